@@ -1,0 +1,146 @@
+/**
+ * The house's rules that a compiler does not know: which room of src/ may import which, who may touch a host's package, and
+ * that the job queue has one owner. Prints `file:line` and the rule for each breach. It never changes a file.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { parseSync, Visitor } from "oxc-parser";
+
+interface RoomRule {
+  /** Rooms whose values and types it may import. */
+  readonly imports: readonly string[];
+  /** Rooms of which it may import types only, with `import type`. */
+  readonly typesOnly?: readonly string[];
+}
+
+const INNER = ["core", "outbox", "submissions", "scheduler", "workflow"];
+
+/** Imports flow down this table: a room that is in no list is imported by nobody. */
+const ROOMS: Readonly<Record<string, RoomRule>> = {
+  core: { imports: [] },
+  outbox: { imports: ["core"] },
+  submissions: { imports: ["core", "outbox"] },
+  scheduler: { imports: ["core"] },
+  workflow: { imports: ["core"], typesOnly: ["submissions", "outbox"] },
+  hosts: { imports: INNER },
+  webhooks: { imports: [...INNER, "hosts"] },
+  dashboard: { imports: [...INNER, "hosts"] },
+  testing: { imports: [...INNER, "hosts"] },
+};
+
+/** Packages that one folder of src/ alone may import. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  "@cloudflare/think": "hosts/think",
+  "@cloudflare/ai-chat": "hosts/chat",
+};
+
+/** Properties that one file of src/ alone may use. */
+const PROPERTIES: Readonly<Record<string, string>> = {
+  jobs: "core/wake.ts",
+};
+
+/** Lint rules that a `biome-ignore` comment may not switch off in src/. */
+const NO_EXEMPTIONS = /biome-ignore.*(noExcessiveLinesPerFile|noExcessiveLinesPerFunction)/;
+
+const SRC = path.join(import.meta.dirname, "../src");
+
+interface Breach {
+  readonly offset: number;
+  readonly rule: string;
+}
+
+/** The rule that an import breaks, or undefined. `file` is relative to src/. */
+function importRule(file: string, specifier: string, typesOnly: boolean): string | undefined {
+  if (/^perdure(\/|$)/.test(specifier))
+    return "src imports its own rooms by path, not by public name";
+  if (!specifier.startsWith(".")) {
+    const owner = Object.entries(PACKAGES).find(
+      ([name]) => specifier === name || specifier.startsWith(`${name}/`),
+    );
+    if (owner === undefined || file.startsWith(`${owner[1]}/`)) return undefined;
+    return `only src/${owner[1]} imports ${owner[0]}`;
+  }
+  const target = path.posix.join(path.posix.dirname(file), specifier);
+  if (target.startsWith("..")) return "src imports nothing from outside src";
+  const from = roomOf(file);
+  const to = roomOf(target);
+  const rule = ROOMS[from];
+  if (from === to || rule === undefined || rule.imports.includes(to)) return undefined;
+  if (rule.typesOnly?.includes(to)) {
+    return typesOnly ? undefined : `${from} imports from ${to} with \`import type\` only`;
+  }
+  const allowed = [...rule.imports, ...(rule.typesOnly ?? []).map((room) => `types of ${room}`)];
+  return `${from} does not import ${to} (it may import ${allowed.join(", ") || "no room"})`;
+}
+
+function roomOf(file: string): string {
+  return file.split("/", 1)[0] as string;
+}
+
+function propertyRule(file: string, name: unknown): string | undefined {
+  if (typeof name !== "string" || !Object.hasOwn(PROPERTIES, name)) return undefined;
+  const owner = PROPERTIES[name];
+  return owner === file ? undefined : `only src/${owner} uses \`.${name}\``;
+}
+
+function breachesOf(file: string, text: string): Breach[] {
+  const found: Breach[] = [];
+  const report = (offset: number, rule: string | undefined) => {
+    if (rule !== undefined) found.push({ offset, rule });
+  };
+  if (ROOMS[roomOf(file)] === undefined) report(0, `src/${roomOf(file)} is no room of the table`);
+
+  const { program, comments, errors } = parseSync(file, text);
+  for (const error of errors)
+    report(error.labels[0]?.start ?? 0, `cannot be parsed: ${error.message}`);
+  for (const comment of comments) {
+    if (NO_EXEMPTIONS.test(comment.value))
+      report(comment.start, "the size limits have no exemptions");
+  }
+  const edge = (offset: number, source: unknown, typesOnly: boolean) => {
+    const specifier = (source as { value?: unknown } | null)?.value;
+    report(
+      offset,
+      typeof specifier === "string"
+        ? importRule(file, specifier, typesOnly)
+        : "an import names its module with a plain string",
+    );
+  };
+  new Visitor({
+    ImportDeclaration: (node) => edge(node.start, node.source, node.importKind === "type"),
+    ExportAllDeclaration: (node) => edge(node.start, node.source, node.exportKind === "type"),
+    ExportNamedDeclaration: (node) => {
+      if (node.source) edge(node.start, node.source, node.exportKind === "type");
+    },
+    ImportExpression: (node) => edge(node.start, node.source, false),
+    TSImportType: (node) => edge(node.start, node.source, true),
+    MemberExpression: ({ start, property }) =>
+      report(start, propertyRule(file, "value" in property ? property.value : nameOf(property))),
+    ObjectPattern: ({ properties }) => {
+      for (const property of properties) {
+        if (property.type === "Property")
+          report(property.start, propertyRule(file, nameOf(property.key)));
+      }
+    },
+  }).visit(program);
+  return found.sort((a, b) => a.offset - b.offset);
+}
+
+function nameOf(node: object): unknown {
+  return "name" in node ? node.name : undefined;
+}
+
+const files = readdirSync(SRC, { recursive: true, encoding: "utf8" })
+  .map((file) => file.replaceAll(path.sep, "/"))
+  .filter((file) => /\.tsx?$/.test(file))
+  .sort();
+let breaches = 0;
+for (const file of files) {
+  const text = readFileSync(path.join(SRC, file), "utf8");
+  for (const { offset, rule } of breachesOf(file, text)) {
+    console.error(`src/${file}:${text.slice(0, offset).split("\n").length}  ${rule}`);
+    breaches += 1;
+  }
+}
+console.log(`${files.length} files, ${breaches} breaches of the import rules`);
+process.exitCode = breaches > 0 ? 1 : 0;

@@ -1,0 +1,11 @@
+/**
+ * A value that JSON can hold. Named, and not `unknown`, so that types survive
+ * the platform's RPC; interfaces, because those are what RPC's mapped types
+ * can follow without end.
+ */
+
+export type Json = string | number | boolean | null | JsonArray | JsonObject;
+interface JsonArray extends Array<Json> {}
+interface JsonObject {
+  [key: string]: Json;
+}

@@ -1,0 +1,150 @@
+/**
+ * One durable wake per room: a Lifecycle job at the room's earliest due row.
+ *
+ * The rows are the truth and the job is their mirror. A wake may come early or
+ * find nothing to do; it never comes later than asked for. This file is the
+ * only one that knows the job queue.
+ *
+ * A job that is early enough already is left as it is, and one that is no
+ * longer needed may lapse: each push or cancel is billed, a wake that finds
+ * nothing is cheaper. In a sub-agent there is no alarm of its own, so the wake
+ * is kept by the same room of the root agent and routed back when it fires.
+ */
+
+import type {
+  LifecycleJobContext,
+  LifecycleJobOutcome,
+  LifecycleRouteAddress,
+  LifecycleRouteContext,
+  LifecycleServices,
+} from "agents/lifecycle";
+
+/** What one room's wakes say to each other across sub-agents. */
+type WakeMessage =
+  | { readonly verb: "arm"; readonly time: number }
+  | { readonly verb: "disarm" }
+  | { readonly verb: "fire" };
+
+/** How long after a failed drive the next one comes. */
+const FAILED_DRIVE_DELAY_MS = 30_000;
+
+export class Wake {
+  /** When the job fires; null: there is none; undefined: not read since the start. */
+  #armedFor: number | null | undefined;
+  /** Whether the job was pushed or removed since the last drive began. */
+  #hasChanged = false;
+
+  /**
+   * @param services the room's Lifecycle services, once installed
+   * @param room the room's capability id; the job's id begins with it, because job ids are shared
+   * @param drive does what is due and returns when the room next wants to be woken, or null
+   */
+  constructor(
+    private readonly services: () => LifecycleServices,
+    private readonly room: string,
+    private readonly drive: () => Promise<number | null>,
+  ) {}
+
+  /** When the armed wake comes (epoch milliseconds), or null when there is none. */
+  get armedFor(): number | null {
+    if (this.#armedFor === undefined) {
+      // A sub-agent cannot look into the root's queue; pushing again replaces the job.
+      const job = this.#isRouted() ? undefined : this.services().jobs.get(this.#jobId());
+      this.#armedFor = job?.time ?? null;
+    }
+    return this.#armedFor;
+  }
+
+  /** Makes sure that a wake comes at or before `time` (epoch milliseconds). */
+  async noLaterThan(time: number): Promise<void> {
+    const armed = this.armedFor;
+    if (armed === null || time < armed) await this.#push(time);
+  }
+
+  /** Removes the wake, where the room must hold none. */
+  async clear(): Promise<void> {
+    if (this.armedFor === null) return;
+    this.#armedFor = null;
+    this.#hasChanged = true;
+    if (this.#isRouted()) await this.services().routes.toRoot({ verb: "disarm" });
+    else await this.services().jobs.cancel(this.#jobId());
+  }
+
+  /** {@link noLaterThan} for a caller with nothing to wait for. */
+  request(time: number): void {
+    this.#inBackground(this.noLaterThan(time));
+  }
+
+  /** {@link clear} for a caller with nothing to wait for. */
+  release(): void {
+    this.#inBackground(this.clear());
+  }
+
+  /** A wake that could not be changed is made good by the next start, which mirrors the rows again. */
+  #inBackground(work: Promise<void>): void {
+    work.catch((error) => {
+      console.error(`[perdure] the wake of ${this.room} could not be changed:`, error);
+    });
+  }
+
+  /** The room's `onJob`. */
+  async onJob({ job }: LifecycleJobContext): Promise<LifecycleJobOutcome> {
+    const owner = (job.payload as { owner?: LifecycleRouteAddress } | undefined)?.owner;
+    const next = owner
+      ? ((await this.services().routes.to(owner, { verb: "fire" })) as number | null)
+      : await this.#fire();
+    return next === null || next === undefined ? undefined : { rescheduleAt: next };
+  }
+
+  /** The room's `onJobError`: a drive that keeps failing is not given up, only made rarer. */
+  onJobError(_context: LifecycleJobContext, error: unknown): LifecycleJobOutcome {
+    console.error(`[perdure] ${this.room} could not do what was due, and tries again:`, error);
+    this.#armedFor = undefined;
+    return { rescheduleAt: Date.now() + FAILED_DRIVE_DELAY_MS };
+  }
+
+  /** The room's `onRoute`. */
+  async onRoute({ source, payload }: LifecycleRouteContext): Promise<number | null> {
+    const message = payload as WakeMessage;
+    if (message.verb === "fire") return this.#fire();
+    if (!source) throw new Error(`A wake of ${this.room} was routed without its source`);
+    const id = `${this.#jobId()}:${source.key}`;
+    if (message.verb === "disarm") await this.services().jobs.cancel(id);
+    else {
+      const { time } = message;
+      await this.services().jobs.push({ id, fn: "wake", time, payload: { owner: source } });
+    }
+    return null;
+  }
+
+  async #fire(): Promise<number | null> {
+    this.#armedFor = null;
+    this.#hasChanged = false;
+    const next = await this.drive();
+    // Whatever was pushed or removed during the drive wins over the outcome
+    // that is returned here, so the outcome has to be pushed after it.
+    if (!this.#hasChanged) this.#armedFor = next;
+    else if (next !== null) await this.noLaterThan(next);
+    return next;
+  }
+
+  async #push(time: number): Promise<void> {
+    this.#armedFor = time;
+    this.#hasChanged = true;
+    try {
+      if (this.#isRouted()) await this.services().routes.toRoot({ verb: "arm", time });
+      else await this.services().jobs.push({ id: this.#jobId(), fn: "wake", time });
+    } catch (error) {
+      this.#armedFor = undefined;
+      throw error;
+    }
+  }
+
+  #isRouted(): boolean {
+    return this.services().routes.source !== undefined;
+  }
+
+  #jobId(): string {
+    return `${this.room}:wake`;
+  }
+}

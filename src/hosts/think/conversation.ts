@@ -1,0 +1,34 @@
+/** What can be read off a conversation: who asked last, and what a reply left in it. Pure. */
+
+import type { UIMessage } from "ai";
+import { isFinalAnswer } from "./final-answer.ts";
+
+/** The messages that the latest reply answers, or would answer. */
+export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] {
+  const last = messages.findLastIndex(({ role }) => role !== "assistant");
+  const before = messages.slice(0, Math.max(last, 0));
+  const reply = before.findLastIndex(({ role }) => role === "assistant");
+  return messages.slice(reply + 1, last + 1);
+}
+
+export function idsOf(messages: readonly UIMessage[]): ReadonlySet<string> {
+  return new Set(messages.map(({ id }) => id));
+}
+
+/** Whether anything of a reply is left in the conversation once the final answer is taken out. */
+export function isKept({ parts }: UIMessage): boolean {
+  return parts.some((part) => part.type !== "step-start" && !isFinalAnswer(toolOf(part) ?? ""));
+}
+
+export function isToolResult(part: UIMessage["parts"][number]): boolean {
+  const name = toolOf(part);
+  if (name === undefined || isFinalAnswer(name)) return false;
+  const { state } = part as { state?: string };
+  return state === "output-available" || state === "output-error";
+}
+
+/** The tool that a part is a call of, if it is one. */
+function toolOf(part: UIMessage["parts"][number]): string | undefined {
+  if (part.type === "dynamic-tool") return part.toolName;
+  return part.type.startsWith("tool-") ? part.type.slice("tool-".length) : undefined;
+}

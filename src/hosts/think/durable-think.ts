@@ -1,0 +1,137 @@
+/**
+ * Think with durable submissions: the drop-in base class. It wires the rooms
+ * to the agent and answers Think's documented methods from Perdure's ledger.
+ */
+
+import { Think } from "@cloudflare/think";
+import type { UIMessage } from "ai";
+import { Outbox, workflowCourier } from "../../outbox/index.ts";
+import {
+  acceptPrompt,
+  type CancelSubmissionResult,
+  type DeleteSubmissionsOptions,
+  expirePrompt,
+  type ListSubmissionsOptions,
+  type PromptReceipt,
+  type PromptRequest,
+  type SubmissionEnd,
+  type SubmissionInspection,
+  Submissions,
+  type SubmitMessagesOptions,
+  type SubmitMessagesResult,
+  type WaitForSubmissionOptions,
+} from "../../submissions/index.ts";
+import { type ThinkHooks, ThinkTurns } from "./think-turns.ts";
+
+/**
+ * A Think agent whose submitted turns survive crashes, deploys and evictions,
+ * and whose workflows can wait for them with `step.prompt()` of
+ * `perdure/workflow`. Extend it where you extended `Think`.
+ */
+export class DurableThink<
+  Env extends Cloudflare.Env = Cloudflare.Env,
+  State = unknown,
+  Props extends Record<string, unknown> = Record<string, unknown>,
+> extends Think<Env, State, Props> {
+  readonly #submissions: Submissions;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    const outbox = new Outbox(workflowCourier(env));
+    const turns = new ThinkTurns({
+      agent: this as unknown as Think,
+      ledger: () => this.#submissions,
+      wrapHooks: () => this.#wrapHooks(turns),
+      onStatus: async (submission) => this.onSubmissionStatus(submission),
+    });
+    this.#submissions = new Submissions(turns, outbox);
+    this.lifecycle.use(outbox).use(this.#submissions);
+  }
+
+  /**
+   * Accepts a turn durably and returns before it runs (L1). The same
+   * idempotency key is accepted once (L3).
+   *
+   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError;
+   *   nothing was stored then
+   */
+  override submitMessages(
+    messages: UIMessage[],
+    options?: SubmitMessagesOptions,
+  ): Promise<SubmitMessagesResult> {
+    return this.#submissions.submit(messages, options);
+  }
+
+  /** The submission as it is now, or null for an unknown id (L7). */
+  override inspectSubmission(submissionId: string): Promise<SubmissionInspection | null> {
+    return this.#submissions.inspect(submissionId);
+  }
+
+  /** Submissions, newest first. */
+  override listSubmissions(options?: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
+    return this.#submissions.list(options);
+  }
+
+  /** Cancels a submission that has not ended, and says what that did (L5). */
+  override cancelSubmission(
+    submissionId: string,
+    reason?: unknown,
+  ): Promise<CancelSubmissionResult> {
+    return this.#submissions.cancel(submissionId, reason);
+  }
+
+  /**
+   * Resolves at the submission's end, or with its state when `timeoutMs` is
+   * over, or null for an unknown id. After a restart of the agent, ask again.
+   *
+   * @throws Error from inside a turn or `onSubmissionStatus`, where it could never end
+   */
+  override waitForSubmission(
+    submissionId: string,
+    options?: WaitForSubmissionOptions,
+  ): Promise<SubmissionInspection | null> {
+    return this.#submissions.wait(submissionId, options);
+  }
+
+  /** Forgets an ended submission. Returns whether there was one. */
+  override deleteSubmission(submissionId: string): Promise<boolean> {
+    return this.#submissions.delete(submissionId);
+  }
+
+  /** Forgets ended submissions, the oldest first. Returns how many. */
+  override deleteSubmissions(options?: DeleteSubmissionsOptions): Promise<number> {
+    return this.#submissions.deleteMany(options);
+  }
+
+  /** For `step.prompt()`: accepts a prompt, or finds the one accepted before (W1). */
+  acceptPrompt(request: PromptRequest): Promise<PromptReceipt> {
+    return acceptPrompt(this.#submissions, request);
+  }
+
+  /** For `step.prompt()`: the end of a prompt whose time is over, if it has one (W2). */
+  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<SubmissionEnd | null> {
+    return expirePrompt(this.#submissions, submissionId, options);
+  }
+
+  protected override resetTurnState(): void {
+    super.resetTurnState();
+    this.#submissions.skipPending({
+      name: "TurnResetError",
+      message: "Submission was skipped by turn reset.",
+    });
+  }
+
+  #wrapHooks(turns: ThinkTurns): void {
+    const app: ThinkHooks = {
+      beforeTurn: this.beforeTurn.bind(this),
+      beforeStep: this.beforeStep.bind(this),
+      beforeToolCall: this.beforeToolCall.bind(this),
+      afterToolCall: this.afterToolCall.bind(this),
+      onStepEnd: this.onStepEnd.bind(this),
+      onChatResponse: this.onChatResponse.bind(this),
+      onChatRecovery: this.onChatRecovery.bind(this),
+      chatRecovery: this.chatRecovery,
+    };
+    Object.assign(this, turns.wrap(app));
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * The final-answer tool: how a turn of Think ends with a structured answer.
+ * Pure additions to what the app's own hooks return; it keeps no state.
+ *
+ * A tool call, and not a response format, because every provider streams tool
+ * calls. Think reserves the name `think_final_answer` and its variants and
+ * keeps their calls out of the conversation.
+ */
+
+import type { PrepareStepContext, StepConfig, TurnConfig, TurnContext } from "@cloudflare/think";
+import { hasToolCall, jsonSchema, type PrepareStepResult, type ToolSet, tool } from "ai";
+import { fromJSONSchema } from "zod";
+import type { Failure } from "../../core/failures.ts";
+
+const NAME = "think_final_answer";
+
+/** What `beforeStep` may return; Think's own type of it has lost these two. */
+type StepOverrides = StepConfig &
+  Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools">;
+
+/** Takes an answer of the model, and returns what the model is told. */
+export type TakeAnswer = (input: unknown) => string;
+
+export function isFinalAnswer(toolName: string): boolean {
+  return toolName === NAME || toolName.startsWith(`${NAME}_`);
+}
+
+/** The reserved name, or a variant of it when the app has a tool of that name. */
+export function finalAnswerName(taken: object): string {
+  let name = NAME;
+  for (let suffix = 1; name in taken; suffix++) name = `${NAME}_${suffix}`;
+  return name;
+}
+
+/**
+ * Adds the tool, and the obligation to call it, to the turn that the app's
+ * `beforeTurn` made. Whatever would let the model end the turn without it
+ * (a tool choice, an output format, a narrower tool list) is overruled.
+ */
+export function requireFinalAnswer(
+  ctx: TurnContext,
+  { instructions, output: _output, ...config }: TurnConfig,
+  { name, schema, take }: { name: string; schema: object; take: TakeAnswer },
+): TurnConfig {
+  const others = config.activeTools ?? Object.keys({ ...ctx.tools, ...config.tools });
+  const system = [instructions ?? config.system ?? ctx.system, instruction(name)];
+  return {
+    ...config,
+    system: system.filter(Boolean).join("\n\n"),
+    tools: {
+      ...config.tools,
+      [name]: tool({
+        description:
+          "Gives your final answer and ends the task. Call it exactly once, when you have " +
+          "everything you need. The arguments must match the schema.",
+        inputSchema: jsonSchema(schema),
+        execute: async (input: unknown) => take(input),
+      }),
+    },
+    ...(config.activeTools && { activeTools: [...config.activeTools, name] }),
+    toolChoice: others.length > 0 ? "required" : { type: "tool", toolName: name },
+    stopWhen: [hasToolCall(name), ...(config.stopWhen ? [config.stopWhen].flat() : [])],
+  };
+}
+
+/** Keeps a single step from switching the answer off, and makes the last step give it. */
+export function requireFinalAnswerInStep(
+  { stepNumber }: Pick<PrepareStepContext, "stepNumber">,
+  config: StepOverrides,
+  { name, maxSteps }: { name: string; maxSteps: number },
+): StepOverrides {
+  if (stepNumber >= maxSteps - 1) {
+    return { ...config, toolChoice: { type: "tool", toolName: name }, activeTools: [name] };
+  }
+  const { toolChoice, activeTools } = config;
+  return {
+    ...config,
+    ...(activeTools && { activeTools: [...activeTools, name] }),
+    ...((toolChoice === "none" || toolChoice === "auto") && { toolChoice: "required" }),
+  };
+}
+
+/** Why an answer does not match its schema, or undefined when it does (W4). */
+export function problemOf(answer: unknown, schema: object): Failure | undefined {
+  const checked = parserOf(schema)?.safeParse(answer);
+  if (!checked || checked.success) return undefined;
+  const issues = checked.error.issues.map(
+    ({ path, message }) => `${path.join(".") || "answer"}: ${message}`,
+  );
+  return {
+    name: "InvalidAnswerError",
+    message: `The model's final answer does not match the schema: ${issues.join("; ")}`,
+  };
+}
+
+/** Schemas that cannot be read back are left to the workflow, which has the original. */
+function parserOf(schema: object) {
+  try {
+    return fromJSONSchema(schema as Parameters<typeof fromJSONSchema>[0]);
+  } catch {
+    return undefined;
+  }
+}
+
+function instruction(name: string): string {
+  return (
+    `When you have what you need, finish by calling the \`${name}\` tool exactly once, with arguments ` +
+    "that match its schema. Do not write the answer as text: the call is the answer and ends the task."
+  );
+}

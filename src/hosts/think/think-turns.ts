@@ -1,0 +1,391 @@
+/**
+ * Runs the ledger's turns on a Think agent, by Think's public hooks alone.
+ *
+ * A turn is run by `runTurn()`. When a crash interrupts it, Think's own
+ * recovery goes on with it in a turn of its own: that one is recognised by the
+ * messages it answers, gets the final-answer tool again, and settles the
+ * submission from `onChatResponse`, as the first one would have.
+ */
+
+import type {
+  ChatRecoveryConfig,
+  ChatRecoveryContext,
+  ChatRecoveryOptions,
+  ChatResponseResult,
+  PrepareStepContext,
+  StepConfig,
+  StepContext,
+  Think,
+  ToolCallContext,
+  ToolCallDecision,
+  ToolCallResultContext,
+  TurnConfig,
+  TurnContext,
+} from "@cloudflare/think";
+import type { UIMessage } from "ai";
+import type { Failure } from "../../core/failures.ts";
+import {
+  type AttemptRef,
+  endWithAnswer,
+  type SubmissionInspection,
+  type Submissions,
+  type TokenUsage,
+  type Trace,
+  type Turn,
+  type TurnEnd,
+  type TurnHost,
+} from "../../submissions/index.ts";
+import { idsOf, isKept, isToolResult, lastAsked } from "./conversation.ts";
+import {
+  finalAnswerName,
+  isFinalAnswer,
+  problemOf,
+  requireFinalAnswer,
+  requireFinalAnswerInStep,
+} from "./final-answer.ts";
+
+/** Think's hooks that Perdure stands in front of; the app's own still run. */
+export type ThinkHooks = {
+  beforeTurn(ctx: TurnContext): TurnConfig | void | Promise<TurnConfig | void>;
+  beforeStep(ctx: PrepareStepContext): StepConfig | void | Promise<StepConfig | void>;
+  beforeToolCall(ctx: ToolCallContext): ToolCallDecision | void | Promise<ToolCallDecision | void>;
+  afterToolCall(ctx: ToolCallResultContext): void | Promise<void>;
+  onStepEnd(ctx: StepContext): void | Promise<void>;
+  onChatResponse(result: ChatResponseResult): void | Promise<void>;
+  onChatRecovery(ctx: ChatRecoveryContext): Promise<ChatRecoveryOptions | void>;
+  chatRecovery: ChatRecoveryConfig;
+};
+
+/** What a Think agent lends to its turns. */
+export type ThinkPort = {
+  readonly agent: Think;
+  readonly ledger: () => Submissions;
+  /** Puts the wrapped hooks into their places. */
+  readonly wrapHooks: () => void;
+  readonly onStatus: (submission: SubmissionInspection) => Promise<void>;
+};
+
+/** A turn of Think that belongs to a submission. */
+type OwnedTurn = {
+  readonly ref: AttemptRef;
+  readonly schema: object | undefined;
+  toolName: string | undefined;
+  maxSteps: number;
+  isAnswered: boolean;
+  problem: Failure | undefined;
+  usage: TokenUsage | undefined;
+  /** Whether the ledger has been told of its end. */
+  isReported: boolean;
+};
+
+/** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
+const SUB_AGENT_RECOVERY_MS = 60_000;
+
+export class ThinkTurns implements TurnHost {
+  /** By request id, from `beforeTurn` to the turn's end. */
+  readonly #owned = new Map<string, OwnedTurn>();
+  /** Begun just now; its request id is not known before `beforeTurn`. */
+  #begun: { readonly turn: Turn; readonly ref: AttemptRef } | undefined;
+  /** The attempt that `run()` is at. */
+  #live: AttemptRef | undefined;
+  /** Request ids of interrupted turns that Think's recovery goes on with, by submission. */
+  readonly #recovering = new Map<number, string>();
+  #startedAt = 0;
+
+  constructor(private readonly port: ThinkPort) {}
+
+  start(): void {
+    // A start that failed is tried again on the same object, with its hooks wrapped already.
+    if (this.#startedAt === 0) this.port.wrapHooks();
+    this.#startedAt = Date.now();
+  }
+
+  async run(turn: Turn): Promise<TurnEnd> {
+    const { messages, channel, signal } = turn;
+    let ref: AttemptRef | undefined;
+    const begin = () => {
+      ref = turn.begin();
+      this.#begun = { turn, ref };
+      this.#live = ref;
+      return messages;
+    };
+    try {
+      const result = await this.port.agent.runTurn({
+        input: begin,
+        signal,
+        ...(channel !== undefined && { channel }),
+      });
+      const { requestId } = result;
+      if (ref && this.#recovering.get(ref.seq) === requestId) return { outcome: "recovering" };
+      const owned = this.#owned.get(requestId);
+      if (owned?.isReported) return { outcome: "reported" };
+      return this.#endOf(owned, { ...result, message: result.message as UIMessage | undefined });
+    } catch (error) {
+      // The answer is what was asked for, whatever went wrong after it.
+      const owned = [...this.#owned.values()].find((turn) => turn.ref.seq === ref?.seq);
+      if (owned?.isAnswered) return { outcome: "completed", usage: owned.usage };
+      throw error;
+    } finally {
+      this.#begun = undefined;
+      this.#live = undefined;
+      if (ref) this.#release(ref);
+    }
+  }
+
+  stop(messages: readonly UIMessage[], reason: string | undefined): void {
+    const seq = this.port.ledger().findByMessage(idsOf(messages))?.seq;
+    if (seq === undefined) return;
+    const recovering = this.#recovering.get(seq);
+    if (recovering) this.port.agent.cancelChat(recovering, reason);
+    for (const [requestId, { ref }] of this.#owned) {
+      if (ref.seq === seq) this.port.agent.cancelChat(requestId, reason);
+    }
+  }
+
+  async trace(messages: readonly UIMessage[]): Promise<Trace> {
+    const { agent } = this.port;
+    const ids = idsOf(messages);
+    const found = await Promise.all([...ids].map((id) => agent.session.getMessage(id)));
+    const count = found.filter(Boolean).length;
+    const after = agent.messages.slice(agent.messages.findLastIndex(({ id }) => ids.has(id)) + 1);
+    return {
+      applied: count === 0 ? "none" : count === ids.size ? "all" : "partial",
+      hasEffects: count > 0 && after.some(({ parts }) => parts.some(isToolResult)),
+    };
+  }
+
+  async isRecovering(): Promise<boolean> {
+    const { agent } = this.port;
+    if (agent.parentPath.length > 0) return Date.now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
+    // Think keeps its recoveries as durable Tasks of the agent.
+    const open = await agent.tasks.list({ status: ["pending", "running", "waiting"], limit: 1 });
+    return open.length > 0;
+  }
+
+  onStatus(submission: SubmissionInspection): Promise<void> {
+    return this.port.onStatus(submission);
+  }
+
+  isInsideTurn(): boolean {
+    return this.port.agent.activeTurn !== undefined;
+  }
+
+  /** The app's hooks with Perdure's part around them. */
+  wrap(app: ThinkHooks): ThinkHooks {
+    return {
+      beforeTurn: async (ctx) => {
+        const owned = this.#own(ctx);
+        const config = (await app.beforeTurn(ctx)) ?? {};
+        return owned?.schema ? this.#arm(owned, owned.schema, ctx, config) : config;
+      },
+      beforeStep: async (ctx) => {
+        const config = (await app.beforeStep(ctx)) ?? {};
+        const { toolName: name, maxSteps } = this.#current() ?? {};
+        return name && maxSteps
+          ? requireFinalAnswerInStep(ctx, config, { name, maxSteps })
+          : config;
+      },
+      beforeToolCall: (ctx) => (isFinalAnswer(ctx.toolName) ? undefined : app.beforeToolCall(ctx)),
+      afterToolCall: (ctx) => (isFinalAnswer(ctx.toolName) ? undefined : app.afterToolCall(ctx)),
+      onStepEnd: (ctx) => {
+        const owned = this.#current();
+        if (owned) owned.usage = add(owned.usage, ctx.usage);
+        return app.onStepEnd(ctx);
+      },
+      onChatResponse: (result) => {
+        this.#responded(result);
+        return app.onChatResponse(result);
+      },
+      onChatRecovery: (ctx) => this.#interrupted(ctx, app),
+      chatRecovery: this.#withExhaustion(app.chatRecovery),
+    };
+  }
+
+  /** Recognises a turn of a submission, the live one or one that recovery runs. */
+  #own({ requestId, trigger }: TurnContext): OwnedTurn | undefined {
+    if (requestId === undefined) return undefined;
+    const known = this.#owned.get(requestId);
+    if (known) return known;
+    const begun = this.#begun;
+    if (begun && trigger === "programmatic") {
+      this.#begun = undefined;
+      return this.#remember(requestId, begun.ref, begun.turn.answer?.schema, false);
+    }
+    if (!trigger?.startsWith("recovery-")) return undefined;
+    const submission = this.#asked(this.port.agent.messages);
+    if (!submission) return undefined;
+    const { seq, attempts, status, answer, isAnswered } = submission;
+    if (status === "running") {
+      return this.#remember(requestId, { seq, attempt: attempts }, answer?.schema, isAnswered);
+    }
+    // Cancelled while its recovery waited: nobody wants the answer.
+    this.port.agent.cancelChat(requestId, `The submission is ${status}`);
+    return undefined;
+  }
+
+  #remember(
+    requestId: string,
+    ref: AttemptRef,
+    schema: object | undefined,
+    isAnswered: boolean,
+  ): OwnedTurn {
+    const owned: OwnedTurn = {
+      ref,
+      schema,
+      isAnswered,
+      toolName: undefined,
+      maxSteps: this.port.agent.maxSteps,
+      problem: undefined,
+      usage: undefined,
+      isReported: false,
+    };
+    this.#owned.set(requestId, owned);
+    return owned;
+  }
+
+  #arm(owned: OwnedTurn, schema: object, ctx: TurnContext, config: TurnConfig): TurnConfig {
+    const name = finalAnswerName({ ...ctx.tools, ...config.tools });
+    owned.toolName = name;
+    owned.maxSteps = config.maxSteps ?? this.port.agent.maxSteps;
+    return requireFinalAnswer(ctx, config, {
+      name,
+      schema,
+      take: (answer) => this.#take(owned, schema, answer),
+    });
+  }
+
+  #take(owned: OwnedTurn, schema: object, answer: unknown): string {
+    if (owned.isAnswered) return "The final answer was recorded before; it stands.";
+    owned.problem = problemOf(answer, schema);
+    if (owned.problem) return owned.problem.message;
+    owned.isAnswered = this.port.ledger().answer(owned.ref, answer);
+    return "Final answer recorded.";
+  }
+
+  #current(): OwnedTurn | undefined {
+    const requestId = this.port.agent.activeTurn?.requestId;
+    return requestId === undefined ? undefined : this.#owned.get(requestId);
+  }
+
+  #responded({ requestId, status, error, message, recovered }: ChatResponseResult): void {
+    const owned =
+      this.#owned.get(requestId) ?? (recovered ? this.#ownerOfReply(message) : undefined);
+    if (!owned || owned.isReported) return;
+    try {
+      this.port.ledger().end(owned.ref, this.#endOf(owned, { requestId, status, error, message }));
+      owned.isReported = true;
+    } catch (cause) {
+      // The hook must not fail for it: run() reports the same end once more.
+      console.error("[perdure] the end of a turn could not be stored from its hook:", cause);
+      return;
+    }
+    if (this.#live?.seq !== owned.ref.seq) this.#release(owned.ref);
+    this.#recovering.delete(owned.ref.seq);
+  }
+
+  /** A reset came between a persisted reply and its hook: the reply tells whose it is. */
+  #ownerOfReply(reply: UIMessage): OwnedTurn | undefined {
+    const { messages } = this.port.agent;
+    const at = messages.findIndex(({ id }) => id === reply.id);
+    const submission = this.#asked(at < 0 ? messages : messages.slice(0, at));
+    if (submission?.status !== "running") return undefined;
+    const { seq, attempts, answer, isAnswered } = submission;
+    return this.#remember(
+      `reply:${reply.id}`,
+      { seq, attempt: attempts },
+      answer?.schema,
+      isAnswered,
+    );
+  }
+
+  /** Think is about to recover a turn: whether it should, and whose it is. */
+  async #interrupted(
+    ctx: ChatRecoveryContext,
+    app: ThinkHooks,
+  ): Promise<ChatRecoveryOptions | void> {
+    const submission = this.#asked(ctx.messages);
+    if (!submission) return app.onChatRecovery(ctx);
+    const ref = { seq: submission.seq, attempt: submission.attempts };
+    const ledger = this.port.ledger();
+    if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId: ctx.requestId });
+    const isOver = submission.isAnswered || submission.status !== "running";
+    if (isOver || this.#isSuperseded(ref, ctx.requestId)) return { continue: false };
+    const decision = (await app.onChatRecovery(ctx)) ?? {};
+    if (decision.continue === false) {
+      ledger.end(ref, interrupted("onChatRecovery declined to continue it", ctx.requestId));
+    } else {
+      this.#recovering.set(ref.seq, ctx.requestId);
+    }
+    return decision;
+  }
+
+  /** Whether the submission runs again already, in another turn than the interrupted one. */
+  #isSuperseded({ seq }: AttemptRef, requestId: string): boolean {
+    for (const [running, { ref }] of this.#owned) {
+      if (ref.seq === seq && running !== requestId) return true;
+    }
+    return false;
+  }
+
+  /** Think gives up on a turn: so does the ledger. */
+  #withExhaustion(config: ChatRecoveryConfig): ChatRecoveryConfig {
+    if (!config) return config;
+    const custom = config === true ? {} : config;
+    return Object.assign(Object.create(custom) as typeof custom, {
+      onExhausted: async (ctx: Parameters<NonNullable<typeof custom.onExhausted>>[0]) => {
+        const submission = this.#asked(this.port.agent.messages);
+        if (submission?.status === "running") {
+          const ref = { seq: submission.seq, attempt: submission.attempts };
+          this.port.ledger().end(ref, interrupted(ctx.reason, ctx.requestId));
+        }
+        await custom.onExhausted?.(ctx);
+      },
+    });
+  }
+
+  /** The submission that the conversation is at: the one whose messages were asked last. */
+  #asked(messages: readonly UIMessage[]) {
+    const asked = lastAsked(messages);
+    return asked.length > 0 ? this.port.ledger().findByMessage(idsOf(asked)) : undefined;
+  }
+
+  #endOf(owned: OwnedTurn | undefined, { requestId, status, error, message }: ThinkEnd): TurnEnd {
+    const messageId = message && isKept(message) ? message.id : undefined;
+    const facts = { requestId, messageId, usage: owned?.usage };
+    const failure = { name: "TurnError", message: error ?? `The turn was ${status}` };
+    const end: TurnEnd =
+      status === "completed"
+        ? { outcome: status, ...facts }
+        : { outcome: status, failure, ...facts };
+    return owned?.schema ? endWithAnswer(end, owned) : end;
+  }
+
+  #release({ seq }: AttemptRef): void {
+    for (const [requestId, { ref }] of this.#owned) {
+      if (ref.seq === seq) this.#owned.delete(requestId);
+    }
+  }
+}
+
+type ThinkEnd = {
+  readonly requestId: string;
+  readonly status: "completed" | "error" | "aborted" | "skipped";
+  readonly error?: string | undefined;
+  readonly message: UIMessage | undefined;
+};
+
+function interrupted(why: string, requestId: string): TurnEnd {
+  const message = `The turn was interrupted and not continued: ${why}.`;
+  return { outcome: "error", failure: { name: "TurnInterruptedError", message }, requestId };
+}
+
+function add(
+  sum: TokenUsage | undefined,
+  { inputTokens, outputTokens, totalTokens }: StepContext["usage"],
+): TokenUsage {
+  return {
+    inputTokens: (sum?.inputTokens ?? 0) + (inputTokens ?? 0),
+    outputTokens: (sum?.outputTokens ?? 0) + (outputTokens ?? 0),
+    totalTokens: (sum?.totalTokens ?? 0) + (totalTokens ?? 0),
+  };
+}

@@ -1,0 +1,136 @@
+/** What can be accepted. Decides by looking at the arguments alone, and stores nothing. */
+
+import { isDeepStrictEqual } from "node:util";
+import type { UIMessage } from "ai";
+import { failureOf } from "../core/failures.ts";
+import { InvalidSubmissionError } from "./errors.ts";
+import type { NewSubmission, Submission } from "./store.ts";
+import type { InternalSubmitOptions } from "./types.ts";
+
+/**
+ * Bytes of one submission: the platform's 2 MB for a row, less room for what the row gains later.
+ * https://developers.cloudflare.com/durable-objects/platform/limits/
+ */
+const MAX_BYTES = 1_900_000;
+/** Bytes of an id or a key: they are indexed, and travel in names. */
+const MAX_ID_BYTES = 2_048;
+const ROLES = ["user", "assistant", "system"];
+
+/**
+ * Checks the arguments of `submitMessages()` and makes of them what is stored.
+ *
+ * @throws InvalidSubmissionError naming the argument, what it is and what it has to be
+ */
+export function prepare(
+  messages: UIMessage[],
+  options: InternalSubmitOptions,
+  newId: () => string,
+): NewSubmission {
+  checkMessages(messages);
+  checkText("submissionId", options.submissionId);
+  checkText("idempotencyKey", options.idempotencyKey);
+  const text = serialise("messages", messages);
+  const bytes =
+    byteLength(text) + byteLength(serialise("metadata", [options.metadata, options.answer]));
+  if (bytes > MAX_BYTES) {
+    throw new InvalidSubmissionError(
+      "messages",
+      `The submission is ${bytes} bytes, and at most ${MAX_BYTES} fit into a row. ` +
+        "Keep the content elsewhere (R2, the workspace) and submit a reference to it.",
+    );
+  }
+  const submissionId = options.submissionId ?? newId();
+  return {
+    submissionId,
+    idempotencyKey: options.idempotencyKey,
+    messages: text,
+    metadata: options.metadata,
+    channel: options.channel,
+    answer: options.answer,
+    notify: options.notify?.(submissionId),
+    run: options.run,
+  };
+}
+
+/** Whether a stored submission asks the same. Message ids do not count: a caller that retries makes new ones. */
+export function asksTheSame(stored: Submission, repeated: NewSubmission): boolean {
+  return isDeepStrictEqual(
+    [content(stored.messages), stored.answer],
+    [
+      content(JSON.parse(repeated.messages) as UIMessage[]),
+      repeated.answer && JSON.parse(JSON.stringify(repeated.answer)),
+    ],
+  );
+}
+
+function content(messages: UIMessage[]) {
+  return messages.map(({ role, parts }) => ({ role, parts }));
+}
+
+function checkMessages(messages: unknown): void {
+  if (typeof messages === "function") {
+    throw new InvalidSubmissionError(
+      "messages",
+      "submitMessages() takes an array of messages, not a function: a submission is stored before it runs. " +
+        "Use saveMessages() for the function form.",
+    );
+  }
+  if (!Array.isArray(messages) || messages.length === 0) {
+    throw new InvalidSubmissionError(
+      "messages",
+      `submitMessages requires at least one message, got ${Array.isArray(messages) ? "an empty array" : typeof messages}.`,
+    );
+  }
+  for (const [index, message] of messages.entries()) checkMessage(message, index);
+}
+
+function checkMessage(message: Partial<UIMessage> | null, index: number): void {
+  const problem =
+    message === null || typeof message !== "object"
+      ? `is ${message === null ? "null" : typeof message}`
+      : typeof message.id !== "string" || message.id === ""
+        ? "has no id (a non-empty string)"
+        : !ROLES.includes(message.role ?? "")
+          ? `has the role ${JSON.stringify(message.role)} (one of ${ROLES.join(", ")})`
+          : !Array.isArray(message.parts)
+            ? "has no parts (an array)"
+            : undefined;
+  if (problem) {
+    throw new InvalidSubmissionError(
+      "messages",
+      `Message ${index} ${problem}; expected a UIMessage.`,
+    );
+  }
+}
+
+function checkText(field: string, value: unknown): void {
+  if (value === undefined) return;
+  if (typeof value !== "string" || value === "") {
+    throw new InvalidSubmissionError(
+      field,
+      `${field} is ${JSON.stringify(value)}; expected a non-empty string, or leave it out.`,
+    );
+  }
+  const bytes = byteLength(value);
+  if (bytes > MAX_ID_BYTES) {
+    throw new InvalidSubmissionError(
+      field,
+      `${field} is ${bytes} bytes long, and at most ${MAX_ID_BYTES} are taken. Use a digest of it.`,
+    );
+  }
+}
+
+function serialise(field: string, value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    throw new InvalidSubmissionError(
+      field,
+      `${field} cannot be stored as JSON: ${failureOf(error).message}.`,
+    );
+  }
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).byteLength;
+}

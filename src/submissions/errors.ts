@@ -1,0 +1,44 @@
+/** What the ledger refuses, and why. Nothing was stored when one of these is thrown. */
+
+/** A submission that cannot be accepted as it is. */
+export class InvalidSubmissionError extends Error {
+  override readonly name = "InvalidSubmissionError";
+  constructor(
+    /** The argument or option that is wrong. */
+    readonly field: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** `submissionId` and `idempotencyKey` name two different submissions. */
+export class SubmissionIdentityError extends Error {
+  override readonly name = "SubmissionIdentityError";
+  constructor(
+    readonly submissionId: string,
+    readonly idempotencyKey: string,
+  ) {
+    super(
+      `submissionId and idempotencyKey refer to different submissions: ` +
+        `id ${JSON.stringify(submissionId)} and key ${JSON.stringify(idempotencyKey)} were not accepted together. ` +
+        "Pass only one of them, or the pair that was accepted.",
+    );
+  }
+}
+
+/** The key or id is known with different messages, and `onConflict` is `"throw"` (L3). */
+export class IdempotencyConflictError extends Error {
+  override readonly name = "IdempotencyConflictError";
+  constructor(
+    /** The submission that holds the key. */
+    readonly submissionId: string,
+    readonly idempotencyKey: string | undefined,
+  ) {
+    super(
+      `Submission ${JSON.stringify(submissionId)} was accepted ` +
+        `${idempotencyKey === undefined ? "with this id" : `under the key ${JSON.stringify(idempotencyKey)}`} ` +
+        "with different messages. Use a new key for new work.",
+    );
+  }
+}

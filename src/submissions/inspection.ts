@@ -1,0 +1,47 @@
+/** A stored submission as callers see it. */
+
+import { isTerminal, type TerminalStatus } from "./states.ts";
+import type { Submission } from "./store.ts";
+import type { SubmissionEnd, SubmissionInspection } from "./types.ts";
+
+export function inspect(submission: Submission): SubmissionInspection {
+  const { submissionId, status, createdAt, attempts, startedAt, settledAt } = submission;
+  const common = {
+    submissionId,
+    createdAt,
+    attempts,
+    ...defined({ idempotencyKey: submission.idempotencyKey, metadata: submission.metadata }),
+  };
+  if (status === "pending") return { ...common, status };
+  const { requestId } = submission;
+  if (status === "running") {
+    return { ...common, status, startedAt: startedAt ?? createdAt, ...defined({ requestId }) };
+  }
+  const { messageId, usage, output, error, errorName } = submission;
+  const ended = {
+    ...common,
+    completedAt: settledAt ?? createdAt,
+    ...defined({ requestId, startedAt, messageId, usage }),
+  };
+  return status === "completed"
+    ? { ...ended, status, ...defined({ output }) }
+    : { ...ended, status, ...defined({ error, errorName }) };
+}
+
+/** What the destinations are told. Only of an ended one. */
+export function endOf(submission: Submission): SubmissionEnd {
+  const { submissionId, status, output, error, errorName } = submission;
+  if (!isTerminal(status)) throw new Error(`Submission ${submissionId} has not ended: ${status}`);
+  return {
+    submissionId,
+    status: status satisfies TerminalStatus,
+    ...defined(status === "completed" ? { output } : { error, errorName }),
+  };
+}
+
+/** The same object without the keys that are undefined. */
+function defined<T extends object>(object: T): { [Key in keyof T]?: Exclude<T[Key], undefined> } {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as {
+    [Key in keyof T]?: Exclude<T[Key], undefined>;
+  };
+}

@@ -1,0 +1,51 @@
+/** The agent's side of `step.prompt()`: a prompt is a submission that has to be answered, and a waiting workflow is told. */
+
+import type { Submissions } from "./submissions.ts";
+import type { PromptReceipt, PromptRequest, SubmissionEnd } from "./types.ts";
+
+/** The event that reports this submission's end, and no other's (W3). */
+function eventTypeOf(submissionId: string): string {
+  return `perdure-prompt-${submissionId}`;
+}
+
+/** Accepts a prompt, or finds the one that was accepted before (W1). */
+export async function acceptPrompt(
+  ledger: Submissions,
+  { idempotencyKey, run, workflow, prompt, schema }: PromptRequest,
+): Promise<PromptReceipt> {
+  const { submissionId, status } = await ledger.submit(
+    [{ id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text: prompt }] }],
+    {
+      idempotencyKey,
+      run,
+      answer: { schema },
+      metadata: { workflow },
+      notify: (id) => [
+        {
+          kind: "workflow",
+          workflow: workflow.name,
+          instance: workflow.id,
+          eventType: eventTypeOf(id),
+        },
+      ],
+    },
+  );
+  const end =
+    status === "pending" || status === "running" ? null : await ledger.endOf(submissionId);
+  return { submissionId, eventType: eventTypeOf(submissionId), ...(end && { end }) };
+}
+
+/**
+ * The end of a prompt whose waiting time is over: a result that is there wins
+ * (W2). Without one the submission is cancelled, if asked for, and null returned.
+ */
+export async function expirePrompt(
+  ledger: Submissions,
+  submissionId: string,
+  { cancel }: { cancel: boolean },
+): Promise<SubmissionEnd | null> {
+  const end = await ledger.endOf(submissionId);
+  if (end || !cancel) return end;
+  const { outcome } = await ledger.cancel(submissionId, "Workflow prompt wait timed out");
+  return outcome === "already_terminal" ? ledger.endOf(submissionId) : null;
+}

@@ -1,0 +1,52 @@
+/** What to do with a submission that was running when its object stopped. A pure decision. */
+
+import type { Failure } from "../core/failures.ts";
+import type { Applied } from "./turn.ts";
+
+/** What the restart found. */
+export type Evidence = {
+  /** Whether the turn's structured answer is recorded. */
+  readonly isAnswered: boolean;
+  /** How many of its messages are in the conversation. */
+  readonly applied: Applied;
+  /** Whether a tool of the turn is known to have run. */
+  readonly hasEffects: boolean;
+  /** Whether the host may still be about to go on with the turn. */
+  readonly isHostRecovering: boolean;
+  /** Attempts so far. */
+  readonly attempts: number;
+  /** How long this start of the object has waited for the host, in milliseconds. */
+  readonly waitedMs: number;
+};
+
+export type Decision =
+  /** The answer is there: all that was missing is the last write. */
+  | { readonly action: "complete" }
+  /** The host goes on with the turn and reports its end. */
+  | { readonly action: "wait" }
+  /** Nobody goes on with it: a new, counted attempt. */
+  | { readonly action: "startOver" }
+  | { readonly action: "fail"; readonly failure: Failure };
+
+/** Attempts at one submission before it is an error (L6). @internal */
+export const MAX_ATTEMPTS = 5;
+/** How long a host is trusted to be about to recover, before the ledger takes over. @internal */
+export const HOST_RECOVERY_LIMIT_MS = 10 * 60_000;
+
+export function recover(evidence: Evidence): Decision {
+  const { isAnswered, applied, hasEffects, isHostRecovering, attempts, waitedMs } = evidence;
+  if (isAnswered) return { action: "complete" };
+  if (applied !== "none" && isHostRecovering && waitedMs < HOST_RECOVERY_LIMIT_MS) {
+    return { action: "wait" };
+  }
+  if (hasEffects) return fail("its tools have had effects, so it is not run again");
+  if (attempts >= MAX_ATTEMPTS) return fail(`this was attempt ${attempts} of ${MAX_ATTEMPTS}`);
+  return { action: "startOver" };
+}
+
+function fail(why: string): Decision {
+  return {
+    action: "fail",
+    failure: { name: "TurnInterruptedError", message: `The turn was interrupted, and ${why}.` },
+  };
+}

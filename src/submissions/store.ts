@@ -1,0 +1,336 @@
+/**
+ * All SQL of the ledger. Owns `perdure_submissions`, and writes it by
+ * transition verbs only: each is fenced by the state and the attempt that it
+ * expects, and returns the row when it took effect (L2).
+ *
+ * Indexes, and what each bills: the id (1 row on accept), the key (1 on accept
+ * with a key), and the open ones (1 on accept; its predicate is not on the
+ * status, so a claim or settle touches it no more). Ended ones are listed by
+ * rowid, which is the order of acceptance and costs nothing.
+ */
+
+import type { UIMessage } from "ai";
+import type { Failure } from "../core/failures.ts";
+import type { Json } from "../core/json.ts";
+import { migrate } from "../core/migrations.ts";
+import type { Destination } from "../outbox/types.ts";
+import { NEXT, type SubmissionStatus, type TerminalStatus } from "./states.ts";
+import type { TurnFacts } from "./turn.ts";
+import type { AnswerSpec } from "./types.ts";
+
+const MIGRATIONS = [
+  `CREATE TABLE perdure_submissions (
+     seq INTEGER PRIMARY KEY,
+     submission_id TEXT NOT NULL UNIQUE,
+     idempotency_key TEXT,
+     status TEXT NOT NULL DEFAULT 'pending',
+     attempts INTEGER NOT NULL DEFAULT 0,
+     messages TEXT NOT NULL,
+     metadata TEXT,
+     channel TEXT,
+     answer TEXT,
+     notify TEXT,
+     run TEXT,
+     output TEXT,
+     error TEXT,
+     error_name TEXT,
+     request_id TEXT,
+     message_id TEXT,
+     usage TEXT,
+     created_at INTEGER NOT NULL,
+     started_at INTEGER,
+     settled_at INTEGER
+   );
+   CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)
+     WHERE idempotency_key IS NOT NULL;
+   CREATE INDEX perdure_submissions_open ON perdure_submissions (seq) WHERE settled_at IS NULL;`,
+] as const;
+
+/** A row as SQLite has it; only this file sees it. */
+type Row = {
+  seq: number;
+  submission_id: string;
+  idempotency_key: string | null;
+  status: SubmissionStatus;
+  attempts: number;
+  messages: string;
+  metadata: string | null;
+  channel: string | null;
+  answer: string | null;
+  notify: string | null;
+  run: string | null;
+  output: string | null;
+  error: string | null;
+  error_name: string | null;
+  request_id: string | null;
+  message_id: string | null;
+  usage: string | null;
+  created_at: number;
+  started_at: number | null;
+  settled_at: number | null;
+};
+
+/** A stored submission, with its JSON read. */
+export type Submission = ReturnType<typeof toSubmission>;
+
+/** What a caller knows of a submission that it wants to end: the fence of the end (L2). */
+export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
+
+/** What `accept` stores. */
+export type NewSubmission = {
+  readonly submissionId: string;
+  readonly idempotencyKey: string | undefined;
+  /** JSON of the messages, serialised once by the caller who checked its size. */
+  readonly messages: string;
+  readonly metadata: Record<string, unknown> | undefined;
+  readonly channel: string | undefined;
+  readonly answer: AnswerSpec | undefined;
+  readonly notify: readonly Destination[] | undefined;
+  readonly run: string | undefined;
+};
+
+export type Settlement = TurnFacts & {
+  readonly status: TerminalStatus;
+  readonly failure?: Failure | undefined;
+};
+
+/** Only the open ones, by their own index: the planner would walk all rows for the order. */
+const OPEN =
+  "FROM perdure_submissions INDEXED BY perdure_submissions_open WHERE settled_at IS NULL";
+
+/** How far back a message is looked for among ended submissions. */
+const RECENT = 100;
+
+export class SubmissionStore {
+  constructor(private readonly storage: DurableObjectStorage) {}
+
+  migrate(): void {
+    migrate(this.storage, "submissions", MIGRATIONS);
+  }
+
+  /** Runs `work` in one transaction. */
+  transaction<T>(work: () => T): T {
+    return this.storage.transactionSync(work);
+  }
+
+  /** (new) → pending. */
+  accept(submission: NewSubmission, now: number): Submission {
+    const { submissionId, idempotencyKey, messages, metadata, channel, answer, notify, run } =
+      submission;
+    return this.#one(
+      `INSERT INTO perdure_submissions
+         (submission_id, idempotency_key, messages, metadata, channel, answer, notify, run, created_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+      submissionId,
+      idempotencyKey ?? null,
+      messages,
+      json(metadata),
+      channel ?? null,
+      json(answer),
+      json(notify),
+      run ?? null,
+      now,
+    ) as Submission;
+  }
+
+  find(submissionId: string): Submission | undefined {
+    return this.#one("SELECT * FROM perdure_submissions WHERE submission_id = ?", submissionId);
+  }
+
+  findByKey(idempotencyKey: string): Submission | undefined {
+    return this.#one("SELECT * FROM perdure_submissions WHERE idempotency_key = ?", idempotencyKey);
+  }
+
+  /** The open or recent submission that one of these messages came with, the latest of them. */
+  findByMessage(messageIds: ReadonlySet<string>): Submission | undefined {
+    const holds = ({ messages }: Submission) => messages.some(({ id }) => messageIds.has(id));
+    return (
+      this.running().find(holds) ??
+      this.#all("SELECT * FROM perdure_submissions ORDER BY seq DESC LIMIT ?", RECENT).find(holds)
+    );
+  }
+
+  /** The pending submission whose turn is next (L4). */
+  nextPending(): Submission | undefined {
+    return this.#one(`SELECT * ${OPEN} AND status = 'pending' ORDER BY seq LIMIT 1`);
+  }
+
+  /** The submissions that are running, or were when the object last stopped. */
+  running(): Submission[] {
+    return this.#all(`SELECT * ${OPEN} AND status = 'running' ORDER BY seq`);
+  }
+
+  hasOpen(): boolean {
+    return this.storage.sql.exec(`SELECT 1 ${OPEN} LIMIT 1`).toArray().length > 0;
+  }
+
+  /** pending → running, the attempt counted before anything of it runs (L6). */
+  claim(seq: number, now: number): Submission | undefined {
+    return this.#one(
+      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?
+       WHERE seq = ? AND status ${from("running")} RETURNING *`,
+      now,
+      seq,
+    );
+  }
+
+  /** running → running, with the answer recorded, once (L7). */
+  answer(seq: number, attempt: number, output: string): Submission | undefined {
+    return this.#one(
+      `UPDATE perdure_submissions SET output = ?
+       WHERE seq = ? AND status = 'running' AND attempts = ? AND output IS NULL RETURNING *`,
+      output,
+      seq,
+      attempt,
+    );
+  }
+
+  /** running → pending: the attempt left nothing behind, and its turn starts over. */
+  startOver(seq: number, attempt: number): Submission | undefined {
+    return this.#one(
+      `UPDATE perdure_submissions SET status = 'pending', started_at = NULL
+       WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
+      seq,
+      attempt,
+    );
+  }
+
+  /** pending or running → terminal, if it is still as the caller saw it. */
+  settle(
+    seen: Seen,
+    { status, failure, requestId, messageId, usage }: Settlement,
+    now: number,
+  ): Submission | undefined {
+    if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;
+    return this.#one(
+      `UPDATE perdure_submissions
+       SET status = ?, error = ?, error_name = ?, request_id = ?, message_id = ?, usage = ?, settled_at = ?
+       WHERE seq = ? AND status = ? AND attempts = ? RETURNING *`,
+      status,
+      failure?.message ?? null,
+      failure?.name ?? null,
+      requestId ?? null,
+      messageId ?? null,
+      json(usage),
+      now,
+      seen.seq,
+      seen.status,
+      seen.attempts,
+    );
+  }
+
+  /** Every pending one → skipped. */
+  skipPending(failure: Failure, now: number): Submission[] {
+    return this.#all(
+      `UPDATE perdure_submissions SET status = 'skipped', error = ?, error_name = ?, settled_at = ?
+       WHERE seq IN (SELECT seq ${OPEN} AND status = 'pending') RETURNING *`,
+      failure.message,
+      failure.name,
+      now,
+    );
+  }
+
+  /** Takes the key from an ended submission, so that new work can have it (W1). */
+  releaseKey(seq: number): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_submissions SET idempotency_key = NULL WHERE seq = ? AND settled_at IS NOT NULL",
+      seq,
+    );
+  }
+
+  /** Newest first. */
+  list(statuses: readonly SubmissionStatus[] | undefined, limit: number): Submission[] {
+    const where = statuses ? `WHERE status IN (${statuses.map(() => "?").join(", ")})` : "";
+    return this.#all(
+      `SELECT * FROM perdure_submissions ${where} ORDER BY seq DESC LIMIT ?`,
+      ...(statuses ?? []),
+      limit,
+    );
+  }
+
+  /** Forgets ended submissions, the oldest first, and returns them. */
+  delete(
+    statuses: readonly TerminalStatus[],
+    completedBefore: number | undefined,
+    limit: number,
+  ): number {
+    return this.storage.sql
+      .exec(
+        `DELETE FROM perdure_submissions WHERE seq IN (
+           SELECT seq FROM perdure_submissions
+           WHERE status IN (${statuses.map(() => "?").join(", ")}) AND settled_at < ?
+           ORDER BY seq LIMIT ?) RETURNING seq`,
+        ...statuses,
+        completedBefore ?? Number.MAX_SAFE_INTEGER,
+        limit,
+      )
+      .toArray().length;
+  }
+
+  /** Forgets one ended submission. */
+  deleteOne(submissionId: string): boolean {
+    return (
+      this.storage.sql
+        .exec(
+          "DELETE FROM perdure_submissions WHERE submission_id = ? AND settled_at IS NOT NULL RETURNING seq",
+          submissionId,
+        )
+        .toArray().length > 0
+    );
+  }
+
+  #one(query: string, ...bindings: SqlStorageValue[]): Submission | undefined {
+    const [row] = this.storage.sql.exec<Row>(query, ...bindings).toArray();
+    return row && toSubmission(row);
+  }
+
+  #all(query: string, ...bindings: SqlStorageValue[]): Submission[] {
+    return this.storage.sql
+      .exec<Row>(query, ...bindings)
+      .toArray()
+      .map(toSubmission);
+  }
+}
+
+/** SQL for "in a state from which `to` can be reached". */
+function from(to: SubmissionStatus): string {
+  const sources = (Object.keys(NEXT) as SubmissionStatus[]).filter((status) =>
+    (NEXT[status] as readonly SubmissionStatus[]).includes(to),
+  );
+  return `IN (${sources.map((status) => `'${status}'`).join(", ")})`;
+}
+
+function json(value: object | undefined): string | null {
+  return value === undefined ? null : JSON.stringify(value);
+}
+
+function parse<T>(text: string | null): T | undefined {
+  return text === null ? undefined : (JSON.parse(text) as T);
+}
+
+function toSubmission(row: Row) {
+  return {
+    seq: row.seq,
+    submissionId: row.submission_id,
+    idempotencyKey: row.idempotency_key ?? undefined,
+    status: row.status,
+    attempts: row.attempts,
+    messages: JSON.parse(row.messages) as UIMessage[],
+    metadata: parse<Record<string, Json>>(row.metadata),
+    channel: row.channel ?? undefined,
+    answer: parse<AnswerSpec>(row.answer),
+    notify: parse<Destination[]>(row.notify) ?? [],
+    run: row.run ?? undefined,
+    /** Whether an answer is recorded: `null` is one, too. */
+    isAnswered: row.output !== null,
+    output: parse<Json>(row.output),
+    error: row.error ?? undefined,
+    errorName: row.error_name ?? undefined,
+    requestId: row.request_id ?? undefined,
+    messageId: row.message_id ?? undefined,
+    usage: parse<NonNullable<TurnFacts["usage"]>>(row.usage),
+    createdAt: row.created_at,
+    startedAt: row.started_at ?? undefined,
+    settledAt: row.settled_at ?? undefined,
+  };
+}

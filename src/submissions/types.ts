@@ -1,0 +1,190 @@
+/** The words of the ledger: what is submitted, what is reported, and what can be asked. */
+
+import type { Json } from "../core/json.ts";
+import type { Destination } from "../outbox/types.ts";
+import type { SubmissionStatus, TerminalStatus } from "./states.ts";
+
+/** A structured answer that the turn has to end with. */
+export type AnswerSpec = {
+  /** JSON Schema of the answer. */
+  readonly schema: object;
+};
+
+export type SubmitMessagesOptions = {
+  /**
+   * Your own id for the submission.
+   * @default a random one
+   */
+  submissionId?: string;
+  /** The same key is accepted once: a repetition returns the first submission (L3). */
+  idempotencyKey?: string;
+  /** Anything JSON that should stay readable with the submission. */
+  metadata?: Record<string, unknown>;
+  /** Channel id that the turn belongs to. */
+  channel?: string;
+  /**
+   * What a known key or id with different messages does: `"return"` hands out
+   * the first submission with `conflict: true`, `"throw"` throws
+   * {@link IdempotencyConflictError} (L3).
+   * @default "return"
+   */
+  onConflict?: "return" | "throw";
+};
+
+/** Options that rooms of Perdure pass along with a submission of their own. */
+export type InternalSubmitOptions = SubmitMessagesOptions & {
+  readonly answer?: AnswerSpec;
+  /** Where the end of the submission is delivered (O1), once its id is known. */
+  readonly notify?: (submissionId: string) => readonly Destination[];
+  /**
+   * The run of the caller that asks. A failure that an earlier run was told
+   * of does not answer this one: its key is given to a new submission (W1).
+   */
+  readonly run?: string;
+};
+
+type Common = {
+  submissionId: string;
+  idempotencyKey?: string;
+  metadata?: Record<string, Json>;
+  /** When it was accepted, epoch milliseconds. */
+  createdAt: number;
+  /** How many times its turn has been started. */
+  attempts: number;
+};
+
+/** Keys that a state does not have can be read without narrowing, and are undefined. */
+type Absent<Keys extends string> = { [Key in Keys]?: never };
+
+type Pending = Common & { status: "pending" } & Absent<
+    | "requestId"
+    | "startedAt"
+    | "completedAt"
+    | "messageId"
+    | "error"
+    | "errorName"
+    | "output"
+    | "usage"
+  >;
+
+type Running = Common & {
+  status: "running";
+  /** The request id of the turn, where the host has told it. */
+  requestId?: string;
+  startedAt: number;
+} & Absent<"completedAt" | "messageId" | "error" | "errorName" | "output" | "usage">;
+
+type Ended = Common & {
+  requestId?: string;
+  /** Unset when it ended before its turn started. */
+  startedAt?: number;
+  completedAt: number;
+  /** Id of the assistant message that the turn wrote, if it wrote one (L7). */
+  messageId?: string;
+  /** Tokens of the turn, where the model reports them (L7). */
+  usage?: TokenUsage;
+};
+
+type Completed = Ended & {
+  status: "completed";
+  /** The structured answer, if one was asked for (L7). */
+  output?: Json;
+} & Absent<"error" | "errorName">;
+
+type Failed = Ended & {
+  status: "error" | "aborted" | "skipped";
+  /** What ended it, for a person. */
+  error?: string;
+  /** The stable name of what ended it. */
+  errorName?: string;
+} & Absent<"output">;
+
+/** A submission as it is now. */
+export type SubmissionInspection = Pending | Running | Completed | Failed;
+
+export type SubmitMessagesResult = SubmissionInspection & {
+  /** False when the key or id was known already: nothing was stored. */
+  accepted: boolean;
+  /** True when the key or id was known with different messages (L3). */
+  conflict?: boolean;
+};
+
+export type TokenUsage = {
+  inputTokens?: number;
+  outputTokens?: number;
+  totalTokens?: number;
+};
+
+/** What {@link cancelSubmission} did (L5). */
+export type CancelSubmissionResult =
+  | {
+      /** No submission has this id. */
+      outcome: "not_found";
+      submissionId: string;
+    }
+  | {
+      /** It had ended before; nothing changed. */
+      outcome: "already_terminal";
+      submissionId: string;
+      submission: SubmissionInspection;
+    }
+  | {
+      /** It is `aborted` now. */
+      outcome: "cancelled";
+      submissionId: string;
+      previousStatus: "pending" | "running";
+      /** Whether any of its messages had reached the conversation. */
+      messagesApplied: boolean;
+      submission: SubmissionInspection;
+    };
+
+export type ListSubmissionsOptions = {
+  status?: SubmissionStatus | SubmissionStatus[];
+  /**
+   * At most this many, newest first.
+   * @default 100
+   */
+  limit?: number;
+};
+
+export type DeleteSubmissionsOptions = {
+  /** Only terminal ones are ever deleted. */
+  status?: SubmissionStatus | SubmissionStatus[];
+  completedBefore?: Date;
+  /** @default 100 */
+  limit?: number;
+};
+
+export type WaitForSubmissionOptions = {
+  /** Return the submission as it is after so many milliseconds, even if it has not ended. */
+  timeoutMs?: number;
+};
+
+/** How a submission ended, as its destinations are told. */
+export type SubmissionEnd = {
+  readonly submissionId: string;
+  readonly status: TerminalStatus;
+  readonly output?: Json;
+  readonly error?: string;
+  readonly errorName?: string;
+};
+
+/** What `step.prompt()` asks of the agent. */
+export type PromptRequest = {
+  /** The prompt's identity: workflow, instance, step and key (W1). */
+  readonly idempotencyKey: string;
+  /** The run of the workflow that asks; a restart begins a new one (W1). */
+  readonly run: string;
+  readonly workflow: { readonly name: string; readonly id: string; readonly stepName: string };
+  readonly prompt: string;
+  /** JSON Schema of the answer. */
+  readonly schema: object;
+};
+
+/** What the agent answers: which event to wait for, unless it has ended already. */
+export type PromptReceipt = {
+  readonly submissionId: string;
+  readonly eventType: string;
+  /** Set when there is nothing to wait for. */
+  readonly end?: SubmissionEnd;
+};

@@ -1,0 +1,167 @@
+/**
+ * `step.prompt()`: submit, wait, validate. Each part is a step of the
+ * platform, so that a replay finds it done; the ledger answers whatever the
+ * platform has forgotten (W1, W2).
+ */
+
+import { NonRetryableError } from "cloudflare:workflows";
+import type { AgentWorkflowStep } from "agents/workflows";
+import { toJSONSchema, type ZodObject, type z } from "zod";
+import type { PromptReceipt, PromptRequest, SubmissionEnd } from "../submissions/types.ts";
+import {
+  ThinkPromptAbortedError,
+  ThinkPromptError,
+  ThinkPromptSkippedError,
+  ThinkPromptTimeoutError,
+  ThinkPromptValidationError,
+} from "./errors.ts";
+import { promptKey, promptStepName } from "./names.ts";
+
+export type ThinkPromptOptions<Schema extends ZodObject> = {
+  /** What the agent is asked. */
+  prompt: string;
+  /** The answer: a Zod object schema that has a JSON Schema form (W4). */
+  output: Schema;
+  /**
+   * How long to wait for the answer, e.g. `"3 days"` or milliseconds.
+   * @default "24 hours"
+   */
+  timeout?: WaitTimeout;
+  /** Tells repeated uses of one step name apart, e.g. in a loop (W1). */
+  key?: string;
+  /**
+   * Whether the turn is cancelled when the time is over.
+   * @default true
+   */
+  cancelOnTimeout?: boolean;
+};
+
+/** What an agent offers to `step.prompt()`. */
+export interface PromptableAgent {
+  acceptPrompt(request: PromptRequest): Promise<PromptReceipt>;
+  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<SubmissionEnd | null>;
+}
+
+/** One prompt of one run of a workflow. */
+export type PromptCall<Schema extends ZodObject> = {
+  readonly step: AgentWorkflowStep;
+  /** Asked anew for each attempt: a stub stays broken when its agent went down. */
+  readonly agent: () => PromptableAgent;
+  readonly workflowName: string;
+  readonly workflowId: string;
+  /** Identifies this run of the workflow; a restart has another one (W1). */
+  readonly run: () => Promise<string>;
+  readonly name: string;
+  readonly options: ThinkPromptOptions<Schema>;
+};
+
+/**
+ * A call of the agent fails when a deploy or a crash takes the agent down in
+ * the middle of it. It is idempotent, and the agent is back in a moment.
+ */
+const AGENT_CALL_RETRIES = { limit: 12, delay: 500, backoff: "exponential" } as const;
+
+type WaitTimeout = NonNullable<Parameters<AgentWorkflowStep["waitForEvent"]>[1]["timeout"]>;
+
+/** Runs the prompt to its answer, or throws how it failed. */
+export async function runPrompt<Schema extends ZodObject>(
+  call: PromptCall<Schema>,
+): Promise<z.infer<Schema>> {
+  const { name, options } = call;
+  const schema = schemaOf(name, options);
+  const identity = { ...call, stepName: name, key: options.key };
+  const request = {
+    idempotencyKey: await promptKey(identity),
+    run: await call.run(),
+    workflow: { name: call.workflowName, id: call.workflowId, stepName: name },
+    prompt: options.prompt,
+    schema,
+  };
+  const receipt = await durably(call.step, await promptStepName(identity, "submit"), () =>
+    call.agent().acceptPrompt(request),
+  );
+  return answerOf(receipt.end ?? (await waitForEnd(call, receipt)), options.output);
+}
+
+async function waitForEnd<Schema extends ZodObject>(
+  { step, agent, name, options }: PromptCall<Schema>,
+  { submissionId, eventType }: PromptReceipt,
+): Promise<SubmissionEnd> {
+  const { timeout, key, cancelOnTimeout: cancel = true } = options;
+  const names = { stepName: name, key };
+  try {
+    const event = await step.waitForEvent(await promptStepName(names, "wait"), {
+      type: eventType,
+      ...(timeout !== undefined && { timeout }),
+    });
+    return plain(event.payload as SubmissionEnd);
+  } catch (error) {
+    if (!isTimeout(error)) throw error;
+    const end = await durably(step, await promptStepName(names, "expire"), () =>
+      agent().expirePrompt(submissionId, { cancel }),
+    );
+    if (end) return end;
+    throw new ThinkPromptTimeoutError(submissionId, error);
+  }
+}
+
+function answerOf<Schema extends ZodObject>(end: SubmissionEnd, schema: Schema): z.infer<Schema> {
+  const { submissionId, status, error, errorName } = end;
+  if (status === "completed") {
+    const parsed = schema.safeParse(end.output);
+    if (parsed.success) return parsed.data;
+    throw new ThinkPromptValidationError(submissionId, parsed.error);
+  }
+  if (status === "aborted") throw new ThinkPromptAbortedError(submissionId, error);
+  if (status === "skipped") throw new ThinkPromptSkippedError(submissionId, error);
+  if (errorName === "InvalidAnswerError") {
+    throw new ThinkPromptValidationError(submissionId, new Error(error));
+  }
+  throw new ThinkPromptError(error ?? "Think prompt ended with an error", submissionId, status);
+}
+
+/** Checked before anything is stored: neither a retry nor another run could make it right. */
+function schemaOf<Schema extends ZodObject>(
+  name: string,
+  { prompt, output }: ThinkPromptOptions<Schema>,
+): object {
+  if (typeof prompt !== "string" || prompt.trim() === "") {
+    throw new NonRetryableError(
+      `step.prompt(${JSON.stringify(name)}) got ${JSON.stringify(prompt)} as prompt; expected a non-empty string.`,
+      "InvalidPromptError",
+    );
+  }
+  try {
+    return toJSONSchema(output);
+  } catch (error) {
+    throw new NonRetryableError(
+      `The output schema of step.prompt(${JSON.stringify(name)}) has no JSON Schema form: ` +
+        `${error instanceof Error ? error.message : String(error)}. ` +
+        "Use types that JSON has (no Date, bigint, transform or custom), and convert the answer afterwards.",
+      "InvalidPromptError",
+    );
+  }
+}
+
+/** The platform tells a timeout by its name, or where an error lost that, by its message. */
+function isTimeout(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    (error.name === "WorkflowTimeoutError" || /timed out/i.test(error.message))
+  );
+}
+
+/** `step.do()` for what the agent returns: JSON, though its type has an `unknown` that the platform's type refuses. */
+function durably<T>(step: AgentWorkflowStep, name: string, work: () => Promise<T>): Promise<T> {
+  const done = async () => plain(await work()) as never;
+  return step.do(name, { retries: AGENT_CALL_RETRIES }, done) as Promise<T>;
+}
+
+/** A copy without the remote handle that an RPC result carries, which would outlive its call. */
+function plain<T>(result: T): T {
+  try {
+    return structuredClone(result);
+  } finally {
+    (result as Partial<Disposable> | null)?.[Symbol.dispose]?.();
+  }
+}

@@ -1,0 +1,10 @@
+/** The bindings of `wrangler.jsonc`. */
+declare namespace Cloudflare {
+  interface Env {
+    ThinkAgent: DurableObjectNamespace<import("./support/think-agent.ts").ThinkAgent>;
+    LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
+    BuiltInAgent: DurableObjectNamespace<import("./support/built-in.ts").BuiltInAgent>;
+    PROMPT_WORKFLOW: Workflow;
+    BUILT_IN_WORKFLOW: Workflow;
+  }
+}

@@ -1,0 +1,88 @@
+import { describe, expect, it } from "vitest";
+import { HOST_RECOVERY_LIMIT_MS, MAX_ATTEMPTS, recover } from "../src/submissions/recover.ts";
+
+const APPLIED = ["none", "partial", "all"] as const;
+const LATE = HOST_RECOVERY_LIMIT_MS;
+
+/**
+ * What is expected, written as a table: the first row that matches decides. A
+ * column that is left out does not matter.
+ */
+const TABLE = [
+  { isAnswered: true, expected: "complete" },
+  { applied: ["partial", "all"], isHostRecovering: true, isLate: false, expected: "wait" },
+  { hasEffects: true, expected: "fail" },
+  { isLastAttempt: true, expected: "fail" },
+  { expected: "startOver" },
+] as const;
+
+/** Every combination of what a restart can find, 192 of them. */
+const COMBINATIONS = [true, false].flatMap((isAnswered) =>
+  APPLIED.flatMap((applied) =>
+    [true, false].flatMap((hasEffects) =>
+      [true, false].flatMap((isHostRecovering) =>
+        [1, MAX_ATTEMPTS - 1, MAX_ATTEMPTS, MAX_ATTEMPTS + 1].flatMap((attempts) =>
+          [LATE - 1, LATE].map((waitedMs) => ({
+            isAnswered,
+            applied,
+            hasEffects,
+            isHostRecovering,
+            attempts,
+            waitedMs,
+          })),
+        ),
+      ),
+    ),
+  ),
+);
+
+function expected({ attempts, waitedMs, ...found }: (typeof COMBINATIONS)[number]): string {
+  const facts = { ...found, isLastAttempt: attempts >= MAX_ATTEMPTS, isLate: waitedMs >= LATE };
+  const row = TABLE.find(({ expected: _, ...columns }) =>
+    Object.entries(columns).every(([column, value]) =>
+      ([value].flat() as unknown[]).includes(facts[column as keyof typeof facts]),
+    ),
+  );
+  return row?.expected ?? "nothing";
+}
+
+describe("L6 what becomes of a submission that was running when its object stopped", () => {
+  it("there are 192 combinations, and each outcome is among them", () => {
+    expect(COMBINATIONS).toHaveLength(192);
+    expect(new Set(COMBINATIONS.map(expected))).toEqual(
+      new Set(["complete", "wait", "fail", "startOver"]),
+    );
+  });
+
+  it.each(COMBINATIONS)(
+    "answered $isAnswered, applied $applied, effects $hasEffects, host recovers $isHostRecovering, attempt $attempts, waited $waitedMs ms",
+    (evidence) => {
+      expect(recover(evidence).action).toBe(expected(evidence));
+    },
+  );
+
+  it("L6 no turn whose tools had effects is ever run again", () => {
+    const withEffects = COMBINATIONS.filter(({ hasEffects }) => hasEffects).map(recover);
+    expect(withEffects.filter(({ action }) => action === "startOver")).toEqual([]);
+  });
+
+  it("a failure says why, and the bad value with it", () => {
+    const evidence = {
+      isAnswered: false,
+      applied: "all",
+      isHostRecovering: false,
+      waitedMs: 0,
+    } as const;
+    expect(recover({ ...evidence, hasEffects: true, attempts: 1 })).toEqual({
+      action: "fail",
+      failure: {
+        name: "TurnInterruptedError",
+        message:
+          "The turn was interrupted, and its tools have had effects, so it is not run again.",
+      },
+    });
+    expect(recover({ ...evidence, hasEffects: false, attempts: 5 })).toMatchObject({
+      failure: { message: "The turn was interrupted, and this was attempt 5 of 5." },
+    });
+  });
+});

@@ -1,0 +1,55 @@
+/** What tests begin with and wait for, in the words of the ledger. */
+
+import { abortAllDurableObjects } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import type { UIMessage } from "ai";
+import { ask, type Script } from "./scripted-model.ts";
+
+let made = 0;
+
+/** A fresh object of the light host. */
+export function givenLedger() {
+  return env.LedgerObject.getByName(`ledger-${++made}-${crypto.randomUUID()}`);
+}
+
+/** A fresh DurableThink agent. */
+export function givenThink(name = `think-${++made}-${crypto.randomUUID()}`) {
+  return env.ThinkAgent.getByName(name);
+}
+
+export function message(script: Script | string, id: string = crypto.randomUUID()): UIMessage {
+  const text = typeof script === "string" ? script : ask(script);
+  return { id, role: "user", parts: [{ type: "text", text }] };
+}
+
+/** Every object dies where it stands, as in a crash of the machine. Storage stays. */
+export function crash(): Promise<void> {
+  return abortAllDurableObjects();
+}
+
+/** Polls until `probe` returns something, at most `timeoutMs`. */
+export async function until<T>(
+  probe: () => T | undefined | false | Promise<T | undefined | false>,
+  timeoutMs = 20_000,
+): Promise<T> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    const found = await probe();
+    if (found) return found;
+    if (Date.now() > deadline) throw new Error(`Nothing happened within ${timeoutMs} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/**
+ * The error that a call is refused with. `expect(call).rejects` would leave the
+ * platform's own promise of an RPC call unhandled.
+ */
+export async function refusal(call: PromiseLike<unknown>): Promise<Error> {
+  try {
+    await call;
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error("The call was expected to be refused, and was not");
+}

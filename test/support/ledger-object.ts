@@ -1,0 +1,187 @@
+/**
+ * The ledger and the outbox on a plain Durable Object, with a host that does
+ * what a message tells it to. No model and no Think: loads fast, and shows
+ * that the rooms need neither.
+ */
+
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import type { UIMessage } from "ai";
+import { type Courier, Outbox, UndeliverableError } from "../../src/outbox/index.ts";
+import {
+  acceptPrompt,
+  endWithAnswer,
+  expirePrompt,
+  type PromptRequest,
+  type SubmissionInspection,
+  Submissions,
+  type SubmitMessagesOptions,
+  type Trace,
+  type Turn,
+  type TurnEnd,
+  type TurnHost,
+} from "../../src/submissions/index.ts";
+import { Meter, metered } from "./meter.ts";
+import type { Script } from "./scripted-model.ts";
+import { WakeRoom } from "./wake-room.ts";
+
+/** What left the outboxes, by the workflow instance it was for, and how often it is to be refused. */
+export const delivered = new Map<string, { id: string; payload: unknown }[]>();
+export const refusals = new Map<string, { times: number; isGone?: boolean }>();
+/** Runs before a delivery to that workflow instance; what it throws is the delivery's failure. */
+export const couriers = new Map<string, Courier>();
+/** Called at the birth of each life of the object with that name, before it starts. */
+export const births = new Map<string, (object: LedgerObject, ctx: DurableObjectState) => void>();
+/** The chance in the rooms' backoff: 0 makes every retry due at once. */
+export const chance = { random: () => Math.random() };
+const clock = { now: () => Date.now(), random: () => chance.random() };
+
+class ScriptedTurns implements TurnHost {
+  readonly statuses: string[] = [];
+
+  constructor(
+    private readonly storage: DurableObjectStorage,
+    private readonly ledger: () => Submissions,
+  ) {}
+
+  start(): void {
+    this.storage.sql.exec(
+      "CREATE TABLE IF NOT EXISTS conversation (id TEXT PRIMARY KEY, text TEXT)",
+    );
+  }
+
+  async run({ messages, signal, begin, answer, submissionId }: Turn): Promise<TurnEnd> {
+    const ref = begin();
+    for (const { id, parts } of messages) this.say(id, JSON.stringify(parts));
+    const script = scriptOf(messages);
+    await pause(script.delayMs ?? 0, signal);
+    if (script.fail !== undefined) throw new Error(script.fail);
+    const isAnswered =
+      answer !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
+    const messageId = `reply-${submissionId}`;
+    this.say(messageId, script.text ?? "done");
+    const end = { outcome: "completed", messageId, requestId: `request-${submissionId}` } as const;
+    return answer ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
+  }
+
+  stop(_messages: readonly UIMessage[], _reason: string | undefined): void {}
+
+  async trace(messages: readonly UIMessage[]): Promise<Trace> {
+    const count = messages.filter(({ id }) => this.has(id)).length;
+    const applied = count === 0 ? "none" : count === messages.length ? "all" : "partial";
+    return { applied, hasEffects: false };
+  }
+
+  async isRecovering(): Promise<boolean> {
+    return false;
+  }
+
+  async onStatus({ submissionId, status }: SubmissionInspection): Promise<void> {
+    this.statuses.push(`${submissionId}:${status}`);
+  }
+
+  isInsideTurn(): boolean {
+    return false;
+  }
+
+  conversation(): string[] {
+    return this.storage.sql
+      .exec<{ id: string }>("SELECT id FROM conversation ORDER BY rowid")
+      .toArray()
+      .map(({ id }) => id);
+  }
+
+  private say(id: string, text: string): void {
+    this.storage.sql.exec("INSERT OR IGNORE INTO conversation (id, text) VALUES (?, ?)", id, text);
+  }
+
+  private has(id: string): boolean {
+    return (
+      this.storage.sql.exec("SELECT 1 FROM conversation WHERE id = ?", id).toArray().length > 0
+    );
+  }
+}
+
+export class LedgerObject extends DurableObject<Cloudflare.Env> {
+  readonly meter: Meter;
+  readonly lifecycle = Lifecycle.install(this);
+  readonly turns = new ScriptedTurns(this.ctx.storage, () => this.submissions);
+  readonly room = new WakeRoom();
+  readonly outbox = new Outbox(
+    async (entry) => {
+      const { id, destination, payload } = entry;
+      const { instance } = destination;
+      await couriers.get(instance)?.(entry);
+      const refusal = refusals.get(instance);
+      if (refusal && refusal.times > 0) {
+        refusal.times--;
+        throw refusal.isGone ? new UndeliverableError("gone") : new Error("refused");
+      }
+      const inbox = delivered.get(instance) ?? [];
+      delivered.set(instance, [...inbox, { id, payload }]);
+    },
+    { clock },
+  );
+  readonly submissions: Submissions = new Submissions(this.turns, this.outbox, { clock });
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.meter = meter;
+    this.lifecycle.use(this.outbox).use(this.submissions).use(this.room);
+    births.get(ctx.id.name ?? "")?.(this, ctx);
+  }
+
+  submit(messages: UIMessage[], options?: SubmitMessagesOptions) {
+    return this.submissions.submit(messages, options);
+  }
+
+  inspect(id: string) {
+    return this.submissions.inspect(id);
+  }
+
+  list(options?: Parameters<Submissions["list"]>[0]) {
+    return this.submissions.list(options);
+  }
+
+  cancel(id: string, reason?: string) {
+    return this.submissions.cancel(id, reason);
+  }
+
+  wait(id: string, options?: { timeoutMs?: number }) {
+    return this.submissions.wait(id, options);
+  }
+
+  prompt(request: PromptRequest) {
+    return acceptPrompt(this.submissions, request);
+  }
+
+  expire(id: string, options: { cancel: boolean }) {
+    return expirePrompt(this.submissions, id, options);
+  }
+
+  skipPending() {
+    this.submissions.skipPending({ name: "TurnResetError", message: "reset" });
+  }
+
+  async conversation(): Promise<string[]> {
+    return this.turns.conversation();
+  }
+}
+
+function scriptOf(messages: UIMessage[]): Script {
+  const part = messages.at(-1)?.parts.at(-1);
+  return part?.type === "text" && part.text.startsWith("{")
+    ? (JSON.parse(part.text) as Script)
+    : {};
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+}

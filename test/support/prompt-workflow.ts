@@ -1,0 +1,46 @@
+/** A workflow that prompts as its params say, and returns what came of it. */
+
+import type { AgentWorkflowEvent } from "agents/workflows";
+import { z } from "zod";
+import {
+  ThinkPromptError,
+  ThinkWorkflow,
+  type ThinkWorkflowStep,
+} from "../../src/workflow/index.ts";
+import type { ThinkAgent } from "./think-agent.ts";
+
+export const answerSchema = z.object({ title: z.string(), count: z.number().int() });
+
+export type PromptParams = {
+  prompts: {
+    name: string;
+    prompt: string;
+    key?: string;
+    timeout?: number;
+    cancelOnTimeout?: boolean;
+    /** `"date"`: a schema without a JSON form. */
+    schema?: "date";
+  }[];
+};
+
+export type PromptOutcome =
+  | { answer: z.infer<typeof answerSchema>; at: number }
+  | { error: string; message: string; submissionId: string };
+
+export class PromptWorkflow extends ThinkWorkflow<ThinkAgent, PromptParams> {
+  override async run(event: AgentWorkflowEvent<PromptParams>, step: ThinkWorkflowStep) {
+    const outcomes: PromptOutcome[] = [];
+    for (const { name, schema, ...options } of event.payload.prompts) {
+      const output = schema === "date" ? answerSchema.extend({ when: z.date() }) : answerSchema;
+      try {
+        const answer = await step.prompt(name, { ...options, output });
+        outcomes.push({ answer, at: Date.now() });
+      } catch (error) {
+        if (!(error instanceof ThinkPromptError)) throw error;
+        const { name: errorName, message, submissionId } = error;
+        outcomes.push({ error: errorName, message, submissionId });
+      }
+    }
+    return outcomes;
+  }
+}

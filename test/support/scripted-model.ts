@@ -1,0 +1,121 @@
+/**
+ * A language model that does what the last user message tells it to, in JSON.
+ * It keeps no state, so it goes on after any crash; `modelCalls` counts what
+ * was asked of it, across restarts of the objects.
+ */
+
+import type { LanguageModel } from "ai";
+
+export type Script = {
+  /** What the final-answer tool is called with, when it is offered. */
+  answer?: unknown;
+  /** What is said when there is no answer to give. */
+  text?: string;
+  /** How long the model thinks. */
+  delayMs?: number;
+  /** Fail with this message instead. */
+  fail?: string;
+  /** Call this tool first, once. */
+  tool?: { name: string; input: unknown };
+  /** Say text even if a final answer is asked for. */
+  ignoreTools?: boolean;
+};
+
+/** How many times the model was called, by the text that it was asked. */
+export const modelCalls = new Map<string, number>();
+
+export function ask(script: Script): string {
+  return JSON.stringify(script);
+}
+
+type Model = Extract<LanguageModel, { specificationVersion: "v4" }>;
+type CallOptions = Parameters<Model["doStream"]>[0];
+type Part =
+  Awaited<ReturnType<Model["doStream"]>>["stream"] extends ReadableStream<infer P> ? P : never;
+
+export class ScriptedModel implements Model {
+  readonly specificationVersion = "v4";
+  readonly provider = "test";
+  readonly modelId = "scripted";
+  readonly supportedUrls = {};
+
+  async doGenerate(): Promise<never> {
+    throw new Error("The scripted model only streams");
+  }
+
+  async doStream(options: CallOptions) {
+    const text = lastUserText(options);
+    modelCalls.set(text, (modelCalls.get(text) ?? 0) + 1);
+    const script = parse(text);
+    return { stream: streamOf(play(script, options)) };
+  }
+}
+
+function streamOf(parts: AsyncGenerator<Part>): ReadableStream<Part> {
+  return new ReadableStream<Part>({
+    async pull(controller) {
+      const { done, value } = await parts.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+  });
+}
+
+async function* play(script: Script, options: CallOptions): AsyncGenerator<Part> {
+  yield { type: "stream-start", warnings: [] };
+  await delay(script.delayMs ?? 0, options.abortSignal);
+  if (script.fail !== undefined) throw new Error(script.fail);
+  const call = callOf(script, options);
+  if (call) {
+    const id = crypto.randomUUID();
+    const input = JSON.stringify(call.input);
+    yield { type: "tool-input-start", id, toolName: call.name };
+    yield { type: "tool-input-delta", id, delta: input };
+    yield { type: "tool-input-end", id };
+    yield { type: "tool-call", toolCallId: id, toolName: call.name, input };
+  } else {
+    yield { type: "text-start", id: "1" };
+    yield { type: "text-delta", id: "1", delta: script.text ?? "done" };
+    yield { type: "text-end", id: "1" };
+  }
+  yield {
+    type: "finish",
+    finishReason: { unified: call ? "tool-calls" : "stop", raw: undefined },
+    usage: {
+      inputTokens: { total: 10, noCache: 10, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: 5, text: 5, reasoning: 0 },
+    },
+  };
+}
+
+function callOf(script: Script, { tools, prompt, toolChoice }: CallOptions) {
+  if (script.ignoreTools || toolChoice?.type === "none") return undefined;
+  const hasCalled = prompt.at(-1)?.role === "tool";
+  if (script.tool && !hasCalled) return script.tool;
+  const final = tools?.find(({ name }) => name.startsWith("think_final_answer"));
+  return final && { name: final.name, input: script.answer };
+}
+
+function lastUserText({ prompt }: CallOptions): string {
+  const message = prompt.findLast(({ role }) => role === "user");
+  const parts = message && typeof message.content !== "string" ? message.content : [];
+  return parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+}
+
+function parse(text: string): Script {
+  try {
+    return JSON.parse(text) as Script;
+  } catch {
+    return { text: `You said: ${text}` };
+  }
+}
+
+function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+}

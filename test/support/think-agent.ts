@@ -1,0 +1,95 @@
+/** A DurableThink with a scripted model and a meter, and the few verbs that tests call on it. */
+
+import type { ChatRecoveryContext, TurnConfig, TurnContext } from "@cloudflare/think";
+import { DurableThink } from "../../src/hosts/think/index.ts";
+import type { SubmissionInspection } from "../../src/submissions/index.ts";
+import { Meter, metered } from "./meter.ts";
+import { ScriptedModel } from "./scripted-model.ts";
+
+/** Hooks of the app, which a test can set by the agent's name. */
+export type AppHooks = {
+  beforeTurn?: (ctx: TurnContext) => TurnConfig | undefined;
+  onStatus?: (submission: SubmissionInspection) => void;
+};
+
+/** Names of agents whose events never reach a workflow. */
+export const cutOff = new Set<string>();
+
+/** The bindings, with a Workflow that cannot be reached while the agent is cut off. */
+function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.Env {
+  return new Proxy(env, {
+    get(target, key) {
+      if (key === "PROMPT_WORKFLOW" && name !== undefined && cutOff.has(name)) {
+        return { get: async () => Promise.reject(new Error("Workflows cannot be reached")) };
+      }
+      return Reflect.get(target, key) as unknown;
+    },
+  });
+}
+
+export const appHooks = new Map<string, AppHooks>();
+
+export class ThinkAgent extends DurableThink<Cloudflare.Env> {
+  readonly meter: Meter;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), reachable(env, ctx.id.name));
+    this.meter = meter;
+  }
+
+  override getModel() {
+    return new ScriptedModel();
+  }
+
+  override beforeTurn(ctx: TurnContext): TurnConfig | undefined {
+    return appHooks.get(this.name)?.beforeTurn?.(ctx);
+  }
+
+  protected override onSubmissionStatus(submission: SubmissionInspection): void {
+    appHooks.get(this.name)?.onStatus?.(submission);
+  }
+
+  protected override async onChatRecovery(_ctx: ChatRecoveryContext) {
+    return {};
+  }
+
+  async startPrompts(id: string, params: unknown): Promise<string> {
+    return this.runWorkflow("PROMPT_WORKFLOW", params, { id });
+  }
+
+  async restart(id: string): Promise<void> {
+    await this.restartWorkflow(id);
+  }
+
+  async resetTurns(): Promise<void> {
+    this.resetTurnState();
+  }
+
+  /** Lets a sub-agent run a turn, and returns how it ended there. */
+  async delegate(text: string) {
+    const child = await this.subAgent(ThinkAgent, "child");
+    const message = {
+      id: crypto.randomUUID(),
+      role: "user",
+      parts: [{ type: "text", text }],
+    } as const;
+    const { submissionId } = await child.submitMessages([
+      { ...message, parts: [...message.parts] },
+    ]);
+    return child.waitForSubmission(submissionId);
+  }
+
+  async lastMessage(): Promise<{ id: string | undefined; role: string | undefined }> {
+    const last = (await this.getMessages()).at(-1);
+    return { id: last?.id, role: last?.role };
+  }
+
+  async texts(): Promise<string[]> {
+    const messages = await this.getMessages();
+    return messages.map(
+      ({ role, parts }) =>
+        `${role}: ${parts.map((part) => (part.type === "text" ? part.text : `[${part.type}]`)).join("")}`,
+    );
+  }
+}

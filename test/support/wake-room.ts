@@ -1,0 +1,41 @@
+/** A room with nothing in it but its wake: what `core/wake.ts` does, seen through the real job queue. */
+
+import {
+  LifecycleCapability,
+  type LifecycleJobContext,
+  type LifecycleRouteContext,
+} from "agents/lifecycle";
+import { Wake } from "../../src/core/wake.ts";
+
+export const ROOM = "test.room";
+
+export class WakeRoom extends LifecycleCapability {
+  readonly wake = new Wake(
+    () => this.lifecycle,
+    ROOM,
+    async () => {
+      this.drives++;
+      return this.drive();
+    },
+  );
+  /** How often it was driven in this life. */
+  drives = 0;
+  /** What a test wants to happen in a wake. */
+  drive: () => Promise<number | null> = async () => null;
+
+  constructor() {
+    super(ROOM);
+  }
+
+  onJob(context: LifecycleJobContext) {
+    return this.wake.onJob(context);
+  }
+
+  onJobError(context: LifecycleJobContext, error: unknown) {
+    return this.wake.onJobError(context, error);
+  }
+
+  onRoute(context: LifecycleRouteContext) {
+    return this.wake.onRoute(context);
+  }
+}

@@ -1,0 +1,122 @@
+/** Crashes of a DurableThink agent in the middle of a prompt, at every write of it. */
+
+import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { isDeepStrictEqual } from "node:util";
+import { expect, it } from "vitest";
+import { givenThink, until } from "./support/given.ts";
+import type { PromptOutcome } from "./support/prompt-workflow.ts";
+import { ask, modelCalls, type Script } from "./support/scripted-model.ts";
+import type { ThinkAgent } from "./support/think-agent.ts";
+
+const ANSWER = { title: "hello", count: 3 };
+/** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
+const RECOVERY_MS = 60_000;
+
+function script(rest: Script = {}): string {
+  return ask({ answer: ANSWER, delayMs: 50, text: crypto.randomUUID(), ...rest });
+}
+
+async function givenPrompt(prompt: string) {
+  const id = `wf-${crypto.randomUUID()}`;
+  const name = `agent-of-${id}`;
+  const instance = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
+  return {
+    agent: () => givenThink(name),
+    start: () => givenThink(name).startPrompts(id, { prompts: [{ name: "only", prompt }] }),
+    complete: async () => {
+      await instance.waitForStatus("complete");
+      return (await instance.getOutput()) as PromptOutcome[];
+    },
+    [Symbol.asyncDispose]: () => instance.dispose(),
+  };
+}
+
+/** The object dies where it stands; storage keeps what was written before. */
+async function abort(stub: DurableObjectStub<ThinkAgent>): Promise<void> {
+  await runInDurableObject(stub, (_, ctx) => ctx.abort("crash")).catch(() => undefined);
+}
+
+it(
+  "L1 a turn that a crash interrupts is continued by Think's recovery and answers the workflow",
+  async () => {
+    const prompt = script({ delayMs: 1_000 });
+    await using workflow = await givenPrompt(prompt);
+    await workflow.start();
+    await until(() => modelCalls.get(prompt));
+    await abort(workflow.agent());
+    expect(await workflow.complete()).toMatchObject([{ answer: ANSWER }]);
+    expect(modelCalls.get(prompt)).toBe(2);
+    const [submission, ...others] = await workflow.agent().listSubmissions();
+    expect(others).toEqual([]);
+    expect(submission).toMatchObject({ status: "completed", attempts: 1, output: ANSWER });
+    expect(await workflow.agent().texts()).toEqual([`user: ${prompt}`]);
+  },
+  RECOVERY_MS,
+);
+
+type CrashPoint = { at: number; when: "before" | "after" };
+
+/** Counts the writes from the accept on, and crashes at one of them. */
+async function crashAt(
+  stub: DurableObjectStub<ThinkAgent>,
+  point?: CrashPoint,
+): Promise<() => number> {
+  let write = 0;
+  await runInDurableObject(stub, (agent, ctx) => {
+    agent.meter.onWrite = (_, statement) => {
+      if (write === 0 && !statement.includes("INTO perdure_submissions")) return;
+      if (++write !== point?.at) return;
+      if (point.when === "after") void ctx.storage.sync().then(() => ctx.abort("crash after"));
+      else {
+        ctx.abort("crash before");
+        throw new Error("crash before");
+      }
+    };
+  });
+  return () => write;
+}
+
+async function promptWithCrash(point?: CrashPoint) {
+  const prompt = script({ text: `${point?.when} ${point?.at} ${crypto.randomUUID()}` });
+  await using workflow = await givenPrompt(prompt);
+  const writes = await crashAt(workflow.agent(), point);
+  await workflow.start();
+  const outcomes = await workflow.complete();
+  const agent = workflow.agent();
+  const submissions = await until(async () => {
+    const all = await agent.listSubmissions();
+    return all.every(({ completedAt }) => completedAt !== undefined) && all;
+  });
+  // A delivery that arrived and was not forgotten yet is repeated by the next wake (O2).
+  await until(() =>
+    runInDurableObject(agent, (_, ctx) => {
+      const { left } = ctx.storage.sql
+        .exec<{ left: number }>("SELECT COUNT(*) AS left FROM perdure_outbox")
+        .one();
+      return left === 0;
+    }),
+  );
+  const statuses = submissions.map(({ status }) => status);
+  return { outcomes, statuses, texts: await agent.texts(), prompt, writes: writes() };
+}
+
+it("a crash between any two writes of one prompt still ends in exactly one completed workflow", async () => {
+  const { writes } = await promptWithCrash();
+  const points = Array.from({ length: writes }, (_, index) => index + 1).flatMap((at) => [
+    { at, when: "before" } as const,
+    { at, when: "after" } as const,
+  ]);
+  const wrong: unknown[] = [];
+  await Promise.all(
+    points.map(async (point) => {
+      const { outcomes, statuses, texts, prompt } = await promptWithCrash(point);
+      const answers = outcomes.map((outcome) => ("answer" in outcome ? outcome.answer : outcome));
+      const found = { answers, statuses, texts };
+      const right = { answers: [ANSWER], statuses: ["completed"], texts: [`user: ${prompt}`] };
+      if (!isDeepStrictEqual(found, right)) wrong.push({ point, ...found });
+    }),
+  );
+  console.log(`crash points tried: ${points.length}, found wrong: ${wrong.length}`);
+  expect(wrong).toEqual([]);
+}, 180_000);

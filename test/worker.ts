@@ -1,0 +1,10 @@
+/** The worker that the tests run in: agents and workflows with nothing in them but what a test needs. */
+
+export { BuiltInAgent, BuiltInWorkflow } from "./support/built-in.ts";
+export { LedgerObject } from "./support/ledger-object.ts";
+export { PromptWorkflow } from "./support/prompt-workflow.ts";
+export { ThinkAgent } from "./support/think-agent.ts";
+
+export default {
+  fetch: () => new Response("The test worker has no page", { status: 404 }),
+};

@@ -1,0 +1,18 @@
+import { defineConfig } from "tsdown";
+
+/** One entry per public room; package.json's `exports` and tsconfig.json's `paths` name the same four. */
+export default defineConfig({
+  entry: {
+    think: "src/hosts/think/index.ts",
+    workflow: "src/workflow/index.ts",
+    submissions: "src/submissions/index.ts",
+    outbox: "src/outbox/index.ts",
+  },
+  format: "esm",
+  platform: "neutral",
+  target: "es2024",
+  fixedExtension: false,
+  sourcemap: true,
+  dts: true,
+  deps: { neverBundle: [/^cloudflare:/, /^node:/] },
+});
