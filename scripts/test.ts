@@ -17,6 +17,7 @@ const STAGES: readonly (readonly [name: string, script: string, ...args: string[
   ["imports", "check:imports"],
   ["unused", "check:unused"],
   ["tests", "test:unit", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`],
+  ["bundle", "check:bundle"],
 ];
 
 /** What Vitest wrote, or nothing when it did not come so far. */

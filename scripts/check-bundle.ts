@@ -1,0 +1,34 @@
+/**
+ * Bundles each example the way a deploy does, without an account and without a network. An example that no longer
+ * resolves, or that pulls a package which workerd cannot load, fails here and not at its first deploy.
+ */
+import { spawnSync } from "node:child_process";
+import { globSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { offline } from "./offline.ts";
+
+const root = path.join(import.meta.dirname, "..");
+const wrangler = path.join(
+  path.dirname(createRequire(import.meta.url).resolve("wrangler/package.json")),
+  "bin/wrangler.js",
+);
+const configs = globSync("examples/*/wrangler.jsonc", { cwd: root }).sort();
+if (configs.length === 0) throw new Error("No examples/*/wrangler.jsonc to bundle");
+
+for (const config of configs) {
+  const outdir = mkdtempSync(path.join(tmpdir(), "perdure-bundle-"));
+  const args = [wrangler, "deploy", "--dry-run", "--outdir", outdir, "--config", config];
+  const { status } = spawnSync(process.execPath, args, {
+    cwd: root,
+    env: offline,
+    stdio: "inherit",
+  });
+  const bytes = readdirSync(outdir)
+    .filter((file) => file.endsWith(".js"))
+    .reduce((sum, file) => sum + statSync(path.join(outdir, file)).size, 0);
+  rmSync(outdir, { recursive: true });
+  if (status !== 0) process.exit(status ?? 1);
+  console.log(`${config}: ${Math.round(bytes / 1024)} KiB of JavaScript before compression`);
+}
