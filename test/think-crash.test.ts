@@ -1,10 +1,14 @@
 /** Crashes of a DurableThink agent in the middle of a prompt, at every write of it. */
 
-import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
+import {
+  evictDurableObject,
+  introspectWorkflowInstance,
+  runInDurableObject,
+} from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
-import { givenThink, until } from "./support/given.ts";
+import { crash, givenThink, message, until } from "./support/given.ts";
 import type { PromptOutcome } from "./support/prompt-workflow.ts";
 import { ask, modelCalls, type Script } from "./support/scripted-model.ts";
 import type { ThinkAgent } from "./support/think-agent.ts";
@@ -51,6 +55,42 @@ it(
     expect(others).toEqual([]);
     expect(submission).toMatchObject({ status: "completed", attempts: 1, output: ANSWER });
     expect(await workflow.agent().texts()).toEqual([`user: ${prompt}`]);
+  },
+  RECOVERY_MS,
+);
+
+it(
+  "L1 an eviction between the accept and the end loses nothing, and the wait can be asked for again",
+  async () => {
+    const agent = givenThink();
+    const first = await agent.submitMessages([message({ delayMs: 300, text: "first" })]);
+    const second = await agent.submitMessages([message({ text: "second" })]);
+    await evictDurableObject(agent);
+    const ended = await agent.waitForSubmission(second.submissionId);
+    expect(ended).toMatchObject({ status: "completed", attempts: 1 });
+    expect(await agent.inspectSubmission(first.submissionId)).toMatchObject({
+      status: "completed",
+    });
+  },
+  RECOVERY_MS,
+);
+
+it(
+  "L1 a crash of every object of the machine at once loses nothing",
+  async () => {
+    const prompts = [1, 2, 3].map((n) =>
+      script({ delayMs: 400, text: `all ${n} ${crypto.randomUUID()}` }),
+    );
+    const agents = prompts.map(() => givenThink());
+    const accepted = await Promise.all(
+      agents.map((agent, n) => agent.submitMessages([message(prompts[n] ?? "")])),
+    );
+    await until(() => prompts.every((prompt) => modelCalls.get(prompt)));
+    await crash();
+    for (const [n, { submissionId }] of accepted.entries()) {
+      const agent = env.ThinkAgent.getByName(agents[n]?.name ?? "");
+      expect(await agent.waitForSubmission(submissionId)).toMatchObject({ status: "completed" });
+    }
   },
   RECOVERY_MS,
 );

@@ -304,3 +304,27 @@ it("L7 a turn that writes a message reports its id", async () => {
   const ended = await agent.waitForSubmission(submissionId);
   expect(await agent.lastMessage()).toEqual({ id: ended?.messageId, role: "assistant" });
 });
+
+it('L1 runTurn({ mode: "submit" }) is accepted by the same ledger', async () => {
+  const agent = givenThink();
+  const { submissionId } = await agent.submitTurn(ask({ text: "by runTurn" }));
+  expect(await agent.waitForSubmission(submissionId)).toMatchObject({ status: "completed" });
+  expect(await agent.listSubmissions()).toHaveLength(1);
+});
+
+it("refuses a wait from inside a turn or the status hook, where it could never end", async () => {
+  const agent = givenThink();
+  const seen: string[] = [];
+  appHooks.set(agent.name ?? "", {
+    onStatus: async (submission, self) => {
+      if (submission.status !== "running") return;
+      const error = await refusal(self.waitForSubmission(submission.submissionId));
+      seen.push(error.message);
+    },
+  });
+  const { submissionId } = await agent.submitMessages([message({ delayMs: 100 })]);
+  await agent.waitForSubmission(submissionId);
+  expect(seen).toEqual([
+    "waitForSubmission() cannot be called from onSubmissionStatus: the submission settles only after the hook returns.",
+  ]);
+});

@@ -9,7 +9,7 @@ import { ScriptedModel } from "./scripted-model.ts";
 /** Hooks of the app, which a test can set by the agent's name. */
 export type AppHooks = {
   beforeTurn?: (ctx: TurnContext) => TurnConfig | undefined;
-  onStatus?: (submission: SubmissionInspection) => void;
+  onStatus?: (submission: SubmissionInspection, agent: ThinkAgent) => Promise<void>;
 };
 
 /** Names of agents whose events never reach a workflow. */
@@ -46,8 +46,12 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return appHooks.get(this.name)?.beforeTurn?.(ctx);
   }
 
-  protected override onSubmissionStatus(submission: SubmissionInspection): void {
-    appHooks.get(this.name)?.onStatus?.(submission);
+  protected override async onSubmissionStatus(submission: SubmissionInspection): Promise<void> {
+    await appHooks.get(this.name)?.onStatus?.(submission, this);
+  }
+
+  async submitTurn(text: string) {
+    return this.runTurn({ mode: "submit", input: text });
   }
 
   protected override async onChatRecovery(_ctx: ChatRecoveryContext) {
