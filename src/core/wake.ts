@@ -91,9 +91,10 @@ export class Wake {
   async onJob({ job }: LifecycleJobContext): Promise<LifecycleJobOutcome> {
     const owner = (job.payload as { owner?: LifecycleRouteAddress } | undefined)?.owner;
     const next = owner
-      ? ((await this.services().routes.to(owner, { verb: "fire" })) as number | null)
+      ? await this.services().routes.to(owner, { verb: "fire" })
       : await this.#fire();
-    return next === null || next === undefined ? undefined : { rescheduleAt: next };
+    // Anything but a time: nothing to do, or a sub-agent that is gone.
+    return typeof next === "number" ? { rescheduleAt: next } : undefined;
   }
 
   /** The room's `onJobError`: a drive that keeps failing is not given up, only made rarer. */
