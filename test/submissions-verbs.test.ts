@@ -143,6 +143,25 @@ describe("list", () => {
   });
 });
 
+describe("a filter that says nothing sensible is refused by name", () => {
+  it.each([
+    ["limit", { limit: 0 }, "limit is 0; expected a whole number from 1."],
+    ["limit", { limit: 2.5 }, "limit is 2.5"],
+    ["limit", { limit: -1 }, "limit is -1"],
+    [
+      "status",
+      { status: "done" as "completed" },
+      '"done" is no status of a submission; one of pending',
+    ],
+  ])("%s: %j", (field, options, text) =>
+    within(givenLedger(), async ({ submissions }) => {
+      const refused = { field, message: expect.stringContaining(text) };
+      await expect(submissions.list(options)).rejects.toMatchObject(refused);
+      await expect(submissions.deleteMany(options)).rejects.toMatchObject(refused);
+    }),
+  );
+});
+
 describe("delete", () => {
   it("forgets one that has ended, and no other", async () => {
     const stub = await givenMany();

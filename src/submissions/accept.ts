@@ -1,11 +1,14 @@
-/** What can be accepted. Decides by looking at the arguments alone, and stores nothing. */
+/** What can be accepted, and what can be asked. Decides by looking at the arguments alone, and stores nothing. */
 
 import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import { failureOf } from "../core/failures.ts";
 import { InvalidSubmissionError } from "./errors.ts";
+import { NEXT, type SubmissionStatus } from "./states.ts";
 import type { NewSubmission, Submission } from "./store.ts";
-import type { InternalSubmitOptions } from "./types.ts";
+import type { InternalSubmitOptions, ListSubmissionsOptions } from "./types.ts";
+
+type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
 
 /**
  * Bytes of one submission: the platform's 2 MB for a row, less room for what the row gains later.
@@ -14,6 +17,7 @@ import type { InternalSubmitOptions } from "./types.ts";
 const MAX_BYTES = 1_900_000;
 /** Bytes of an id or a key: they are indexed, and travel in names. */
 const MAX_ID_BYTES = 2_048;
+const DEFAULT_LIMIT = 100;
 const ROLES = ["user", "assistant", "system"];
 
 /**
@@ -50,6 +54,29 @@ export function prepare(
     notify: options.notify?.(submissionId),
     run: options.run,
   };
+}
+
+/**
+ * The statuses and the limit of a list or a deletion.
+ *
+ * @throws InvalidSubmissionError for a status that there is none of, or a limit that is not a positive whole number
+ */
+export function readFilter({ status, limit = DEFAULT_LIMIT }: Filter): {
+  statuses: SubmissionStatus[] | undefined;
+  limit: number;
+} {
+  const statuses = status === undefined ? undefined : [status].flat();
+  const unknown = statuses?.find((name) => !Object.hasOwn(NEXT, name));
+  if (unknown !== undefined) {
+    throw new InvalidSubmissionError(
+      "status",
+      `${JSON.stringify(unknown)} is no status of a submission; one of ${Object.keys(NEXT).join(", ")}.`,
+    );
+  }
+  if (!Number.isInteger(limit) || limit < 1) {
+    throw new InvalidSubmissionError("limit", `limit is ${limit}; expected a whole number from 1.`);
+  }
+  return { statuses, limit };
 }
 
 /** Whether a stored submission asks the same. Message ids do not count: a caller that retries makes new ones. */

@@ -14,11 +14,11 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
-import { asksTheSame, prepare } from "./accept.ts";
+import { asksTheSame, prepare, readFilter } from "./accept.ts";
 import { IdempotencyConflictError, SubmissionIdentityError } from "./errors.ts";
 import { endOf, inspect } from "./inspection.ts";
 import { Runner } from "./runner.ts";
-import { isTerminal, type SubmissionStatus, type TerminalStatus } from "./states.ts";
+import { isTerminal, type TerminalStatus } from "./states.ts";
 import {
   type NewSubmission,
   type Seen,
@@ -45,7 +45,6 @@ const BACKSTOP_MS = 10_000;
 const HEARTBEAT_MS = 30_000;
 /** How often the ledger looks whether a host's recovery has ended. */
 const RECOVERY_CHECK_MS = 2_000;
-const DEFAULT_LIMIT = 100;
 const TERMINAL: readonly TerminalStatus[] = ["completed", "error", "aborted", "skipped"];
 
 export type SubmissionsOptions = {
@@ -145,12 +144,9 @@ export class Submissions extends LifecycleCapability {
   }
 
   /** Submissions, newest first. */
-  async list({
-    status,
-    limit = DEFAULT_LIMIT,
-  }: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
+  async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
-    const statuses = status === undefined ? undefined : [status].flat();
+    const { statuses, limit } = readFilter(options);
     return this.#store.list(statuses, limit).map(inspect);
   }
 
@@ -207,16 +203,13 @@ export class Submissions extends LifecycleCapability {
   }
 
   /** Forgets ended submissions, the oldest first. Returns how many. */
-  async deleteMany({
-    status,
-    completedBefore,
-    limit = DEFAULT_LIMIT,
-  }: DeleteSubmissionsOptions = {}): Promise<number> {
+  async deleteMany(options: DeleteSubmissionsOptions = {}): Promise<number> {
     await this.lifecycle.ready();
-    const asked: SubmissionStatus[] = status === undefined ? [...TERMINAL] : [status].flat();
-    const terminal = asked.filter(isTerminal);
-    if (terminal.length === 0) return 0;
-    return this.#store.delete(terminal, completedBefore?.getTime(), limit);
+    const { statuses = [...TERMINAL], limit } = readFilter(options);
+    const ended = statuses.filter(isTerminal);
+    return ended.length === 0
+      ? 0
+      : this.#store.delete(ended, options.completedBefore?.getTime(), limit);
   }
 
   /** Ends whatever waits for its turn as `skipped`: the turns it was meant for are gone. */

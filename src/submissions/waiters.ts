@@ -55,6 +55,7 @@ export class Waiters {
           ? undefined
           : setTimeout(() => {
               waiting.delete(waiter);
+              if (waiting.size === 0) this.#waiting.delete(submissionId);
               resolve(undefined);
             }, timeoutMs);
       const waiter: Waiter = (submission) => {
