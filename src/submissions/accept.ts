@@ -10,11 +10,6 @@ import type { InternalSubmitOptions, ListSubmissionsOptions } from "./types.ts";
 
 type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
 
-/**
- * Bytes of one submission: the platform's 2 MB for a row, less room for what the row gains later.
- * https://developers.cloudflare.com/durable-objects/platform/limits/
- */
-const MAX_BYTES = 1_900_000;
 /** Bytes of an id or a key: they are indexed, and travel in names. */
 const MAX_ID_BYTES = 2_048;
 const DEFAULT_LIMIT = 100;
@@ -28,7 +23,7 @@ const ROLES = ["user", "assistant", "system"];
 export function prepare(
   messages: UIMessage[],
   options: InternalSubmitOptions,
-  newId: () => string,
+  { maxPayloadBytes, newId }: { maxPayloadBytes: number; newId: () => string },
 ): NewSubmission {
   checkMessages(messages);
   checkText("submissionId", options.submissionId);
@@ -36,10 +31,10 @@ export function prepare(
   const text = serialise("messages", messages);
   const bytes =
     byteLength(text) + byteLength(serialise("metadata", [options.metadata, options.answer]));
-  if (bytes > MAX_BYTES) {
+  if (bytes > maxPayloadBytes) {
     throw new InvalidSubmissionError(
       "messages",
-      `The submission is ${bytes} bytes, and at most ${MAX_BYTES} fit into a row. ` +
+      `The submission is ${bytes} bytes, and at most ${maxPayloadBytes} are taken. ` +
         "Keep the content elsewhere (R2, the workspace) and submit a reference to it.",
     );
   }

@@ -42,3 +42,19 @@ export class IdempotencyConflictError extends Error {
     );
   }
 }
+
+/** As many submissions wait as may wait (L9). */
+export class BacklogFullError extends Error {
+  override readonly name = "BacklogFullError";
+  constructor(
+    /** How many wait. */
+    readonly pending: number,
+    /** The option `maxPending`. */
+    readonly maxPending: number,
+  ) {
+    super(
+      `${pending} submissions wait for their turn, and at most ${maxPending} may. ` +
+        "Submit it again later under the same idempotency key, spread the work over more agents, or raise maxPending.",
+    );
+  }
+}

@@ -2,10 +2,12 @@
 
 export { NewerSchemaError } from "../core/migrations.ts";
 export {
+  BacklogFullError,
   IdempotencyConflictError,
   InvalidSubmissionError,
   SubmissionIdentityError,
 } from "./errors.ts";
+export { InvalidOptionError, type LedgerOptions } from "./options.ts";
 export { acceptPrompt, expirePrompt } from "./prompts.ts";
 export type { SubmissionStatus, TerminalStatus } from "./states.ts";
 export { Submissions, type SubmissionsOptions } from "./submissions.ts";

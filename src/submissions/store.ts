@@ -102,6 +102,8 @@ const OPEN =
 const RECENT = 100;
 
 export class SubmissionStore {
+  #pending: number | undefined;
+
   constructor(private readonly storage: DurableObjectStorage) {}
 
   migrate(): void {
@@ -110,14 +112,29 @@ export class SubmissionStore {
 
   /** Runs `work` in one transaction. */
   transaction<T>(work: () => T): T {
-    return this.storage.transactionSync(work);
+    try {
+      return this.storage.transactionSync(work);
+    } catch (error) {
+      // Some of what was counted may have been rolled back.
+      this.#pending = undefined;
+      throw error;
+    }
+  }
+
+  /** How many wait for their turn: counted once in a life of the object, and kept from then on. */
+  get pending(): number {
+    this.#pending ??= this.storage.sql
+      .exec<{ pending: number }>(`SELECT COUNT(*) AS pending ${OPEN} AND status = 'pending'`)
+      .one().pending;
+    return this.#pending;
   }
 
   /** (new) → pending. */
   accept(submission: NewSubmission, now: number): Submission {
     const { submissionId, idempotencyKey, messages, metadata, channel, answer, notify, run } =
       submission;
-    return this.#one(
+    return this.#counted(
+      +1,
       `INSERT INTO perdure_submissions
          (submission_id, idempotency_key, messages, metadata, channel, answer, notify, run, created_at)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
@@ -166,7 +183,8 @@ export class SubmissionStore {
 
   /** pending → running, the attempt counted before anything of it runs (L6). */
   claim(seq: number, now: number): Submission | undefined {
-    return this.#one(
+    return this.#counted(
+      -1,
       `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?
        WHERE seq = ? AND status ${from("running")} RETURNING *`,
       now,
@@ -187,7 +205,8 @@ export class SubmissionStore {
 
   /** running → pending: the attempt left nothing behind, and its turn starts over. */
   startOver(seq: number, attempt: number): Submission | undefined {
-    return this.#one(
+    return this.#counted(
+      +1,
       `UPDATE perdure_submissions SET status = 'pending', started_at = NULL
        WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
       seq,
@@ -202,7 +221,8 @@ export class SubmissionStore {
     now: number,
   ): Submission | undefined {
     if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;
-    return this.#one(
+    return this.#counted(
+      seen.status === "pending" ? -1 : 0,
       `UPDATE perdure_submissions
        SET status = ?, error = ?, error_name = ?, request_id = ?, message_id = ?, usage = ?, settled_at = ?
        WHERE seq = ? AND status = ? AND attempts = ? RETURNING *`,
@@ -221,13 +241,15 @@ export class SubmissionStore {
 
   /** Every pending one → skipped. */
   skipPending(failure: Failure, now: number): Submission[] {
-    return this.#all(
+    const skipped = this.#all(
       `UPDATE perdure_submissions SET status = 'skipped', error = ?, error_name = ?, settled_at = ?
        WHERE seq IN (SELECT seq ${OPEN} AND status = 'pending') RETURNING *`,
       failure.message,
       failure.name,
       now,
     );
+    this.#count(-skipped.length);
+    return skipped;
   }
 
   /** Takes the key from an ended submission, so that new work can have it (W1). */
@@ -277,6 +299,37 @@ export class SubmissionStore {
         )
         .toArray().length > 0
     );
+  }
+
+  /**
+   * Forgets ended submissions that are older than the retention, looking at
+   * the oldest `scan` rows only, so that it costs the same however many there
+   * are. Returns how many went.
+   */
+  prune(endedBefore: number, maxCount: number, scan: number): number {
+    const keepAll = maxCount === Number.POSITIVE_INFINITY;
+    return this.storage.sql
+      .exec(
+        `DELETE FROM perdure_submissions WHERE seq IN (
+           SELECT seq FROM (SELECT seq, settled_at FROM perdure_submissions ORDER BY seq LIMIT ?)
+           WHERE settled_at < ? OR (settled_at IS NOT NULL AND seq <= (SELECT MAX(seq) FROM perdure_submissions) - ?)
+         ) RETURNING seq`,
+        scan,
+        endedBefore,
+        keepAll ? Number.MAX_SAFE_INTEGER : maxCount,
+      )
+      .toArray().length;
+  }
+
+  /** A transition that takes effect on one row or none, and by how much it changes the number of those that wait. */
+  #counted(change: number, query: string, ...bindings: SqlStorageValue[]): Submission | undefined {
+    const row = this.#one(query, ...bindings);
+    if (row) this.#count(change);
+    return row;
+  }
+
+  #count(change: number): void {
+    if (this.#pending !== undefined) this.#pending += change;
   }
 
   #one(query: string, ...bindings: SqlStorageValue[]): Submission | undefined {

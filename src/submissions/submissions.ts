@@ -15,8 +15,9 @@ import type { Failure } from "../core/failures.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { asksTheSame, prepare, readFilter } from "./accept.ts";
-import { IdempotencyConflictError, SubmissionIdentityError } from "./errors.ts";
+import { BacklogFullError, IdempotencyConflictError, SubmissionIdentityError } from "./errors.ts";
 import { endOf, inspect } from "./inspection.ts";
+import { type LedgerOptions, type Limits, readOptions } from "./options.ts";
 import { Runner } from "./runner.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
 import {
@@ -47,7 +48,11 @@ const HEARTBEAT_MS = 30_000;
 const RECOVERY_CHECK_MS = 2_000;
 const TERMINAL: readonly TerminalStatus[] = ["completed", "error", "aborted", "skipped"];
 
-export type SubmissionsOptions = {
+/** Ends between two looks at what retention lets go, and rows that each of them looks at. */
+const PRUNE_EVERY = 64;
+const PRUNE_SCAN = 256;
+
+export type SubmissionsOptions = LedgerOptions & {
   readonly clock?: Clock;
 };
 
@@ -62,10 +67,18 @@ export class Submissions extends LifecycleCapability {
     "perdure.submissions",
     () => this.#drive(),
   );
+  readonly #limits: Limits;
+  #endsSincePrune = 0;
   #opened: SubmissionStore | undefined;
 
-  constructor(host: TurnHost, outbox: Outbox, { clock = systemClock }: SubmissionsOptions = {}) {
+  /** @throws InvalidOptionError for an option that cannot be meant */
+  constructor(
+    host: TurnHost,
+    outbox: Outbox,
+    { clock = systemClock, ...options }: SubmissionsOptions = {},
+  ) {
     super("perdure.submissions");
+    this.#limits = readOptions(options);
     this.#host = host;
     this.#outbox = outbox;
     this.#clock = clock;
@@ -109,15 +122,22 @@ export class Submissions extends LifecycleCapability {
    * @throws InvalidSubmissionError for arguments that cannot be stored
    * @throws SubmissionIdentityError when id and key name different submissions
    * @throws IdempotencyConflictError for a known key with different messages, with `onConflict: "throw"` (L3)
+   * @throws BacklogFullError when as many wait as `maxPending` allows (L9)
    */
   async submit(
     messages: UIMessage[],
     options: InternalSubmitOptions = {},
   ): Promise<SubmitMessagesResult> {
     await this.lifecycle.ready();
-    const submission = prepare(messages, options, () => crypto.randomUUID());
+    const { maxPayloadBytes, maxPending } = this.#limits;
+    const submission = prepare(messages, options, {
+      maxPayloadBytes,
+      newId: () => crypto.randomUUID(),
+    });
     const known = this.#known(options);
     if (known && !isStale(known, options.run)) return this.#repeated(known, submission, options);
+    const { pending } = this.#store;
+    if (pending >= maxPending) throw new BacklogFullError(pending, maxPending);
     const accepted = this.#store.transaction(() => {
       if (known) this.#store.releaseKey(known.seq);
       return this.#store.accept(submission, this.#clock.now());
@@ -259,7 +279,15 @@ export class Submissions extends LifecycleCapability {
     if (!settled) return undefined;
     if (settled.notify.length > 0) this.#outbox.flush(this.#wake.armedFor);
     this.#waiters.announce(inspect(settled));
+    if (++this.#endsSincePrune >= PRUNE_EVERY) this.#prune();
     return settled;
+  }
+
+  /** Lets go of what retention no longer keeps (L9). Returns whether there may be more. */
+  #prune(): boolean {
+    this.#endsSincePrune = 0;
+    const { maxAgeMs, maxCount } = this.#limits;
+    return this.#store.prune(this.#clock.now() - maxAgeMs, maxCount, PRUNE_SCAN) > 0;
   }
 
   #notify(submission: Submission): void {
@@ -321,6 +349,7 @@ export class Submissions extends LifecycleCapability {
     if (this.#runner.isBusy) {
       return this.#clock.now() + (work ? HEARTBEAT_MS : RECOVERY_CHECK_MS);
     }
+    if (this.#prune()) return this.#clock.now();
     return this.#outbox.isBusy ? this.#clock.now() + HEARTBEAT_MS : null;
   }
 

@@ -12,6 +12,7 @@ import {
   acceptPrompt,
   endWithAnswer,
   expirePrompt,
+  type LedgerOptions,
   type PromptRequest,
   type SubmissionInspection,
   Submissions,
@@ -34,7 +35,11 @@ export const couriers = new Map<string, Courier>();
 export const births = new Map<string, (object: LedgerObject, ctx: DurableObjectState) => void>();
 /** The chance in the rooms' backoff: 0 makes every retry due at once. */
 export const chance = { random: () => Math.random() };
-const clock = { now: () => Date.now(), random: () => chance.random() };
+/** How far the objects' clock is ahead of the machine's, in milliseconds. */
+export const time = { aheadMs: 0 };
+const clock = { now: () => Date.now() + time.aheadMs, random: () => chance.random() };
+/** What the ledger of the object with that name is constructed with. */
+export const ledgerOptions = new Map<string, LedgerOptions>();
 
 class ScriptedTurns implements TurnHost {
   readonly statuses: string[] = [];
@@ -122,7 +127,10 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
     },
     { clock },
   );
-  readonly submissions: Submissions = new Submissions(this.turns, this.outbox, { clock });
+  readonly submissions: Submissions = new Submissions(this.turns, this.outbox, {
+    ...ledgerOptions.get(this.ctx.id.name ?? ""),
+    clock,
+  });
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();

@@ -11,6 +11,7 @@ import {
   type CancelSubmissionResult,
   type DeleteSubmissionsOptions,
   expirePrompt,
+  type LedgerOptions,
   type ListSubmissionsOptions,
   type PromptReceipt,
   type PromptRequest,
@@ -35,7 +36,11 @@ export class DurableThink<
 > extends Think<Env, State, Props> {
   readonly #submissions: Submissions;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  /**
+   * @param options limits and retention of the ledger; pass them on from the constructor of your class
+   * @throws InvalidOptionError for an option that cannot be meant
+   */
+  constructor(ctx: DurableObjectState, env: Env, options?: LedgerOptions) {
     super(ctx, env);
     const outbox = new Outbox(workflowCourier(env));
     const turns = new ThinkTurns({
@@ -44,7 +49,7 @@ export class DurableThink<
       wrapHooks: () => this.#wrapHooks(turns),
       onStatus: async (submission) => this.onSubmissionStatus(submission),
     });
-    this.#submissions = new Submissions(turns, outbox);
+    this.#submissions = new Submissions(turns, outbox, options);
     this.lifecycle.use(outbox).use(this.#submissions);
   }
 

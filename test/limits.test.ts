@@ -1,0 +1,140 @@
+/** L9: the ledger is bounded, and says where. */
+
+import { afterEach, describe, expect, it } from "vitest";
+import {
+  BacklogFullError,
+  InvalidOptionError,
+  type LedgerOptions,
+} from "../src/submissions/index.ts";
+import { readOptions } from "../src/submissions/options.ts";
+import { givenLedger, message, until } from "./support/given.ts";
+import { crashOne, wakeNow, within } from "./support/ledger.ts";
+import { ledgerOptions, time } from "./support/ledger-object.ts";
+
+afterEach(() => {
+  time.aheadMs = 0;
+});
+
+/** An object whose ledger has these options, in each of its lives. */
+function givenLimits(options: LedgerOptions) {
+  const stub = givenLedger();
+  ledgerOptions.set(stub.name ?? "", options);
+  return stub;
+}
+
+describe("options", () => {
+  it("have defaults, and take Infinity for no limit", () => {
+    expect(readOptions()).toEqual({
+      maxPending: 10_000,
+      maxPayloadBytes: 1_900_000,
+      maxAgeMs: 30 * 86_400_000,
+      maxCount: 100_000,
+    });
+    expect(readOptions({ retention: { maxCount: Number.POSITIVE_INFINITY } }).maxCount).toBe(
+      Number.POSITIVE_INFINITY,
+    );
+  });
+
+  it.each<[string, LedgerOptions, string]>([
+    [
+      "maxPending",
+      { maxPending: 0 },
+      "maxPending is 0; expected a whole number from 1, or Infinity.",
+    ],
+    ["maxPending", { maxPending: Number.NaN }, "maxPending is NaN"],
+    ["maxPayloadBytes", { maxPayloadBytes: 3e6 }, "expected a whole number from 1 to 1900000."],
+    ["retention.maxAgeMs", { retention: { maxAgeMs: -1 } }, "retention.maxAgeMs is -1"],
+    ["retention.maxCount", { retention: { maxCount: 1.5 } }, "retention.maxCount is 1.5"],
+    ["maxPending", { maxPending: "7" as unknown as number }, 'maxPending is "7"'],
+  ])("%s that cannot be meant is refused by name: %j", (option, options, text) => {
+    const refused = expect.objectContaining({ option, message: expect.stringContaining(text) });
+    expect(() => readOptions(options)).toThrow(InvalidOptionError);
+    expect(() => readOptions(options)).toThrow(refused);
+  });
+});
+
+describe("L9 the backlog", () => {
+  const hold = message({ delayMs: 60_000 });
+
+  it("refuses one more than may wait, and takes it again when one has gone", async () => {
+    const stub = givenLimits({ maxPending: 2 });
+    await within(stub, async ({ submissions }) => {
+      await submissions.submit([hold], { submissionId: "running" });
+      await until(async () => (await submissions.inspect("running"))?.status === "running");
+      await submissions.submit([message("a")], { submissionId: "a", idempotencyKey: "key" });
+      await submissions.submit([message("b")], { submissionId: "b" });
+      const refused = await submissions.submit([message("c")]).catch((error: unknown) => error);
+      expect(refused).toBeInstanceOf(BacklogFullError);
+      expect(refused).toMatchObject({ pending: 2, maxPending: 2 });
+      expect(await submissions.list()).toHaveLength(3);
+      // What is known is found, however full it is.
+      const known = await submissions.submit([message("a")], { idempotencyKey: "key" });
+      expect(known).toMatchObject({ submissionId: "a", accepted: false });
+      await submissions.cancel("b");
+      await submissions.submit([message("c")], { submissionId: "c" });
+      await submissions.cancel("running");
+      await submissions.wait("c");
+    });
+  });
+
+  it("is counted again after a crash, and after a transaction that was rolled back", async () => {
+    const stub = givenLimits({ maxPending: 3 });
+    await within(stub, async ({ submissions }) => {
+      for (const id of ["running", "a", "b"]) {
+        await submissions.submit([hold], { submissionId: id });
+      }
+    });
+    await within(await crashOne(stub), async ({ lifecycle, submissions, meter }) => {
+      await lifecycle.start();
+      await until(async () => (await submissions.inspect("running"))?.attempts === 2);
+      meter.onWrite = (_, what) => {
+        if (what.includes("INSERT INTO perdure_submissions")) throw new Error("disk full");
+      };
+      await expect(submissions.submit([message("c")])).rejects.toThrow("disk full");
+      meter.onWrite = undefined;
+      await submissions.submit([message("c")], { submissionId: "c" });
+      await expect(submissions.submit([message("d")])).rejects.toThrow(BacklogFullError);
+    });
+  });
+
+  it("takes no payload that is larger than allowed", () =>
+    within(givenLimits({ maxPayloadBytes: 200 }), async ({ submissions }) => {
+      const large = submissions.submit([message("x".repeat(200))]);
+      await expect(large).rejects.toThrow(/\d+ bytes, and at most 200 are taken/);
+      await submissions.submit([message("x")]);
+    }));
+});
+
+describe("L9 retention", () => {
+  it("lets go of the oldest ended ones by count, and of none that is open", async () => {
+    const stub = givenLimits({ retention: { maxCount: 10 } });
+    await within(stub, async ({ submissions }) => {
+      await submissions.submit([message({ delayMs: 400 })], { submissionId: "open" });
+      for (let n = 0; n < 30; n++) {
+        const { submissionId } = await submissions.submit([message(`${n}`)]);
+        await submissions.cancel(submissionId);
+      }
+      await submissions.submit([message("last")], { submissionId: "last" });
+      for (let n = 0; n < 40; n++) {
+        const { submissionId } = await submissions.submit([message(`${n}`)]);
+        await submissions.cancel(submissionId);
+      }
+      const left = await submissions.list({ limit: 1_000 });
+      expect(left.length).toBeLessThan(30);
+      expect(left.map(({ submissionId }) => submissionId)).toContain("open");
+      await submissions.wait("last");
+    });
+  });
+
+  it("lets go of the ended ones by age, once the object is woken", async () => {
+    const stub = givenLimits({ retention: { maxAgeMs: 60_000 } });
+    await stub.submit([message("old")], { submissionId: "old" });
+    await stub.wait("old");
+    time.aheadMs = 61_000;
+    await stub.submit([message("young")], { submissionId: "young" });
+    await stub.wait("young");
+    await wakeNow(stub);
+    expect(await stub.inspect("old")).toBeNull();
+    expect(await stub.inspect("young")).toMatchObject({ status: "completed" });
+  });
+});
