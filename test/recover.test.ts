@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { HOST_RECOVERY_LIMIT_MS, MAX_ATTEMPTS, recover } from "../src/submissions/recover.ts";
+import { HOST_RECOVERY_LIMIT_MS, recover } from "../src/submissions/recover.ts";
 
 const APPLIED = ["none", "partial", "all"] as const;
+const MAX_ATTEMPTS = 5;
 const LATE = HOST_RECOVERY_LIMIT_MS;
 
 /**
@@ -11,25 +12,29 @@ const LATE = HOST_RECOVERY_LIMIT_MS;
 const TABLE = [
   { isAnswered: true, expected: "complete" },
   { applied: ["partial", "all"], isHostRecovering: true, isLate: false, expected: "wait" },
-  { hasEffects: true, expected: "fail" },
+  { hasEffects: true, mayRepeatEffects: false, expected: "fail" },
   { isLastAttempt: true, expected: "fail" },
   { expected: "startOver" },
 ] as const;
 
-/** Every combination of what a restart can find, 192 of them. */
+/** Every combination of what a restart can find, 384 of them. */
 const COMBINATIONS = [true, false].flatMap((isAnswered) =>
   APPLIED.flatMap((applied) =>
     [true, false].flatMap((hasEffects) =>
       [true, false].flatMap((isHostRecovering) =>
         [1, MAX_ATTEMPTS - 1, MAX_ATTEMPTS, MAX_ATTEMPTS + 1].flatMap((attempts) =>
-          [LATE - 1, LATE].map((waitedMs) => ({
-            isAnswered,
-            applied,
-            hasEffects,
-            isHostRecovering,
-            attempts,
-            waitedMs,
-          })),
+          [LATE - 1, LATE].flatMap((waitedMs) =>
+            [true, false].map((mayRepeatEffects) => ({
+              isAnswered,
+              applied,
+              hasEffects,
+              mayRepeatEffects,
+              isHostRecovering,
+              attempts,
+              maxAttempts: MAX_ATTEMPTS,
+              waitedMs,
+            })),
+          ),
         ),
       ),
     ),
@@ -47,22 +52,24 @@ function expected({ attempts, waitedMs, ...found }: (typeof COMBINATIONS)[number
 }
 
 describe("L6 what becomes of a submission that was running when its object stopped", () => {
-  it("there are 192 combinations, and each outcome is among them", () => {
-    expect(COMBINATIONS).toHaveLength(192);
+  it("there are 384 combinations, and each outcome is among them", () => {
+    expect(COMBINATIONS).toHaveLength(384);
     expect(new Set(COMBINATIONS.map(expected))).toEqual(
       new Set(["complete", "wait", "fail", "startOver"]),
     );
   });
 
   it.each(COMBINATIONS)(
-    "answered $isAnswered, applied $applied, effects $hasEffects, host recovers $isHostRecovering, attempt $attempts, waited $waitedMs ms",
+    "answered $isAnswered, applied $applied, effects $hasEffects (may repeat: $mayRepeatEffects), host recovers $isHostRecovering, attempt $attempts, waited $waitedMs ms",
     (evidence) => {
       expect(recover(evidence).action).toBe(expected(evidence));
     },
   );
 
-  it("L6 no turn whose tools had effects is ever run again", () => {
-    const withEffects = COMBINATIONS.filter(({ hasEffects }) => hasEffects).map(recover);
+  it("L6 no turn whose tools had effects is run again, unless the caller said so", () => {
+    const withEffects = COMBINATIONS.filter(
+      ({ hasEffects, mayRepeatEffects }) => hasEffects && !mayRepeatEffects,
+    ).map(recover);
     expect(withEffects.filter(({ action }) => action === "startOver")).toEqual([]);
   });
 
@@ -70,7 +77,9 @@ describe("L6 what becomes of a submission that was running when its object stopp
     const evidence = {
       isAnswered: false,
       applied: "all",
+      mayRepeatEffects: false,
       isHostRecovering: false,
+      maxAttempts: 5,
       waitedMs: 0,
     } as const;
     expect(recover({ ...evidence, hasEffects: true, attempts: 1 })).toEqual({

@@ -1,13 +1,9 @@
 /** The verbs of the ledger's store on real storage: what each may do to a submission in each of its states. */
 
 import { beforeAll, describe, expect, it } from "vitest";
+import type { Submission } from "../src/submissions/rows.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "../src/submissions/states.ts";
-import {
-  type Seen,
-  type Settlement,
-  type Submission,
-  SubmissionStore,
-} from "../src/submissions/store.ts";
+import { type Seen, type Settlement, SubmissionStore } from "../src/submissions/store.ts";
 import { givenLedger, message } from "./support/given.ts";
 import { within } from "./support/ledger.ts";
 
@@ -56,6 +52,7 @@ function make(
       answer: undefined,
       notify: undefined,
       run: undefined,
+      retry: undefined,
     },
     NOW,
   );

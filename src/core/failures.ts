@@ -16,6 +16,62 @@ export type Failure = {
   readonly message: string;
 };
 
+/** A failure that may not happen again: worth another attempt, later. */
+export type Transient = {
+  /** How long the other side asked to be left alone, in milliseconds. */
+  readonly retryAfterMs: number | undefined;
+};
+
+/**
+ * Statuses that a later attempt may not meet again: timeouts, conflicts of
+ * timing, too many requests, and the server's own trouble. 529 is what some
+ * model providers answer when they are overloaded.
+ * https://www.rfc-editor.org/rfc/rfc9110#name-status-codes
+ */
+const TRANSIENT_STATUS = new Set([408, 425, 429, 500, 502, 503, 504, 529]);
+const TRANSIENT_TEXT =
+  /network connection lost|fetch failed|connection (reset|refused|closed)|timed? ?out|stalled/i;
+
+/**
+ * Whether what was thrown is transient, and when to try again. Looks through
+ * wrappers (`cause`, and `lastError` of the AI SDK's own retries) for a status
+ * code, the provider's word, or a network that failed.
+ */
+export function transientOf(error: unknown): Transient | undefined {
+  for (let at = error, depth = 0; at && depth < 8; depth++) {
+    const { statusCode, isRetryable, responseHeaders, message, lastError, cause } =
+      at as Partial<ProviderError>;
+    const isTransient =
+      statusCode === undefined
+        ? isRetryable === true || TRANSIENT_TEXT.test(typeof at === "string" ? at : (message ?? ""))
+        : TRANSIENT_STATUS.has(statusCode);
+    if (isTransient) return { retryAfterMs: retryAfterOf(responseHeaders) };
+    if (statusCode !== undefined) return undefined;
+    at = lastError ?? cause;
+  }
+  return undefined;
+}
+
+/** What errors of model providers carry, as the AI SDK names it. */
+type ProviderError = {
+  statusCode: number;
+  isRetryable: boolean;
+  responseHeaders: Record<string, string>;
+  message: string;
+  lastError: unknown;
+  cause: unknown;
+};
+
+/** Seconds or a date (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after), or the milliseconds that some send beside it. */
+function retryAfterOf(headers: Record<string, string> = {}, now = Date.now()): number | undefined {
+  const ms = Number(headers["retry-after-ms"] ?? Number.NaN);
+  if (ms >= 0) return ms;
+  const text = headers["retry-after"];
+  if (text === undefined) return undefined;
+  const wait = /^\d+$/.test(text.trim()) ? Number(text) * 1_000 : Date.parse(text) - now;
+  return Number.isNaN(wait) ? undefined : Math.max(0, wait);
+}
+
 /** What was thrown, as plain data that a row can hold. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof Error) return { name: error.name, message: error.message };

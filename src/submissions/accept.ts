@@ -4,8 +4,9 @@ import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import { failureOf } from "../core/failures.ts";
 import { InvalidSubmissionError } from "./errors.ts";
+import type { Submission } from "./rows.ts";
 import { NEXT, type SubmissionStatus } from "./states.ts";
-import type { NewSubmission, Submission } from "./store.ts";
+import type { NewSubmission } from "./store.ts";
 import type { InternalSubmitOptions, ListSubmissionsOptions } from "./types.ts";
 
 type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
@@ -28,6 +29,7 @@ export function prepare(
   checkMessages(messages);
   checkText("submissionId", options.submissionId);
   checkText("idempotencyKey", options.idempotencyKey);
+  checkAttempts(options.retry?.maxAttempts);
   const text = serialise("messages", messages);
   const bytes =
     byteLength(text) + byteLength(serialise("metadata", [options.metadata, options.answer]));
@@ -48,6 +50,7 @@ export function prepare(
     answer: options.answer,
     notify: options.notify?.(submissionId),
     run: options.run,
+    retry: options.retry,
   };
 }
 
@@ -123,6 +126,15 @@ function checkMessage(message: Partial<UIMessage> | null, index: number): void {
       `Message ${index} ${problem}; expected a UIMessage.`,
     );
   }
+}
+
+function checkAttempts(maxAttempts: unknown): void {
+  if (maxAttempts === undefined || (Number.isInteger(maxAttempts) && Number(maxAttempts) >= 1))
+    return;
+  throw new InvalidSubmissionError(
+    "retry.maxAttempts",
+    `retry.maxAttempts is ${String(maxAttempts)}; expected a whole number from 1, or leave it out.`,
+  );
 }
 
 function checkText(field: string, value: unknown): void {

@@ -1,18 +1,22 @@
 /** A stored submission as callers see it. */
 
+import type { Submission } from "./rows.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
-import type { Submission } from "./store.ts";
-import type { SubmissionEnd, SubmissionInspection } from "./types.ts";
+import type { FailedAttempt, SubmissionEnd, SubmissionInspection } from "./types.ts";
 
-export function inspect(submission: Submission): SubmissionInspection {
+export function inspect(
+  submission: Submission,
+  failedAttempts?: FailedAttempt[],
+): SubmissionInspection {
   const { submissionId, status, createdAt, attempts, startedAt, settledAt } = submission;
   const common = {
     submissionId,
     createdAt,
     attempts,
     ...defined({ idempotencyKey: submission.idempotencyKey, metadata: submission.metadata }),
+    ...(failedAttempts?.length && { failedAttempts }),
   };
-  if (status === "pending") return { ...common, status };
+  if (status === "pending") return { ...common, status, ...defined({ dueAt: submission.dueAt }) };
   const { requestId } = submission;
   if (status === "running") {
     return { ...common, status, startedAt: startedAt ?? createdAt, ...defined({ requestId }) };

@@ -1,5 +1,7 @@
 /** What an app can set about its ledger. Checked once, at construction. */
 
+import type { Backoff } from "../core/backoff.ts";
+
 export type LedgerOptions = {
   /**
    * Submissions that may wait for their turn; one more is refused with
@@ -12,6 +14,26 @@ export type LedgerOptions = {
    * @default 1_900_000, which is also the most: a row takes 2 MB
    */
   readonly maxPayloadBytes?: number;
+  /** What a submission that says nothing of its own is retried like (L6, L8). */
+  readonly retry?: {
+    /**
+     * Attempts in all, of crashes and of transient failures.
+     * @default 5
+     */
+    readonly maxAttempts?: number;
+    /**
+     * Upper bound of the first delay after a transient failure, in
+     * milliseconds; it doubles with each failure, and the delay is drawn from
+     * zero to it. A provider's Retry-After is waited out in any case.
+     * @default 1_000
+     */
+    readonly baseMs?: number;
+    /**
+     * Upper bound of every delay, in milliseconds.
+     * @default 300_000
+     */
+    readonly capMs?: number;
+  };
   /** How long ended submissions stay readable (L7, L9). */
   readonly retention?: {
     /**
@@ -33,6 +55,8 @@ export type Limits = {
   readonly maxPayloadBytes: number;
   readonly maxAgeMs: number;
   readonly maxCount: number;
+  readonly maxAttempts: number;
+  readonly backoff: Backoff;
 };
 
 /**
@@ -62,8 +86,11 @@ export function readOptions({
   maxPending = 10_000,
   maxPayloadBytes = ROW_BYTES,
   retention: { maxAgeMs = 30 * DAY_MS, maxCount = 100_000 } = {},
+  retry: { maxAttempts = 5, baseMs = 1_000, capMs = 300_000 } = {},
 }: LedgerOptions = {}): Limits {
   return {
+    maxAttempts: count("retry.maxAttempts", maxAttempts),
+    backoff: { baseMs: count("retry.baseMs", baseMs), capMs: count("retry.capMs", capMs) },
     maxPending: count("maxPending", maxPending),
     maxPayloadBytes: count("maxPayloadBytes", maxPayloadBytes, ROW_BYTES),
     maxAgeMs: count("retention.maxAgeMs", maxAgeMs),
@@ -71,7 +98,11 @@ export function readOptions({
   };
 }
 
-/** Infinity is a whole number here: it says that there is no limit. */
+/**
+ * A whole number from 1. Infinity is one here: it says that there is no limit.
+ *
+ * @throws InvalidOptionError for anything else
+ */
 function count(option: string, value: number, most = Number.POSITIVE_INFINITY): number {
   const isWhole = Number.isInteger(value) || value === Number.POSITIVE_INFINITY;
   if (isWhole && value >= 1 && value <= most) return value;

@@ -13,8 +13,11 @@ export type Evidence = {
   readonly hasEffects: boolean;
   /** Whether the host may still be about to go on with the turn. */
   readonly isHostRecovering: boolean;
-  /** Attempts so far. */
+  /** Whether the caller said that a tool may run again. */
+  readonly mayRepeatEffects: boolean;
+  /** Attempts so far, and at most. */
   readonly attempts: number;
+  readonly maxAttempts: number;
   /** How long this start of the object has waited for the host, in milliseconds. */
   readonly waitedMs: number;
 };
@@ -28,19 +31,19 @@ export type Decision =
   | { readonly action: "startOver" }
   | { readonly action: "fail"; readonly failure: Failure };
 
-/** Attempts at one submission before it is an error (L6). @internal */
-export const MAX_ATTEMPTS = 5;
 /** How long a host is trusted to be about to recover, before the ledger takes over. @internal */
 export const HOST_RECOVERY_LIMIT_MS = 10 * 60_000;
 
 export function recover(evidence: Evidence): Decision {
-  const { isAnswered, applied, hasEffects, isHostRecovering, attempts, waitedMs } = evidence;
+  const { isAnswered, applied, isHostRecovering, attempts, maxAttempts, waitedMs } = evidence;
   if (isAnswered) return { action: "complete" };
   if (applied !== "none" && isHostRecovering && waitedMs < HOST_RECOVERY_LIMIT_MS) {
     return { action: "wait" };
   }
-  if (hasEffects) return fail("its tools have had effects, so it is not run again");
-  if (attempts >= MAX_ATTEMPTS) return fail(`this was attempt ${attempts} of ${MAX_ATTEMPTS}`);
+  if (evidence.hasEffects && !evidence.mayRepeatEffects) {
+    return fail("its tools have had effects, so it is not run again");
+  }
+  if (attempts >= maxAttempts) return fail(`this was attempt ${attempts} of ${maxAttempts}`);
   return { action: "startOver" };
 }
 

@@ -9,7 +9,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../core/clock.ts";
 import { failureOf, isReset } from "../core/failures.ts";
 import { recover } from "./recover.ts";
-import type { Seen, Submission, SubmissionStore } from "./store.ts";
+import type { Submission } from "./rows.ts";
+import type { Seen, SubmissionStore } from "./store.ts";
 import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
 
 type LiveTurn = {
@@ -23,6 +24,10 @@ export type RunnerOwner = {
   readonly store: SubmissionStore;
   readonly host: TurnHost;
   readonly clock: Clock;
+  /** Attempts at a submission that says nothing of its own. */
+  readonly maxAttempts: number;
+  /** Makes sure that the runner is kicked again at that time. */
+  wakeAt(time: number): void;
   /** Writes the end of a turn, unless another end was first. */
   end(seen: Seen, end: TurnEnd): void;
   /** Tells that a submission has changed. */
@@ -95,8 +100,10 @@ export class Runner {
       const decision = recover({
         ...trace,
         isAnswered: orphan.isAnswered,
+        mayRepeatEffects: orphan.retry?.afterSideEffects ?? false,
         isHostRecovering: await host.isRecovering(),
         attempts: orphan.attempts,
+        maxAttempts: orphan.retry?.maxAttempts ?? this.owner.maxAttempts,
         waitedMs: clock.now() - this.#startedAt,
       });
       if (decision.action === "complete") this.owner.end(orphan, { outcome: "completed" });
@@ -116,7 +123,13 @@ export class Runner {
     try {
       while (this.#orphans.size === 0) {
         const next = this.owner.store.nextPending();
-        if (!next || !(await this.#run(next))) return;
+        if (!next) return;
+        if (next.dueAt !== undefined && next.dueAt > this.owner.clock.now()) {
+          // What is next stays next: the ones behind it would meet the same trouble (L4, L8).
+          this.owner.wakeAt(next.dueAt);
+          return;
+        }
+        if (!(await this.#run(next))) return;
       }
     } finally {
       this.#isDraining = false;
@@ -146,7 +159,7 @@ export class Runner {
       // A reset of this object, or of one that the turn called, which look the
       // same: nothing is known of the turn, as after a crash.
       if (isReset(error)) return { outcome: "recovering" };
-      return { outcome: "error", failure: failureOf(error) };
+      return { outcome: "error", failure: failureOf(error), cause: error };
     }
   }
 

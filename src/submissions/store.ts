@@ -1,6 +1,6 @@
 /**
- * All SQL of the ledger. Owns `perdure_submissions`, and writes it by
- * transition verbs only: each is fenced by the state and the attempt that it
+ * All SQL of the ledger. Owns `perdure_submissions` and `perdure_attempts`, and
+ * writes them by transition verbs only: each is fenced by the state and the attempt that it
  * expects, and returns the row when it took effect (L2).
  *
  * Indexes, and what each bills: the id (1 row on accept), the key (1 on accept
@@ -9,69 +9,13 @@
  * rowid, which is the order of acceptance and costs nothing.
  */
 
-import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
-import type { Json } from "../core/json.ts";
 import { migrate } from "../core/migrations.ts";
 import type { Destination } from "../outbox/types.ts";
+import { json, MIGRATIONS, type Row, type Submission, toSubmission } from "./rows.ts";
 import { NEXT, type SubmissionStatus, type TerminalStatus } from "./states.ts";
 import type { TurnFacts } from "./turn.ts";
-import type { AnswerSpec } from "./types.ts";
-
-const MIGRATIONS = [
-  `CREATE TABLE perdure_submissions (
-     seq INTEGER PRIMARY KEY,
-     submission_id TEXT NOT NULL UNIQUE,
-     idempotency_key TEXT,
-     status TEXT NOT NULL DEFAULT 'pending',
-     attempts INTEGER NOT NULL DEFAULT 0,
-     messages TEXT NOT NULL,
-     metadata TEXT,
-     channel TEXT,
-     answer TEXT,
-     notify TEXT,
-     run TEXT,
-     output TEXT,
-     error TEXT,
-     error_name TEXT,
-     request_id TEXT,
-     message_id TEXT,
-     usage TEXT,
-     created_at INTEGER NOT NULL,
-     started_at INTEGER,
-     settled_at INTEGER
-   );
-   CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)
-     WHERE idempotency_key IS NOT NULL;
-   CREATE INDEX perdure_submissions_open ON perdure_submissions (seq) WHERE settled_at IS NULL;`,
-] as const;
-
-/** A row as SQLite has it; only this file sees it. */
-type Row = {
-  seq: number;
-  submission_id: string;
-  idempotency_key: string | null;
-  status: SubmissionStatus;
-  attempts: number;
-  messages: string;
-  metadata: string | null;
-  channel: string | null;
-  answer: string | null;
-  notify: string | null;
-  run: string | null;
-  output: string | null;
-  error: string | null;
-  error_name: string | null;
-  request_id: string | null;
-  message_id: string | null;
-  usage: string | null;
-  created_at: number;
-  started_at: number | null;
-  settled_at: number | null;
-};
-
-/** A stored submission, with its JSON read. */
-export type Submission = ReturnType<typeof toSubmission>;
+import type { AnswerSpec, FailedAttempt, SubmitMessagesOptions } from "./types.ts";
 
 /** What a caller knows of a submission that it wants to end: the fence of the end (L2). */
 export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
@@ -87,6 +31,7 @@ export type NewSubmission = {
   readonly answer: AnswerSpec | undefined;
   readonly notify: readonly Destination[] | undefined;
   readonly run: string | undefined;
+  readonly retry: SubmitMessagesOptions["retry"];
 };
 
 export type Settlement = TurnFacts & {
@@ -131,13 +76,13 @@ export class SubmissionStore {
 
   /** (new) → pending. */
   accept(submission: NewSubmission, now: number): Submission {
-    const { submissionId, idempotencyKey, messages, metadata, channel, answer, notify, run } =
-      submission;
+    const { submissionId, idempotencyKey, messages, metadata, channel } = submission;
+    const { answer, notify, run, retry } = submission;
     return this.#counted(
       +1,
       `INSERT INTO perdure_submissions
-         (submission_id, idempotency_key, messages, metadata, channel, answer, notify, run, created_at)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+         (submission_id, idempotency_key, messages, metadata, channel, answer, notify, run, retry, created_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
       submissionId,
       idempotencyKey ?? null,
       messages,
@@ -146,6 +91,7 @@ export class SubmissionStore {
       json(answer),
       json(notify),
       run ?? null,
+      json(retry),
       now,
     ) as Submission;
   }
@@ -185,7 +131,7 @@ export class SubmissionStore {
   claim(seq: number, now: number): Submission | undefined {
     return this.#counted(
       -1,
-      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?
+      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL
        WHERE seq = ? AND status ${from("running")} RETURNING *`,
       now,
       seq,
@@ -212,6 +158,50 @@ export class SubmissionStore {
       seq,
       attempt,
     );
+  }
+
+  /** running → pending, due later: the attempt has failed, and is kept with its error (L8). */
+  retryAt(
+    { seq, attempts }: Seen,
+    dueAt: number,
+    failure: Failure,
+    now: number,
+  ): Submission | undefined {
+    const failed = this.#counted(
+      +1,
+      `UPDATE perdure_submissions SET status = 'pending', due_at = ?
+       WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
+      dueAt,
+      seq,
+      attempts,
+    );
+    if (failed) {
+      this.storage.sql.exec(
+        "INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name) VALUES (?, ?, ?, ?, ?, ?)",
+        seq,
+        attempts,
+        failed.startedAt ?? now,
+        now,
+        failure.message,
+        failure.name,
+      );
+    }
+    return failed;
+  }
+
+  /** The attempts of a submission that failed and were not its last, oldest first. */
+  failedAttempts(seq: number): FailedAttempt[] {
+    return this.storage.sql
+      .exec<FailedAttempt>(
+        `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName
+         FROM perdure_attempts WHERE seq = ? ORDER BY attempt`,
+        seq,
+      )
+      .toArray();
+  }
+
+  get(seq: number): Submission | undefined {
+    return this.#one("SELECT * FROM perdure_submissions WHERE seq = ?", seq);
   }
 
   /** pending or running → terminal, if it is still as the caller saw it. */
@@ -351,39 +341,4 @@ function from(to: SubmissionStatus): string {
     (NEXT[status] as readonly SubmissionStatus[]).includes(to),
   );
   return `IN (${sources.map((status) => `'${status}'`).join(", ")})`;
-}
-
-function json(value: object | undefined): string | null {
-  return value === undefined ? null : JSON.stringify(value);
-}
-
-function parse<T>(text: string | null): T | undefined {
-  return text === null ? undefined : (JSON.parse(text) as T);
-}
-
-function toSubmission(row: Row) {
-  return {
-    seq: row.seq,
-    submissionId: row.submission_id,
-    idempotencyKey: row.idempotency_key ?? undefined,
-    status: row.status,
-    attempts: row.attempts,
-    messages: JSON.parse(row.messages) as UIMessage[],
-    metadata: parse<Record<string, Json>>(row.metadata),
-    channel: row.channel ?? undefined,
-    answer: parse<AnswerSpec>(row.answer),
-    notify: parse<Destination[]>(row.notify) ?? [],
-    run: row.run ?? undefined,
-    /** Whether an answer is recorded: `null` is one, too. */
-    isAnswered: row.output !== null,
-    output: parse<Json>(row.output),
-    error: row.error ?? undefined,
-    errorName: row.error_name ?? undefined,
-    requestId: row.request_id ?? undefined,
-    messageId: row.message_id ?? undefined,
-    usage: parse<NonNullable<TurnFacts["usage"]>>(row.usage),
-    createdAt: row.created_at,
-    startedAt: row.started_at ?? undefined,
-    settledAt: row.settled_at ?? undefined,
-  };
 }

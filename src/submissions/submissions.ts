@@ -11,22 +11,18 @@ import {
 } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import { type Clock, systemClock } from "../core/clock.ts";
-import type { Failure } from "../core/failures.ts";
+import { type Failure, transientOf } from "../core/failures.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { asksTheSame, prepare, readFilter } from "./accept.ts";
 import { BacklogFullError, IdempotencyConflictError, SubmissionIdentityError } from "./errors.ts";
 import { endOf, inspect } from "./inspection.ts";
 import { type LedgerOptions, type Limits, readOptions } from "./options.ts";
+import { retryDelayMs } from "./retry.ts";
+import type { Submission } from "./rows.ts";
 import { Runner } from "./runner.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
-import {
-  type NewSubmission,
-  type Seen,
-  type Settlement,
-  type Submission,
-  SubmissionStore,
-} from "./store.ts";
+import { type NewSubmission, type Seen, type Settlement, SubmissionStore } from "./store.ts";
 import type { AttemptRef, TurnEnd, TurnHost } from "./turn.ts";
 import type {
   CancelSubmissionResult,
@@ -51,6 +47,8 @@ const TERMINAL: readonly TerminalStatus[] = ["completed", "error", "aborted", "s
 /** Ends between two looks at what retention lets go, and rows that each of them looks at. */
 const PRUNE_EVERY = 64;
 const PRUNE_SCAN = 256;
+
+type FailedEnd = Extract<TurnEnd, { outcome: "error" }>;
 
 export type SubmissionsOptions = LedgerOptions & {
   readonly clock?: Clock;
@@ -92,6 +90,8 @@ export class Submissions extends LifecycleCapability {
       get store() {
         return store();
       },
+      maxAttempts: this.#limits.maxAttempts,
+      wakeAt: (time) => this.#wake.request(time),
       end: (seen, end) => this.#end(seen, end),
       announce: (submission) => this.#waiters.announce(inspect(submission)),
       inHostContext: (work) => this.#inHostContext(work),
@@ -153,7 +153,9 @@ export class Submissions extends LifecycleCapability {
   async inspect(submissionId: string): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
     const found = this.#store.find(submissionId);
-    return found ? inspect(found) : null;
+    if (!found) return null;
+    // A first attempt has none before it, which saves the look.
+    return inspect(found, found.attempts > 0 ? this.#store.failedAttempts(found.seq) : undefined);
   }
 
   /** How a submission ended, or null while it has not, or for an unknown id. */
@@ -167,7 +169,7 @@ export class Submissions extends LifecycleCapability {
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
     const { statuses, limit } = readFilter(options);
-    return this.#store.list(statuses, limit).map(inspect);
+    return this.#store.list(statuses, limit).map((found) => inspect(found));
   }
 
   /** Ends a submission that has not ended, and says what it did (L5). */
@@ -266,7 +268,32 @@ export class Submissions extends LifecycleCapability {
 
   #end(seen: Seen, end: TurnEnd): void {
     if (end.outcome === "recovering" || end.outcome === "reported") return;
+    if (end.outcome === "error" && this.#retry(seen, end)) return;
     if (this.#settle(seen, { ...end, status: end.outcome })) this.#runner.forget(seen.seq);
+  }
+
+  /** Makes another attempt of a transient failure, later, where one is left (L8). Returns whether it does. */
+  #retry(seen: Seen, { cause, failure, hasEffects = false }: FailedEnd): boolean {
+    const transient = seen.status === "running" ? transientOf(cause) : undefined;
+    const { retry } = (transient && this.#store.get(seen.seq)) ?? {};
+    const { backoff, maxAttempts } = this.#limits;
+    const turn = {
+      transient,
+      hasEffects,
+      mayRepeatEffects: retry?.afterSideEffects ?? false,
+      attempts: seen.attempts,
+      maxAttempts: retry?.maxAttempts ?? maxAttempts,
+    };
+    const delayMs = retryDelayMs(turn, backoff, this.#clock.random());
+    if (delayMs === undefined) return false;
+    const now = this.#clock.now();
+    const dueAt = now + delayMs;
+    const pending = this.#store.transaction(() => this.#store.retryAt(seen, dueAt, failure, now));
+    if (!pending) return false;
+    this.#wake.request(dueAt);
+    this.#waiters.announce(inspect(pending));
+    this.#runner.forget(seen.seq);
+    return true;
   }
 
   /** The end, and the word to everybody who waits for it, in one transaction (O1). */
@@ -349,6 +376,8 @@ export class Submissions extends LifecycleCapability {
     if (this.#runner.isBusy) {
       return this.#clock.now() + (work ? HEARTBEAT_MS : RECOVERY_CHECK_MS);
     }
+    const next = this.#store.nextPending();
+    if (next) return next.dueAt ?? this.#clock.now() + RECOVERY_CHECK_MS;
     if (this.#prune()) return this.#clock.now();
     return this.#outbox.isBusy ? this.#clock.now() + HEARTBEAT_MS : null;
   }

@@ -41,7 +41,14 @@ export class TurnRefused extends Error {
 /** How a turn ended, as the host saw it. */
 export type TurnEnd =
   | ({ readonly outcome: "completed" } & TurnFacts)
-  | ({ readonly outcome: "error"; readonly failure: Failure } & TurnFacts)
+  | ({
+      readonly outcome: "error";
+      readonly failure: Failure;
+      /** What was thrown, where the host has it: tells whether another attempt may do better (L8). */
+      readonly cause?: unknown;
+      /** Whether a tool of the turn has run. */
+      readonly hasEffects?: boolean;
+    } & TurnFacts)
   | ({ readonly outcome: "aborted" | "skipped"; readonly failure?: Failure } & TurnFacts)
   /** Not ended: the host's own recovery goes on with it, and reports its end. */
   | { readonly outcome: "recovering" }

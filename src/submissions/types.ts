@@ -29,6 +29,19 @@ export type SubmitMessagesOptions = {
    * @default "return"
    */
   onConflict?: "return" | "throw";
+  /** How often the turn is attempted, and when not (L6, L8). */
+  retry?: {
+    /**
+     * Attempts in all, of crashes and of transient failures.
+     * @default 5
+     */
+    maxAttempts?: number;
+    /**
+     * Whether another attempt is made though a tool of an earlier one has run.
+     * @default false
+     */
+    afterSideEffects?: boolean;
+  };
 };
 
 /** Options that rooms of Perdure pass along with a submission of their own. */
@@ -51,12 +64,28 @@ type Common = {
   createdAt: number;
   /** How many times its turn has been started. */
   attempts: number;
+  /** The attempts that failed and were followed by another one, oldest first. */
+  failedAttempts?: FailedAttempt[];
+};
+
+/** An attempt that did not end the submission. */
+export type FailedAttempt = {
+  /** 1 for the first. */
+  attempt: number;
+  startedAt: number;
+  endedAt: number;
+  error: string;
+  errorName: string;
 };
 
 /** Keys that a state does not have can be read without narrowing, and are undefined. */
 type Absent<Keys extends string> = { [Key in Keys]?: never };
 
-type Pending = Common & { status: "pending" } & Absent<
+type Pending = Common & {
+  status: "pending";
+  /** When the next attempt is made; unset when its turn is simply not there yet. */
+  dueAt?: number;
+} & Absent<
     | "requestId"
     | "startedAt"
     | "completedAt"
@@ -72,18 +101,19 @@ type Running = Common & {
   /** The request id of the turn, where the host has told it. */
   requestId?: string;
   startedAt: number;
-} & Absent<"completedAt" | "messageId" | "error" | "errorName" | "output" | "usage">;
+} & Absent<"dueAt" | "completedAt" | "messageId" | "error" | "errorName" | "output" | "usage">;
 
-type Ended = Common & {
-  requestId?: string;
-  /** Unset when it ended before its turn started. */
-  startedAt?: number;
-  completedAt: number;
-  /** Id of the assistant message that the turn wrote, if it wrote one (L7). */
-  messageId?: string;
-  /** Tokens of the turn, where the model reports them (L7). */
-  usage?: TokenUsage;
-};
+type Ended = Common &
+  Absent<"dueAt"> & {
+    requestId?: string;
+    /** Unset when it ended before its turn started. */
+    startedAt?: number;
+    completedAt: number;
+    /** Id of the assistant message that the turn wrote, if it wrote one (L7). */
+    messageId?: string;
+    /** Tokens of the turn, where the model reports them (L7). */
+    usage?: TokenUsage;
+  };
 
 type Completed = Ended & {
   status: "completed";

@@ -60,7 +60,7 @@ class ScriptedTurns implements TurnHost {
     for (const { id, parts } of messages) this.say(id, JSON.stringify(parts));
     const script = scriptOf(messages);
     await pause(script.delayMs ?? 0, signal);
-    if (script.fail !== undefined) throw new Error(script.fail);
+    failAsAsked(script, messages.at(-1)?.id ?? "");
     const isAnswered =
       answer !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
     const messageId = `reply-${submissionId}`;
@@ -175,6 +175,20 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
   async conversation(): Promise<string[]> {
     return this.turns.conversation();
   }
+}
+
+/** How often a message's script has failed, across the lives of its object. */
+const failures = new Map<string, number>();
+
+/** Throws what a provider would, as often as the script says; always, where it does not say. */
+function failAsAsked({ fail, failTimes, status, headers }: Script, messageId: string): void {
+  const failed = failures.get(messageId) ?? 0;
+  if (fail === undefined || failed >= (failTimes ?? Number.POSITIVE_INFINITY)) return;
+  failures.set(messageId, failed + 1);
+  throw Object.assign(new Error(fail), {
+    ...(status !== undefined && { name: "AI_APICallError", statusCode: status }),
+    responseHeaders: headers,
+  });
 }
 
 function scriptOf(messages: UIMessage[]): Script {

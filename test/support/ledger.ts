@@ -4,7 +4,7 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { Destination } from "../../src/outbox/index.ts";
-import type { SubmissionStatus } from "../../src/submissions/index.ts";
+import type { SubmissionInspection, SubmissionStatus } from "../../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
 import { message, until } from "./given.ts";
 import { delivered, type LedgerObject } from "./ledger-object.ts";
@@ -111,7 +111,7 @@ export async function expectState(
   status: SubmissionStatus,
   facts: object = {},
   timeoutMs = 5_000,
-): Promise<void> {
+): Promise<SubmissionInspection> {
   const look = () => within(stub, (object) => object.inspect(submissionId));
   const isThere = async () => {
     const found = await look();
@@ -121,5 +121,8 @@ export async function expectState(
     );
   };
   await until(isThere, timeoutMs).catch(() => {});
-  expect(await look()).toMatchObject({ status, ...facts });
+  const found = await look();
+  expect(found).toMatchObject({ status, ...facts });
+  if (!found) throw new Error(`No submission ${submissionId}`);
+  return found;
 }

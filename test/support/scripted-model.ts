@@ -4,7 +4,7 @@
  * was asked of it, across restarts of the objects.
  */
 
-import type { LanguageModel } from "ai";
+import { APICallError, type LanguageModel } from "ai";
 
 export type Script = {
   /** What the final-answer tool is called with, when it is offered. */
@@ -15,6 +15,11 @@ export type Script = {
   delayMs?: number;
   /** Fail with this message instead. */
   fail?: string;
+  /** Fail so often, and not after that. */
+  failTimes?: number;
+  /** Fail as a provider does, with this status and these headers. */
+  status?: number;
+  headers?: Record<string, string>;
   /** Call this tool first, once. */
   tool?: { name: string; input: unknown };
   /** Say text even if a final answer is asked for. */
@@ -45,8 +50,21 @@ export class ScriptedModel implements Model {
 
   async doStream(options: CallOptions) {
     const text = lastUserText(options);
-    modelCalls.set(text, (modelCalls.get(text) ?? 0) + 1);
+    const calls = (modelCalls.get(text) ?? 0) + 1;
+    modelCalls.set(text, calls);
     const script = parse(text);
+    const { fail, failTimes, status, headers } = script;
+    if (fail !== undefined && status !== undefined && calls <= (failTimes ?? calls)) {
+      throw new APICallError({
+        message: fail,
+        url: "http://model.test",
+        requestBodyValues: {},
+        statusCode: status,
+        responseHeaders: headers ?? {},
+        // The AI SDK's own quick retries would hide the failure from the ledger.
+        isRetryable: false,
+      });
+    }
     return { stream: streamOf(play(script, options)) };
   }
 }
@@ -64,7 +82,7 @@ function streamOf(parts: AsyncGenerator<Part>): ReadableStream<Part> {
 async function* play(script: Script, options: CallOptions): AsyncGenerator<Part> {
   yield { type: "stream-start", warnings: [] };
   await delay(script.delayMs ?? 0, options.abortSignal);
-  if (script.fail !== undefined) throw new Error(script.fail);
+  if (script.fail !== undefined && script.status === undefined) throw new Error(script.fail);
   const call = callOf(script, options);
   if (call) {
     const id = crypto.randomUUID();

@@ -22,7 +22,8 @@ import {
   type SubmitMessagesResult,
   type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
-import { type ThinkHooks, ThinkTurns } from "./think-turns.ts";
+import type { ThinkHooks } from "./port.ts";
+import { ThinkTurns } from "./think-turns.ts";
 
 /**
  * A Think agent whose submitted turns survive crashes, deploys and evictions,
@@ -134,6 +135,7 @@ export class DurableThink<
       afterToolCall: this.afterToolCall.bind(this),
       onStepEnd: this.onStepEnd.bind(this),
       onChatResponse: this.onChatResponse.bind(this),
+      classifyChatError: this.classifyChatError.bind(this),
       onChatRecovery: this.onChatRecovery.bind(this),
       chatRecovery: this.chatRecovery,
     };

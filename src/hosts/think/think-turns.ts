@@ -12,24 +12,15 @@ import type {
   ChatRecoveryContext,
   ChatRecoveryOptions,
   ChatResponseResult,
-  PrepareStepContext,
-  StepConfig,
-  StepContext,
-  Think,
-  ToolCallContext,
-  ToolCallDecision,
-  ToolCallResultContext,
   TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import type { Failure } from "../../core/failures.ts";
+import { failureOf } from "../../core/failures.ts";
 import {
   type AttemptRef,
   endWithAnswer,
   type SubmissionInspection,
-  type Submissions,
-  type TokenUsage,
   type Trace,
   type Turn,
   type TurnEnd,
@@ -43,40 +34,8 @@ import {
   requireFinalAnswer,
   requireFinalAnswerInStep,
 } from "./final-answer.ts";
-
-/** Think's hooks that Perdure stands in front of; the app's own still run. */
-export type ThinkHooks = {
-  beforeTurn(ctx: TurnContext): TurnConfig | void | Promise<TurnConfig | void>;
-  beforeStep(ctx: PrepareStepContext): StepConfig | void | Promise<StepConfig | void>;
-  beforeToolCall(ctx: ToolCallContext): ToolCallDecision | void | Promise<ToolCallDecision | void>;
-  afterToolCall(ctx: ToolCallResultContext): void | Promise<void>;
-  onStepEnd(ctx: StepContext): void | Promise<void>;
-  onChatResponse(result: ChatResponseResult): void | Promise<void>;
-  onChatRecovery(ctx: ChatRecoveryContext): Promise<ChatRecoveryOptions | void>;
-  chatRecovery: ChatRecoveryConfig;
-};
-
-/** What a Think agent lends to its turns. */
-export type ThinkPort = {
-  readonly agent: Think;
-  readonly ledger: () => Submissions;
-  /** Puts the wrapped hooks into their places. */
-  readonly wrapHooks: () => void;
-  readonly onStatus: (submission: SubmissionInspection) => Promise<void>;
-};
-
-/** A turn of Think that belongs to a submission. */
-type OwnedTurn = {
-  readonly ref: AttemptRef;
-  readonly schema: object | undefined;
-  toolName: string | undefined;
-  maxSteps: number;
-  isAnswered: boolean;
-  problem: Failure | undefined;
-  usage: TokenUsage | undefined;
-  /** Whether the ledger has been told of its end. */
-  isReported: boolean;
-};
+import { addUsage, type OwnedTurn } from "./owned-turn.ts";
+import type { ThinkHooks, ThinkPort } from "./port.ts";
 
 /** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
 const SUB_AGENT_RECOVERY_MS = 60_000;
@@ -189,12 +148,18 @@ export class ThinkTurns implements TurnHost {
       afterToolCall: (ctx) => (isFinalAnswer(ctx.toolName) ? undefined : app.afterToolCall(ctx)),
       onStepEnd: (ctx) => {
         const owned = this.#current();
-        if (owned) owned.usage = add(owned.usage, ctx.usage);
+        if (owned) owned.usage = addUsage(owned.usage, ctx.usage);
         return app.onStepEnd(ctx);
       },
       onChatResponse: (result) => {
         this.#responded(result);
         return app.onChatResponse(result);
+      },
+      classifyChatError: (error, ctx) => {
+        // Only here the error is what was thrown; everywhere else it is its text.
+        const owned = ctx?.requestId === undefined ? undefined : this.#owned.get(ctx.requestId);
+        if (owned) owned.cause = error;
+        return app.classifyChatError(error, ctx);
       },
       onChatRecovery: (ctx) => this.#interrupted(ctx, app),
       chatRecovery: this.#withExhaustion(app.chatRecovery),
@@ -237,6 +202,7 @@ export class ThinkTurns implements TurnHost {
       maxSteps: this.port.agent.maxSteps,
       problem: undefined,
       usage: undefined,
+      cause: undefined,
       isReported: false,
     };
     this.#owned.set(requestId, owned);
@@ -352,11 +318,16 @@ export class ThinkTurns implements TurnHost {
   #endOf(owned: OwnedTurn | undefined, { requestId, status, error, message }: ThinkEnd): TurnEnd {
     const messageId = message && isKept(message) ? message.id : undefined;
     const facts = { requestId, messageId, usage: owned?.usage };
-    const failure = { name: "TurnError", message: error ?? `The turn was ${status}` };
+    const { name } = failureOf(owned?.cause);
+    const failure = {
+      name: owned?.cause === undefined ? "TurnError" : name,
+      message: error ?? `The turn was ${status}`,
+    };
+    const hasEffects = message?.parts.some(isToolResult) ?? false;
     const end: TurnEnd =
       status === "completed"
         ? { outcome: status, ...facts }
-        : { outcome: status, failure, ...facts };
+        : { outcome: status, failure, cause: owned?.cause, hasEffects, ...facts };
     return owned?.schema ? endWithAnswer(end, owned) : end;
   }
 
@@ -377,15 +348,4 @@ type ThinkEnd = {
 function interrupted(why: string, requestId: string): TurnEnd {
   const message = `The turn was interrupted and not continued: ${why}.`;
   return { outcome: "error", failure: { name: "TurnInterruptedError", message }, requestId };
-}
-
-function add(
-  sum: TokenUsage | undefined,
-  { inputTokens, outputTokens, totalTokens }: StepContext["usage"],
-): TokenUsage {
-  return {
-    inputTokens: (sum?.inputTokens ?? 0) + (inputTokens ?? 0),
-    outputTokens: (sum?.outputTokens ?? 0) + (outputTokens ?? 0),
-    totalTokens: (sum?.totalTokens ?? 0) + (totalTokens ?? 0),
-  };
 }

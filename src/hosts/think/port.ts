@@ -1,0 +1,42 @@
+/** What a Think agent lends to its turns: itself, its hooks, its ledger. */
+
+import type {
+  ChatErrorClassification,
+  ChatErrorContext,
+  ChatRecoveryConfig,
+  ChatRecoveryContext,
+  ChatRecoveryOptions,
+  ChatResponseResult,
+  PrepareStepContext,
+  StepConfig,
+  StepContext,
+  Think,
+  ToolCallContext,
+  ToolCallDecision,
+  ToolCallResultContext,
+  TurnConfig,
+  TurnContext,
+} from "@cloudflare/think";
+import type { SubmissionInspection, Submissions } from "../../submissions/index.ts";
+
+/** Think's hooks that Perdure stands in front of; the app's own still run. */
+export type ThinkHooks = {
+  beforeTurn(ctx: TurnContext): TurnConfig | void | Promise<TurnConfig | void>;
+  beforeStep(ctx: PrepareStepContext): StepConfig | void | Promise<StepConfig | void>;
+  beforeToolCall(ctx: ToolCallContext): ToolCallDecision | void | Promise<ToolCallDecision | void>;
+  afterToolCall(ctx: ToolCallResultContext): void | Promise<void>;
+  onStepEnd(ctx: StepContext): void | Promise<void>;
+  onChatResponse(result: ChatResponseResult): void | Promise<void>;
+  classifyChatError(error: unknown, ctx?: ChatErrorContext): ChatErrorClassification | void;
+  onChatRecovery(ctx: ChatRecoveryContext): Promise<ChatRecoveryOptions | void>;
+  chatRecovery: ChatRecoveryConfig;
+};
+
+/** What a Think agent lends to its turns. */
+export type ThinkPort = {
+  readonly agent: Think;
+  readonly ledger: () => Submissions;
+  /** Puts the wrapped hooks into their places. */
+  readonly wrapHooks: () => void;
+  readonly onStatus: (submission: SubmissionInspection) => Promise<void>;
+};

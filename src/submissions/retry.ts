@@ -1,0 +1,25 @@
+/** Whether a failed attempt is followed by another one, and when. A pure decision. */
+
+import { type Backoff, backoffMs } from "../core/backoff.ts";
+import type { Transient } from "../core/failures.ts";
+
+export type FailedTurn = {
+  /** Set when the failure may not happen again. */
+  readonly transient: Transient | undefined;
+  /** Whether a tool of the turn has run, and whether the caller said that it may run again. */
+  readonly hasEffects: boolean;
+  readonly mayRepeatEffects: boolean;
+  /** Attempts so far, and at most. */
+  readonly attempts: number;
+  readonly maxAttempts: number;
+};
+
+/** Milliseconds until the next attempt, or undefined when there is none (L8). */
+export function retryDelayMs(
+  { transient, hasEffects, mayRepeatEffects, attempts, maxAttempts }: FailedTurn,
+  backoff: Backoff,
+  random: number,
+): number | undefined {
+  if (!transient || attempts >= maxAttempts || (hasEffects && !mayRepeatEffects)) return undefined;
+  return Math.max(backoffMs(attempts, backoff, random), transient.retryAfterMs ?? 0);
+}

@@ -1,0 +1,118 @@
+/**
+ * The rows of `perdure_submissions`: their schema, and how they are read. Only
+ * the store writes them.
+ */
+
+import type { UIMessage } from "ai";
+import type { Json } from "../core/json.ts";
+import type { Destination } from "../outbox/types.ts";
+import type { SubmissionStatus } from "./states.ts";
+import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "./types.ts";
+
+/** Numbered by their place; a published one is never edited. */
+export const MIGRATIONS = [
+  `CREATE TABLE perdure_submissions (
+     seq INTEGER PRIMARY KEY,
+     submission_id TEXT NOT NULL UNIQUE,
+     idempotency_key TEXT,
+     status TEXT NOT NULL DEFAULT 'pending',
+     attempts INTEGER NOT NULL DEFAULT 0,
+     messages TEXT NOT NULL,
+     metadata TEXT,
+     channel TEXT,
+     answer TEXT,
+     notify TEXT,
+     run TEXT,
+     output TEXT,
+     error TEXT,
+     error_name TEXT,
+     request_id TEXT,
+     message_id TEXT,
+     usage TEXT,
+     created_at INTEGER NOT NULL,
+     started_at INTEGER,
+     settled_at INTEGER,
+     retry TEXT,
+     due_at INTEGER
+   );
+   CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)
+     WHERE idempotency_key IS NOT NULL;
+   CREATE INDEX perdure_submissions_open ON perdure_submissions (seq) WHERE settled_at IS NULL;
+   CREATE TABLE perdure_attempts (
+     seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
+     attempt INTEGER NOT NULL,
+     started_at INTEGER NOT NULL,
+     ended_at INTEGER NOT NULL,
+     error TEXT NOT NULL,
+     error_name TEXT NOT NULL,
+     PRIMARY KEY (seq, attempt)
+   ) WITHOUT ROWID;`,
+] as const;
+
+/** A row as SQLite has it. */
+export type Row = {
+  seq: number;
+  submission_id: string;
+  idempotency_key: string | null;
+  status: SubmissionStatus;
+  attempts: number;
+  messages: string;
+  metadata: string | null;
+  channel: string | null;
+  answer: string | null;
+  notify: string | null;
+  run: string | null;
+  output: string | null;
+  error: string | null;
+  error_name: string | null;
+  request_id: string | null;
+  message_id: string | null;
+  usage: string | null;
+  created_at: number;
+  started_at: number | null;
+  settled_at: number | null;
+  retry: string | null;
+  due_at: number | null;
+};
+
+/** A stored submission, with its JSON read. */
+export type Submission = ReturnType<typeof toSubmission>;
+
+/** For a column that may be empty. */
+export function json(value: object | undefined): string | null {
+  return value === undefined ? null : JSON.stringify(value);
+}
+
+function parse<T>(text: string | null): T | undefined {
+  return text === null ? undefined : (JSON.parse(text) as T);
+}
+
+export function toSubmission(row: Row) {
+  return {
+    seq: row.seq,
+    submissionId: row.submission_id,
+    idempotencyKey: row.idempotency_key ?? undefined,
+    status: row.status,
+    attempts: row.attempts,
+    messages: JSON.parse(row.messages) as UIMessage[],
+    metadata: parse<Record<string, Json>>(row.metadata),
+    channel: row.channel ?? undefined,
+    answer: parse<AnswerSpec>(row.answer),
+    notify: parse<Destination[]>(row.notify) ?? [],
+    run: row.run ?? undefined,
+    retry: parse<NonNullable<SubmitMessagesOptions["retry"]>>(row.retry),
+    /** When the next attempt of a pending one is made, if it has failed before. */
+    dueAt: row.due_at ?? undefined,
+    /** Whether an answer is recorded: `null` is one, too. */
+    isAnswered: row.output !== null,
+    output: parse<Json>(row.output),
+    error: row.error ?? undefined,
+    errorName: row.error_name ?? undefined,
+    requestId: row.request_id ?? undefined,
+    messageId: row.message_id ?? undefined,
+    usage: parse<TokenUsage>(row.usage),
+    createdAt: row.created_at,
+    startedAt: row.started_at ?? undefined,
+    settledAt: row.settled_at ?? undefined,
+  };
+}
