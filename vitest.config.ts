@@ -5,15 +5,37 @@ import { defineConfig } from "vitest/config";
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 
 export default defineConfig({
-  plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.jsonc" } })],
   // The public names lead to the sources, never to a dist/ that was built earlier.
   resolve: { tsconfigPaths: true },
   test: {
-    include: ["test/**/*.test.ts"],
     testTimeout: 30_000,
-    // One runtime for all files, one file after the other: importing Think takes ten seconds, and a
+    // One runtime for all files of a project, one file after the other: importing Think takes ten seconds, and a
     // second runtime would be sent its modules in one message that is larger than the pool takes.
     isolate: false,
     fileParallelism: false,
+    projects: [
+      {
+        extends: true,
+        plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.jsonc" } })],
+        test: { name: "perdure", include: ["test/**/*.test.ts"] },
+      },
+      {
+        extends: true,
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "./examples/triage/wrangler.jsonc" },
+            // What a deployed worker has as secrets; these are as public as the tests are.
+            miniflare: {
+              bindings: {
+                MODEL: "offline-rules",
+                WEBHOOK_SECRET: "the secret of the tests",
+                ADMIN_TOKEN: "the token of the tests",
+              },
+            },
+          }),
+        ],
+        test: { name: "triage", include: ["examples/triage/test/**/*.test.ts"] },
+      },
+    ],
   },
 });

@@ -7,8 +7,6 @@ import { z } from "zod";
 import { HttpError } from "./http.ts";
 import type { TriageEvent } from "./triage.ts";
 
-const SUPPORTED_EVENTS = ["issues", "issue_comment", "pull_request"] as const;
-
 /** A workflow's parameters may take 1 MiB; an issue's text may take 64 KiB at GitHub. */
 const MAX_TEXT_CHARS = 65_536;
 
@@ -25,18 +23,25 @@ const subject = z.object({
   labels: z.array(z.object({ name: z.string() })).nullish(),
 });
 
-const payloadSchema = z
-  .object({
-    action: z.string().max(100),
-    repository: z.object({ full_name: z.string().min(3).max(200) }),
-    issue: subject.optional(),
-    pull_request: subject.optional(),
-    comment: z.object({ body: text }).optional(),
-  })
-  .refine(
-    (payload) => payload.issue ?? payload.pull_request,
-    "Expected an issue or a pull_request",
-  );
+const payload = z.object({
+  action: z.string().max(100),
+  repository: z.object({ full_name: z.string().min(3).max(200) }),
+});
+
+/** The events that are handled, each with what its payload must have, and where its subject and its comment are. */
+const PAYLOADS = {
+  issues: payload
+    .extend({ issue: subject })
+    .transform((sent) => ({ ...sent, about: sent.issue, comment: "" })),
+  issue_comment: payload
+    .extend({ issue: subject, comment: z.object({ body: text }) })
+    .transform((sent) => ({ ...sent, about: sent.issue, comment: sent.comment.body })),
+  pull_request: payload
+    .extend({ pull_request: subject })
+    .transform((sent) => ({ ...sent, about: sent.pull_request, comment: "" })),
+};
+
+export type SupportedEvent = keyof typeof PAYLOADS;
 
 /** A delivery id becomes part of a workflow's instance id, hence the alphabet and the length. */
 const DELIVERY_ID = /^[A-Za-z0-9_-]{1,80}$/;
@@ -55,42 +60,40 @@ export function readHeaders(headers: Headers): { event: string; delivery: string
   return { event, delivery };
 }
 
-export function assertSupported(event: string): void {
-  if ((SUPPORTED_EVENTS as readonly string[]).includes(event)) return;
+export function assertSupported(event: string): asserts event is SupportedEvent {
+  if (Object.hasOwn(PAYLOADS, event)) return;
   const name = JSON.stringify(event.slice(0, 60));
   throw new HttpError(
     422,
-    `The event ${name} is not handled here. Handled are: ${SUPPORTED_EVENTS.join(", ")}.`,
+    `The event ${name} is not handled here. Handled are: ${Object.keys(PAYLOADS).join(", ")}.`,
   );
 }
 
-export function parsePayload(delivery: string, event: string, payload: unknown): TriageEvent {
-  const parsed = payloadSchema.safeParse(payload);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
+export function parsePayload(
+  delivery: string,
+  event: SupportedEvent,
+  payload: unknown,
+): TriageEvent {
+  const { success, data, error } = PAYLOADS[event].safeParse(payload);
+  if (!success) {
+    const issue = error.issues[0];
     const where = issue && issue.path.length > 0 ? ` at ${issue.path.join(".")}` : "";
     throw new HttpError(
       422,
       `The payload is not one of a GitHub ${event} event: ${issue?.message ?? "invalid"}${where}.`,
     );
   }
-  const { action, repository, comment } = parsed.data;
-  const about = parsed.data.issue ?? parsed.data.pull_request;
-  if (!about)
-    throw new HttpError(
-      422,
-      `The payload of the ${event} event has neither an issue nor a pull_request.`,
-    );
+  const { about } = data;
   return {
     delivery,
     event,
-    action,
-    repository: repository.full_name,
+    action: data.action,
+    repository: data.repository.full_name,
     number: about.number,
     title: about.title,
     author: about.user?.login ?? "unknown",
     labels: (about.labels ?? []).map((label) => label.name),
     body: about.body,
-    comment: comment?.body ?? "",
+    comment: data.comment,
   };
 }

@@ -100,9 +100,12 @@ export class TriageStore {
     return this.#all<Pick<DeliveryRow, "workflow_id">>(sql, delivery)[0]?.workflow_id;
   }
 
+  /** Notes the first who approved; the workflow may be through before it is noted. */
   approved(delivery: string, approvedBy: string): void {
     this.#all(
-      "UPDATE triage_deliveries SET status = 'running', approved_by = ? WHERE delivery = ? AND status = 'waiting'",
+      `UPDATE triage_deliveries
+       SET approved_by = ?, status = CASE status WHEN 'waiting' THEN 'running' ELSE status END
+       WHERE delivery = ? AND approved_by IS NULL`,
       approvedBy,
       delivery,
     );
