@@ -24,12 +24,16 @@ const ROLES = ["user", "assistant", "system"];
 export function prepare(
   messages: UIMessage[],
   options: InternalSubmitOptions,
-  { maxPayloadBytes, newId }: { maxPayloadBytes: number; newId: () => string },
+  { maxPayloadBytes, newId, now }: { maxPayloadBytes: number; newId: () => string; now: number },
 ): NewSubmission {
   checkMessages(messages);
   checkText("submissionId", options.submissionId);
   checkText("idempotencyKey", options.idempotencyKey);
-  checkAttempts(options.retry?.maxAttempts);
+  checkNumber("retry.maxAttempts", options.retry?.maxAttempts, 1);
+  checkNumber("idempotencyKeyTtlMs", options.idempotencyKeyTtlMs, 1);
+  checkNumber("expiresInMs", options.expiresInMs, 1);
+  checkNumber("priority", options.priority, -100, 100);
+  const notBefore = timeOf("notBefore", options.notBefore);
   const text = serialise("messages", messages);
   const bytes =
     byteLength(text) + byteLength(serialise("metadata", [options.metadata, options.answer]));
@@ -51,6 +55,10 @@ export function prepare(
     notify: options.notify?.(submissionId),
     run: options.run,
     retry: options.retry,
+    rank: -(options.priority ?? 0),
+    notBefore: notBefore !== undefined && notBefore > now ? notBefore : undefined,
+    expiresAt: after(now, options.expiresInMs),
+    keyExpiresAt: after(now, options.idempotencyKeyTtlMs),
   };
 }
 
@@ -128,12 +136,29 @@ function checkMessage(message: Partial<UIMessage> | null, index: number): void {
   }
 }
 
-function checkAttempts(maxAttempts: unknown): void {
-  if (maxAttempts === undefined || (Number.isInteger(maxAttempts) && Number(maxAttempts) >= 1))
-    return;
+function after(now: number, ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : now + ms;
+}
+
+function timeOf(field: string, value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  const time = value instanceof Date ? value.getTime() : Number.NaN;
+  if (!Number.isNaN(time)) return time;
+  throw new InvalidSubmissionError(field, `${field} is ${String(value)}; expected a valid Date.`);
+}
+
+function checkNumber(
+  field: string,
+  value: unknown,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): void {
+  if (value === undefined) return;
+  if (Number.isInteger(value) && Number(value) >= least && Number(value) <= most) return;
+  const range = most === Number.MAX_SAFE_INTEGER ? `from ${least}` : `from ${least} to ${most}`;
   throw new InvalidSubmissionError(
-    "retry.maxAttempts",
-    `retry.maxAttempts is ${String(maxAttempts)}; expected a whole number from 1, or leave it out.`,
+    field,
+    `${field} is ${String(value)}; expected a whole number ${range}, or leave it out.`,
   );
 }
 

@@ -29,6 +29,7 @@ export type {
   PromptRequest,
   SubmissionEnd,
   SubmissionInspection,
+  SubmissionStats,
   SubmitMessagesOptions,
   SubmitMessagesResult,
   TokenUsage,

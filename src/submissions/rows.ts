@@ -33,11 +33,18 @@ export const MIGRATIONS = [
      started_at INTEGER,
      settled_at INTEGER,
      retry TEXT,
-     due_at INTEGER
+     due_at INTEGER,
+     rank INTEGER NOT NULL DEFAULT 0,
+     not_before INTEGER,
+     expires_at INTEGER,
+     key_expires_at INTEGER
    );
    CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)
      WHERE idempotency_key IS NOT NULL;
-   CREATE INDEX perdure_submissions_open ON perdure_submissions (seq) WHERE settled_at IS NULL;
+   CREATE INDEX perdure_submissions_open ON perdure_submissions (rank, seq)
+     WHERE settled_at IS NULL AND not_before IS NULL;
+   CREATE INDEX perdure_submissions_scheduled ON perdure_submissions (not_before)
+     WHERE settled_at IS NULL AND not_before IS NOT NULL;
    CREATE TABLE perdure_attempts (
      seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
      attempt INTEGER NOT NULL,
@@ -73,6 +80,10 @@ export type Row = {
   settled_at: number | null;
   retry: string | null;
   due_at: number | null;
+  rank: number;
+  not_before: number | null;
+  expires_at: number | null;
+  key_expires_at: number | null;
 };
 
 /** A stored submission, with its JSON read. */
@@ -101,8 +112,12 @@ export function toSubmission(row: Row) {
     notify: parse<Destination[]>(row.notify) ?? [],
     run: row.run ?? undefined,
     retry: parse<NonNullable<SubmitMessagesOptions["retry"]>>(row.retry),
-    /** When the next attempt of a pending one is made, if it has failed before. */
-    dueAt: row.due_at ?? undefined,
+    /** When a pending one may run, where that is later than its turn. */
+    dueAt: row.due_at ?? row.not_before ?? undefined,
+    /** The place in line: lower goes first. */
+    rank: row.rank,
+    expiresAt: row.expires_at ?? undefined,
+    keyExpiresAt: row.key_expires_at ?? undefined,
     /** Whether an answer is recorded: `null` is one, too. */
     isAnswered: row.output !== null,
     output: parse<Json>(row.output),

@@ -7,11 +7,17 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../core/clock.ts";
-import { failureOf, isReset } from "../core/failures.ts";
+import { type Failure, failureOf, isReset } from "../core/failures.ts";
+import type { Limits } from "./options.ts";
 import { recover } from "./recover.ts";
 import type { Submission } from "./rows.ts";
 import type { Seen, SubmissionStore } from "./store.ts";
 import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
+
+const EXPIRED: Failure = {
+  name: "SubmissionExpiredError",
+  message: "Its turn did not come within expiresInMs.",
+};
 
 type LiveTurn = {
   readonly controller: AbortController;
@@ -24,8 +30,7 @@ export type RunnerOwner = {
   readonly store: SubmissionStore;
   readonly host: TurnHost;
   readonly clock: Clock;
-  /** Attempts at a submission that says nothing of its own. */
-  readonly maxAttempts: number;
+  readonly limits: Limits;
   /** Makes sure that the runner is kicked again at that time. */
   wakeAt(time: number): void;
   /** Writes the end of a turn, unless another end was first. */
@@ -103,7 +108,7 @@ export class Runner {
         mayRepeatEffects: orphan.retry?.afterSideEffects ?? false,
         isHostRecovering: await host.isRecovering(),
         attempts: orphan.attempts,
-        maxAttempts: orphan.retry?.maxAttempts ?? this.owner.maxAttempts,
+        maxAttempts: orphan.retry?.maxAttempts ?? this.owner.limits.maxAttempts,
         waitedMs: clock.now() - this.#startedAt,
       });
       if (decision.action === "complete") this.owner.end(orphan, { outcome: "completed" });
@@ -122,7 +127,7 @@ export class Runner {
   async #drain(): Promise<void> {
     try {
       while (this.#orphans.size === 0) {
-        const next = this.owner.store.nextPending();
+        const next = this.#next();
         if (!next) return;
         if (next.dueAt !== undefined && next.dueAt > this.owner.clock.now()) {
           // What is next stays next: the ones behind it would meet the same trouble (L4, L8).
@@ -133,6 +138,18 @@ export class Runner {
       }
     } finally {
       this.#isDraining = false;
+    }
+  }
+
+  /** Whose turn it is: those whose time has come are in line by now, those whose time is over are not. */
+  #next(): Submission | undefined {
+    const { store, clock, end } = this.owner;
+    const now = clock.now();
+    if (store.nextScheduled !== null && store.nextScheduled <= now) store.admitDue(now);
+    for (;;) {
+      const next = store.nextPending();
+      if (next?.expiresAt === undefined || next.expiresAt > now || next.attempts > 0) return next;
+      end(next, { outcome: "skipped", failure: EXPIRED });
     }
   }
 

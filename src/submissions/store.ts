@@ -4,9 +4,10 @@
  * expects, and returns the row when it took effect (L2).
  *
  * Indexes, and what each bills: the id (1 row on accept), the key (1 on accept
- * with a key), and the open ones (1 on accept; its predicate is not on the
- * status, so a claim or settle touches it no more). Ended ones are listed by
- * rowid, which is the order of acceptance and costs nothing.
+ * with a key), and the line, or those that wait for their time to join it (1 on
+ * accept; their predicates are not on the status, so a claim or settle touches
+ * them no more). Ended ones are listed by rowid, which is the order of
+ * acceptance and costs nothing.
  */
 
 import type { Failure } from "../core/failures.ts";
@@ -15,7 +16,7 @@ import type { Destination } from "../outbox/types.ts";
 import { json, MIGRATIONS, type Row, type Submission, toSubmission } from "./rows.ts";
 import { NEXT, type SubmissionStatus, type TerminalStatus } from "./states.ts";
 import type { TurnFacts } from "./turn.ts";
-import type { AnswerSpec, FailedAttempt, SubmitMessagesOptions } from "./types.ts";
+import type { AnswerSpec, SubmissionStats, SubmitMessagesOptions } from "./types.ts";
 
 /** What a caller knows of a submission that it wants to end: the fence of the end (L2). */
 export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
@@ -32,6 +33,10 @@ export type NewSubmission = {
   readonly notify: readonly Destination[] | undefined;
   readonly run: string | undefined;
   readonly retry: SubmitMessagesOptions["retry"];
+  readonly rank: number;
+  readonly notBefore: number | undefined;
+  readonly expiresAt: number | undefined;
+  readonly keyExpiresAt: number | undefined;
 };
 
 export type Settlement = TurnFacts & {
@@ -39,15 +44,19 @@ export type Settlement = TurnFacts & {
   readonly failure?: Failure | undefined;
 };
 
-/** Only the open ones, by their own index: the planner would walk all rows for the order. */
+/** Those in line, by their own index: the planner would walk all rows for the order. */
 const OPEN =
-  "FROM perdure_submissions INDEXED BY perdure_submissions_open WHERE settled_at IS NULL";
+  "FROM perdure_submissions INDEXED BY perdure_submissions_open WHERE settled_at IS NULL AND not_before IS NULL";
+/** Those whose time has not come. */
+const SCHEDULED =
+  "FROM perdure_submissions INDEXED BY perdure_submissions_scheduled WHERE settled_at IS NULL AND not_before IS NOT NULL";
 
 /** How far back a message is looked for among ended submissions. */
 const RECENT = 100;
 
 export class SubmissionStore {
   #pending: number | undefined;
+  #nextScheduled: number | null | undefined;
 
   constructor(private readonly storage: DurableObjectStorage) {}
 
@@ -62,6 +71,7 @@ export class SubmissionStore {
     } catch (error) {
       // Some of what was counted may have been rolled back.
       this.#pending = undefined;
+      this.#nextScheduled = undefined;
       throw error;
     }
   }
@@ -69,7 +79,9 @@ export class SubmissionStore {
   /** How many wait for their turn: counted once in a life of the object, and kept from then on. */
   get pending(): number {
     this.#pending ??= this.storage.sql
-      .exec<{ pending: number }>(`SELECT COUNT(*) AS pending ${OPEN} AND status = 'pending'`)
+      .exec<{ pending: number }>(
+        `SELECT (SELECT COUNT(*) ${OPEN} AND status = 'pending') + (SELECT COUNT(*) ${SCHEDULED}) AS pending`,
+      )
       .one().pending;
     return this.#pending;
   }
@@ -77,12 +89,14 @@ export class SubmissionStore {
   /** (new) → pending. */
   accept(submission: NewSubmission, now: number): Submission {
     const { submissionId, idempotencyKey, messages, metadata, channel } = submission;
-    const { answer, notify, run, retry } = submission;
+    const { answer, notify, run, retry, rank, notBefore, expiresAt, keyExpiresAt } = submission;
+    if (notBefore !== undefined) this.#nextScheduled = undefined;
     return this.#counted(
       +1,
       `INSERT INTO perdure_submissions
-         (submission_id, idempotency_key, messages, metadata, channel, answer, notify, run, retry, created_at)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+         (submission_id, idempotency_key, messages, metadata, channel, answer, notify, run, retry,
+          rank, not_before, expires_at, key_expires_at, created_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
       submissionId,
       idempotencyKey ?? null,
       messages,
@@ -92,6 +106,10 @@ export class SubmissionStore {
       json(notify),
       run ?? null,
       json(retry),
+      rank,
+      notBefore ?? null,
+      expiresAt ?? null,
+      keyExpiresAt ?? null,
       now,
     ) as Submission;
   }
@@ -115,16 +133,47 @@ export class SubmissionStore {
 
   /** The pending submission whose turn is next (L4). */
   nextPending(): Submission | undefined {
-    return this.#one(`SELECT * ${OPEN} AND status = 'pending' ORDER BY seq LIMIT 1`);
+    return this.#one(`SELECT * ${OPEN} AND status = 'pending' ORDER BY rank, seq LIMIT 1`);
   }
 
   /** The submissions that are running, or were when the object last stopped. */
   running(): Submission[] {
-    return this.#all(`SELECT * ${OPEN} AND status = 'running' ORDER BY seq`);
+    return this.#all(`SELECT * ${OPEN} AND status = 'running' ORDER BY rank, seq`);
   }
 
   hasOpen(): boolean {
-    return this.storage.sql.exec(`SELECT 1 ${OPEN} LIMIT 1`).toArray().length > 0;
+    const inLine = this.storage.sql.exec(`SELECT 1 ${OPEN} LIMIT 1`).toArray();
+    return inLine.length > 0 || this.nextScheduled !== null;
+  }
+
+  /** When the next one that waits for its time joins the line, or null. Never later than that. */
+  get nextScheduled(): number | null {
+    if (this.#nextScheduled === undefined) {
+      const query = `SELECT not_before AS time ${SCHEDULED} ORDER BY not_before LIMIT 1`;
+      const [row] = this.storage.sql.exec<{ time: number }>(query).toArray();
+      this.#nextScheduled = row?.time ?? null;
+    }
+    return this.#nextScheduled;
+  }
+
+  /** Those whose time has come join the line, at the place of their acceptance. */
+  admitDue(now: number): void {
+    this.storage.sql.exec(
+      `UPDATE perdure_submissions SET not_before = NULL WHERE seq IN (SELECT seq ${SCHEDULED} AND not_before <= ?)`,
+      now,
+    );
+    this.#nextScheduled = undefined;
+  }
+
+  stats(): SubmissionStats {
+    const { oldest, running } = this.storage.sql
+      .exec<{ oldest: number | null; running: number }>(
+        `SELECT MIN(created_at) FILTER (WHERE status = 'pending') AS oldest,
+                COUNT(*) FILTER (WHERE status = 'running') AS running
+         FROM (SELECT created_at, status ${OPEN} UNION ALL SELECT created_at, status ${SCHEDULED})`,
+      )
+      .one();
+    return { pending: this.pending, running, ...(oldest !== null && { oldestPendingAt: oldest }) };
   }
 
   /** pending → running, the attempt counted before anything of it runs (L6). */
@@ -189,17 +238,6 @@ export class SubmissionStore {
     return failed;
   }
 
-  /** The attempts of a submission that failed and were not its last, oldest first. */
-  failedAttempts(seq: number): FailedAttempt[] {
-    return this.storage.sql
-      .exec<FailedAttempt>(
-        `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName
-         FROM perdure_attempts WHERE seq = ? ORDER BY attempt`,
-        seq,
-      )
-      .toArray();
-  }
-
   get(seq: number): Submission | undefined {
     return this.#one("SELECT * FROM perdure_submissions WHERE seq = ?", seq);
   }
@@ -233,7 +271,7 @@ export class SubmissionStore {
   skipPending(failure: Failure, now: number): Submission[] {
     const skipped = this.#all(
       `UPDATE perdure_submissions SET status = 'skipped', error = ?, error_name = ?, settled_at = ?
-       WHERE seq IN (SELECT seq ${OPEN} AND status = 'pending') RETURNING *`,
+       WHERE seq IN (SELECT seq ${OPEN} AND status = 'pending' UNION ALL SELECT seq ${SCHEDULED}) RETURNING *`,
       failure.message,
       failure.name,
       now,
@@ -242,73 +280,12 @@ export class SubmissionStore {
     return skipped;
   }
 
-  /** Takes the key from an ended submission, so that new work can have it (W1). */
+  /** Takes the key from a submission, so that new work can have it (W1). */
   releaseKey(seq: number): void {
     this.storage.sql.exec(
-      "UPDATE perdure_submissions SET idempotency_key = NULL WHERE seq = ? AND settled_at IS NOT NULL",
+      "UPDATE perdure_submissions SET idempotency_key = NULL WHERE seq = ?",
       seq,
     );
-  }
-
-  /** Newest first. */
-  list(statuses: readonly SubmissionStatus[] | undefined, limit: number): Submission[] {
-    const where = statuses ? `WHERE status IN (${statuses.map(() => "?").join(", ")})` : "";
-    return this.#all(
-      `SELECT * FROM perdure_submissions ${where} ORDER BY seq DESC LIMIT ?`,
-      ...(statuses ?? []),
-      limit,
-    );
-  }
-
-  /** Forgets ended submissions, the oldest first, and returns them. */
-  delete(
-    statuses: readonly TerminalStatus[],
-    completedBefore: number | undefined,
-    limit: number,
-  ): number {
-    return this.storage.sql
-      .exec(
-        `DELETE FROM perdure_submissions WHERE seq IN (
-           SELECT seq FROM perdure_submissions
-           WHERE status IN (${statuses.map(() => "?").join(", ")}) AND settled_at < ?
-           ORDER BY seq LIMIT ?) RETURNING seq`,
-        ...statuses,
-        completedBefore ?? Number.MAX_SAFE_INTEGER,
-        limit,
-      )
-      .toArray().length;
-  }
-
-  /** Forgets one ended submission. */
-  deleteOne(submissionId: string): boolean {
-    return (
-      this.storage.sql
-        .exec(
-          "DELETE FROM perdure_submissions WHERE submission_id = ? AND settled_at IS NOT NULL RETURNING seq",
-          submissionId,
-        )
-        .toArray().length > 0
-    );
-  }
-
-  /**
-   * Forgets ended submissions that are older than the retention, looking at
-   * the oldest `scan` rows only, so that it costs the same however many there
-   * are. Returns how many went.
-   */
-  prune(endedBefore: number, maxCount: number, scan: number): number {
-    const keepAll = maxCount === Number.POSITIVE_INFINITY;
-    return this.storage.sql
-      .exec(
-        `DELETE FROM perdure_submissions WHERE seq IN (
-           SELECT seq FROM (SELECT seq, settled_at FROM perdure_submissions ORDER BY seq LIMIT ?)
-           WHERE settled_at < ? OR (settled_at IS NOT NULL AND seq <= (SELECT MAX(seq) FROM perdure_submissions) - ?)
-         ) RETURNING seq`,
-        scan,
-        endedBefore,
-        keepAll ? Number.MAX_SAFE_INTEGER : maxCount,
-      )
-      .toArray().length;
   }
 
   /** A transition that takes effect on one row or none, and by how much it changes the number of those that wait. */

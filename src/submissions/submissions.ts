@@ -11,18 +11,19 @@ import {
 } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { type Failure, transientOf } from "../core/failures.ts";
+import type { Failure } from "../core/failures.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
-import { asksTheSame, prepare, readFilter } from "./accept.ts";
-import { BacklogFullError, IdempotencyConflictError, SubmissionIdentityError } from "./errors.ts";
+import { readFilter } from "./accept.ts";
+import { Endings } from "./endings.ts";
 import { endOf, inspect } from "./inspection.ts";
+import { Intake, type Taken } from "./intake.ts";
 import { type LedgerOptions, type Limits, readOptions } from "./options.ts";
-import { retryDelayMs } from "./retry.ts";
+import { SubmissionRecords } from "./records.ts";
 import type { Submission } from "./rows.ts";
 import { Runner } from "./runner.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
-import { type NewSubmission, type Seen, type Settlement, SubmissionStore } from "./store.ts";
+import { type Seen, SubmissionStore } from "./store.ts";
 import type { AttemptRef, TurnEnd, TurnHost } from "./turn.ts";
 import type {
   CancelSubmissionResult,
@@ -31,6 +32,7 @@ import type {
   ListSubmissionsOptions,
   SubmissionEnd,
   SubmissionInspection,
+  SubmissionStats,
   SubmitMessagesResult,
   WaitForSubmissionOptions,
 } from "./types.ts";
@@ -44,12 +46,6 @@ const HEARTBEAT_MS = 30_000;
 const RECOVERY_CHECK_MS = 2_000;
 const TERMINAL: readonly TerminalStatus[] = ["completed", "error", "aborted", "skipped"];
 
-/** Ends between two looks at what retention lets go, and rows that each of them looks at. */
-const PRUNE_EVERY = 64;
-const PRUNE_SCAN = 256;
-
-type FailedEnd = Extract<TurnEnd, { outcome: "error" }>;
-
 export type SubmissionsOptions = LedgerOptions & {
   readonly clock?: Clock;
 };
@@ -59,15 +55,15 @@ export class Submissions extends LifecycleCapability {
   readonly #outbox: Outbox;
   readonly #clock: Clock;
   readonly #waiters: Waiters;
+  readonly #intake: Intake;
+  readonly #endings: Endings;
   readonly #runner: Runner;
   readonly #wake = new Wake(
     () => this.lifecycle,
     "perdure.submissions",
     () => this.#drive(),
   );
-  readonly #limits: Limits;
-  #endsSincePrune = 0;
-  #opened: SubmissionStore | undefined;
+  #opened: { store: SubmissionStore; records: SubmissionRecords } | undefined;
 
   /** @throws InvalidOptionError for an option that cannot be meant */
   constructor(
@@ -76,26 +72,16 @@ export class Submissions extends LifecycleCapability {
     { clock = systemClock, ...options }: SubmissionsOptions = {},
   ) {
     super("perdure.submissions");
-    this.#limits = readOptions(options);
     this.#host = host;
     this.#outbox = outbox;
     this.#clock = clock;
     this.#waiters = new Waiters(async (submission) => {
       await this.#inHostContext(() => host.onStatus(submission));
     });
-    const store = () => this.#store;
-    this.#runner = new Runner({
-      host,
-      clock,
-      get store() {
-        return store();
-      },
-      maxAttempts: this.#limits.maxAttempts,
-      wakeAt: (time) => this.#wake.request(time),
-      end: (seen, end) => this.#end(seen, end),
-      announce: (submission) => this.#waiters.announce(inspect(submission)),
-      inHostContext: (work) => this.#inHostContext(work),
-    });
+    const parts = this.#parts(readOptions(options));
+    this.#intake = new Intake(parts);
+    this.#endings = new Endings(parts);
+    this.#runner = new Runner(parts);
   }
 
   override async onStart(): Promise<void> {
@@ -129,24 +115,25 @@ export class Submissions extends LifecycleCapability {
     options: InternalSubmitOptions = {},
   ): Promise<SubmitMessagesResult> {
     await this.lifecycle.ready();
-    const { maxPayloadBytes, maxPending } = this.#limits;
-    const submission = prepare(messages, options, {
-      maxPayloadBytes,
-      newId: () => crypto.randomUUID(),
-    });
-    const known = this.#known(options);
-    if (known && !isStale(known, options.run)) return this.#repeated(known, submission, options);
-    const { pending } = this.#store;
-    if (pending >= maxPending) throw new BacklogFullError(pending, maxPending);
-    const accepted = this.#store.transaction(() => {
-      if (known) this.#store.releaseKey(known.seq);
-      return this.#store.accept(submission, this.#clock.now());
-    });
-    this.#wake.request(this.#clock.now() + BACKSTOP_MS);
-    this.lifecycle.events.emit("submission:create", { submissionId: accepted.submissionId });
-    this.#waiters.announce(inspect(accepted));
-    this.#runner.kick();
-    return { ...inspect(accepted), accepted: true };
+    const taken = this.#intake.take(messages, options);
+    this.#begin([taken]);
+    return resultOf(taken);
+  }
+
+  /**
+   * Accepts many turns, all or none, in one transaction and in their order (L1, L4).
+   *
+   * @throws what {@link submit} throws, for the first that is refused; nothing is stored then
+   */
+  async submitMany(
+    submissions: readonly { messages: UIMessage[]; options?: InternalSubmitOptions }[],
+  ): Promise<SubmitMessagesResult[]> {
+    await this.lifecycle.ready();
+    const taken = this.#store.transaction(() =>
+      submissions.map(({ messages, options = {} }) => this.#intake.take(messages, options)),
+    );
+    this.#begin(taken);
+    return taken.map(resultOf);
   }
 
   /** The submission as it is now, or null for an unknown id. */
@@ -155,7 +142,29 @@ export class Submissions extends LifecycleCapability {
     const found = this.#store.find(submissionId);
     if (!found) return null;
     // A first attempt has none before it, which saves the look.
-    return inspect(found, found.attempts > 0 ? this.#store.failedAttempts(found.seq) : undefined);
+    return inspect(found, found.attempts > 0 ? this.#records.failedAttempts(found.seq) : undefined);
+  }
+
+  /**
+   * Tries a failed, cancelled or skipped submission again: a new one with the
+   * same messages, which takes over its key. The old one keeps its end (L1).
+   *
+   * @returns the new submission; the old one, `accepted: false`, where it is open or completed;
+   *   null for an unknown id
+   * @throws BacklogFullError
+   */
+  async retry(submissionId: string): Promise<SubmitMessagesResult | null> {
+    await this.lifecycle.ready();
+    const taken = this.#intake.retake(submissionId);
+    if (!taken) return null;
+    this.#begin([taken]);
+    return resultOf(taken);
+  }
+
+  /** What is open, counted. Costs no more than there is open. */
+  async stats(): Promise<SubmissionStats> {
+    await this.lifecycle.ready();
+    return this.#store.stats();
   }
 
   /** How a submission ended, or null while it has not, or for an unknown id. */
@@ -168,8 +177,8 @@ export class Submissions extends LifecycleCapability {
   /** Submissions, newest first. */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
-    const { statuses, limit } = readFilter(options);
-    return this.#store.list(statuses, limit).map((found) => inspect(found));
+    const filter = readFilter(options);
+    return this.#records.list({ ...options, ...filter }).map((found) => inspect(found));
   }
 
   /** Ends a submission that has not ended, and says what it did (L5). */
@@ -182,7 +191,7 @@ export class Submissions extends LifecycleCapability {
     }
     const previousStatus = found.status;
     const failure = reasonOf(reason);
-    const aborted = this.#settle(found, { status: "aborted", failure });
+    const aborted = this.#endings.settle(found, { status: "aborted", failure });
     if (!aborted) throw new Error(`Submission ${submissionId} changed while it was cancelled`);
     const hadBegun = this.#runner.abort(found, failure?.message);
     this.#runner.forget(found.seq);
@@ -221,7 +230,7 @@ export class Submissions extends LifecycleCapability {
   /** Forgets one ended submission. Returns whether there was one. */
   async delete(submissionId: string): Promise<boolean> {
     await this.lifecycle.ready();
-    return this.#store.deleteOne(submissionId);
+    return this.#records.deleteOne(submissionId);
   }
 
   /** Forgets ended submissions, the oldest first. Returns how many. */
@@ -231,19 +240,12 @@ export class Submissions extends LifecycleCapability {
     const ended = statuses.filter(isTerminal);
     return ended.length === 0
       ? 0
-      : this.#store.delete(ended, options.completedBefore?.getTime(), limit);
+      : this.#records.delete(ended, options.completedBefore?.getTime(), limit);
   }
 
   /** Ends whatever waits for its turn as `skipped`: the turns it was meant for are gone. */
   skipPending(failure: Failure): void {
-    const skipped = this.#store.transaction(() => {
-      const rows = this.#store.skipPending(failure, this.#clock.now());
-      for (const row of rows) this.#notify(row);
-      return rows;
-    });
-    if (skipped.length === 0) return;
-    this.#outbox.flush(this.#wake.armedFor);
-    for (const row of skipped) this.#waiters.announce(inspect(row));
+    this.#endings.skipPending(failure);
   }
 
   /** For hosts: the submission that one of these messages came with, open or recent. */
@@ -258,70 +260,66 @@ export class Submissions extends LifecycleCapability {
 
   /** For hosts: the turn has ended. A later end of the same attempt changes nothing (L2). */
   end({ seq, attempt }: AttemptRef, end: TurnEnd): void {
-    this.#end({ seq, attempts: attempt, status: "running" }, end);
+    this.#endings.end({ seq, attempts: attempt, status: "running" }, end);
+  }
+
+  /** What the ledger's parts need of each other. */
+  #parts(limits: Limits) {
+    const open = () => this.#open();
+    return {
+      host: this.#host,
+      outbox: this.#outbox,
+      clock: this.#clock,
+      limits,
+      get store() {
+        return open().store;
+      },
+      get records() {
+        return open().records;
+      },
+      announce: (submission: Submission) => this.#waiters.announce(inspect(submission)),
+      nextWake: () => this.#wake.armedFor,
+      wakeAt: (time: number) => this.#wake.request(time),
+      end: (seen: Seen, end: TurnEnd) => this.#endings.end(seen, end),
+      release: ({ seq, dueAt }: Submission) => {
+        if (dueAt !== undefined) this.#wake.request(dueAt);
+        this.#runner.forget(seq);
+      },
+      inHostContext: <T>(work: () => Promise<T>) => this.#inHostContext(work),
+    };
   }
 
   get #store(): SubmissionStore {
-    this.#opened ??= new SubmissionStore(this.lifecycle.storage);
+    return this.#open().store;
+  }
+
+  get #records(): SubmissionRecords {
+    return this.#open().records;
+  }
+
+  /** Lifecycle gives the storage when it installs the ledger, which is later than its construction. */
+  #open() {
+    const { storage } = this.lifecycle;
+    this.#opened ??= {
+      store: new SubmissionStore(storage),
+      records: new SubmissionRecords(storage),
+    };
     return this.#opened;
   }
 
-  #end(seen: Seen, end: TurnEnd): void {
-    if (end.outcome === "recovering" || end.outcome === "reported") return;
-    if (end.outcome === "error" && this.#retry(seen, end)) return;
-    if (this.#settle(seen, { ...end, status: end.outcome })) this.#runner.forget(seen.seq);
-  }
-
-  /** Makes another attempt of a transient failure, later, where one is left (L8). Returns whether it does. */
-  #retry(seen: Seen, { cause, failure, hasEffects = false }: FailedEnd): boolean {
-    const transient = seen.status === "running" ? transientOf(cause) : undefined;
-    const { retry } = (transient && this.#store.get(seen.seq)) ?? {};
-    const { backoff, maxAttempts } = this.#limits;
-    const turn = {
-      transient,
-      hasEffects,
-      mayRepeatEffects: retry?.afterSideEffects ?? false,
-      attempts: seen.attempts,
-      maxAttempts: retry?.maxAttempts ?? maxAttempts,
-    };
-    const delayMs = retryDelayMs(turn, backoff, this.#clock.random());
-    if (delayMs === undefined) return false;
-    const now = this.#clock.now();
-    const dueAt = now + delayMs;
-    const pending = this.#store.transaction(() => this.#store.retryAt(seen, dueAt, failure, now));
-    if (!pending) return false;
-    this.#wake.request(dueAt);
-    this.#waiters.announce(inspect(pending));
-    this.#runner.forget(seen.seq);
-    return true;
-  }
-
-  /** The end, and the word to everybody who waits for it, in one transaction (O1). */
-  #settle(seen: Seen, settlement: Settlement): Submission | undefined {
-    const settled = this.#store.transaction(() => {
-      const row = this.#store.settle(seen, settlement, this.#clock.now());
-      if (row) this.#notify(row);
-      return row;
-    });
-    if (!settled) return undefined;
-    if (settled.notify.length > 0) this.#outbox.flush(this.#wake.armedFor);
-    this.#waiters.announce(inspect(settled));
-    if (++this.#endsSincePrune >= PRUNE_EVERY) this.#prune();
-    return settled;
-  }
-
-  /** Lets go of what retention no longer keeps (L9). Returns whether there may be more. */
-  #prune(): boolean {
-    this.#endsSincePrune = 0;
-    const { maxAgeMs, maxCount } = this.#limits;
-    return this.#store.prune(this.#clock.now() - maxAgeMs, maxCount, PRUNE_SCAN) > 0;
-  }
-
-  #notify(submission: Submission): void {
-    const end = endOf(submission);
-    for (const [index, destination] of submission.notify.entries()) {
-      this.#outbox.put(`${submission.submissionId}:${index}`, destination, end);
+  /** What has just come in is announced, and run when its turn comes. */
+  #begin(taken: readonly Taken[]): void {
+    for (const { submission, accepted, conflict } of taken) {
+      const { submissionId, idempotencyKey } = submission;
+      if (conflict)
+        this.lifecycle.events.emit("submission:conflict", { submissionId, idempotencyKey });
+      if (!accepted) continue;
+      this.lifecycle.events.emit("submission:create", { submissionId });
+      this.#waiters.announce(inspect(submission));
     }
+    if (!taken.some(({ accepted }) => accepted)) return;
+    this.#wake.request(this.#clock.now() + BACKSTOP_MS);
+    this.#runner.kick();
   }
 
   async #hasLeftMessages({ messages, submissionId }: Submission): Promise<boolean> {
@@ -334,29 +332,6 @@ export class Submissions extends LifecycleCapability {
       );
       return true;
     }
-  }
-
-  #known({ submissionId, idempotencyKey }: InternalSubmitOptions): Submission | undefined {
-    const byId = submissionId === undefined ? undefined : this.#store.find(submissionId);
-    const byKey = idempotencyKey === undefined ? undefined : this.#store.findByKey(idempotencyKey);
-    if (submissionId !== undefined && idempotencyKey !== undefined) {
-      const isSame =
-        byId?.seq === byKey?.seq || (byId && byId.idempotencyKey === undefined && !byKey);
-      if (!isSame) throw new SubmissionIdentityError(submissionId, idempotencyKey);
-    }
-    return byId ?? byKey;
-  }
-
-  #repeated(
-    known: Submission,
-    repeated: NewSubmission,
-    { onConflict = "return", idempotencyKey }: InternalSubmitOptions,
-  ): SubmitMessagesResult {
-    if (asksTheSame(known, repeated)) return { ...inspect(known), accepted: false };
-    const { submissionId } = known;
-    this.lifecycle.events.emit("submission:conflict", { submissionId, idempotencyKey });
-    if (onConflict === "throw") throw new IdempotencyConflictError(submissionId, idempotencyKey);
-    return { ...inspect(known), accepted: false, conflict: true };
   }
 
   #refuseToWaitForItself(): void {
@@ -378,7 +353,9 @@ export class Submissions extends LifecycleCapability {
     }
     const next = this.#store.nextPending();
     if (next) return next.dueAt ?? this.#clock.now() + RECOVERY_CHECK_MS;
-    if (this.#prune()) return this.#clock.now();
+    const { nextScheduled } = this.#store;
+    if (nextScheduled !== null) return nextScheduled;
+    if (this.#endings.prune()) return this.#clock.now();
     return this.#outbox.isBusy ? this.#clock.now() + HEARTBEAT_MS : null;
   }
 
@@ -387,9 +364,8 @@ export class Submissions extends LifecycleCapability {
   }
 }
 
-/** Whether an ended submission was a failure that another run of the caller was told of (W1). */
-function isStale({ status, run }: Submission, asking: string | undefined): boolean {
-  return asking !== undefined && run !== asking && isTerminal(status) && status !== "completed";
+function resultOf({ submission, accepted, conflict }: Taken): SubmitMessagesResult {
+  return { ...inspect(submission), accepted, ...(conflict && { conflict }) };
 }
 
 function reasonOf(reason: unknown): Failure | undefined {

@@ -18,6 +18,25 @@ export type SubmitMessagesOptions = {
   submissionId?: string;
   /** The same key is accepted once: a repetition returns the first submission (L3). */
   idempotencyKey?: string;
+  /**
+   * How long the key stands for this submission, in milliseconds from now;
+   * after that it is free for another one.
+   * @default as long as the submission is kept
+   */
+  idempotencyKeyTtlMs?: number;
+  /** Not before this time; it waits outside the line until then, and keeps nobody up. */
+  notBefore?: Date;
+  /**
+   * Not later than so many milliseconds from now: a turn that has not started
+   * by then is skipped, when it comes to it.
+   * @default never
+   */
+  expiresInMs?: number;
+  /**
+   * Higher ones go first, from -100 to 100; among equals the order is that of acceptance (L4).
+   * @default 0
+   */
+  priority?: number;
   /** Anything JSON that should stay readable with the submission. */
   metadata?: Record<string, unknown>;
   /** Channel id that the turn belongs to. */
@@ -175,6 +194,23 @@ export type ListSubmissionsOptions = {
    * @default 100
    */
   limit?: number;
+  /** The next page: only what was accepted before this submission, the last one of the page before. */
+  before?: string;
+  /** Only those whose metadata has these values. */
+  metadata?: Record<string, string | number | boolean>;
+  /** Only those accepted at or after this time. */
+  createdAfter?: Date;
+  /** Only those accepted before this time. */
+  createdBefore?: Date;
+};
+
+/** What is open in the ledger. */
+export type SubmissionStats = {
+  /** Those that wait, for their turn, their next attempt or their time. */
+  pending: number;
+  running: number;
+  /** When the one that waits longest was accepted; unset when none waits. */
+  oldestPendingAt?: number;
 };
 
 export type DeleteSubmissionsOptions = {

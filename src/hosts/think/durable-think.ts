@@ -17,6 +17,7 @@ import {
   type PromptRequest,
   type SubmissionEnd,
   type SubmissionInspection,
+  type SubmissionStats,
   Submissions,
   type SubmitMessagesOptions,
   type SubmitMessagesResult,
@@ -76,6 +77,30 @@ export class DurableThink<
   /** Submissions, newest first. */
   override listSubmissions(options?: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
     return this.#submissions.list(options);
+  }
+
+  /**
+   * Accepts many turns, all or none, in one transaction and in their order (L1, L4).
+   *
+   * @throws what `submitMessages()` throws, for the first that is refused
+   */
+  submitMany(
+    submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
+  ): Promise<SubmitMessagesResult[]> {
+    return this.#submissions.submitMany(submissions);
+  }
+
+  /**
+   * Tries a failed, cancelled or skipped submission again, as a new one with
+   * the same messages and key; null for an unknown id.
+   */
+  retrySubmission(submissionId: string): Promise<SubmitMessagesResult | null> {
+    return this.#submissions.retry(submissionId);
+  }
+
+  /** How many submissions are open, and since when. */
+  submissionStats(): Promise<SubmissionStats> {
+    return this.#submissions.stats();
   }
 
   /** Cancels a submission that has not ended, and says what that did (L5). */

@@ -1,0 +1,114 @@
+/**
+ * How a submission ends: once, with the word to everybody who waits for it in
+ * the same transaction (O1). Or not yet, when the failure was transient and an
+ * attempt is left (L8). Lets go of what has ended long ago (L9).
+ */
+
+import type { Clock } from "../core/clock.ts";
+import { type Failure, transientOf } from "../core/failures.ts";
+import type { Outbox } from "../outbox/outbox.ts";
+import { endOf } from "./inspection.ts";
+import type { Limits } from "./options.ts";
+import type { SubmissionRecords } from "./records.ts";
+import { retryDelayMs } from "./retry.ts";
+import type { Submission } from "./rows.ts";
+import type { Seen, Settlement, SubmissionStore } from "./store.ts";
+import type { TurnEnd } from "./turn.ts";
+
+/** Ends between two looks at what retention lets go, and rows that each of them looks at. */
+const PRUNE_EVERY = 64;
+const PRUNE_SCAN = 256;
+
+type FailedEnd = Extract<TurnEnd, { outcome: "error" }>;
+
+export type EndingsOwner = {
+  readonly store: SubmissionStore;
+  readonly records: SubmissionRecords;
+  readonly outbox: Outbox;
+  readonly clock: Clock;
+  readonly limits: Limits;
+  /** When the ledger's wake comes, or null. */
+  readonly nextWake: () => number | null;
+  /** Tells that a submission has changed. */
+  announce(submission: Submission): void;
+  /** Its turn is over, for now or for good: what waited behind it can run. */
+  release(submission: Submission): void;
+};
+
+export class Endings {
+  #sincePrune = 0;
+
+  constructor(private readonly owner: EndingsOwner) {}
+
+  /** The turn has ended: writes its end, or makes another attempt of it later. */
+  end(seen: Seen, end: TurnEnd): void {
+    if (end.outcome === "recovering" || end.outcome === "reported") return;
+    const retried = end.outcome === "error" ? this.#retry(seen, end) : undefined;
+    const changed = retried ?? this.settle(seen, { ...end, status: end.outcome });
+    if (changed) this.owner.release(changed);
+  }
+
+  /** pending or running → terminal. Returns the row, unless it is not as it was seen (L2). */
+  settle(seen: Seen, settlement: Settlement): Submission | undefined {
+    const { store, clock } = this.owner;
+    const [settled] = this.#telling(() => {
+      const row = store.settle(seen, settlement, clock.now());
+      return row ? [row] : [];
+    });
+    if (settled && ++this.#sincePrune >= PRUNE_EVERY) this.prune();
+    return settled;
+  }
+
+  /** Ends whatever waits for its turn as `skipped`. */
+  skipPending(failure: Failure): void {
+    const { store, clock } = this.owner;
+    this.#telling(() => store.skipPending(failure, clock.now()));
+  }
+
+  /** Lets go of what retention no longer keeps. Returns whether there may be more. */
+  prune(): boolean {
+    this.#sincePrune = 0;
+    const { records, clock, limits } = this.owner;
+    return records.prune(clock.now() - limits.maxAgeMs, limits.maxCount, PRUNE_SCAN) > 0;
+  }
+
+  /** running → pending, due later, where the failure is transient and an attempt is left. */
+  #retry(seen: Seen, { cause, failure, hasEffects = false }: FailedEnd): Submission | undefined {
+    const { store, clock, limits } = this.owner;
+    const transient = seen.status === "running" ? transientOf(cause) : undefined;
+    const { retry } = (transient && store.get(seen.seq)) ?? {};
+    const turn = {
+      transient,
+      hasEffects,
+      mayRepeatEffects: retry?.afterSideEffects ?? false,
+      attempts: seen.attempts,
+      maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
+    };
+    const delayMs = retryDelayMs(turn, limits.backoff, clock.random());
+    if (delayMs === undefined) return undefined;
+    const now = clock.now();
+    const pending = store.transaction(() => store.retryAt(seen, now + delayMs, failure, now));
+    if (pending) this.owner.announce(pending);
+    return pending;
+  }
+
+  /** The ends and their entries in the outbox commit together; everybody is told afterwards. */
+  #telling(end: () => Submission[]): Submission[] {
+    const { store, outbox, nextWake, announce } = this.owner;
+    const ended = store.transaction(() => {
+      const rows = end();
+      for (const row of rows) this.#put(row);
+      return rows;
+    });
+    if (ended.some(({ notify }) => notify.length > 0)) outbox.flush(nextWake());
+    for (const row of ended) announce(row);
+    return ended;
+  }
+
+  #put(submission: Submission): void {
+    const end = endOf(submission);
+    for (const [index, destination] of submission.notify.entries()) {
+      this.owner.outbox.put(`${submission.submissionId}:${index}`, destination, end);
+    }
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * How a submission comes in: checked, told apart from what is known already,
+ * stored. All of it in one step without a pause, so that nothing comes
+ * between the look and the write.
+ */
+
+import type { UIMessage } from "ai";
+import type { Clock } from "../core/clock.ts";
+import { asksTheSame, prepare } from "./accept.ts";
+import { BacklogFullError, IdempotencyConflictError, SubmissionIdentityError } from "./errors.ts";
+import type { Limits } from "./options.ts";
+import type { Submission } from "./rows.ts";
+import { isTerminal } from "./states.ts";
+import type { NewSubmission, SubmissionStore } from "./store.ts";
+import type { InternalSubmitOptions } from "./types.ts";
+
+export type IntakeOwner = {
+  readonly store: SubmissionStore;
+  readonly clock: Clock;
+  readonly limits: Limits;
+};
+
+/** What came of it: a new submission, or the one that was known. */
+export type Taken = {
+  readonly submission: Submission;
+  readonly accepted: boolean;
+  /** Known, with other messages (L3). */
+  readonly conflict: boolean;
+};
+
+export class Intake {
+  constructor(private readonly owner: IntakeOwner) {}
+
+  /**
+   * (new) → pending, or what was accepted under the same key or id (L3).
+   *
+   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BacklogFullError
+   */
+  take(messages: UIMessage[], options: InternalSubmitOptions): Taken {
+    const { clock, limits } = this.owner;
+    const submission = prepare(messages, options, {
+      maxPayloadBytes: limits.maxPayloadBytes,
+      newId: () => crypto.randomUUID(),
+      now: clock.now(),
+    });
+    const known = this.#known(options);
+    if (known && !isStale(known, options.run) && !isKeyFree(known, options, clock.now())) {
+      const conflict = !asksTheSame(known, submission);
+      if (conflict && options.onConflict === "throw") {
+        throw new IdempotencyConflictError(known.submissionId, options.idempotencyKey);
+      }
+      return { submission: known, accepted: false, conflict };
+    }
+    return { submission: this.#accept(submission, known), accepted: true, conflict: false };
+  }
+
+  /**
+   * A submission that ended without an answer → (new) pending, with the same
+   * messages and key. Undefined for an unknown id.
+   *
+   * @throws BacklogFullError
+   */
+  retake(submissionId: string): Taken | undefined {
+    const old = this.owner.store.find(submissionId);
+    if (!old) return undefined;
+    if (!isTerminal(old.status) || old.status === "completed") {
+      return { submission: old, accepted: false, conflict: false };
+    }
+    const again = {
+      ...old,
+      submissionId: crypto.randomUUID(),
+      messages: JSON.stringify(old.messages),
+      notBefore: undefined,
+      expiresAt: undefined,
+    };
+    return { submission: this.#accept(again, old), accepted: true, conflict: false };
+  }
+
+  /** @param holder who has the key so far */
+  #accept(submission: NewSubmission, holder: Submission | undefined): Submission {
+    const { store, clock, limits } = this.owner;
+    const { pending } = store;
+    if (pending >= limits.maxPending) throw new BacklogFullError(pending, limits.maxPending);
+    return store.transaction(() => {
+      if (holder) store.releaseKey(holder.seq);
+      return store.accept(submission, clock.now());
+    });
+  }
+
+  #known({ submissionId, idempotencyKey }: InternalSubmitOptions): Submission | undefined {
+    const { store } = this.owner;
+    const byId = submissionId === undefined ? undefined : store.find(submissionId);
+    const byKey = idempotencyKey === undefined ? undefined : store.findByKey(idempotencyKey);
+    if (submissionId !== undefined && idempotencyKey !== undefined) {
+      const isSame =
+        byId?.seq === byKey?.seq || (byId && byId.idempotencyKey === undefined && !byKey);
+      if (!isSame) throw new SubmissionIdentityError(submissionId, idempotencyKey);
+    }
+    return byId ?? byKey;
+  }
+}
+
+/** Whether an ended submission was a failure that another run of the caller was told of (W1). */
+function isStale({ status, run }: Submission, asking: string | undefined): boolean {
+  return asking !== undefined && run !== asking && isTerminal(status) && status !== "completed";
+}
+
+/** Whether the key has outlived what it stood for. An id never does. */
+function isKeyFree(
+  { keyExpiresAt }: Submission,
+  { submissionId }: InternalSubmitOptions,
+  now: number,
+): boolean {
+  return submissionId === undefined && keyExpiresAt !== undefined && keyExpiresAt <= now;
+}

@@ -1,0 +1,259 @@
+/** When and in which order turns run, and what can be asked of many of them, on the light host. */
+
+import { afterEach, describe, expect, it } from "vitest";
+import { BacklogFullError, InvalidSubmissionError } from "../src/submissions/index.ts";
+import { givenLedger, message } from "./support/given.ts";
+import { crashOne, expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
+import { ledgerOptions, time } from "./support/ledger-object.ts";
+
+const HOUR_MS = 3_600_000;
+/** Keeps the line from moving until it is cancelled. */
+const hold = { delayMs: 60_000 };
+
+afterEach(() => {
+  time.aheadMs = 0;
+});
+
+describe("notBefore", () => {
+  it("waits outside the line, and keeps nobody up", async () => {
+    const stub = givenLedger();
+    const notBefore = new Date(Date.now() + HOUR_MS);
+    await submit(stub, "later", { submissionId: "later", notBefore });
+    await submit(stub, "now", { submissionId: "now" });
+    await expectState(stub, "now", "completed");
+    const later = await expectState(stub, "later", "pending");
+    expect(later).toMatchObject({ dueAt: notBefore.getTime() });
+  });
+
+  it("L1 is woken for, also after a crash, and joins the line at the place of its acceptance", async () => {
+    const stub = givenLedger();
+    const notBefore = new Date(Date.now() + HOUR_MS);
+    await submit(stub, "later", { submissionId: "later", notBefore });
+    await wakeNow(stub);
+    await within(stub, (_, ctx) =>
+      expect(jobOf("perdure.submissions", ctx)).toBeGreaterThan(Date.now() + HOUR_MS / 2),
+    );
+    const next = await crashOne(stub);
+    await wakeNow(next);
+    await expectState(next, "later", "pending", { attempts: 0 });
+    time.aheadMs = HOUR_MS + 1;
+    await wakeNow(next);
+    await expectState(next, "later", "completed");
+  });
+
+  it("a time that has been is now", async () => {
+    const stub = givenLedger();
+    await submit(stub, "x", { submissionId: "s", notBefore: new Date(0) });
+    await expectState(stub, "s", "completed");
+  });
+
+  it("can be cancelled, and is skipped by a reset", async () => {
+    const stub = givenLedger();
+    const notBefore = new Date(Date.now() + HOUR_MS);
+    for (const id of ["a", "b"]) await submit(stub, "x", { submissionId: id, notBefore });
+    expect(await stub.cancel("a")).toMatchObject({ outcome: "cancelled", messagesApplied: false });
+    await stub.skipPending();
+    await expectState(stub, "a", "aborted");
+    await expectState(stub, "b", "skipped");
+    expect(await within(stub, ({ submissions }) => submissions.stats())).toEqual({
+      pending: 0,
+      running: 0,
+    });
+  });
+});
+
+describe("expiresInMs", () => {
+  it("skips a turn that has not started by then, and says why", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "hold" });
+    await submit(stub, "x", { submissionId: "s", expiresInMs: 60_000 });
+    await submit(stub, "x", { submissionId: "behind" });
+    time.aheadMs = 61_000;
+    await stub.cancel("hold");
+    await expectState(stub, "s", "skipped", { errorName: "SubmissionExpiredError", attempts: 0 });
+    await expectState(stub, "behind", "completed");
+    expect((await stub.conversation()).filter((id) => id === "reply-s")).toEqual([]);
+  });
+
+  it("does not touch a turn that started in time", async () => {
+    const stub = givenLedger();
+    await submit(stub, { delayMs: 100 }, { submissionId: "s", expiresInMs: 60_000 });
+    await expectState(stub, "s", "running");
+    time.aheadMs = 61_000;
+    await expectState(stub, "s", "completed");
+  });
+});
+
+describe("priority", () => {
+  it("higher ones go first, and equals in the order of acceptance (L4)", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "hold" });
+    for (const [id, priority] of [
+      ["a", 0],
+      ["low", -5],
+      ["b", 0],
+      ["high", 10],
+    ] as const) {
+      await submit(stub, "x", { submissionId: id, priority });
+    }
+    await stub.cancel("hold");
+    await expectState(stub, "low", "completed");
+    const replies = (await stub.conversation()).filter((id) => id.startsWith("reply-"));
+    expect(replies).toEqual(["high", "a", "b", "low"].map((id) => `reply-${id}`));
+  });
+});
+
+describe("idempotencyKeyTtlMs", () => {
+  it("L3 the key stands for its time, and is free after it", async () => {
+    const stub = givenLedger();
+    const key = { idempotencyKey: "key", idempotencyKeyTtlMs: 60_000 };
+    const first = await submit(stub, "x", key);
+    expect(await submit(stub, "x", key)).toMatchObject({
+      accepted: false,
+      submissionId: first.submissionId,
+    });
+    time.aheadMs = 60_000;
+    const second = await submit(stub, "x", key);
+    expect(second.accepted).toBe(true);
+    expect(second.submissionId).not.toBe(first.submissionId);
+    expect(await stub.inspect(first.submissionId)).not.toHaveProperty("idempotencyKey");
+  });
+});
+
+describe("bad values are refused by name", () => {
+  it.each([
+    ["priority", { priority: 101 }, "from -100 to 100"],
+    ["priority", { priority: 0.5 }, "whole number"],
+    ["expiresInMs", { expiresInMs: 0 }, "from 1"],
+    ["idempotencyKeyTtlMs", { idempotencyKeyTtlMs: -1 }, "from 1"],
+    ["notBefore", { notBefore: new Date(Number.NaN) }, "a valid Date"],
+    ["notBefore", { notBefore: "tomorrow" as unknown as Date }, "a valid Date"],
+    ["retry.maxAttempts", { retry: { maxAttempts: 0 } }, "from 1"],
+  ])("%s: %j", (field, options, text) =>
+    within(givenLedger(), async ({ submissions }) => {
+      const refused = submissions.submit([message("x")], options);
+      await expect(refused).rejects.toBeInstanceOf(InvalidSubmissionError);
+      await expect(refused).rejects.toMatchObject({
+        field,
+        message: expect.stringContaining(text),
+      });
+      expect(await submissions.list()).toEqual([]);
+    }),
+  );
+});
+
+describe("submitMany", () => {
+  it("L4 accepts all in their order, in one transaction", () =>
+    within(givenLedger(), async ({ submissions, meter }) => {
+      await submissions.list();
+      meter.reset();
+      const many = Array.from({ length: 1_000 }, (_, n) => ({
+        messages: [message(`${n}`)],
+        options: { submissionId: `s${n}` },
+      }));
+      const results = await submissions.submitMany(many);
+      expect(results.map(({ submissionId }) => submissionId)).toEqual(
+        many.map(({ options }) => options.submissionId),
+      );
+      expect(meter.read().rowsWritten).toBeLessThanOrEqual(3 * 1_000 + 10);
+      submissions.skipPending({ name: "Test", message: "enough" });
+    }));
+
+  it("accepts none when one is refused", async () => {
+    const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { maxPending: 2 });
+    await within(stub, async ({ submissions }) => {
+      const three = [1, 2, 3].map((n) => ({ messages: [message(`${n}`)] }));
+      await expect(submissions.submitMany(three)).rejects.toBeInstanceOf(BacklogFullError);
+      expect(await submissions.list()).toEqual([]);
+      expect(await submissions.submitMany(three.slice(1))).toHaveLength(2);
+    });
+  });
+
+  it("L3 a key that comes twice is accepted once", () =>
+    within(givenLedger(), async ({ submissions }) => {
+      const options = { idempotencyKey: "key" };
+      const [first, second] = await submissions.submitMany([
+        { messages: [message("x")], options },
+        { messages: [message("x")], options },
+      ]);
+      expect(first?.accepted).toBe(true);
+      expect(second).toMatchObject({ accepted: false, submissionId: first?.submissionId });
+    }));
+});
+
+describe("retry of a failed one", () => {
+  it("is a new submission with the same messages, which takes over the key", async () => {
+    const stub = givenLedger();
+    await submit(stub, { fail: "no", failTimes: 1 }, { submissionId: "s", idempotencyKey: "key" });
+    const failed = await expectState(stub, "s", "error");
+    await within(stub, async ({ submissions }) => {
+      const again = await submissions.retry("s");
+      expect(again).toMatchObject({ accepted: true, idempotencyKey: "key" });
+      expect(again?.submissionId).not.toBe("s");
+      expect(await submissions.wait(again?.submissionId ?? "")).toMatchObject({
+        status: "completed",
+        attempts: 1,
+      });
+      expect(await submissions.inspect("s")).toEqual({ ...failed, idempotencyKey: undefined });
+    });
+    expect(await stub.conversation()).toHaveLength(2);
+  });
+
+  it("leaves alone what is open or completed, and says so", () =>
+    within(givenLedger(), async ({ submissions }) => {
+      await submissions.submit([message("x")], { submissionId: "s" });
+      expect(await submissions.retry("s")).toMatchObject({ submissionId: "s", accepted: false });
+      await submissions.wait("s");
+      expect(await submissions.retry("s")).toMatchObject({ submissionId: "s", accepted: false });
+      expect(await submissions.retry("?")).toBeNull();
+    }));
+});
+
+describe("list", () => {
+  it("pages by cursor, without a ceiling, and filters by metadata and time", () =>
+    within(givenLedger(), async ({ submissions }) => {
+      const many = Array.from({ length: 250 }, (_, n) => ({
+        messages: [message(`${n}`)],
+        options: {
+          submissionId: `s${n}`,
+          metadata: { even: n % 2 === 0, n, 'odd "name".x': n % 2 ? "odd" : "even" },
+        },
+      }));
+      await submissions.submitMany(many);
+      submissions.skipPending({ name: "Test", message: "enough" });
+      const ids: string[] = [];
+      for (let before: string | undefined; ; ) {
+        const page = await submissions.list({ limit: 60, ...(before && { before }) });
+        ids.push(...page.map(({ submissionId }) => submissionId));
+        before = page.at(-1)?.submissionId;
+        if (page.length < 60) break;
+      }
+      expect(ids).toEqual(many.map(({ options }) => options.submissionId).reverse());
+      expect(await submissions.list({ limit: 1_000 })).toHaveLength(250);
+      const count = async (options: Parameters<typeof submissions.list>[0]) =>
+        (await submissions.list({ limit: 1_000, ...options })).length;
+      expect(await count({ metadata: { even: true } })).toBe(125);
+      expect(await count({ metadata: { even: false, n: 7 } })).toBe(1);
+      expect(await count({ metadata: { 'odd "name".x': "odd" } })).toBe(125);
+      expect(await count({ metadata: { even: "true" } })).toBe(0);
+      expect(await count({ createdAfter: new Date(Date.now() + HOUR_MS) })).toBe(0);
+      expect(await count({ createdBefore: new Date(Date.now() + HOUR_MS) })).toBe(250);
+      expect(await count({ before: "no such submission" })).toBe(0);
+    }));
+});
+
+it("stats count what is open, and since when", () =>
+  within(givenLedger(), async ({ submissions }) => {
+    expect(await submissions.stats()).toEqual({ pending: 0, running: 0 });
+    await submissions.submit([message(hold)], { submissionId: "hold" });
+    await submissions.submit([message("a")], { submissionId: "a" });
+    await submissions.submit([message("b")], { notBefore: new Date(Date.now() + HOUR_MS) });
+    const { createdAt } = (await submissions.inspect("a")) ?? {};
+    expect(await submissions.stats()).toEqual({
+      pending: 2,
+      running: 1,
+      oldestPendingAt: createdAt,
+    });
+    await submissions.cancel("hold");
+  }));
