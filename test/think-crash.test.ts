@@ -11,7 +11,7 @@ import { expect, it } from "vitest";
 import { crash, givenThink, message, until } from "./support/given.ts";
 import type { PromptOutcome } from "./support/prompt-workflow.ts";
 import { ask, modelCalls, type Script } from "./support/scripted-model.ts";
-import type { ThinkAgent } from "./support/think-agent.ts";
+import { charges, type ThinkAgent } from "./support/think-agent.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 /** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
@@ -91,6 +91,23 @@ it(
       const agent = env.ThinkAgent.getByName(agents[n]?.name ?? "");
       expect(await agent.waitForSubmission(submissionId)).toMatchObject({ status: "completed" });
     }
+  },
+  RECOVERY_MS,
+);
+
+it(
+  "L6 a tool that has run is not run again when a crash interrupts the turn after it",
+  async () => {
+    const account = crypto.randomUUID();
+    const prompt = script({ delayMs: 700, tool: { name: "charge", input: { account } } });
+    await using workflow = await givenPrompt(prompt);
+    await workflow.start();
+    // The model's second call is under way: the tool's result is on its way into it.
+    await until(() => (modelCalls.get(prompt) ?? 0) >= 2);
+    expect(charges.get(account)).toBe(1);
+    await abort(workflow.agent());
+    expect(await workflow.complete()).toMatchObject([{ answer: ANSWER }]);
+    expect(charges.get(account)).toBe(1);
   },
   RECOVERY_MS,
 );

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { givenThink, message, refusal, until } from "./support/given.ts";
 import type { PromptOutcome, PromptParams } from "./support/prompt-workflow.ts";
 import { ask, modelCalls, type Script } from "./support/scripted-model.ts";
-import { type AppHooks, appHooks, cutOff } from "./support/think-agent.ts";
+import { type AppHooks, appHooks, charges, cutOff } from "./support/think-agent.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 
@@ -204,6 +204,22 @@ describe("what the agent keeps", () => {
     expect(await workflow.complete()).toMatchObject([{ answer: ANSWER }]);
     expect(seen).toHaveLength(1);
   });
+});
+
+it("a prompt's turn may use the agent's tools before it answers", async () => {
+  const account = crypto.randomUUID();
+  const prompt = script({ tool: { name: "charge", input: { account } } });
+  await using workflow = await givenWorkflow([{ name: "first", prompt }]);
+  await workflow.start();
+  expect(await workflow.complete()).toMatchObject([{ answer: ANSWER }]);
+  expect(charges.get(account)).toBe(1);
+  expect(modelCalls.get(prompt)).toBe(2);
+  const [submission] = await workflow.agent.listSubmissions();
+  expect(submission?.usage).toMatchObject({ totalTokens: 30 });
+  const [asked, ...replies] = await workflow.agent.texts();
+  expect(asked).toBe(`user: ${prompt}`);
+  expect(replies.join()).toContain("[tool-charge]");
+  expect(replies.join()).not.toContain("final_answer");
 });
 
 it("O2 ten queued turns of 500 ms do not delay a workflow's resume by more than 100 ms", async () => {

@@ -1,6 +1,8 @@
 /** A DurableThink with a scripted model and a meter, and the few verbs that tests call on it. */
 
 import type { ChatRecoveryContext, TurnConfig, TurnContext } from "@cloudflare/think";
+import { tool } from "ai";
+import { z } from "zod";
 import { DurableThink } from "../../src/hosts/think/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered } from "./meter.ts";
@@ -27,6 +29,9 @@ function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.En
   });
 }
 
+/** How often an account was charged, across the lives of all agents. */
+export const charges = new Map<string, number>();
+
 export const appHooks = new Map<string, AppHooks>();
 
 export class ThinkAgent extends DurableThink<Cloudflare.Env> {
@@ -40,6 +45,19 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   override getModel() {
     return new ScriptedModel();
+  }
+
+  override getTools() {
+    return {
+      charge: tool({
+        description: "Has an effect that must not happen twice.",
+        inputSchema: z.object({ account: z.string() }),
+        execute: async ({ account }) => {
+          charges.set(account, (charges.get(account) ?? 0) + 1);
+          return { charged: account };
+        },
+      }),
+    };
   }
 
   override beforeTurn(ctx: TurnContext): TurnConfig | undefined {
