@@ -206,6 +206,22 @@ describe("what the agent keeps", () => {
   });
 });
 
+it("W5 terminating a workflow cancels the turns that it waits for, and no others", async () => {
+  const prompt = script({ delayMs: 30_000 });
+  await using workflow = await givenWorkflow([{ name: "first", prompt }]);
+  await workflow.start();
+  await until(() => modelCalls.get(prompt));
+  const other = await workflow.agent.submitMessages([message({ text: "of nobody's workflow" })]);
+  await workflow.agent.terminate(workflow.id);
+  const submissions = await workflow.agent.listSubmissions({ status: "aborted" });
+  expect(submissions).toMatchObject([
+    { error: "The workflow that waited for it was terminated", attempts: 1 },
+  ]);
+  expect(await workflow.agent.waitForSubmission(other.submissionId)).toMatchObject({
+    status: "completed",
+  });
+});
+
 it("a prompt's turn may use the agent's tools before it answers", async () => {
   const account = crypto.randomUUID();
   const prompt = script({ tool: { name: "charge", input: { account } } });

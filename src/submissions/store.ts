@@ -141,6 +141,12 @@ export class SubmissionStore {
     return this.#all(`SELECT * ${OPEN} AND status = 'running' ORDER BY rank, seq`);
   }
 
+  /** The open submissions whose end is delivered to this workflow instance. */
+  openFor(instance: string): Submission[] {
+    const tells = ({ notify }: Submission) => notify.some((to) => to.instance === instance);
+    return this.#all(`SELECT * ${OPEN} UNION ALL SELECT * ${SCHEDULED}`).filter(tells);
+  }
+
   hasOpen(): boolean {
     const inLine = this.storage.sql.exec(`SELECT 1 ${OPEN} LIMIT 1`).toArray();
     return inLine.length > 0 || this.nextScheduled !== null;

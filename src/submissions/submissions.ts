@@ -206,6 +206,14 @@ export class Submissions extends LifecycleCapability {
     };
   }
 
+  /** Cancels what a workflow instance waits for: it is gone, and nobody wants the answers (W5). */
+  async cancelFor(instance: string, reason: string): Promise<void> {
+    await this.lifecycle.ready();
+    for (const { submissionId } of this.#store.openFor(instance)) {
+      await this.cancel(submissionId, reason);
+    }
+  }
+
   /**
    * Resolves at the submission's end, after the app's status hook for it, or
    * with what it is when `timeoutMs` is over, or null for an unknown id. The

@@ -84,6 +84,10 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     await this.restartWorkflow(id);
   }
 
+  async terminate(id: string): Promise<void> {
+    await this.terminateWorkflow(id);
+  }
+
   async resetTurns(): Promise<void> {
     this.resetTurnState();
   }

@@ -144,6 +144,12 @@ export class DurableThink<
     return expirePrompt(this.#submissions, submissionId, options);
   }
 
+  /** Terminates a workflow, and cancels the turns that it waits for (W5). */
+  override async terminateWorkflow(workflowId: string): Promise<void> {
+    await super.terminateWorkflow(workflowId);
+    await this.#submissions.cancelFor(workflowId, "The workflow that waited for it was terminated");
+  }
+
   protected override resetTurnState(): void {
     super.resetTurnState();
     this.#submissions.skipPending({
