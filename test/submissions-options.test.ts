@@ -1,7 +1,7 @@
 /** When and in which order turns run, and what can be asked of many of them, on the light host. */
 
 import { afterEach, describe, expect, it } from "vitest";
-import { BacklogFullError, InvalidSubmissionError } from "../src/submissions/index.ts";
+import { BacklogFullError, BusyError, InvalidSubmissionError } from "../src/submissions/index.ts";
 import { givenLedger, message } from "./support/given.ts";
 import { crashOne, expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
 import { ledgerOptions, time } from "./support/ledger-object.ts";
@@ -103,6 +103,44 @@ describe("priority", () => {
   });
 });
 
+describe("whenBusy", () => {
+  it("reject: refuses while something runs or waits, and stores nothing", async () => {
+    const stub = givenLedger();
+    await within(stub, async ({ submissions }) => {
+      const reject = { whenBusy: "reject" } as const;
+      await submissions.submit([message(hold)], { submissionId: "hold", ...reject });
+      const refused = submissions.submit([message("x")], reject);
+      await expect(refused).rejects.toBeInstanceOf(BusyError);
+      await expect(refused).rejects.toMatchObject({ submissionId: "hold" });
+      expect(await submissions.list()).toHaveLength(1);
+      await submissions.cancel("hold");
+      expect(await submissions.submit([message("x")], reject)).toMatchObject({ accepted: true });
+    });
+  });
+
+  it("interrupt: cancels what runs, and goes before whatever waits", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "hold" });
+    await submit(stub, "x", { submissionId: "waiting", priority: 100 });
+    await expectState(stub, "hold", "running");
+    await submit(stub, { delayMs: 50 }, { submissionId: "urgent", whenBusy: "interrupt" });
+    await expectState(stub, "hold", "aborted", { error: "Interrupted by submission urgent" });
+    await expectState(stub, "waiting", "completed");
+    const replies = (await stub.conversation()).filter((id) => id.startsWith("reply-"));
+    expect(replies).toEqual(["reply-urgent", "reply-waiting"]);
+  });
+
+  it("interrupt: a repetition under the same key interrupts nothing", async () => {
+    const stub = givenLedger();
+    const urgent = { whenBusy: "interrupt", idempotencyKey: "key" } as const;
+    await submit(stub, "x", urgent);
+    await submit(stub, { delayMs: 200 }, { submissionId: "next" });
+    await expectState(stub, "next", "running");
+    expect(await submit(stub, "x", urgent)).toMatchObject({ accepted: false });
+    await expectState(stub, "next", "completed");
+  });
+});
+
 describe("idempotencyKeyTtlMs", () => {
   it("L3 the key stands for its time, and is free after it", async () => {
     const stub = givenLedger();
@@ -124,6 +162,7 @@ describe("bad values are refused by name", () => {
   it.each([
     ["priority", { priority: 101 }, "from -100 to 100"],
     ["priority", { priority: 0.5 }, "whole number"],
+    ["whenBusy", { whenBusy: "panic" as "reject" }, '"panic"; expected one of enqueue'],
     ["expiresInMs", { expiresInMs: 0 }, "from 1"],
     ["idempotencyKeyTtlMs", { idempotencyKeyTtlMs: -1 }, "from 1"],
     ["notBefore", { notBefore: new Date(Number.NaN) }, "a valid Date"],

@@ -7,12 +7,15 @@ import { InvalidSubmissionError } from "./errors.ts";
 import type { Submission } from "./rows.ts";
 import { NEXT, type SubmissionStatus } from "./states.ts";
 import type { NewSubmission } from "./store.ts";
-import type { InternalSubmitOptions, ListSubmissionsOptions } from "./types.ts";
+import type { InternalSubmitOptions, ListSubmissionsOptions, WhenBusy } from "./types.ts";
 
 type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
 
 /** Bytes of an id or a key: they are indexed, and travel in names. */
 const MAX_ID_BYTES = 2_048;
+const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt"];
+/** Before every priority. */
+const FRONT = -1_000;
 const DEFAULT_LIMIT = 100;
 const ROLES = ["user", "assistant", "system"];
 
@@ -34,6 +37,13 @@ export function prepare(
   checkNumber("expiresInMs", options.expiresInMs, 1);
   checkNumber("priority", options.priority, -100, 100);
   const notBefore = timeOf("notBefore", options.notBefore);
+  const { priority = 0, whenBusy = "enqueue" } = options;
+  if (!WHEN_BUSY.includes(whenBusy)) {
+    throw new InvalidSubmissionError(
+      "whenBusy",
+      `whenBusy is ${JSON.stringify(whenBusy)}; expected one of ${WHEN_BUSY.join(", ")}.`,
+    );
+  }
   const text = serialise("messages", messages);
   const bytes =
     byteLength(text) + byteLength(serialise("metadata", [options.metadata, options.answer]));
@@ -55,7 +65,7 @@ export function prepare(
     notify: options.notify?.(submissionId),
     run: options.run,
     retry: options.retry,
-    rank: -(options.priority ?? 0),
+    rank: whenBusy === "interrupt" ? FRONT : -priority,
     notBefore: notBefore !== undefined && notBefore > now ? notBefore : undefined,
     expiresAt: after(now, options.expiresInMs),
     keyExpiresAt: after(now, options.idempotencyKeyTtlMs),

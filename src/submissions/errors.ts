@@ -43,6 +43,20 @@ export class IdempotencyConflictError extends Error {
   }
 }
 
+/** Something is running or in line, and `whenBusy` is `"reject"`. */
+export class BusyError extends Error {
+  override readonly name = "BusyError";
+  constructor(
+    /** The submission that runs or is next. */
+    readonly submissionId: string,
+  ) {
+    super(
+      `Submission ${JSON.stringify(submissionId)} is running or in line, and whenBusy is "reject". ` +
+        'Submit again later, or use "enqueue" or "interrupt".',
+    );
+  }
+}
+
 /** As many submissions wait as may wait (L9). */
 export class BacklogFullError extends Error {
   override readonly name = "BacklogFullError";

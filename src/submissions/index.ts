@@ -3,6 +3,7 @@
 export { NewerSchemaError } from "../core/migrations.ts";
 export {
   BacklogFullError,
+  BusyError,
   IdempotencyConflictError,
   InvalidSubmissionError,
   SubmissionIdentityError,

@@ -7,7 +7,12 @@
 import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
 import { asksTheSame, prepare } from "./accept.ts";
-import { BacklogFullError, IdempotencyConflictError, SubmissionIdentityError } from "./errors.ts";
+import {
+  BacklogFullError,
+  BusyError,
+  IdempotencyConflictError,
+  SubmissionIdentityError,
+} from "./errors.ts";
 import type { Limits } from "./options.ts";
 import type { Submission } from "./rows.ts";
 import { isTerminal } from "./states.ts";
@@ -34,7 +39,8 @@ export class Intake {
   /**
    * (new) → pending, or what was accepted under the same key or id (L3).
    *
-   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BacklogFullError
+   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError,
+   *   BacklogFullError
    */
   take(messages: UIMessage[], options: InternalSubmitOptions): Taken {
     const { clock, limits } = this.owner;
@@ -51,7 +57,15 @@ export class Intake {
       }
       return { submission: known, accepted: false, conflict };
     }
+    const busy = options.whenBusy === "reject" ? this.#busyWith() : undefined;
+    if (busy) throw new BusyError(busy.submissionId);
     return { submission: this.#accept(submission, known), accepted: true, conflict: false };
+  }
+
+  /** What runs, or is next. */
+  #busyWith(): Submission | undefined {
+    const { store } = this.owner;
+    return store.running()[0] ?? store.nextPending();
   }
 
   /**

@@ -108,6 +108,7 @@ export class Submissions extends LifecycleCapability {
    * @throws InvalidSubmissionError for arguments that cannot be stored
    * @throws SubmissionIdentityError when id and key name different submissions
    * @throws IdempotencyConflictError for a known key with different messages, with `onConflict: "throw"` (L3)
+   * @throws BusyError when something runs or is in line, with `whenBusy: "reject"`
    * @throws BacklogFullError when as many wait as `maxPending` allows (L9)
    */
   async submit(
@@ -117,6 +118,9 @@ export class Submissions extends LifecycleCapability {
     await this.lifecycle.ready();
     const taken = this.#intake.take(messages, options);
     this.#begin([taken]);
+    if (taken.accepted && options.whenBusy === "interrupt") {
+      await this.#interruptFor(taken.submission.submissionId);
+    }
     return resultOf(taken);
   }
 
@@ -313,6 +317,14 @@ export class Submissions extends LifecycleCapability {
       records: new SubmissionRecords(storage),
     };
     return this.#opened;
+  }
+
+  /** Cancels what runs, so that this one, which is next in line, can. */
+  async #interruptFor(submissionId: string): Promise<void> {
+    for (const running of this.#store.running()) {
+      if (running.submissionId === submissionId) continue;
+      await this.cancel(running.submissionId, `Interrupted by submission ${submissionId}`);
+    }
   }
 
   /** What has just come in is announced, and run when its turn comes. */

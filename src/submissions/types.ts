@@ -48,6 +48,15 @@ export type SubmitMessagesOptions = {
    * @default "return"
    */
   onConflict?: "return" | "throw";
+  /**
+   * What happens when another submission is running or in line:
+   * - `"enqueue"` waits for its turn;
+   * - `"reject"` throws {@link BusyError}, and nothing is stored;
+   * - `"interrupt"` cancels the running turn, whose partial answer stays in the
+   *   conversation, and goes next, before whatever else waits.
+   * @default "enqueue"
+   */
+  whenBusy?: WhenBusy;
   /** How often the turn is attempted, and when not (L6, L8). */
   retry?: {
     /**
@@ -62,6 +71,8 @@ export type SubmitMessagesOptions = {
     afterSideEffects?: boolean;
   };
 };
+
+export type WhenBusy = "enqueue" | "reject" | "interrupt";
 
 /** Options that rooms of Perdure pass along with a submission of their own. */
 export type InternalSubmitOptions = SubmitMessagesOptions & {
