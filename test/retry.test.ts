@@ -20,11 +20,11 @@ describe("which failures are transient", () => {
     Object.assign(new Error("provider"), { statusCode, responseHeaders: {}, ...rest });
 
   it.each([408, 425, 429, 500, 502, 503, 504, 529])("a status of %i", (status) => {
-    expect(transientOf(api(status))).toEqual({ retryAfterMs: undefined });
+    expect(transientOf(api(status), Date.now())).toEqual({ retryAfterMs: undefined });
   });
 
   it.each([400, 401, 403, 404, 409, 413, 422])("not a status of %i", (status) => {
-    expect(transientOf(api(status, { isRetryable: true }))).toBeUndefined();
+    expect(transientOf(api(status, { isRetryable: true }), Date.now())).toBeUndefined();
   });
 
   it.each([
@@ -41,17 +41,17 @@ describe("which failures are transient", () => {
       new Error("turn", { cause: new Error("wrap", { cause: api(429) }) }),
     ],
   ])("%s", (_, error) => {
-    expect(transientOf(error)).toBeDefined();
+    expect(transientOf(error, Date.now())).toBeDefined();
   });
 
   it.each([new Error("no such tool"), "no", undefined, null, 7, {}])("not %s", (error) => {
-    expect(transientOf(error)).toBeUndefined();
+    expect(transientOf(error, Date.now())).toBeUndefined();
   });
 
   it("an error that is its own cause comes to an end", () => {
     const loop = new Error("loop");
     loop.cause = loop;
-    expect(transientOf(loop)).toBeUndefined();
+    expect(transientOf(loop, Date.now())).toBeUndefined();
   });
 
   it.each([
@@ -61,12 +61,12 @@ describe("which failures are transient", () => {
     [{ "retry-after": "soon" }, undefined],
     [{}, undefined],
   ])("Retry-After: %j", (responseHeaders, retryAfterMs) => {
-    expect(transientOf(api(429, { responseHeaders }))).toEqual({ retryAfterMs });
+    expect(transientOf(api(429, { responseHeaders }), Date.now())).toEqual({ retryAfterMs });
   });
 
   it("Retry-After as a date", () => {
     const responseHeaders = { "retry-after": new Date(Date.now() + 30_000).toUTCString() };
-    const wait = transientOf(api(503, { responseHeaders }))?.retryAfterMs ?? 0;
+    const wait = transientOf(api(503, { responseHeaders }), Date.now())?.retryAfterMs ?? 0;
     expect(wait).toBeGreaterThan(28_000);
     expect(wait).toBeLessThanOrEqual(30_000);
   });

@@ -36,8 +36,10 @@ const TRANSIENT_TEXT =
  * Whether what was thrown is transient, and when to try again. Looks through
  * wrappers (`cause`, and `lastError` of the AI SDK's own retries) for a status
  * code, the provider's word, or a network that failed.
+ *
+ * @param now epoch milliseconds, to tell how far off a date in Retry-After is
  */
-export function transientOf(error: unknown): Transient | undefined {
+export function transientOf(error: unknown, now: number): Transient | undefined {
   for (let at = error, depth = 0; at && depth < 8; depth++) {
     const { statusCode, isRetryable, responseHeaders, message, lastError, cause } =
       at as Partial<ProviderError>;
@@ -45,7 +47,7 @@ export function transientOf(error: unknown): Transient | undefined {
       statusCode === undefined
         ? isRetryable === true || TRANSIENT_TEXT.test(typeof at === "string" ? at : (message ?? ""))
         : TRANSIENT_STATUS.has(statusCode);
-    if (isTransient) return { retryAfterMs: retryAfterOf(responseHeaders) };
+    if (isTransient) return { retryAfterMs: retryAfterOf(responseHeaders, now) };
     if (statusCode !== undefined) return undefined;
     at = lastError ?? cause;
   }
@@ -63,10 +65,13 @@ type ProviderError = {
 };
 
 /** Seconds or a date (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after), or the milliseconds that some send beside it. */
-function retryAfterOf(headers: Record<string, string> = {}, now = Date.now()): number | undefined {
-  const ms = Number(headers["retry-after-ms"] ?? Number.NaN);
+function retryAfterOf(
+  headers: Record<string, string> | undefined,
+  now: number,
+): number | undefined {
+  const ms = Number(headers?.["retry-after-ms"] ?? Number.NaN);
   if (ms >= 0) return ms;
-  const text = headers["retry-after"];
+  const text = headers?.["retry-after"];
   if (text === undefined) return undefined;
   const wait = /^\d+$/.test(text.trim()) ? Number(text) * 1_000 : Date.parse(text) - now;
   return Number.isNaN(wait) ? undefined : Math.max(0, wait);

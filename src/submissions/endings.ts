@@ -75,7 +75,8 @@ export class Endings {
   /** running → pending, due later, where the failure is transient and an attempt is left. */
   #retry(seen: Seen, { cause, failure, hasEffects = false }: FailedEnd): Submission | undefined {
     const { store, clock, limits } = this.owner;
-    const transient = seen.status === "running" ? transientOf(cause) : undefined;
+    const now = clock.now();
+    const transient = seen.status === "running" ? transientOf(cause, now) : undefined;
     const { retry } = (transient && store.get(seen.seq)) ?? {};
     const turn = {
       transient,
@@ -86,7 +87,6 @@ export class Endings {
     };
     const delayMs = retryDelayMs(turn, limits.backoff, clock.random());
     if (delayMs === undefined) return undefined;
-    const now = clock.now();
     const pending = store.transaction(() => store.retryAt(seen, now + delayMs, failure, now));
     if (pending) this.owner.announce(pending);
     return pending;
