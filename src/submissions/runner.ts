@@ -98,9 +98,12 @@ export class Runner {
   async recoverOrphans(): Promise<void> {
     for (const { seen, end } of [...this.#unwritten.values()]) this.#write(seen, end);
     const { store, host, clock } = this.owner;
-    for (const orphan of store.running()) {
-      if (this.#unwritten.has(orphan.seq)) continue;
-      if (!this.#orphans.has(orphan.seq)) continue;
+    for (const seq of [...this.#orphans].filter((left) => !this.#unwritten.has(left))) {
+      const orphan = store.get(seq);
+      if (orphan?.status !== "running") {
+        this.forget(seq);
+        continue;
+      }
       const trace = await host.trace(orphan.messages);
       const decision = recover({
         ...trace,
@@ -196,8 +199,11 @@ export class Runner {
     const seen =
       attempt === undefined ? submission : { seq, attempts: attempt, status: "running" as const };
     if (end.outcome === "recovering") {
+      if (attempt === undefined) return false;
+      // Cancelled meanwhile, it is over, whatever its turn comes to.
+      if (this.owner.store.get(seq)?.status !== "running") return true;
       // From here on it is left running, as after a restart.
-      if (attempt !== undefined) this.#orphans.add(seq);
+      this.#orphans.add(seq);
       return false;
     }
     return this.#write(seen, end);

@@ -199,8 +199,10 @@ export class Submissions extends LifecycleCapability {
     if (!aborted) throw new Error(`Submission ${submissionId} changed while it was cancelled`);
     const hadBegun = this.#runner.abort(found, failure?.message);
     this.#runner.forget(found.seq);
+    // What waited behind it, if it was first in line, need not wait for a wake.
+    this.#runner.kick();
     const messagesApplied =
-      hadBegun || (previousStatus === "running" && (await this.#hasLeftMessages(found)));
+      hadBegun || (found.attempts > 0 && (await this.#hasLeftMessages(found)));
     return {
       outcome: "cancelled",
       submissionId,
