@@ -13,11 +13,12 @@ import {
   IdempotencyConflictError,
   SubmissionIdentityError,
 } from "./errors.ts";
+import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import type { Submission } from "./rows.ts";
 import { isTerminal } from "./states.ts";
 import type { NewSubmission, SubmissionStore } from "./store.ts";
-import type { InternalSubmitOptions } from "./types.ts";
+import type { InternalSubmitOptions, SubmitMessagesResult } from "./types.ts";
 
 export type IntakeOwner = {
   readonly store: SubmissionStore;
@@ -126,4 +127,9 @@ function isKeyFree(
   now: number,
 ): boolean {
   return submissionId === undefined && keyExpiresAt !== undefined && keyExpiresAt <= now;
+}
+
+/** What the caller is told of it. */
+export function resultOf({ submission, accepted, conflict }: Taken): SubmitMessagesResult {
+  return { ...inspect(submission), accepted, ...(conflict && { conflict }) };
 }

@@ -17,7 +17,7 @@ import type { Outbox } from "../outbox/outbox.ts";
 import { readFilter } from "./accept.ts";
 import { Endings } from "./endings.ts";
 import { endOf, inspect } from "./inspection.ts";
-import { Intake, type Taken } from "./intake.ts";
+import { Intake, resultOf, type Taken } from "./intake.ts";
 import { type LedgerOptions, type Limits, readOptions } from "./options.ts";
 import { SubmissionRecords } from "./records.ts";
 import type { Submission } from "./rows.ts";
@@ -198,9 +198,7 @@ export class Submissions extends LifecycleCapability {
     const aborted = this.#endings.settle(found, { status: "aborted", failure });
     if (!aborted) throw new Error(`Submission ${submissionId} changed while it was cancelled`);
     const hadBegun = this.#runner.abort(found, failure?.message);
-    this.#runner.forget(found.seq);
-    // What waited behind it, if it was first in line, need not wait for a wake.
-    this.#runner.kick();
+    this.#goOn(found.seq);
     const messagesApplied =
       hadBegun || (found.attempts > 0 && (await this.#hasLeftMessages(found)));
     return {
@@ -297,7 +295,7 @@ export class Submissions extends LifecycleCapability {
       end: (seen: Seen, end: TurnEnd) => this.#endings.end(seen, end),
       release: ({ seq, dueAt }: Submission) => {
         if (dueAt !== undefined) this.#wake.request(dueAt);
-        this.#runner.forget(seq);
+        this.#goOn(seq);
       },
       inHostContext: <T>(work: () => Promise<T>) => this.#inHostContext(work),
     };
@@ -319,6 +317,13 @@ export class Submissions extends LifecycleCapability {
       records: new SubmissionRecords(storage),
     };
     return this.#opened;
+  }
+
+  /** One is over: what waited behind it runs, and is looked after while it does (L1). */
+  #goOn(seq: number): void {
+    this.#runner.forget(seq);
+    this.#runner.kick();
+    if (this.#runner.isBusy) this.#wake.request(this.#clock.now() + HEARTBEAT_MS);
   }
 
   /** Cancels what runs, so that this one, which is next in line, can. */
@@ -384,10 +389,6 @@ export class Submissions extends LifecycleCapability {
   #inHostContext<T>(work: () => Promise<T>): Promise<T> {
     return this.lifecycle.runInHostContext(work) as Promise<T>;
   }
-}
-
-function resultOf({ submission, accepted, conflict }: Taken): SubmitMessagesResult {
-  return { ...inspect(submission), accepted, ...(conflict && { conflict }) };
 }
 
 function reasonOf(reason: unknown): Failure | undefined {
