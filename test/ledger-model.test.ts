@@ -10,6 +10,7 @@
 
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { endWithAnswer } from "../src/submissions/index.ts";
 import { givenLedger } from "./support/given.ts";
 import { knob, textKnob } from "./support/knobs.ts";
 import { expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
@@ -185,5 +186,21 @@ describe("what such sequences have found", () => {
     const wake = await within(stub, (_, ctx) => jobOf("perdure.submissions", ctx));
     expect((wake ?? Number.POSITIVE_INFINITY) - Date.now()).toBeLessThan(31_000);
     await stub.cancel("next");
+  });
+
+  it("L7 a turn that fails for now after its answer is recorded does not end unanswered", async () => {
+    chance.random = () => 0;
+    const stub = givenLedger();
+    await within(stub, ({ turns, submissions }) => {
+      turns.run = async ({ begin }) => {
+        const ref = begin();
+        const isAnswered = submissions.answer(ref, { ok: ref.attempt });
+        if (ref.attempt === 1) throw new Error("Network connection lost.");
+        return endWithAnswer({ outcome: "completed" }, { isAnswered, problem: undefined });
+      };
+    });
+    await submit(stub, "x", { submissionId: "s", answer: { schema: {} } });
+    const ended = await expectState(stub, "s", "completed", {}, 1_000);
+    expect(ended.output).toEqual({ ok: ended.attempts });
   });
 });

@@ -43,9 +43,18 @@ export class Endings {
   /** The turn has ended: writes its end, or makes another attempt of it later. */
   end(seen: Seen, end: TurnEnd): void {
     if (end.outcome === "recovering" || end.outcome === "reported") return;
-    const retried = end.outcome === "error" ? this.#retry(seen, end) : undefined;
-    const changed = retried ?? this.settle(seen, { ...end, status: end.outcome });
-    if (changed) this.owner.release(changed);
+    const changed = end.outcome === "error" ? this.#fail(seen, end) : undefined;
+    const ended = changed ?? this.settle(seen, { ...end, status: end.outcome });
+    if (ended) this.owner.release(ended);
+  }
+
+  /** A failure that is not the end: the answer was there before it (L7), or another attempt follows (L8). */
+  #fail(seen: Seen, end: FailedEnd): Submission | undefined {
+    if (seen.status !== "running") return undefined;
+    const submission = this.owner.store.get(seen.seq);
+    if (!submission?.isAnswered) return this.#retry(seen, submission?.retry, end);
+    const { requestId, messageId, usage } = end;
+    return this.settle(seen, { status: "completed", requestId, messageId, usage });
   }
 
   /** pending or running → terminal. Returns the row, unless it is not as it was seen (L2). */
@@ -73,13 +82,15 @@ export class Endings {
   }
 
   /** running → pending, due later, where the failure is transient and an attempt is left. */
-  #retry(seen: Seen, { cause, failure, hasEffects = false }: FailedEnd): Submission | undefined {
+  #retry(
+    seen: Seen,
+    retry: Submission["retry"],
+    { cause, failure, hasEffects = false }: FailedEnd,
+  ): Submission | undefined {
     const { store, clock, limits } = this.owner;
     const now = clock.now();
-    const transient = seen.status === "running" ? transientOf(cause, now) : undefined;
-    const { retry } = (transient && store.get(seen.seq)) ?? {};
     const turn = {
-      transient,
+      transient: transientOf(cause, now),
       hasEffects,
       mayRepeatEffects: retry?.afterSideEffects ?? false,
       attempts: seen.attempts,
