@@ -23,7 +23,6 @@ function nextStart(
   delivery: Delivery,
   act: (given: {
     agent: TriageAgent;
-    sql: SqlStorage;
     run: () => ReturnType<RunWorkflow>;
     crash: () => Promise<never>;
   }) => ReturnType<RunWorkflow>,
@@ -37,7 +36,7 @@ function nextStart(
     };
     agent.runWorkflow = (...args) => {
       agent.runWorkflow = runWorkflow;
-      return act({ agent, sql: ctx.storage.sql, run: () => runWorkflow(...args), crash });
+      return act({ agent, run: () => runWorkflow(...args), crash });
     };
   });
 }
@@ -92,9 +91,13 @@ it("a delivery whose workflow was refused by the platform is started by its next
 
 it("a crash that leaves a tracking row without its workflow does not keep the workflow from starting", async () => {
   const delivery = givenDelivery();
-  await nextStart(delivery, ({ sql, crash }) => {
-    const row = "INSERT INTO cf_agents_workflows (id, workflow_id, workflow_name, status) VALUES";
-    sql.exec(`${row} ('lost', ?, 'TRIAGE_WORKFLOW', 'queued')`, `triage-${delivery.id}`);
+  await nextStart(delivery, async ({ agent, run, crash }) => {
+    // An instance that the engine said it created, and never wrote.
+    using create = vi.spyOn(env.TRIAGE_WORKFLOW, "create");
+    create.mockResolvedValueOnce({ id: `triage-${delivery.id}` } as WorkflowInstance);
+    const id = await run();
+    expect(create).toHaveBeenCalledOnce();
+    expect(agent.getWorkflow(id)).toBeDefined();
     return crash();
   });
   await postInVain(delivery);
