@@ -164,6 +164,11 @@ describe("bad values are refused by name", () => {
     ["priority", { priority: 0.5 }, "whole number"],
     ["whenBusy", { whenBusy: "panic" as "reject" }, '"panic"; expected one of enqueue'],
     ["expiresInMs", { expiresInMs: 0 }, "from 1"],
+    [
+      "expiresInMs",
+      { expiresInMs: 60_000, notBefore: new Date(Date.now() + HOUR_MS) },
+      "would expire before notBefore",
+    ],
     ["idempotencyKeyTtlMs", { idempotencyKeyTtlMs: -1 }, "from 1"],
     ["notBefore", { notBefore: new Date(Number.NaN) }, "a valid Date"],
     ["notBefore", { notBefore: "tomorrow" as unknown as Date }, "a valid Date"],
@@ -209,6 +214,21 @@ describe("submitMany", () => {
     });
   });
 
+  it("interrupt: cancels what runs, for the whole batch", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "hold" });
+    await expectState(stub, "hold", "running");
+    await within(stub, ({ submissions }) =>
+      submissions.submitMany([
+        { messages: [message("a")], options: { submissionId: "a", whenBusy: "interrupt" } },
+        { messages: [message("b")], options: { submissionId: "b", whenBusy: "interrupt" } },
+        { messages: [message("c")], options: { submissionId: "c" } },
+      ]),
+    );
+    await expectState(stub, "hold", "aborted", { error: "Interrupted by submission a" });
+    for (const id of ["a", "b", "c"]) await expectState(stub, id, "completed");
+  });
+
   it("L3 a key that comes twice is accepted once", () =>
     within(givenLedger(), async ({ submissions }) => {
       const options = { idempotencyKey: "key" };
@@ -237,6 +257,22 @@ describe("retry of a failed one", () => {
       expect(await submissions.inspect("s")).toEqual({ ...failed, idempotencyKey: undefined });
     });
     expect(await stub.conversation()).toHaveLength(2);
+  });
+
+  it("L3 asked for twice, it is made once", async () => {
+    const stub = givenLedger();
+    await submit(stub, { fail: "no" }, { submissionId: "s" });
+    await expectState(stub, "s", "error");
+    await within(stub, async ({ submissions }) => {
+      const again = await submissions.retry("s");
+      const { submissionId = "" } = again ?? {};
+      expect(again?.accepted).toBe(true);
+      expect(await submissions.retry("s")).toMatchObject({ submissionId, accepted: false });
+      expect(await submissions.wait(submissionId)).toMatchObject({ status: "error" });
+      // Failed as well, it is the one to retry.
+      expect(await submissions.retry("s")).toMatchObject({ submissionId, accepted: false });
+      expect(await submissions.retry(submissionId)).toMatchObject({ accepted: true });
+    });
   });
 
   it("leaves alone what is open or completed, and says so", () =>

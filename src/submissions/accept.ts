@@ -37,6 +37,8 @@ export function prepare(
   checkNumber("expiresInMs", options.expiresInMs, 1);
   checkNumber("priority", options.priority, -100, 100);
   const notBefore = timeOf("notBefore", options.notBefore);
+  const expiresAt = after(now, options.expiresInMs);
+  checkLifetime(expiresAt, notBefore, options.expiresInMs);
   const { priority = 0, whenBusy = "enqueue" } = options;
   if (!WHEN_BUSY.includes(whenBusy)) {
     throw new InvalidSubmissionError(
@@ -67,7 +69,7 @@ export function prepare(
     retry: options.retry,
     rank: whenBusy === "interrupt" ? FRONT : -priority,
     notBefore: notBefore !== undefined && notBefore > now ? notBefore : undefined,
-    expiresAt: after(now, options.expiresInMs),
+    expiresAt,
     keyExpiresAt: after(now, options.idempotencyKeyTtlMs),
   };
 }
@@ -144,6 +146,20 @@ function checkMessage(message: Partial<UIMessage> | null, index: number): void {
       `Message ${index} ${problem}; expected a UIMessage.`,
     );
   }
+}
+
+function checkLifetime(
+  expiresAt: number | undefined,
+  notBefore: number | undefined,
+  expiresInMs: number | undefined,
+): void {
+  if (expiresAt === undefined || notBefore === undefined || notBefore < expiresAt) return;
+  throw new InvalidSubmissionError(
+    "expiresInMs",
+    `expiresInMs is ${expiresInMs}, and counts from now: the submission would expire before ` +
+      `notBefore, ${new Date(notBefore).toISOString()}, lets it start. Give it more than ` +
+      `${notBefore - expiresAt} ms more, or leave it out.`,
+  );
 }
 
 function after(now: number, ms: number | undefined): number | undefined {

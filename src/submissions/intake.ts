@@ -71,7 +71,7 @@ export class Intake {
 
   /**
    * A submission that ended without an answer → (new) pending, with the same
-   * messages and key. Undefined for an unknown id.
+   * messages and key, or the one that an earlier call made. Undefined for an unknown id.
    *
    * @throws BacklogFullError
    */
@@ -81,9 +81,13 @@ export class Intake {
     if (!isTerminal(old.status) || old.status === "completed") {
       return { submission: old, accepted: false, conflict: false };
     }
+    // The id is made from the old one's, so that a caller who missed the answer can ask again (L3).
+    const retryId = `${submissionId}:retry`;
+    const known = this.owner.store.find(retryId);
+    if (known) return { submission: known, accepted: false, conflict: false };
     const again = {
       ...old,
-      submissionId: crypto.randomUUID(),
+      submissionId: retryId,
       messages: JSON.stringify(old.messages),
       notBefore: undefined,
       expiresAt: undefined,

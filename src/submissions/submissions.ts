@@ -118,9 +118,7 @@ export class Submissions extends LifecycleCapability {
     await this.lifecycle.ready();
     const taken = this.#intake.take(messages, options);
     this.#begin([taken]);
-    if (taken.accepted && options.whenBusy === "interrupt") {
-      await this.#interruptFor(taken.submission.submissionId);
-    }
+    if (options.whenBusy === "interrupt") await this.#interruptFor([taken]);
     return resultOf(taken);
   }
 
@@ -137,6 +135,8 @@ export class Submissions extends LifecycleCapability {
       submissions.map(({ messages, options = {} }) => this.#intake.take(messages, options)),
     );
     this.#begin(taken);
+    const isUrgent = (_: Taken, at: number) => submissions[at]?.options?.whenBusy === "interrupt";
+    await this.#interruptFor(taken.filter(isUrgent));
     return taken.map(resultOf);
   }
 
@@ -152,9 +152,10 @@ export class Submissions extends LifecycleCapability {
   /**
    * Tries a failed, cancelled or skipped submission again: a new one with the
    * same messages, which takes over its key. The old one keeps its end (L1).
+   * Asked for again, it is the same new one (L3); failed as well, that is the one to retry.
    *
-   * @returns the new submission; the old one, `accepted: false`, where it is open or completed;
-   *   null for an unknown id
+   * @returns the new submission; with `accepted: false` the one that was made before, or the old
+   *   one where it is open or completed; null for an unknown id
    * @throws BacklogFullError
    */
   async retry(submissionId: string): Promise<SubmitMessagesResult | null> {
@@ -326,11 +327,14 @@ export class Submissions extends LifecycleCapability {
     if (this.#runner.isBusy) this.#wake.request(this.#clock.now() + HEARTBEAT_MS);
   }
 
-  /** Cancels what runs, so that this one, which is next in line, can. */
-  async #interruptFor(submissionId: string): Promise<void> {
-    for (const running of this.#store.running()) {
-      if (running.submissionId === submissionId) continue;
-      await this.cancel(running.submissionId, `Interrupted by submission ${submissionId}`);
+  /** Cancels what runs, so that these, which are next in line, can. One that was known interrupts nothing. */
+  async #interruptFor(urgent: readonly Taken[]): Promise<void> {
+    const accepted = urgent.filter((taken) => taken.accepted);
+    const ids = accepted.map(({ submission }) => submission.submissionId);
+    if (ids.length === 0) return;
+    for (const { submissionId } of this.#store.running()) {
+      if (ids.includes(submissionId)) continue;
+      await this.cancel(submissionId, `Interrupted by submission ${ids[0]}`);
     }
   }
 

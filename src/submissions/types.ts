@@ -28,7 +28,7 @@ export type SubmitMessagesOptions = {
   notBefore?: Date;
   /**
    * Not later than so many milliseconds from now: a turn that has not started
-   * by then is skipped, when it comes to it.
+   * by then is skipped, when it comes to it. Has to be later than `notBefore`.
    * @default never
    */
   expiresInMs?: number;

@@ -92,7 +92,8 @@ export class DurableThink<
 
   /**
    * Tries a failed, cancelled or skipped submission again, as a new one with
-   * the same messages and key; null for an unknown id.
+   * the same messages and key, which a second call for the same one returns
+   * again (L3); null for an unknown id.
    */
   retrySubmission(submissionId: string): Promise<SubmitMessagesResult | null> {
     return this.#submissions.retry(submissionId);
