@@ -42,16 +42,18 @@ const OVERLOADED: TurnEnd = {
   cause: Object.assign(new Error("overloaded"), { statusCode: 529 }),
 };
 
-/** Turns that claim, answer, and wait for a word about how to end. */
+/** Turns that claim, answer when told to, and wait for a word about how to end. */
 class HeldTurns {
   #end: ((end: TurnEnd) => void) | undefined;
   /** How many have begun. */
   begun = 0;
+  /** An answered turn is not put off: its answer stands (L7). */
+  isAnswering = false;
 
   constructor({ turns, submissions }: LedgerObject) {
     turns.run = ({ begin }) => {
       const ref = begin();
-      submissions.answer(ref, { ok: true });
+      if (this.isAnswering) submissions.answer(ref, { ok: true });
       this.begun++;
       return new Promise((resolve) => {
         this.#end = resolve;
@@ -75,6 +77,7 @@ async function passThrough(
 ): Promise<void> {
   const keyed = [message("keyed")];
   const { begun } = turns;
+  turns.isAnswering = true;
   // Nothing runs: the first one also finds what is next, claims it and takes its answer.
   await step("submit, claim and answer", async () => {
     await submissions.submit([message("x")], { submissionId: "bare" });
@@ -89,6 +92,7 @@ async function passThrough(
   await step("wait for an ended one", () => submissions.wait("e7"));
   await step("cancel of a pending one", () => submissions.cancel("third"));
   await step("delete", () => submissions.delete("third"));
+  turns.isAnswering = false;
   await step("settle, and the next one", () => turns.end({ outcome: "completed" }));
   expect(turns.begun).toBe(begun + 2);
   await step("put off", () => turns.end(OVERLOADED));

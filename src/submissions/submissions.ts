@@ -135,8 +135,8 @@ export class Submissions extends LifecycleCapability {
       submissions.map(({ messages, options = {} }) => this.#intake.take(messages, options)),
     );
     this.#begin(taken);
-    const isUrgent = (_: Taken, at: number) => submissions[at]?.options?.whenBusy === "interrupt";
-    await this.#interruptFor(taken.filter(isUrgent));
+    const urgent = taken.filter((_, at) => submissions[at]?.options?.whenBusy === "interrupt");
+    await this.#interruptFor(urgent);
     return taken.map(resultOf);
   }
 
@@ -329,8 +329,7 @@ export class Submissions extends LifecycleCapability {
 
   /** Cancels what runs, so that these, which are next in line, can. One that was known interrupts nothing. */
   async #interruptFor(urgent: readonly Taken[]): Promise<void> {
-    const accepted = urgent.filter((taken) => taken.accepted);
-    const ids = accepted.map(({ submission }) => submission.submissionId);
+    const ids = urgent.flatMap((one) => (one.accepted ? [one.submission.submissionId] : []));
     if (ids.length === 0) return;
     for (const { submissionId } of this.#store.running()) {
       if (ids.includes(submissionId)) continue;
