@@ -30,6 +30,7 @@ const ROOMS: Readonly<Record<string, RoomRule>> = {
 
 /** Packages that one folder of src/ alone may import. */
 const PACKAGES: Readonly<Record<string, string>> = {
+  "@cloudflare/computer": "hosts/think",
   "@cloudflare/think": "hosts/think",
   "@cloudflare/ai-chat": "hosts/chat",
 };

@@ -304,6 +304,7 @@ describe("O1 a terminal state and its entries commit together", () => {
   it("also when an entry cannot be written", async () => {
     const stub = givenLedger();
     const to = [somewhere(), somewhere()];
+    for (const { instance } of to) couriers.set(instance, forever);
     await stub.list();
     await within(stub, ({ meter }) => {
       meter.onWrite = (_, what) => {
@@ -318,6 +319,7 @@ describe("O1 a terminal state and its entries commit together", () => {
       const { status } = ctx.storage.sql.exec("SELECT status FROM perdure_submissions").one();
       expect([status, waitingIn(ctx).length]).not.toEqual(["completed", 0]);
     });
+    for (const { instance } of to) couriers.delete(instance);
     await (await crashOne(stub)).list();
     await arrived(to[0] ?? somewhere());
   });

@@ -4,6 +4,7 @@ declare namespace Cloudflare {
     ThinkAgent: DurableObjectNamespace<import("./support/think-agent.ts").ThinkAgent>;
     LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
     BuiltInAgent: DurableObjectNamespace<import("./support/built-in.ts").BuiltInAgent>;
+    SdkObject: DurableObjectNamespace<import("./support/sdk-object.ts").SdkObject>;
     PROMPT_WORKFLOW: Workflow;
     BUILT_IN_WORKFLOW: Workflow;
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HOST_RECOVERY_LIMIT_MS, recover } from "../src/submissions/recover.ts";
+import { type Evidence, HOST_RECOVERY_LIMIT_MS, recover } from "../src/submissions/recover.ts";
 
 const APPLIED = ["none", "partial", "all"] as const;
 const MAX_ATTEMPTS = 5;
@@ -11,37 +11,40 @@ const LATE = HOST_RECOVERY_LIMIT_MS;
  */
 const TABLE = [
   { isAnswered: true, expected: "complete" },
+  { isReplied: true, expected: "complete" },
   { applied: ["partial", "all"], isHostRecovering: true, isLate: false, expected: "wait" },
   { hasEffects: true, mayRepeatEffects: false, expected: "fail" },
   { isLastAttempt: true, expected: "fail" },
   { expected: "startOver" },
 ] as const;
 
-/** Every combination of what a restart can find, 384 of them. */
-const COMBINATIONS = [true, false].flatMap((isAnswered) =>
-  APPLIED.flatMap((applied) =>
-    [true, false].flatMap((hasEffects) =>
-      [true, false].flatMap((isHostRecovering) =>
-        [1, MAX_ATTEMPTS - 1, MAX_ATTEMPTS, MAX_ATTEMPTS + 1].flatMap((attempts) =>
-          [LATE - 1, LATE].flatMap((waitedMs) =>
-            [true, false].map((mayRepeatEffects) => ({
-              isAnswered,
-              applied,
-              hasEffects,
-              mayRepeatEffects,
-              isHostRecovering,
-              attempts,
-              maxAttempts: MAX_ATTEMPTS,
-              waitedMs,
-            })),
-          ),
-        ),
-      ),
-    ),
-  ),
-);
+/** Every combination of what a restart can find, 768 of them. */
+const COMBINATIONS = combined({
+  isAnswered: [true, false],
+  isReplied: [true, false],
+  applied: APPLIED,
+  hasEffects: [true, false],
+  mayRepeatEffects: [true, false],
+  isHostRecovering: [true, false],
+  attempts: [1, MAX_ATTEMPTS - 1, MAX_ATTEMPTS, MAX_ATTEMPTS + 1],
+  maxAttempts: [MAX_ATTEMPTS],
+  waitedMs: [LATE - 1, LATE],
+});
 
-function expected({ attempts, waitedMs, ...found }: (typeof COMBINATIONS)[number]): string {
+/** Every choice of one value for each name. */
+function combined(
+  choices: {
+    [Name in keyof Evidence]: readonly Evidence[Name][];
+  },
+): Evidence[] {
+  return Object.entries(choices).reduce<object[]>(
+    (all, [name, values]) =>
+      all.flatMap((one) => values.map((value) => ({ ...one, [name]: value }))),
+    [{}],
+  ) as Evidence[];
+}
+
+function expected({ attempts, waitedMs, ...found }: Evidence): string {
   const facts = { ...found, isLastAttempt: attempts >= MAX_ATTEMPTS, isLate: waitedMs >= LATE };
   const row = TABLE.find(({ expected: _, ...columns }) =>
     Object.entries(columns).every(([column, value]) =>
@@ -52,15 +55,15 @@ function expected({ attempts, waitedMs, ...found }: (typeof COMBINATIONS)[number
 }
 
 describe("L6 what becomes of a submission that was running when its object stopped", () => {
-  it("there are 384 combinations, and each outcome is among them", () => {
-    expect(COMBINATIONS).toHaveLength(384);
+  it("there are 768 combinations, and each outcome is among them", () => {
+    expect(COMBINATIONS).toHaveLength(768);
     expect(new Set(COMBINATIONS.map(expected))).toEqual(
       new Set(["complete", "wait", "fail", "startOver"]),
     );
   });
 
   it.each(COMBINATIONS)(
-    "answered $isAnswered, applied $applied, effects $hasEffects (may repeat: $mayRepeatEffects), host recovers $isHostRecovering, attempt $attempts, waited $waitedMs ms",
+    "answered $isAnswered, replied $isReplied, applied $applied, effects $hasEffects (may repeat: $mayRepeatEffects), host recovers $isHostRecovering, attempt $attempts, waited $waitedMs ms",
     (evidence) => {
       expect(recover(evidence).action).toBe(expected(evidence));
     },
@@ -76,6 +79,7 @@ describe("L6 what becomes of a submission that was running when its object stopp
   it("a failure says why, and the bad value with it", () => {
     const evidence = {
       isAnswered: false,
+      isReplied: false,
       applied: "all",
       mayRepeatEffects: false,
       isHostRecovering: false,

@@ -22,8 +22,8 @@ beforeAll(async () => {
 function onStore<T>(work: (store: SubmissionStore, given: Given) => T): Promise<T> {
   return within(stub, (_, { storage }) => {
     const store = new SubmissionStore(storage);
-    store.skipPending({ name: "Cleared", message: "by the next test" }, NOW);
-    for (const running of store.running()) store.settle(running, { status: "error" }, NOW);
+    store.skipPending("main", { name: "Cleared", message: "by the next test" }, NOW);
+    for (const running of store.open.running()) store.settle(running, { status: "error" }, NOW);
     const row = (seq: number) =>
       storage.sql.exec("SELECT * FROM perdure_submissions WHERE seq = ?", seq).toArray()[0];
     const records = new SubmissionRecords(storage);
@@ -52,6 +52,7 @@ function make(
       idempotencyKey: `key-${id}`,
       messages: JSON.stringify([message("hello", `message-${id}`)]),
       metadata: undefined,
+      thread: "main",
       channel: undefined,
       answer: undefined,
       notify: undefined,
@@ -61,6 +62,9 @@ function make(
       notBefore: undefined,
       expiresAt: undefined,
       keyExpiresAt: undefined,
+      budget: undefined,
+      debounceKey: undefined,
+      debounceUntil: undefined,
     },
     NOW,
   );
@@ -99,7 +103,9 @@ const VERBS: Record<
   "settle skipped": { verb: settle("skipped"), to: "skipped", isFenced: true },
   skipPending: {
     verb: (store, { seq }) =>
-      store.skipPending({ name: "E", message: "e" }, NOW + 1).find((row) => row.seq === seq),
+      store
+        .skipPending("main", { name: "E", message: "e" }, NOW + 1)
+        .find((row) => row.seq === seq),
     to: "skipped",
     isFenced: false,
     only: "pending",
@@ -230,18 +236,18 @@ describe("what the verbs write", () => {
   it("L4 the next pending one is the oldest, and none of another state", () =>
     onStore((store, { submission }) => {
       for (const status of [...TERMINAL, "running"] as const) submission(status);
-      expect(store.nextPending()).toBeUndefined();
-      expect(store.hasOpen()).toBe(true);
+      expect(store.open.nextPending("main")).toBeUndefined();
+      expect(store.open.threads()).toEqual(["main"]);
       const waiting = [
         submission("pending", 0),
         submission("pending", 1),
         submission("pending", 0),
       ];
       for (const { seq } of waiting) {
-        expect(store.nextPending()?.seq).toBe(seq);
+        expect(store.open.nextPending("main")?.seq).toBe(seq);
         store.claim(seq, NOW);
       }
-      expect(store.running().map(({ seq }) => seq)).toEqual(
+      expect(store.open.running().map(({ seq }) => seq)).toEqual(
         expect.arrayContaining(waiting.map(({ seq }) => seq)),
       );
     }));

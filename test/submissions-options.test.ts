@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, it } from "vitest";
 import { BacklogFullError, BusyError, InvalidSubmissionError } from "../src/submissions/index.ts";
+import type { InternalSubmitOptions } from "../src/submissions/types.ts";
 import { givenLedger, message } from "./support/given.ts";
 import { crashOne, expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
 import { ledgerOptions, time } from "./support/ledger-object.ts";
@@ -62,11 +63,11 @@ describe("notBefore", () => {
   });
 });
 
-describe("expiresInMs", () => {
+describe("expiresIn", () => {
   it("skips a turn that has not started by then, and says why", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "hold" });
-    await submit(stub, "x", { submissionId: "s", expiresInMs: 60_000 });
+    await submit(stub, "x", { submissionId: "s", expiresIn: 60_000 });
     await submit(stub, "x", { submissionId: "behind" });
     time.aheadMs = 61_000;
     await stub.cancel("hold");
@@ -77,7 +78,7 @@ describe("expiresInMs", () => {
 
   it("does not touch a turn that started in time", async () => {
     const stub = givenLedger();
-    await submit(stub, { delayMs: 100 }, { submissionId: "s", expiresInMs: 60_000 });
+    await submit(stub, { delayMs: 100 }, { submissionId: "s", expiresIn: 60_000 });
     await expectState(stub, "s", "running");
     time.aheadMs = 61_000;
     await expectState(stub, "s", "completed");
@@ -141,10 +142,10 @@ describe("whenBusy", () => {
   });
 });
 
-describe("idempotencyKeyTtlMs", () => {
+describe("idempotencyKeyTtl", () => {
   it("L3 the key stands for its time, and is free after it", async () => {
     const stub = givenLedger();
-    const key = { idempotencyKey: "key", idempotencyKeyTtlMs: 60_000 };
+    const key = { idempotencyKey: "key", idempotencyKeyTtl: 60_000 };
     const first = await submit(stub, "x", key);
     expect(await submit(stub, "x", key)).toMatchObject({
       accepted: false,
@@ -163,17 +164,36 @@ describe("bad values are refused by name", () => {
     ["priority", { priority: 101 }, "from -100 to 100"],
     ["priority", { priority: 0.5 }, "whole number"],
     ["whenBusy", { whenBusy: "panic" as "reject" }, '"panic"; expected one of enqueue'],
-    ["expiresInMs", { expiresInMs: 0 }, "from 1"],
+    ["expiresIn", { expiresIn: 0 }, 'a text such as "30 seconds"'],
+    ["expiresIn", { expiresIn: "soon" as "1 day" }, '"soon"; expected a positive number'],
     [
-      "expiresInMs",
-      { expiresInMs: 60_000, notBefore: new Date(Date.now() + HOUR_MS) },
+      "expiresIn",
+      { expiresIn: 60_000, notBefore: new Date(Date.now() + HOUR_MS) },
       "would expire before notBefore",
     ],
-    ["idempotencyKeyTtlMs", { idempotencyKeyTtlMs: -1 }, "from 1"],
+    ["idempotencyKeyTtl", { idempotencyKeyTtl: -1 }, "is -1; expected a positive number"],
+    ["thread", { thread: "" }, "a non-empty string"],
+    ["channel", { thread: "side", channel: "slack" }, "channels belong to the main thread"],
+    ["whenBusy", { thread: "isolated", whenBusy: "reject" }, "no other turn to wait for"],
+    ["whenBusy", { whenBusy: "steer", answer: { schema: {} } }, "an answer of its own"],
+    ["budget.tokens", { budget: { tokens: 0 } }, "from 1"],
+    ["debounce.key", { debounce: { key: "", delay: 1 } }, "a non-empty string"],
+    ["debounce.delay", { debounce: { key: "k", delay: 0 } }, "is 0; expected a positive number"],
+    [
+      "debounce.maxDelay",
+      { debounce: { key: "k", delay: 2, maxDelay: 1 } },
+      "is shorter than the delay",
+    ],
+    [
+      "debounce",
+      { idempotencyKey: "a", debounce: { key: "k", delay: 1 } },
+      "debounce and idempotencyKey",
+    ],
+    ["debounce", { whenBusy: "steer", debounce: { key: "k", delay: 1 } }, "debounce and whenBusy"],
     ["notBefore", { notBefore: new Date(Number.NaN) }, "a valid Date"],
     ["notBefore", { notBefore: "tomorrow" as unknown as Date }, "a valid Date"],
     ["retry.maxAttempts", { retry: { maxAttempts: 0 } }, "from 1"],
-  ])("%s: %j", (field, options, text) =>
+  ] as [string, InternalSubmitOptions, string][])("%s: %j", (field, options, text) =>
     within(givenLedger(), async ({ submissions }) => {
       const refused = submissions.submit([message("x")], options);
       await expect(refused).rejects.toBeInstanceOf(InvalidSubmissionError);

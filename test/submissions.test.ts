@@ -26,6 +26,7 @@ describe("L1 what was accepted comes to exactly one end", () => {
       submissionId: "s",
       status: "pending",
       accepted: true,
+      thread: "main",
       attempts: 0,
       createdAt: expect.any(Number),
     });
@@ -81,11 +82,11 @@ describe("L1 what was accepted comes to exactly one end", () => {
     "exceeded its memory limit and was reset.",
   ])("when a turn fails with what another object says of itself: %s", async (fail) => {
     const stub = givenLedger();
-    await submit(stub, { fail, delayMs: 20 }, { submissionId: "s" });
+    await submit(stub, { fail, delayMs: 5 }, { submissionId: "s" });
     await submit(stub, "next", { submissionId: "next" });
-    // Each wake may be worth an attempt.
-    for (let wake = 0; wake < 8; wake++) {
-      await sleep(50);
+    // Each wake may be worth an attempt, and resets that are seen cost none of them.
+    for (let wake = 0; wake < 40; wake++) {
+      await sleep(20);
       await wakeNow(stub);
     }
     await expectState(stub, "next", "completed", {}, 1_000);
@@ -109,6 +110,27 @@ describe("L1 what was accepted comes to exactly one end", () => {
       expect(["completed", "error"]).toContain((await object.inspect("s"))?.status);
     });
   });
+});
+
+it("L7 an error that repeats the whole request is cut, so that the end can be stored", async () => {
+  const stub = givenLedger();
+  await submit(stub, { fail: "x".repeat(1_000_000) }, { submissionId: "s" });
+  const ended = await expectState(stub, "s", "error");
+  expect(ended.error).toHaveLength(4_102);
+  expect(ended.error).toMatch(/ \[cut\]$/);
+});
+
+it("L7 an answer that does not fit beside its messages is refused with what to do", async () => {
+  const stub = givenLedger();
+  await within(stub, ({ turns, submissions }) => {
+    turns.run = async ({ begin }) => {
+      submissions.answer(begin(), "x".repeat(1_990_000));
+      return { outcome: "completed" };
+    };
+  });
+  await submit(stub, "x", { submissionId: "s", answer: { schema: {} } });
+  const ended = await expectState(stub, "s", "error", { errorName: "AnswerTooLargeError" });
+  expect(ended.error).toContain("Give a shorter one");
 });
 
 describe("L2 a late finisher changes nothing", () => {
@@ -253,7 +275,7 @@ describe("L5 cancel", () => {
     births.set(stub.name ?? "", ({ turns }) => {
       turns.isRecovering = async () => true;
       turns.stop = (...args: Parameters<TurnHost["stop"]>) =>
-        void stopped.push([args[0].length, args[1]]);
+        void stopped.push([args[0].messages.length, args[1]]);
     });
     const next = await crashOne(stub);
     expect(await next.cancel("s", "enough")).toMatchObject({

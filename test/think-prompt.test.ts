@@ -35,6 +35,24 @@ async function givenWorkflow(prompts: PromptParams["prompts"], hooks?: AppHooks)
   };
 }
 
+describe("L4 a prompt in a thread", () => {
+  it("is answered while the conversation is busy, and leaves no trace where it is isolated", async () => {
+    const prompts = ["isolated", "side"].map((thread) => ({
+      name: thread,
+      thread,
+      prompt: script(),
+    }));
+    await using workflow = await givenWorkflow(prompts);
+    await workflow.agent.submitMessages([message({ delayMs: 20_000 })], { submissionId: "busy" });
+    await workflow.start();
+    expect(await workflow.complete()).toMatchObject([{ answer: ANSWER }, { answer: ANSWER }]);
+    expect(await workflow.agent.inspectSubmission("busy")).toMatchObject({ status: "running" });
+    expect(await workflow.agent.texts()).toHaveLength(1);
+    expect(await workflow.agent.threadMessages("side")).toHaveLength(1);
+    await workflow.agent.cancelSubmission("busy");
+  });
+});
+
 describe("W1 a prompt is idempotent", () => {
   it("W1 answers, and the model is called once", async () => {
     const prompt = script();

@@ -3,6 +3,7 @@
 export { BuiltInAgent, BuiltInWorkflow } from "./support/built-in.ts";
 export { LedgerObject } from "./support/ledger-object.ts";
 export { PromptWorkflow } from "./support/prompt-workflow.ts";
+export { SdkObject } from "./support/sdk-object.ts";
 export { ThinkAgent } from "./support/think-agent.ts";
 
 export default {

@@ -77,10 +77,15 @@ function retryAfterOf(
   return Number.isNaN(wait) ? undefined : Math.max(0, wait);
 }
 
-/** What was thrown, as plain data that a row can hold. */
+/** Some providers repeat the whole request in their errors, and a row takes 2 MB. */
+const MAX_MESSAGE = 4_096;
+
+/** What was thrown, as plain data that a row can hold; a long message is cut. */
 export function failureOf(error: unknown): Failure {
-  if (error instanceof Error) return { name: error.name, message: error.message };
-  return { name: "Error", message: String(error) };
+  const { name, message } =
+    error instanceof Error ? error : { name: "Error", message: String(error) };
+  const isLong = message.length > MAX_MESSAGE;
+  return { name, message: isLong ? `${message.slice(0, MAX_MESSAGE)} [cut]` : message };
 }
 
 /**

@@ -2,20 +2,26 @@
 
 import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
+import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
+import { byteLength } from "../core/json.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import type { Submission } from "./rows.ts";
 import { NEXT, type SubmissionStatus } from "./states.ts";
 import type { NewSubmission } from "./store.ts";
-import type { InternalSubmitOptions, ListSubmissionsOptions, WhenBusy } from "./types.ts";
+import { ISOLATED, MAIN } from "./turn.ts";
+import type { Debounce, InternalSubmitOptions, ListSubmissionsOptions, WhenBusy } from "./types.ts";
 
 type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
 
 /** Bytes of an id or a key: they are indexed, and travel in names. */
 const MAX_ID_BYTES = 2_048;
-const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt"];
-/** Before every priority. */
+const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt", "rollback", "steer"];
+/** Those that go before every priority, so that they are next. */
+const URGENT: readonly WhenBusy[] = ["interrupt", "rollback", "steer"];
 const FRONT = -1_000;
+/** How much longer than the delay repetitions can put a turn off. */
+const MAX_DELAY_FACTOR = 10;
 const DEFAULT_LIMIT = 100;
 const ROLES = ["user", "assistant", "system"];
 
@@ -32,46 +38,118 @@ export function prepare(
   checkMessages(messages);
   checkText("submissionId", options.submissionId);
   checkText("idempotencyKey", options.idempotencyKey);
+  checkText("thread", options.thread);
   checkNumber("retry.maxAttempts", options.retry?.maxAttempts, 1);
-  checkNumber("idempotencyKeyTtlMs", options.idempotencyKeyTtlMs, 1);
-  checkNumber("expiresInMs", options.expiresInMs, 1);
   checkNumber("priority", options.priority, -100, 100);
-  const notBefore = timeOf("notBefore", options.notBefore);
-  const expiresAt = after(now, options.expiresInMs);
-  checkLifetime(expiresAt, notBefore, options.expiresInMs);
-  const { priority = 0, whenBusy = "enqueue" } = options;
-  if (!WHEN_BUSY.includes(whenBusy)) {
-    throw new InvalidSubmissionError(
-      "whenBusy",
-      `whenBusy is ${JSON.stringify(whenBusy)}; expected one of ${WHEN_BUSY.join(", ")}.`,
-    );
-  }
+  checkNumber("budget.tokens", options.budget?.tokens, 1);
+  const { thread = MAIN, priority = 0, whenBusy = "enqueue", budget } = options;
+  checkTogether(options, thread, whenBusy);
+  const timing = timingOf(options, now);
   const text = serialise("messages", messages);
-  const bytes =
-    byteLength(text) + byteLength(serialise("metadata", [options.metadata, options.answer]));
-  if (bytes > maxPayloadBytes) {
-    throw new InvalidSubmissionError(
-      "messages",
-      `The submission is ${bytes} bytes, and at most ${maxPayloadBytes} are taken. ` +
-        "Keep the content elsewhere (R2, the workspace) and submit a reference to it.",
-    );
-  }
+  checkSize(text, options, maxPayloadBytes);
   const submissionId = options.submissionId ?? newId();
+  const { notify } = options;
   return {
     submissionId,
     idempotencyKey: options.idempotencyKey,
     messages: text,
     metadata: options.metadata,
+    thread,
     channel: options.channel,
     answer: options.answer,
-    notify: options.notify?.(submissionId),
+    notify: typeof notify === "function" ? notify(submissionId) : notify,
     run: options.run,
     retry: options.retry,
-    rank: whenBusy === "interrupt" ? FRONT : -priority,
+    rank: URGENT.includes(whenBusy) ? FRONT : -priority,
+    budget: budget?.tokens,
+    debounceKey: options.debounce && JSON.stringify([thread, options.debounce.key]),
+    ...timing,
+  };
+}
+
+/** When it may start, and until when. */
+function timingOf(
+  options: InternalSubmitOptions,
+  now: number,
+): Pick<NewSubmission, "notBefore" | "expiresAt" | "keyExpiresAt" | "debounceUntil"> {
+  const { expiresIn, idempotencyKeyTtl, debounce } = options;
+  const wait = debounce && debounceOf(debounce);
+  const notBefore = wait ? now + wait.delayMs : timeOf("notBefore", options.notBefore);
+  const expiresAt = after(now, msOf("expiresIn", expiresIn));
+  checkLifetime(expiresAt, notBefore, expiresIn);
+  return {
     notBefore: notBefore !== undefined && notBefore > now ? notBefore : undefined,
     expiresAt,
-    keyExpiresAt: after(now, options.idempotencyKeyTtlMs),
+    keyExpiresAt: after(now, msOf("idempotencyKeyTtl", idempotencyKeyTtl)),
+    debounceUntil: after(now, wait?.maxDelayMs),
   };
+}
+
+function debounceOf({ key, delay, maxDelay }: Debounce): { delayMs: number; maxDelayMs: number } {
+  if (key === undefined) checkText("debounce.key", "");
+  checkText("debounce.key", key);
+  const delayMs = msOf("debounce.delay", delay ?? Number.NaN) ?? 0;
+  const maxDelayMs = msOf("debounce.maxDelay", maxDelay) ?? delayMs * MAX_DELAY_FACTOR;
+  if (maxDelayMs >= delayMs) return { delayMs, maxDelayMs };
+  throw new InvalidSubmissionError(
+    "debounce.maxDelay",
+    `debounce.maxDelay is ${JSON.stringify(maxDelay)}, which is shorter than the delay, ${JSON.stringify(delay)}.`,
+  );
+}
+
+/** Options that say different things about the same. */
+function checkTogether(options: InternalSubmitOptions, thread: string, whenBusy: WhenBusy): void {
+  const refuse = (field: string, message: string) => {
+    throw new InvalidSubmissionError(field, message);
+  };
+  if (!WHEN_BUSY.includes(whenBusy)) {
+    refuse(
+      "whenBusy",
+      `whenBusy is ${JSON.stringify(whenBusy)}; expected one of ${WHEN_BUSY.join(", ")}.`,
+    );
+  }
+  if (options.channel !== undefined && thread !== MAIN) {
+    refuse(
+      "channel",
+      `channel is ${JSON.stringify(options.channel)} and thread ${JSON.stringify(thread)}: ` +
+        "channels belong to the main thread. Leave one of them out.",
+    );
+  }
+  if (thread === ISOLATED && whenBusy !== "enqueue") {
+    refuse(
+      "whenBusy",
+      `whenBusy is ${JSON.stringify(whenBusy)} for an isolated turn, which has no other turn to wait for. Leave it out.`,
+    );
+  }
+  if (options.answer && whenBusy === "steer") {
+    refuse(
+      "whenBusy",
+      'whenBusy is "steer" for a turn with an answer of its own, which it cannot give in the turn of another. ' +
+        'Use "enqueue" or "interrupt".',
+    );
+  }
+  if (!options.debounce) return;
+  const others = ["idempotencyKey", "submissionId", "notBefore"] as const;
+  const other =
+    others.find((name) => options[name] !== undefined) ??
+    (whenBusy === "enqueue" ? undefined : "whenBusy");
+  if (other) {
+    refuse(
+      "debounce",
+      `debounce and ${other} cannot be combined: repetitions share one submission, known by debounce.key. Leave one of them out.`,
+    );
+  }
+}
+
+function checkSize(text: string, options: InternalSubmitOptions, most: number): void {
+  const rest = serialise("metadata", [options.metadata, options.answer]);
+  const bytes = byteLength(text) + byteLength(rest);
+  if (bytes <= most) return;
+  throw new InvalidSubmissionError(
+    "messages",
+    `The submission is ${bytes} bytes, and at most ${most} are taken. ` +
+      "Keep the content elsewhere (R2, the workspace) and submit a reference to it.",
+  );
 }
 
 /**
@@ -151,12 +229,12 @@ function checkMessage(message: Partial<UIMessage> | null, index: number): void {
 function checkLifetime(
   expiresAt: number | undefined,
   notBefore: number | undefined,
-  expiresInMs: number | undefined,
+  expiresIn: Duration | undefined,
 ): void {
   if (expiresAt === undefined || notBefore === undefined || notBefore < expiresAt) return;
   throw new InvalidSubmissionError(
-    "expiresInMs",
-    `expiresInMs is ${expiresInMs}, and counts from now: the submission would expire before ` +
+    "expiresIn",
+    `expiresIn is ${JSON.stringify(expiresIn)}, and counts from now: the submission would expire before ` +
       `notBefore, ${new Date(notBefore).toISOString()}, lets it start. Give it more than ` +
       `${notBefore - expiresAt} ms more, or leave it out.`,
   );
@@ -164,6 +242,18 @@ function checkLifetime(
 
 function after(now: number, ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : now + ms;
+}
+
+/** @throws InvalidSubmissionError for what is given and no length of time */
+function msOf(field: string, value: Duration | undefined): number | undefined {
+  if (value === undefined) return undefined;
+  const ms = millisecondsOf(value);
+  if (ms !== undefined && Number.isFinite(ms)) return ms;
+  const given = typeof value === "string" ? JSON.stringify(value) : String(value);
+  throw new InvalidSubmissionError(
+    field,
+    `${field} is ${given}; expected ${DURATION_FORMS}, or leave it out.`,
+  );
 }
 
 function timeOf(field: string, value: unknown): number | undefined {
@@ -214,8 +304,4 @@ function serialise(field: string, value: unknown): string {
       `${field} cannot be stored as JSON: ${failureOf(error).message}.`,
     );
   }
-}
-
-function byteLength(text: string): number {
-  return new TextEncoder().encode(text).byteLength;
 }

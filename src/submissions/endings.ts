@@ -12,6 +12,7 @@ import type { Limits } from "./options.ts";
 import type { SubmissionRecords } from "./records.ts";
 import { retryDelayMs } from "./retry.ts";
 import type { Submission } from "./rows.ts";
+import type { Spending } from "./spending.ts";
 import type { Seen, Settlement, SubmissionStore } from "./store.ts";
 import type { TurnEnd } from "./turn.ts";
 
@@ -20,9 +21,12 @@ const PRUNE_EVERY = 64;
 const PRUNE_SCAN = 256;
 
 type FailedEnd = Extract<TurnEnd, { outcome: "error" }>;
+/** An end without what it has cost, which only this file knows. */
+type Ending = Omit<Settlement, "usage">;
 
 export type EndingsOwner = {
   readonly store: SubmissionStore;
+  readonly spending: Spending;
   readonly records: SubmissionRecords;
   readonly outbox: Outbox;
   readonly clock: Clock;
@@ -52,26 +56,41 @@ export class Endings {
   #fail(seen: Seen, end: FailedEnd): Submission | undefined {
     if (seen.status !== "running") return undefined;
     const submission = this.owner.store.get(seen.seq);
-    if (!submission?.isAnswered) return this.#retry(seen, submission?.retry, end);
-    const { requestId, messageId, usage } = end;
-    return this.settle(seen, { status: "completed", requestId, messageId, usage });
+    if (!submission) return undefined;
+    if (!submission.isAnswered) return this.#retry(submission, seen, end);
+    const { requestId, messageId } = end;
+    return this.settle(seen, { status: "completed", requestId, messageId });
   }
 
   /** pending or running → terminal. Returns the row, unless it is not as it was seen (L2). */
-  settle(seen: Seen, settlement: Settlement): Submission | undefined {
-    const { store, clock } = this.owner;
+  settle(seen: Seen, ending: Ending): Submission | undefined {
+    const { store, spending, clock } = this.owner;
     const [settled] = this.#telling(() => {
-      const row = store.settle(seen, settlement, clock.now());
-      return row ? [row] : [];
+      const { usage } = spending.of(seen.seq);
+      const row = store.settle(seen, { ...ending, usage }, clock.now());
+      return row ? [row, ...this.#withIt(row, ending)] : [];
     });
+    if (settled) spending.close(seen.seq);
     if (settled && ++this.#sincePrune >= PRUNE_EVERY) this.prune();
     return settled;
   }
 
-  /** Ends whatever waits for its turn as `skipped`. */
-  skipPending(failure: Failure): void {
+  /** Ends whatever waits for its turn in a thread as `skipped`. */
+  skipPending(thread: string, failure: Failure): void {
     const { store, clock } = this.owner;
-    this.#telling(() => store.skipPending(failure, clock.now()));
+    this.#telling(() =>
+      store
+        .skipPending(thread, failure, clock.now())
+        .flatMap((row) => [row, ...this.#withIt(row, { status: "skipped", failure })]),
+    );
+  }
+
+  /** Those that have joined its turn end as it does. */
+  #withIt({ submissionId }: Submission, ending: Ending): Submission[] {
+    const { store, clock } = this.owner;
+    return store.open
+      .joinedTo(submissionId)
+      .flatMap((joined) => store.settle(joined, ending, clock.now()) ?? []);
   }
 
   /** Lets go of what retention no longer keeps. Returns whether there may be more. */
@@ -83,22 +102,24 @@ export class Endings {
 
   /** running → pending, due later, where the failure is transient and an attempt is left. */
   #retry(
+    { retry, resets, hasEffects: hasActed }: Submission,
     seen: Seen,
-    retry: Submission["retry"],
     { cause, failure, hasEffects = false }: FailedEnd,
   ): Submission | undefined {
-    const { store, clock, limits } = this.owner;
+    const { store, spending, clock, limits } = this.owner;
     const now = clock.now();
     const turn = {
       transient: transientOf(cause, now),
-      hasEffects,
+      hasEffects: hasEffects || hasActed,
       mayRepeatEffects: retry?.afterSideEffects ?? false,
-      attempts: seen.attempts,
+      attempts: seen.attempts - resets,
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
     };
     const delayMs = retryDelayMs(turn, limits.backoff, clock.random());
     if (delayMs === undefined) return undefined;
-    const pending = store.transaction(() => store.retryAt(seen, now + delayMs, failure, now));
+    const end = { dueAt: now + delayMs, failure, ...spending.of(seen.seq) };
+    const pending = store.transaction(() => store.retryAt(seen, end, now));
+    if (pending) spending.close(seen.seq);
     if (pending) this.owner.announce(pending);
     return pending;
   }

@@ -52,8 +52,53 @@ export class BusyError extends Error {
   ) {
     super(
       `Submission ${JSON.stringify(submissionId)} is running or in line, and whenBusy is "reject". ` +
-        'Submit again later, or use "enqueue" or "interrupt".',
+        'Submit again later, or use "enqueue", "interrupt" or "steer".',
     );
+  }
+}
+
+/** The tokens that were given are used up: no further call of the model is made. */
+export class BudgetExceededError extends Error {
+  override readonly name = "BudgetExceededError";
+  constructor(
+    /** Whose budget it is: the submission's own, or that of the agent for this day. */
+    readonly scope: "submission" | "day",
+    /** Tokens used so far. */
+    readonly used: number,
+    /** Tokens given. */
+    readonly budget: number,
+  ) {
+    super(
+      scope === "submission"
+        ? `The submission has used ${used} of its ${budget} tokens. Give it a larger budget.tokens, or ask for less.`
+        : `The agent's submissions have used ${used} of ${budget} tokens of this day (UTC). ` +
+            "Submit it again tomorrow, or raise budget.tokensPerDay.",
+    );
+  }
+}
+
+/** The turn's structured answer does not fit beside its messages: a row takes 2 MB. */
+export class AnswerTooLargeError extends Error {
+  override readonly name = "AnswerTooLargeError";
+  constructor(
+    /** Bytes of the answer, as JSON. */
+    readonly bytes: number,
+  ) {
+    super(
+      `The answer is ${bytes} bytes, and does not fit into 2 MB together with the messages that were asked. ` +
+        "Give a shorter one: keep the content elsewhere, and answer with a reference to it.",
+    );
+  }
+}
+
+/** The turn gave no sign of life for longer than `stallTimeout`: a transient failure (L8). */
+export class TurnStalledError extends Error {
+  override readonly name = "TurnStalledError";
+  constructor(
+    /** The option `stallTimeout`, in milliseconds. */
+    readonly stallTimeoutMs: number,
+  ) {
+    super(`The turn has stalled: nothing was heard of it for ${stallTimeoutMs} ms.`);
   }
 }
 

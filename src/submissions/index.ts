@@ -2,11 +2,14 @@
 
 export { NewerSchemaError } from "../core/migrations.ts";
 export {
+  AnswerTooLargeError,
   BacklogFullError,
+  BudgetExceededError,
   BusyError,
   IdempotencyConflictError,
   InvalidSubmissionError,
   SubmissionIdentityError,
+  TurnStalledError,
 } from "./errors.ts";
 export { InvalidOptionError, type LedgerOptions } from "./options.ts";
 export { acceptPrompt, expirePrompt } from "./prompts.ts";
@@ -15,15 +18,20 @@ export { Submissions, type SubmissionsOptions } from "./submissions.ts";
 export {
   type AttemptRef,
   endWithAnswer,
+  ISOLATED,
+  MAIN,
   type Trace,
   type Turn,
   type TurnEnd,
   type TurnHost,
+  type TurnLedger,
   TurnRefused,
+  type TurnTraces,
 } from "./turn.ts";
 export type {
   AnswerSpec,
   CancelSubmissionResult,
+  Debounce,
   DeleteSubmissionsOptions,
   ListSubmissionsOptions,
   PromptReceipt,

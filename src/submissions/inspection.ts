@@ -13,7 +13,13 @@ export function inspect(
     submissionId,
     createdAt,
     attempts,
-    ...defined({ idempotencyKey: submission.idempotencyKey, metadata: submission.metadata }),
+    thread: submission.thread,
+    ...defined({
+      idempotencyKey: submission.idempotencyKey,
+      metadata: submission.metadata,
+      mergedInto: submission.mergedInto,
+      usage: submission.usage,
+    }),
     ...(failedAttempts?.length && { failedAttempts }),
   };
   if (status === "pending") return { ...common, status, ...defined({ dueAt: submission.dueAt }) };
@@ -21,11 +27,11 @@ export function inspect(
   if (status === "running") {
     return { ...common, status, startedAt: startedAt ?? createdAt, ...defined({ requestId }) };
   }
-  const { messageId, usage, output, error, errorName } = submission;
+  const { messageId, output, error, errorName } = submission;
   const ended = {
     ...common,
     completedAt: settledAt ?? createdAt,
-    ...defined({ requestId, startedAt, messageId, usage }),
+    ...defined({ requestId, startedAt, messageId }),
   };
   return status === "completed"
     ? { ...ended, status, ...defined({ output }) }

@@ -24,6 +24,8 @@ export type IntakeOwner = {
   readonly store: SubmissionStore;
   readonly clock: Clock;
   readonly limits: Limits;
+  /** What runs in a thread, or is about to. */
+  current(thread: string): Submission | undefined;
 };
 
 /** What came of it: a new submission, or the one that was known. */
@@ -31,7 +33,9 @@ export type Taken = {
   readonly submission: Submission;
   readonly accepted: boolean;
   /** Known, with other messages (L3). */
-  readonly conflict: boolean;
+  readonly conflict?: boolean;
+  /** Its messages have taken the place of earlier ones. */
+  readonly debounced?: boolean;
 };
 
 export class Intake {
@@ -58,15 +62,26 @@ export class Intake {
       }
       return { submission: known, accepted: false, conflict };
     }
-    const busy = options.whenBusy === "reject" ? this.#busyWith() : undefined;
+    const gathered = this.#gather(submission);
+    if (gathered) return { submission: gathered, accepted: true, debounced: true };
+    const busy = options.whenBusy === "reject" ? this.#busyWith(submission) : undefined;
     if (busy) throw new BusyError(busy.submissionId);
-    return { submission: this.#accept(submission, known), accepted: true, conflict: false };
+    return { submission: this.#accept(submission, known), accepted: true };
   }
 
-  /** What runs, or is next. */
-  #busyWith(): Submission | undefined {
-    const { store } = this.owner;
-    return store.running()[0] ?? store.nextPending();
+  /** A repetition takes the place of the one that has not run yet; whoever waited for that one waits for this. */
+  #gather(submission: NewSubmission): Submission | undefined {
+    const { store, clock } = this.owner;
+    const { debounceKey, notBefore = clock.now(), notify = [] } = submission;
+    const waiting = debounceKey === undefined ? undefined : store.findDebounced(debounceKey);
+    if (!waiting) return undefined;
+    const told = new Map([...waiting.notify, ...notify].map((to) => [JSON.stringify(to), to]));
+    return store.debounce(waiting.seq, { ...submission, notify: [...told.values()] }, notBefore);
+  }
+
+  /** What runs in its thread, or is next there. */
+  #busyWith({ thread }: NewSubmission): Submission | undefined {
+    return this.owner.current(thread) ?? this.owner.store.open.nextPending(thread);
   }
 
   /**
@@ -79,26 +94,27 @@ export class Intake {
     const old = this.owner.store.find(submissionId);
     if (!old) return undefined;
     if (!isTerminal(old.status) || old.status === "completed") {
-      return { submission: old, accepted: false, conflict: false };
+      return { submission: old, accepted: false };
     }
     // The id is made from the old one's, so that a caller who missed the answer can ask again (L3).
     const retryId = `${submissionId}:retry`;
     const known = this.owner.store.find(retryId);
-    if (known) return { submission: known, accepted: false, conflict: false };
+    if (known) return { submission: known, accepted: false };
     const again = {
       ...old,
       submissionId: retryId,
       messages: JSON.stringify(old.messages),
       notBefore: undefined,
       expiresAt: undefined,
+      debounceKey: undefined,
     };
-    return { submission: this.#accept(again, old), accepted: true, conflict: false };
+    return { submission: this.#accept(again, old), accepted: true };
   }
 
   /** @param holder who has the key so far */
   #accept(submission: NewSubmission, holder: Submission | undefined): Submission {
     const { store, clock, limits } = this.owner;
-    const { pending } = store;
+    const { pending } = store.open;
     if (pending >= limits.maxPending) throw new BacklogFullError(pending, limits.maxPending);
     return store.transaction(() => {
       if (holder) store.releaseKey(holder.seq);
@@ -134,6 +150,16 @@ function isKeyFree(
 }
 
 /** What the caller is told of it. */
-export function resultOf({ submission, accepted, conflict }: Taken): SubmitMessagesResult {
-  return { ...inspect(submission), accepted, ...(conflict && { conflict }) };
+export function resultOf({
+  submission,
+  accepted,
+  conflict,
+  debounced,
+}: Taken): SubmitMessagesResult {
+  return {
+    ...inspect(submission),
+    accepted,
+    ...(conflict && { conflict }),
+    ...(debounced && { debounced }),
+  };
 }

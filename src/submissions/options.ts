@@ -1,6 +1,7 @@
 /** What an app can set about its ledger. Checked once, at construction. */
 
 import type { Backoff } from "../core/backoff.ts";
+import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
 
 export type LedgerOptions = {
   /**
@@ -14,6 +15,27 @@ export type LedgerOptions = {
    * @default 1_900_000, which is also the most: a row takes 2 MB
    */
   readonly maxPayloadBytes?: number;
+  /**
+   * Turns that run at the same time, each in a thread of its own; isolated ones count as well (L4).
+   * @default 4
+   */
+  readonly maxConcurrentTurns?: number;
+  /**
+   * How long a turn may go without a sign of life (a part of an answer, a call
+   * of the model or of a tool) before it is given up as stalled, which is a
+   * transient failure (L6, L8).
+   * @default "1 hour"
+   */
+  readonly stallTimeout?: Duration;
+  /** What the submissions of this agent may use together. */
+  readonly budget?: {
+    /**
+     * Tokens a day, by UTC. Once they are used up, submissions end with
+     * BudgetExceededError before their next call of the model.
+     * @default Infinity
+     */
+    readonly tokensPerDay?: number;
+  };
   /** What a submission that says nothing of its own is retried like (L6, L8). */
   readonly retry?: {
     /**
@@ -52,6 +74,9 @@ export type LedgerOptions = {
 /** The same, with every default filled in. */
 export type Limits = {
   readonly maxPending: number;
+  readonly maxConcurrentTurns: number;
+  readonly stallTimeoutMs: number;
+  readonly tokensPerDay: number;
   readonly maxPayloadBytes: number;
   readonly maxAgeMs: number;
   readonly maxCount: number;
@@ -60,10 +85,12 @@ export type Limits = {
 };
 
 /**
- * The platform's 2 MB for a row, less room for what the row gains later.
+ * The messages and the answer of a submission share a row, of which the
+ * platform takes 2 MB: room is left for what else is on it, and for an answer.
  * https://developers.cloudflare.com/durable-objects/platform/limits/
  */
-const ROW_BYTES = 1_900_000;
+export const ROW_BYTES = 1_980_000;
+const PAYLOAD_BYTES = 1_900_000;
 const DAY_MS = 86_400_000;
 
 /** An option of the ledger that cannot be meant. */
@@ -84,7 +111,10 @@ export class InvalidOptionError extends Error {
 /** @throws InvalidOptionError naming the option */
 export function readOptions({
   maxPending = 10_000,
-  maxPayloadBytes = ROW_BYTES,
+  maxPayloadBytes = PAYLOAD_BYTES,
+  maxConcurrentTurns = 4,
+  stallTimeout = "1 hour",
+  budget: { tokensPerDay = Number.POSITIVE_INFINITY } = {},
   retention: { maxAgeMs = 30 * DAY_MS, maxCount = 100_000 } = {},
   retry: { maxAttempts = 5, baseMs = 1_000, capMs = 300_000 } = {},
 }: LedgerOptions = {}): Limits {
@@ -92,7 +122,10 @@ export function readOptions({
     maxAttempts: count("retry.maxAttempts", maxAttempts),
     backoff: { baseMs: count("retry.baseMs", baseMs), capMs: count("retry.capMs", capMs) },
     maxPending: count("maxPending", maxPending),
-    maxPayloadBytes: count("maxPayloadBytes", maxPayloadBytes, ROW_BYTES),
+    maxConcurrentTurns: count("maxConcurrentTurns", maxConcurrentTurns),
+    stallTimeoutMs: duration("stallTimeout", stallTimeout),
+    tokensPerDay: count("budget.tokensPerDay", tokensPerDay),
+    maxPayloadBytes: count("maxPayloadBytes", maxPayloadBytes, PAYLOAD_BYTES),
     maxAgeMs: count("retention.maxAgeMs", maxAgeMs),
     maxCount: count("retention.maxCount", maxCount),
   };
@@ -108,4 +141,11 @@ function count(option: string, value: number, most = Number.POSITIVE_INFINITY): 
   if (isWhole && value >= 1 && value <= most) return value;
   const upTo = most === Number.POSITIVE_INFINITY ? ", or Infinity" : ` to ${most}`;
   throw new InvalidOptionError(option, value, `a whole number from 1${upTo}`);
+}
+
+/** @throws InvalidOptionError for what is no length of time */
+function duration(option: string, value: Duration): number {
+  const ms = millisecondsOf(value);
+  if (ms === undefined) throw new InvalidOptionError(option, value, DURATION_FORMS);
+  return ms;
 }

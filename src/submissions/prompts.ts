@@ -1,6 +1,7 @@
 /** The agent's side of `step.prompt()`: a prompt is a submission that has to be answered, and a waiting workflow is told. */
 
 import type { Submissions } from "./submissions.ts";
+import { MAIN } from "./turn.ts";
 import type { PromptReceipt, PromptRequest, SubmissionEnd } from "./types.ts";
 
 /** The event that reports this submission's end, and no other's (W3). */
@@ -11,13 +12,14 @@ function eventTypeOf(submissionId: string): string {
 /** Accepts a prompt, or finds the one that was accepted before (W1). */
 export async function acceptPrompt(
   ledger: Submissions,
-  { idempotencyKey, run, workflow, prompt, schema }: PromptRequest,
+  { idempotencyKey, run, workflow, prompt, schema, thread = MAIN }: PromptRequest,
 ): Promise<PromptReceipt> {
   const { submissionId, status } = await ledger.submit(
     [{ id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text: prompt }] }],
     {
       idempotencyKey,
       run,
+      thread,
       answer: { schema },
       metadata: { workflow },
       notify: (id) => [

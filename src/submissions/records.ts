@@ -5,7 +5,7 @@
 
 import { type Row, toSubmission } from "./rows.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";
-import type { FailedAttempt, ListSubmissionsOptions } from "./types.ts";
+import type { FailedAttempt, ListSubmissionsOptions, TokenUsage } from "./types.ts";
 
 /** What a list is asked for. */
 type Query = Omit<ListSubmissionsOptions, "status" | "limit"> & {
@@ -19,16 +19,20 @@ export class SubmissionRecords {
   /** The attempts of a submission that failed and were not its last, oldest first. */
   failedAttempts(seq: number): FailedAttempt[] {
     return this.storage.sql
-      .exec<FailedAttempt>(
-        `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName
+      .exec<Omit<FailedAttempt, "usage"> & { usage: string | null }>(
+        `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName, usage
          FROM perdure_attempts WHERE seq = ? ORDER BY attempt`,
         seq,
       )
-      .toArray();
+      .toArray()
+      .map(({ usage, ...attempt }) => ({
+        ...attempt,
+        ...(usage !== null && { usage: JSON.parse(usage) as TokenUsage }),
+      }));
   }
 
   /** Newest first. */
-  list({ statuses, limit, before, metadata = {}, createdAfter, createdBefore }: Query) {
+  list({ statuses, limit, before, thread, metadata = {}, createdAfter, createdBefore }: Query) {
     const where: string[] = ["1"];
     const bindings: SqlStorageValue[] = [];
     const only = (condition: string, ...values: SqlStorageValue[]) => {
@@ -39,6 +43,7 @@ export class SubmissionRecords {
     if (before !== undefined) {
       only("seq < (SELECT seq FROM perdure_submissions WHERE submission_id = ?)", before);
     }
+    if (thread !== undefined) only("thread = ?", thread);
     if (createdAfter) only("created_at >= ?", createdAfter.getTime());
     if (createdBefore) only("created_at < ?", createdBefore.getTime());
     for (const [key, value] of Object.entries(metadata)) {

@@ -7,6 +7,8 @@ import type { Applied } from "./turn.ts";
 export type Evidence = {
   /** Whether the turn's structured answer is recorded. */
   readonly isAnswered: boolean;
+  /** Whether the whole reply is in the conversation, where that is all that was asked for. */
+  readonly isReplied: boolean;
   /** How many of its messages are in the conversation. */
   readonly applied: Applied;
   /** Whether a tool of the turn is known to have run. */
@@ -15,15 +17,15 @@ export type Evidence = {
   readonly isHostRecovering: boolean;
   /** Whether the caller said that a tool may run again. */
   readonly mayRepeatEffects: boolean;
-  /** Attempts so far, and at most. */
+  /** Attempts so far, without those that the platform's own resets ended, and at most. */
   readonly attempts: number;
   readonly maxAttempts: number;
-  /** How long this start of the object has waited for the host, in milliseconds. */
+  /** How long ago the object started, or the host's turn last gave a sign of life, in milliseconds. */
   readonly waitedMs: number;
 };
 
 export type Decision =
-  /** The answer is there: all that was missing is the last write. */
+  /** What was asked for is there: all that was missing is the last write. */
   | { readonly action: "complete" }
   /** The host goes on with the turn and reports its end. */
   | { readonly action: "wait" }
@@ -31,12 +33,20 @@ export type Decision =
   | { readonly action: "startOver" }
   | { readonly action: "fail"; readonly failure: Failure };
 
-/** How long a host is trusted to be about to recover, before the ledger takes over. @internal */
+/** How long a host is trusted to be about to recover without a sign of life, before the ledger takes over. @internal */
 export const HOST_RECOVERY_LIMIT_MS = 10 * 60_000;
 
+/**
+ * Attempts of one submission that the platform's own resets (a deploy, a
+ * memory limit, storage) may end without being counted. They are not the
+ * turn's fault, but one that is reset every time must come to an end, too.
+ */
+export const MAX_FREE_RESETS = 20;
+
 export function recover(evidence: Evidence): Decision {
-  const { isAnswered, applied, isHostRecovering, attempts, maxAttempts, waitedMs } = evidence;
-  if (isAnswered) return { action: "complete" };
+  const { isAnswered, isReplied, applied, isHostRecovering, attempts, maxAttempts, waitedMs } =
+    evidence;
+  if (isAnswered || isReplied) return { action: "complete" };
   if (applied !== "none" && isHostRecovering && waitedMs < HOST_RECOVERY_LIMIT_MS) {
     return { action: "wait" };
   }

@@ -19,6 +19,7 @@ export const MIGRATIONS = [
      attempts INTEGER NOT NULL DEFAULT 0,
      messages TEXT NOT NULL,
      metadata TEXT,
+     thread TEXT NOT NULL DEFAULT 'main',
      channel TEXT,
      answer TEXT,
      notify TEXT,
@@ -37,14 +38,27 @@ export const MIGRATIONS = [
      rank INTEGER NOT NULL DEFAULT 0,
      not_before INTEGER,
      expires_at INTEGER,
-     key_expires_at INTEGER
+     key_expires_at INTEGER,
+     budget INTEGER,
+     has_effects INTEGER NOT NULL DEFAULT 0,
+     resets INTEGER NOT NULL DEFAULT 0,
+     merged_into TEXT,
+     debounce_key TEXT,
+     debounce_until INTEGER,
+     is_undone INTEGER
    );
    CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)
      WHERE idempotency_key IS NOT NULL;
-   CREATE INDEX perdure_submissions_open ON perdure_submissions (rank, seq)
+   CREATE INDEX perdure_submissions_open ON perdure_submissions (thread, rank, seq)
      WHERE settled_at IS NULL AND not_before IS NULL;
    CREATE INDEX perdure_submissions_scheduled ON perdure_submissions (not_before)
      WHERE settled_at IS NULL AND not_before IS NOT NULL;
+   CREATE UNIQUE INDEX perdure_submissions_debounce ON perdure_submissions (debounce_key)
+     WHERE debounce_key IS NOT NULL AND settled_at IS NULL;
+   CREATE INDEX perdure_submissions_merged ON perdure_submissions (merged_into)
+     WHERE merged_into IS NOT NULL AND settled_at IS NULL;
+   CREATE INDEX perdure_submissions_undo ON perdure_submissions (seq) WHERE is_undone = 0;
+   CREATE TABLE perdure_usage (day INTEGER PRIMARY KEY, tokens INTEGER NOT NULL);
    CREATE TABLE perdure_attempts (
      seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
      attempt INTEGER NOT NULL,
@@ -52,6 +66,7 @@ export const MIGRATIONS = [
      ended_at INTEGER NOT NULL,
      error TEXT NOT NULL,
      error_name TEXT NOT NULL,
+     usage TEXT,
      PRIMARY KEY (seq, attempt)
    ) WITHOUT ROWID;`,
 ] as const;
@@ -65,6 +80,7 @@ export type Row = {
   attempts: number;
   messages: string;
   metadata: string | null;
+  thread: string;
   channel: string | null;
   answer: string | null;
   notify: string | null;
@@ -84,6 +100,13 @@ export type Row = {
   not_before: number | null;
   expires_at: number | null;
   key_expires_at: number | null;
+  budget: number | null;
+  has_effects: number;
+  resets: number;
+  merged_into: string | null;
+  debounce_key: string | null;
+  debounce_until: number | null;
+  is_undone: number | null;
 };
 
 /** A stored submission, with its JSON read. */
@@ -107,6 +130,7 @@ export function toSubmission(row: Row) {
     attempts: row.attempts,
     messages: JSON.parse(row.messages) as UIMessage[],
     metadata: parse<Record<string, Json>>(row.metadata),
+    thread: row.thread,
     channel: row.channel ?? undefined,
     answer: parse<AnswerSpec>(row.answer),
     notify: parse<Destination[]>(row.notify) ?? [],
@@ -118,6 +142,19 @@ export function toSubmission(row: Row) {
     rank: row.rank,
     expiresAt: row.expires_at ?? undefined,
     keyExpiresAt: row.key_expires_at ?? undefined,
+    /** Tokens that it may use in all. */
+    budget: row.budget ?? undefined,
+    /** Whether a tool of it has been let run beside the conversation. */
+    hasEffects: row.has_effects === 1,
+    /** Attempts that the platform's own resets ended. */
+    resets: row.resets,
+    /** The submission whose turn it has joined. */
+    mergedInto: row.merged_into ?? undefined,
+    debounceKey: row.debounce_key ?? undefined,
+    /** The latest time that repetitions put it off to. */
+    debounceUntil: row.debounce_until ?? undefined,
+    /** Whether its messages are still to be taken out of the conversation. */
+    isToBeUndone: row.is_undone === 0,
     /** Whether an answer is recorded: `null` is one, too. */
     isAnswered: row.output !== null,
     output: parse<Json>(row.output),

@@ -1,28 +1,33 @@
 /**
- * Runs the turns of the ledger, one at a time in the order of acceptance (L4),
- * and takes up what an earlier life of the object left running (L6). It owns
- * the turns that live in memory; every word about them that must last is in
- * the store.
+ * Runs the turns of the ledger: within a thread one at a time in the order of
+ * acceptance, threads side by side up to a limit (L4). It owns the turns that
+ * live in memory; every word about them that must last is in the store.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf, isReset } from "../core/failures.ts";
 import type { Limits } from "./options.ts";
-import { recover } from "./recover.ts";
+import type { Left, Recovery } from "./recovery.ts";
 import type { Submission } from "./rows.ts";
 import type { Seen, SubmissionStore } from "./store.ts";
-import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
+import { type AttemptRef, ISOLATED, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
 
 const EXPIRED: Failure = {
   name: "SubmissionExpiredError",
-  message: "Its turn did not come within expiresInMs.",
+  message: "Its turn did not come within expiresIn.",
 };
+/** How long a thread rests whose turn was reset before it began. */
+const REST_MS = 2_000;
 
 type LiveTurn = {
+  readonly submission: Submission;
   readonly controller: AbortController;
   /** The attempt, from the moment that the turn has started. */
   attempt: number | undefined;
+  /** When something of it was last heard, epoch milliseconds. */
+  heardAt: number;
+  work: Promise<void>;
 };
 
 /** What the runner needs of the capability that owns it. */
@@ -33,193 +38,250 @@ export type RunnerOwner = {
   readonly limits: Limits;
   /** Makes sure that the runner is kicked again at that time. */
   wakeAt(time: number): void;
+  /** A turn has begun. */
+  began(submission: Submission): void;
   /** Writes the end of a turn, unless another end was first. */
   end(seen: Seen, end: TurnEnd): void;
-  /** Tells that a submission has changed. */
-  announce(submission: Submission): void;
+  /** What is left running takes up threads and places, too. */
+  readonly recovery: Recovery;
+  /** Something has been left: it is to be decided about. */
+  recoverSoon(): void;
+  /** Whether the messages of a cancelled one have to leave the conversation. */
+  isToBeUndone(seq: number): boolean;
   /** Runs code of the app in the host's context. */
   inHostContext<T>(work: () => Promise<T>): Promise<T>;
 };
 
 export class Runner {
   readonly #live = new Map<number, LiveTurn>();
-  /** Left running by an earlier life; they come before whatever is pending. */
-  readonly #orphans = new Set<number>();
-  /** Ends that storage refused so far. */
-  readonly #unwritten = new Map<number, { seen: Seen; end: TurnEnd }>();
+  /** Threads in which somebody may wait, the longest unserved first, and until when there is no use in looking. */
+  readonly #waiting = new Map<string, number>();
   /** The turn that submits must not pass its own context on to the turns that it submits. */
   readonly #detached = AsyncLocalStorage.snapshot();
-  /** Reset in the very step that finds nothing pending: a submission accepted after it starts the next run. */
-  #isDraining = false;
-  #work: Promise<void> | undefined;
-  #startedAt = 0;
+  #isKicking = false;
 
   constructor(private readonly owner: RunnerOwner) {}
 
-  /** Takes note of what an earlier life left running. Returns whether there is anything to do. */
-  start(): boolean {
-    this.#startedAt = this.owner.clock.now();
-    for (const { seq } of this.owner.store.running()) this.#orphans.add(seq);
-    return this.#orphans.size > 0 || this.owner.store.hasOpen();
+  /** Somebody may wait in these threads. */
+  expect(threads: Iterable<string>): void {
+    for (const thread of threads) this.#waiting.set(thread, 0);
   }
 
-  /** Whether turns are being run, or left ones wait for their host. */
+  /** Whether turns are being run. */
   get isBusy(): boolean {
-    return this.#isDraining || this.#orphans.size > 0;
+    return this.#live.size > 0;
   }
 
-  /** Starts to run what is pending, if it is not being run already. */
+  /** The turns that run, for an alarm to keep track of. */
+  get work(): Promise<unknown> | undefined {
+    return this.isBusy ? Promise.all([...this.#live.values()].map(({ work }) => work)) : undefined;
+  }
+
+  /** The submission that runs in a thread, or is about to. */
+  current(thread: string): number | undefined {
+    return [...this.#live.values()].find(({ submission }) => submission.thread === thread)
+      ?.submission.seq;
+  }
+
+  /** When the next thread that rests is to be looked at again, or null. */
+  get nextDue(): number | null {
+    const due = [...this.#waiting.values()].filter((time) => time > 0);
+    return due.length > 0 ? Math.min(...due) : null;
+  }
+
+  /** Starts what can be started. Never fails: what could not be read now is read at the next wake. */
   kick(): void {
-    if (this.isBusy) return;
-    this.#isDraining = true;
-    this.#work = this.#detached(() => this.#drain());
-  }
-
-  /** The run that is going on, for an alarm to keep track of. */
-  get work(): Promise<void> | undefined {
-    return this.#isDraining ? this.#work : undefined;
-  }
-
-  /** Aborts the turn of a cancelled submission. Returns whether it had begun here. */
-  abort({ seq, messages }: Submission, reason: string | undefined): boolean {
-    const live = this.#live.get(seq);
-    if (live) live.controller.abort(new Error(reason ?? "The submission was cancelled"));
-    else if (this.#orphans.has(seq)) this.owner.host.stop(messages, reason);
-    return live?.attempt !== undefined;
-  }
-
-  /** A submission has ended: what waited behind it can run. */
-  forget(seq: number): void {
-    this.#unwritten.delete(seq);
-    if (this.#orphans.delete(seq)) this.kick();
-  }
-
-  /** Decides about each submission that an earlier life left running. */
-  async recoverOrphans(): Promise<void> {
-    for (const { seen, end } of [...this.#unwritten.values()]) this.#write(seen, end);
-    const { store, host, clock } = this.owner;
-    for (const seq of [...this.#orphans].filter((left) => !this.#unwritten.has(left))) {
-      const orphan = store.get(seq);
-      if (orphan?.status !== "running") {
-        this.forget(seq);
-        continue;
-      }
-      const trace = await host.trace(orphan.messages);
-      const decision = recover({
-        ...trace,
-        isAnswered: orphan.isAnswered,
-        mayRepeatEffects: orphan.retry?.afterSideEffects ?? false,
-        isHostRecovering: await host.isRecovering(),
-        attempts: orphan.attempts,
-        maxAttempts: orphan.retry?.maxAttempts ?? this.owner.limits.maxAttempts,
-        waitedMs: clock.now() - this.#startedAt,
-      });
-      if (decision.action === "complete") this.owner.end(orphan, { outcome: "completed" });
-      else if (decision.action === "fail")
-        this.owner.end(orphan, { outcome: "error", ...decision });
-      else if (decision.action === "startOver") this.#startOver(orphan);
-    }
-  }
-
-  #startOver({ seq, attempts }: Submission): void {
-    const pending = this.owner.store.startOver(seq, attempts);
-    if (pending) this.owner.announce(pending);
-    this.forget(seq);
-  }
-
-  async #drain(): Promise<void> {
+    if (this.#isKicking) return;
+    this.#isKicking = true;
     try {
-      while (this.#orphans.size === 0) {
-        const next = this.#next();
-        if (!next) return;
-        if (next.dueAt !== undefined && next.dueAt > this.owner.clock.now()) {
-          // What is next stays next: the ones behind it would meet the same trouble (L4, L8).
-          this.owner.wakeAt(next.dueAt);
-          return;
+      this.#admit();
+      for (const thread of [...this.#waiting.keys()]) {
+        while (this.#hasPlace(thread)) {
+          const next = this.#next(thread);
+          if (!next) break;
+          this.#start(next);
         }
-        if (!(await this.#run(next))) return;
       }
+    } catch (error) {
+      console.error("[perdure] the next turn could not be started, and is tried again:", error);
+      this.owner.wakeAt(this.owner.clock.now() + REST_MS);
     } finally {
-      this.#isDraining = false;
+      this.#isKicking = false;
     }
   }
 
-  /** Whose turn it is: those whose time has come are in line by now, those whose time is over are not. */
-  #next(): Submission | undefined {
+  /** Something was heard of the turn. */
+  heard(seq: number): void {
+    const live = this.#live.get(seq);
+    if (live) live.heardAt = this.owner.clock.now();
+  }
+
+  /** Turns that have been silent for longer than the limit; they are given up here and now. */
+  takeStalled(): { seen: Seen; submission: Submission }[] {
+    const { clock, limits } = this.owner;
+    return [...this.#live.values()].flatMap((live) => {
+      const { submission, attempt, heardAt, controller } = live;
+      if (attempt === undefined || clock.now() - heardAt < limits.stallTimeoutMs) return [];
+      controller.abort(new Error("The turn has stalled"));
+      this.#release(live);
+      return [{ submission, seen: { seq: submission.seq, attempts: attempt, status: "running" } }];
+    });
+  }
+
+  /** Aborts the turn of a cancelled submission, if it is run here. */
+  abort(seq: number, reason: string | undefined): { isLive: boolean; hadBegun: boolean } {
+    const live = this.#live.get(seq);
+    live?.controller.abort(new Error(reason ?? "The submission was cancelled"));
+    return { isLive: live !== undefined, hadBegun: live?.attempt !== undefined };
+  }
+
+  /** Those whose time has come are in line. */
+  #admit(): void {
+    const { store, clock } = this.owner;
+    const { nextScheduled } = store.open;
+    if (nextScheduled !== null && nextScheduled <= clock.now()) {
+      this.expect(store.admitDue(clock.now()));
+    }
+  }
+
+  #hasPlace(thread: string): boolean {
+    const { recovery, limits } = this.owner;
+    if (this.#live.size + recovery.count >= limits.maxConcurrentTurns) return false;
+    return thread === ISOLATED || (recovery.current(thread) ?? this.current(thread)) === undefined;
+  }
+
+  /** Whose turn it is in a thread: those whose time is over are not. */
+  #next(thread: string): Submission | undefined {
     const { store, clock, end } = this.owner;
     const now = clock.now();
-    if (store.nextScheduled !== null && store.nextScheduled <= now) store.admitDue(now);
+    if ((this.#waiting.get(thread) ?? 0) > now) return undefined;
     for (;;) {
-      const next = store.nextPending();
-      if (next?.expiresAt === undefined || next.expiresAt > now || next.attempts > 0) return next;
-      end(next, { outcome: "skipped", failure: EXPIRED });
+      const next = store.open.nextPending(thread, this.#unbegun(thread));
+      if (!next) {
+        this.#waiting.delete(thread);
+        return undefined;
+      }
+      if (next.expiresAt !== undefined && next.expiresAt <= now && next.attempts === 0) {
+        end(next, { outcome: "skipped", failure: EXPIRED });
+        continue;
+      }
+      if (next.dueAt === undefined || next.dueAt <= now) return next;
+      // What is next stays next: the ones behind it would meet the same trouble (L4, L8).
+      this.#rest(thread, next.dueAt);
+      return undefined;
     }
   }
 
-  /** Runs one turn to its end. Returns false when the next one has to wait for another wake. */
-  async #run(submission: Submission): Promise<boolean> {
-    const live: LiveTurn = { controller: new AbortController(), attempt: undefined };
+  #rest(thread: string, until: number): void {
+    this.#waiting.set(thread, until);
+    this.owner.wakeAt(until);
+  }
+
+  /** Those that are about to run, and are pending until they do. */
+  #unbegun(thread: string): number[] {
+    return [...this.#live.values()]
+      .filter(({ submission, attempt }) => submission.thread === thread && attempt === undefined)
+      .map(({ submission }) => submission.seq);
+  }
+
+  #start(submission: Submission): void {
+    const live: LiveTurn = {
+      submission,
+      controller: new AbortController(),
+      attempt: undefined,
+      heardAt: this.owner.clock.now(),
+      work: Promise.resolve(),
+    };
     this.#live.set(submission.seq, live);
+    live.work = this.#detached(() => this.#run(live));
+  }
+
+  /** Runs one turn to its end. Never rejects. */
+  async #run(live: LiveTurn): Promise<void> {
+    const { seq, thread } = live.submission;
+    let restsUntil = 0;
     try {
-      return this.#end(submission, live, await this.#endOf(submission, live));
+      const end = await this.#endOf(live);
+      // Given up as stalled meanwhile, it has no say any more.
+      if (this.#live.get(seq) !== live) return;
+      if (!this.#end(live, end)) restsUntil = this.owner.clock.now() + REST_MS;
     } finally {
-      this.#live.delete(submission.seq);
+      this.#release(live);
+      if (restsUntil > 0) this.#rest(thread, restsUntil);
+      this.kick();
     }
   }
 
-  async #endOf(submission: Submission, live: LiveTurn): Promise<TurnEnd> {
-    const { seq, submissionId, messages, channel, answer } = submission;
-    const { signal } = live.controller;
+  /** Its place is free. The thread goes to the end of the row, so that all threads get on. */
+  #release(live: LiveTurn): void {
+    const { seq, thread } = live.submission;
+    if (this.#live.get(seq) !== live) return;
+    this.#live.delete(seq);
+    this.#waiting.delete(thread);
+    this.#waiting.set(thread, 0);
+  }
+
+  async #endOf({ submission, controller }: LiveTurn): Promise<TurnEnd> {
+    const { seq, submissionId, thread, messages, channel, answer } = submission;
+    const { signal } = controller;
+    const live = this.#live.get(seq);
     const begin = () => this.#begin(seq, live);
-    const turn = { submissionId, messages, channel, answer, signal, begin };
+    const turn = { submissionId, thread, messages, channel, answer, signal, begin };
     try {
       return await this.owner.inHostContext(() => this.owner.host.run(turn));
     } catch (error) {
       if (error instanceof TurnRefused) return { outcome: "reported" };
       // A reset of this object, or of one that the turn called, which look the
       // same: nothing is known of the turn, as after a crash.
-      if (isReset(error)) return { outcome: "recovering" };
+      if (isReset(error)) return { outcome: "recovering", isReset: true };
       return { outcome: "error", failure: failureOf(error), cause: error };
     }
   }
 
-  #begin(seq: number, live: LiveTurn): AttemptRef {
-    const claimed = live.controller.signal.aborted
-      ? undefined
-      : this.owner.store.claim(seq, this.owner.clock.now());
-    if (!claimed) throw new TurnRefused();
+  #begin(seq: number, live: LiveTurn | undefined): AttemptRef {
+    const isOver = !live || live.controller.signal.aborted;
+    const claimed = isOver ? undefined : this.owner.store.claim(seq, this.owner.clock.now());
+    if (!live || !claimed) throw new TurnRefused();
     live.attempt = claimed.attempts;
-    this.owner.announce(claimed);
+    live.heardAt = this.owner.clock.now();
+    this.owner.began(claimed);
     return { seq, attempt: claimed.attempts };
   }
 
-  /** Takes note of an end. Returns whether the thread can go on. */
-  #end(submission: Submission, { attempt }: LiveTurn, end: TurnEnd): boolean {
+  /** Takes note of an end. Returns whether the thread can go on at once. */
+  #end({ submission, attempt }: LiveTurn, end: TurnEnd): boolean {
     const { seq } = submission;
+    const { store, isToBeUndone } = this.owner;
+    const isRecovering = end.outcome === "recovering";
+    if (isRecovering && attempt === undefined) return false;
     const seen =
       attempt === undefined ? submission : { seq, attempts: attempt, status: "running" as const };
-    if (end.outcome === "recovering") {
-      if (attempt === undefined) return false;
-      // Cancelled meanwhile, it is over, whatever its turn comes to.
-      if (this.owner.store.get(seq)?.status !== "running") return true;
-      // From here on it is left running, as after a restart.
-      this.#orphans.add(seq);
-      return false;
+    const unwritten = isRecovering ? undefined : this.#write(seen, end);
+    if (unwritten) this.#leave(submission, { unwritten });
+    else if (isRecovering || isToBeUndone(seq)) {
+      // From here on it is left, as after a restart; cancelled meanwhile, it is over.
+      const now = store.get(seq);
+      const isLeft = now?.isToBeUndone || now?.status === "running";
+      if (now && isLeft) this.#leave(now, { isReset: isRecovering && end.isReset });
     }
-    return this.#write(seen, end);
+    return true;
+  }
+
+  #leave(submission: Submission, left: Left): void {
+    this.owner.recovery.add(submission, left);
+    // What was reset may be so for a moment; its host may have to be waited for.
+    if (submission.isToBeUndone || left.unwritten) this.owner.recoverSoon();
+    else this.owner.wakeAt(this.owner.clock.now() + REST_MS);
   }
 
   /** An end that cannot be written now is kept, and written by a later wake: the turn must not run again for it. */
-  #write(seen: Seen, end: TurnEnd): boolean {
+  #write(seen: Seen, end: TurnEnd): Left["unwritten"] {
     try {
       this.owner.end(seen, end);
-      this.#unwritten.delete(seen.seq);
-      return true;
+      return undefined;
     } catch (error) {
       console.error("[perdure] the end of a turn could not be stored, and is tried again:", error);
-      this.#orphans.add(seen.seq);
-      this.#unwritten.set(seen.seq, { seen, end });
-      return false;
+      return { seen, end };
     }
   }
 }

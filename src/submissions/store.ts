@@ -1,7 +1,6 @@
 /**
- * All SQL of the ledger. Owns `perdure_submissions` and `perdure_attempts`, and
- * writes them by transition verbs only: each is fenced by the state and the attempt that it
- * expects, and returns the row when it took effect (L2).
+ * Writes `perdure_submissions` and `perdure_attempts`, by transition verbs only: each is fenced by the
+ * state and the attempt that it expects, and returns the row when it took effect (L2).
  *
  * Indexes, and what each bills: the id (1 row on accept), the key (1 on accept
  * with a key), and the line, or those that wait for their time to join it (1 on
@@ -11,12 +10,16 @@
  */
 
 import type { Failure } from "../core/failures.ts";
+import { byteLength } from "../core/json.ts";
 import { migrate } from "../core/migrations.ts";
 import type { Destination } from "../outbox/types.ts";
+import { AnswerTooLargeError } from "./errors.ts";
+import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
+import { ROW_BYTES } from "./options.ts";
 import { json, MIGRATIONS, type Row, type Submission, toSubmission } from "./rows.ts";
 import { NEXT, type SubmissionStatus, type TerminalStatus } from "./states.ts";
-import type { TurnFacts } from "./turn.ts";
-import type { AnswerSpec, SubmissionStats, SubmitMessagesOptions } from "./types.ts";
+import { type AttemptRef, ISOLATED, type TurnFacts } from "./turn.ts";
+import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "./types.ts";
 
 /** What a caller knows of a submission that it wants to end: the fence of the end (L2). */
 export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
@@ -28,6 +31,7 @@ export type NewSubmission = {
   /** JSON of the messages, serialised once by the caller who checked its size. */
   readonly messages: string;
   readonly metadata: Record<string, unknown> | undefined;
+  readonly thread: string;
   readonly channel: string | undefined;
   readonly answer: AnswerSpec | undefined;
   readonly notify: readonly Destination[] | undefined;
@@ -37,28 +41,39 @@ export type NewSubmission = {
   readonly notBefore: number | undefined;
   readonly expiresAt: number | undefined;
   readonly keyExpiresAt: number | undefined;
+  readonly budget: number | undefined;
+  readonly debounceKey: string | undefined;
+  /** The latest time that repetitions may put it off to. */
+  readonly debounceUntil: number | undefined;
 };
 
 export type Settlement = TurnFacts & {
   readonly status: TerminalStatus;
   readonly failure?: Failure | undefined;
+  /** Tokens in all, where they are known. */
+  readonly usage?: TokenUsage | undefined;
+  /** Whether its messages have to leave the conversation again. */
+  readonly isToBeUndone?: boolean | undefined;
 };
 
-/** Those in line, by their own index: the planner would walk all rows for the order. */
-const OPEN =
-  "FROM perdure_submissions INDEXED BY perdure_submissions_open WHERE settled_at IS NULL AND not_before IS NULL";
-/** Those whose time has not come. */
-const SCHEDULED =
-  "FROM perdure_submissions INDEXED BY perdure_submissions_scheduled WHERE settled_at IS NULL AND not_before IS NOT NULL";
+/** What an attempt that is followed by another one has come to. */
+export type FailedEnd = {
+  readonly dueAt: number;
+  readonly failure: Failure;
+  /** Tokens of this attempt, and of all so far. */
+  readonly spent: TokenUsage | undefined;
+  readonly usage: TokenUsage | undefined;
+};
 
 /** How far back a message is looked for among ended submissions. */
 const RECENT = 100;
-
 export class SubmissionStore {
-  #pending: number | undefined;
-  #nextScheduled: number | null | undefined;
+  /** Who waits and who runs. */
+  readonly open: OpenSubmissions;
 
-  constructor(private readonly storage: DurableObjectStorage) {}
+  constructor(private readonly storage: DurableObjectStorage) {
+    this.open = new OpenSubmissions(storage.sql);
+  }
 
   migrate(): void {
     migrate(this.storage, "submissions", MIGRATIONS);
@@ -69,38 +84,28 @@ export class SubmissionStore {
     try {
       return this.storage.transactionSync(work);
     } catch (error) {
-      // Some of what was counted may have been rolled back.
-      this.#pending = undefined;
-      this.#nextScheduled = undefined;
+      this.open.forget();
       throw error;
     }
   }
 
-  /** How many wait for their turn: counted once in a life of the object, and kept from then on. */
-  get pending(): number {
-    this.#pending ??= this.storage.sql
-      .exec<{ pending: number }>(
-        `SELECT (SELECT COUNT(*) ${OPEN} AND status = 'pending') + (SELECT COUNT(*) ${SCHEDULED}) AS pending`,
-      )
-      .one().pending;
-    return this.#pending;
-  }
-
   /** (new) → pending. */
   accept(submission: NewSubmission, now: number): Submission {
-    const { submissionId, idempotencyKey, messages, metadata, channel } = submission;
+    const { submissionId, idempotencyKey, messages, metadata, thread, channel } = submission;
     const { answer, notify, run, retry, rank, notBefore, expiresAt, keyExpiresAt } = submission;
-    if (notBefore !== undefined) this.#nextScheduled = undefined;
+    const { budget, debounceKey, debounceUntil } = submission;
+    if (notBefore !== undefined) this.open.reschedule();
     return this.#counted(
       +1,
       `INSERT INTO perdure_submissions
-         (submission_id, idempotency_key, messages, metadata, channel, answer, notify, run, retry,
-          rank, not_before, expires_at, key_expires_at, created_at)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+         (submission_id, idempotency_key, messages, metadata, thread, channel, answer, notify, run, retry, rank,
+          not_before, expires_at, key_expires_at, budget, debounce_key, debounce_until, created_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
       submissionId,
       idempotencyKey ?? null,
       messages,
       json(metadata),
+      thread,
       channel ?? null,
       json(answer),
       json(notify),
@@ -110,7 +115,39 @@ export class SubmissionStore {
       notBefore ?? null,
       expiresAt ?? null,
       keyExpiresAt ?? null,
+      budget ?? null,
+      debounceKey ?? null,
+      debounceUntil ?? null,
       now,
+    ) as Submission;
+  }
+
+  /** The submission that repetitions with this key are still gathered in. */
+  findDebounced(debounceKey: string): Submission | undefined {
+    return this.#one(
+      `SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_debounce
+       WHERE debounce_key = ? AND settled_at IS NULL`,
+      debounceKey,
+    );
+  }
+
+  /** pending → pending, with what has come last, and put off if it has not joined the line yet. */
+  debounce(
+    seq: number,
+    { messages, metadata, notify, expiresAt }: NewSubmission,
+    notBefore: number,
+  ): Submission {
+    this.open.reschedule();
+    return this.#one(
+      `UPDATE perdure_submissions SET messages = ?, metadata = ?, notify = ?, expires_at = ?,
+         not_before = CASE WHEN not_before IS NULL THEN NULL ELSE MIN(?, debounce_until) END
+       WHERE seq = ? AND status = 'pending' RETURNING *`,
+      messages,
+      json(metadata),
+      json(notify),
+      expiresAt ?? null,
+      notBefore,
+      seq,
     ) as Submission;
   }
 
@@ -126,122 +163,147 @@ export class SubmissionStore {
   findByMessage(messageIds: ReadonlySet<string>): Submission | undefined {
     const holds = ({ messages }: Submission) => messages.some(({ id }) => messageIds.has(id));
     return (
-      this.running().find(holds) ??
+      this.open.running().find((open) => open.mergedInto === undefined && holds(open)) ??
       this.#all("SELECT * FROM perdure_submissions ORDER BY seq DESC LIMIT ?", RECENT).find(holds)
     );
   }
 
-  /** The pending submission whose turn is next (L4). */
-  nextPending(): Submission | undefined {
-    return this.#one(`SELECT * ${OPEN} AND status = 'pending' ORDER BY rank, seq LIMIT 1`);
-  }
-
-  /** The submissions that are running, or were when the object last stopped. */
-  running(): Submission[] {
-    return this.#all(`SELECT * ${OPEN} AND status = 'running' ORDER BY rank, seq`);
-  }
-
-  /** The open submissions whose end is delivered to this workflow instance. */
-  openFor(instance: string): Submission[] {
-    const tells = ({ notify }: Submission) => notify.some((to) => to.instance === instance);
-    return this.#all(`SELECT * ${OPEN} UNION ALL SELECT * ${SCHEDULED}`).filter(tells);
-  }
-
-  hasOpen(): boolean {
-    const inLine = this.storage.sql.exec(`SELECT 1 ${OPEN} LIMIT 1`).toArray();
-    return inLine.length > 0 || this.nextScheduled !== null;
-  }
-
-  /** When the next one that waits for its time joins the line, or null. Never later than that. */
-  get nextScheduled(): number | null {
-    if (this.#nextScheduled === undefined) {
-      const query = `SELECT not_before AS time ${SCHEDULED} ORDER BY not_before LIMIT 1`;
-      const [row] = this.storage.sql.exec<{ time: number }>(query).toArray();
-      this.#nextScheduled = row?.time ?? null;
-    }
-    return this.#nextScheduled;
-  }
-
-  /** Those whose time has come join the line, at the place of their acceptance. */
-  admitDue(now: number): void {
-    this.storage.sql.exec(
-      `UPDATE perdure_submissions SET not_before = NULL WHERE seq IN (SELECT seq ${SCHEDULED} AND not_before <= ?)`,
-      now,
-    );
-    this.#nextScheduled = undefined;
-  }
-
-  stats(): SubmissionStats {
-    const { oldest, running } = this.storage.sql
-      .exec<{ oldest: number | null; running: number }>(
-        `SELECT MIN(created_at) FILTER (WHERE status = 'pending') AS oldest,
-                COUNT(*) FILTER (WHERE status = 'running') AS running
-         FROM (SELECT created_at, status ${OPEN} UNION ALL SELECT created_at, status ${SCHEDULED})`,
+  /** Those whose time has come join the line, at the place of their acceptance. Returns their threads. */
+  admitDue(now: number): string[] {
+    this.open.reschedule();
+    return this.storage.sql
+      .exec<{ thread: string }>(
+        `UPDATE perdure_submissions SET not_before = NULL
+         WHERE seq IN (SELECT seq ${SCHEDULED} AND not_before <= ?) RETURNING thread`,
+        now,
       )
-      .one();
-    return { pending: this.pending, running, ...(oldest !== null && { oldestPendingAt: oldest }) };
+      .toArray()
+      .map(({ thread }) => thread);
   }
 
   /** pending → running, the attempt counted before anything of it runs (L6). */
   claim(seq: number, now: number): Submission | undefined {
     return this.#counted(
       -1,
-      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL
+      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, debounce_key = NULL
        WHERE seq = ? AND status ${from("running")} RETURNING *`,
       now,
       seq,
     );
   }
 
-  /** running → running, with the answer recorded, once (L7). */
+  /**
+   * running → running, with the answer recorded, once (L7).
+   *
+   * @throws AnswerTooLargeError for one that does not fit into the row
+   */
   answer(seq: number, attempt: number, output: string): Submission | undefined {
-    return this.#one(
+    const bytes = byteLength(output);
+    const open = "seq = ? AND status = 'running' AND attempts = ? AND output IS NULL";
+    const answered = this.#one(
       `UPDATE perdure_submissions SET output = ?
-       WHERE seq = ? AND status = 'running' AND attempts = ? AND output IS NULL RETURNING *`,
+       WHERE ${open} AND LENGTH(CAST(messages AS BLOB)) + ? <= ${ROW_BYTES} RETURNING *`,
       output,
       seq,
       attempt,
+      bytes,
     );
+    const isTooLarge =
+      !answered && this.#one(`SELECT * FROM perdure_submissions WHERE ${open}`, seq, attempt);
+    if (isTooLarge) throw new AnswerTooLargeError(bytes);
+    return answered;
   }
 
-  /** running → pending: the attempt left nothing behind, and its turn starts over. */
-  startOver(seq: number, attempt: number): Submission | undefined {
+  /** pending → running, in the turn of another one that runs. */
+  join(seq: number, { seq: target, attempt }: AttemptRef, now: number): Submission | undefined {
+    const joined = this.#counted(
+      -1,
+      `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL,
+         debounce_key = NULL, merged_into = (SELECT submission_id FROM perdure_submissions WHERE seq = ?)
+       WHERE seq = ? AND status ${from("running")}
+         AND EXISTS (SELECT 1 FROM perdure_submissions WHERE seq = ? AND status = 'running' AND attempts = ?)
+       RETURNING *`,
+      now,
+      target,
+      seq,
+      target,
+      attempt,
+    );
+    if (joined?.mergedInto !== undefined) this.open.join(joined.mergedInto);
+    return joined;
+  }
+
+  /**
+   * running → pending: the attempt left nothing behind, and its turn starts over.
+   *
+   * @param isFree whether the platform's own reset ended it, which costs no attempt
+   */
+  startOver(seq: number, attempt: number, isFree = false): Submission | undefined {
     return this.#counted(
       +1,
-      `UPDATE perdure_submissions SET status = 'pending', started_at = NULL
+      `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, merged_into = NULL, resets = resets + ?
        WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
+      isFree ? 1 : 0,
       seq,
       attempt,
     );
   }
 
-  /** running → pending, due later: the attempt has failed, and is kept with its error (L8). */
-  retryAt(
-    { seq, attempts }: Seen,
-    dueAt: number,
-    failure: Failure,
-    now: number,
-  ): Submission | undefined {
+  /**
+   * running → pending, due later: the attempt has failed, and is kept with its
+   * error (L8). An isolated one leaves the line for that time: nobody is behind it.
+   */
+  retryAt({ seq, attempts }: Seen, end: FailedEnd, now: number): Submission | undefined {
+    const { dueAt, failure, spent, usage } = end;
     const failed = this.#counted(
       +1,
-      `UPDATE perdure_submissions SET status = 'pending', due_at = ?
+      `UPDATE perdure_submissions SET status = 'pending', due_at = ?, usage = COALESCE(?, usage)
        WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
       dueAt,
+      json(usage),
       seq,
       attempts,
     );
+    if (failed?.thread === ISOLATED) {
+      this.open.reschedule();
+      this.storage.sql.exec(
+        "UPDATE perdure_submissions SET not_before = due_at WHERE seq = ?",
+        seq,
+      );
+    }
     if (failed) {
       this.storage.sql.exec(
-        "INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name) VALUES (?, ?, ?, ?, ?, ?)",
+        `INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, usage)
+         VALUES (?, ?, ?, ?, ?, ?, ?)`,
         seq,
         attempts,
         failed.startedAt ?? now,
         now,
         failure.message,
         failure.name,
+        json(spent),
       );
     }
     return failed;
+  }
+
+  /** running → running: a tool of it is about to run beside the conversation, once. */
+  markEffects({ seq, attempt }: AttemptRef): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_submissions SET has_effects = 1 WHERE seq = ? AND attempts = ? AND has_effects = 0",
+      seq,
+      attempt,
+    );
+  }
+
+  /** Tokens of a running one so far: a budget has to survive a crash. */
+  spend({ seq, attempt }: AttemptRef, usage: TokenUsage): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_submissions SET usage = ? WHERE seq = ? AND status = 'running' AND attempts = ?",
+      json(usage),
+      seq,
+      attempt,
+    );
   }
 
   get(seq: number): Submission | undefined {
@@ -251,14 +313,15 @@ export class SubmissionStore {
   /** pending or running → terminal, if it is still as the caller saw it. */
   settle(
     seen: Seen,
-    { status, failure, requestId, messageId, usage }: Settlement,
+    { status, failure, requestId, messageId, usage, isToBeUndone }: Settlement,
     now: number,
   ): Submission | undefined {
     if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;
     return this.#counted(
       seen.status === "pending" ? -1 : 0,
       `UPDATE perdure_submissions
-       SET status = ?, error = ?, error_name = ?, request_id = ?, message_id = ?, usage = ?, settled_at = ?
+       SET status = ?, error = ?, error_name = ?, request_id = ?, message_id = ?, usage = COALESCE(?, usage),
+         is_undone = ?, settled_at = ?
        WHERE seq = ? AND status = ? AND attempts = ? RETURNING *`,
       status,
       failure?.message ?? null,
@@ -266,6 +329,7 @@ export class SubmissionStore {
       requestId ?? null,
       messageId ?? null,
       json(usage),
+      isToBeUndone ? 0 : null,
       now,
       seen.seq,
       seen.status,
@@ -273,36 +337,45 @@ export class SubmissionStore {
     );
   }
 
-  /** Every pending one → skipped. */
-  skipPending(failure: Failure, now: number): Submission[] {
+  /** Every pending one of a thread → skipped. */
+  skipPending(thread: string, failure: Failure, now: number): Submission[] {
     const skipped = this.#all(
       `UPDATE perdure_submissions SET status = 'skipped', error = ?, error_name = ?, settled_at = ?
-       WHERE seq IN (SELECT seq ${OPEN} AND status = 'pending' UNION ALL SELECT seq ${SCHEDULED}) RETURNING *`,
+       WHERE seq IN (SELECT seq ${IN_LINE} AND thread = ? AND status = 'pending'
+                     UNION ALL SELECT seq ${SCHEDULED} AND thread = ?) RETURNING *`,
       failure.message,
       failure.name,
       now,
+      thread,
+      thread,
     );
-    this.#count(-skipped.length);
+    this.open.count(-skipped.length);
     return skipped;
+  }
+
+  /** Those whose messages are still to be taken out of the conversation. */
+  toBeUndone(): Submission[] {
+    return this.#all(
+      "SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_undo WHERE is_undone = 0",
+    );
+  }
+
+  /** Its messages have left the conversation. */
+  undone(seq: number): void {
+    this.storage.sql.exec("UPDATE perdure_submissions SET is_undone = 1 WHERE seq = ?", seq);
   }
 
   /** Takes the key from a submission, so that new work can have it (W1). */
   releaseKey(seq: number): void {
-    this.storage.sql.exec(
-      "UPDATE perdure_submissions SET idempotency_key = NULL WHERE seq = ?",
-      seq,
-    );
+    const query = "UPDATE perdure_submissions SET idempotency_key = NULL WHERE seq = ?";
+    this.storage.sql.exec(query, seq);
   }
 
   /** A transition that takes effect on one row or none, and by how much it changes the number of those that wait. */
   #counted(change: number, query: string, ...bindings: SqlStorageValue[]): Submission | undefined {
     const row = this.#one(query, ...bindings);
-    if (row) this.#count(change);
+    if (row) this.open.count(change);
     return row;
-  }
-
-  #count(change: number): void {
-    if (this.#pending !== undefined) this.#pending += change;
   }
 
   #one(query: string, ...bindings: SqlStorageValue[]): Submission | undefined {

@@ -1,7 +1,7 @@
 /**
  * The ledger of accepted turns: what was accepted is stored, reaches exactly
- * one end, and keeps it (L1-L5, L7). This file has the public verbs; the store
- * writes, the runner runs, a host knows the conversation.
+ * one end, and keeps it (L1-L9). This file has the public verbs; the engine
+ * keeps it going, the store writes, a host knows the conversation.
  */
 
 import {
@@ -12,19 +12,23 @@ import {
 import type { UIMessage } from "ai";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
-import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { readFilter } from "./accept.ts";
-import { Endings } from "./endings.ts";
+import { Engine } from "./engine.ts";
+import { InvalidSubmissionError } from "./errors.ts";
 import { endOf, inspect } from "./inspection.ts";
 import { Intake, resultOf, type Taken } from "./intake.ts";
-import { type LedgerOptions, type Limits, readOptions } from "./options.ts";
-import { SubmissionRecords } from "./records.ts";
+import { type LedgerOptions, readOptions } from "./options.ts";
 import type { Submission } from "./rows.ts";
-import { Runner } from "./runner.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
-import { type Seen, SubmissionStore } from "./store.ts";
-import type { AttemptRef, TurnEnd, TurnHost } from "./turn.ts";
+import {
+  type AttemptRef,
+  ISOLATED,
+  MAIN,
+  type TurnEnd,
+  type TurnHost,
+  type TurnLedger,
+} from "./turn.ts";
 import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
@@ -34,36 +38,20 @@ import type {
   SubmissionInspection,
   SubmissionStats,
   SubmitMessagesResult,
+  TokenUsage,
   WaitForSubmissionOptions,
 } from "./types.ts";
-import { Waiters } from "./waiters.ts";
 
-/** A submission that was accepted is found again at most this long after a crash. */
-const BACKSTOP_MS = 10_000;
-/** While a turn runs, the object is looked after this often. */
-const HEARTBEAT_MS = 30_000;
-/** How often the ledger looks whether a host's recovery has ended. */
-const RECOVERY_CHECK_MS = 2_000;
 const TERMINAL: readonly TerminalStatus[] = ["completed", "error", "aborted", "skipped"];
 
 export type SubmissionsOptions = LedgerOptions & {
   readonly clock?: Clock;
 };
 
-export class Submissions extends LifecycleCapability {
+export class Submissions extends LifecycleCapability implements TurnLedger {
   readonly #host: TurnHost;
-  readonly #outbox: Outbox;
-  readonly #clock: Clock;
-  readonly #waiters: Waiters;
+  readonly #engine: Engine;
   readonly #intake: Intake;
-  readonly #endings: Endings;
-  readonly #runner: Runner;
-  readonly #wake = new Wake(
-    () => this.lifecycle,
-    "perdure.submissions",
-    () => this.#drive(),
-  );
-  #opened: { store: SubmissionStore; records: SubmissionRecords } | undefined;
 
   /** @throws InvalidOptionError for an option that cannot be meant */
   constructor(
@@ -73,33 +61,25 @@ export class Submissions extends LifecycleCapability {
   ) {
     super("perdure.submissions");
     this.#host = host;
-    this.#outbox = outbox;
-    this.#clock = clock;
-    this.#waiters = new Waiters(async (submission) => {
-      await this.#inHostContext(() => host.onStatus(submission));
-    });
-    const parts = this.#parts(readOptions(options));
-    this.#intake = new Intake(parts);
-    this.#endings = new Endings(parts);
-    this.#runner = new Runner(parts);
+    const limits = readOptions(options);
+    this.#engine = new Engine({ host, outbox, clock, limits, lifecycle: () => this.lifecycle });
+    this.#intake = new Intake(this.#engine);
   }
 
-  override async onStart(): Promise<void> {
-    this.#host.start();
-    this.#store.migrate();
-    if (this.#runner.start()) await this.#wake.noLaterThan(this.#clock.now());
+  override onStart(): Promise<void> {
+    return this.#engine.start();
   }
 
   onJob(context: LifecycleJobContext) {
-    return this.#wake.onJob(context);
+    return this.#engine.wake.onJob(context);
   }
 
   onJobError(context: LifecycleJobContext, error: unknown) {
-    return this.#wake.onJobError(context, error);
+    return this.#engine.wake.onJobError(context, error);
   }
 
   onRoute(context: LifecycleRouteContext) {
-    return this.#wake.onRoute(context);
+    return this.#engine.wake.onRoute(context);
   }
 
   /**
@@ -117,8 +97,7 @@ export class Submissions extends LifecycleCapability {
   ): Promise<SubmitMessagesResult> {
     await this.lifecycle.ready();
     const taken = this.#intake.take(messages, options);
-    this.#begin([taken]);
-    if (options.whenBusy === "interrupt") await this.#interruptFor([taken]);
+    this.#begin([{ taken, options }]);
     return resultOf(taken);
   }
 
@@ -131,13 +110,14 @@ export class Submissions extends LifecycleCapability {
     submissions: readonly { messages: UIMessage[]; options?: InternalSubmitOptions }[],
   ): Promise<SubmitMessagesResult[]> {
     await this.lifecycle.ready();
-    const taken = this.#store.transaction(() =>
-      submissions.map(({ messages, options = {} }) => this.#intake.take(messages, options)),
+    const all = this.#engine.store.transaction(() =>
+      submissions.map(({ messages, options = {} }) => ({
+        taken: this.#intake.take(messages, options),
+        options,
+      })),
     );
-    this.#begin(taken);
-    const urgent = taken.filter((_, at) => submissions[at]?.options?.whenBusy === "interrupt");
-    await this.#interruptFor(urgent);
-    return taken.map(resultOf);
+    this.#begin(all);
+    return all.map(({ taken }) => resultOf(taken));
   }
 
   /** The submission as it is now, or null for an unknown id. */
@@ -162,14 +142,14 @@ export class Submissions extends LifecycleCapability {
     await this.lifecycle.ready();
     const taken = this.#intake.retake(submissionId);
     if (!taken) return null;
-    this.#begin([taken]);
+    this.#begin([{ taken, options: {} }]);
     return resultOf(taken);
   }
 
   /** What is open, counted. Costs no more than there is open. */
   async stats(): Promise<SubmissionStats> {
     await this.lifecycle.ready();
-    return this.#store.stats();
+    return this.#store.open.stats();
   }
 
   /** How a submission ended, or null while it has not, or for an unknown id. */
@@ -195,11 +175,7 @@ export class Submissions extends LifecycleCapability {
       return { outcome: "already_terminal", submissionId, submission: inspect(found) };
     }
     const previousStatus = found.status;
-    const failure = reasonOf(reason);
-    const aborted = this.#endings.settle(found, { status: "aborted", failure });
-    if (!aborted) throw new Error(`Submission ${submissionId} changed while it was cancelled`);
-    const hadBegun = this.#runner.abort(found, failure?.message);
-    this.#goOn(found.seq);
+    const { submission, hadBegun } = this.#engine.cancel(found, reasonOf(reason));
     const messagesApplied =
       hadBegun || (found.attempts > 0 && (await this.#hasLeftMessages(found)));
     return {
@@ -207,14 +183,14 @@ export class Submissions extends LifecycleCapability {
       submissionId,
       previousStatus,
       messagesApplied,
-      submission: inspect(aborted),
+      submission: inspect(submission),
     };
   }
 
   /** Cancels what a workflow instance waits for: it is gone, and nobody wants the answers (W5). */
   async cancelFor(instance: string, reason: string): Promise<void> {
     await this.lifecycle.ready();
-    for (const { submissionId } of this.#store.openFor(instance)) {
+    for (const { submissionId } of this.#store.open.ofWorkflow(instance)) {
       await this.cancel(submissionId, reason);
     }
   }
@@ -233,10 +209,10 @@ export class Submissions extends LifecycleCapability {
     await this.lifecycle.ready();
     const found = this.#store.find(submissionId);
     if (!found) return null;
-    if (isTerminal(found.status) && !this.#waiters.isAnnouncing(submissionId))
+    if (isTerminal(found.status) && !this.#engine.waiters.isAnnouncing(submissionId))
       return inspect(found);
     this.#refuseToWaitForItself();
-    const ended = await this.#waiters.wait(submissionId, timeoutMs);
+    const ended = await this.#engine.waiters.wait(submissionId, timeoutMs);
     return ended ?? this.inspect(submissionId);
   }
 
@@ -256,9 +232,37 @@ export class Submissions extends LifecycleCapability {
       : this.#records.delete(ended, options.completedBefore?.getTime(), limit);
   }
 
-  /** Ends whatever waits for its turn as `skipped`: the turns it was meant for are gone. */
+  /** For hosts: the main conversation is reset, and what waits for its turn in it is `skipped`. */
   skipPending(failure: Failure): void {
-    this.#endings.skipPending(failure);
+    this.#engine.skipPending(MAIN, failure);
+  }
+
+  /** For hosts: resolves when the object has started. */
+  async ready(): Promise<void> {
+    await this.lifecycle.ready();
+  }
+
+  /**
+   * For hosts: a named thread is emptied. What runs in it is cancelled, what
+   * waits in it is `skipped`, and then `empty` deletes its messages.
+   *
+   * @throws InvalidSubmissionError for a thread that has no name of its own
+   */
+  async clearThread(thread: string, empty: () => Promise<void>): Promise<void> {
+    await this.lifecycle.ready();
+    if (thread === MAIN || thread === ISOLATED) {
+      throw new InvalidSubmissionError(
+        "thread",
+        `thread is ${JSON.stringify(thread)}; only a named thread is cleared here. ` +
+          "Use clearMessages() for the agent's own conversation; an isolated turn leaves nothing.",
+      );
+    }
+    const failure = { name: "ThreadClearedError", message: `The thread ${thread} was cleared.` };
+    this.#engine.skipPending(thread, failure);
+    const running = this.#engine.current(thread);
+    // What its turn still writes while it ends is taken back.
+    if (running) this.#engine.cancel(running, failure, true);
+    await empty();
   }
 
   /** For hosts: the submission that one of these messages came with, open or recent. */
@@ -266,98 +270,90 @@ export class Submissions extends LifecycleCapability {
     return this.#store.findByMessage(messageIds);
   }
 
-  /** For hosts: records the structured answer of a running turn, once (L7). */
+  /** For hosts. @inheritDoc */
+  nextStep(ref: AttemptRef): UIMessage[] {
+    return this.#engine.nextStep(ref);
+  }
+
+  /** For hosts. @inheritDoc */
+  spent(ref: AttemptRef, usage: TokenUsage): void {
+    this.#engine.heard(ref);
+    this.#engine.spending.add(ref, usage);
+  }
+
+  /** For hosts. @inheritDoc */
+  acts(ref: AttemptRef): void {
+    this.#engine.heard(ref);
+    this.#store.markEffects(ref);
+  }
+
+  /** For hosts. @inheritDoc */
+  alive(ref: AttemptRef): void {
+    this.#engine.heard(ref);
+  }
+
+  /** For hosts. @inheritDoc */
   answer({ seq, attempt }: AttemptRef, output: unknown): boolean {
     return this.#store.answer(seq, attempt, JSON.stringify(output)) !== undefined;
   }
 
   /** For hosts: the turn has ended. A later end of the same attempt changes nothing (L2). */
   end({ seq, attempt }: AttemptRef, end: TurnEnd): void {
-    this.#endings.end({ seq, attempts: attempt, status: "running" }, end);
+    this.#engine.end({ seq, attempts: attempt, status: "running" }, end);
   }
 
-  /** What the ledger's parts need of each other. */
-  #parts(limits: Limits) {
-    const open = () => this.#open();
-    return {
-      host: this.#host,
-      outbox: this.#outbox,
-      clock: this.#clock,
-      limits,
-      get store() {
-        return open().store;
-      },
-      get records() {
-        return open().records;
-      },
-      announce: (submission: Submission) => this.#waiters.announce(inspect(submission)),
-      nextWake: () => this.#wake.armedFor,
-      wakeAt: (time: number) => this.#wake.request(time),
-      end: (seen: Seen, end: TurnEnd) => this.#endings.end(seen, end),
-      release: ({ seq, dueAt }: Submission) => {
-        if (dueAt !== undefined) this.#wake.request(dueAt);
-        this.#goOn(seq);
-      },
-      inHostContext: <T>(work: () => Promise<T>) => this.#inHostContext(work),
-    };
+  get #store() {
+    return this.#engine.store;
   }
 
-  get #store(): SubmissionStore {
-    return this.#open().store;
+  get #records() {
+    return this.#engine.records;
   }
 
-  get #records(): SubmissionRecords {
-    return this.#open().records;
-  }
-
-  /** Lifecycle gives the storage when it installs the ledger, which is later than its construction. */
-  #open() {
-    const { storage } = this.lifecycle;
-    this.#opened ??= {
-      store: new SubmissionStore(storage),
-      records: new SubmissionRecords(storage),
-    };
-    return this.#opened;
-  }
-
-  /** One is over: what waited behind it runs, and is looked after while it does (L1). */
-  #goOn(seq: number): void {
-    this.#runner.forget(seq);
-    this.#runner.kick();
-    if (this.#runner.isBusy) this.#wake.request(this.#clock.now() + HEARTBEAT_MS);
-  }
-
-  /** Cancels what runs, so that these, which are next in line, can. One that was known interrupts nothing. */
-  async #interruptFor(urgent: readonly Taken[]): Promise<void> {
-    const ids = urgent.flatMap((one) => (one.accepted ? [one.submission.submissionId] : []));
-    if (ids.length === 0) return;
-    for (const { submissionId } of this.#store.running()) {
-      if (ids.includes(submissionId)) continue;
-      await this.cancel(submissionId, `Interrupted by submission ${ids[0]}`);
-    }
-  }
-
-  /** What has just come in is announced, and run when its turn comes. */
-  #begin(taken: readonly Taken[]): void {
-    for (const { submission, accepted, conflict } of taken) {
+  /** What has just come in is announced and run, and takes the place of what it has to. */
+  #begin(all: readonly { taken: Taken; options: InternalSubmitOptions }[]): void {
+    const accepted: Submission[] = [];
+    for (const { taken, options } of all) {
+      const { submission, conflict, debounced } = taken;
       const { submissionId, idempotencyKey } = submission;
-      if (conflict)
-        this.lifecycle.events.emit("submission:conflict", { submissionId, idempotencyKey });
-      if (!accepted) continue;
-      this.lifecycle.events.emit("submission:create", { submissionId });
-      this.#waiters.announce(inspect(submission));
+      const { events } = this.lifecycle;
+      if (conflict) events.emit("submission:conflict", { submissionId, idempotencyKey });
+      if (debounced) events.emit("submission:debounce", { submissionId });
+      if (!taken.accepted) continue;
+      // Nobody is told that it is pending once more; its wake has changed.
+      if (debounced) this.#engine.wakeAt(submission.dueAt ?? this.#engine.clock.now());
+      else accepted.push(submission);
+      if (options.whenBusy === "steer") this.#engine.steer(submission);
     }
-    if (!taken.some(({ accepted }) => accepted)) return;
-    this.#wake.request(this.#clock.now() + BACKSTOP_MS);
-    this.#runner.kick();
+    this.#engine.begin(accepted);
+    const urgent = all.filter(({ taken }) => accepted.includes(taken.submission));
+    for (const { taken, options } of urgent)
+      this.#interruptFor(taken.submission, options, accepted);
   }
 
-  async #hasLeftMessages({ messages, submissionId }: Submission): Promise<boolean> {
+  /** Cancels what runs in its thread, so that this one, which is next in line there, can run. */
+  #interruptFor(
+    { submissionId, thread }: Submission,
+    { whenBusy }: InternalSubmitOptions,
+    accepted: readonly Submission[],
+  ): void {
+    if (whenBusy !== "interrupt" && whenBusy !== "rollback") return;
+    const running = this.#engine.current(thread);
+    if (!running) return;
+    if (accepted.some(({ seq }) => seq === running.seq)) return;
+    const failure = {
+      name: "SubmissionInterruptedError",
+      message: `Interrupted by submission ${submissionId}`,
+    };
+    this.#engine.cancel(running, failure, whenBusy === "rollback");
+  }
+
+  async #hasLeftMessages(submission: Submission): Promise<boolean> {
     try {
-      return (await this.#host.trace(messages)).applied !== "none";
+      return (await this.#host.trace(submission)).applied !== "none";
     } catch (error) {
       console.error(
-        `[perdure] what ${submissionId} left in the conversation cannot be told:`,
+        `[perdure] what ${submission.submissionId} left in the conversation cannot be told:`,
         error,
       );
       return true;
@@ -365,32 +361,12 @@ export class Submissions extends LifecycleCapability {
   }
 
   #refuseToWaitForItself(): void {
-    const where = this.#waiters.isInsideHook
+    const where = this.#engine.waiters.isInsideHook
       ? "onSubmissionStatus: the submission settles only after the hook returns"
       : this.#host.isInsideTurn()
         ? "inside an active turn: the submission runs only after this turn ends"
         : undefined;
     if (where) throw new Error(`waitForSubmission() cannot be called from ${where}.`);
-  }
-
-  async #drive(): Promise<number | null> {
-    await this.#runner.recoverOrphans();
-    this.#runner.kick();
-    const { work } = this.#runner;
-    if (work) this.lifecycle.trackAlarmWork(work);
-    if (this.#runner.isBusy) {
-      return this.#clock.now() + (work ? HEARTBEAT_MS : RECOVERY_CHECK_MS);
-    }
-    const next = this.#store.nextPending();
-    if (next) return next.dueAt ?? this.#clock.now() + RECOVERY_CHECK_MS;
-    const { nextScheduled } = this.#store;
-    if (nextScheduled !== null) return nextScheduled;
-    if (this.#endings.prune()) return this.#clock.now();
-    return this.#outbox.isBusy ? this.#clock.now() + HEARTBEAT_MS : null;
-  }
-
-  #inHostContext<T>(work: () => Promise<T>): Promise<T> {
-    return this.lifecycle.runInHostContext(work) as Promise<T>;
   }
 }
 

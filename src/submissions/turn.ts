@@ -8,9 +8,16 @@ import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
 import type { AnswerSpec, SubmissionInspection, TokenUsage } from "./types.ts";
 
+/** The agent's own conversation. */
+export const MAIN = "main";
+/** No conversation at all: each turn of this name stands alone. */
+export const ISOLATED = "isolated";
+
 /** One attempt at a submission, handed to the host. */
 export type Turn = {
   readonly submissionId: string;
+  /** The conversation that it belongs to: {@link MAIN}, {@link ISOLATED} or a name. */
+  readonly thread: string;
   readonly messages: UIMessage[];
   readonly channel: string | undefined;
   /** The structured answer that the turn has to end with, if any. */
@@ -29,6 +36,29 @@ export type Turn = {
 
 /** A submission at a certain attempt: a word about an earlier attempt changes nothing (L2). */
 export type AttemptRef = { readonly seq: number; readonly attempt: number };
+
+/** What a host tells the ledger while a turn runs, and what it has to ask. */
+export interface TurnLedger {
+  /**
+   * A call of the model comes next. Returns messages of other submissions that
+   * join this turn at this step; the host appends them to the conversation.
+   *
+   * @throws BudgetExceededError when the turn has no tokens left: there must be no call
+   */
+  nextStep(ref: AttemptRef): UIMessage[];
+  /** Tokens that a call of the model has used. */
+  spent(ref: AttemptRef, usage: TokenUsage): void;
+  /** A tool is about to run: from here on the turn is not repeated without leave (L6). */
+  acts(ref: AttemptRef): void;
+  /** The turn is getting on: a part of an answer has come. */
+  alive(ref: AttemptRef): void;
+  /**
+   * Records the structured answer, once (L7). Returns whether it was recorded now.
+   *
+   * @throws AnswerTooLargeError for one that does not fit into the row
+   */
+  answer(ref: AttemptRef, output: unknown): boolean;
+}
 
 /** The submission was cancelled or taken over while its turn waited: there is nothing to run. */
 export class TurnRefused extends Error {
@@ -50,8 +80,12 @@ export type TurnEnd =
       readonly hasEffects?: boolean;
     } & TurnFacts)
   | ({ readonly outcome: "aborted" | "skipped"; readonly failure?: Failure } & TurnFacts)
-  /** Not ended: the host's own recovery goes on with it, and reports its end. */
-  | { readonly outcome: "recovering" }
+  /** Not ended: the host's own recovery goes on with it and reports its end, or nothing is known of it. */
+  | {
+      readonly outcome: "recovering";
+      /** Whether the platform's own reset ended the attempt, which costs none (L6). */
+      readonly isReset?: boolean;
+    }
   /** Ended, and the host has told the ledger already. */
   | { readonly outcome: "reported" };
 
@@ -68,8 +102,8 @@ export type AnswerState = {
  */
 export function endWithAnswer(end: TurnEnd, { isAnswered, problem }: AnswerState): TurnEnd {
   if (end.outcome === "recovering" || end.outcome === "reported") return end;
-  const { requestId, messageId, usage } = end;
-  const facts = { requestId, messageId, usage };
+  const { requestId, messageId } = end;
+  const facts = { requestId, messageId };
   if (isAnswered) return { outcome: "completed", ...facts };
   if (end.outcome !== "completed") return end;
   return { outcome: "error", failure: problem ?? UNANSWERED, ...facts };
@@ -85,7 +119,6 @@ const UNANSWERED: Failure = {
 export type TurnFacts = {
   readonly requestId?: string | undefined;
   readonly messageId?: string | undefined;
-  readonly usage?: TokenUsage | undefined;
 };
 
 /** How many of a submission's messages are in the conversation. */
@@ -96,7 +129,12 @@ export type Trace = {
   readonly applied: Applied;
   /** Whether a tool is known to have run. */
   readonly hasEffects: boolean;
+  /** The reply, where all of it is there. */
+  readonly messageId?: string | undefined;
 };
+
+/** What a turn is found again by. */
+export type TurnTraces = Pick<Turn, "submissionId" | "thread" | "messages">;
 
 /** A kind of agent, as far as the ledger needs to know it. */
 export interface TurnHost {
@@ -105,11 +143,13 @@ export interface TurnHost {
   /** Runs a turn to its end. A thrown error is the turn's error. */
   run(turn: Turn): Promise<TurnEnd>;
   /** Stops a turn that the host's own recovery runs, or is about to run. */
-  stop(messages: readonly UIMessage[], reason: string | undefined): void;
-  /** What the turn that these messages started has left in the conversation. */
-  trace(messages: readonly UIMessage[]): Promise<Trace>;
-  /** Whether the host may still be about to recover a turn that a crash interrupted. */
-  isRecovering(): Promise<boolean>;
+  stop(turn: TurnTraces, reason: string | undefined): void;
+  /** What the turn has left in its conversation. */
+  trace(turn: TurnTraces): Promise<Trace>;
+  /** Whether the host may still be about to recover a turn of this thread that a crash interrupted. */
+  isRecovering(thread: string): Promise<boolean>;
+  /** Takes the turn's messages and the replies to them out of the conversation. Done twice, it is as done once. */
+  takeBack(turn: TurnTraces): Promise<void>;
   /** Tells the app that a submission has changed its status. */
   onStatus(submission: SubmissionInspection): Promise<void>;
   /** Whether the caller runs inside a turn of this host. */

@@ -1,5 +1,6 @@
 /** The words of the ledger: what is submitted, what is reported, and what can be asked. */
 
+import type { Duration } from "../core/duration.ts";
 import type { Json } from "../core/json.ts";
 import type { Destination } from "../outbox/types.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";
@@ -19,19 +20,25 @@ export type SubmitMessagesOptions = {
   /** The same key is accepted once: a repetition returns the first submission (L3). */
   idempotencyKey?: string;
   /**
-   * How long the key stands for this submission, in milliseconds from now;
-   * after that it is free for another one.
+   * How long the key stands for this submission, from now on; after that it is
+   * free for another one.
    * @default as long as the submission is kept
    */
-  idempotencyKeyTtlMs?: number;
+  idempotencyKeyTtl?: Duration;
   /** Not before this time; it waits outside the line until then, and keeps nobody up. */
   notBefore?: Date;
   /**
-   * Not later than so many milliseconds from now: a turn that has not started
-   * by then is skipped, when it comes to it. Has to be later than `notBefore`.
+   * Not later than so long from now: a turn that has not started by then is
+   * skipped, when it comes to it. Has to be later than `notBefore`.
    * @default never
    */
-  expiresInMs?: number;
+  expiresIn?: Duration;
+  /**
+   * Repetitions within a while become one turn: the latest messages, once
+   * nothing has come for the delay. Not together with `idempotencyKey`,
+   * `submissionId`, `notBefore` or a `whenBusy` other than `"enqueue"`.
+   */
+  debounce?: Debounce;
   /**
    * Higher ones go first, from -100 to 100; among equals the order is that of acceptance (L4).
    * @default 0
@@ -39,8 +46,19 @@ export type SubmitMessagesOptions = {
   priority?: number;
   /** Anything JSON that should stay readable with the submission. */
   metadata?: Record<string, unknown>;
-  /** Channel id that the turn belongs to. */
+  /** Channel id that the turn belongs to; only of the main thread. */
   channel?: string;
+  /**
+   * The conversation that the turn is part of:
+   * - `"main"` is the agent's own;
+   * - any other name is a conversation of its own, kept on the agent;
+   * - `"isolated"` is none: the turn has the agent's model, prompt, tools and
+   *   memory, and leaves no trace in any conversation.
+   *
+   * Within a thread turns go one after the other, threads side by side (L4).
+   * @default "main"
+   */
+  thread?: "main" | "isolated" | (string & {});
   /**
    * What a known key or id with different messages does: `"return"` hands out
    * the first submission with `conflict: true`, `"throw"` throws
@@ -49,14 +67,33 @@ export type SubmitMessagesOptions = {
    */
   onConflict?: "return" | "throw";
   /**
-   * What happens when another submission is running or in line:
+   * What happens when another submission of the thread is running or in line:
    * - `"enqueue"` waits for its turn;
    * - `"reject"` throws {@link BusyError}, and nothing is stored;
    * - `"interrupt"` cancels the running turn, whose partial answer stays in the
-   *   conversation, and goes next, before whatever else waits.
+   *   conversation, and goes next, before whatever else waits;
+   * - `"rollback"` does the same, and takes the messages and the partial answer
+   *   of the cancelled turn out of the conversation;
+   * - `"steer"` joins the running turn at its next call of the model, and ends
+   *   with it (`mergedInto`); where that turn makes no more calls, it goes next.
+   *
+   * An isolated turn has nothing to wait for, and takes `"enqueue"` only.
    * @default "enqueue"
    */
   whenBusy?: WhenBusy;
+  /**
+   * Where the end is told, as it is stored (O1): destinations of `perdure/outbox`.
+   * @default nobody
+   */
+  notify?: readonly Destination[];
+  /** What the turn may use; more is not asked of the model. */
+  budget?: {
+    /**
+     * Tokens of all its calls of the model, over all attempts. Used up, the
+     * submission ends with {@link BudgetExceededError} before the next call.
+     */
+    tokens: number;
+  };
   /** How often the turn is attempted, and when not (L6, L8). */
   retry?: {
     /**
@@ -72,13 +109,28 @@ export type SubmitMessagesOptions = {
   };
 };
 
-export type WhenBusy = "enqueue" | "reject" | "interrupt";
+export type WhenBusy = "enqueue" | "reject" | "interrupt" | "rollback" | "steer";
+
+export type Debounce = {
+  /** What makes it a repetition, within its thread. */
+  key: string;
+  /** How long nothing may have come before the turn starts. */
+  delay: Duration;
+  /**
+   * How long repetitions can put it off, from the first one on.
+   * @default ten times the delay
+   */
+  maxDelay?: Duration;
+};
 
 /** Options that rooms of Perdure pass along with a submission of their own. */
-export type InternalSubmitOptions = SubmitMessagesOptions & {
+export type InternalSubmitOptions = Omit<SubmitMessagesOptions, "notify"> & {
   readonly answer?: AnswerSpec;
-  /** Where the end of the submission is delivered (O1), once its id is known. */
-  readonly notify?: (submissionId: string) => readonly Destination[];
+  /** Destinations, or what makes them once the id is known. */
+  readonly notify?:
+    | readonly Destination[]
+    | ((submissionId: string) => readonly Destination[])
+    | undefined;
   /**
    * The run of the caller that asks. A failure that an earlier run was told
    * of does not answer this one: its key is given to a new submission (W1).
@@ -94,6 +146,12 @@ type Common = {
   createdAt: number;
   /** How many times its turn has been started. */
   attempts: number;
+  /** The conversation that it is part of. */
+  thread: string;
+  /** The submission whose turn it has joined, and with which it ends. */
+  mergedInto?: string;
+  /** Tokens so far, of all attempts, where the model reports them (L7). */
+  usage?: TokenUsage;
   /** The attempts that failed and were followed by another one, oldest first. */
   failedAttempts?: FailedAttempt[];
 };
@@ -106,6 +164,8 @@ export type FailedAttempt = {
   endedAt: number;
   error: string;
   errorName: string;
+  /** Tokens of this attempt alone; those of the last one are what is left of the total. */
+  usage?: TokenUsage;
 };
 
 /** Keys that a state does not have can be read without narrowing, and are undefined. */
@@ -116,14 +176,7 @@ type Pending = Common & {
   /** When the next attempt is made; unset when its turn is simply not there yet. */
   dueAt?: number;
 } & Absent<
-    | "requestId"
-    | "startedAt"
-    | "completedAt"
-    | "messageId"
-    | "error"
-    | "errorName"
-    | "output"
-    | "usage"
+    "requestId" | "startedAt" | "completedAt" | "messageId" | "error" | "errorName" | "output"
   >;
 
 type Running = Common & {
@@ -131,7 +184,7 @@ type Running = Common & {
   /** The request id of the turn, where the host has told it. */
   requestId?: string;
   startedAt: number;
-} & Absent<"dueAt" | "completedAt" | "messageId" | "error" | "errorName" | "output" | "usage">;
+} & Absent<"dueAt" | "completedAt" | "messageId" | "error" | "errorName" | "output">;
 
 type Ended = Common &
   Absent<"dueAt"> & {
@@ -141,8 +194,6 @@ type Ended = Common &
     completedAt: number;
     /** Id of the assistant message that the turn wrote, if it wrote one (L7). */
     messageId?: string;
-    /** Tokens of the turn, where the model reports them (L7). */
-    usage?: TokenUsage;
   };
 
 type Completed = Ended & {
@@ -167,12 +218,14 @@ export type SubmitMessagesResult = SubmissionInspection & {
   accepted: boolean;
   /** True when the key or id was known with different messages (L3). */
   conflict?: boolean;
+  /** True when the messages have taken the place of earlier ones with the same `debounce.key`. */
+  debounced?: boolean;
 };
 
 export type TokenUsage = {
-  inputTokens?: number;
-  outputTokens?: number;
-  totalTokens?: number;
+  inputTokens?: number | undefined;
+  outputTokens?: number | undefined;
+  totalTokens?: number | undefined;
 };
 
 /** What {@link cancelSubmission} did (L5). */
@@ -207,6 +260,8 @@ export type ListSubmissionsOptions = {
   limit?: number;
   /** The next page: only what was accepted before this submission, the last one of the page before. */
   before?: string;
+  /** Only those of this conversation. */
+  thread?: string;
   /** Only those whose metadata has these values. */
   metadata?: Record<string, string | number | boolean>;
   /** Only those accepted at or after this time. */
@@ -256,6 +311,8 @@ export type PromptRequest = {
   readonly prompt: string;
   /** JSON Schema of the answer. */
   readonly schema: object;
+  /** The conversation that the turn is part of; `"main"` where it is left out. */
+  readonly thread?: string | undefined;
 };
 
 /** What the agent answers: which event to wait for, unless it has ended already. */

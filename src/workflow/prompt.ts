@@ -27,6 +27,14 @@ export type ThinkPromptOptions<Schema extends ZodObject> = {
    * @default "24 hours"
    */
   timeout?: WaitTimeout;
+  /**
+   * The conversation that the turn is part of: `"main"`, the agent's own; a
+   * name, a conversation of its own; `"isolated"`, none: the agent's model,
+   * prompt, tools and memory, and no trace in any conversation. Prompts in
+   * different threads run side by side.
+   * @default "main"
+   */
+  thread?: "main" | "isolated" | (string & {});
   /** Tells repeated uses of one step name apart, e.g. in a loop (W1). */
   key?: string;
   /**
@@ -76,6 +84,7 @@ export async function runPrompt<Schema extends ZodObject>(
     workflow: { name: call.workflowName, id: call.workflowId, stepName: name },
     prompt: options.prompt,
     schema,
+    ...(options.thread !== undefined && { thread: options.thread }),
   };
   const receipt = await durably(call.step, await promptStepName(identity, "submit"), () =>
     call.agent().acceptPrompt(request),
@@ -123,11 +132,12 @@ function answerOf<Schema extends ZodObject>(end: SubmissionEnd, schema: Schema):
 /** Checked before anything is stored: neither a retry nor another run could make it right. */
 function schemaOf<Schema extends ZodObject>(
   name: string,
-  { prompt, output }: ThinkPromptOptions<Schema>,
+  { prompt, output, thread = "main" }: ThinkPromptOptions<Schema>,
 ): object {
-  if (typeof prompt !== "string" || prompt.trim() === "") {
+  for (const [option, text] of Object.entries({ prompt, thread })) {
+    if (typeof text === "string" && text.trim() !== "") continue;
     throw new NonRetryableError(
-      `step.prompt(${JSON.stringify(name)}) got ${JSON.stringify(prompt)} as prompt; expected a non-empty string.`,
+      `step.prompt(${JSON.stringify(name)}) got ${JSON.stringify(text)} as ${option}; expected a non-empty string.`,
       "InvalidPromptError",
     );
   }

@@ -43,6 +43,8 @@ export type Entry = {
   deferrals: number;
   /** How often its turn has failed. */
   failed: number;
+  /** Attempts that resets have ended, which cost none. */
+  resets: number;
 };
 
 export type Rules = {
@@ -70,6 +72,8 @@ export class LedgerModel {
   live: Entry | undefined;
   /** Left running, by a crash or a reset. */
   readonly orphans = new Set<Entry>();
+  /** Those among them whose reset this life has seen. */
+  readonly #reset = new Set<Entry>();
 
   constructor(readonly rules: Rules) {}
 
@@ -108,6 +112,7 @@ export class LedgerModel {
       isAnswered: false,
       deferrals: 0,
       failed: 0,
+      resets: 0,
     };
     this.entries.push(entry);
     this.#change(entry, "pending");
@@ -149,6 +154,7 @@ export class LedgerModel {
     this.live = undefined;
     this.events = [];
     this.orphans.clear();
+    this.#reset.clear();
     for (const entry of this.entries) if (entry.status === "running") this.orphans.add(entry);
   }
 
@@ -168,9 +174,12 @@ export class LedgerModel {
 
   #recover(entry: Entry): void {
     const { plot, afterSideEffects } = entry.ask;
-    const mayRun = (!plot.effects || afterSideEffects) && entry.attempts < this.#maxAttempts(entry);
+    const resets = entry.resets + (this.#reset.delete(entry) ? 1 : 0);
+    const isLast = entry.attempts - resets >= this.#maxAttempts(entry);
+    const mayRun = (!plot.effects || afterSideEffects) && !isLast;
     if (entry.isAnswered) this.#change(entry, "completed");
     else this.#change(entry, mayRun ? "pending" : "error");
+    if (entry.status === "pending") entry.resets = resets;
   }
 
   /** Turns, one after the other, up to one that has to wait (L4). */
@@ -201,11 +210,13 @@ export class LedgerModel {
     const mayRetry =
       plot.failure === "transient" &&
       (!plot.effects || afterSideEffects) &&
-      entry.attempts < this.#maxAttempts(entry);
+      entry.attempts - entry.resets < this.#maxAttempts(entry);
     if (!hasFailed) this.#change(entry, "completed");
-    else if (plot.failure === "reset") this.orphans.add(entry);
-    else if (mayRetry) {
-      entry.dueAt = now + this.rules.delayMs(entry.attempts);
+    else if (plot.failure === "reset") {
+      this.orphans.add(entry);
+      this.#reset.add(entry);
+    } else if (mayRetry) {
+      entry.dueAt = now + this.rules.delayMs(entry.attempts - entry.resets);
       entry.deferrals++;
       this.#change(entry, "pending");
     } else this.#change(entry, "error");

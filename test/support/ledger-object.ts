@@ -12,7 +12,9 @@ import {
   acceptPrompt,
   endWithAnswer,
   expirePrompt,
+  ISOLATED,
   type LedgerOptions,
+  MAIN,
   type PromptRequest,
   type SubmissionInspection,
   Submissions,
@@ -21,6 +23,7 @@ import {
   type Turn,
   type TurnEnd,
   type TurnHost,
+  type TurnTraces,
 } from "../../src/submissions/index.ts";
 import { Meter, metered } from "./meter.ts";
 import type { Script } from "./scripted-model.ts";
@@ -41,6 +44,18 @@ const clock = { now: () => Date.now() + time.aheadMs, random: () => chance.rando
 /** What the ledger of the object with that name is constructed with. */
 export const ledgerOptions = new Map<string, LedgerOptions>();
 
+/** What a turn of the light host does, on top of what a model does. */
+export type TurnScript = Script & {
+  /** Calls of the model, each of `delayMs`. */
+  calls?: number;
+  /** Tokens of each call. */
+  tokens?: number;
+  /** A tool runs in each call. */
+  acts?: boolean;
+  /** It goes on, though it is told to stop. */
+  isDeaf?: boolean;
+};
+
 class ScriptedTurns implements TurnHost {
   readonly statuses: string[] = [];
 
@@ -51,34 +66,48 @@ class ScriptedTurns implements TurnHost {
 
   start(): void {
     this.storage.sql.exec(
-      "CREATE TABLE IF NOT EXISTS conversation (id TEXT PRIMARY KEY, text TEXT)",
+      "CREATE TABLE IF NOT EXISTS conversation (id TEXT PRIMARY KEY, text TEXT, thread TEXT)",
     );
   }
 
-  async run({ messages, signal, begin, answer, submissionId }: Turn): Promise<TurnEnd> {
-    const ref = begin();
-    for (const { id, parts } of messages) this.say(id, JSON.stringify(parts));
+  async run(turn: Turn): Promise<TurnEnd> {
+    const { messages, signal, answer, submissionId, thread } = turn;
+    const ref = turn.begin();
+    for (const { id, parts } of messages) this.say(thread, id, JSON.stringify(parts));
     const script = scriptOf(messages);
-    await pause(script.delayMs ?? 0, signal);
+    for (let call = 0; call < (script.calls ?? 1); call++) {
+      for (const joined of this.ledger().nextStep(ref)) {
+        this.say(thread, joined.id, JSON.stringify(joined.parts));
+      }
+      await pause(script.delayMs ?? 0, script.isDeaf ? undefined : signal);
+      if (script.tokens) this.ledger().spent(ref, { totalTokens: script.tokens });
+      if (script.acts) this.ledger().acts(ref);
+    }
     failAsAsked(script, messages.at(-1)?.id ?? "");
     const isAnswered =
       answer !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
     const messageId = `reply-${submissionId}`;
-    this.say(messageId, script.text ?? "done");
+    this.say(thread, messageId, script.text ?? "done");
     const end = { outcome: "completed", messageId, requestId: `request-${submissionId}` } as const;
     return answer ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
   }
 
-  stop(_messages: readonly UIMessage[], _reason: string | undefined): void {}
+  stop(_turn: TurnTraces, _reason: string | undefined): void {}
 
-  async trace(messages: readonly UIMessage[]): Promise<Trace> {
+  async trace({ messages }: TurnTraces): Promise<Trace> {
     const count = messages.filter(({ id }) => this.has(id)).length;
     const applied = count === 0 ? "none" : count === messages.length ? "all" : "partial";
     return { applied, hasEffects: false };
   }
 
-  async isRecovering(): Promise<boolean> {
+  async isRecovering(_thread: string): Promise<boolean> {
     return false;
+  }
+
+  async takeBack({ messages, submissionId }: TurnTraces): Promise<void> {
+    for (const id of [...messages.map(({ id }) => id), `reply-${submissionId}`]) {
+      this.storage.sql.exec("DELETE FROM conversation WHERE id = ?", id);
+    }
   }
 
   async onStatus({ submissionId, status }: SubmissionInspection): Promise<void> {
@@ -89,15 +118,21 @@ class ScriptedTurns implements TurnHost {
     return false;
   }
 
-  conversation(): string[] {
+  conversation(thread: string = MAIN): string[] {
     return this.storage.sql
-      .exec<{ id: string }>("SELECT id FROM conversation ORDER BY rowid")
+      .exec<{ id: string }>("SELECT id FROM conversation WHERE thread = ? ORDER BY rowid", thread)
       .toArray()
       .map(({ id }) => id);
   }
 
-  private say(id: string, text: string): void {
-    this.storage.sql.exec("INSERT OR IGNORE INTO conversation (id, text) VALUES (?, ?)", id, text);
+  private say(thread: string, id: string, text: string): void {
+    if (thread === ISOLATED) return;
+    this.storage.sql.exec(
+      "INSERT OR IGNORE INTO conversation (id, text, thread) VALUES (?, ?, ?)",
+      id,
+      text,
+      thread,
+    );
   }
 
   private has(id: string): boolean {
@@ -172,8 +207,8 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
     this.submissions.skipPending({ name: "TurnResetError", message: "reset" });
   }
 
-  async conversation(): Promise<string[]> {
-    return this.turns.conversation();
+  async conversation(thread?: string): Promise<string[]> {
+    return this.turns.conversation(thread);
   }
 }
 
@@ -191,17 +226,17 @@ function failAsAsked({ fail, failTimes, status, headers }: Script, messageId: st
   });
 }
 
-function scriptOf(messages: UIMessage[]): Script {
+function scriptOf(messages: UIMessage[]): TurnScript {
   const part = messages.at(-1)?.parts.at(-1);
   return part?.type === "text" && part.text.startsWith("{")
-    ? (JSON.parse(part.text) as Script)
+    ? (JSON.parse(part.text) as TurnScript)
     : {};
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
+    signal?.addEventListener("abort", () => {
       clearTimeout(timer);
       reject(signal.reason);
     });

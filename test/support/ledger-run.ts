@@ -161,7 +161,7 @@ export class Run {
     this.#model.entries = submissions.map((row) => {
       const ask = this.#asks.get(row.id);
       if (!ask) throw new Error(`Nobody submitted ${row.id}`);
-      const { status, attempts, isAnswered, deferrals } = row;
+      const { status, attempts, isAnswered, deferrals, resets } = row;
       const failed = this.#world.failed.get(row.id) ?? 0;
       return {
         ask,
@@ -169,6 +169,7 @@ export class Run {
         attempts,
         isAnswered,
         deferrals,
+        resets,
         failed,
         dueAt: row.dueAt ?? undefined,
       };
@@ -218,15 +219,18 @@ export class Run {
     const { entries, conversation, began, events } = this.#model;
     const wakeBy = this.#wakeBy();
     const expected = {
-      submissions: entries.map(({ ask, status, attempts, isAnswered, deferrals, dueAt }) => ({
-        id: ask.id,
-        key: ask.key ?? null,
-        status,
-        attempts,
-        dueAt: status === "pending" ? (dueAt ?? null) : null,
-        isAnswered,
-        deferrals,
-      })),
+      submissions: entries.map(
+        ({ ask, status, attempts, isAnswered, deferrals, resets, dueAt }) => ({
+          id: ask.id,
+          key: ask.key ?? null,
+          status,
+          attempts,
+          dueAt: status === "pending" ? (dueAt ?? null) : null,
+          isAnswered,
+          resets,
+          deferrals,
+        }),
+      ),
       conversation,
       began,
       events,
@@ -267,9 +271,9 @@ export class Run {
     }
     const keys = submissions.flatMap(({ key }) => key ?? []);
     expect(keys, "L3 keys").toEqual([...new Set(keys)]);
-    for (const { id, status, attempts } of submissions) {
+    for (const { id, status, attempts, resets } of submissions) {
       const maxAttempts = this.#asks.get(id)?.maxAttempts ?? this.#model.rules.maxAttempts;
-      expect(attempts, `L6 L8 attempts of ${id}`).toBeLessThanOrEqual(maxAttempts);
+      expect(attempts - resets, `L6 L8 attempts of ${id}`).toBeLessThanOrEqual(maxAttempts);
       expect(began.filter((attempt) => idOf(attempt) === id).length, `turns of ${id}`).toBe(
         attempts,
       );

@@ -22,6 +22,7 @@ type SeenSubmission = {
   dueAt: number | null;
   isAnswered: boolean;
   deferrals: number;
+  resets: number;
 };
 
 /** All that can be seen at one moment. */
@@ -164,7 +165,7 @@ export class World {
         ctx.storage.sql.exec<T>(query).toArray();
       const submissions = all<Omit<SeenSubmission, "isAnswered"> & { isAnswered: number }>(
         `SELECT submission_id AS id, idempotency_key AS key, status, attempts, due_at AS dueAt,
-           output IS NOT NULL AS isAnswered,
+           output IS NOT NULL AS isAnswered, resets,
            (SELECT COUNT(*) FROM perdure_attempts a WHERE a.seq = s.seq) AS deferrals
          FROM perdure_submissions s ORDER BY seq`,
       );
@@ -193,10 +194,9 @@ export class World {
       this.#events.push(`${submissionId}:${status}`);
     };
     const trace = turns.trace.bind(turns);
-    turns.trace = async (messages): Promise<Trace> => {
-      const id = ownerOf(messages);
-      const found = sql.exec("SELECT 1 FROM effects WHERE id = ?", id).toArray();
-      return { ...(await trace(messages)), hasEffects: found.length > 0 };
+    turns.trace = async (turn): Promise<Trace> => {
+      const found = sql.exec("SELECT 1 FROM effects WHERE id = ?", turn.submissionId).toArray();
+      return { ...(await trace(turn)), hasEffects: found.length > 0 };
     };
     turns.run = (turn) => {
       this.#turn = "busy";
@@ -218,7 +218,10 @@ export class World {
     const plot = plotOf(messages);
     sql.exec("INSERT INTO began VALUES (?, ?)", id, ref.attempt);
     for (const said of messages) {
-      sql.exec("INSERT OR IGNORE INTO conversation (id, text) VALUES (?, '')", said.id);
+      sql.exec(
+        "INSERT OR IGNORE INTO conversation (id, text, thread) VALUES (?, '', 'main')",
+        said.id,
+      );
     }
     if (plot.effects) sql.exec("INSERT INTO effects VALUES (?)", id);
     await sleep(0);
@@ -252,10 +255,6 @@ function plotOf(messages: Turn["messages"]): Plot {
   const part = messages[0]?.parts[0];
   if (part?.type !== "text") throw new Error("A turn without a plot");
   return JSON.parse(part.text) as Plot;
-}
-
-function ownerOf(messages: readonly { readonly id: string }[]): string {
-  return messages[0]?.id.split(".")[0] ?? "";
 }
 
 function errorOf({ failure }: Plot): Error {

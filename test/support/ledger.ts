@@ -7,8 +7,7 @@ import type { Destination } from "../../src/outbox/index.ts";
 import type { SubmissionInspection, SubmissionStatus } from "../../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
 import { message, until } from "./given.ts";
-import { delivered, type LedgerObject } from "./ledger-object.ts";
-import type { Script } from "./scripted-model.ts";
+import { delivered, type LedgerObject, type TurnScript } from "./ledger-object.ts";
 
 export type Ledger = DurableObjectStub<LedgerObject>;
 
@@ -60,7 +59,7 @@ export function somewhere(): Destination & { instance: string } {
 }
 
 /** Submits by the capability itself, in the object: RPC would lose the classes of errors. */
-export function submit(stub: Ledger, text: Script | string, options?: InternalSubmitOptions) {
+export function submit(stub: Ledger, text: TurnScript | string, options?: InternalSubmitOptions) {
   return within(stub, ({ submissions }) => submissions.submit([message(text)], options));
 }
 

@@ -16,6 +16,7 @@ export type PromptParams = {
     name: string;
     prompt: string;
     key?: string;
+    thread?: string;
     timeout?: number;
     cancelOnTimeout?: boolean;
     /** `"date"`: a schema without a JSON form. */

@@ -22,6 +22,10 @@ export type Script = {
   headers?: Record<string, string>;
   /** Call this tool first, once. */
   tool?: { name: string; input: unknown };
+  /** Call these tools, one per step. */
+  tools?: { name: string; input: unknown }[];
+  /** Said before anything else, also before a failure. */
+  first?: string;
   /** Say text even if a final answer is asked for. */
   ignoreTools?: boolean;
 };
@@ -81,6 +85,7 @@ function streamOf(parts: AsyncGenerator<Part>): ReadableStream<Part> {
 
 async function* play(script: Script, options: CallOptions): AsyncGenerator<Part> {
   yield { type: "stream-start", warnings: [] };
+  if (script.first !== undefined) yield* say("0", script.first);
   await delay(script.delayMs ?? 0, options.abortSignal);
   if (script.fail !== undefined && script.status === undefined) throw new Error(script.fail);
   const call = callOf(script, options);
@@ -92,9 +97,7 @@ async function* play(script: Script, options: CallOptions): AsyncGenerator<Part>
     yield { type: "tool-input-end", id };
     yield { type: "tool-call", toolCallId: id, toolName: call.name, input };
   } else {
-    yield { type: "text-start", id: "1" };
-    yield { type: "text-delta", id: "1", delta: script.text ?? "done" };
-    yield { type: "text-end", id: "1" };
+    yield* say("1", script.text ?? "done");
   }
   yield {
     type: "finish",
@@ -106,12 +109,26 @@ async function* play(script: Script, options: CallOptions): AsyncGenerator<Part>
   };
 }
 
+function* say(id: string, text: string): Generator<Part> {
+  yield { type: "text-start", id };
+  yield { type: "text-delta", id, delta: text };
+  yield { type: "text-end", id };
+}
+
 function callOf(script: Script, { tools, prompt, toolChoice }: CallOptions) {
   if (script.ignoreTools || toolChoice?.type === "none") return undefined;
   const hasCalled = prompt.at(-1)?.role === "tool";
   if (script.tool && !hasCalled) return script.tool;
+  const next = script.tools?.[stepsSince(prompt)];
+  if (next) return next;
   const final = tools?.find(({ name }) => name.startsWith("think_final_answer"));
   return final && { name: final.name, input: script.answer };
+}
+
+/** How many steps the model has made since the user spoke last. */
+function stepsSince(prompt: CallOptions["prompt"]): number {
+  const asked = prompt.findLastIndex(({ role }) => role === "user");
+  return prompt.slice(asked).filter(({ role }) => role === "tool").length;
 }
 
 function lastUserText({ prompt }: CallOptions): string {

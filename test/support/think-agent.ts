@@ -12,6 +12,7 @@ import { ScriptedModel } from "./scripted-model.ts";
 export type AppHooks = {
   beforeTurn?: (ctx: TurnContext) => TurnConfig | undefined;
   onStatus?: (submission: SubmissionInspection, agent: ThinkAgent) => Promise<void>;
+  onTool?: (agent: ThinkAgent) => Promise<void>;
 };
 
 /** Names of agents whose events never reach a workflow. */
@@ -53,6 +54,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
         description: "Has an effect that must not happen twice.",
         inputSchema: z.object({ account: z.string() }),
         execute: async ({ account }) => {
+          await appHooks.get(this.name)?.onTool?.(this);
           charges.set(account, (charges.get(account) ?? 0) + 1);
           return { charged: account };
         },

@@ -1,7 +1,7 @@
 /** What can be read off a conversation: who asked last, and what a reply left in it. Pure. */
 
 import type { UIMessage } from "ai";
-import { isFinalAnswer } from "./final-answer.ts";
+import { isFinalAnswer } from "../sdk/final-answer.ts";
 
 /** The messages that the latest reply answers, or would answer. */
 export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] {
@@ -13,6 +13,15 @@ export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] 
 
 export function idsOf(messages: readonly UIMessage[]): ReadonlySet<string> {
   return new Set(messages.map(({ id }) => id));
+}
+
+/** The ids of these messages and of the replies that directly follow each of them. */
+export function withReplies(messages: readonly UIMessage[], ids: ReadonlySet<string>): string[] {
+  let isTheirs = false;
+  return messages.flatMap(({ id, role }) => {
+    if (role !== "assistant" || ids.has(id)) isTheirs = ids.has(id);
+    return isTheirs ? [id] : [];
+  });
 }
 
 /** Whether anything of a reply is left in the conversation once the final answer is taken out. */

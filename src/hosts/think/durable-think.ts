@@ -24,7 +24,7 @@ import {
   type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
 import type { ThinkHooks } from "./port.ts";
-import { ThinkTurns } from "./think-turns.ts";
+import { ThinkHost } from "./think-host.ts";
 
 /**
  * A Think agent whose submitted turns survive crashes, deploys and evictions,
@@ -37,6 +37,7 @@ export class DurableThink<
   Props extends Record<string, unknown> = Record<string, unknown>,
 > extends Think<Env, State, Props> {
   readonly #submissions: Submissions;
+  readonly #host: ThinkHost;
 
   /**
    * @param options limits and retention of the ledger; pass them on from the constructor of your class
@@ -45,13 +46,13 @@ export class DurableThink<
   constructor(ctx: DurableObjectState, env: Env, options?: LedgerOptions) {
     super(ctx, env);
     const outbox = new Outbox(workflowCourier(env));
-    const turns = new ThinkTurns({
+    this.#host = new ThinkHost({
       agent: this as unknown as Think,
       ledger: () => this.#submissions,
-      wrapHooks: () => this.#wrapHooks(turns),
+      wrapHooks: () => this.#wrapHooks(),
       onStatus: async (submission) => this.onSubmissionStatus(submission),
     });
-    this.#submissions = new Submissions(turns, outbox, options);
+    this.#submissions = new Submissions(this.#host, outbox, options);
     this.lifecycle.use(outbox).use(this.#submissions);
   }
 
@@ -135,6 +136,22 @@ export class DurableThink<
     return this.#submissions.deleteMany(options);
   }
 
+  /** The messages of a thread: `"main"` is the agent's own conversation; an isolated turn leaves none. */
+  async threadMessages(thread: string): Promise<UIMessage[]> {
+    await this.#submissions.ready();
+    return this.#host.messages(thread);
+  }
+
+  /**
+   * Empties a named thread: what runs in it is cancelled, what waits is
+   * `skipped`, its messages are deleted. The main conversation is emptied by `clearMessages()`.
+   *
+   * @throws InvalidSubmissionError for `"main"` and `"isolated"`
+   */
+  async clearThread(thread: string): Promise<void> {
+    await this.#submissions.clearThread(thread, () => this.#host.clear(thread));
+  }
+
   /** For `step.prompt()`: accepts a prompt, or finds the one accepted before (W1). */
   acceptPrompt(request: PromptRequest): Promise<PromptReceipt> {
     return acceptPrompt(this.#submissions, request);
@@ -159,18 +176,19 @@ export class DurableThink<
     });
   }
 
-  #wrapHooks(turns: ThinkTurns): void {
+  #wrapHooks(): void {
     const app: ThinkHooks = {
       beforeTurn: this.beforeTurn.bind(this),
       beforeStep: this.beforeStep.bind(this),
       beforeToolCall: this.beforeToolCall.bind(this),
       afterToolCall: this.afterToolCall.bind(this),
       onStepEnd: this.onStepEnd.bind(this),
+      onChunk: this.onChunk.bind(this),
       onChatResponse: this.onChatResponse.bind(this),
       classifyChatError: this.classifyChatError.bind(this),
       onChatRecovery: this.onChatRecovery.bind(this),
       chatRecovery: this.chatRecovery,
     };
-    Object.assign(this, turns.wrap(app));
+    Object.assign(this, this.#host.wrap(app));
   }
 }

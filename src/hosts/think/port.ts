@@ -7,6 +7,7 @@ import type {
   ChatRecoveryContext,
   ChatRecoveryOptions,
   ChatResponseResult,
+  ChunkContext,
   PrepareStepContext,
   StepConfig,
   StepContext,
@@ -17,7 +18,8 @@ import type {
   TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
-import type { SubmissionInspection, Submissions } from "../../submissions/index.ts";
+import type { PrepareStepResult, ToolSet } from "ai";
+import type { SubmissionInspection, Submissions, TurnHost } from "../../submissions/index.ts";
 
 /** Think's hooks that Perdure stands in front of; the app's own still run. */
 export type ThinkHooks = {
@@ -26,10 +28,20 @@ export type ThinkHooks = {
   beforeToolCall(ctx: ToolCallContext): ToolCallDecision | void | Promise<ToolCallDecision | void>;
   afterToolCall(ctx: ToolCallResultContext): void | Promise<void>;
   onStepEnd(ctx: StepContext): void | Promise<void>;
+  onChunk(ctx: ChunkContext): void | Promise<void>;
   onChatResponse(result: ChatResponseResult): void | Promise<void>;
   classifyChatError(error: unknown, ctx?: ChatErrorContext): ChatErrorClassification | void;
   onChatRecovery(ctx: ChatRecoveryContext): Promise<ChatRecoveryOptions | void>;
   chatRecovery: ChatRecoveryConfig;
+};
+
+/** What `beforeStep` may return; Think's own type of it has lost these. */
+export type StepOverrides = StepConfig &
+  Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools" | "messages">;
+
+/** What of a host is about the agent's own conversation. */
+export type MainTurns = Pick<TurnHost, "run" | "stop" | "trace" | "takeBack"> & {
+  isRecovering(): Promise<boolean>;
 };
 
 /** What a Think agent lends to its turns. */

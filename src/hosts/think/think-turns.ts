@@ -1,5 +1,5 @@
 /**
- * Runs the ledger's turns on a Think agent, by Think's public hooks alone.
+ * Runs turns of a Think agent's own conversation, by Think's public hooks alone.
  *
  * A turn is run by `runTurn()`. When a crash interrupts it, Think's own
  * recovery goes on with it in a turn of its own: that one is recognised by the
@@ -12,35 +12,38 @@ import type {
   ChatRecoveryContext,
   ChatRecoveryOptions,
   ChatResponseResult,
+  PrepareStepContext,
+  ToolCallContext,
+  ToolCallDecision,
   TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
-import type { UIMessage } from "ai";
+import { convertToModelMessages, type UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import {
   type AttemptRef,
   endWithAnswer,
-  type SubmissionInspection,
   type Trace,
   type Turn,
   type TurnEnd,
-  type TurnHost,
+  type TurnTraces,
 } from "../../submissions/index.ts";
-import { idsOf, isKept, isToolResult, lastAsked } from "./conversation.ts";
 import {
   finalAnswerName,
   isFinalAnswer,
   problemOf,
   requireFinalAnswer,
   requireFinalAnswerInStep,
-} from "./final-answer.ts";
-import { addUsage, type OwnedTurn } from "./owned-turn.ts";
-import type { ThinkHooks, ThinkPort } from "./port.ts";
+} from "../sdk/final-answer.ts";
+import { idsOf, isKept, isToolResult, lastAsked, withReplies } from "./conversation.ts";
+import type { OwnedTurn } from "./owned-turn.ts";
+import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "./port.ts";
 
 /** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
 const SUB_AGENT_RECOVERY_MS = 60_000;
 
-export class ThinkTurns implements TurnHost {
+/** Turns of the agent's own conversation. */
+export class ThinkTurns implements MainTurns {
   /** By request id, from `beforeTurn` to the turn's end. */
   readonly #owned = new Map<string, OwnedTurn>();
   /** Begun just now; its request id is not known before `beforeTurn`. */
@@ -53,9 +56,8 @@ export class ThinkTurns implements TurnHost {
 
   constructor(private readonly port: ThinkPort) {}
 
+  /** Think's own recovery starts about now. */
   start(): void {
-    // A start that failed is tried again on the same object, with its hooks wrapped already.
-    if (this.#startedAt === 0) this.port.wrapHooks();
     this.#startedAt = Date.now();
   }
 
@@ -82,7 +84,7 @@ export class ThinkTurns implements TurnHost {
     } catch (error) {
       // The answer is what was asked for, whatever went wrong after it.
       const owned = [...this.#owned.values()].find((turn) => turn.ref.seq === ref?.seq);
-      if (owned?.isAnswered) return { outcome: "completed", usage: owned.usage };
+      if (owned?.isAnswered) return { outcome: "completed" };
       throw error;
     } finally {
       this.#begun = undefined;
@@ -91,7 +93,7 @@ export class ThinkTurns implements TurnHost {
     }
   }
 
-  stop(messages: readonly UIMessage[], reason: string | undefined): void {
+  stop({ messages }: TurnTraces, reason: string | undefined): void {
     const seq = this.port.ledger().findByMessage(idsOf(messages))?.seq;
     if (seq === undefined) return;
     const recovering = this.#recovering.get(seq);
@@ -101,7 +103,7 @@ export class ThinkTurns implements TurnHost {
     }
   }
 
-  async trace(messages: readonly UIMessage[]): Promise<Trace> {
+  async trace({ messages }: TurnTraces): Promise<Trace> {
     const { agent } = this.port;
     const ids = idsOf(messages);
     const found = await Promise.all([...ids].map((id) => agent.session.getMessage(id)));
@@ -121,12 +123,10 @@ export class ThinkTurns implements TurnHost {
     return open.length > 0;
   }
 
-  onStatus(submission: SubmissionInspection): Promise<void> {
-    return this.port.onStatus(submission);
-  }
-
-  isInsideTurn(): boolean {
-    return this.port.agent.activeTurn !== undefined;
+  async takeBack({ messages }: TurnTraces): Promise<void> {
+    const { agent } = this.port;
+    const ids = withReplies(agent.messages, idsOf(messages));
+    if (ids.length > 0) await agent.session.deleteMessages(ids);
   }
 
   /** The app's hooks with Perdure's part around them. */
@@ -137,19 +137,19 @@ export class ThinkTurns implements TurnHost {
         const config = (await app.beforeTurn(ctx)) ?? {};
         return owned?.schema ? this.#arm(owned, owned.schema, ctx, config) : config;
       },
-      beforeStep: async (ctx) => {
-        const config = (await app.beforeStep(ctx)) ?? {};
-        const { toolName: name, maxSteps } = this.#current() ?? {};
-        return name && maxSteps
-          ? requireFinalAnswerInStep(ctx, config, { name, maxSteps })
-          : config;
-      },
-      beforeToolCall: (ctx) => (isFinalAnswer(ctx.toolName) ? undefined : app.beforeToolCall(ctx)),
+      beforeStep: async (ctx) => this.#beforeStep(ctx, (await app.beforeStep(ctx)) ?? {}),
+      beforeToolCall: (ctx) =>
+        isFinalAnswer(ctx.toolName) ? undefined : this.#beforeTool(ctx, app),
       afterToolCall: (ctx) => (isFinalAnswer(ctx.toolName) ? undefined : app.afterToolCall(ctx)),
       onStepEnd: (ctx) => {
         const owned = this.#current();
-        if (owned) owned.usage = addUsage(owned.usage, ctx.usage);
+        if (owned) this.port.ledger().spent(owned.ref, ctx.usage);
         return app.onStepEnd(ctx);
+      },
+      onChunk: (ctx) => {
+        const owned = this.#current();
+        if (owned) this.port.ledger().alive(owned.ref);
+        return app.onChunk(ctx);
       },
       onChatResponse: (result) => {
         this.#responded(result);
@@ -201,7 +201,6 @@ export class ThinkTurns implements TurnHost {
       toolName: undefined,
       maxSteps: this.port.agent.maxSteps,
       problem: undefined,
-      usage: undefined,
       cause: undefined,
       isReported: false,
     };
@@ -224,8 +223,44 @@ export class ThinkTurns implements TurnHost {
     if (owned.isAnswered) return "The final answer was recorded before; it stands.";
     owned.problem = problemOf(answer, schema);
     if (owned.problem) return owned.problem.message;
-    owned.isAnswered = this.port.ledger().answer(owned.ref, answer);
+    try {
+      owned.isAnswered = this.port.ledger().answer(owned.ref, answer);
+    } catch (error) {
+      // The model is told, and may give a better one.
+      owned.problem = failureOf(error);
+      return owned.problem.message;
+    }
     return "Final answer recorded.";
+  }
+
+  /** The budget is asked before each call of the model, and what wants to join the turn joins it. */
+  async #beforeStep(ctx: PrepareStepContext, config: StepOverrides): Promise<StepOverrides> {
+    const owned = this.#current();
+    if (!owned) return config;
+    const joined = this.port.ledger().nextStep(owned.ref);
+    if (joined.length > 0) await this.port.agent.addMessages(joined);
+    const steered =
+      joined.length === 0
+        ? config
+        : {
+            ...config,
+            messages: [
+              ...(config.messages ?? ctx.messages),
+              ...(await convertToModelMessages(joined)),
+            ],
+          };
+    const { toolName: name, maxSteps } = owned;
+    return name ? requireFinalAnswerInStep(ctx, steered, { name, maxSteps }) : steered;
+  }
+
+  /** What the app lets a tool do is noted before it does it (L6). */
+  async #beforeTool(ctx: ToolCallContext, app: ThinkHooks): Promise<ToolCallDecision | undefined> {
+    const decision = (await app.beforeToolCall(ctx)) ?? undefined;
+    const owned = this.#current();
+    if (owned && (decision === undefined || decision.action === "allow")) {
+      this.port.ledger().acts(owned.ref);
+    }
+    return decision;
   }
 
   #current(): OwnedTurn | undefined {
@@ -317,7 +352,7 @@ export class ThinkTurns implements TurnHost {
 
   #endOf(owned: OwnedTurn | undefined, { requestId, status, error, message }: ThinkEnd): TurnEnd {
     const messageId = message && isKept(message) ? message.id : undefined;
-    const facts = { requestId, messageId, usage: owned?.usage };
+    const facts = { requestId, messageId };
     const { name } = failureOf(owned?.cause);
     const failure = {
       name: owned?.cause === undefined ? "TurnError" : name,

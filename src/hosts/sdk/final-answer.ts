@@ -1,22 +1,52 @@
 /**
- * The final-answer tool: how a turn of Think ends with a structured answer.
- * Pure additions to what the app's own hooks return; it keeps no state.
+ * The final-answer tool: how a turn by the AI SDK ends with a structured
+ * answer. Pure additions to the settings of a turn and of its steps; it keeps
+ * no state.
  *
  * A tool call, and not a response format, because every provider streams tool
  * calls. Think reserves the name `think_final_answer` and its variants and
  * keeps their calls out of the conversation.
  */
 
-import type { PrepareStepContext, StepConfig, TurnConfig, TurnContext } from "@cloudflare/think";
-import { hasToolCall, jsonSchema, type PrepareStepResult, type ToolSet, tool } from "ai";
+import {
+  hasToolCall,
+  jsonSchema,
+  type PrepareStepResult,
+  type StopCondition,
+  type ToolChoice,
+  type ToolSet,
+  tool,
+} from "ai";
 import { fromJSONSchema } from "zod";
 import type { Failure } from "../../core/failures.ts";
 
 const NAME = "think_final_answer";
 
-/** What `beforeStep` may return; Think's own type of it has lost these two. */
-type StepOverrides = StepConfig &
-  Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools">;
+/** What a turn is without the answer, as far as the answer needs to know it. */
+type AnswerContext = { readonly system: string; readonly tools: ToolSet };
+
+/** The settings of a turn that the answer adds to, or overrules. */
+type AnswerConfig = {
+  readonly instructions?: string | undefined;
+  readonly system?: string | undefined;
+  readonly output?: unknown;
+  readonly tools?: ToolSet | undefined;
+  readonly activeTools?: readonly string[] | undefined;
+  readonly toolChoice?: ToolChoice<ToolSet> | undefined;
+  readonly stopWhen?: StopCondition<ToolSet> | StopCondition<ToolSet>[] | undefined;
+};
+
+/** What the settings are with the answer. */
+type Required = {
+  instructions: string;
+  tools: ToolSet;
+  activeTools?: string[];
+  toolChoice: ToolChoice<ToolSet>;
+  stopWhen: StopCondition<ToolSet>[];
+};
+
+/** The settings of a step that the answer overrules. */
+type StepOverrides = Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools">;
 
 /** Takes an answer of the model, and returns what the model is told. */
 export type TakeAnswer = (input: unknown) => string;
@@ -33,22 +63,33 @@ export function finalAnswerName(taken: object): string {
 }
 
 /**
- * Adds the tool, and the obligation to call it, to the turn that the app's
- * `beforeTurn` made. Whatever would let the model end the turn without it
- * (a tool choice, an output format, a narrower tool list) is overruled.
+ * Adds the tool, and the obligation to call it, to the settings that the app
+ * made. Whatever would let the model end the turn without it (a tool choice,
+ * an output format, a narrower tool list) is overruled.
  */
-export function requireFinalAnswer(
-  ctx: TurnContext,
-  { instructions, output: _output, ...config }: TurnConfig,
+export function requireFinalAnswer<Config extends AnswerConfig>(
+  ctx: AnswerContext,
+  config: Config,
   { name, schema, take }: { name: string; schema: object; take: TakeAnswer },
-): TurnConfig {
-  const others = config.activeTools ?? Object.keys({ ...ctx.tools, ...config.tools });
-  const system = [instructions ?? config.system ?? ctx.system, instruction(name)];
+): Omit<Config, keyof AnswerConfig> & Required {
+  const {
+    instructions,
+    system,
+    output: _output,
+    tools,
+    activeTools,
+    toolChoice: _toolChoice,
+    stopWhen,
+    ...rest
+  } = config;
+  const others = activeTools ?? Object.keys({ ...ctx.tools, ...tools });
   return {
-    ...config,
-    system: system.filter(Boolean).join("\n\n"),
+    ...rest,
+    instructions: [instructions ?? system ?? ctx.system, instruction(name)]
+      .filter(Boolean)
+      .join("\n\n"),
     tools: {
-      ...config.tools,
+      ...tools,
       [name]: tool({
         description:
           "Gives your final answer and ends the task. Call it exactly once, when you have " +
@@ -57,18 +98,18 @@ export function requireFinalAnswer(
         execute: async (input: unknown) => take(input),
       }),
     },
-    ...(config.activeTools && { activeTools: [...config.activeTools, name] }),
+    ...(activeTools && { activeTools: [...activeTools, name] }),
     toolChoice: others.length > 0 ? "required" : { type: "tool", toolName: name },
-    stopWhen: [hasToolCall(name), ...(config.stopWhen ? [config.stopWhen].flat() : [])],
+    stopWhen: [hasToolCall(name), ...(stopWhen ? [stopWhen].flat() : [])],
   };
 }
 
 /** Keeps a single step from switching the answer off, and makes the last step give it. */
-export function requireFinalAnswerInStep(
-  { stepNumber }: Pick<PrepareStepContext, "stepNumber">,
-  config: StepOverrides,
+export function requireFinalAnswerInStep<Config extends object>(
+  { stepNumber }: { readonly stepNumber: number },
+  config: Config & StepOverrides,
   { name, maxSteps }: { name: string; maxSteps: number },
-): StepOverrides {
+): Config & StepOverrides {
   if (stepNumber >= maxSteps - 1) {
     return { ...config, toolChoice: { type: "tool", toolName: name }, activeTools: [name] };
   }

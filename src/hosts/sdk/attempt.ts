@@ -1,0 +1,169 @@
+/**
+ * One attempt at a turn beside the conversation, while it lives: what the
+ * ledger is told and asked at each step, what has gone wrong, and how it ends.
+ * It stores nothing.
+ */
+
+import { convertToModelMessages, type ModelMessage, type ToolSet, type UIMessage } from "ai";
+import { type Failure, failureOf } from "../../core/failures.ts";
+import {
+  type AttemptRef,
+  endWithAnswer,
+  type Turn,
+  type TurnEnd,
+  type TurnLedger,
+} from "../../submissions/turn.ts";
+import type { TokenUsage } from "../../submissions/types.ts";
+import {
+  finalAnswerName,
+  problemOf,
+  requireFinalAnswer,
+  requireFinalAnswerInStep,
+} from "./final-answer.ts";
+import { guardedOf, offeredOf } from "./offered-tools.ts";
+import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
+
+/** How often the ledger is told that the model is still answering, in milliseconds. */
+const ALIVE_EVERY_MS = 1_000;
+
+/** Stores messages that join the turn, where there is a thread to store them in. */
+type Join = (messages: readonly UIMessage[]) => Promise<void>;
+
+export class Attempt {
+  readonly requestId = crypto.randomUUID();
+  #error: { readonly cause: unknown } | undefined;
+  #hasEffects = false;
+  #isAnswered = false;
+  #problem: Failure | undefined;
+  #answerName: string | undefined;
+  #aliveAt = 0;
+
+  constructor(
+    readonly turn: Turn,
+    private readonly ref: AttemptRef,
+    private readonly ledger: TurnLedger,
+    private readonly join: Join,
+  ) {}
+
+  /** What the agent lends, with the ledger's part around the tools and with the answer that is asked for. */
+  armed({ tools, ...setup }: TurnSetup): TurnSetup {
+    const acts = () => {
+      this.ledger.acts(this.ref);
+      this.#hasEffects = true;
+    };
+    const decide = setup.hooks?.beforeTool?.bind(setup.hooks);
+    const armed = { ...setup, tools: guardedOf(offeredOf(tools), { decide, acts }) };
+    const schema = this.turn.answer?.schema;
+    if (!schema) return armed;
+    const name = finalAnswerName(armed.tools);
+    this.#answerName = name;
+    const context = { system: armed.instructions ?? "", tools: armed.tools };
+    const take = (answer: unknown) => this.#take(schema, answer);
+    return requireFinalAnswer(context, armed, { name, schema, take });
+  }
+
+  /**
+   * Before a call of the model.
+   *
+   * @param known ids of the messages that the model sees already; those that join are added
+   * @throws what the ledger refuses the call with
+   */
+  async step(event: Step, setup: TurnSetup, known: Set<string>): Promise<StepSettings> {
+    // An error in the middle of an answer does not keep the AI SDK from going on.
+    if (this.#error) throw this.#error.cause;
+    const joining = this.ledger.nextStep(this.ref);
+    const messages = [...event.messages, ...(await this.#joined(joining, setup.tools, known))];
+    const settings = (await setup.hooks?.beforeStep?.({ ...event, messages })) ?? {};
+    const step = { ...(joining.length > 0 && { messages }), ...settings };
+    const { maxSteps } = setup;
+    return this.#answerName === undefined
+      ? step
+      : requireFinalAnswerInStep(event, step, { name: this.#answerName, maxSteps });
+  }
+
+  /** After a call of the model. A count that is not reported is 0. */
+  stepped({ inputTokens, outputTokens, totalTokens }: Partial<Reported>): void {
+    try {
+      this.ledger.spent(this.ref, {
+        inputTokens: inputTokens ?? 0,
+        outputTokens: outputTokens ?? 0,
+        totalTokens: totalTokens ?? 0,
+      });
+    } catch (cause) {
+      // The AI SDK swallows what its callbacks throw; unaccounted tokens must not go unnoticed.
+      this.failed(cause);
+    }
+  }
+
+  /** A part of the answer has come. */
+  alive(): void {
+    const now = Date.now();
+    if (now - this.#aliveAt < ALIVE_EVERY_MS) return;
+    this.#aliveAt = now;
+    this.ledger.alive(this.ref);
+  }
+
+  /** The first error stands; later ones follow from it. */
+  failed(cause: unknown): void {
+    this.#error ??= { cause };
+  }
+
+  /** What the attempt failed with, if it did. */
+  get cause(): unknown {
+    return this.#error?.cause;
+  }
+
+  /** How it ended, without the id of the reply, which is not stored yet. */
+  end(): TurnEnd {
+    const end = this.#endOfStream();
+    if (!this.turn.answer) return end;
+    const state = { isAnswered: this.#isAnswered, problem: this.#problem };
+    const answered = endWithAnswer(end, state);
+    return answered.outcome === "error" ? { ...answered, hasEffects: this.#hasEffects } : answered;
+  }
+
+  #endOfStream(): TurnEnd {
+    const { requestId } = this;
+    if (this.turn.signal.aborted) return { outcome: "aborted", requestId };
+    if (!this.#error || this.#isUnanswered()) return { outcome: "completed", requestId };
+    const { cause } = this.#error;
+    const failure = failureOf(cause);
+    return { outcome: "error", failure, cause, hasEffects: this.#hasEffects, requestId };
+  }
+
+  /** Whether the AI SDK found that the model did not call the tool that it had to: it ended without the answer. */
+  #isUnanswered(): boolean {
+    const { name } = failureOf(this.cause);
+    return this.#answerName !== undefined && name === "AI_ToolChoiceViolationError";
+  }
+
+  async #joined(
+    joining: readonly UIMessage[],
+    tools: ToolSet,
+    known: Set<string>,
+  ): Promise<ModelMessage[]> {
+    if (joining.length === 0) return [];
+    await this.join(joining);
+    // Those that an earlier attempt was joined by are in the thread, and the model has them from there.
+    const fresh = joining.filter(({ id }) => !known.has(id));
+    for (const { id } of fresh) known.add(id);
+    return convertToModelMessages(fresh, { tools });
+  }
+
+  #take(schema: object, answer: unknown): string {
+    if (this.#isAnswered) return "The final answer was recorded before; it stands.";
+    this.#problem = problemOf(answer, schema);
+    if (this.#problem) return this.#problem.message;
+    try {
+      this.#isAnswered = this.ledger.answer(this.ref, answer);
+    } catch (error) {
+      // The model is told, and may give a better one.
+      this.#problem = failureOf(error);
+      return this.#problem.message;
+    }
+    return "Final answer recorded.";
+  }
+}
+
+/** Tokens as the AI SDK reports them. */
+type Reported = { [Key in keyof TokenUsage]: TokenUsage[Key] | undefined };

@@ -1,0 +1,61 @@
+/**
+ * The reply of a turn beside the conversation: its id, what of it is kept, and
+ * whether all of it is there. Pure.
+ */
+
+import type { UIMessage } from "ai";
+import { isFinalAnswer } from "./final-answer.ts";
+
+type Part = UIMessage["parts"][number];
+
+/** The same for every attempt, so that a turn finds its reply again after a crash. */
+export function replyIdOf(submissionId: string): string {
+  return `${submissionId}:reply`;
+}
+
+/**
+ * What a thread keeps of a reply: all but the call of the final answer, which
+ * the ledger has. Undefined when that leaves nothing.
+ *
+ * @param isPartial whether the turn ended before its time; the mark is in the metadata
+ */
+export function keptOf(reply: UIMessage, isPartial: boolean): UIMessage | undefined {
+  const parts = reply.parts.filter((part) => !isFinalAnswer(toolOf(part) ?? "")).map(finished);
+  if (parts.every(({ type }) => type === "step-start")) return undefined;
+  const { metadata, ...message } = reply;
+  return {
+    ...message,
+    parts,
+    ...((metadata !== undefined || isPartial) && {
+      metadata: { ...(metadata as object), ...(isPartial && PARTIAL) },
+    }),
+  };
+}
+
+const PARTIAL = { perdure: { isPartial: true } };
+
+/** Whether only the beginning of a reply is there: its turn failed or was cancelled. */
+export function isPartial({ metadata }: UIMessage): boolean {
+  return (metadata as Partial<typeof PARTIAL> | undefined)?.perdure?.isPartial === true;
+}
+
+/** Whether a tool is known to have run for the reply. */
+export function hasToolResult({ parts }: UIMessage): boolean {
+  return parts.some((part) => {
+    if (toolOf(part) === undefined) return false;
+    const { state } = part as { state?: string };
+    return state === "output-available" || state === "output-error";
+  });
+}
+
+/** Nothing comes after what was cut off, so it must not look as if it were still being written. */
+function finished(part: Part): Part {
+  const isText = part.type === "text" || part.type === "reasoning";
+  return isText && part.state === "streaming" ? { ...part, state: "done" } : part;
+}
+
+/** The tool that a part is a call of, if it is one. */
+function toolOf(part: Part): string | undefined {
+  if (part.type === "dynamic-tool") return part.toolName;
+  return part.type.startsWith("tool-") ? part.type.slice("tool-".length) : undefined;
+}

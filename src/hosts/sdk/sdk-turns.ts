@@ -1,0 +1,107 @@
+/**
+ * Runs turns beside the agent's own conversation, by the AI SDK: in a named
+ * thread, which keeps them, or isolated, where nothing is kept. For the hosts,
+ * which run the turns of the agent's own conversation themselves.
+ */
+
+import type { Sessions } from "agents/sessions";
+import { convertToModelMessages, type UIMessage } from "ai";
+import { isReset } from "../../core/failures.ts";
+import {
+  ISOLATED,
+  type Trace,
+  type Turn,
+  type TurnEnd,
+  type TurnLedger,
+  type TurnTraces,
+} from "../../submissions/turn.ts";
+import { Attempt } from "./attempt.ts";
+import { hasToolResult, isPartial, keptOf, replyIdOf } from "./reply.ts";
+import { streamedReply } from "./streamed-reply.ts";
+import { Threads } from "./threads.ts";
+import type { TurnSource } from "./turn-source.ts";
+
+/** What a host lends to its turns beside the conversation. */
+export type SdkPort = {
+  readonly source: TurnSource;
+  /** Where named threads are kept. */
+  readonly sessions: Sessions;
+  readonly ledger: () => TurnLedger;
+};
+
+export class SdkTurns {
+  /** The named threads, for whoever wants to read or clear one. */
+  readonly threads: Threads;
+
+  constructor(private readonly port: SdkPort) {
+    this.threads = new Threads(port.sessions);
+  }
+
+  /**
+   * Runs a turn to its end.
+   *
+   * @throws TurnRefused when the submission is not to be run any more, and what
+   *   the platform throws when it takes the isolate down
+   */
+  async run(turn: Turn): Promise<TurnEnd> {
+    const { thread, submissionId } = turn;
+    const ref = turn.begin();
+    const attempt = new Attempt(turn, ref, this.port.ledger(), async (messages) => {
+      if (thread !== ISOLATED) await this.threads.append(thread, messages);
+    });
+    const reply = await this.#reply(attempt).catch((cause: unknown) => {
+      attempt.failed(cause);
+      return undefined;
+    });
+    if (isReset(attempt.cause)) throw attempt.cause;
+    const end = attempt.end();
+    if (!reply || thread === ISOLATED) return end;
+    const kept = keptOf({ ...reply, id: replyIdOf(submissionId) }, end.outcome !== "completed");
+    if (!kept) return end;
+    await this.threads.reply(thread, kept);
+    return "requestId" in end ? { ...end, messageId: kept.id } : end;
+  }
+
+  /** What a turn has left in its thread; nothing ever in an isolated one. */
+  async trace({ submissionId, thread, messages }: TurnTraces): Promise<Trace> {
+    if (thread === ISOLATED) return { applied: "none", hasEffects: false };
+    const ids = new Set(messages.map(({ id }) => id));
+    const { size } = await this.threads.has(thread, [...ids]);
+    const reply = await this.threads.replyOf(thread, replyIdOf(submissionId));
+    return {
+      applied: size === 0 ? "none" : size === ids.size ? "all" : "partial",
+      hasEffects: reply !== undefined && hasToolResult(reply),
+      ...(reply && !isPartial(reply) && { messageId: reply.id }),
+    };
+  }
+
+  /** Takes the turn's messages and the replies to them out of its thread. Done twice, it is as done once. */
+  async takeBack({ submissionId, thread, messages }: TurnTraces): Promise<void> {
+    if (thread === ISOLATED) return;
+    const ids = messages.map(({ id }) => id);
+    await this.threads.takeBack(thread, ids, replyIdOf(submissionId));
+  }
+
+  async #reply(attempt: Attempt): Promise<UIMessage | undefined> {
+    const { turn, requestId } = attempt;
+    const { thread, signal } = turn;
+    const replyId = replyIdOf(turn.submissionId);
+    const asked = await this.#asked(turn, replyId);
+    const setup = await this.port.source.setup({
+      requestId,
+      thread,
+      signal,
+      messagesFor: (tools) =>
+        convertToModelMessages(asked, { tools, ignoreIncompleteToolCalls: true }),
+    });
+    const known = new Set(asked.map(({ id }) => id));
+    return streamedReply(attempt, attempt.armed(setup), { replyId, known });
+  }
+
+  /** What the model is asked: the thread with the turn's messages at its end, or these alone. */
+  async #asked({ thread, messages }: Turn, replyId: string): Promise<UIMessage[]> {
+    if (thread === ISOLATED) return messages;
+    await this.threads.ask(thread, messages, replyId);
+    return this.threads.history(thread);
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * Named threads: conversations beside the agent's own, each a session of
+ * `agents/sessions`. Every verb can be repeated after a crash.
+ */
+
+import type { Session, Sessions } from "agents/sessions";
+import type { UIMessage } from "ai";
+import { isPartial } from "./reply.ts";
+
+/** How much of a thread is read for the model, in bytes as stored; the newest messages count. */
+const HISTORY_BYTES = 8 * 1024 * 1024;
+
+export class Threads {
+  constructor(private readonly sessions: Sessions) {}
+
+  /** The newest messages of a thread, for the model. */
+  async history(thread: string): Promise<UIMessage[]> {
+    const { messages } = await this.#session(thread).getRecentHistory(HISTORY_BYTES);
+    return messages as UIMessage[];
+  }
+
+  /** All messages of a thread. */
+  async messages(thread: string): Promise<UIMessage[]> {
+    return (await this.#session(thread).getHistory()) as UIMessage[];
+  }
+
+  /** Appends messages in order; those that are there stay where they are. */
+  async append(thread: string, messages: readonly UIMessage[]): Promise<void> {
+    const session = this.#session(thread);
+    for (const message of messages) await session.appendMessage(message);
+  }
+
+  /**
+   * Appends the messages that a reply is to follow. What earlier attempts left
+   * of that reply is taken out, and beginnings of other replies to the same
+   * messages. Where they were asked before and the thread has gone on since,
+   * they move to its end, because a model answers what comes last.
+   */
+  async ask(thread: string, messages: readonly UIMessage[], replyId: string): Promise<void> {
+    const session = this.#session(thread);
+    const ids = messages.map(({ id }) => id);
+    await this.#dropEarlier(session, ids, replyId);
+    await this.append(thread, messages);
+    const leaf = await session.getLatestLeaf();
+    if (leaf?.role !== "assistant" || ids.includes(leaf.id)) return;
+    await session.deleteMessages(ids);
+    await this.append(thread, messages);
+  }
+
+  /** Which of the messages are in the thread. */
+  async has(thread: string, ids: readonly string[]): Promise<ReadonlySet<string>> {
+    const session = this.#session(thread);
+    const found = await Promise.all(ids.map((id) => session.getMessage(id)));
+    return new Set(found.flatMap((message) => (message ? [message.id] : [])));
+  }
+
+  /** The reply of that id, whole or partial. */
+  async replyOf(thread: string, id: string): Promise<UIMessage | undefined> {
+    return ((await this.#session(thread).getMessage(id)) as UIMessage | null) ?? undefined;
+  }
+
+  /** Stores a reply at the end of the thread, or in the place of an earlier one of its id. */
+  async reply(thread: string, message: UIMessage): Promise<void> {
+    // An attempt that was given up may be late: what a later one has said stands.
+    const there = isPartial(message) && (await this.replyOf(thread, message.id));
+    if (there && !isPartial(there)) return;
+    await this.#session(thread).upsertMessage(message);
+  }
+
+  /** Takes messages out of a thread, with their reply and whatever else of the agent directly follows them. */
+  async takeBack(thread: string, ids: readonly string[], replyId: string): Promise<void> {
+    const session = this.#session(thread);
+    const replies = await repliesTo(session, ids);
+    await session.deleteMessages([...new Set([...ids, ...replies, replyId])]);
+  }
+
+  async clear(thread: string): Promise<void> {
+    await this.#session(thread).clearMessages();
+  }
+
+  async #dropEarlier(session: Session, ids: readonly string[], replyId: string): Promise<void> {
+    const replies = new Set([...(await repliesTo(session, ids)), replyId]);
+    const found = await Promise.all([...replies].map((id) => session.getMessage(id)));
+    const dropped = found.flatMap((reply) =>
+      reply && (reply.id === replyId || isPartial(reply as UIMessage)) ? [reply.id] : [],
+    );
+    if (dropped.length > 0) await session.deleteMessages(dropped);
+  }
+
+  #session(thread: string): Session {
+    return this.sessions.session(`perdure:${thread}`);
+  }
+}
+
+/** Ids of the assistant messages that directly follow one of the messages. */
+async function repliesTo(session: Session, ids: readonly string[]): Promise<string[]> {
+  // Ids and roles alone: a long thread is not loaded for it.
+  const rows = await session.getHistoryRowStats();
+  const replies: string[] = [];
+  let isAfter = false;
+  for (const { id, role } of rows) {
+    if (ids.includes(id)) isAfter = true;
+    else if (role !== "assistant") isAfter = false;
+    else if (isAfter) replies.push(id);
+  }
+  return replies;
+}

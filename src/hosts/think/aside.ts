@@ -1,0 +1,182 @@
+/**
+ * What a Think agent lends to a turn beside its conversation, by its public
+ * members alone: model, system prompt, tools, memory, and the app's hooks.
+ *
+ * Actions (`getActions()`), skills and client tools are left out: they need
+ * the conversation, its approvals or its clients. So do `onChatResponse`,
+ * channels, and the hooks of extensions, which do not run.
+ */
+
+import { createAITools } from "@cloudflare/computer/tools/ai-sdk";
+import { Think, type ToolCallResultContext, type TurnConfig } from "@cloudflare/think";
+import { createFetchTools } from "@cloudflare/think/tools/fetch";
+import type { ModelMessage, OnToolExecutionEndCallback, ToolSet } from "ai";
+import type {
+  CallSettings,
+  Step,
+  StepSettings,
+  ToolCall,
+  ToolDecision,
+  TurnHooks,
+  TurnRequest,
+  TurnSource,
+} from "../sdk/turn-source.ts";
+import type { ThinkHooks } from "./port.ts";
+
+/** The hooks of the app that run in a turn beside the conversation. */
+export type AsideHooks = Pick<
+  ThinkHooks,
+  "beforeTurn" | "beforeStep" | "beforeToolCall" | "afterToolCall" | "onStepEnd"
+>;
+
+/** How long Think waits for MCP servers when the app does not say, in milliseconds. */
+const MCP_TIMEOUT_MS = 10_000;
+
+/** @param hooks the app's own, not those that Perdure has put in front of them */
+export function thinkSource(agent: Think, hooks: AsideHooks): TurnSource {
+  return {
+    async setup(request) {
+      const tools = await toolsOf(agent);
+      const system = await systemOf(agent);
+      const messages = await request.messagesFor(tools);
+      const config =
+        (await hooks.beforeTurn(contextOf(agent, request, { system, messages, tools }))) ?? {};
+      return {
+        ...settingsOf(config),
+        model: agent.resolveModel(config.model),
+        instructions: config.instructions ?? config.system ?? system,
+        messages: config.messages ?? messages,
+        tools: { ...tools, ...config.tools },
+        maxSteps: config.maxSteps ?? agent.maxSteps,
+        sendReasoning: config.sendReasoning ?? agent.sendReasoning,
+        hooks: hooksOf(agent, hooks, request),
+      };
+    },
+  };
+}
+
+type Assembled = { system: string; messages: ModelMessage[]; tools: ToolSet };
+
+function contextOf(agent: Think, { requestId, signal }: TurnRequest, assembled: Assembled) {
+  return {
+    ...assembled,
+    // Resolved when it is read, as Think does it: the app may bring another.
+    get model() {
+      return agent.resolveModel();
+    },
+    continuation: false,
+    requestId,
+    trigger: "submission",
+    abortSignal: signal,
+  } as const;
+}
+
+/** An overridden `getSystemPrompt()` and the frozen context blocks; Think's default only where there is neither. */
+async function systemOf(agent: Think): Promise<string> {
+  const blocks = await agent.session.freezeSystemPrompt();
+  const isOverridden = agent.getSystemPrompt !== Think.prototype.getSystemPrompt;
+  if (!isOverridden) return blocks || agent.getSystemPrompt();
+  return [agent.getSystemPrompt(), blocks].filter((part) => part.trim().length > 0).join("\n\n");
+}
+
+/** In Think's order: a later tool of the same name stands. */
+async function toolsOf(agent: Think): Promise<ToolSet> {
+  const { workspace, fetchTools, waitForMcpConnections: wait } = agent;
+  if (wait) {
+    const timeout = typeof wait === "object" ? wait.timeout : MCP_TIMEOUT_MS;
+    await agent.mcp.waitForConnections({ timeout });
+  }
+  return {
+    ...createAITools({ workspace }),
+    ...(fetchTools && createFetchTools({ ...fetchTools, workspace })),
+    ...agent.getTools(),
+    ...agent.extensionManager?.getTools(),
+    ...(await agent.session.tools()),
+    ...(agent.includeMcpTools && agent.mcp.getAITools()),
+  };
+}
+
+/** The settings of a call of the model that `beforeTurn` has set. */
+function settingsOf(config: TurnConfig): CallSettings {
+  const {
+    model: _model,
+    instructions: _instructions,
+    system: _system,
+    messages: _messages,
+    tools: _tools,
+    maxSteps: _maxSteps,
+    sendReasoning: _sendReasoning,
+    messageMetadata: _messageMetadata,
+    chatStreamStallTimeoutMs: _chatStreamStallTimeoutMs,
+    experimental_telemetry,
+    telemetry = experimental_telemetry,
+    ...settings
+  } = config;
+  const given = Object.entries({ ...settings, telemetry }).filter(
+    ([, value]) => value !== undefined,
+  );
+  return Object.fromEntries(given) as CallSettings;
+}
+
+function hooksOf(agent: Think, hooks: AsideHooks, { requestId }: TurnRequest): TurnHooks {
+  return {
+    beforeStep: (step) => stepOf(agent, hooks, step),
+    beforeTool: (call) => decisionOf(hooks, call, requestId),
+    afterTool: (event) => hooks.afterToolCall(resultOf(event, requestId)),
+    // Think's own `onStepEnd` calls `onStepFinish`, its older name.
+    onStepEnd: (step) => hooks.onStepEnd(step),
+    onChunk: (event) => agent.onChunk(event),
+  };
+}
+
+async function stepOf(agent: Think, hooks: AsideHooks, step: Step): Promise<StepSettings> {
+  const { model, ...settings } = (await hooks.beforeStep(step)) ?? {};
+  return { ...settings, ...(model !== undefined && { model: agent.resolveModel(model) }) };
+}
+
+/** What the app says to a call of a tool, in the words of Think. */
+async function decisionOf(
+  hooks: AsideHooks,
+  { toolName, toolCallId, input, isDynamic, messages, abortSignal }: ToolCall,
+  requestId: string,
+): Promise<ToolDecision> {
+  const decision = await hooks.beforeToolCall({
+    type: "tool-call",
+    toolCallId,
+    toolName,
+    input,
+    ...(isDynamic && { dynamic: true }),
+    stepNumber: undefined,
+    messages,
+    abortSignal,
+    requestId,
+  });
+  if (!decision || decision.action === "allow") {
+    return { run: true, input: decision?.input ?? input };
+  }
+  if (decision.action === "substitute") return { run: false, output: decision.output };
+  const output = decision.reason ?? `Tool "${toolName}" was blocked by beforeToolCall.`;
+  return { run: false, output };
+}
+
+type ToolEnd = Parameters<OnToolExecutionEndCallback<ToolSet>>[0];
+
+function resultOf(
+  { toolCall, messages, toolExecutionMs, toolOutput }: ToolEnd,
+  requestId: string,
+): ToolCallResultContext {
+  const call = {
+    ...toolCall,
+    stepNumber: undefined,
+    messages,
+    toolExecutionMs,
+    durationMs: toolExecutionMs,
+    requestId,
+  };
+  const outcome =
+    toolOutput.type === "tool-error"
+      ? { success: false, error: toolOutput.error, toolOutput }
+      : { success: true, output: toolOutput.output, toolOutput };
+  // Think's type crosses the call's own `error` with the outcome's, which nothing can satisfy.
+  return { ...call, ...outcome } as ToolCallResultContext;
+}

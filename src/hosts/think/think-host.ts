@@ -1,0 +1,97 @@
+/**
+ * A Think agent as the ledger knows it: turns of its own conversation are run
+ * by Think, those of any other thread beside it.
+ */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { UIMessage } from "ai";
+import {
+  MAIN,
+  type SubmissionInspection,
+  type Trace,
+  type Turn,
+  type TurnEnd,
+  type TurnHost,
+  type TurnTraces,
+} from "../../submissions/index.ts";
+import { SdkTurns } from "../sdk/sdk-turns.ts";
+import { thinkSource } from "./aside.ts";
+import type { ThinkHooks, ThinkPort } from "./port.ts";
+import { ThinkTurns } from "./think-turns.ts";
+
+export class ThinkHost implements TurnHost {
+  readonly #main: ThinkTurns;
+  readonly #insideAside = new AsyncLocalStorage<true>();
+  /** Made when the app's hooks are known. */
+  #aside: SdkTurns | undefined;
+
+  constructor(private readonly port: ThinkPort) {
+    this.#main = new ThinkTurns(port);
+  }
+
+  start(): void {
+    // A start that failed is tried again on the same object, with its hooks wrapped already.
+    if (!this.#aside) this.port.wrapHooks();
+    this.#main.start();
+  }
+
+  /** The app's hooks with Perdure's part around them. */
+  wrap(app: ThinkHooks): ThinkHooks {
+    const { agent, ledger } = this.port;
+    this.#aside = new SdkTurns({
+      source: thinkSource(agent, app),
+      sessions: agent.sessions,
+      ledger,
+    });
+    return this.#main.wrap(app);
+  }
+
+  run(turn: Turn): Promise<TurnEnd> {
+    return turn.thread === MAIN
+      ? this.#main.run(turn)
+      : this.#insideAside.run(true, () => this.#besides.run(turn));
+  }
+
+  stop(turn: TurnTraces, reason: string | undefined): void {
+    // Nobody recovers a turn beside the conversation but the ledger itself.
+    if (turn.thread === MAIN) this.#main.stop(turn, reason);
+  }
+
+  trace(turn: TurnTraces): Promise<Trace> {
+    return this.#of(turn).trace(turn);
+  }
+
+  takeBack(turn: TurnTraces): Promise<void> {
+    return this.#of(turn).takeBack(turn);
+  }
+
+  async isRecovering(thread: string): Promise<boolean> {
+    return thread === MAIN && (await this.#main.isRecovering());
+  }
+
+  onStatus(submission: SubmissionInspection): Promise<void> {
+    return this.port.onStatus(submission);
+  }
+
+  isInsideTurn(): boolean {
+    return this.port.agent.activeTurn !== undefined || this.#insideAside.getStore() === true;
+  }
+
+  /** What a named thread has come to. */
+  messages(thread: string): Promise<UIMessage[]> {
+    return thread === MAIN ? this.port.agent.getMessages() : this.#besides.threads.messages(thread);
+  }
+
+  async clear(thread: string): Promise<void> {
+    await this.#besides.threads.clear(thread);
+  }
+
+  #of({ thread }: TurnTraces): Pick<TurnHost, "trace" | "takeBack"> {
+    return thread === MAIN ? this.#main : this.#besides;
+  }
+
+  get #besides(): SdkTurns {
+    if (!this.#aside) throw new Error("The agent has not started");
+    return this.#aside;
+  }
+}

@@ -1,0 +1,254 @@
+/**
+ * Keeps the ledger going: what was accepted is run, what has ended lets the
+ * next one go, what was left is decided about, and a wake comes as long as
+ * anything is open (L1). Joins the ledger's parts; each of them does one thing.
+ */
+
+import type { LifecycleServices } from "agents/lifecycle";
+import type { UIMessage } from "ai";
+import type { Clock } from "../core/clock.ts";
+import { type Failure, failureOf } from "../core/failures.ts";
+import { Wake } from "../core/wake.ts";
+import type { Outbox } from "../outbox/outbox.ts";
+import { DayUsage } from "./day-usage.ts";
+import { Endings, type EndingsOwner } from "./endings.ts";
+import { TurnStalledError } from "./errors.ts";
+import { inspect } from "./inspection.ts";
+import type { Limits } from "./options.ts";
+import { SubmissionRecords } from "./records.ts";
+import { Recovery, type RecoveryOwner } from "./recovery.ts";
+import type { Submission } from "./rows.ts";
+import { Runner, type RunnerOwner } from "./runner.ts";
+import { Spending, type SpendingOwner } from "./spending.ts";
+import { isTerminal } from "./states.ts";
+import { Steering, type SteeringOwner } from "./steering.ts";
+import { type Seen, SubmissionStore } from "./store.ts";
+import type { AttemptRef, TurnEnd, TurnHost } from "./turn.ts";
+import { Waiters } from "./waiters.ts";
+
+/** A submission that was accepted is found again at most this long after a crash. */
+const BACKSTOP_MS = 10_000;
+/** While a turn runs, the object is looked after this often. */
+const HEARTBEAT_MS = 30_000;
+/** How often the ledger looks whether a host's recovery has ended. */
+const RECOVERY_CHECK_MS = 2_000;
+
+export type EngineOwner = {
+  readonly host: TurnHost;
+  readonly outbox: Outbox;
+  readonly clock: Clock;
+  readonly limits: Limits;
+  /** Given when the ledger is installed, which is later than its construction. */
+  readonly lifecycle: () => LifecycleServices;
+};
+
+/** What the parts know of each other. */
+export class Engine
+  implements EndingsOwner, RecoveryOwner, RunnerOwner, SpendingOwner, SteeringOwner
+{
+  readonly host: TurnHost;
+  readonly outbox: Outbox;
+  readonly clock: Clock;
+  readonly limits: Limits;
+  readonly waiters: Waiters;
+  readonly wake: Wake;
+  readonly spending = new Spending(this);
+  readonly recovery = new Recovery(this);
+  readonly #endings = new Endings(this);
+  readonly #steering = new Steering(this);
+  readonly #runner = new Runner(this);
+  /** Cancelled ones whose messages leave the conversation when their turn has come to its end. */
+  readonly #toBeUndone = new Set<number>();
+  readonly #lifecycle: EngineOwner["lifecycle"];
+  #opened: { store: SubmissionStore; records: SubmissionRecords; dayUsage: DayUsage } | undefined;
+
+  constructor({ host, outbox, clock, limits, lifecycle }: EngineOwner) {
+    this.host = host;
+    this.outbox = outbox;
+    this.clock = clock;
+    this.limits = limits;
+    this.#lifecycle = lifecycle;
+    this.wake = new Wake(lifecycle, "perdure.submissions", () => this.#drive());
+    this.waiters = new Waiters(async (submission) => {
+      await this.inHostContext(() => host.onStatus(submission));
+    });
+  }
+
+  get store(): SubmissionStore {
+    return this.#open().store;
+  }
+
+  get records(): SubmissionRecords {
+    return this.#open().records;
+  }
+
+  get dayUsage(): DayUsage {
+    return this.#open().dayUsage;
+  }
+
+  /** The object has started: finds what an earlier life left, and makes sure of a wake if there is anything. */
+  async start(): Promise<void> {
+    this.host.start();
+    this.store.migrate();
+    this.recovery.start();
+    const threads = this.store.open.threads();
+    this.#runner.expect(threads);
+    const isOpen = threads.length > 0 || this.store.open.nextScheduled !== null;
+    if (isOpen || this.recovery.isBusy) await this.wake.noLaterThan(this.clock.now());
+  }
+
+  /** What has just been accepted is announced, and run when its turn comes. */
+  begin(submissions: readonly Submission[]): void {
+    for (const submission of submissions) {
+      const { submissionId, thread, dueAt } = submission;
+      this.#lifecycle().events.emit("submission:create", { submissionId });
+      this.announce(submission);
+      this.#runner.expect([thread]);
+      this.wakeAt(dueAt ?? this.clock.now() + BACKSTOP_MS);
+    }
+    if (submissions.length > 0) this.#runner.kick();
+  }
+
+  /** It joins the turn that runs in its thread, if that calls the model again. */
+  steer(submission: Submission): void {
+    if (submission.dueAt === undefined) this.#steering.add(submission);
+  }
+
+  /**
+   * Ends an open submission as `aborted` (L5). Returns it as it is then, and
+   * whether its turn had begun in this life.
+   *
+   * @param isToBeUndone whether its messages are to leave the conversation, once its turn has come to its end
+   */
+  cancel(
+    found: Submission,
+    failure: Failure | undefined,
+    isToBeUndone = false,
+  ): { submission: Submission; hadBegun: boolean } {
+    const ending = { status: "aborted", failure, isToBeUndone } as const;
+    const submission = this.#endings.settle(found, ending);
+    if (!submission)
+      throw new Error(`Submission ${found.submissionId} changed while it was cancelled`);
+    const { seq } = found;
+    const reason = failure?.message;
+    const { isLive, hadBegun } = this.#runner.abort(seq, reason);
+    if (this.recovery.has(seq)) this.host.stop(found, reason);
+    if (isToBeUndone && isLive) this.#toBeUndone.add(seq);
+    else if (isToBeUndone) this.recovery.add(submission);
+    if (!isToBeUndone) this.release(found);
+    else this.recoverSoon();
+    return { submission, hadBegun };
+  }
+
+  /** What runs in a thread, or is left running there. */
+  readonly current = (thread: string): Submission | undefined => {
+    const seq = this.#runner.current(thread) ?? this.recovery.current(thread);
+    const found = seq === undefined ? undefined : this.store.get(seq);
+    // Cancelled, it is in nobody's way any more, however long its turn takes to end.
+    return found && !isTerminal(found.status) ? found : undefined;
+  };
+
+  /** A call of the model comes next. */
+  nextStep(ref: AttemptRef): UIMessage[] {
+    this.heard(ref);
+    this.spending.check(ref);
+    return this.#steering.join(ref);
+  }
+
+  heard({ seq }: Pick<AttemptRef, "seq">): void {
+    this.#runner.heard(seq);
+    this.recovery.heard(seq);
+  }
+
+  /** Ends whatever waits in a thread as `skipped`. */
+  skipPending(thread: string, failure: Failure): void {
+    this.#endings.skipPending(thread, failure);
+  }
+
+  readonly announce = (submission: Submission): void => {
+    this.waiters.announce(inspect(submission));
+  };
+
+  readonly nextWake = (): number | null => this.wake.armedFor;
+
+  readonly wakeAt = (time: number): void => this.wake.request(time);
+
+  readonly began = (submission: Submission): void => {
+    this.spending.begin(submission);
+    this.announce(submission);
+  };
+
+  readonly end = (seen: Seen, end: TurnEnd): void => this.#endings.end(seen, end);
+
+  readonly startsOver = (submission: Submission): void => this.announce(submission);
+
+  /** One is over, for now or for good: what waited behind it runs, and is looked after while it does (L1). */
+  readonly release = ({ seq, thread, dueAt }: Released): void => {
+    if (dueAt !== undefined) this.wakeAt(dueAt);
+    this.recovery.forget(seq);
+    this.#runner.expect([thread]);
+    this.#runner.kick();
+    if (this.#runner.isBusy) this.wakeAt(this.clock.now() + HEARTBEAT_MS);
+  };
+
+  readonly isToBeUndone = (seq: number): boolean => this.#toBeUndone.delete(seq);
+
+  /** Something was left running: it is decided about now, and again at the next wake. */
+  readonly recoverSoon = (): void => {
+    this.wakeAt(this.clock.now() + RECOVERY_CHECK_MS);
+    this.recovery.run().catch((error) => {
+      console.error("[perdure] what was left running is looked at again later:", error);
+    });
+  };
+
+  readonly inHostContext = <T>(work: () => Promise<T>): Promise<T> =>
+    this.#lifecycle().runInHostContext(work) as Promise<T>;
+
+  #open() {
+    const { storage } = this.#lifecycle();
+    this.#opened ??= {
+      store: new SubmissionStore(storage),
+      records: new SubmissionRecords(storage),
+      dayUsage: new DayUsage(storage.sql),
+    };
+    return this.#opened;
+  }
+
+  async #drive(): Promise<number | null> {
+    await this.recovery.run();
+    this.#endStalled();
+    this.#runner.kick();
+    const { work } = this.#runner;
+    if (work) this.#lifecycle().trackAlarmWork(work);
+    return this.#nextWake();
+  }
+
+  /** What makes no sound any more would run for ever: it is ended, or tried again. */
+  #endStalled(): void {
+    for (const { seen, submission } of this.#runner.takeStalled()) {
+      const cause = new TurnStalledError(this.limits.stallTimeoutMs);
+      const end = { outcome: "error", failure: failureOf(cause), cause } as const;
+      try {
+        this.end(seen, end);
+      } catch {
+        this.recovery.add(submission, { unwritten: { seen, end } });
+      }
+    }
+  }
+
+  /** The earliest time at which there is something to do, or null when nothing is open. */
+  #nextWake(): number | null {
+    const now = this.clock.now();
+    const times = [
+      this.#runner.isBusy ? now + HEARTBEAT_MS : null,
+      this.recovery.isBusy ? now + RECOVERY_CHECK_MS : null,
+      this.#runner.nextDue,
+      this.store.open.nextScheduled,
+    ].filter((time) => time !== null);
+    if (times.length > 0) return Math.min(...times);
+    if (this.#endings.prune()) return now;
+    return this.outbox.isBusy ? now + HEARTBEAT_MS : null;
+  }
+}
+
+type Released = Pick<Submission, "seq" | "thread"> & { readonly dueAt?: number | undefined };

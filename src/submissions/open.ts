@@ -1,0 +1,143 @@
+/**
+ * What is open in the ledger: who waits, in which thread and for what, and who
+ * runs. Reads only, and remembers in memory what would cost a look each time;
+ * the store tells it of each change.
+ */
+
+import { type Row, type Submission, toSubmission } from "./rows.ts";
+import type { SubmissionStats } from "./types.ts";
+
+/** Those in line, by their own index: the planner would walk all rows for the order. */
+export const IN_LINE =
+  "FROM perdure_submissions INDEXED BY perdure_submissions_open WHERE settled_at IS NULL AND not_before IS NULL";
+/** Those whose time has not come. */
+export const SCHEDULED =
+  "FROM perdure_submissions INDEXED BY perdure_submissions_scheduled WHERE settled_at IS NULL AND not_before IS NOT NULL";
+/** Those that have joined the turn of another. */
+const JOINED =
+  "FROM perdure_submissions INDEXED BY perdure_submissions_merged WHERE merged_into IS NOT NULL AND settled_at IS NULL";
+
+export class OpenSubmissions {
+  #pending: number | undefined;
+  #nextScheduled: number | null | undefined;
+  /** Those whose turn others have joined. */
+  #joined: Set<string> | undefined;
+
+  constructor(private readonly sql: SqlStorage) {}
+
+  /** How many wait for their turn: counted once in a life of the object, and kept from then on. */
+  get pending(): number {
+    this.#pending ??= this.sql
+      .exec<{ pending: number }>(
+        `SELECT (SELECT COUNT(*) ${IN_LINE} AND status = 'pending') + (SELECT COUNT(*) ${SCHEDULED}) AS pending`,
+      )
+      .one().pending;
+    return this.#pending;
+  }
+
+  /** So many more wait. */
+  count(change: number): void {
+    if (this.#pending !== undefined) this.#pending += change;
+  }
+
+  /** Somebody has been put off, or put off no longer. */
+  reschedule(): void {
+    this.#nextScheduled = undefined;
+  }
+
+  /** What is remembered may have been rolled back. */
+  forget(): void {
+    this.#pending = undefined;
+    this.#nextScheduled = undefined;
+    this.#joined = undefined;
+  }
+
+  /**
+   * The pending submission of a thread whose turn is next (L4).
+   *
+   * @param except those that are about to run already
+   */
+  nextPending(thread: string, except: readonly number[] = []): Submission | undefined {
+    return this.#all(
+      `SELECT * ${IN_LINE} AND thread = ? AND status = 'pending' ORDER BY rank, seq LIMIT ?`,
+      thread,
+      except.length + 1,
+    ).find(({ seq }) => !except.includes(seq));
+  }
+
+  /** The threads in which somebody is in line or runs: one look for each, however many wait. */
+  threads(): string[] {
+    const least = (after: string) => `SELECT MIN(thread) ${IN_LINE}${after}`;
+    return this.sql
+      .exec<{ thread: string }>(
+        `WITH RECURSIVE threads (thread) AS (
+           ${least("")}
+           UNION ALL
+           SELECT (${least(" AND thread > threads.thread")}) FROM threads WHERE thread IS NOT NULL
+         ) SELECT thread FROM threads WHERE thread IS NOT NULL`,
+      )
+      .toArray()
+      .map(({ thread }) => thread);
+  }
+
+  /** The submissions that are running, or were when the object last stopped. */
+  running(): Submission[] {
+    return this.#all(`SELECT * ${IN_LINE} AND status = 'running' ORDER BY seq`);
+  }
+
+  /** The open submissions whose end is delivered to this workflow instance. */
+  ofWorkflow(instance: string): Submission[] {
+    const tells = ({ notify }: Submission) => notify.some((to) => to.instance === instance);
+    return this.#all(`SELECT * ${IN_LINE} UNION ALL SELECT * ${SCHEDULED}`).filter(tells);
+  }
+
+  /** When the next one that waits for its time joins the line, or null. Never later than that. */
+  get nextScheduled(): number | null {
+    if (this.#nextScheduled === undefined) {
+      const query = `SELECT not_before AS time ${SCHEDULED} ORDER BY not_before LIMIT 1`;
+      const [row] = this.sql.exec<{ time: number }>(query).toArray();
+      this.#nextScheduled = row?.time ?? null;
+    }
+    return this.#nextScheduled;
+  }
+
+  /** Whether others have joined the turn of this one. */
+  isJoined(submissionId: string): boolean {
+    this.#joined ??= new Set(
+      this.sql
+        .exec<{ target: string }>(`SELECT DISTINCT merged_into AS target ${JOINED}`)
+        .toArray()
+        .map(({ target }) => target),
+    );
+    return this.#joined.has(submissionId);
+  }
+
+  /** Another has joined the turn of this one. */
+  join(submissionId: string): void {
+    if (!this.isJoined(submissionId)) this.#joined?.add(submissionId);
+  }
+
+  /** Those that have joined the turn of this one. */
+  joinedTo(submissionId: string): Submission[] {
+    if (!this.isJoined(submissionId)) return [];
+    return this.#all(`SELECT * ${JOINED} AND merged_into = ? ORDER BY seq`, submissionId);
+  }
+
+  stats(): SubmissionStats {
+    const { oldest, running } = this.sql
+      .exec<{ oldest: number | null; running: number }>(
+        `SELECT MIN(created_at) FILTER (WHERE status = 'pending') AS oldest,
+                COUNT(*) FILTER (WHERE status = 'running') AS running
+         FROM (SELECT created_at, status ${IN_LINE} UNION ALL SELECT created_at, status ${SCHEDULED})`,
+      )
+      .one();
+    return { pending: this.pending, running, ...(oldest !== null && { oldestPendingAt: oldest }) };
+  }
+
+  #all(query: string, ...bindings: SqlStorageValue[]): Submission[] {
+    return this.sql
+      .exec<Row>(query, ...bindings)
+      .toArray()
+      .map(toSubmission);
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * Turns that are left running without anybody here who runs them: by an
+ * earlier life of the object, by a reset, or with a last write that failed
+ * (L6). Keeps their threads closed until each has been decided about.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import type { Limits } from "./options.ts";
+import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recover.ts";
+import type { Submission } from "./rows.ts";
+import type { Seen, SubmissionStore } from "./store.ts";
+import { ISOLATED, type TurnEnd, type TurnHost } from "./turn.ts";
+
+/** Why a turn is left to be decided about, where it is not known from the row. */
+export type Left = {
+  /** The end that storage has refused so far. */
+  readonly unwritten?: { readonly seen: Seen; readonly end: TurnEnd } | undefined;
+  /** Whether the platform's own reset ended it. */
+  readonly isReset?: boolean | undefined;
+};
+
+type Entry = Left & {
+  readonly thread: string;
+  /** Whether an earlier life left it, so that the host may recover it. */
+  readonly isOld: boolean;
+  /** When it was left, or last heard of, epoch milliseconds. */
+  heardAt: number;
+};
+
+export type RecoveryOwner = {
+  readonly store: SubmissionStore;
+  readonly host: TurnHost;
+  readonly clock: Clock;
+  readonly limits: Limits;
+  /** Writes the end of a turn, unless another end was first. */
+  end(seen: Seen, end: TurnEnd): void;
+  /** It waits for its turn again. */
+  startsOver(submission: Submission): void;
+  /** It has been decided about: what waited behind it can run. */
+  release(submission: { readonly seq: number; readonly thread: string }): void;
+};
+
+export class Recovery {
+  readonly #left = new Map<number, Entry>();
+  /** Left in the turn of another one, whose end is theirs. */
+  readonly #joined = new Set<number>();
+
+  constructor(private readonly owner: RecoveryOwner) {}
+
+  /** Takes note of what an earlier life left. */
+  start(): void {
+    for (const submission of this.owner.store.open.running()) {
+      if (submission.mergedInto === undefined) this.#put(submission, {}, true);
+      else this.#joined.add(submission.seq);
+    }
+    this.#addUndone(true);
+  }
+
+  /** A turn of this life is left. */
+  add(submission: Submission, left: Left = {}): void {
+    this.#put(submission, left, false);
+    if (submission.isToBeUndone) this.#addUndone(false);
+  }
+
+  get isBusy(): boolean {
+    return this.#left.size + this.#joined.size > 0;
+  }
+
+  /** How many places they take up. */
+  get count(): number {
+    return this.#left.size;
+  }
+
+  /** What is left in a thread. Isolated ones are in nobody's way. */
+  current(thread: string): number | undefined {
+    if (thread === ISOLATED) return undefined;
+    return [...this.#left].find(([, left]) => left.thread === thread)?.[0];
+  }
+
+  has(seq: number): boolean {
+    return this.#left.has(seq);
+  }
+
+  /** The host goes on with it. */
+  heard(seq: number): void {
+    const left = this.#left.get(seq);
+    if (left) left.heardAt = this.owner.clock.now();
+  }
+
+  /** It has ended. Returns whether it was left. */
+  forget(seq: number): boolean {
+    this.#joined.delete(seq);
+    return this.#left.delete(seq);
+  }
+
+  /** Decides about each of them, as far as that can be done now. */
+  async run(): Promise<void> {
+    for (const [seq, left] of [...this.#left]) {
+      const submission = this.owner.store.get(seq);
+      if (left.unwritten) this.#write(left.unwritten);
+      else if (submission?.isToBeUndone) await this.#undo(submission, left);
+      else if (submission?.status === "running") await this.#decide(submission, left);
+      else this.#done(seq, left.thread);
+    }
+    for (const seq of [...this.#joined]) await this.#part(seq);
+  }
+
+  async #decide(orphan: Submission, { heardAt, isReset }: Entry): Promise<void> {
+    const { host, limits, clock } = this.owner;
+    const { seq, attempts, retry, answer } = orphan;
+    const trace = await host.trace(orphan);
+    const isFree = isReset === true && orphan.resets < MAX_FREE_RESETS;
+    const decision = recover({
+      applied: trace.applied,
+      hasEffects: trace.hasEffects || orphan.hasEffects,
+      isAnswered: orphan.isAnswered,
+      isReplied: answer === undefined && trace.messageId !== undefined,
+      mayRepeatEffects: retry?.afterSideEffects ?? false,
+      isHostRecovering: await host.isRecovering(orphan.thread),
+      attempts: attempts - orphan.resets - (isFree ? 1 : 0),
+      maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
+      waitedMs: clock.now() - heardAt,
+    });
+    const { messageId } = trace;
+    if (decision.action === "complete") this.owner.end(orphan, { outcome: "completed", messageId });
+    else if (decision.action === "fail") this.owner.end(orphan, { outcome: "error", ...decision });
+    else if (decision.action === "startOver") {
+      const pending = this.owner.store.startOver(seq, attempts, isFree);
+      if (pending) this.owner.startsOver(pending);
+      this.#done(seq, orphan.thread);
+    }
+  }
+
+  /** A cancelled one whose messages leave the conversation, once nobody adds to it any more. */
+  async #undo(cancelled: Submission, { heardAt, isOld }: Entry): Promise<void> {
+    const { host, store, clock } = this.owner;
+    const { seq, submissionId, thread } = cancelled;
+    const isOverdue = clock.now() - heardAt >= HOST_RECOVERY_LIMIT_MS;
+    if (isOld && !isOverdue && (await host.isRecovering(thread))) return;
+    try {
+      await host.takeBack(cancelled);
+    } catch (error) {
+      console.error(`[perdure] the messages of ${submissionId} could not be taken back:`, error);
+      if (!isOverdue) return;
+    }
+    store.undone(seq);
+    this.#done(seq, thread);
+  }
+
+  /** It had joined a turn: with its messages in the conversation it ends as that does, without them it waits. */
+  async #part(seq: number): Promise<void> {
+    const joined = this.owner.store.get(seq);
+    if (joined?.status === "running" && joined.mergedInto !== undefined) {
+      const { applied } = await this.owner.host.trace(joined);
+      const pending =
+        applied === "none" ? this.owner.store.startOver(seq, joined.attempts) : undefined;
+      if (pending) this.owner.startsOver(pending);
+    }
+    this.#joined.delete(seq);
+  }
+
+  #write({ seen, end }: { readonly seen: Seen; readonly end: TurnEnd }): void {
+    try {
+      this.owner.end(seen, end);
+    } catch (error) {
+      console.error("[perdure] the end of a turn still cannot be stored:", error);
+      return;
+    }
+    const thread = this.#left.get(seen.seq)?.thread;
+    if (thread !== undefined) this.#done(seen.seq, thread);
+  }
+
+  #addUndone(isOld: boolean): void {
+    for (const cancelled of this.owner.store.toBeUndone()) {
+      this.#put(cancelled, {}, this.#left.get(cancelled.seq)?.isOld ?? isOld);
+    }
+  }
+
+  #put({ seq, thread }: Submission, left: Left, isOld: boolean): void {
+    this.#left.set(seq, { ...left, thread, isOld, heardAt: this.owner.clock.now() });
+  }
+
+  #done(seq: number, thread: string): void {
+    if (this.#left.delete(seq)) this.owner.release({ seq, thread });
+  }
+}

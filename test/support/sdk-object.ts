@@ -1,0 +1,192 @@
+/**
+ * Turns beside a conversation on a plain Durable Object, with a scripted model
+ * and a ledger that only writes down what it was told. No Think.
+ */
+
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import { Sessions } from "agents/sessions";
+import { type ToolSet, tool, type UIMessage } from "ai";
+import { z } from "zod";
+import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
+import type { TurnRequest, TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
+import type { Turn, TurnEnd, TurnLedger, TurnTraces } from "../../src/submissions/turn.ts";
+import type { TokenUsage } from "../../src/submissions/types.ts";
+import { ScriptedModel } from "./scripted-model.ts";
+
+type CallOptions = Parameters<ScriptedModel["doStream"]>[0];
+
+/** The scripted model, with all that it was called with. */
+class NotingModel extends ScriptedModel {
+  readonly calls: CallOptions[] = [];
+
+  override doStream(options: CallOptions) {
+    this.calls.push(options);
+    return super.doStream(options);
+  }
+
+  /** `role: text` of what each call was asked, without the instructions. */
+  prompts(): string[][] {
+    return this.calls.map(({ prompt }) =>
+      prompt.flatMap(({ role, content }) =>
+        role === "system" ? [] : [`${role}: ${content.map(textOf).join("")}`],
+      ),
+    );
+  }
+
+  /** Names of the tools that each call was offered. */
+  offered(): string[][] {
+    return this.calls.map(({ tools }) => (tools ?? []).map(({ name }) => name));
+  }
+}
+
+function textOf(part: { type: string; text?: string }): string {
+  return part.type === "text" ? (part.text ?? "") : `[${part.type}]`;
+}
+
+/** Keeps a log of all that a turn says, and answers as a test wants it. */
+class NotingLedger implements TurnLedger {
+  readonly log: string[] = [];
+  readonly usage: TokenUsage[] = [];
+  /** Messages that join, by the number of the step from 0. */
+  joining: Record<number, UIMessage[]> = {};
+  /** The step from which on there are no tokens left. */
+  budgetEndsAt = Number.POSITIVE_INFINITY;
+  answers: unknown[] = [];
+  #steps = 0;
+
+  nextStep(): UIMessage[] {
+    const step = this.#steps++;
+    this.log.push(`step ${step}`);
+    if (step >= this.budgetEndsAt) throw new BudgetExceededError("No tokens left");
+    return this.joining[step] ?? [];
+  }
+  spent(_ref: unknown, usage: TokenUsage): void {
+    this.usage.push(usage);
+    this.log.push("spent");
+  }
+  acts(): void {
+    this.log.push("acts");
+  }
+  alive(): void {
+    this.log.push("alive");
+  }
+  answer(_ref: unknown, output: unknown): boolean {
+    this.answers.push(output);
+    return true;
+  }
+}
+
+class BudgetExceededError extends Error {
+  override readonly name = "BudgetExceededError";
+}
+
+export type GivenTurn = Omit<Partial<Turn>, "messages"> & {
+  messages: UIMessage[];
+  joining?: Record<number, UIMessage[]>;
+  budgetEndsAt?: number;
+};
+
+export class SdkObject extends DurableObject<Cloudflare.Env> {
+  readonly sessions = new Sessions();
+  readonly lifecycle = Lifecycle.install(this).use(this.sessions);
+  ledger = new NotingLedger();
+  readonly model = new NotingModel();
+  /** What the agent lends in place of what it has. */
+  lent: Partial<TurnSetup> = {};
+  readonly turns = new SdkTurns({
+    source: { setup: (request) => this.#setup(request) },
+    sessions: this.sessions,
+    ledger: () => this.ledger,
+  });
+
+  async #setup({ messagesFor }: TurnRequest): Promise<TurnSetup> {
+    const tools = { ...this.#tools(), ...this.lent.tools };
+    return {
+      model: this.model,
+      instructions: "Do as you are told.",
+      messages: await messagesFor(tools),
+      maxSteps: 5,
+      ...this.lent,
+      tools,
+    };
+  }
+
+  #tools(): ToolSet {
+    const note = (text: string) => this.ledger.log.push(text);
+    const inputSchema = z.object({});
+    return {
+      charge: tool({
+        inputSchema,
+        execute: async () => {
+          note("charged");
+          return "charged";
+        },
+      }),
+      count: tool({
+        inputSchema,
+        async *execute() {
+          yield 1;
+          yield 2;
+        },
+      }),
+      breaks: tool({
+        inputSchema,
+        execute: async (): Promise<string> => {
+          throw new Error("The tool is broken");
+        },
+      }),
+      approved: tool({ inputSchema, needsApproval: true, execute: async () => note("approved") }),
+      client: tool({ inputSchema, outputSchema: z.string() }),
+    };
+  }
+
+  /** Runs a turn with a fresh ledger, which `ledger` is from then on. */
+  async run({ joining, budgetEndsAt, ...given }: GivenTurn): Promise<TurnEnd> {
+    this.ledger = new NotingLedger();
+    if (joining) this.ledger.joining = joining;
+    if (budgetEndsAt !== undefined) this.ledger.budgetEndsAt = budgetEndsAt;
+    return this.turns.run({
+      submissionId: "sub",
+      thread: "support",
+      channel: undefined,
+      answer: undefined,
+      signal: new AbortController().signal,
+      begin: () => {
+        this.ledger.log.push("begin");
+        return { seq: 1, attempt: 1 };
+      },
+      ...given,
+    });
+  }
+
+  trace(turn: TurnTraces) {
+    return this.turns.trace(turn);
+  }
+
+  takeBack(turn: TurnTraces) {
+    return this.turns.takeBack(turn);
+  }
+
+  /** `role: text` of each message of a thread; parts that are no text by their type. */
+  async texts(thread = "support"): Promise<string[]> {
+    const messages = await this.turns.threads.messages(thread);
+    return messages.map(({ role, parts }) => {
+      const said = parts.filter(({ type }) => type !== "step-start");
+      return `${role}: ${said.map((part) => (part.type === "text" ? part.text : `[${part.type}]`)).join("")}`;
+    });
+  }
+
+  /** Rows in all tables of the object. */
+  rows(): number {
+    const { sql } = this.ctx.storage;
+    const tables = sql
+      .exec<{ name: string }>(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf\\_%' ESCAPE '\\'",
+      )
+      .toArray();
+    return tables
+      .map(({ name }) => sql.exec<{ n: number }>(`SELECT count(*) AS n FROM "${name}"`).one().n)
+      .reduce((sum, n) => sum + n, 0);
+  }
+}

@@ -1,0 +1,216 @@
+/** Threads, joining and budgets on a Think agent, with the scripted model. */
+
+import { describe, expect, it } from "vitest";
+import type { SubmitMessagesOptions } from "../src/submissions/index.ts";
+import { crash, givenThink, message, refusal, until } from "./support/given.ts";
+import type { Script } from "./support/scripted-model.ts";
+import { appHooks, charges, type ThinkAgent } from "./support/think-agent.ts";
+
+type Stub = DurableObjectStub<ThinkAgent>;
+
+function given(name?: string): Stub {
+  return givenThink(name) as unknown as Stub;
+}
+
+function submit(agent: Stub, script: Script | string, options: SubmitMessagesOptions = {}) {
+  return agent.submitMessages([message(script)], options);
+}
+
+/** Waits for the end of a submission. */
+async function ended(agent: Stub, submissionId: string) {
+  const found = await agent.waitForSubmission(submissionId, { timeoutMs: 15_000 });
+  if (!found || found.status === "pending" || found.status === "running") {
+    throw new Error(`${submissionId} is ${found?.status}`);
+  }
+  return found;
+}
+
+async function running(agent: Stub, submissionId: string): Promise<void> {
+  await until(async () => (await agent.inspectSubmission(submissionId))?.status === "running");
+}
+
+const texts = (messages: Awaited<ReturnType<ThinkAgent["threadMessages"]>>) =>
+  messages.map(({ role, parts }) => {
+    const said = parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
+    return `${role}: ${said.join("")}`;
+  });
+
+describe("L4 threads of a Think agent", () => {
+  it("a named thread remembers its own turns, beside the conversation that is busy", async () => {
+    const agent = given();
+    await submit(agent, { delayMs: 20_000 }, { submissionId: "main" });
+    await running(agent, "main");
+    await submit(agent, "one", { submissionId: "1", thread: "side" });
+    await submit(agent, "two", { submissionId: "2", thread: "side" });
+    expect(await ended(agent, "2")).toMatchObject({
+      status: "completed",
+      thread: "side",
+      messageId: "2:reply",
+      usage: { totalTokens: 15 },
+    });
+    expect(texts(await agent.threadMessages("side"))).toEqual([
+      "user: one",
+      "assistant: You said: one",
+      "user: two",
+      "assistant: You said: two",
+    ]);
+    expect(await agent.texts()).toHaveLength(1);
+    await agent.cancelSubmission("main");
+  });
+
+  it("an isolated turn has the agent's tools, answers, and leaves no trace", async () => {
+    const agent = given();
+    const account = crypto.randomUUID();
+    const script = { tool: { name: "charge", input: { account } }, text: "charged" };
+    await submit(agent, script, { submissionId: "s", thread: "isolated" });
+    expect(await ended(agent, "s")).toMatchObject({ status: "completed" });
+    expect(charges.get(account)).toBe(1);
+    expect(await agent.texts()).toEqual([]);
+    expect(await agent.threadMessages("isolated")).toEqual([]);
+  });
+
+  it("L6 one whose tool has run is not repeated after a crash", async () => {
+    const agent = given();
+    const account = crypto.randomUUID();
+    const tool = { name: "charge", input: { account } };
+    await submit(agent, { tools: [tool], delayMs: 300 }, { submissionId: "s", thread: "isolated" });
+    await until(() => charges.get(account) === 1);
+    await crash();
+    const next = given(agent.name ?? "");
+    expect(await ended(next, "s")).toMatchObject({
+      status: "error",
+      errorName: "TurnInterruptedError",
+    });
+    expect(charges.get(account)).toBe(1);
+  });
+
+  it("L6 a thread's turn starts over after a crash, and its messages are there once", async () => {
+    const agent = given();
+    await submit(agent, { delayMs: 500, text: "late" }, { submissionId: "s", thread: "side" });
+    await running(agent, "s");
+    await crash();
+    const next = given(agent.name ?? "");
+    expect(await ended(next, "s")).toMatchObject({ status: "completed", attempts: 2 });
+    expect(await next.threadMessages("side")).toHaveLength(2);
+  });
+
+  it("clearThread cancels, skips and empties, and leaves the other threads alone", async () => {
+    const agent = given();
+    await submit(agent, "one", { submissionId: "other", thread: "other" });
+    await submit(agent, "one", { submissionId: "1", thread: "side" });
+    await ended(agent, "1");
+    await submit(agent, { delayMs: 20_000 }, { submissionId: "2", thread: "side" });
+    await submit(agent, "x", { submissionId: "3", thread: "side" });
+    await running(agent, "2");
+    await agent.clearThread("side");
+    expect(await ended(agent, "2")).toMatchObject({ status: "aborted" });
+    expect(await ended(agent, "3")).toMatchObject({ status: "skipped" });
+    await submit(agent, "new", { submissionId: "4", thread: "side" });
+    await ended(agent, "4");
+    expect(texts(await agent.threadMessages("side"))).toEqual([
+      "user: new",
+      "assistant: You said: new",
+    ]);
+    await ended(agent, "other");
+    expect(await agent.threadMessages("other")).toHaveLength(2);
+    const refused = await refusal(agent.clearThread("main"));
+    expect(refused.message).toContain("Use clearMessages()");
+  });
+
+  it("a wait from inside a turn of a thread is refused", async () => {
+    const agent = given();
+    appHooks.set(agent.name ?? "", {
+      onTool: async (inside) => {
+        await inside.waitForSubmission("s");
+      },
+    });
+    const tool = { name: "charge", input: { account: crypto.randomUUID() } };
+    await submit(agent, { tool }, { submissionId: "s", thread: "side" });
+    await ended(agent, "s");
+    const said = JSON.stringify(await agent.threadMessages("side"));
+    expect(said).toContain("waitForSubmission() cannot be called from inside an active turn");
+  });
+});
+
+describe("joining and stopping turns of the conversation", () => {
+  const charge = (account: string) => ({ name: "charge", input: { account } });
+
+  it("steer: the model sees the messages at its next step, and the reply answers both", async () => {
+    const agent = given();
+    const account = crypto.randomUUID();
+    await submit(
+      agent,
+      { tool: charge(account), delayMs: 400, text: "first" },
+      { submissionId: "s" },
+    );
+    await running(agent, "s");
+    await submit(agent, { text: "both" }, { submissionId: "steer", whenBusy: "steer" });
+    expect(await ended(agent, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
+    const s = await ended(agent, "s");
+    expect(s).toMatchObject({ status: "completed", usage: { totalTokens: 30 } });
+    const said = await agent.texts();
+    expect(said.map((text) => text.split(":")[0])).toEqual(["user", "user", "assistant"]);
+    expect(said.at(-1)).toContain("both");
+    expect((await agent.lastMessage()).id).toBe(s.messageId);
+  });
+
+  it("steer: in a thread beside the conversation", async () => {
+    const agent = given();
+    const account = crypto.randomUUID();
+    const side = { thread: "side" } as const;
+    await submit(
+      agent,
+      { tool: charge(account), delayMs: 400, text: "first" },
+      { ...side, submissionId: "s" },
+    );
+    await running(agent, "s");
+    await submit(agent, { text: "both" }, { ...side, submissionId: "steer", whenBusy: "steer" });
+    expect(await ended(agent, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
+    expect(texts(await agent.threadMessages("side")).at(-1)).toContain("both");
+  });
+
+  it("rollback: takes the messages and the partial answer out of the conversation", async () => {
+    const agent = given();
+    await submit(agent, "before", { submissionId: "before" });
+    await ended(agent, "before");
+    await submit(agent, { first: "a partial answer", delayMs: 20_000 }, { submissionId: "s" });
+    await running(agent, "s");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    await submit(agent, "instead", { submissionId: "instead", whenBusy: "rollback" });
+    expect(await ended(agent, "s")).toMatchObject({ status: "aborted" });
+    await ended(agent, "instead");
+    expect(texts(await agent.threadMessages("main"))).toEqual([
+      "user: before",
+      "assistant: You said: before",
+      "user: instead",
+      "assistant: You said: instead",
+    ]);
+  });
+
+  it("interrupt: keeps the partial answer", async () => {
+    const agent = given();
+    await submit(agent, { first: "a partial answer", delayMs: 20_000 }, { submissionId: "s" });
+    await running(agent, "s");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    await submit(agent, "instead", { submissionId: "instead", whenBusy: "interrupt" });
+    await ended(agent, "instead");
+    const said = texts(await agent.threadMessages("main"));
+    expect(said).toHaveLength(4);
+    expect(said[1]).toBe("assistant: a partial answer");
+  });
+});
+
+describe("budget and tools of the conversation", () => {
+  it("ends the turn before the call that it has no tokens for", async () => {
+    const agent = given();
+    const account = crypto.randomUUID();
+    const script = { tool: { name: "charge", input: { account } }, text: "never said" };
+    await submit(agent, script, { submissionId: "s", budget: { tokens: 15 } });
+    const end = await ended(agent, "s");
+    expect(end).toMatchObject({ status: "error", errorName: "BudgetExceededError" });
+    expect(end.usage?.totalTokens).toBe(15);
+    expect((await agent.texts()).at(-1)).toBe("assistant: [step-start][tool-charge]");
+    await submit(agent, "x", { submissionId: "next" });
+    expect(await ended(agent, "next")).toMatchObject({ status: "completed" });
+  });
+});
