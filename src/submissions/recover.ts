@@ -33,7 +33,7 @@ export type Decision =
   | { readonly action: "startOver" }
   | { readonly action: "fail"; readonly failure: Failure };
 
-/** How long a host is trusted to be about to recover without a sign of life, before the ledger takes over. @internal */
+/** How long a host is trusted to be about to recover without a sign of life, before the ledger takes over. */
 export const HOST_RECOVERY_LIMIT_MS = 10 * 60_000;
 
 /**
