@@ -3,6 +3,7 @@ import type { LifecycleJob, LifecycleRouteContext, LifecycleServices } from "age
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { backoffMs } from "../src/core/backoff.ts";
+import { millisecondsOf } from "../src/core/duration.ts";
 import { migrate, NewerSchemaError } from "../src/core/migrations.ts";
 import { Wake } from "../src/core/wake.ts";
 import { givenLedger, until } from "./support/given.ts";
@@ -16,6 +17,44 @@ const MIGRATIONS = [
   "CREATE TABLE two (a); INSERT INTO two VALUES (1), (2)",
   "ALTER TABLE one ADD COLUMN b",
 ];
+
+describe("lengths of time", () => {
+  const UNITS = {
+    second: 1_000,
+    minute: 60_000,
+    hour: 3_600_000,
+    day: 86_400_000,
+    week: 604_800_000,
+  };
+
+  it("are what they say, in any unit, one or many", () => {
+    const unit = fc.constantFrom(...(Object.keys(UNITS) as (keyof typeof UNITS)[]));
+    const count = fc.integer({ min: 1, max: 10_000 });
+    fc.assert(
+      fc.property(count, unit, fc.boolean(), (n, name, isPlural) => {
+        expect(millisecondsOf(`${n} ${name}${isPlural ? "s" : ""}`)).toBe(n * UNITS[name]);
+        expect(millisecondsOf(n)).toBe(n);
+      }),
+    );
+    expect(millisecondsOf("1.5 hours")).toBe(5_400_000);
+    expect(millisecondsOf(Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it.each([
+    0,
+    -1,
+    0.2,
+    Number.NaN,
+    "",
+    "soon",
+    "5",
+    "-1 days",
+    "1 fortnight",
+    "1e3 seconds",
+    " 1 day",
+    null,
+  ])("%j is none", (value) => expect(millisecondsOf(value)).toBeUndefined());
+});
 
 describe("migrations", () => {
   const onStorage = (work: (storage: DurableObjectStorage) => void) =>

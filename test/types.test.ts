@@ -6,7 +6,7 @@ import type { AgentWorkflowEvent } from "agents/workflows";
 import { expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { DurableThink } from "../src/hosts/think/index.ts";
-import type { SubmissionInspection } from "../src/submissions/index.ts";
+import type { SubmissionInspection, SubmitMessagesOptions } from "../src/submissions/index.ts";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "../src/workflow/index.ts";
 import { ScriptedModel } from "./support/scripted-model.ts";
 
@@ -74,4 +74,16 @@ it("results keep their types over RPC", () => {
   type Inspected = Awaited<ReturnType<typeof inspect>>;
   expectTypeOf<Inspected>().not.toBeNever();
   expectTypeOf<NonNullable<Inspected>["status"]>().toEqualTypeOf<SubmissionInspection["status"]>();
+});
+
+it("options catch mistakes where they are written", () => {
+  const options = (given: SubmitMessagesOptions) => given;
+  options({ thread: "isolated", expiresIn: "1.5 hours", debounce: { key: "k", delay: 500 } });
+  options({ thread: "any name", whenBusy: "steer", idempotencyKeyTtl: "1 day" });
+  // @ts-expect-error there is no such unit
+  options({ expiresIn: "1 fortnight" });
+  // @ts-expect-error there is no such answer to a busy thread
+  options({ whenBusy: "panic" });
+  // @ts-expect-error a budget says of what
+  options({ budget: 1_000 });
 });
