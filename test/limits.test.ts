@@ -43,10 +43,18 @@ describe("options", () => {
     ],
     ["maxPending", { maxPending: Number.NaN }, "maxPending is NaN"],
     ["maxPayloadBytes", { maxPayloadBytes: 3e6 }, "expected a whole number from 1 to 1900000."],
-    ["retention.maxAgeMs", { retention: { maxAgeMs: -1 } }, "retention.maxAgeMs is -1"],
+    [
+      "retention.maxAge",
+      { retention: { maxAge: -1 } },
+      "retention.maxAge is -1; expected a positive",
+    ],
     ["retention.maxCount", { retention: { maxCount: 1.5 } }, "retention.maxCount is 1.5"],
     ["retry.maxAttempts", { retry: { maxAttempts: 0 } }, "retry.maxAttempts is 0"],
-    ["retry.baseMs", { retry: { baseMs: -5 } }, "retry.baseMs is -5"],
+    ["retry.baseDelay", { retry: { baseDelay: -5 } }, "retry.baseDelay is -5"],
+    ["retry.maxDelay", { retry: { maxDelay: "a while" as "1 day" } }, 'is "a while"; expected a'],
+    ["maxConcurrentTurns", { maxConcurrentTurns: 0 }, "maxConcurrentTurns is 0"],
+    ["stallTimeout", { stallTimeout: 0 }, "stallTimeout is 0"],
+    ["budget.tokensPerDay", { budget: { tokensPerDay: 0.5 } }, "budget.tokensPerDay is 0.5"],
     ["maxPending", { maxPending: "7" as unknown as number }, 'maxPending is "7"'],
   ])("%s that cannot be meant is refused by name: %j", (option, options, text) => {
     const refused = expect.objectContaining({ option, message: expect.stringContaining(text) });
@@ -129,7 +137,7 @@ describe("L9 retention", () => {
   });
 
   it("lets go of the ended ones by age, once the object is woken", async () => {
-    const stub = givenLimits({ retention: { maxAgeMs: 60_000 } });
+    const stub = givenLimits({ retention: { maxAge: "1 minute" } });
     await stub.submit([message("old")], { submissionId: "old" });
     await stub.wait("old");
     time.aheadMs = 61_000;

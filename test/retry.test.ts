@@ -144,7 +144,7 @@ describe("L8 on the light host", () => {
   it("L4 what waits behind it waits on: it would meet the same trouble", async () => {
     chance.random = () => 0.999;
     const stub = givenLedger();
-    ledgerOptions.set(stub.name ?? "", { retry: { baseMs: 60_000 } });
+    ledgerOptions.set(stub.name ?? "", { retry: { baseDelay: "1 minute" } });
     await submit(stub, { ...OVERLOADED, failTimes: 1 }, { submissionId: "first" });
     await submit(stub, "x", { submissionId: "second" });
     const deferred = await expectState(stub, "first", "pending", { attempts: 1 });
@@ -172,7 +172,7 @@ describe("L8 on the light host", () => {
 
   it("L5 a deferred one can be cancelled, and is not tried again", async () => {
     const stub = givenLedger();
-    ledgerOptions.set(stub.name ?? "", { retry: { baseMs: 60_000 } });
+    ledgerOptions.set(stub.name ?? "", { retry: { baseDelay: "1 minute" } });
     chance.random = () => 0.999;
     await submit(stub, { ...OVERLOADED, failTimes: 1 }, { submissionId: "s" });
     await expectState(stub, "s", "pending", { attempts: 1 });

@@ -44,25 +44,25 @@ export type LedgerOptions = {
      */
     readonly maxAttempts?: number;
     /**
-     * Upper bound of the first delay after a transient failure, in
-     * milliseconds; it doubles with each failure, and the delay is drawn from
-     * zero to it. A provider's Retry-After is waited out in any case.
-     * @default 1_000
+     * Upper bound of the first delay after a transient failure; it doubles with
+     * each failure, and the delay is drawn from zero to it. A provider's
+     * Retry-After is waited out in any case.
+     * @default "1 second"
      */
-    readonly baseMs?: number;
+    readonly baseDelay?: Duration;
     /**
-     * Upper bound of every delay, in milliseconds.
-     * @default 300_000
+     * Upper bound of every delay.
+     * @default "5 minutes"
      */
-    readonly capMs?: number;
+    readonly maxDelay?: Duration;
   };
   /** How long ended submissions stay readable (L7, L9). */
   readonly retention?: {
     /**
-     * Milliseconds after the end.
-     * @default 30 days
+     * From the end on.
+     * @default "30 days"
      */
-    readonly maxAgeMs?: number;
+    readonly maxAge?: Duration;
     /**
      * Submissions back from the newest one; older ended ones go.
      * @default 100_000
@@ -91,13 +91,12 @@ export type Limits = {
  */
 export const ROW_BYTES = 1_980_000;
 const PAYLOAD_BYTES = 1_900_000;
-const DAY_MS = 86_400_000;
 
 /** An option of the ledger that cannot be meant. */
 export class InvalidOptionError extends Error {
   override readonly name = "InvalidOptionError";
   constructor(
-    /** The option, e.g. `retention.maxAgeMs`. */
+    /** The option, e.g. `retention.maxAge`. */
     readonly option: string,
     value: unknown,
     expected: string,
@@ -115,18 +114,21 @@ export function readOptions({
   maxConcurrentTurns = 4,
   stallTimeout = "1 hour",
   budget: { tokensPerDay = Number.POSITIVE_INFINITY } = {},
-  retention: { maxAgeMs = 30 * DAY_MS, maxCount = 100_000 } = {},
-  retry: { maxAttempts = 5, baseMs = 1_000, capMs = 300_000 } = {},
+  retention: { maxAge = "30 days", maxCount = 100_000 } = {},
+  retry: { maxAttempts = 5, baseDelay = "1 second", maxDelay = "5 minutes" } = {},
 }: LedgerOptions = {}): Limits {
   return {
     maxAttempts: count("retry.maxAttempts", maxAttempts),
-    backoff: { baseMs: count("retry.baseMs", baseMs), capMs: count("retry.capMs", capMs) },
+    backoff: {
+      baseMs: duration("retry.baseDelay", baseDelay),
+      capMs: duration("retry.maxDelay", maxDelay),
+    },
     maxPending: count("maxPending", maxPending),
     maxConcurrentTurns: count("maxConcurrentTurns", maxConcurrentTurns),
     stallTimeoutMs: duration("stallTimeout", stallTimeout),
     tokensPerDay: count("budget.tokensPerDay", tokensPerDay),
     maxPayloadBytes: count("maxPayloadBytes", maxPayloadBytes, PAYLOAD_BYTES),
-    maxAgeMs: count("retention.maxAgeMs", maxAgeMs),
+    maxAgeMs: duration("retention.maxAge", maxAge),
     maxCount: count("retention.maxCount", maxCount),
   };
 }

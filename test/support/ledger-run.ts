@@ -50,7 +50,7 @@ export class Run {
     this.#model = new LedgerModel(rules);
     this.#world = new World({
       maxPending,
-      retry: { maxAttempts, baseMs: rules.delayMs(1) * 2, capMs: LONG_MS },
+      retry: { maxAttempts, baseDelay: rules.delayMs(1) * 2, maxDelay: LONG_MS },
     });
   }
 
