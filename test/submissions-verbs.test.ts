@@ -1,7 +1,7 @@
 /** The ledger's other verbs on the light host: wait, list, delete, skip, starting over. */
 
-import { describe, expect, it } from "vitest";
-import { givenLedger, message, until } from "./support/given.ts";
+import { afterEach, describe, expect, it } from "vitest";
+import { givenLedger, message } from "./support/given.ts";
 import {
   again,
   crashOne,
@@ -13,10 +13,14 @@ import {
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { births } from "./support/ledger-object.ts";
+import { births, time } from "./support/ledger-object.ts";
 import type { Script } from "./support/scripted-model.ts";
 
 const LONG: Script = { delayMs: 60_000 };
+
+afterEach(() => {
+  time.aheadMs = 0;
+});
 
 describe("wait", () => {
   it("resolves at the end, after the app's hook for it, for everybody who waits", async () => {
@@ -256,16 +260,14 @@ describe("L6 starting over after a crash", () => {
     births.set(stub.name ?? "", ({ turns }) => {
       const trace = turns.trace.bind(turns);
       turns.trace = async (messages) => {
-        // More often than the queue itself tries.
         if (++failures <= 4) throw new Error("the conversation cannot be read");
         return trace(messages);
       };
     });
     const next = await crashOne(stub);
-    await next.list();
-    await until(() => failures >= 3);
-    for (let wake = 0; wake < 4; wake++) {
-      await sleep(100);
+    for (let wake = 0; wake < 5; wake++) {
+      await next.list();
+      await sleep(20);
       await wakeNow(next);
     }
     await expectState(next, "s", "completed", { attempts: 2 });
@@ -281,5 +283,28 @@ describe("L6 starting over after a crash", () => {
       await lifecycle.start();
     });
     await expectState(next, "s", "error", { attempts: 1, errorName: "TurnInterruptedError" });
+  });
+
+  it("is not for one of which its host can tell nothing; it ends, and keeps nobody waiting meanwhile", async () => {
+    const stub = givenLedger();
+    await submit(stub, LONG, { submissionId: "s", thread: "side" });
+    await submit(stub, LONG, { submissionId: "main" });
+    await expectState(stub, "s", "running");
+    births.set(stub.name ?? "", ({ turns }) => {
+      const trace = turns.trace.bind(turns);
+      turns.trace = async (turn) => {
+        if (turn.thread === "side") throw new Error("the thread cannot be read");
+        return trace(turn);
+      };
+    });
+    const next = await crashOne(stub);
+    await wakeNow(next);
+    await expectState(next, "main", "running", { attempts: 2 });
+    await expectState(next, "s", "running", { attempts: 1 });
+    time.aheadMs = 600_000;
+    await wakeNow(next);
+    const ended = await expectState(next, "s", "error", { errorName: "TurnInterruptedError" });
+    expect(ended.error).toContain("the thread cannot be read");
+    await next.cancel("main");
   });
 });

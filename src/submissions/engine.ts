@@ -16,7 +16,7 @@ import { TurnStalledError } from "./errors.ts";
 import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import { SubmissionRecords } from "./records.ts";
-import { Recovery, type RecoveryOwner } from "./recovery.ts";
+import { CHECK_MS, Recovery, type RecoveryOwner } from "./recovery.ts";
 import type { Submission } from "./rows.ts";
 import { Runner, type RunnerOwner } from "./runner.ts";
 import { Spending, type SpendingOwner } from "./spending.ts";
@@ -30,8 +30,6 @@ import { Waiters } from "./waiters.ts";
 const BACKSTOP_MS = 10_000;
 /** While a turn runs, the object is looked after this often. */
 const HEARTBEAT_MS = 30_000;
-/** How often the ledger looks whether a host's recovery has ended. */
-const RECOVERY_CHECK_MS = 2_000;
 
 export type EngineOwner = {
   readonly host: TurnHost;
@@ -94,7 +92,7 @@ export class Engine
     const threads = this.store.open.threads();
     this.#runner.expect(threads);
     const isOpen = threads.length > 0 || this.store.open.nextScheduled !== null;
-    if (isOpen || this.recovery.isBusy) await this.wake.noLaterThan(this.clock.now());
+    if (isOpen || this.recovery.nextCheck !== null) await this.wake.noLaterThan(this.clock.now());
   }
 
   /** What has just been accepted is announced, and run when its turn comes. */
@@ -195,10 +193,8 @@ export class Engine
 
   /** Something was left running: it is decided about now, and again at the next wake. */
   readonly recoverSoon = (): void => {
-    this.wakeAt(this.clock.now() + RECOVERY_CHECK_MS);
-    this.recovery.run().catch((error) => {
-      console.error("[perdure] what was left running is looked at again later:", error);
-    });
+    this.wakeAt(this.clock.now() + CHECK_MS);
+    void this.recovery.run();
   };
 
   readonly inHostContext = <T>(work: () => Promise<T>): Promise<T> =>
@@ -241,7 +237,7 @@ export class Engine
     const now = this.clock.now();
     const times = [
       this.#runner.isBusy ? now + HEARTBEAT_MS : null,
-      this.recovery.isBusy ? now + RECOVERY_CHECK_MS : null,
+      this.recovery.nextCheck,
       this.#runner.nextDue,
       this.store.open.nextScheduled,
     ].filter((time) => time !== null);

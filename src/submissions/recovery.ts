@@ -5,11 +5,16 @@
  */
 
 import type { Clock } from "../core/clock.ts";
+import { failureOf } from "../core/failures.ts";
 import type { Limits } from "./options.ts";
 import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recover.ts";
 import type { Submission } from "./rows.ts";
 import type { Seen, SubmissionStore } from "./store.ts";
 import { ISOLATED, type TurnEnd, type TurnHost } from "./turn.ts";
+
+/** How often what is left is looked at; after failures more rarely, down to every so often. */
+export const CHECK_MS = 2_000;
+const RARELY_MS = 30_000;
 
 /** Why a turn is left to be decided about, where it is not known from the row. */
 export type Left = {
@@ -25,6 +30,10 @@ type Entry = Left & {
   readonly isOld: boolean;
   /** When it was left, or last heard of, epoch milliseconds. */
   heardAt: number;
+  /** When it is looked at next. */
+  dueAt: number;
+  /** How often a look has failed. */
+  failures: number;
 };
 
 export type RecoveryOwner = {
@@ -62,8 +71,11 @@ export class Recovery {
     if (submission.isToBeUndone) this.#addUndone(false);
   }
 
-  get isBusy(): boolean {
-    return this.#left.size + this.#joined.size > 0;
+  /** When the next of them is to be looked at, or null when none is left. */
+  get nextCheck(): number | null {
+    const due = [...this.#left.values()].map(({ dueAt }) => dueAt);
+    if (this.#joined.size > 0) due.push(this.owner.clock.now() + CHECK_MS);
+    return due.length > 0 ? Math.min(...due) : null;
   }
 
   /** How many places they take up. */
@@ -93,16 +105,47 @@ export class Recovery {
     return this.#left.delete(seq);
   }
 
-  /** Decides about each of them, as far as that can be done now. */
+  /** Decides about each of them, as far as that can be done now. Never fails: one that does keeps no other one waiting. */
   async run(): Promise<void> {
     for (const [seq, left] of [...this.#left]) {
-      const submission = this.owner.store.get(seq);
-      if (left.unwritten) this.#write(left.unwritten);
-      else if (submission?.isToBeUndone) await this.#undo(submission, left);
-      else if (submission?.status === "running") await this.#decide(submission, left);
-      else this.#done(seq, left.thread);
+      left.dueAt = this.owner.clock.now() + CHECK_MS;
+      try {
+        await this.#look(seq, left);
+      } catch (error) {
+        this.#failed(seq, left, error);
+      }
     }
-    for (const seq of [...this.#joined]) await this.#part(seq);
+    for (const seq of [...this.#joined]) {
+      await this.#part(seq).catch((error) => {
+        console.error("[perdure] what a joined turn has left is looked at again:", error);
+      });
+    }
+  }
+
+  async #look(seq: number, left: Entry): Promise<void> {
+    const submission = this.owner.store.get(seq);
+    if (left.unwritten) this.#write(left.unwritten, left.thread);
+    else if (submission?.isToBeUndone) await this.#undo(submission, left);
+    else if (submission?.status === "running") await this.#decide(submission, left);
+    else this.#done(seq, left.thread);
+  }
+
+  /** Not for ever: what its host cannot tell anything about is ended. */
+  #failed(seq: number, left: Entry, error: unknown): void {
+    const { clock, store } = this.owner;
+    console.error("[perdure] what a turn has left could not be dealt with:", error);
+    left.dueAt = clock.now() + Math.min(RARELY_MS, CHECK_MS * 2 ** left.failures++);
+    if (left.unwritten || clock.now() - left.heardAt < HOST_RECOVERY_LIMIT_MS) return;
+    const submission = store.get(seq);
+    if (submission?.status !== "running") return;
+    const { message } = failureOf(error);
+    this.owner.end(submission, {
+      outcome: "error",
+      failure: {
+        name: "TurnInterruptedError",
+        message: `The turn was interrupted, and what it left cannot be told: ${message}`,
+      },
+    });
   }
 
   async #decide(orphan: Submission, { heardAt, isReset }: Entry): Promise<void> {
@@ -134,14 +177,14 @@ export class Recovery {
   /** A cancelled one whose messages leave the conversation, once nobody adds to it any more. */
   async #undo(cancelled: Submission, { heardAt, isOld }: Entry): Promise<void> {
     const { host, store, clock } = this.owner;
-    const { seq, submissionId, thread } = cancelled;
+    const { seq, thread } = cancelled;
     const isOverdue = clock.now() - heardAt >= HOST_RECOVERY_LIMIT_MS;
     if (isOld && !isOverdue && (await host.isRecovering(thread))) return;
     try {
       await host.takeBack(cancelled);
     } catch (error) {
-      console.error(`[perdure] the messages of ${submissionId} could not be taken back:`, error);
-      if (!isOverdue) return;
+      // Better a message too many in the conversation than a thread that is closed for ever.
+      if (!isOverdue) throw error;
     }
     store.undone(seq);
     this.#done(seq, thread);
@@ -159,15 +202,9 @@ export class Recovery {
     this.#joined.delete(seq);
   }
 
-  #write({ seen, end }: { readonly seen: Seen; readonly end: TurnEnd }): void {
-    try {
-      this.owner.end(seen, end);
-    } catch (error) {
-      console.error("[perdure] the end of a turn still cannot be stored:", error);
-      return;
-    }
-    const thread = this.#left.get(seen.seq)?.thread;
-    if (thread !== undefined) this.#done(seen.seq, thread);
+  #write({ seen, end }: NonNullable<Left["unwritten"]>, thread: string): void {
+    this.owner.end(seen, end);
+    this.#done(seen.seq, thread);
   }
 
   #addUndone(isOld: boolean): void {
@@ -177,7 +214,15 @@ export class Recovery {
   }
 
   #put({ seq, thread }: Submission, left: Left, isOld: boolean): void {
-    this.#left.set(seq, { ...left, thread, isOld, heardAt: this.owner.clock.now() });
+    const now = this.owner.clock.now();
+    this.#left.set(seq, {
+      ...left,
+      thread,
+      isOld,
+      heardAt: now,
+      dueAt: now + CHECK_MS,
+      failures: 0,
+    });
   }
 
   #done(seq: number, thread: string): void {

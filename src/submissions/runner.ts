@@ -95,8 +95,9 @@ export class Runner {
     this.#isKicking = true;
     try {
       this.#admit();
-      for (const thread of [...this.#waiting.keys()]) {
-        while (this.#hasPlace(thread)) {
+      for (const thread of this.#waiting.keys()) {
+        if (!this.#hasPlaces()) break;
+        while (this.#isFree(thread)) {
           const next = this.#next(thread);
           if (!next) break;
           this.#start(next);
@@ -144,9 +145,14 @@ export class Runner {
     }
   }
 
-  #hasPlace(thread: string): boolean {
+  #hasPlaces(): boolean {
     const { recovery, limits } = this.owner;
-    if (this.#live.size + recovery.count >= limits.maxConcurrentTurns) return false;
+    return this.#live.size + recovery.count < limits.maxConcurrentTurns;
+  }
+
+  #isFree(thread: string): boolean {
+    if (!this.#hasPlaces()) return false;
+    const { recovery } = this.owner;
     return thread === ISOLATED || (recovery.current(thread) ?? this.current(thread)) === undefined;
   }
 
