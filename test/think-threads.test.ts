@@ -1,5 +1,6 @@
 /** Threads, joining and budgets on a Think agent, with the scripted model. */
 
+import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import type { SubmitMessagesOptions } from "../src/submissions/index.ts";
 import { crash, givenThink, message, refusal, until } from "./support/given.ts";
@@ -152,6 +153,44 @@ describe("joining and stopping turns of the conversation", () => {
     expect(said.map((text) => text.split(":")[0])).toEqual(["user", "user", "assistant"]);
     expect(said.at(-1)).toContain("both");
     expect((await agent.lastMessage()).id).toBe(s.messageId);
+  });
+
+  it("L1 steer: after a crash Think goes on with the turn, and what had joined it ends with it", async () => {
+    const agent = given();
+    const account = crypto.randomUUID();
+    const script = { tool: charge(account), delayMs: 300, text: "first" };
+    await submit(agent, script, { submissionId: "s" });
+    await running(agent, "s");
+    const joining = { text: "both", delayMs: 1_000 };
+    await submit(agent, joining, { submissionId: "steer", whenBusy: "steer" });
+    await until(async () => (await agent.inspectSubmission("steer"))?.mergedInto === "s");
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await crash();
+    const next = given(agent.name ?? "");
+    expect(await ended(next, "s")).toMatchObject({ status: "completed", attempts: 1 });
+    expect(await ended(next, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
+    const asked = (await next.texts()).filter((text) => text.startsWith("user"));
+    expect(asked).toHaveLength(2);
+    expect(charges.get(account)).toBe(1);
+  });
+
+  it("L1 rollback: after a crash in between, the messages are taken back and the next turn runs", async () => {
+    const agent = given();
+    await submit(agent, { first: "a partial answer", delayMs: 20_000 }, { submissionId: "s" });
+    await running(agent, "s");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    await runInDurableObject<ThinkAgent, void>(agent, async (inside) => {
+      inside.session.deleteMessages = () => new Promise(() => {});
+    });
+    await submit(agent, "instead", { submissionId: "instead", whenBusy: "rollback" });
+    expect(await ended(agent, "s")).toMatchObject({ status: "aborted" });
+    await crash();
+    const next = given(agent.name ?? "");
+    await ended(next, "instead");
+    expect(texts(await next.threadMessages("main"))).toEqual([
+      "user: instead",
+      "assistant: You said: instead",
+    ]);
   });
 
   it("steer: in a thread beside the conversation", async () => {
