@@ -12,6 +12,7 @@ import {
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
+import { withTimeout } from "../core/timeout.ts";
 import { Wake } from "../core/wake.ts";
 import { OutboxStore } from "./store.ts";
 import {
@@ -177,17 +178,5 @@ export class Outbox extends LifecycleCapability {
       this.#store.retryAt(entry.id, dueAt, message);
       this.#wake.request(dueAt);
     }
-  }
-}
-
-async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`No answer within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
   }
 }

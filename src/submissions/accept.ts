@@ -20,6 +20,8 @@ const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt", "rollb
 /** Those that go before every priority, so that they are next. */
 const URGENT: readonly WhenBusy[] = ["interrupt", "rollback", "steer"];
 const FRONT = -1_000;
+/** The platform's alarms reach no further. */
+const LAST_TIME = Date.UTC(2189, 0, 1);
 /** How much longer than the delay repetitions can put a turn off. */
 const MAX_DELAY_FACTOR = 10;
 const DEFAULT_LIMIT = 100;
@@ -43,6 +45,12 @@ export function prepare(
   checkNumber("priority", options.priority, -100, 100);
   checkNumber("budget.tokens", options.budget?.tokens, 1);
   const { thread = MAIN, priority = 0, whenBusy = "enqueue", budget } = options;
+  if (options.onConflict !== undefined && !["return", "throw"].includes(options.onConflict)) {
+    throw new InvalidSubmissionError(
+      "onConflict",
+      `onConflict is ${JSON.stringify(options.onConflict)}; expected "return" or "throw".`,
+    );
+  }
   checkTogether(options, thread, whenBusy);
   const timing = timingOf(options, now);
   const text = serialise("messages", messages);
@@ -128,6 +136,12 @@ function checkTogether(options: InternalSubmitOptions, thread: string, whenBusy:
         'Use "enqueue" or "interrupt".',
     );
   }
+  if (options.notBefore !== undefined && URGENT.includes(whenBusy)) {
+    refuse(
+      "whenBusy",
+      `whenBusy is ${JSON.stringify(whenBusy)}, which is about the turn that runs now, for a turn with notBefore. Leave one of them out.`,
+    );
+  }
   if (!options.debounce) return;
   const others = ["idempotencyKey", "submissionId", "notBefore"] as const;
   const other =
@@ -175,11 +189,12 @@ export function readFilter({ status, limit = DEFAULT_LIMIT }: Filter): {
   return { statuses, limit };
 }
 
-/** Whether a stored submission asks the same. Message ids do not count: a caller that retries makes new ones. */
+/** Whether a stored submission asks the same, in the same thread. Message ids do not count: a caller that retries makes new ones. */
 export function asksTheSame(stored: Submission, repeated: NewSubmission): boolean {
   return isDeepStrictEqual(
-    [content(stored.messages), stored.answer],
+    [stored.thread, content(stored.messages), stored.answer],
     [
+      repeated.thread,
       content(JSON.parse(repeated.messages) as UIMessage[]),
       repeated.answer && JSON.parse(JSON.stringify(repeated.answer)),
     ],
@@ -259,8 +274,11 @@ function msOf(field: string, value: Duration | undefined): number | undefined {
 function timeOf(field: string, value: unknown): number | undefined {
   if (value === undefined) return undefined;
   const time = value instanceof Date ? value.getTime() : Number.NaN;
-  if (!Number.isNaN(time)) return time;
-  throw new InvalidSubmissionError(field, `${field} is ${String(value)}; expected a valid Date.`);
+  if (time < LAST_TIME) return time;
+  throw new InvalidSubmissionError(
+    field,
+    `${field} is ${String(value)}; expected a valid Date before the year 2189.`,
+  );
 }
 
 function checkNumber(

@@ -35,6 +35,8 @@ export type EndingsOwner = {
   readonly nextWake: () => number | null;
   /** Tells that a submission has changed. */
   announce(submission: Submission): void;
+  /** Another attempt of it is made later. */
+  putOff(submission: Submission): void;
   /** Its turn is over, for now or for good: what waited behind it can run. */
   release(submission: Submission): void;
 };
@@ -120,7 +122,10 @@ export class Endings {
     const end = { dueAt: now + delayMs, failure, ...spending.of(seen.seq) };
     const pending = store.transaction(() => store.retryAt(seen, end, now));
     if (pending) spending.close(seen.seq);
-    if (pending) this.owner.announce(pending);
+    if (pending) {
+      this.owner.announce(pending);
+      this.owner.putOff(pending);
+    }
     return pending;
   }
 

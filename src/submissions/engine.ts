@@ -23,7 +23,7 @@ import { Spending, type SpendingOwner } from "./spending.ts";
 import { isTerminal } from "./states.ts";
 import { Steering, type SteeringOwner } from "./steering.ts";
 import { type Seen, SubmissionStore } from "./store.ts";
-import type { AttemptRef, TurnEnd, TurnHost } from "./turn.ts";
+import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
 import { Waiters } from "./waiters.ts";
 
 /** A submission that was accepted is found again at most this long after a crash. */
@@ -96,15 +96,19 @@ export class Engine
   }
 
   /** What has just been accepted is announced, and run when its turn comes. */
-  begin(submissions: readonly Submission[]): void {
+  async begin(submissions: readonly Submission[]): Promise<void> {
+    let first = Number.POSITIVE_INFINITY;
     for (const submission of submissions) {
       const { submissionId, thread, dueAt } = submission;
       this.#lifecycle().events.emit("submission:create", { submissionId });
       this.announce(submission);
       this.#runner.expect([thread]);
-      this.wakeAt(dueAt ?? this.clock.now() + BACKSTOP_MS);
+      first = Math.min(first, dueAt ?? this.clock.now() + BACKSTOP_MS);
     }
-    if (submissions.length > 0) this.#runner.kick();
+    if (submissions.length === 0) return;
+    const armed = this.wake.noLaterThan(first);
+    this.#runner.kick();
+    await armed.catch((error) => console.error("[perdure] the wake could not be armed:", error));
   }
 
   /** It joins the turn that runs in its thread, if that calls the model again. */
@@ -138,6 +142,15 @@ export class Engine
     return { submission, hadBegun };
   }
 
+  /** The messages of what has been cancelled in a thread, and whose turn is still ending, leave it, too. */
+  undoEnding(thread: string): void {
+    const seq = this.#runner.current(thread);
+    const ending = seq === undefined ? undefined : this.store.get(seq);
+    if (!ending || !isTerminal(ending.status)) return;
+    this.store.rollbacks.add(ending.seq);
+    this.#toBeUndone.add(ending.seq);
+  }
+
   /** What runs in a thread, or is left running there. */
   readonly current = (thread: string): Submission | undefined => {
     const seq = this.#runner.current(thread) ?? this.recovery.current(thread);
@@ -147,10 +160,11 @@ export class Engine
   };
 
   /** A call of the model comes next. */
-  nextStep(ref: AttemptRef): UIMessage[] {
+  nextStep(ref: AttemptRef, canJoin: boolean): UIMessage[] {
+    if (!this.store.isRunning(ref)) throw new TurnRefused();
     this.heard(ref);
     this.spending.check(ref);
-    return this.#steering.join(ref);
+    return canJoin ? this.#steering.join(ref) : [];
   }
 
   heard({ seq }: Pick<AttemptRef, "seq">): void {
@@ -177,6 +191,10 @@ export class Engine
   };
 
   readonly end = (seen: Seen, end: TurnEnd): void => this.#endings.end(seen, end);
+
+  readonly putOff = ({ submissionId }: Submission): void => {
+    if (this.recovery.part(submissionId)) this.recoverSoon();
+  };
 
   readonly startsOver = (submission: Submission): void => this.announce(submission);
 
@@ -226,6 +244,7 @@ export class Engine
       const end = { outcome: "error", failure: failureOf(cause), cause } as const;
       try {
         this.end(seen, end);
+        if (this.isToBeUndone(seen.seq)) this.recovery.add({ ...submission, isToBeUndone: true });
       } catch {
         this.recovery.add(submission, { unwritten: { seen, end } });
       }
@@ -241,9 +260,9 @@ export class Engine
       this.#runner.nextDue,
       this.store.open.nextScheduled,
     ].filter((time) => time !== null);
-    if (times.length > 0) return Math.min(...times);
-    if (this.#endings.prune()) return now;
-    return this.outbox.isBusy ? now + HEARTBEAT_MS : null;
+    if (times.length === 0 && this.#endings.prune()) return now;
+    if (this.outbox.isBusy) times.push(now + HEARTBEAT_MS);
+    return times.length > 0 ? Math.min(...times) : null;
   }
 }
 

@@ -73,10 +73,14 @@ export class Intake {
   #gather(submission: NewSubmission): Submission | undefined {
     const { store, clock } = this.owner;
     const { debounceKey, notBefore = clock.now(), notify = [] } = submission;
-    const waiting = debounceKey === undefined ? undefined : store.findDebounced(debounceKey);
+    const waiting = debounceKey === undefined ? undefined : store.debounced.find(debounceKey);
     if (!waiting) return undefined;
     const told = new Map([...waiting.notify, ...notify].map((to) => [JSON.stringify(to), to]));
-    return store.debounce(waiting.seq, { ...submission, notify: [...told.values()] }, notBefore);
+    return store.debounced.replace(
+      waiting.seq,
+      { ...submission, notify: [...told.values()] },
+      notBefore,
+    );
   }
 
   /** What runs in its thread, or is next there. */
@@ -107,6 +111,8 @@ export class Intake {
       notBefore: undefined,
       expiresAt: undefined,
       debounceKey: undefined,
+      // Whom the old one was to interrupt is gone.
+      rank: Math.max(old.rank, -100),
     };
     return { submission: this.#accept(again, old), accepted: true };
   }

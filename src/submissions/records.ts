@@ -71,7 +71,7 @@ export class SubmissionRecords {
       .exec(
         `DELETE FROM perdure_submissions WHERE seq IN (
            SELECT seq FROM perdure_submissions
-           WHERE status IN (${statuses.map(() => "?").join(", ")}) AND settled_at < ?
+           WHERE status IN (${statuses.map(() => "?").join(", ")}) AND settled_at < ? AND is_undone IS NOT 0
            ORDER BY seq LIMIT ?) RETURNING seq`,
         ...statuses,
         completedBefore ?? Number.MAX_SAFE_INTEGER,
@@ -85,7 +85,7 @@ export class SubmissionRecords {
     return (
       this.storage.sql
         .exec(
-          "DELETE FROM perdure_submissions WHERE submission_id = ? AND settled_at IS NOT NULL RETURNING seq",
+          "DELETE FROM perdure_submissions WHERE submission_id = ? AND settled_at IS NOT NULL AND is_undone IS NOT 0 RETURNING seq",
           submissionId,
         )
         .toArray().length > 0
@@ -102,7 +102,7 @@ export class SubmissionRecords {
     return this.storage.sql
       .exec(
         `DELETE FROM perdure_submissions WHERE seq IN (
-           SELECT seq FROM (SELECT seq, settled_at FROM perdure_submissions ORDER BY seq LIMIT ?)
+           SELECT seq FROM (SELECT seq, settled_at FROM perdure_submissions WHERE is_undone IS NOT 0 ORDER BY seq LIMIT ?)
            WHERE settled_at < ? OR (settled_at IS NOT NULL AND seq <= (SELECT MAX(seq) FROM perdure_submissions) - ?)
          ) RETURNING seq`,
         scan,

@@ -6,15 +6,20 @@
 
 import type { Clock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
+import { withTimeout } from "../core/timeout.ts";
 import type { Limits } from "./options.ts";
 import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recover.ts";
 import type { Submission } from "./rows.ts";
+import type { Spending } from "./spending.ts";
 import type { Seen, SubmissionStore } from "./store.ts";
 import { ISOLATED, type TurnEnd, type TurnHost } from "./turn.ts";
 
 /** How often what is left is looked at; after failures more rarely, down to every so often. */
 export const CHECK_MS = 2_000;
 const RARELY_MS = 30_000;
+
+/** How long the host may take to answer a question, so that one that hangs holds nothing up. */
+const HOST_TIMEOUT_MS = 20_000;
 
 /** Why a turn is left to be decided about, where it is not known from the row. */
 export type Left = {
@@ -38,6 +43,7 @@ type Entry = Left & {
 
 export type RecoveryOwner = {
   readonly store: SubmissionStore;
+  readonly spending: Spending;
   readonly host: TurnHost;
   readonly clock: Clock;
   readonly limits: Limits;
@@ -53,6 +59,8 @@ export class Recovery {
   readonly #left = new Map<number, Entry>();
   /** Left in the turn of another one, whose end is theirs. */
   readonly #joined = new Set<number>();
+  #running: Promise<void> | undefined;
+  #isAgain = false;
 
   constructor(private readonly owner: RecoveryOwner) {}
 
@@ -67,7 +75,7 @@ export class Recovery {
 
   /** A turn of this life is left. */
   add(submission: Submission, left: Left = {}): void {
-    this.#put(submission, left, false);
+    this.#put(submission, left, this.#left.get(submission.seq)?.isOld ?? false);
     if (submission.isToBeUndone) this.#addUndone(false);
   }
 
@@ -106,19 +114,28 @@ export class Recovery {
   }
 
   /** Decides about each of them, as far as that can be done now. Never fails: one that does keeps no other one waiting. */
-  async run(): Promise<void> {
-    for (const [seq, left] of [...this.#left]) {
-      left.dueAt = this.owner.clock.now() + CHECK_MS;
-      try {
-        await this.#look(seq, left);
-      } catch (error) {
-        this.#failed(seq, left, error);
+  run(): Promise<void> {
+    this.#isAgain = true;
+    this.#running ??= this.#runAll().finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  /** One run after the other: two at once would decide twice about the same. */
+  async #runAll(): Promise<void> {
+    while (this.#isAgain) {
+      this.#isAgain = false;
+      // First those that had joined a turn: what was not said is no part of it, and does not end with it.
+      for (const seq of [...this.#joined]) {
+        await this.#part(seq).catch((error) => {
+          console.error("[perdure] what a joined turn has left is looked at again:", error);
+        });
       }
-    }
-    for (const seq of [...this.#joined]) {
-      await this.#part(seq).catch((error) => {
-        console.error("[perdure] what a joined turn has left is looked at again:", error);
-      });
+      for (const [seq, left] of [...this.#left]) {
+        left.dueAt = this.owner.clock.now() + CHECK_MS;
+        await this.#look(seq, left).catch((error) => this.#failed(seq, left, error));
+      }
     }
   }
 
@@ -151,7 +168,7 @@ export class Recovery {
   async #decide(orphan: Submission, { heardAt, isReset }: Entry): Promise<void> {
     const { host, limits, clock } = this.owner;
     const { seq, attempts, retry, answer } = orphan;
-    const trace = await host.trace(orphan);
+    const trace = await withTimeout(host.trace(orphan), HOST_TIMEOUT_MS);
     const isFree = isReset === true && orphan.resets < MAX_FREE_RESETS;
     const decision = recover({
       applied: trace.applied,
@@ -159,7 +176,7 @@ export class Recovery {
       isAnswered: orphan.isAnswered,
       isReplied: answer === undefined && trace.messageId !== undefined,
       mayRepeatEffects: retry?.afterSideEffects ?? false,
-      isHostRecovering: await host.isRecovering(orphan.thread),
+      isHostRecovering: await this.#isHostRecovering(orphan.thread),
       attempts: attempts - orphan.resets - (isFree ? 1 : 0),
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
       waitedMs: clock.now() - heardAt,
@@ -168,36 +185,58 @@ export class Recovery {
     if (decision.action === "complete") this.owner.end(orphan, { outcome: "completed", messageId });
     else if (decision.action === "fail") this.owner.end(orphan, { outcome: "error", ...decision });
     else if (decision.action === "startOver") {
-      const pending = this.owner.store.startOver(seq, attempts, isFree);
+      const { usage } = this.owner.spending.of(seq);
+      const pending = this.owner.store.startOver({ seq, attempts }, { isFree, usage });
       if (pending) this.owner.startsOver(pending);
+      for (const joined of this.owner.store.open.joinedTo(orphan.submissionId)) {
+        await this.#part(joined.seq);
+      }
       this.#done(seq, orphan.thread);
     }
+  }
+
+  #isHostRecovering(thread: string): Promise<boolean> {
+    return withTimeout(this.owner.host.isRecovering(thread), HOST_TIMEOUT_MS);
   }
 
   /** A cancelled one whose messages leave the conversation, once nobody adds to it any more. */
   async #undo(cancelled: Submission, { heardAt, isOld }: Entry): Promise<void> {
     const { host, store, clock } = this.owner;
     const { seq, thread } = cancelled;
+    // With it goes what had joined its turn, though that was cancelled before.
+    const messages = [cancelled, ...store.rollbacks.joinedTo(cancelled)].flatMap(
+      (said) => said.messages,
+    );
     const isOverdue = clock.now() - heardAt >= HOST_RECOVERY_LIMIT_MS;
-    if (isOld && !isOverdue && (await host.isRecovering(thread))) return;
+    if (isOld && !isOverdue && (await this.#isHostRecovering(thread))) return;
     try {
-      await host.takeBack(cancelled);
+      await withTimeout(host.takeBack({ ...cancelled, messages }), HOST_TIMEOUT_MS);
     } catch (error) {
       // Better a message too many in the conversation than a thread that is closed for ever.
       if (!isOverdue) throw error;
     }
-    store.undone(seq);
+    store.rollbacks.done(seq);
     this.#done(seq, thread);
+  }
+
+  /** The turn that these have joined is attempted again: what has not been said in it is no part of it. */
+  part(submissionId: string): boolean {
+    const joined = this.owner.store.open.joinedTo(submissionId);
+    for (const { seq } of joined) this.#joined.add(seq);
+    return joined.length > 0;
   }
 
   /** It had joined a turn: with its messages in the conversation it ends as that does, without them it waits. */
   async #part(seq: number): Promise<void> {
     const joined = this.owner.store.get(seq);
     if (joined?.status === "running" && joined.mergedInto !== undefined) {
-      const { applied } = await this.owner.host.trace(joined);
-      const pending =
-        applied === "none" ? this.owner.store.startOver(seq, joined.attempts) : undefined;
-      if (pending) this.owner.startsOver(pending);
+      const { applied } = await withTimeout(this.owner.host.trace(joined), HOST_TIMEOUT_MS);
+      const pending = applied === "none" ? this.owner.store.startOver(joined) : undefined;
+      this.#joined.delete(seq);
+      if (pending) {
+        this.owner.startsOver(pending);
+        this.owner.release(pending);
+      }
     }
     this.#joined.delete(seq);
   }
@@ -208,7 +247,7 @@ export class Recovery {
   }
 
   #addUndone(isOld: boolean): void {
-    for (const cancelled of this.owner.store.toBeUndone()) {
+    for (const cancelled of this.owner.store.rollbacks.open()) {
       this.#put(cancelled, {}, this.#left.get(cancelled.seq)?.isOld ?? isOld);
     }
   }

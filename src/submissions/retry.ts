@@ -3,6 +3,9 @@
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import type { Transient } from "../core/failures.ts";
 
+/** No provider is waited for longer: its thread is closed for that time. */
+const MAX_RETRY_AFTER_MS = 86_400_000;
+
 export type FailedTurn = {
   /** Set when the failure may not happen again. */
   readonly transient: Transient | undefined;
@@ -21,5 +24,6 @@ export function retryDelayMs(
   random: number,
 ): number | undefined {
   if (!transient || attempts >= maxAttempts || (hasEffects && !mayRepeatEffects)) return undefined;
-  return Math.max(backoffMs(attempts, backoff, random), transient.retryAfterMs ?? 0);
+  const asked = Math.min(transient.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
+  return Math.max(backoffMs(attempts, backoff, random), asked);
 }

@@ -20,8 +20,13 @@ const EXPIRED: Failure = {
 /** How long a thread rests whose turn was reset before it began. */
 const REST_MS = 2_000;
 
+function isExpired({ expiresAt, attempts }: Submission, now: number): boolean {
+  return expiresAt !== undefined && expiresAt <= now && attempts === 0;
+}
+
 type LiveTurn = {
-  readonly submission: Submission;
+  /** As it was when it was started, and from its claim on as it was claimed. */
+  submission: Submission;
   readonly controller: AbortController;
   /** The attempt, from the moment that the turn has started. */
   attempt: number | undefined;
@@ -85,8 +90,9 @@ export class Runner {
 
   /** When the next thread that rests is to be looked at again, or null. */
   get nextDue(): number | null {
-    const due = [...this.#waiting.values()].filter((time) => time > 0);
-    return due.length > 0 ? Math.min(...due) : null;
+    // One that has no place is looked at when a place is free, and not by a wake.
+    const due = [...this.#waiting].filter(([thread, time]) => time > 0 && this.#isFree(thread));
+    return due.length > 0 ? Math.min(...due.map(([, time]) => time)) : null;
   }
 
   /** Starts what can be started. Never fails: what could not be read now is read at the next wake. */
@@ -94,20 +100,31 @@ export class Runner {
     if (this.#isKicking) return;
     this.#isKicking = true;
     try {
-      this.#admit();
+      this.#trying(() => this.#admit());
       for (const thread of this.#waiting.keys()) {
         if (!this.#hasPlaces()) break;
-        while (this.#isFree(thread)) {
-          const next = this.#next(thread);
-          if (!next) break;
-          this.#start(next);
-        }
+        this.#trying(() => this.#startIn(thread));
       }
+    } finally {
+      this.#isKicking = false;
+    }
+  }
+
+  #startIn(thread: string): void {
+    while (this.#isFree(thread)) {
+      const next = this.#next(thread);
+      if (!next) break;
+      this.#start(next);
+    }
+  }
+
+  /** The trouble of one thread is not that of the others. */
+  #trying(work: () => void): void {
+    try {
+      work();
     } catch (error) {
       console.error("[perdure] the next turn could not be started, and is tried again:", error);
       this.owner.wakeAt(this.owner.clock.now() + REST_MS);
-    } finally {
-      this.#isKicking = false;
     }
   }
 
@@ -167,7 +184,7 @@ export class Runner {
         this.#waiting.delete(thread);
         return undefined;
       }
-      if (next.expiresAt !== undefined && next.expiresAt <= now && next.attempts === 0) {
+      if (isExpired(next, now)) {
         end(next, { outcome: "skipped", failure: EXPIRED });
         continue;
       }
@@ -227,12 +244,20 @@ export class Runner {
     this.#waiting.set(thread, 0);
   }
 
-  async #endOf({ submission, controller }: LiveTurn): Promise<TurnEnd> {
-    const { seq, submissionId, thread, messages, channel, answer } = submission;
-    const { signal } = controller;
-    const live = this.#live.get(seq);
-    const begin = () => this.#begin(seq, live);
-    const turn = { submissionId, thread, messages, channel, answer, signal, begin };
+  async #endOf(live: LiveTurn): Promise<TurnEnd> {
+    const { submissionId, thread, channel, answer } = live.submission;
+    const { signal } = live.controller;
+    const turn = {
+      submissionId,
+      thread,
+      get messages() {
+        return live.submission.messages;
+      },
+      channel,
+      answer,
+      signal,
+      begin: () => this.#begin(live),
+    };
     try {
       return await this.owner.inHostContext(() => this.owner.host.run(turn));
     } catch (error) {
@@ -244,10 +269,21 @@ export class Runner {
     }
   }
 
-  #begin(seq: number, live: LiveTurn | undefined): AttemptRef {
-    const isOver = !live || live.controller.signal.aborted;
-    const claimed = isOver ? undefined : this.owner.store.claim(seq, this.owner.clock.now());
-    if (!live || !claimed) throw new TurnRefused();
+  #begin(live: LiveTurn): AttemptRef {
+    const { store, clock, end } = this.owner;
+    const { seq, expiresAt } = live.submission;
+    const isOver = this.#live.get(seq) !== live || live.controller.signal.aborted;
+    const next = isOver || expiresAt === undefined ? undefined : store.get(seq);
+    // It may have waited long in a queue of the host's own.
+    if (next?.status === "pending" && isExpired(next, clock.now())) {
+      end(next, { outcome: "skipped", failure: EXPIRED });
+    }
+    const claimed = isOver ? undefined : store.claim(seq, clock.now());
+    if (!claimed) throw new TurnRefused();
+    // What had joined an earlier attempt is asked again together with it.
+    const joined = claimed.attempts > 1 ? store.open.joinedTo(claimed.submissionId) : [];
+    const messages = [claimed, ...joined].flatMap((asked) => asked.messages);
+    live.submission = { ...claimed, messages };
     live.attempt = claimed.attempts;
     live.heardAt = this.owner.clock.now();
     this.owner.began(claimed);
@@ -257,7 +293,7 @@ export class Runner {
   /** Takes note of an end. Returns whether the thread can go on at once. */
   #end({ submission, attempt }: LiveTurn, end: TurnEnd): boolean {
     const { seq } = submission;
-    const { store, isToBeUndone } = this.owner;
+    const { isToBeUndone } = this.owner;
     const isRecovering = end.outcome === "recovering";
     if (isRecovering && attempt === undefined) return false;
     const seen =
@@ -265,12 +301,20 @@ export class Runner {
     const unwritten = isRecovering ? undefined : this.#write(seen, end);
     if (unwritten) this.#leave(submission, { unwritten });
     else if (isRecovering || isToBeUndone(seq)) {
-      // From here on it is left, as after a restart; cancelled meanwhile, it is over.
-      const now = store.get(seq);
+      // From here on it is left, as after a restart; what cannot be read now is decided about at the next wake.
+      const now = this.#read(submission);
       const isLeft = now?.isToBeUndone || now?.status === "running";
       if (now && isLeft) this.#leave(now, { isReset: isRecovering && end.isReset });
     }
     return true;
+  }
+
+  #read(submission: Submission): Submission | undefined {
+    try {
+      return this.owner.store.get(submission.seq);
+    } catch {
+      return { ...submission, status: "running" };
+    }
   }
 
   #leave(submission: Submission, left: Left): void {

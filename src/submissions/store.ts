@@ -13,9 +13,11 @@ import type { Failure } from "../core/failures.ts";
 import { byteLength } from "../core/json.ts";
 import { migrate } from "../core/migrations.ts";
 import type { Destination } from "../outbox/types.ts";
+import { Debounced } from "./debounced.ts";
 import { AnswerTooLargeError } from "./errors.ts";
 import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
 import { ROW_BYTES } from "./options.ts";
+import { Rollbacks } from "./rollbacks.ts";
 import { json, MIGRATIONS, type Row, type Submission, toSubmission } from "./rows.ts";
 import { NEXT, type SubmissionStatus, type TerminalStatus } from "./states.ts";
 import { type AttemptRef, ISOLATED, type TurnFacts } from "./turn.ts";
@@ -70,9 +72,16 @@ const RECENT = 100;
 export class SubmissionStore {
   /** Who waits and who runs. */
   readonly open: OpenSubmissions;
+  readonly debounced: Debounced;
+  readonly rollbacks: Rollbacks;
+
+  /** The newest one that this life has had to do with: its number is not given again, though it is deleted (L2). */
+  #newest = 0;
 
   constructor(private readonly storage: DurableObjectStorage) {
     this.open = new OpenSubmissions(storage.sql);
+    this.debounced = new Debounced(storage.sql, this.open);
+    this.rollbacks = new Rollbacks(storage.sql);
   }
 
   migrate(): void {
@@ -98,9 +107,11 @@ export class SubmissionStore {
     return this.#counted(
       +1,
       `INSERT INTO perdure_submissions
-         (submission_id, idempotency_key, messages, metadata, thread, channel, answer, notify, run, retry, rank,
+         (seq, submission_id, idempotency_key, messages, metadata, thread, channel, answer, notify, run, retry, rank,
           not_before, expires_at, key_expires_at, budget, debounce_key, debounce_until, created_at)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+       VALUES ((SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissions),
+         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+      this.#newest,
       submissionId,
       idempotencyKey ?? null,
       messages,
@@ -122,35 +133,6 @@ export class SubmissionStore {
     ) as Submission;
   }
 
-  /** The submission that repetitions with this key are still gathered in. */
-  findDebounced(debounceKey: string): Submission | undefined {
-    return this.#one(
-      `SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_debounce
-       WHERE debounce_key = ? AND settled_at IS NULL`,
-      debounceKey,
-    );
-  }
-
-  /** pending → pending, with what has come last, and put off if it has not joined the line yet. */
-  debounce(
-    seq: number,
-    { messages, metadata, notify, expiresAt }: NewSubmission,
-    notBefore: number,
-  ): Submission {
-    this.open.reschedule();
-    return this.#one(
-      `UPDATE perdure_submissions SET messages = ?, metadata = ?, notify = ?, expires_at = ?,
-         not_before = CASE WHEN not_before IS NULL THEN NULL ELSE MIN(?, debounce_until) END
-       WHERE seq = ? AND status = 'pending' RETURNING *`,
-      messages,
-      json(metadata),
-      json(notify),
-      expiresAt ?? null,
-      notBefore,
-      seq,
-    ) as Submission;
-  }
-
   find(submissionId: string): Submission | undefined {
     return this.#one("SELECT * FROM perdure_submissions WHERE submission_id = ?", submissionId);
   }
@@ -162,10 +144,11 @@ export class SubmissionStore {
   /** The open or recent submission that one of these messages came with, the latest of them. */
   findByMessage(messageIds: ReadonlySet<string>): Submission | undefined {
     const holds = ({ messages }: Submission) => messages.some(({ id }) => messageIds.has(id));
-    return (
+    const found =
       this.open.running().find((open) => open.mergedInto === undefined && holds(open)) ??
-      this.#all("SELECT * FROM perdure_submissions ORDER BY seq DESC LIMIT ?", RECENT).find(holds)
-    );
+      this.#all("SELECT * FROM perdure_submissions ORDER BY seq DESC LIMIT ?", RECENT).find(holds);
+    // The turn is that of the one that it has joined.
+    return found?.mergedInto === undefined ? found : (this.find(found.mergedInto) ?? found);
   }
 
   /** Those whose time has come join the line, at the place of their acceptance. Returns their threads. */
@@ -220,12 +203,13 @@ export class SubmissionStore {
       -1,
       `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL,
          debounce_key = NULL, merged_into = (SELECT submission_id FROM perdure_submissions WHERE seq = ?)
-       WHERE seq = ? AND status ${from("running")}
+       WHERE seq = ? AND status ${from("running")} AND (expires_at IS NULL OR expires_at > ?)
          AND EXISTS (SELECT 1 FROM perdure_submissions WHERE seq = ? AND status = 'running' AND attempts = ?)
        RETURNING *`,
       now,
       target,
       seq,
+      now,
       target,
       attempt,
     );
@@ -236,16 +220,22 @@ export class SubmissionStore {
   /**
    * running → pending: the attempt left nothing behind, and its turn starts over.
    *
-   * @param isFree whether the platform's own reset ended it, which costs no attempt
+   * @param end.isFree whether the platform's own reset ended it, which costs no attempt
+   * @param end.usage tokens so far, where they are known
    */
-  startOver(seq: number, attempt: number, isFree = false): Submission | undefined {
+  startOver(
+    { seq, attempts }: Pick<Seen, "seq" | "attempts">,
+    { isFree = false, usage }: { isFree?: boolean; usage?: TokenUsage | undefined } = {},
+  ): Submission | undefined {
     return this.#counted(
       +1,
-      `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, merged_into = NULL, resets = resets + ?
+      `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, merged_into = NULL, resets = resets + ?,
+         usage = COALESCE(?, usage)
        WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
       isFree ? 1 : 0,
+      json(usage),
       seq,
-      attempt,
+      attempts,
     );
   }
 
@@ -285,6 +275,13 @@ export class SubmissionStore {
       );
     }
     return failed;
+  }
+
+  /** Whether the attempt is the one that runs. */
+  isRunning({ seq, attempt }: AttemptRef): boolean {
+    const query =
+      "SELECT 1 FROM perdure_submissions WHERE seq = ? AND status = 'running' AND attempts = ?";
+    return this.storage.sql.exec(query, seq, attempt).toArray().length > 0;
   }
 
   /** running → running: a tool of it is about to run beside the conversation, once. */
@@ -353,18 +350,6 @@ export class SubmissionStore {
     return skipped;
   }
 
-  /** Those whose messages are still to be taken out of the conversation. */
-  toBeUndone(): Submission[] {
-    return this.#all(
-      "SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_undo WHERE is_undone = 0",
-    );
-  }
-
-  /** Its messages have left the conversation. */
-  undone(seq: number): void {
-    this.storage.sql.exec("UPDATE perdure_submissions SET is_undone = 1 WHERE seq = ?", seq);
-  }
-
   /** Takes the key from a submission, so that new work can have it (W1). */
   releaseKey(seq: number): void {
     const query = "UPDATE perdure_submissions SET idempotency_key = NULL WHERE seq = ?";
@@ -375,6 +360,7 @@ export class SubmissionStore {
   #counted(change: number, query: string, ...bindings: SqlStorageValue[]): Submission | undefined {
     const row = this.#one(query, ...bindings);
     if (row) this.open.count(change);
+    if (row) this.#newest = Math.max(this.#newest, row.seq);
     return row;
   }
 

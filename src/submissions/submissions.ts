@@ -28,6 +28,7 @@ import {
   type TurnEnd,
   type TurnHost,
   type TurnLedger,
+  TurnRefused,
 } from "./turn.ts";
 import type {
   CancelSubmissionResult,
@@ -97,7 +98,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   ): Promise<SubmitMessagesResult> {
     await this.lifecycle.ready();
     const taken = this.#intake.take(messages, options);
-    this.#begin([{ taken, options }]);
+    await this.#begin([{ taken, options }]);
     return resultOf(taken);
   }
 
@@ -116,7 +117,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
         options,
       })),
     );
-    this.#begin(all);
+    await this.#begin(all);
     return all.map(({ taken }) => resultOf(taken));
   }
 
@@ -142,7 +143,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     await this.lifecycle.ready();
     const taken = this.#intake.retake(submissionId);
     if (!taken) return null;
-    this.#begin([{ taken, options: {} }]);
+    await this.#begin([{ taken, options: {} }]);
     return resultOf(taken);
   }
 
@@ -262,6 +263,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     const running = this.#engine.current(thread);
     // What its turn still writes while it ends is taken back.
     if (running) this.#engine.cancel(running, failure, true);
+    else this.#engine.undoEnding(thread);
     await empty();
   }
 
@@ -271,8 +273,8 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   }
 
   /** For hosts. @inheritDoc */
-  nextStep(ref: AttemptRef): UIMessage[] {
-    return this.#engine.nextStep(ref);
+  nextStep(ref: AttemptRef, canJoin = true): UIMessage[] {
+    return this.#engine.nextStep(ref, canJoin);
   }
 
   /** For hosts. @inheritDoc */
@@ -283,6 +285,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
 
   /** For hosts. @inheritDoc */
   acts(ref: AttemptRef): void {
+    if (!this.#store.isRunning(ref)) throw new TurnRefused();
     this.#engine.heard(ref);
     this.#store.markEffects(ref);
   }
@@ -311,7 +314,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   }
 
   /** What has just come in is announced and run, and takes the place of what it has to. */
-  #begin(all: readonly { taken: Taken; options: InternalSubmitOptions }[]): void {
+  async #begin(all: readonly { taken: Taken; options: InternalSubmitOptions }[]): Promise<void> {
     const accepted: Submission[] = [];
     for (const { taken, options } of all) {
       const { submission, conflict, debounced } = taken;
@@ -325,10 +328,11 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
       else accepted.push(submission);
       if (options.whenBusy === "steer") this.#engine.steer(submission);
     }
-    this.#engine.begin(accepted);
+    const armed = this.#engine.begin(accepted);
     const urgent = all.filter(({ taken }) => accepted.includes(taken.submission));
     for (const { taken, options } of urgent)
       this.#interruptFor(taken.submission, options, accepted);
+    await armed;
   }
 
   /** Cancels what runs in its thread, so that this one, which is next in line there, can run. */
@@ -339,7 +343,8 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   ): void {
     if (whenBusy !== "interrupt" && whenBusy !== "rollback") return;
     const running = this.#engine.current(thread);
-    if (!running) return;
+    // One that has not begun is in nobody's way for long, and must not be lost (L5).
+    if (running?.status !== "running") return;
     if (accepted.some(({ seq }) => seq === running.seq)) return;
     const failure = {
       name: "SubmissionInterruptedError",

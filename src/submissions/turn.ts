@@ -18,6 +18,7 @@ export type Turn = {
   readonly submissionId: string;
   /** The conversation that it belongs to: {@link MAIN}, {@link ISOLATED} or a name. */
   readonly thread: string;
+  /** To be read after {@link begin}: repetitions may have taken their place until then. */
   readonly messages: UIMessage[];
   readonly channel: string | undefined;
   /** The structured answer that the turn has to end with, if any. */
@@ -43,12 +44,18 @@ export interface TurnLedger {
    * A call of the model comes next. Returns messages of other submissions that
    * join this turn at this step; the host appends them to the conversation.
    *
+   * @param canJoin false where they could not come before the reply any more
+   * @throws TurnRefused when the attempt has been ended or given up: it must do nothing more
    * @throws BudgetExceededError when the turn has no tokens left: there must be no call
    */
-  nextStep(ref: AttemptRef): UIMessage[];
+  nextStep(ref: AttemptRef, canJoin?: boolean): UIMessage[];
   /** Tokens that a call of the model has used. */
   spent(ref: AttemptRef, usage: TokenUsage): void;
-  /** A tool is about to run: from here on the turn is not repeated without leave (L6). */
+  /**
+   * A tool is about to run: from here on the turn is not repeated without leave (L6).
+   *
+   * @throws TurnRefused when the attempt has been ended or given up: the tool must not run
+   */
   acts(ref: AttemptRef): void;
   /** The turn is getting on: a part of an answer has come. */
   alive(ref: AttemptRef): void;
@@ -60,11 +67,11 @@ export interface TurnLedger {
   answer(ref: AttemptRef, output: unknown): boolean;
 }
 
-/** The submission was cancelled or taken over while its turn waited: there is nothing to run. */
+/** The submission was cancelled, given up or taken over: there is nothing to run. */
 export class TurnRefused extends Error {
   override readonly name = "TurnRefused";
   constructor() {
-    super("The submission is not waiting for its turn any more");
+    super("The submission is not waiting for this turn any more, or the turn is over");
   }
 }
 

@@ -71,8 +71,9 @@ class ScriptedTurns implements TurnHost {
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
-    const { messages, signal, answer, submissionId, thread } = turn;
+    const { signal, answer, submissionId, thread } = turn;
     const ref = turn.begin();
+    const { messages } = turn;
     for (const { id, parts } of messages) this.say(thread, id, JSON.stringify(parts));
     const script = scriptOf(messages);
     for (let call = 0; call < (script.calls ?? 1); call++) {

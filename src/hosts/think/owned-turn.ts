@@ -14,4 +14,6 @@ export type OwnedTurn = {
   cause: unknown;
   /** Whether the ledger has been told of its end. */
   isReported: boolean;
+  /** Whether Think's recovery runs it. */
+  isRecovered: boolean;
 };

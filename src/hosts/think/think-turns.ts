@@ -35,7 +35,8 @@ import {
   requireFinalAnswer,
   requireFinalAnswerInStep,
 } from "../sdk/final-answer.ts";
-import { idsOf, isKept, isToolResult, lastAsked, withReplies } from "./conversation.ts";
+import { idsOf, isKept, isToolResult, lastAsked } from "./conversation.ts";
+import { MainConversation } from "./main-conversation.ts";
 import type { OwnedTurn } from "./owned-turn.ts";
 import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "./port.ts";
 
@@ -54,7 +55,11 @@ export class ThinkTurns implements MainTurns {
   readonly #recovering = new Map<number, string>();
   #startedAt = 0;
 
-  constructor(private readonly port: ThinkPort) {}
+  readonly #conversation: MainConversation;
+
+  constructor(private readonly port: ThinkPort) {
+    this.#conversation = new MainConversation(port.agent);
+  }
 
   /** Think's own recovery starts about now. */
   start(): void {
@@ -62,10 +67,12 @@ export class ThinkTurns implements MainTurns {
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
-    const { messages, channel, signal } = turn;
+    const { channel, signal } = turn;
     let ref: AttemptRef | undefined;
-    const begin = () => {
+    const begin = async () => {
       ref = turn.begin();
+      const { messages } = turn;
+      await this.#conversation.askAgain(messages, ref);
       this.#begun = { turn, ref };
       this.#live = ref;
       return messages;
@@ -83,12 +90,13 @@ export class ThinkTurns implements MainTurns {
       return this.#endOf(owned, { ...result, message: result.message as UIMessage | undefined });
     } catch (error) {
       // The answer is what was asked for, whatever went wrong after it.
-      const owned = [...this.#owned.values()].find((turn) => turn.ref.seq === ref?.seq);
+      const owned = [...this.#owned.values()].find((turn) => turn.ref === ref);
       if (owned?.isAnswered) return { outcome: "completed" };
       throw error;
     } finally {
-      this.#begun = undefined;
-      this.#live = undefined;
+      // A later attempt may have begun before this one, which was given up, has ended.
+      if (this.#begun?.ref === ref) this.#begun = undefined;
+      if (this.#live === ref) this.#live = undefined;
       if (ref) this.#release(ref);
     }
   }
@@ -103,16 +111,12 @@ export class ThinkTurns implements MainTurns {
     }
   }
 
-  async trace({ messages }: TurnTraces): Promise<Trace> {
-    const { agent } = this.port;
-    const ids = idsOf(messages);
-    const found = await Promise.all([...ids].map((id) => agent.session.getMessage(id)));
-    const count = found.filter(Boolean).length;
-    const after = agent.messages.slice(agent.messages.findLastIndex(({ id }) => ids.has(id)) + 1);
-    return {
-      applied: count === 0 ? "none" : count === ids.size ? "all" : "partial",
-      hasEffects: count > 0 && after.some(({ parts }) => parts.some(isToolResult)),
-    };
+  trace(turn: TurnTraces): Promise<Trace> {
+    return this.#conversation.trace(turn);
+  }
+
+  takeBack(turn: TurnTraces): Promise<void> {
+    return this.#conversation.takeBack(turn);
   }
 
   async isRecovering(): Promise<boolean> {
@@ -121,12 +125,6 @@ export class ThinkTurns implements MainTurns {
     // Think keeps its recoveries as durable Tasks of the agent.
     const open = await agent.tasks.list({ status: ["pending", "running", "waiting"], limit: 1 });
     return open.length > 0;
-  }
-
-  async takeBack({ messages }: TurnTraces): Promise<void> {
-    const { agent } = this.port;
-    const ids = withReplies(agent.messages, idsOf(messages));
-    if (ids.length > 0) await agent.session.deleteMessages(ids);
   }
 
   /** The app's hooks with Perdure's part around them. */
@@ -181,7 +179,10 @@ export class ThinkTurns implements MainTurns {
     if (!submission) return undefined;
     const { seq, attempts, status, answer, isAnswered } = submission;
     if (status === "running") {
-      return this.#remember(requestId, { seq, attempt: attempts }, answer?.schema, isAnswered);
+      const ref = { seq, attempt: attempts };
+      const owned = this.#remember(requestId, ref, answer?.schema, isAnswered);
+      owned.isRecovered = true;
+      return owned;
     }
     // Cancelled while its recovery waited: nobody wants the answer.
     this.port.agent.cancelChat(requestId, `The submission is ${status}`);
@@ -203,6 +204,7 @@ export class ThinkTurns implements MainTurns {
       problem: undefined,
       cause: undefined,
       isReported: false,
+      isRecovered: false,
     };
     this.#owned.set(requestId, owned);
     return owned;
@@ -237,7 +239,8 @@ export class ThinkTurns implements MainTurns {
   async #beforeStep(ctx: PrepareStepContext, config: StepOverrides): Promise<StepOverrides> {
     const owned = this.#current();
     if (!owned) return config;
-    const joined = this.port.ledger().nextStep(owned.ref);
+    // A recovered turn goes on with a reply that is in the conversation already: what joined would stand behind it.
+    const joined = this.port.ledger().nextStep(owned.ref, !owned.isRecovered);
     if (joined.length > 0) await this.port.agent.addMessages(joined);
     const steered =
       joined.length === 0
@@ -366,9 +369,9 @@ export class ThinkTurns implements MainTurns {
     return owned?.schema ? endWithAnswer(end, owned) : end;
   }
 
-  #release({ seq }: AttemptRef): void {
+  #release({ seq, attempt }: AttemptRef): void {
     for (const [requestId, { ref }] of this.#owned) {
-      if (ref.seq === seq) this.#owned.delete(requestId);
+      if (ref.seq === seq && ref.attempt === attempt) this.#owned.delete(requestId);
     }
   }
 }

@@ -1,0 +1,41 @@
+/** The agent's own conversation, as far as the ledger's turns leave traces in it. */
+
+import type { Think } from "@cloudflare/think";
+import type { UIMessage } from "ai";
+import type { AttemptRef, Trace, TurnTraces } from "../../submissions/index.ts";
+import { idsOf, isToolResult, withReplies } from "./conversation.ts";
+
+export class MainConversation {
+  constructor(private readonly agent: Think) {}
+
+  /** What a turn has left. */
+  async trace({ messages }: TurnTraces): Promise<Trace> {
+    const { agent } = this;
+    const ids = idsOf(messages);
+    const found = await Promise.all([...ids].map((id) => agent.session.getMessage(id)));
+    const count = found.filter(Boolean).length;
+    const after = agent.messages.slice(agent.messages.findLastIndex(({ id }) => ids.has(id)) + 1);
+    return {
+      applied: count === 0 ? "none" : count === ids.size ? "all" : "partial",
+      hasEffects: count > 0 && after.some(({ parts }) => parts.some(isToolResult)),
+    };
+  }
+
+  /** Takes the turn's messages and the replies to them out. */
+  async takeBack({ messages }: TurnTraces): Promise<void> {
+    const ids = withReplies(this.agent.messages, idsOf(messages));
+    if (ids.length > 0) await this.agent.session.deleteMessages(ids);
+  }
+
+  /**
+   * Messages that were asked before move to the end, because a model answers
+   * what comes last; what another attempt has begun to reply goes.
+   */
+  async askAgain(messages: readonly UIMessage[], { attempt }: AttemptRef): Promise<void> {
+    const { agent } = this;
+    const ids = idsOf(messages);
+    if (!agent.messages.some(({ id }) => ids.has(id))) return;
+    if (agent.messages.at(-1)?.role !== "assistant") return;
+    await agent.session.deleteMessages(attempt > 1 ? withReplies(agent.messages, ids) : [...ids]);
+  }
+}
