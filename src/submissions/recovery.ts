@@ -70,13 +70,17 @@ export class Recovery {
       if (submission.mergedInto === undefined) this.#put(submission, {}, true);
       else this.#joined.add(submission.seq);
     }
-    this.#addUndone(true);
+    for (const cancelled of this.owner.store.rollbacks.open()) this.#put(cancelled, {}, true);
   }
 
   /** A turn of this life is left. */
   add(submission: Submission, left: Left = {}): void {
     this.#put(submission, left, this.#left.get(submission.seq)?.isOld ?? false);
-    if (submission.isToBeUndone) this.#addUndone(false);
+    if (!submission.isToBeUndone) return;
+    // Those that had joined it leave with it; all others wait for the end of their own turns (L5).
+    for (const joined of this.owner.store.rollbacks.open()) {
+      if (joined.mergedInto === submission.submissionId) this.#put(joined, {}, false);
+    }
   }
 
   /** When the next of them is to be looked at, or null when none is left. */
@@ -244,12 +248,6 @@ export class Recovery {
   #write({ seen, end }: NonNullable<Left["unwritten"]>, thread: string): void {
     this.owner.end(seen, end);
     this.#done(seen.seq, thread);
-  }
-
-  #addUndone(isOld: boolean): void {
-    for (const cancelled of this.owner.store.rollbacks.open()) {
-      this.#put(cancelled, {}, this.#left.get(cancelled.seq)?.isOld ?? isOld);
-    }
   }
 
   #put({ seq, thread }: Submission, left: Left, isOld: boolean): void {
