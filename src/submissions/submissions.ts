@@ -177,8 +177,8 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     }
     const previousStatus = found.status;
     const { submission, hadBegun } = this.#engine.cancel(found, reasonOf(reason));
-    const messagesApplied =
-      hadBegun || (found.attempts > 0 && (await this.#hasLeftMessages(found)));
+    const isSaid = hadBegun || (found.attempts > 0 && (await this.#hasLeftMessages(found)));
+    const messagesApplied = isSaid && found.thread !== ISOLATED;
     return {
       outcome: "cancelled",
       submissionId,

@@ -2,122 +2,81 @@
  * What the ledger has to do, in memory and without time of its own: the
  * reference that random sequences compare the real one with. It knows the
  * guarantees (L1-L9) and nothing of rows, wakes or promises. All of it is
- * about moments at which nothing is under way any more.
+ * about moments at which nothing is under way any more; between two of them
+ * turns go on one at a time, in the order in which they were started.
  */
 
-import type { SubmissionStatus } from "../../src/submissions/states.ts";
+import type { SubmissionStatus, TerminalStatus } from "../../src/submissions/states.ts";
+import {
+  type Ask,
+  type Entry,
+  entryOf,
+  gather,
+  inLine,
+  isOpen,
+  LAST_URGENT,
+  type Rules,
+  replyId,
+} from "./ledger-plots.ts";
+import { Talk } from "./ledger-talk.ts";
 
-/** What the turn of a submission does in each of its attempts. */
-export type Plot = {
-  /** It fails so often before it succeeds, */
-  readonly fails: number;
-  /** for good, for now, or with what a reset object says. */
-  readonly failure: "permanent" | "transient" | "reset";
-  /** Each attempt takes until it is released. */
-  readonly holds: boolean;
-  /** It goes on, though it is told to stop. */
-  readonly deaf: boolean;
-  /** It is to end with a structured answer, and gives it before it holds. */
-  readonly answers: boolean;
-  /** One of its tools has had effects. */
-  readonly effects: boolean;
-};
+const MAIN = "main";
+const ISOLATED = "isolated";
 
-export type Ask = {
-  readonly id: string;
-  readonly key: string | undefined;
-  readonly plot: Plot;
-  readonly maxAttempts: number | undefined;
-  readonly afterSideEffects: boolean;
-  readonly onConflict: "return" | "throw";
-};
-
-export type Entry = {
-  readonly ask: Ask;
-  status: SubmissionStatus;
-  attempts: number;
-  /** When a deferred one is due. */
-  dueAt: number | undefined;
-  isAnswered: boolean;
-  /** How many failed attempts were followed by another. */
-  deferrals: number;
-  /** How often its turn has failed. */
-  failed: number;
-  /** Attempts that resets have ended, which cost none. */
-  resets: number;
-};
-
-export type Rules = {
-  readonly maxPending: number;
-  readonly maxAttempts: number;
-  /** How long the attempt after the nth failure is put off. */
-  readonly delayMs: (failures: number) => number;
-};
-
-/** What each submission says, all or nothing. */
-export const messageIds = (id: string) => [`${id}.1`, `${id}.2`];
-
-export const isOpen = ({ status }: Pick<Entry, "status">) =>
-  status === "pending" || status === "running";
+/** A turn that is held; what it belongs to may have been cancelled already. */
+type Turn = { readonly entry: Entry; readonly attempt: number; holds: number };
 
 export class LedgerModel {
   /** By the order of acceptance. */
   entries: Entry[] = [];
-  conversation: string[] = [];
+  readonly talk = new Talk();
   /** The attempts, by the order in which they began. */
   began: string[] = [];
   /** What the app was told in this life. */
   events: string[] = [];
-  /** The turn that is held now; it may have been cancelled already. */
-  live: Entry | undefined;
-  /** Left running, by a crash or a reset. */
+  /** The turns that are held, the longest held first. */
+  live: Turn[] = [];
+  /** Left by a crash, a reset or a rollback, and not decided about. */
   readonly orphans = new Set<Entry>();
   /** Those among them whose reset this life has seen. */
   readonly #reset = new Set<Entry>();
+  /** Had joined a turn when the object crashed. */
+  readonly #strays = new Set<Entry>();
+  /** Have a place, and begin next. */
+  readonly #starting: Entry[] = [];
+  /** Threads in which somebody may wait, the longest unserved first (L4). */
+  readonly #waiting = new Set<string>();
+  /** Want to join the turn that runs. */
+  #joining: Entry[] = [];
 
   constructor(readonly rules: Rules) {}
 
-  find(id: string): Entry | undefined {
-    return this.entries.find(({ ask }) => ask.id === id);
+  find(id: string | undefined): Entry | undefined {
+    return this.entries.find((entry) => entry.id === id);
   }
 
   get open(): Entry[] {
     return this.entries.filter(isOpen);
   }
 
-  /** Whether something could run, and only a wake is missing. */
-  isLate(now: number): boolean {
-    const head = this.#head;
-    return !this.live && this.orphans.size === 0 && head !== undefined && !isDeferred(head, now);
-  }
-
   /** L3 L9. Returns what the caller is told. */
   submit(ask: Ask, now: number): object {
-    const known =
-      ask.key === undefined ? undefined : this.entries.find((entry) => entry.ask.key === ask.key);
+    const { key, thread } = ask;
+    const known = key === undefined ? undefined : this.entries.find((entry) => entry.key === key);
     if (known) {
-      const isSame = JSON.stringify(known.ask.plot) === JSON.stringify(ask.plot);
+      const same = [known.plot, known.ask.thread];
+      const isSame = JSON.stringify(same) === JSON.stringify([ask.plot, thread]);
       if (!isSame && ask.onConflict === "throw") return { refused: "IdempotencyConflictError" };
-      const { status, ask: first } = known;
-      const told = { submissionId: first.id, status, accepted: false };
+      const told = { submissionId: known.id, status: known.status, accepted: false };
       return isSame ? told : { ...told, conflict: true };
     }
-    const pending = this.entries.filter(({ status }) => status === "pending").length;
-    if (pending >= this.rules.maxPending) return { refused: "BacklogFullError" };
-    const entry: Entry = {
-      ask,
-      status: "pending",
-      attempts: 0,
-      dueAt: undefined,
-      isAnswered: false,
-      deferrals: 0,
-      failed: 0,
-      resets: 0,
-    };
-    this.entries.push(entry);
-    this.#change(entry, "pending");
-    this.#run(now);
-    return { submissionId: ask.id, status: "pending", accepted: true };
+    const gathered = gather(this.entries, entryOf(ask, this.rules, now));
+    if (gathered) {
+      return { submissionId: gathered.id, status: "pending", accepted: true, debounced: true };
+    }
+    const isBusy = this.#current(thread) || inLine(this.entries, thread).length > 0;
+    if (ask.whenBusy === "reject" && isBusy) return { refused: "BusyError" };
+    return this.#accept(entryOf(ask, this.rules, now), now);
   }
 
   /** L5. Returns what the caller is told. */
@@ -126,105 +85,320 @@ export class LedgerModel {
     if (!entry) return { outcome: "not_found", submissionId: id };
     if (!isOpen(entry)) return { outcome: "already_terminal", submissionId: id };
     const previousStatus = entry.status;
-    const messagesApplied = messageIds(id).some((said) => this.conversation.includes(said));
-    this.#change(entry, "aborted");
-    this.orphans.delete(entry);
-    if (this.live === entry && !entry.ask.plot.deaf) this.live = undefined;
-    this.#run(now);
+    const isLive = this.live.some((turn) => turn.entry === entry);
+    const isSaid = isLive || (entry.attempts > 0 && this.talk.has(entry));
+    const messagesApplied = isSaid && entry.ask.thread !== ISOLATED;
+    this.#cancel(entry, false, now);
+    this.#play(now);
     return { outcome: "cancelled", submissionId: id, previousStatus, messagesApplied };
   }
 
-  /** The turn that is held goes on to its end. */
-  release(now: number): void {
-    const entry = this.live;
-    if (!entry) return;
-    this.live = undefined;
-    // The late end of a cancelled one changes nothing (L2).
-    if (entry.status === "running") this.#finish(entry, now);
-    this.#run(now);
+  /** L1 L3. An end that is no success is tried again, as a new submission that takes over the key. */
+  retry(id: string, now: number): object | null {
+    const old = this.find(id);
+    if (!old) return null;
+    const again = this.find(`${id}:retry`);
+    const known = isOpen(old) || old.status === "completed" ? old : again;
+    if (known) return { submissionId: known.id, status: known.status, accepted: false };
+    const { plot, messages, rank, key } = old;
+    const ask = { ...old.ask, ...UNTIMED, id: `${id}:retry`, whenBusy: "enqueue" } as const;
+    const entry = {
+      ...entryOf(ask, this.rules, now),
+      plot,
+      messages,
+      rank: Math.max(rank, LAST_URGENT),
+      key,
+    };
+    return this.#accept(entry, now, old);
   }
 
+  /** Whether its turn has not come to its end, though it may have ended. */
+  isUnderWay(entry: Entry): boolean {
+    return this.#holders.includes(entry);
+  }
+
+  /** Returns whether there was one that has ended. */
+  delete(id: string): boolean {
+    const entry = this.find(id);
+    if (!entry || isOpen(entry)) return false;
+    this.entries = this.entries.filter((other) => other !== entry);
+    return true;
+  }
+
+  /** A turn that is held goes on, to its next call of the model or its end. */
+  release(nth: number, now: number): void {
+    const [turn] = this.live.splice(nth % Math.max(1, this.live.length), 1);
+    if (!turn) return;
+    this.live.push(turn);
+    turn.holds--;
+    this.#goOn(turn, now);
+    this.#play(now);
+  }
+
+  /** The main conversation is reset. */
   skipPending(): void {
-    for (const entry of this.entries)
-      if (entry.status === "pending") this.#change(entry, "skipped");
+    for (const entry of this.entries) {
+      if (entry.status === "pending" && entry.ask.thread === MAIN) this.#settle(entry, "skipped");
+    }
   }
 
   /** L6. Whatever was in memory is gone. */
   crash(): void {
-    this.live = undefined;
+    for (const gone of [this.orphans, this.#reset, this.#strays, this.#waiting]) gone.clear();
+    this.live = [];
     this.events = [];
-    this.orphans.clear();
-    this.#reset.clear();
-    for (const entry of this.entries) if (entry.status === "running") this.orphans.add(entry);
+    this.#joining = [];
+    const running = this.entries.filter(({ status }) => status === "running");
+    for (const entry of running) {
+      if (entry.mergedInto === undefined) this.orphans.add(entry);
+      else this.#strays.add(entry);
+    }
+    for (const entry of this.entries) if (entry.isToBeUndone) this.orphans.add(entry);
+    const threads = this.open
+      .filter(({ notBefore }) => notBefore === undefined)
+      .map(({ ask }) => ask.thread);
+    for (const thread of threads.sort()) this.#waiting.add(thread);
   }
 
   /** The object's alarm comes, with every job due. */
   wake(now: number): void {
-    for (const entry of [...this.orphans]) {
-      this.orphans.delete(entry);
-      this.#recover(entry);
-      this.#run(now);
+    this.#recoverAll(now);
+    this.#start(now);
+    this.#play(now);
+  }
+
+  /** When something has to be done about it at the latest, if it has to be; 0 for soon. */
+  dueOf(entry: Entry): number | undefined {
+    const target = this.find(entry.mergedInto);
+    // One that has joined a turn waits for it, however long that is put off.
+    if (target && isOpen(entry)) return this.dueOf(target);
+    if (entry.isToBeUndone || entry.status === "running") return 0;
+    if (entry.status !== "pending") return undefined;
+    const [head] = inLine(this.entries, entry.ask.thread);
+    return entry.notBefore ?? head?.dueAt ?? 0;
+  }
+
+  #accept(entry: Entry, now: number, holder?: Entry): object {
+    const pending = this.entries.filter(({ status }) => status === "pending").length;
+    if (pending >= this.rules.maxPending) return { refused: "BacklogFullError" };
+    if (holder) holder.key = undefined;
+    const { thread, whenBusy } = entry.ask;
+    this.entries.push(entry);
+    this.#change(entry, "pending");
+    if (whenBusy === "steer" && entry.notBefore === undefined) this.#joining.push(entry);
+    this.#waiting.add(thread);
+    this.#start(now);
+    const current = this.#current(thread);
+    const interrupts = whenBusy === "interrupt" || whenBusy === "rollback";
+    if (interrupts && current && current !== entry) {
+      this.#cancel(current, whenBusy === "rollback", now);
     }
-    this.#run(now);
+    this.#play(now);
+    return { submissionId: entry.id, status: "pending", accepted: true };
   }
 
-  get #head(): Entry | undefined {
-    return this.entries.find(({ status }) => status === "pending");
+  /** What keeps a thread closed, as long as it has not ended. */
+  #current(thread: string): Entry | undefined {
+    const [entry] = this.#holders.filter(({ ask }) => ask.thread === thread);
+    return entry && isOpen(entry) ? entry : undefined;
   }
 
-  #recover(entry: Entry): void {
-    const { plot, afterSideEffects } = entry.ask;
-    const resets = entry.resets + (this.#reset.delete(entry) ? 1 : 0);
-    const isLast = entry.attempts - resets >= this.#maxAttempts(entry);
-    const mayRun = (!plot.effects || afterSideEffects) && !isLast;
-    if (entry.isAnswered) this.#change(entry, "completed");
-    else this.#change(entry, mayRun ? "pending" : "error");
-    if (entry.status === "pending") entry.resets = resets;
+  /** Who has a place. */
+  get #holders(): Entry[] {
+    return [...this.orphans, ...this.live.map(({ entry }) => entry), ...this.#starting];
   }
 
-  /** Turns, one after the other, up to one that has to wait (L4). */
-  #run(now: number): void {
-    while (!this.live && this.orphans.size === 0) {
-      const entry = this.#head;
-      if (!entry || isDeferred(entry, now)) return;
-      this.#begin(entry);
-      if (entry.ask.plot.holds) this.live = entry;
-      else this.#finish(entry, now);
+  /** L4. Gives places to whoever is next, thread by thread. */
+  #start(now: number): void {
+    for (const entry of this.entries) {
+      if (entry.status !== "pending" || entry.notBefore === undefined || entry.notBefore > now)
+        continue;
+      entry.notBefore = undefined;
+      this.#waiting.add(entry.ask.thread);
+    }
+    for (const thread of [...this.#waiting]) {
+      while (this.#hasPlace(thread)) {
+        const next = this.#next(thread, now);
+        if (!next) break;
+        this.#starting.push(next);
+      }
     }
   }
 
-  #begin(entry: Entry): void {
-    const { id, plot } = entry.ask;
-    entry.attempts++;
+  #hasPlace(thread: string): boolean {
+    const holders = this.#holders;
+    if (holders.length >= this.rules.maxConcurrentTurns) return false;
+    return thread === ISOLATED || !holders.some(({ ask }) => ask.thread === thread);
+  }
+
+  #next(thread: string, now: number): Entry | undefined {
+    for (const entry of inLine(this.entries, thread)) {
+      const { expiresAt, dueAt, attempts } = entry;
+      if (this.#starting.includes(entry)) continue;
+      if (expiresAt !== undefined && expiresAt <= now && attempts === 0) {
+        this.#settle(entry, "skipped");
+        continue;
+      }
+      // L8: what is next stays next.
+      return dueAt !== undefined && dueAt > now ? undefined : entry;
+    }
+    this.#waiting.delete(thread);
+    return undefined;
+  }
+
+  /** Those that have got a place begin, one after the other. */
+  #play(now: number): void {
+    for (let entry = this.#starting.shift(); entry; entry = this.#starting.shift()) {
+      const turn = { entry, attempt: entry.attempts + 1, holds: entry.plot.holds };
+      this.live.push(turn);
+      if (entry.status === "pending") this.#begin(turn, now);
+      else this.#over(turn, now);
+    }
+  }
+
+  #begin(turn: Turn, now: number): void {
+    const { entry, attempt } = turn;
+    const { id, plot, messages } = entry;
+    entry.attempts = attempt;
     entry.dueAt = undefined;
-    entry.isAnswered = plot.answers && entry.failed >= plot.fails;
+    entry.gathersUntil = undefined;
     this.#change(entry, "running");
-    this.began.push(`${id}#${entry.attempts}`);
-    if (entry.attempts === 1) this.conversation.push(...messageIds(id));
+    this.began.push(`${id}#${attempt}`);
+    this.talk.add(entry, messages);
+    entry.isAnswered = plot.answers && entry.failed >= plot.fails;
+    this.#goOn(turn, now);
+  }
+
+  /** A call of the model, and what follows it. */
+  #goOn(turn: Turn, now: number): void {
+    // One that was cancelled is refused the call, and nothing more comes of it (L2).
+    if (turn.entry.status === "running") {
+      this.#join(turn.entry, now);
+      if (turn.holds > 0) return;
+      this.#finish(turn.entry, now);
+    }
+    this.#over(turn, now);
+  }
+
+  /** Those that want to join a turn do so when it calls the model. */
+  #join(target: Entry, now: number): void {
+    const joining = this.#joining.filter(({ ask }) => ask.thread === target.ask.thread);
+    this.#joining = this.#joining.filter((entry) => !joining.includes(entry));
+    for (const entry of joining) {
+      const { expiresAt, status } = entry;
+      if (entry === target || status !== "pending" || (expiresAt ?? now + 1) <= now) continue;
+      entry.attempts++;
+      entry.mergedInto = target.id;
+      this.#change(entry, "running");
+      this.talk.add(entry, entry.messages);
+    }
   }
 
   #finish(entry: Entry, now: number): void {
-    const { plot, afterSideEffects } = entry.ask;
+    const { plot, ask } = entry;
     const hasFailed = entry.failed < plot.fails;
     if (hasFailed) entry.failed++;
+    else this.talk.add(entry, [replyId(entry.id)]);
     const mayRetry =
       plot.failure === "transient" &&
-      (!plot.effects || afterSideEffects) &&
+      (!plot.effects || ask.afterSideEffects) &&
       entry.attempts - entry.resets < this.#maxAttempts(entry);
-    if (!hasFailed) this.#change(entry, "completed");
-    else if (plot.failure === "reset") {
+    if (hasFailed && plot.failure === "reset") {
       this.orphans.add(entry);
       this.#reset.add(entry);
-    } else if (mayRetry) {
+      return;
+    }
+    if (!hasFailed) this.#settle(entry, "completed");
+    else if (mayRetry) {
       entry.dueAt = now + this.rules.delayMs(entry.attempts - entry.resets);
+      // Nobody is behind an isolated one.
+      if (ask.thread === ISOLATED) entry.notBefore = entry.dueAt;
       entry.deferrals++;
       this.#change(entry, "pending");
-    } else this.#change(entry, "error");
+    } else this.#settle(entry, "error");
+    // Those whose time has come since the last look are in line before its place is free.
+    this.#start(now);
+  }
+
+  /** Its place is free, and its thread goes behind the others that wait (L4). */
+  #over(turn: Turn, now: number): void {
+    const { thread } = turn.entry.ask;
+    this.live = this.live.filter((other) => other !== turn);
+    const isUndoing = turn.entry.isToBeUndone;
+    if (isUndoing) this.#leave(turn.entry);
+    this.#waiting.delete(thread);
+    this.#waiting.add(thread);
+    this.#start(now);
+    if (isUndoing) this.#recoverAll(now);
+  }
+
+  #cancel(entry: Entry, isToBeUndone: boolean, now: number): void {
+    const turn = this.live.find((held) => held.entry === entry);
+    this.#settle(entry, "aborted", isToBeUndone);
+    this.#waiting.add(entry.ask.thread);
+    if (!isToBeUndone) {
+      this.orphans.delete(entry);
+      this.#strays.delete(entry);
+      this.#start(now);
+    } else {
+      if (!turn && !this.#starting.includes(entry)) this.#leave(entry);
+      this.#recoverAll(now);
+    }
+    if (turn && !entry.plot.deaf) this.#over(turn, now);
+  }
+
+  /** L5. It and those that had joined it are to leave the conversation; the thread is closed until then. */
+  #leave(entry: Entry): void {
+    const joined = this.entries.filter(
+      (other) => other.isToBeUndone && other.mergedInto === entry.id,
+    );
+    for (const left of [entry, ...joined]) this.orphans.add(left);
+  }
+
+  /** L5 L6. Decides about what was left. */
+  #recoverAll(now: number): void {
+    for (const entry of this.#strays) {
+      this.#strays.delete(entry);
+      if (entry.status !== "running" || this.talk.has(entry)) continue;
+      entry.mergedInto = undefined;
+      this.#change(entry, "pending");
+      this.#waiting.add(entry.ask.thread);
+    }
+    for (const entry of [...this.orphans]) {
+      if (entry.isToBeUndone) this.talk.takeBack(entry);
+      else this.#recover(entry);
+      entry.isToBeUndone = false;
+      this.orphans.delete(entry);
+      this.#waiting.add(entry.ask.thread);
+      this.#start(now);
+    }
+  }
+
+  #recover(entry: Entry): void {
+    const { plot, ask } = entry;
+    const resets = entry.resets + (this.#reset.delete(entry) ? 1 : 0);
+    const isLast = entry.attempts - resets >= this.#maxAttempts(entry);
+    const mayRun = (!plot.effects || ask.afterSideEffects) && !isLast;
+    if (entry.isAnswered) this.#settle(entry, "completed");
+    else if (!mayRun) this.#settle(entry, "error");
+    else {
+      this.#change(entry, "pending");
+      entry.resets = resets;
+    }
+  }
+
+  /** Ends it, and those that have joined its turn with it. */
+  #settle(entry: Entry, status: TerminalStatus, isToBeUndone = false): void {
+    const joined = this.open.filter(({ mergedInto }) => mergedInto === entry.id);
+    for (const ended of [entry, ...joined]) {
+      ended.isToBeUndone = isToBeUndone;
+      this.#change(ended, status);
+    }
   }
 
   #change(entry: Entry, status: SubmissionStatus): void {
     entry.status = status;
-    this.events.push(`${entry.ask.id}:${status}`);
+    this.events.push(`${entry.id}:${status}`);
   }
 
   #maxAttempts({ ask }: Entry): number {
@@ -232,6 +406,4 @@ export class LedgerModel {
   }
 }
 
-function isDeferred({ dueAt }: Entry, now: number): boolean {
-  return dueAt !== undefined && dueAt > now;
-}
+const UNTIMED = { delayMs: undefined, expiresMs: undefined, debounce: undefined };

@@ -6,8 +6,18 @@
 import { expect } from "vitest";
 import { NEXT, type SubmissionStatus } from "../../src/submissions/states.ts";
 import { sleep } from "./ledger.ts";
-import { type Ask, isOpen, LedgerModel, messageIds, type Rules } from "./ledger-model.ts";
+import { LedgerModel } from "./ledger-model.ts";
 import { time } from "./ledger-object.ts";
+import {
+  type Ask,
+  type Entry,
+  idOf,
+  isOpen,
+  isUrgent,
+  LAST_URGENT,
+  type Rules,
+  reachable,
+} from "./ledger-plots.ts";
 import { type CrashPoint, type Sight, World } from "./ledger-world.ts";
 
 export type CalmStep =
@@ -15,7 +25,8 @@ export type CalmStep =
   /** The nth submission with a key, once more as it was. */
   | { readonly op: "repeat"; readonly nth: number }
   | { readonly op: "cancel"; readonly nth: number; readonly of: "open" | "all" }
-  | { readonly op: "release" | "wake" | "skip" };
+  | { readonly op: "release" | "retry" | "delete"; readonly nth: number }
+  | { readonly op: "wake" | "skip" };
 
 export type Step =
   | CalmStep
@@ -28,6 +39,9 @@ export type Step =
 const SLACK_MS = 5_000;
 /** While something is open, the object looks after itself at least this often. */
 const HEARTBEAT_MS = 30_000;
+const ISOLATED = "isolated";
+/** A submission needs at most so many releases and wakes: the resets of a plot, its attempts, and the holds of each. */
+const ROUNDS_EACH = 14 * 4;
 /** Longer than any delay of the rules. */
 const LONG_MS = 3_600_000;
 
@@ -46,12 +60,8 @@ export class Run {
     rules: Rules,
     private readonly patienceMs: number,
   ) {
-    const { maxPending, maxAttempts } = rules;
     this.#model = new LedgerModel(rules);
-    this.#world = new World({
-      maxPending,
-      retry: { maxAttempts, baseDelay: rules.delayMs(1) * 2, maxDelay: LONG_MS },
-    });
+    this.#world = new World(rules);
   }
 
   async play(steps: readonly Step[]): Promise<void> {
@@ -75,9 +85,6 @@ export class Run {
   }
 
   async #step(step: Step): Promise<void> {
-    const { op } = step.op === "crash in" ? step.step : step;
-    // Whether a cancellation makes up for a wake that is missing is left open.
-    if (op === "cancel" && this.#model.isLate(now())) await this.#step({ op: "wake" });
     if (step.op === "pass") time.aheadMs += step.ms;
     else if (step.op === "crash") {
       await this.#world.crash();
@@ -101,32 +108,55 @@ export class Run {
     if (step.op === "submit" || step.op === "repeat") {
       const ask = this.#askOf(step);
       if (!ask) return {};
-      const isKnown = model.entries.some(
-        (entry) => ask.key !== undefined && entry.ask.key === ask.key,
-      );
+      const isKnown = model.entries.some((entry) => ask.key !== undefined && entry.key === ask.key);
       const expected = model.submit(ask, now());
       return { expected, told: await world.submit(ask, isKnown) };
     }
     if (step.op === "cancel") {
-      const among = step.of === "open" ? model.open : model.entries;
-      const id = among[step.nth % among.length]?.ask.id ?? "nobody";
+      const id = this.#nth(step, step.of === "open" ? model.open : model.entries);
       const expected = model.cancel(id, now());
       return { expected, told: await world.cancel(id) };
     }
+    if (step.op === "retry") return this.#retry(this.#nth(step, model.entries));
+    if (step.op === "delete") {
+      // An id that is tried again once more would be told apart from the first one by nobody here.
+      // What is deleted while its turn is under way is gone at once, and the turn goes on: tests of their own show that.
+      const firsts = model.entries.filter(
+        (entry) => !entry.id.includes(":") && !model.isUnderWay(entry),
+      );
+      const id = this.#nth(step, firsts);
+      const isGone = model.delete(id);
+      return { expected: { isGone }, told: { isGone: await world.delete(id) } };
+    }
     if (step.op === "wake") model.wake(now());
-    if (step.op === "release") model.release(now());
+    if (step.op === "release") model.release(step.nth, now());
     if (step.op === "skip") model.skipPending();
-    await (step.op === "skip" ? world.skipPending() : world[step.op]());
+    if (step.op === "release") await world.release(step.nth);
+    else await (step.op === "skip" ? world.skipPending() : world.wake());
     return {};
+  }
+
+  async #retry(id: string): Promise<{ expected: object; told: object }> {
+    const again = `${id}:retry`;
+    const old = this.#model.find(id);
+    if (old) this.#asks.set(again, { ...old.ask, id: again });
+    const expected = this.#model.retry(id, now());
+    const told = await this.#world.retry(id);
+    return { expected: expected ?? { isKnown: false }, told: told ?? { isKnown: false } };
+  }
+
+  #nth({ nth }: { readonly nth: number }, among: readonly Entry[]): string {
+    return among[nth % among.length]?.id ?? "nobody";
   }
 
   #askOf(step: Extract<CalmStep, { op: "submit" | "repeat" }>): Ask | undefined {
     const id = `s${this.#asks.size + 1}`;
-    const keyed = this.#model.entries.filter(({ ask }) => ask.key !== undefined);
+    const keyed = this.#model.entries.filter(
+      ({ ask, key }) => key !== undefined && key === ask.key,
+    );
     const first = step.op === "submit" ? step : keyed[step.nth % Math.max(1, keyed.length)]?.ask;
     if (!first) return undefined;
-    const { key, plot, maxAttempts, afterSideEffects, onConflict } = first;
-    const ask = { id, key, plot, maxAttempts, afterSideEffects, onConflict };
+    const ask: Ask = { ...first, id };
     this.#asks.set(id, ask);
     return ask;
   }
@@ -143,11 +173,12 @@ export class Run {
     this.#world.nextLife();
     const sight = await this.#world.look();
     const rows = new Map(sight.submissions.map((row) => [row.id, row]));
-    for (const { ask, status, attempts } of before) {
-      const row = rows.get(ask.id);
-      if (!row) throw new Error(`${ask.id} was ${status}, and is gone`);
-      expect([...reachable(status)], `${ask.id} was ${status}`).toContain(row.status);
-      expect(row.attempts, `attempts of ${ask.id}`).toBeGreaterThanOrEqual(attempts);
+    for (const { id, status, attempts } of before) {
+      const row = rows.get(id);
+      if (!row && step.op === "delete") continue;
+      if (!row) throw new Error(`${id} was ${status}, and is gone`);
+      expect([...reachable(status)], `${id} was ${status}`).toContain(row.status);
+      expect(row.attempts, `attempts of ${id}`).toBeGreaterThanOrEqual(attempts);
     }
     const promised = told as { accepted?: boolean; submissionId?: string; outcome?: string };
     const promise = rows.get(promised?.submissionId ?? "")?.status;
@@ -159,35 +190,40 @@ export class Run {
 
   #adopt({ submissions, conversation, began }: Sight): void {
     this.#model.entries = submissions.map((row) => {
-      const ask = this.#asks.get(row.id);
-      if (!ask) throw new Error(`Nobody submitted ${row.id}`);
-      const { status, attempts, isAnswered, deferrals, resets } = row;
-      const failed = this.#world.failed.get(row.id) ?? 0;
+      const { id, dueAt, notBefore, expiresAt, gathersUntil, mergedInto } = row;
+      const ask = this.#asks.get(id);
+      if (!ask) throw new Error(`Nobody submitted ${id}`);
       return {
+        ...row,
         ask,
-        status,
-        attempts,
-        isAnswered,
-        deferrals,
-        resets,
-        failed,
-        dueAt: row.dueAt ?? undefined,
+        rank: this.#rankOf(ask),
+        failed: this.#world.failed.get(id) ?? 0,
+        key: row.key ?? undefined,
+        dueAt: dueAt ?? undefined,
+        notBefore: notBefore ?? undefined,
+        expiresAt: expiresAt ?? undefined,
+        gathersUntil: gathersUntil ?? undefined,
+        mergedInto: mergedInto ?? undefined,
       };
     });
-    this.#model.conversation = [...conversation];
+    this.#model.talk.said = [...conversation];
     this.#model.began = [...began];
     this.#model.crash();
   }
 
   /** Everything that is open comes to its end, given time and wakes; then the object sleeps. */
   async #settle(): Promise<void> {
-    const most = this.#model.entries.length * (this.#model.rules.maxAttempts + 1) * 2 + 4;
-    for (let round = 0; this.#model.open.length > 0 || this.#model.live; round++) {
-      if (round > most) throw new Error(`It does not come to an end: ${this.#model.events}`);
-      if (!this.#model.live) time.aheadMs += LONG_MS;
-      await this.#calm({ op: this.#model.live ? "release" : "wake" });
+    const most = this.#model.entries.length * ROUNDS_EACH + 8;
+    const model = this.#model;
+    for (let round = 0; model.open.length + model.live.length + model.orphans.size > 0; round++) {
+      if (round > most) throw new Error(`It does not come to an end: ${model.events}`);
+      const isHeld = model.live.length > 0;
+      if (!isHeld) time.aheadMs += LONG_MS;
+      await this.#calm(isHeld ? { op: "release", nth: 0 } : { op: "wake" });
       await this.#agree();
     }
+    // One that was put off and is not waited for any more may cost a wake at its time.
+    time.aheadMs += LONG_MS;
     for (let wake = 0; wake < 2; wake++) {
       await this.#world.wake();
       await this.#agree();
@@ -216,80 +252,135 @@ export class Run {
   }
 
   #compared(sight: Sight) {
-    const { entries, conversation, began, events } = this.#model;
+    const { entries, talk, began, events, live } = this.#model;
     const wakeBy = this.#wakeBy();
     const expected = {
-      submissions: entries.map(
-        ({ ask, status, attempts, isAnswered, deferrals, resets, dueAt }) => ({
-          id: ask.id,
-          key: ask.key ?? null,
-          status,
-          attempts,
-          dueAt: status === "pending" ? (dueAt ?? null) : null,
-          isAnswered,
-          resets,
-          deferrals,
-        }),
-      ),
-      conversation,
+      submissions: entries.map((entry) => ({
+        id: entry.id,
+        key: entry.key ?? null,
+        status: entry.status,
+        attempts: entry.attempts,
+        dueAt: (entry.status === "pending" && entry.dueAt) || null,
+        notBefore: entry.notBefore ?? null,
+        mergedInto: entry.mergedInto ?? null,
+        messages: entry.messages,
+        isToBeUndone: entry.isToBeUndone,
+        isAnswered: entry.isAnswered,
+        resets: entry.resets,
+        deferrals: entry.deferrals,
+      })),
+      conversation: talk.said,
       began,
       events,
-      turn: this.#model.live ? "held" : "none",
+      held: live.map(({ entry, attempt }) => `${entry.id}#${attempt}`),
+      playing: 0,
       isWakeArmed: wakeBy === undefined ? "either" : true,
     };
+    const { submissions, job, breaches, history, joined, ...rest } = sight;
     const seen = {
-      submissions: sight.submissions.map((row, index) => {
-        const wanted = expected.submissions[index]?.dueAt ?? null;
-        const late = (row.dueAt ?? 0) - (wanted ?? 0);
-        const isDue = row.dueAt !== null && wanted !== null && late >= 0 && late <= SLACK_MS;
-        return { ...row, dueAt: row.status !== "pending" ? null : isDue ? wanted : row.dueAt };
+      ...rest,
+      submissions: submissions.map((row, index) => {
+        const { expiresAt, gathersUntil, plot, ...compared } = row;
+        const wanted = expected.submissions[index];
+        const dueAt = row.status === "pending" ? near(row.dueAt, wanted?.dueAt) : null;
+        return { ...compared, dueAt, notBefore: near(row.notBefore, wanted?.notBefore) };
       }),
-      conversation: sight.conversation,
-      began: sight.began,
-      events: sight.events,
-      turn: sight.turn,
-      isWakeArmed: wakeBy === undefined ? "either" : sight.job !== null && sight.job <= wakeBy,
+      isWakeArmed: wakeBy === undefined ? "either" : job !== null && job <= wakeBy,
     };
-    return { seen, expected };
+    return { seen: ordered(seen, expected), expected };
   }
 
   /** When the object has to wake at the latest, if it has to. */
   #wakeBy(): number | undefined {
-    const [first] = this.#model.open;
-    if (!first) return undefined;
-    return Math.max(now() + HEARTBEAT_MS, first.dueAt ?? 0) + SLACK_MS;
+    const due = this.#model.entries.flatMap((entry) => this.#model.dueOf(entry) ?? []);
+    if (due.length === 0) return undefined;
+    return Math.max(now() + HEARTBEAT_MS, Math.min(...due)) + SLACK_MS;
   }
 
   /** What no model is needed for. */
-  #check({ submissions, conversation, began, history }: Sight): void {
-    const orders = began.map((attempt) => submissions.findIndex(({ id }) => id === idOf(attempt)));
-    expect(orders, "L4 the order in which attempts began").toEqual(
-      orders.toSorted((a, b) => a - b),
-    );
+  #check({ submissions, conversation, began, joined, history, breaches }: Sight): void {
+    expect(breaches, "L4 turns that ran at a time").toEqual([]);
+    this.#checkOrder(began);
     for (const { before, after, id } of history) {
       expect(NEXT[before], `L2 ${id} after ${before}`).toContain(after);
     }
     const keys = submissions.flatMap(({ key }) => key ?? []);
     expect(keys, "L3 keys").toEqual([...new Set(keys)]);
-    for (const { id, status, attempts, resets } of submissions) {
-      const maxAttempts = this.#asks.get(id)?.maxAttempts ?? this.#model.rules.maxAttempts;
-      expect(attempts - resets, `L6 L8 attempts of ${id}`).toBeLessThanOrEqual(maxAttempts);
-      expect(began.filter((attempt) => idOf(attempt) === id).length, `turns of ${id}`).toBe(
-        attempts,
-      );
-      expect(
-        conversation.filter((said) => idOf(said) === id),
-        `L4 L5 messages of ${id}`,
-      ).toEqual(attempts > 0 ? messageIds(id) : []);
-      const ended = history.filter((step) => step.id === id && ends.has(step.after)).length;
+    for (const row of submissions) {
+      const { id, status, attempts, resets } = row;
+      const ask = this.#asks.get(id);
+      const isOf = (name: string) => idOf(name) === id;
+      // To join a turn that crashes at once is no attempt of its own.
+      const most =
+        (ask?.maxAttempts ?? this.#model.rules.maxAttempts) + (ask?.whenBusy === "steer" ? 1 : 0);
+      expect(attempts - resets, `L6 L8 attempts of ${id}`).toBeLessThanOrEqual(most);
+      const turns = began.filter(isOf).length + joined.filter(isOf).length;
+      expect(turns, `turns of ${id}`).toBe(attempts);
+      this.#checkMessages(row, conversation);
+      const ended = history.filter((change) => change.id === id && ends.has(change.after)).length;
       expect(ended, `L1 ends of ${id}`).toBe(isOpen({ status }) ? 0 : 1);
     }
   }
+
+  /** L4 in a thread, among those that have the same priority and do not go first for any reason. */
+  #checkOrder(began: readonly string[]): void {
+    const first = [...new Set(began.map(idOf))];
+    const lines = new Map<string, string[]>();
+    for (const id of first) {
+      const ask = this.#asks.get(id);
+      if (!ask || isUrgent(ask) || ask.delayMs !== undefined || ask.debounce !== undefined)
+        continue;
+      if (id.includes(":") || ask.thread === ISOLATED) continue;
+      const line = `${ask.thread} with priority ${ask.priority}`;
+      lines.set(line, [...(lines.get(line) ?? []), id]);
+    }
+    const numberOf = (id: string) => Number(id.slice(1));
+    for (const [line, ids] of lines) {
+      const accepted = ids.toSorted((a, b) => numberOf(a) - numberOf(b));
+      expect(ids, `L4 the order in which turns began in ${line}`).toEqual(accepted);
+    }
+  }
+
+  /** L4 L5: all or nothing, and nothing of what has not begun, is isolated or was taken back. */
+  #checkMessages({ id, messages, attempts, mergedInto, status }: SeenRow, all: readonly string[]) {
+    const thread = this.#asks.get(id)?.thread;
+    // What is tried again shares its messages with the one before.
+    if (id.includes(":") || this.#asks.has(`${id}:retry`)) return;
+    const said = messages.filter((said) => all.includes(`${thread}/${said}`));
+    if (said.length > 0) expect(said, `L4 messages of ${id}`).toEqual(messages);
+    const isAbsent = attempts === 0 || thread === ISOLATED;
+    if (isAbsent) expect(said, `L4 messages of ${id}`).toEqual([]);
+    const isPresent = attempts > 0 && status === "completed" && mergedInto === undefined;
+    if (isPresent && !isAbsent) expect(said, `L4 L7 messages of ${id}`).toEqual(messages);
+  }
+
+  /** Only one that was tried again has another rank than what it asks for says. */
+  #rankOf({ id, whenBusy, priority }: Ask): number {
+    const first = this.#asks.get(id.split(":")[0] ?? id);
+    const isFirst = first ? isUrgent(first) : isUrgent({ whenBusy });
+    if (!isFirst) return -priority;
+    return id.includes(":") ? LAST_URGENT : Number.NEGATIVE_INFINITY;
+  }
 }
 
-/** Of an attempt `s1#2` or a message `s1.2`. */
-function idOf(name: string): string {
-  return name.split(/[.#]/)[0] ?? "";
+type SeenRow = Sight["submissions"][number];
+
+/** A time of the real ledger as the model has it, where it is not much later. */
+function near(seen: number | null, wanted: number | null | undefined): number | null {
+  const late = (seen ?? 0) - (wanted ?? 0);
+  return seen !== null && wanted != null && late >= 0 && late <= SLACK_MS ? wanted : seen;
+}
+
+/** The same keys in the same order, all the way down, so that the two can be compared as text. */
+function ordered(seen: object, like: object): object {
+  return Object.fromEntries(
+    Object.entries(like).map(([key, other]) => {
+      const value: unknown = Reflect.get(seen, key);
+      if (!Array.isArray(value) || key !== "submissions") return [key, value];
+      const [first = {}] = Array.isArray(other) ? (other as object[]) : [];
+      return [key, value.map((row: object) => ordered(row, first))];
+    }),
+  );
 }
 
 function differences(seen: object, expected: object): string {
@@ -298,10 +389,4 @@ function differences(seen: object, expected: object): string {
     return is === was ? [] : [`${name}\n  is       ${is}\n  expected ${was}`];
   });
   return all.join("\nand ");
-}
-
-function reachable(status: SubmissionStatus): Set<SubmissionStatus> {
-  const found = new Set<SubmissionStatus>([status]);
-  for (const from of found) for (const to of NEXT[from]) found.add(to);
-  return found;
 }

@@ -6,13 +6,15 @@
  */
 
 import { runDurableObjectAlarm } from "cloudflare:test";
-import { failureOf } from "../../src/core/failures.ts";
-import { endWithAnswer, type Trace, type Turn, type TurnEnd } from "../../src/submissions/index.ts";
+import type { Trace, Turn } from "../../src/submissions/index.ts";
 import type { SubmissionStatus } from "../../src/submissions/states.ts";
 import { givenLedger } from "./given.ts";
-import { again, jobOf, type Ledger, sleep, within } from "./ledger.ts";
-import { type Ask, messageIds, type Plot } from "./ledger-model.ts";
-import { births, type LedgerObject, ledgerOptions } from "./ledger-object.ts";
+import { again, jobOf, type Ledger, within } from "./ledger.ts";
+import { births, type LedgerObject, ledgerOptions, time } from "./ledger-object.ts";
+import { type Ask, idOf, messageIds, type Plot, type Rules, replyId } from "./ledger-plots.ts";
+import { plotOf, Stage } from "./ledger-stage.ts";
+
+const RETRY = ":retry";
 
 type SeenSubmission = {
   id: string;
@@ -20,25 +22,42 @@ type SeenSubmission = {
   status: SubmissionStatus;
   attempts: number;
   dueAt: number | null;
+  notBefore: number | null;
+  expiresAt: number | null;
+  /** Until when repetitions are gathered in it. */
+  gathersUntil: number | null;
+  mergedInto: string | null;
+  isToBeUndone: boolean;
   isAnswered: boolean;
   deferrals: number;
   resets: number;
+  messages: readonly string[];
+  plot: Plot;
 };
+type Flags = "isToBeUndone" | "isAnswered";
+type SeenRow = Omit<SeenSubmission, Flags | "messages" | "plot"> &
+  Record<Flags, number> & { messages: string };
 
 /** All that can be seen at one moment. */
 export type Sight = {
   readonly submissions: readonly SeenSubmission[];
   readonly conversation: readonly string[];
   readonly began: readonly string[];
+  /** Those that have joined the turn of another, once for each time. */
+  readonly joined: readonly string[];
   /** Each change of a status, as committed. */
-  readonly history: readonly Step[];
+  readonly history: readonly Change[];
   /** What the app was told in this life. */
   readonly events: readonly string[];
   readonly job: number | null;
-  /** What the turn that runs is doing. */
-  readonly turn: "none" | "busy" | "held";
+  /** The attempts whose turns are held, the longest held first. */
+  readonly held: readonly string[];
+  /** How many turns are being played. */
+  readonly playing: number;
+  /** Turns that ran side by side, and must not have (L4). */
+  readonly breaches: readonly string[];
 };
-type Step = { readonly id: string; before: SubmissionStatus; after: SubmissionStatus };
+type Change = { readonly id: string; before: SubmissionStatus; after: SubmissionStatus };
 
 /** When a crash comes: at this write from now on, before or after it. */
 export type CrashPoint = { readonly write: number; readonly when: "before" | "after" };
@@ -49,14 +68,22 @@ export class World {
   readonly failed = new Map<string, number>();
   /** Whether the crash that was ordered has come. */
   hasCrashed = false;
-  #events: string[] = [];
-  #turn: Sight["turn"] = "none";
-  /** Lets the turn that is held go on. */
-  #release: (() => void) | undefined;
+  #events: { readonly id: string; readonly status: SubmissionStatus }[] = [];
+  /** Of this life, if it has begun. */
+  #stage: Stage | undefined;
+  /** What the ledger calls those that chose no id, by the messages that they came with. */
+  readonly #names = new Map<string, string>();
 
-  constructor(options: Parameters<(typeof ledgerOptions)["set"]>[1]) {
+  constructor(private readonly rules: Rules) {
     const name = this.stub.name ?? "";
-    ledgerOptions.set(name, options);
+    const { maxPending, maxConcurrentTurns, maxAttempts, delayMs } = rules;
+    ledgerOptions.set(name, {
+      maxPending,
+      maxConcurrentTurns,
+      retry: { maxAttempts, baseDelay: delayMs(1) * 2, maxDelay: 3_600_000 },
+      // A held turn is silent for as long as the sequence likes.
+      stallTimeout: "365 days",
+    });
     births.set(name, (object, ctx) => this.#inhabit(object, ctx));
   }
 
@@ -65,6 +92,7 @@ export class World {
     await this.stub.list();
     await within(this.stub, (_, { storage }) =>
       storage.sql.exec(`CREATE TABLE began (id TEXT, attempt INTEGER);
+        CREATE TABLE joined (id TEXT);
         CREATE TABLE effects (id TEXT);
         CREATE TABLE history (id TEXT, before TEXT, after TEXT);
         CREATE TRIGGER history_of_status AFTER UPDATE OF status ON perdure_submissions
@@ -81,32 +109,57 @@ export class World {
   }
 
   /** @param isKnown whether the key has a submission, which has an id of its own already */
-  submit({ id, key, plot, maxAttempts, afterSideEffects, onConflict }: Ask, isKnown: boolean) {
+  submit(ask: Ask, isKnown: boolean): Promise<object> {
+    const { id, key, plot, thread, priority, whenBusy, maxAttempts, afterSideEffects } = ask;
+    const { delayMs, expiresMs, debounce, onConflict } = ask;
     const text = JSON.stringify(plot);
     const messages = messageIds(id).map((messageId) => ({
       id: messageId,
       role: "user" as const,
       parts: [{ type: "text" as const, text }],
     }));
+    const { delayMs: delay, maxDelayMs: maxDelay } = this.rules.debounce;
     return within(this.stub, async ({ submissions }) =>
       submissions
         .submit(messages, {
-          ...(!isKnown && { submissionId: id }),
+          ...(!isKnown && debounce === undefined && { submissionId: id }),
           ...(key !== undefined && { idempotencyKey: key }),
+          ...(delayMs !== undefined && {
+            notBefore: new Date(Date.now() + time.aheadMs + delayMs),
+          }),
+          ...(expiresMs !== undefined && { expiresIn: expiresMs }),
+          ...(debounce !== undefined && { debounce: { key: debounce, delay, maxDelay } }),
+          thread,
+          priority,
+          whenBusy,
           onConflict,
           retry: { afterSideEffects, ...(maxAttempts !== undefined && { maxAttempts }) },
           ...(plot.answers && { answer: { schema: {} } }),
         })
+        .then((told) => this.#named(told, id))
         .catch((error: Error) => ({ refused: error.name })),
     );
   }
 
-  cancel(id: string) {
-    return within(this.stub, ({ submissions }) => submissions.cancel(id));
+  retry(id: string): Promise<object | null> {
+    return within(this.stub, ({ submissions }) =>
+      submissions.retry(this.#realName(id)).then((told) => told && this.#named(told, id)),
+    );
   }
 
-  release(): Promise<void> {
-    return within(this.stub, () => this.#release?.());
+  delete(id: string): Promise<boolean> {
+    return within(this.stub, ({ submissions }) => submissions.delete(this.#realName(id)));
+  }
+
+  cancel(id: string): Promise<object> {
+    return within(this.stub, ({ submissions }) =>
+      submissions.cancel(this.#realName(id)).then((told) => this.#named(told, id)),
+    );
+  }
+
+  /** The nth of the turns that are held goes on. */
+  release(nth: number): Promise<void> {
+    return within(this.stub, () => this.#stage?.release(nth));
   }
 
   skipPending(): Promise<void> {
@@ -163,102 +216,100 @@ export class World {
     return within(this.stub, (_, ctx) => {
       const all = <T extends Record<string, SqlStorageValue>>(query: string) =>
         ctx.storage.sql.exec<T>(query).toArray();
-      const submissions = all<Omit<SeenSubmission, "isAnswered"> & { isAnswered: number }>(
-        `SELECT submission_id AS id, idempotency_key AS key, status, attempts, due_at AS dueAt,
-           output IS NOT NULL AS isAnswered, resets,
+      const rows = all<SeenRow>(
+        `SELECT submission_id AS id, idempotency_key AS key, status, attempts, due_at AS dueAt, not_before AS notBefore,
+           expires_at AS expiresAt, iif(debounce_key IS NULL, NULL, debounce_until) AS gathersUntil,
+           merged_into AS mergedInto, is_undone IS 0 AS isToBeUndone, output IS NOT NULL AS isAnswered, resets, messages,
            (SELECT COUNT(*) FROM perdure_attempts a WHERE a.seq = s.seq) AS deferrals
          FROM perdure_submissions s ORDER BY seq`,
       );
+      const submissions = rows.map((row) => this.#seen(row));
+      const names = (query: string) => all<{ id: string }>(query).map(({ id }) => id);
       return {
-        submissions: submissions.map((row) => ({ ...row, isAnswered: row.isAnswered === 1 })),
-        conversation: all<{ id: string }>("SELECT id FROM conversation ORDER BY rowid").map(
-          ({ id }) => id,
-        ),
+        submissions,
+        conversation: names("SELECT thread || '/' || id AS id FROM conversation ORDER BY rowid"),
+        joined: names("SELECT id FROM joined"),
         began: all<{ id: string; attempt: number }>("SELECT * FROM began ORDER BY rowid").map(
           ({ id, attempt }) => `${id}#${attempt}`,
         ),
-        history: all<Step>("SELECT * FROM history ORDER BY rowid"),
-        events: [...this.#events],
+        history: all<Change>("SELECT * FROM history ORDER BY rowid").map((change) => ({
+          ...change,
+          id: this.#name(change.id),
+        })),
+        events: this.#events.map(({ id, status }) => `${this.#name(id)}:${status}`),
         job: jobOf("perdure.submissions", ctx),
-        turn: this.#turn,
+        held: this.#stage?.held ?? [],
+        playing: this.#stage?.playing ?? 0,
+        breaches: this.#stage?.breaches ?? [],
       };
     });
+  }
+
+  /** A row in the words of the model. */
+  #seen({ messages, ...row }: SeenRow): SeenSubmission {
+    const read = JSON.parse(messages) as Turn["messages"];
+    const [first] = read;
+    // The first look at it comes before any repetition.
+    this.#learn(row.id, idOf(first?.id ?? ""));
+    return {
+      ...row,
+      id: this.#name(row.id),
+      mergedInto: row.mergedInto === null ? null : this.#name(row.mergedInto),
+      isToBeUndone: row.isToBeUndone === 1,
+      isAnswered: row.isAnswered === 1,
+      messages: read.map(({ id }) => id),
+      plot: plotOf(read),
+    };
+  }
+
+  /** One that chose no id is called by the messages that it came with. */
+  #learn(realName: string, otherwise: string): void {
+    const isKnown = this.#names.has(realName) || realName.endsWith(RETRY);
+    if (!isKnown) this.#names.set(realName, /^s\d/.test(realName) ? realName : otherwise);
+  }
+
+  #name(realName: string): string {
+    // What is tried again has the same end on both sides.
+    if (realName.endsWith(RETRY)) return `${this.#name(realName.slice(0, -RETRY.length))}${RETRY}`;
+    return this.#names.get(realName) ?? realName;
+  }
+
+  #realName(name: string): string {
+    if (name.endsWith(RETRY)) return `${this.#realName(name.slice(0, -RETRY.length))}${RETRY}`;
+    const [realName] = [...this.#names].find(([, known]) => known === name) ?? [name];
+    return realName;
+  }
+
+  /** What the caller is told, in the words of the model. */
+  #named<T extends { submissionId: string }>(told: T, id: string): T {
+    const { submissionId } = told;
+    this.#learn(submissionId, id);
+    return { ...told, submissionId: this.#name(submissionId) };
   }
 
   #inhabit({ turns, submissions }: LedgerObject, { storage }: DurableObjectState): void {
     const { sql } = storage;
     this.#events = [];
-    this.#release = undefined;
-    this.#turn = "none";
+    const owner = {
+      rules: this.rules,
+      failed: this.failed,
+      nameOf: (id: string) => this.#name(id),
+    };
+    const stage = new Stage(owner, submissions, sql);
+    this.#stage = stage;
+    turns.run = (turn) => stage.run(turn);
     turns.onStatus = async ({ submissionId, status }) => {
-      this.#events.push(`${submissionId}:${status}`);
+      this.#events.push({ id: submissionId, status });
     };
     const trace = turns.trace.bind(turns);
     turns.trace = async (turn): Promise<Trace> => {
-      const found = sql.exec("SELECT 1 FROM effects WHERE id = ?", turn.submissionId).toArray();
+      const name = this.#name(turn.submissionId);
+      const found = sql.exec("SELECT 1 FROM effects WHERE id = ?", name).toArray();
       return { ...(await trace(turn)), hasEffects: found.length > 0 };
     };
-    turns.run = (turn) => {
-      this.#turn = "busy";
-      return this.#play(turn, submissions, sql).finally(() => {
-        this.#turn = "none";
-        this.#release = undefined;
-      });
+    turns.takeBack = async ({ submissionId, messages }) => {
+      const gone = [...messages.map(({ id }) => id), replyId(this.#name(submissionId))];
+      for (const id of gone) sql.exec("DELETE FROM conversation WHERE id = ?", id);
     };
   }
-
-  async #play(
-    { submissionId: id, messages, signal, begin, answer }: Turn,
-    submissions: LedgerObject["submissions"],
-    sql: SqlStorage,
-  ): Promise<TurnEnd> {
-    // A commit of its own for every phase, as a host that asks a model has.
-    await sleep(0);
-    const ref = begin();
-    const plot = plotOf(messages);
-    sql.exec("INSERT INTO began VALUES (?, ?)", id, ref.attempt);
-    for (const said of messages) {
-      sql.exec(
-        "INSERT OR IGNORE INTO conversation (id, text, thread) VALUES (?, '', 'main')",
-        said.id,
-      );
-    }
-    if (plot.effects) sql.exec("INSERT INTO effects VALUES (?)", id);
-    await sleep(0);
-    const failed = this.failed.get(id) ?? 0;
-    const isAnswered = plot.answers && failed >= plot.fails && submissions.answer(ref, { of: id });
-    if (plot.holds) await this.#hold(plot.deaf ? undefined : signal);
-    if (failed < plot.fails) {
-      this.failed.set(id, failed + 1);
-      const error = errorOf(plot);
-      // A reset looks the same to whoever awaits the turn: it is thrown, and nothing is known.
-      if (plot.failure === "reset" || !plot.effects) throw error;
-      return { outcome: "error", failure: failureOf(error), cause: error, hasEffects: true };
-    }
-    const end = { outcome: "completed" } as const;
-    return answer ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
-  }
-
-  #hold(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#turn = "held";
-      this.#release = () => {
-        this.#turn = "busy";
-        resolve();
-      };
-      signal?.addEventListener("abort", () => reject(signal.reason));
-    });
-  }
-}
-
-function plotOf(messages: Turn["messages"]): Plot {
-  const part = messages[0]?.parts[0];
-  if (part?.type !== "text") throw new Error("A turn without a plot");
-  return JSON.parse(part.text) as Plot;
-}
-
-function errorOf({ failure }: Plot): Error {
-  if (failure === "reset") return new Error("Durable Object reset because its code was updated.");
-  const statusCode = failure === "transient" ? 503 : 401;
-  return Object.assign(new Error(failure), { statusCode });
 }
