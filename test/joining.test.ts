@@ -6,14 +6,16 @@ import {
   arrived,
   crashOne,
   expectState,
+  givenGate,
   jobOf,
+  playing,
   sleep,
   somewhere,
   submit,
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { births, chance, time } from "./support/ledger-object.ts";
+import { chance, time } from "./support/ledger-object.ts";
 
 const hold = { delayMs: 60_000 };
 /** Calls the model for a while. */
@@ -96,31 +98,110 @@ describe("whenBusy: steer", () => {
 
   it("L1 after a crash it is in the turn if its messages are, and waits if they are not", async () => {
     const stub = givenLedger();
-    await submit(stub, { ...talkative, calls: 100 }, { submissionId: "s" });
+    const hasJoined = givenGate();
+    // A host that takes its time to store what joins, where it joins late: the object dies in between.
+    await playing(stub, "s", async (turn, { turns, submissions }) => {
+      const ref = turn.begin();
+      for (const { id } of turn.messages) turns.say(turn.thread, id, "asked");
+      for (;;) {
+        const joined = submissions.nextStep(ref);
+        if (turns.conversation().length > 1 && joined.length > 0) await hasJoined.pass();
+        for (const { id } of joined) turns.say(turn.thread, id, "joined");
+        await sleep(10);
+      }
+    });
+    await submit(stub, "x", { submissionId: "s" });
     await expectState(stub, "s", "running");
-    await submit(stub, "x", { submissionId: "said", whenBusy: "steer" });
+    const [said, unsaid] = [message("said"), message("unsaid")];
+    await stub.submit([said], { submissionId: "said", whenBusy: "steer" });
     await expectState(stub, "said", "running", { mergedInto: "s" });
-    // The object dies between the claim of the joining one and its messages.
-    await within(stub, ({ turns, submissions }, ctx) => {
-      const nextStep = submissions.nextStep.bind(submissions);
-      submissions.nextStep = (ref) => {
-        const joined = nextStep(ref);
-        if (joined.length > 0) ctx.abort("crash");
-        return joined;
-      };
-      expect(turns.statuses.length).toBeGreaterThan(0);
-    });
-    births.set(stub.name ?? "", ({ turns }) => {
-      const { run } = turns;
-      turns.run = (turn) => run.call(turns, { ...turn, messages: [message("short")] });
-    });
-    await submit(stub, "x", { submissionId: "unsaid", whenBusy: "steer" });
-    await sleep(100);
+    await stub.submit([unsaid], { submissionId: "unsaid", whenBusy: "steer" });
+    await hasJoined.reached();
+    await expectState(stub, "unsaid", "running", { mergedInto: "s" });
+    expect(await stub.conversation()).toContain(said.id);
+    expect(await stub.conversation()).not.toContain(unsaid.id);
     const next = await crashOne(stub);
     await wakeNow(next);
     await expectState(next, "s", "completed", { attempts: 2 });
     await expectState(next, "said", "completed", { mergedInto: "s" });
-    await expectState(next, "unsaid", "completed");
+    expect(await expectState(next, "unsaid", "completed")).not.toHaveProperty("mergedInto");
+    const [, ...rest] = await next.conversation();
+    expect(rest).toEqual([said.id, unsaid.id, "reply-unsaid", "reply-s"]);
+  });
+
+  it("L1 what was not said in a turn that a crash has ended waits for a turn of its own", async () => {
+    const stub = givenLedger();
+    const hasJoined = givenGate();
+    await playing(stub, "s", async (turn, { turns, submissions }) => {
+      const ref = turn.begin();
+      for (const { id } of turn.messages) turns.say(turn.thread, id, "asked");
+      submissions.acts(ref);
+      while (submissions.nextStep(ref).length === 0) await sleep(10);
+      await hasJoined.pass();
+      return { outcome: "completed" };
+    });
+    await submit(stub, "x", { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    const unsaid = message("x");
+    await stub.submit([unsaid], { submissionId: "unsaid", whenBusy: "steer" });
+    await hasJoined.reached();
+    await expectState(stub, "unsaid", "running", { mergedInto: "s" });
+    const next = await crashOne(stub);
+    await wakeNow(next);
+    await expectState(next, "s", "error", { errorName: "TurnInterruptedError" });
+    expect(await expectState(next, "unsaid", "completed")).not.toHaveProperty("mergedInto");
+    expect((await next.conversation()).slice(-2)).toEqual([unsaid.id, "reply-unsaid"]);
+  });
+
+  it("L1 what has joined is said, though the host could not store its messages at once", async () => {
+    chance.random = () => 0.99;
+    const stub = givenLedger();
+    await submit(stub, talkative, { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    let failures = 0;
+    await within(stub, ({ submissions }) => {
+      const nextStep = submissions.nextStep.bind(submissions);
+      submissions.nextStep = (ref) => {
+        const joined = nextStep(ref);
+        if (joined.length === 0) return joined;
+        failures++;
+        throw new Error("Network connection lost");
+      };
+    });
+    const joining = message("x");
+    await stub.submit([joining], steer);
+    expect(await expectState(stub, "steer", "completed")).not.toHaveProperty("mergedInto");
+    await expectState(stub, "s", "pending", { attempts: 1 });
+    time.aheadMs = 10_000;
+    await wakeNow(stub);
+    await expectState(stub, "s", "completed", { attempts: 2 });
+    const [, ...rest] = await stub.conversation();
+    expect(rest).toEqual([joining.id, "reply-steer", "reply-s"]);
+    expect(failures).toBe(1);
+  });
+
+  it("L4 one that has expired does not join", async () => {
+    const stub = givenLedger();
+    await submit(stub, { delayMs: 100, calls: 2 }, { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    await submit(stub, "x", { ...steer, expiresIn: "1 second" });
+    time.aheadMs = 5_000;
+    await expectState(stub, "s", "completed");
+    await expectState(stub, "steer", "skipped", { errorName: "SubmissionExpiredError" });
+    expect(await stub.conversation()).toHaveLength(2);
+  });
+
+  it("L6 the submission that a joined message leads to is the one whose turn it is", async () => {
+    const stub = givenLedger();
+    await submit(stub, { ...talkative, calls: 100 }, { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    const joining = message("x");
+    await stub.submit([joining], steer);
+    await expectState(stub, "steer", "running", { mergedInto: "s" });
+    const found = await within(stub, ({ submissions }) =>
+      submissions.findByMessage(new Set([joining.id])),
+    );
+    expect(found?.submissionId).toBe("s");
   });
 });
 

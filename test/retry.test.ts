@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { transientOf } from "../src/core/failures.ts";
 import { retryDelayMs } from "../src/submissions/retry.ts";
 import { givenLedger, givenThink, message, until } from "./support/given.ts";
-import { crashOne, expectState, submit, wakeNow } from "./support/ledger.ts";
+import { crashOne, expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
 import { chance, ledgerOptions, time } from "./support/ledger-object.ts";
 import { ask, modelCalls } from "./support/scripted-model.ts";
 
@@ -168,6 +168,17 @@ describe("L8 on the light host", () => {
     time.aheadMs = 121_000;
     await wakeNow(next);
     await expectState(next, "s", "completed", { attempts: 2 });
+  });
+
+  it("a Retry-After beyond all measure puts the thread off for a day at most, and is woken for", async () => {
+    const stub = givenLedger();
+    const absurd = { fail: "x", status: 429, headers: { "retry-after": "99999999999999" } };
+    await submit(stub, absurd, { submissionId: "s" });
+    const { dueAt = 0 } = await expectState(stub, "s", "pending", { attempts: 1 });
+    expect(dueAt).toBeGreaterThan(Date.now() + 86_000_000);
+    expect(dueAt).toBeLessThanOrEqual(Date.now() + 86_400_000);
+    await wakeNow(stub);
+    await within(stub, (_, ctx) => expect(jobOf("perdure.submissions", ctx)).toBe(dueAt));
   });
 
   it("L5 a deferred one can be cancelled, and is not tried again", async () => {

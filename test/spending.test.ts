@@ -205,6 +205,16 @@ describe("L6 the platform's own resets", () => {
     await expectState(stub, "s", "completed", { attempts: 4 });
   });
 
+  it("L7 the tokens of an attempt that one has ended are in the usage", async () => {
+    const stub = givenLedger();
+    await submit(stub, { tokens: 10, fail: RESET, failTimes: 1 }, { submissionId: "s" });
+    await expectState(stub, "s", "running", { attempts: 1 });
+    await sleep(20);
+    await wakeNow(stub);
+    const ended = await expectState(stub, "s", "completed", { attempts: 2 });
+    expect(ended.usage?.totalTokens).toBe(20);
+  });
+
   it("but no more than twenty of them, so that the submission comes to an end", async () => {
     const stub = givenLedger();
     await submit(stub, { fail: RESET }, { submissionId: "s", retry: { maxAttempts: 2 } });

@@ -69,6 +69,18 @@ describe("L3 the same key is accepted once", () => {
     expect(await stub.list()).toHaveLength(1);
   });
 
+  it("the same messages under it in another thread are another payload", async () => {
+    const stub = givenLedger();
+    const key = { idempotencyKey: "k" };
+    const { submissionId } = await submit(stub, "x", { ...key, thread: "one" });
+    expect(await submit(stub, "x", { ...key, thread: "one" })).not.toHaveProperty("conflict");
+    expect(await submit(stub, "x", { ...key, thread: "two" })).toMatchObject({
+      submissionId,
+      accepted: false,
+      conflict: true,
+    });
+  });
+
   it("an id and a key of two different submissions are refused", async () => {
     const stub = givenLedger();
     await submit(stub, "one", { submissionId: "s1", idempotencyKey: "k1" });

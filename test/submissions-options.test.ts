@@ -157,6 +157,18 @@ describe("idempotencyKeyTtl", () => {
     expect(second.submissionId).not.toBe(first.submissionId);
     expect(await stub.inspect(first.submissionId)).not.toHaveProperty("idempotencyKey");
   });
+
+  it("L3 the retry of one whose key has outlived its time does not hold the key", async () => {
+    const stub = givenLedger();
+    const key = { idempotencyKey: "key", idempotencyKeyTtl: 60_000 };
+    await submit(stub, { fail: "no" }, { submissionId: "s", ...key });
+    await expectState(stub, "s", "error");
+    time.aheadMs = 60_000;
+    const again = await within(stub, ({ submissions }) => submissions.retry("s"));
+    const next = await submit(stub, "x", { idempotencyKey: "key" });
+    expect(next.accepted).toBe(true);
+    expect(next.submissionId).not.toBe(again?.submissionId);
+  });
 });
 
 describe("bad values are refused by name", () => {
@@ -191,6 +203,13 @@ describe("bad values are refused by name", () => {
     ],
     ["debounce", { whenBusy: "steer", debounce: { key: "k", delay: 1 } }, "debounce and whenBusy"],
     ["notBefore", { notBefore: new Date(Number.NaN) }, "a valid Date"],
+    ["notBefore", { notBefore: new Date("2300-01-01") }, "a valid Date before the year 2189"],
+    [
+      "whenBusy",
+      { whenBusy: "interrupt", notBefore: new Date(Date.now() + HOUR_MS) },
+      "about the turn that runs now",
+    ],
+    ["onConflict", { onConflict: "thorw" as "throw" }, 'is "thorw"; expected "return" or "throw"'],
     ["notBefore", { notBefore: "tomorrow" as unknown as Date }, "a valid Date"],
     ["retry.maxAttempts", { retry: { maxAttempts: 0 } }, "from 1"],
   ] as [string, InternalSubmitOptions, string][])("%s: %j", (field, options, text) =>
@@ -293,6 +312,20 @@ describe("retry of a failed one", () => {
       expect(await submissions.retry("s")).toMatchObject({ submissionId, accepted: false });
       expect(await submissions.retry(submissionId)).toMatchObject({ accepted: true });
     });
+  });
+
+  it("L4 one that had interrupted goes by its priority, and not before everything", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "urgent", whenBusy: "interrupt" });
+    await expectState(stub, "urgent", "running");
+    await stub.cancel("urgent");
+    await submit(stub, hold, { submissionId: "runs" });
+    await expectState(stub, "runs", "running");
+    await submit(stub, hold, { submissionId: "important", priority: 100 });
+    const again = await within(stub, ({ submissions }) => submissions.retry("urgent"));
+    await stub.cancel("runs");
+    await expectState(stub, "important", "running");
+    await expectState(stub, again?.submissionId ?? "", "pending");
   });
 
   it("leaves alone what is open or completed, and says so", () =>

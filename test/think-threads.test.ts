@@ -2,43 +2,24 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import type { SubmitMessagesOptions } from "../src/submissions/index.ts";
-import { crash, givenThink, message, refusal, until } from "./support/given.ts";
-import type { Script } from "./support/scripted-model.ts";
-import { appHooks, charges, type ThinkAgent } from "./support/think-agent.ts";
-
-type Stub = DurableObjectStub<ThinkAgent>;
-
-function given(name?: string): Stub {
-  return givenThink(name) as unknown as Stub;
-}
-
-function submit(agent: Stub, script: Script | string, options: SubmitMessagesOptions = {}) {
-  return agent.submitMessages([message(script)], options);
-}
-
-/** Waits for the end of a submission. */
-async function ended(agent: Stub, submissionId: string) {
-  const found = await agent.waitForSubmission(submissionId, { timeoutMs: 15_000 });
-  if (!found || found.status === "pending" || found.status === "running") {
-    throw new Error(`${submissionId} is ${found?.status}`);
-  }
-  return found;
-}
-
-async function running(agent: Stub, submissionId: string): Promise<void> {
-  await until(async () => (await agent.inspectSubmission(submissionId))?.status === "running");
-}
-
-const texts = (messages: Awaited<ReturnType<ThinkAgent["threadMessages"]>>) =>
-  messages.map(({ role, parts }) => {
-    const said = parts.flatMap((part) => (part.type === "text" ? [part.text] : []));
-    return `${role}: ${said.join("")}`;
-  });
+import { crash, refusal, until } from "./support/given.ts";
+import { sleep } from "./support/ledger.ts";
+import { ask, modelCalls } from "./support/scripted-model.ts";
+import {
+  again,
+  asked,
+  ended,
+  givenAgent,
+  joined,
+  running,
+  submit,
+  texts,
+} from "./support/think.ts";
+import { charges, type ThinkAgent } from "./support/think-agent.ts";
 
 describe("L4 threads of a Think agent", () => {
   it("a named thread remembers its own turns, beside the conversation that is busy", async () => {
-    const agent = given();
+    const agent = givenAgent();
     await submit(agent, { delayMs: 20_000 }, { submissionId: "main" });
     await running(agent, "main");
     await submit(agent, "one", { submissionId: "1", thread: "side" });
@@ -49,7 +30,7 @@ describe("L4 threads of a Think agent", () => {
       messageId: "2:reply",
       usage: { totalTokens: 15 },
     });
-    expect(texts(await agent.threadMessages("side"))).toEqual([
+    expect(await texts(agent, "side")).toEqual([
       "user: one",
       "assistant: You said: one",
       "user: two",
@@ -60,7 +41,7 @@ describe("L4 threads of a Think agent", () => {
   });
 
   it("an isolated turn has the agent's tools, answers, and leaves no trace", async () => {
-    const agent = given();
+    const agent = givenAgent();
     const account = crypto.randomUUID();
     const script = { tool: { name: "charge", input: { account } }, text: "charged" };
     await submit(agent, script, { submissionId: "s", thread: "isolated" });
@@ -71,13 +52,13 @@ describe("L4 threads of a Think agent", () => {
   });
 
   it("L6 one whose tool has run is not repeated after a crash", async () => {
-    const agent = given();
+    const agent = givenAgent();
     const account = crypto.randomUUID();
     const tool = { name: "charge", input: { account } };
     await submit(agent, { tools: [tool], delayMs: 300 }, { submissionId: "s", thread: "isolated" });
     await until(() => charges.get(account) === 1);
     await crash();
-    const next = given(agent.name ?? "");
+    const next = again(agent);
     expect(await ended(next, "s")).toMatchObject({
       status: "error",
       errorName: "TurnInterruptedError",
@@ -86,17 +67,17 @@ describe("L4 threads of a Think agent", () => {
   });
 
   it("L6 a thread's turn starts over after a crash, and its messages are there once", async () => {
-    const agent = given();
+    const agent = givenAgent();
     await submit(agent, { delayMs: 500, text: "late" }, { submissionId: "s", thread: "side" });
     await running(agent, "s");
     await crash();
-    const next = given(agent.name ?? "");
+    const next = again(agent);
     expect(await ended(next, "s")).toMatchObject({ status: "completed", attempts: 2 });
     expect(await next.threadMessages("side")).toHaveLength(2);
   });
 
   it("clearThread cancels, skips and empties, and leaves the other threads alone", async () => {
-    const agent = given();
+    const agent = givenAgent();
     await submit(agent, "one", { submissionId: "other", thread: "other" });
     await submit(agent, "one", { submissionId: "1", thread: "side" });
     await ended(agent, "1");
@@ -108,10 +89,7 @@ describe("L4 threads of a Think agent", () => {
     expect(await ended(agent, "3")).toMatchObject({ status: "skipped" });
     await submit(agent, "new", { submissionId: "4", thread: "side" });
     await ended(agent, "4");
-    expect(texts(await agent.threadMessages("side"))).toEqual([
-      "user: new",
-      "assistant: You said: new",
-    ]);
+    expect(await texts(agent, "side")).toEqual(["user: new", "assistant: You said: new"]);
     await ended(agent, "other");
     expect(await agent.threadMessages("other")).toHaveLength(2);
     const refused = await refusal(agent.clearThread("main"));
@@ -119,8 +97,7 @@ describe("L4 threads of a Think agent", () => {
   });
 
   it("a wait from inside a turn of a thread is refused", async () => {
-    const agent = given();
-    appHooks.set(agent.name ?? "", {
+    const agent = givenAgent({
       onTool: async (inside) => {
         await inside.waitForSubmission("s");
       },
@@ -135,9 +112,10 @@ describe("L4 threads of a Think agent", () => {
 
 describe("joining and stopping turns of the conversation", () => {
   const charge = (account: string) => ({ name: "charge", input: { account } });
+  const partial = { first: "a partial answer", delayMs: 20_000 };
 
   it("steer: the model sees the messages at its next step, and the reply answers both", async () => {
-    const agent = given();
+    const agent = givenAgent();
     const account = crypto.randomUUID();
     await submit(
       agent,
@@ -156,45 +134,45 @@ describe("joining and stopping turns of the conversation", () => {
   });
 
   it("L1 steer: after a crash Think goes on with the turn, and what had joined it ends with it", async () => {
-    const agent = given();
+    const agent = givenAgent();
     const account = crypto.randomUUID();
     const script = { tool: charge(account), delayMs: 300, text: "first" };
     await submit(agent, script, { submissionId: "s" });
     await running(agent, "s");
     const joining = { text: "both", delayMs: 1_000 };
     await submit(agent, joining, { submissionId: "steer", whenBusy: "steer" });
-    await until(async () => (await agent.inspectSubmission("steer"))?.mergedInto === "s");
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await joined(agent, "steer", "s");
+    await asked(joining);
     await crash();
-    const next = given(agent.name ?? "");
+    const next = again(agent);
     expect(await ended(next, "s")).toMatchObject({ status: "completed", attempts: 1 });
     expect(await ended(next, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
-    const asked = (await next.texts()).filter((text) => text.startsWith("user"));
-    expect(asked).toHaveLength(2);
+    expect(await texts(next)).toEqual([
+      `user: ${ask(script)}`,
+      `user: ${ask(joining)}`,
+      "assistant: [tool-charge]both",
+    ]);
     expect(charges.get(account)).toBe(1);
   });
 
   it("L1 rollback: after a crash in between, the messages are taken back and the next turn runs", async () => {
-    const agent = given();
-    await submit(agent, { first: "a partial answer", delayMs: 20_000 }, { submissionId: "s" });
+    const agent = givenAgent();
+    await submit(agent, partial, { submissionId: "s" });
     await running(agent, "s");
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await sleep(200);
     await runInDurableObject<ThinkAgent, void>(agent, async (inside) => {
       inside.session.deleteMessages = () => new Promise(() => {});
     });
     await submit(agent, "instead", { submissionId: "instead", whenBusy: "rollback" });
     expect(await ended(agent, "s")).toMatchObject({ status: "aborted" });
     await crash();
-    const next = given(agent.name ?? "");
+    const next = again(agent);
     await ended(next, "instead");
-    expect(texts(await next.threadMessages("main"))).toEqual([
-      "user: instead",
-      "assistant: You said: instead",
-    ]);
+    expect(await texts(next)).toEqual(["user: instead", "assistant: You said: instead"]);
   });
 
   it("steer: in a thread beside the conversation", async () => {
-    const agent = given();
+    const agent = givenAgent();
     const account = crypto.randomUUID();
     const side = { thread: "side" } as const;
     await submit(
@@ -205,20 +183,20 @@ describe("joining and stopping turns of the conversation", () => {
     await running(agent, "s");
     await submit(agent, { text: "both" }, { ...side, submissionId: "steer", whenBusy: "steer" });
     expect(await ended(agent, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
-    expect(texts(await agent.threadMessages("side")).at(-1)).toContain("both");
+    expect((await texts(agent, "side")).at(-1)).toContain("both");
   });
 
   it("rollback: takes the messages and the partial answer out of the conversation", async () => {
-    const agent = given();
+    const agent = givenAgent();
     await submit(agent, "before", { submissionId: "before" });
     await ended(agent, "before");
-    await submit(agent, { first: "a partial answer", delayMs: 20_000 }, { submissionId: "s" });
+    await submit(agent, partial, { submissionId: "s" });
     await running(agent, "s");
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await sleep(200);
     await submit(agent, "instead", { submissionId: "instead", whenBusy: "rollback" });
     expect(await ended(agent, "s")).toMatchObject({ status: "aborted" });
     await ended(agent, "instead");
-    expect(texts(await agent.threadMessages("main"))).toEqual([
+    expect(await texts(agent)).toEqual([
       "user: before",
       "assistant: You said: before",
       "user: instead",
@@ -227,13 +205,13 @@ describe("joining and stopping turns of the conversation", () => {
   });
 
   it("interrupt: keeps the partial answer", async () => {
-    const agent = given();
-    await submit(agent, { first: "a partial answer", delayMs: 20_000 }, { submissionId: "s" });
+    const agent = givenAgent();
+    await submit(agent, partial, { submissionId: "s" });
     await running(agent, "s");
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await sleep(200);
     await submit(agent, "instead", { submissionId: "instead", whenBusy: "interrupt" });
     await ended(agent, "instead");
-    const said = texts(await agent.threadMessages("main"));
+    const said = await texts(agent);
     expect(said).toHaveLength(4);
     expect(said[1]).toBe("assistant: a partial answer");
   });
@@ -241,7 +219,7 @@ describe("joining and stopping turns of the conversation", () => {
 
 describe("budget and tools of the conversation", () => {
   it("ends the turn before the call that it has no tokens for", async () => {
-    const agent = given();
+    const agent = givenAgent();
     const account = crypto.randomUUID();
     const script = { tool: { name: "charge", input: { account } }, text: "never said" };
     await submit(agent, script, { submissionId: "s", budget: { tokens: 15 } });
@@ -251,5 +229,16 @@ describe("budget and tools of the conversation", () => {
     expect((await agent.texts()).at(-1)).toBe("assistant: [step-start][tool-charge]");
     await submit(agent, "x", { submissionId: "next" });
     expect(await ended(agent, "next")).toMatchObject({ status: "completed" });
+  });
+
+  it("L9 the budget of the day ends it, too, and the model is not asked again", async () => {
+    const agent = givenAgent({ options: { budget: { tokensPerDay: 15 } } });
+    const account = crypto.randomUUID();
+    const script = { tool: { name: "charge", input: { account } }, text: "never said" };
+    await submit(agent, script, { submissionId: "s" });
+    const end = await ended(agent, "s");
+    expect(end).toMatchObject({ status: "error", errorName: "BudgetExceededError", attempts: 1 });
+    expect(charges.get(account)).toBe(1);
+    expect(modelCalls.get(ask(script))).toBe(1);
   });
 });

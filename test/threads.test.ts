@@ -79,6 +79,24 @@ describe("L4 threads", () => {
     await expectState(next, "behind", "completed");
   });
 
+  it("one that cannot be read keeps no other one waiting, and goes on when it can", async () => {
+    const stub = givenLanes(1);
+    await submit(stub, hold, { submissionId: "first", thread: "x" });
+    await submit(stub, "x", { submissionId: "bad", thread: "bad" });
+    await submit(stub, "x", { submissionId: "good", thread: "good" });
+    const rewrite = (change: string) =>
+      within(stub, (_, { storage }) => {
+        const { sql } = storage;
+        sql.exec(`UPDATE perdure_submissions SET messages = ${change} WHERE thread = 'bad'`);
+      });
+    await rewrite("'broken' || messages");
+    await stub.cancel("first");
+    await expectState(stub, "good", "completed");
+    await rewrite("substr(messages, 7)");
+    await wakeNow(stub);
+    await expectState(stub, "bad", "completed");
+  });
+
   it("L8 a turn that is put off keeps its own thread waiting, and no other one", async () => {
     chance.random = () => 0.99;
     const stub = givenLedger();

@@ -232,10 +232,15 @@ export class Recovery {
 
   /** It had joined a turn: with its messages in the conversation it ends as that does, without them it waits. */
   async #part(seq: number): Promise<void> {
-    const joined = this.owner.store.get(seq);
+    const { store, host } = this.owner;
+    const joined = store.get(seq);
     if (joined?.status === "running" && joined.mergedInto !== undefined) {
-      const { applied } = await withTimeout(this.owner.host.trace(joined), HOST_TIMEOUT_MS);
-      const pending = applied === "none" ? this.owner.store.startOver(joined) : undefined;
+      const { mergedInto } = joined;
+      const attempt = store.find(mergedInto)?.attempts;
+      const { applied } = await withTimeout(host.trace(joined), HOST_TIMEOUT_MS);
+      // Another attempt that has begun meanwhile has asked it together with its own messages.
+      const isUnsaid = applied === "none" && store.find(mergedInto)?.attempts === attempt;
+      const pending = isUnsaid ? store.startOver(joined) : undefined;
       this.#joined.delete(seq);
       if (pending) {
         this.owner.startsOver(pending);

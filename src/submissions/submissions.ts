@@ -126,8 +126,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     await this.lifecycle.ready();
     const found = this.#store.find(submissionId);
     if (!found) return null;
-    // A first attempt has none before it, which saves the look.
-    return inspect(found, found.attempts > 0 ? this.#records.failedAttempts(found.seq) : undefined);
+    return this.#inspected(found);
   }
 
   /**
@@ -211,10 +210,11 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     const found = this.#store.find(submissionId);
     if (!found) return null;
     if (isTerminal(found.status) && !this.#engine.waiters.isAnnouncing(submissionId))
-      return inspect(found);
+      return this.#inspected(found);
     this.#refuseToWaitForItself();
     const ended = await this.#engine.waiters.wait(submissionId, timeoutMs);
-    return ended ?? this.inspect(submissionId);
+    // With the attempts before the last one; deleted meanwhile, as it was at its end.
+    return (await this.inspect(submissionId)) ?? ended ?? null;
   }
 
   /** Forgets one ended submission. Returns whether there was one. */
@@ -303,6 +303,13 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   /** For hosts: the turn has ended. A later end of the same attempt changes nothing (L2). */
   end({ seq, attempt }: AttemptRef, end: TurnEnd): void {
     this.#engine.end({ seq, attempts: attempt, status: "running" }, end);
+  }
+
+  /** With the attempts before the one that it is at, or was; a first one has none, which saves the look. */
+  #inspected(found: Submission): SubmissionInspection {
+    const isBetween = found.status === "pending";
+    const hasEarlier = found.attempts > (isBetween ? 0 : 1);
+    return inspect(found, hasEarlier ? this.#records.failedAttempts(found.seq) : undefined);
   }
 
   get #store() {

@@ -190,7 +190,8 @@ export class LedgerModel {
     this.#start(now);
     const current = this.#current(thread);
     const interrupts = whenBusy === "interrupt" || whenBusy === "rollback";
-    if (interrupts && current && current !== entry) {
+    // One that is only about to run is not lost for it (L5).
+    if (interrupts && current?.status === "running" && current !== entry) {
       this.#cancel(current, whenBusy === "rollback", now);
     }
     this.#play(now);

@@ -126,7 +126,8 @@ class ScriptedTurns implements TurnHost {
       .map(({ id }) => id);
   }
 
-  private say(thread: string, id: string, text: string): void {
+  /** Appends a message, unless it is there; an isolated turn leaves none. */
+  say(thread: string, id: string, text: string): void {
     if (thread === ISOLATED) return;
     this.storage.sql.exec(
       "INSERT OR IGNORE INTO conversation (id, text, thread) VALUES (?, ?, ?)",

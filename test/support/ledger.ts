@@ -4,7 +4,12 @@ import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { Destination } from "../../src/outbox/index.ts";
-import type { SubmissionInspection, SubmissionStatus } from "../../src/submissions/index.ts";
+import type {
+  SubmissionInspection,
+  SubmissionStatus,
+  Turn,
+  TurnEnd,
+} from "../../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
 import { message, until } from "./given.ts";
 import { delivered, type LedgerObject, type TurnScript } from "./ledger-object.ts";
@@ -33,6 +38,31 @@ export function within<T>(
 export async function crashOne(stub: Ledger): Promise<Ledger> {
   await runInDurableObject(stub, (_, ctx) => ctx.abort("crash")).catch(() => {});
   return again(stub);
+}
+
+/** Turns of this one submission do what the test says, in place of their script. */
+export function playing(
+  stub: Ledger,
+  submissionId: string,
+  play: (turn: Turn, object: LedgerObject) => Promise<TurnEnd>,
+): Promise<void> {
+  return within(stub, (object) => {
+    const { turns } = object;
+    const run = turns.run.bind(turns);
+    turns.run = (turn) => (turn.submissionId === submissionId ? play(turn, object) : run(turn));
+  });
+}
+
+/** Holds up whoever comes to `pass()` inside the object, until the test opens it for the first of them. */
+export function givenGate() {
+  const waiting: (() => void)[] = [];
+  return {
+    pass: () => new Promise<void>((resolve) => waiting.push(resolve)),
+    /** Somebody is held up. */
+    reached: () => until(() => waiting.length > 0, 5_000),
+    /** From within the object, which owns what goes on then. */
+    open: (stub: Ledger) => within(stub, () => waiting.shift()?.()),
+  };
 }
 
 /** When the job of a room is due, or null when it holds none. */

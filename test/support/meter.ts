@@ -14,7 +14,7 @@ export type Count = {
 };
 
 export class Meter {
-  #cursors: SqlStorageCursor<Record<string, SqlStorageValue>>[] = [];
+  #cursors: { query: string; cursor: SqlStorageCursor<Record<string, SqlStorageValue>> }[] = [];
   #statements = 0;
   #keysWritten = 0;
   #setAlarms = 0;
@@ -34,7 +34,7 @@ export class Meter {
 
   read(): Count {
     const sum = (key: "rowsRead" | "rowsWritten") =>
-      this.#cursors.reduce((total, cursor) => total + cursor[key], 0);
+      this.#cursors.reduce((total, { cursor }) => total + cursor[key], 0);
     return {
       statements: this.#statements,
       rowsRead: sum("rowsRead"),
@@ -48,8 +48,15 @@ export class Meter {
     const isWrite = /^\s*(INSERT|UPDATE|DELETE|REPLACE)/i.test(query);
     this.#statements++;
     const cursor = isWrite ? this.#write(query, run) : run();
-    this.#cursors.push(cursor);
+    this.#cursors.push({ query, cursor });
     return cursor;
+  }
+
+  /** Rows written by statements that `isCounted`. */
+  rowsWrittenBy(isCounted: (query: string) => boolean): number {
+    return this.#cursors
+      .filter(({ query }) => isCounted(query))
+      .reduce((total, { cursor }) => total + cursor.rowsWritten, 0);
   }
 
   put<T>(keys: number, run: () => T): T {

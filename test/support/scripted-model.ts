@@ -17,6 +17,8 @@ export type Script = {
   fail?: string;
   /** Fail so often, and not after that. */
   failTimes?: number;
+  /** Say nothing so often, and go on with that though the turn is stopped. */
+  hangTimes?: number;
   /** Fail as a provider does, with this status and these headers. */
   status?: number;
   headers?: Record<string, string>;
@@ -48,17 +50,22 @@ export class ScriptedModel implements Model {
   readonly modelId = "scripted";
   readonly supportedUrls = {};
 
+  /** @param told what it does whatever it is asked; without it, what the last user message tells it to */
+  constructor(private readonly told?: Script) {}
+
   async doGenerate(): Promise<never> {
     throw new Error("The scripted model only streams");
   }
 
   async doStream(options: CallOptions) {
-    const text = lastUserText(options);
+    const text = this.told ? ask(this.told) : lastUserText(options);
     const calls = (modelCalls.get(text) ?? 0) + 1;
     modelCalls.set(text, calls);
     const script = parse(text);
-    const { fail, failTimes, status, headers } = script;
-    if (fail !== undefined && status !== undefined && calls <= (failTimes ?? calls)) {
+    const { fail, failTimes = calls, hangTimes = 0, status, headers } = script;
+    if (calls <= hangTimes) await new Promise<never>(() => {});
+    const fails = fail !== undefined && calls <= failTimes;
+    if (fails && status !== undefined) {
       throw new APICallError({
         message: fail,
         url: "http://model.test",
@@ -69,8 +76,36 @@ export class ScriptedModel implements Model {
         isRetryable: false,
       });
     }
-    return { stream: streamOf(play(script, options)) };
+    return { stream: streamOf(play(script, options, fails)) };
   }
+}
+
+/** The scripted model, with all that it was called with. */
+export class NotingModel extends ScriptedModel {
+  readonly calls: CallOptions[] = [];
+
+  override doStream(options: CallOptions) {
+    this.calls.push(options);
+    return super.doStream(options);
+  }
+
+  /** `role: text` of what each call was asked, without the instructions. */
+  prompts(): string[][] {
+    return this.calls.map(({ prompt }) =>
+      prompt.flatMap(({ role, content }) =>
+        role === "system" ? [] : [`${role}: ${content.map(textOf).join("")}`],
+      ),
+    );
+  }
+
+  /** Names of the tools that each call was offered. */
+  offered(): string[][] {
+    return this.calls.map(({ tools }) => (tools ?? []).map(({ name }) => name));
+  }
+}
+
+function textOf(part: { type: string; text?: string }): string {
+  return part.type === "text" ? (part.text ?? "") : `[${part.type}]`;
 }
 
 function streamOf(parts: AsyncGenerator<Part>): ReadableStream<Part> {
@@ -83,11 +118,11 @@ function streamOf(parts: AsyncGenerator<Part>): ReadableStream<Part> {
   });
 }
 
-async function* play(script: Script, options: CallOptions): AsyncGenerator<Part> {
+async function* play(script: Script, options: CallOptions, fails: boolean): AsyncGenerator<Part> {
   yield { type: "stream-start", warnings: [] };
   if (script.first !== undefined) yield* say("0", script.first);
   await delay(script.delayMs ?? 0, options.abortSignal);
-  if (script.fail !== undefined && script.status === undefined) throw new Error(script.fail);
+  if (fails) throw new Error(script.fail);
   const call = callOf(script, options);
   if (call) {
     const id = crypto.randomUUID();

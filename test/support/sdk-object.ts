@@ -12,37 +12,7 @@ import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnRequest, TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
 import type { Turn, TurnEnd, TurnLedger, TurnTraces } from "../../src/submissions/turn.ts";
 import type { TokenUsage } from "../../src/submissions/types.ts";
-import { ScriptedModel } from "./scripted-model.ts";
-
-type CallOptions = Parameters<ScriptedModel["doStream"]>[0];
-
-/** The scripted model, with all that it was called with. */
-class NotingModel extends ScriptedModel {
-  readonly calls: CallOptions[] = [];
-
-  override doStream(options: CallOptions) {
-    this.calls.push(options);
-    return super.doStream(options);
-  }
-
-  /** `role: text` of what each call was asked, without the instructions. */
-  prompts(): string[][] {
-    return this.calls.map(({ prompt }) =>
-      prompt.flatMap(({ role, content }) =>
-        role === "system" ? [] : [`${role}: ${content.map(textOf).join("")}`],
-      ),
-    );
-  }
-
-  /** Names of the tools that each call was offered. */
-  offered(): string[][] {
-    return this.calls.map(({ tools }) => (tools ?? []).map(({ name }) => name));
-  }
-}
-
-function textOf(part: { type: string; text?: string }): string {
-  return part.type === "text" ? (part.text ?? "") : `[${part.type}]`;
-}
+import { NotingModel } from "./scripted-model.ts";
 
 /** Keeps a log of all that a turn says, and answers as a test wants it. */
 class NotingLedger implements TurnLedger {

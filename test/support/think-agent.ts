@@ -33,6 +33,9 @@ function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.En
 /** How often an account was charged, across the lives of all agents. */
 export const charges = new Map<string, number>();
 
+/** What the ledger of the agent with that name is constructed with. */
+export const thinkOptions = new Map<string, object>();
+
 export const appHooks = new Map<string, AppHooks>();
 
 export class ThinkAgent extends DurableThink<Cloudflare.Env> {
@@ -40,7 +43,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();
-    super(metered(ctx, meter), reachable(env, ctx.id.name));
+    super(metered(ctx, meter), reachable(env, ctx.id.name), thinkOptions.get(ctx.id.name ?? ""));
     this.meter = meter;
   }
 

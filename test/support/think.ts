@@ -1,0 +1,82 @@
+/** Talking to a Think agent, and looking into it. */
+
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import type { LedgerOptions, SubmitMessagesOptions } from "../../src/submissions/index.ts";
+import { givenThink, message, until } from "./given.ts";
+import { sleep } from "./ledger.ts";
+import { ask, modelCalls, type Script } from "./scripted-model.ts";
+import { type AppHooks, appHooks, type ThinkAgent, thinkOptions } from "./think-agent.ts";
+
+export type Agent = DurableObjectStub<ThinkAgent>;
+
+/** A fresh agent, with what its ledger is constructed with and hooks of its app. */
+export function givenAgent({
+  options = {},
+  ...hooks
+}: AppHooks & { options?: LedgerOptions } = {}) {
+  const agent = givenThink() as unknown as Agent;
+  appHooks.set(agent.name ?? "", hooks);
+  thinkOptions.set(agent.name ?? "", options);
+  return agent;
+}
+
+/** The same agent in its next life: a stub does not outlive a crash. */
+export function again(agent: Agent): Agent {
+  return givenThink(agent.name) as unknown as Agent;
+}
+
+export function submit(agent: Agent, script: Script | string, options: SubmitMessagesOptions = {}) {
+  return agent.submitMessages([message(script)], options);
+}
+
+/** Waits for the end of a submission. */
+export async function ended(agent: Agent, submissionId: string) {
+  const found = await agent.waitForSubmission(submissionId, { timeoutMs: 15_000 });
+  if (!found || found.status === "pending" || found.status === "running") {
+    throw new Error(`${submissionId} is ${found?.status}`);
+  }
+  return found;
+}
+
+export async function running(agent: Agent, submissionId: string): Promise<void> {
+  await until(async () => (await agent.inspectSubmission(submissionId))?.status === "running");
+}
+
+/** Waits until a submission is part of the turn of another one. */
+export async function joined(agent: Agent, submissionId: string, to: string): Promise<void> {
+  await until(async () => (await agent.inspectSubmission(submissionId))?.mergedInto === to);
+}
+
+/** The model has been asked that, so often, and has said the beginning of its answer. */
+export async function asked(script: Script, times = 1): Promise<void> {
+  await until(() => (modelCalls.get(ask(script)) ?? 0) >= times);
+  await sleep(100);
+}
+
+/** Think's own recovery has nothing to do, or nothing any more. */
+export async function recovered(agent: Agent): Promise<void> {
+  await until(() =>
+    runInDurableObject<ThinkAgent, boolean>(agent, async ({ tasks }) => {
+      const open = await tasks.list({ status: ["pending", "running", "waiting"], limit: 1 });
+      return open.length === 0;
+    }),
+  );
+}
+
+/** Every job of the agent becomes due, and its alarm comes. */
+export async function wakeNow(agent: Agent): Promise<void> {
+  await runInDurableObject(agent, (_, { storage }) => {
+    storage.sql.exec("UPDATE cf_agents_jobs SET time = ? WHERE time > ?", Date.now(), Date.now());
+  });
+  await runDurableObjectAlarm(agent);
+}
+
+/** `role: text` of the messages of a thread; parts that are neither text nor a step's start by their type. */
+export async function texts(agent: Agent, thread = "main"): Promise<string[]> {
+  const messages: Awaited<ReturnType<ThinkAgent["threadMessages"]>> =
+    await agent.threadMessages(thread);
+  return messages.map(({ role, parts }) => {
+    const shown = parts.filter(({ type }) => type !== "step-start");
+    return `${role}: ${shown.map((part) => (part.type === "text" ? part.text : `[${part.type}]`)).join("")}`;
+  });
+}
