@@ -180,6 +180,33 @@ describe("whenBusy: steer", () => {
     expect(failures).toBe(1);
   });
 
+  it("L1 what has joined and could not be stored is said once, though another attempt begins at once", async () => {
+    chance.random = () => 0;
+    const stub = givenLedger();
+    await submit(stub, talkative, { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    await within(stub, ({ submissions, turns }) => {
+      const nextStep = submissions.nextStep.bind(submissions);
+      submissions.nextStep = (ref) => {
+        const joined = nextStep(ref);
+        if (joined.length > 0) throw new Error("Network connection lost");
+        return joined;
+      };
+      const trace = turns.trace.bind(turns);
+      turns.trace = async (turn) => {
+        const found = await trace(turn);
+        await sleep(20);
+        return found;
+      };
+    });
+    const joining = message("x");
+    await stub.submit([joining], steer);
+    await expectState(stub, "s", "completed", { attempts: 2 });
+    await expectState(stub, "steer", "completed", { mergedInto: "s" });
+    const [, ...rest] = await stub.conversation();
+    expect(rest).toEqual([joining.id, "reply-s"]);
+  });
+
   it("L4 one that has expired does not join", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 100, calls: 2 }, { submissionId: "s" });
