@@ -199,7 +199,7 @@ describe("whenBusy: steer", () => {
         return found;
       };
     });
-    const joining = message("x");
+    const joining = message(talkative);
     await stub.submit([joining], steer);
     await expectState(stub, "s", "completed", { attempts: 2 });
     await expectState(stub, "steer", "completed", { mergedInto: "s" });

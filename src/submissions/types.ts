@@ -34,8 +34,9 @@ export type SubmitMessagesOptions = {
    */
   expiresIn?: Duration;
   /**
-   * Repetitions within a while become one turn: the latest messages, once
-   * nothing has come for the delay. Not together with `idempotencyKey`,
+   * Repetitions within a while become one turn: the latest messages, metadata
+   * and `expiresIn`, once nothing has come for the delay; all that were to be
+   * notified are; other options are those of the first. Not together with `idempotencyKey`,
    * `submissionId`, `notBefore` or a `whenBusy` other than `"enqueue"`.
    */
   debounce?: Debounce;
