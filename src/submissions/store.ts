@@ -5,8 +5,9 @@
  * Indexes, and what each bills: the id (1 row on accept), the key (1 on accept
  * with a key), and the line, or those that wait for their time to join it (1 on
  * accept; their predicates are not on the status, so a claim or settle touches
- * them no more). Ended ones are listed by rowid, which is the order of
- * acceptance and costs nothing.
+ * them no more). Those of debouncing, joining and rollbacks hold only what is
+ * under way, and bill 1 where it is asked for. Ended ones are listed by rowid,
+ * which is the order of acceptance and costs nothing.
  */
 
 import type { Failure } from "../core/failures.ts";
