@@ -1,7 +1,7 @@
 /** Submissions in which repetitions are gathered. All SQL of `debounce_key` but its first write, by `accept`. */
 
 import type { OpenSubmissions } from "./open.ts";
-import { json, type Row, type Submission, toSubmission } from "./rows.ts";
+import { json, type Submission, select } from "./rows.ts";
 import type { NewSubmission } from "./store.ts";
 
 export class Debounced {
@@ -12,11 +12,13 @@ export class Debounced {
 
   /** The one that repetitions with this key are still gathered in. */
   find(debounceKey: string): Submission | undefined {
-    return this.#one(
+    const [found] = select(
+      this.sql,
       `SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_debounce
        WHERE debounce_key = ? AND settled_at IS NULL`,
       debounceKey,
     );
+    return found;
   }
 
   /** pending → pending, with what has come last, and put off if it has not joined the line yet. */
@@ -26,7 +28,8 @@ export class Debounced {
     notBefore: number,
   ): Submission {
     this.open.reschedule();
-    return this.#one(
+    const [replaced] = select(
+      this.sql,
       `UPDATE perdure_submissions SET messages = ?, metadata = ?, notify = ?, expires_at = ?,
          not_before = CASE WHEN not_before IS NULL THEN NULL ELSE MIN(?, debounce_until) END
        WHERE seq = ? AND status = 'pending' RETURNING *`,
@@ -36,11 +39,8 @@ export class Debounced {
       expiresAt ?? null,
       notBefore,
       seq,
-    ) as Submission;
-  }
-
-  #one(query: string, ...bindings: SqlStorageValue[]): Submission | undefined {
-    const [row] = this.sql.exec<Row>(query, ...bindings).toArray();
-    return row && toSubmission(row);
+    );
+    if (!replaced) throw new Error(`Submission ${seq} does not wait any more`);
+    return replaced;
   }
 }

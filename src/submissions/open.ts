@@ -4,7 +4,7 @@
  * the store tells it of each change.
  */
 
-import { type Row, type Submission, toSubmission } from "./rows.ts";
+import { type Submission, select } from "./rows.ts";
 import type { SubmissionStats } from "./types.ts";
 
 /** Those in line, by their own index: the planner would walk all rows for the order. */
@@ -58,7 +58,8 @@ export class OpenSubmissions {
    * @param except those that are about to run already
    */
   nextPending(thread: string, except: readonly number[] = []): Submission | undefined {
-    return this.#all(
+    return select(
+      this.sql,
       `SELECT * ${IN_LINE} AND thread = ? AND status = 'pending' ORDER BY rank, seq LIMIT ?`,
       thread,
       except.length + 1,
@@ -82,13 +83,13 @@ export class OpenSubmissions {
 
   /** The submissions that are running, or were when the object last stopped. */
   running(): Submission[] {
-    return this.#all(`SELECT * ${IN_LINE} AND status = 'running' ORDER BY seq`);
+    return select(this.sql, `SELECT * ${IN_LINE} AND status = 'running' ORDER BY seq`);
   }
 
   /** The open submissions whose end is delivered to this workflow instance. */
   ofWorkflow(instance: string): Submission[] {
     const tells = ({ notify }: Submission) => notify.some((to) => to.instance === instance);
-    return this.#all(`SELECT * ${IN_LINE} UNION ALL SELECT * ${SCHEDULED}`).filter(tells);
+    return select(this.sql, `SELECT * ${IN_LINE} UNION ALL SELECT * ${SCHEDULED}`).filter(tells);
   }
 
   /** When the next one that waits for its time joins the line, or null. Never later than that. */
@@ -120,7 +121,7 @@ export class OpenSubmissions {
   /** Those that have joined the turn of this one. */
   joinedTo(submissionId: string): Submission[] {
     if (!this.isJoined(submissionId)) return [];
-    return this.#all(`SELECT * ${JOINED} AND merged_into = ? ORDER BY seq`, submissionId);
+    return select(this.sql, `SELECT * ${JOINED} AND merged_into = ? ORDER BY seq`, submissionId);
   }
 
   stats(): SubmissionStats {
@@ -132,12 +133,5 @@ export class OpenSubmissions {
       )
       .one();
     return { pending: this.pending, running, ...(oldest !== null && { oldestPendingAt: oldest }) };
-  }
-
-  #all(query: string, ...bindings: SqlStorageValue[]): Submission[] {
-    return this.sql
-      .exec<Row>(query, ...bindings)
-      .toArray()
-      .map(toSubmission);
   }
 }

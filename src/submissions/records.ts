@@ -3,7 +3,7 @@
  * no state: it reads, and deletes what has ended.
  */
 
-import { type Row, toSubmission } from "./rows.ts";
+import { select } from "./rows.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";
 import type { FailedAttempt, ListSubmissionsOptions, TokenUsage } from "./types.ts";
 
@@ -51,14 +51,12 @@ export class SubmissionRecords {
       const stored = typeof value === "boolean" ? Number(value) : value;
       only("json_extract(metadata, ?) = ?", `$.${JSON.stringify(key)}`, stored);
     }
-    return this.storage.sql
-      .exec<Row>(
-        `SELECT * FROM perdure_submissions WHERE ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`,
-        ...bindings,
-        limit,
-      )
-      .toArray()
-      .map(toSubmission);
+    return select(
+      this.storage.sql,
+      `SELECT * FROM perdure_submissions WHERE ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`,
+      ...bindings,
+      limit,
+    );
   }
 
   /** Forgets ended submissions, the oldest first, and returns them. */

@@ -1,13 +1,14 @@
 /** Submissions whose messages have to leave the conversation again. All SQL of `is_undone` but its first write, by `settle`. */
 
-import { type Row, type Submission, toSubmission } from "./rows.ts";
+import { type Submission, select } from "./rows.ts";
 
 export class Rollbacks {
   constructor(private readonly sql: SqlStorage) {}
 
   /** Those whose messages are still to be taken out. */
   open(): Submission[] {
-    return this.#all(
+    return select(
+      this.sql,
       "SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_undo WHERE is_undone = 0",
     );
   }
@@ -15,7 +16,7 @@ export class Rollbacks {
   /** All that have ever joined its turn; those came after it. */
   joinedTo({ seq, submissionId }: Submission): Submission[] {
     const query = "SELECT * FROM perdure_submissions WHERE seq > ? AND merged_into = ?";
-    return this.#all(query, seq, submissionId);
+    return select(this.sql, query, seq, submissionId);
   }
 
   /** Its messages have to leave the conversation, though it has ended already. */
@@ -29,12 +30,5 @@ export class Rollbacks {
   /** Its messages have left the conversation. */
   done(seq: number): void {
     this.sql.exec("UPDATE perdure_submissions SET is_undone = 1 WHERE seq = ?", seq);
-  }
-
-  #all(query: string, ...bindings: SqlStorageValue[]): Submission[] {
-    return this.sql
-      .exec<Row>(query, ...bindings)
-      .toArray()
-      .map(toSubmission);
   }
 }

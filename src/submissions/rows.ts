@@ -72,7 +72,7 @@ export const MIGRATIONS = [
 ] as const;
 
 /** A row as SQLite has it. */
-export type Row = {
+type Row = {
   seq: number;
   submission_id: string;
   idempotency_key: string | null;
@@ -121,7 +121,7 @@ function parse<T>(text: string | null): T | undefined {
   return text === null ? undefined : (JSON.parse(text) as T);
 }
 
-export function toSubmission(row: Row) {
+function toSubmission(row: Row) {
   return {
     seq: row.seq,
     submissionId: row.submission_id,
@@ -167,4 +167,16 @@ export function toSubmission(row: Row) {
     startedAt: row.started_at ?? undefined,
     settledAt: row.settled_at ?? undefined,
   };
+}
+
+/** The submissions that a query for whole rows returns. */
+export function select(
+  sql: SqlStorage,
+  query: string,
+  ...bindings: SqlStorageValue[]
+): Submission[] {
+  return sql
+    .exec<Row>(query, ...bindings)
+    .toArray()
+    .map(toSubmission);
 }

@@ -19,7 +19,7 @@ import { AnswerTooLargeError } from "./errors.ts";
 import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
 import { ROW_BYTES } from "./options.ts";
 import { Rollbacks } from "./rollbacks.ts";
-import { json, MIGRATIONS, type Row, type Submission, toSubmission } from "./rows.ts";
+import { json, MIGRATIONS, type Submission, select } from "./rows.ts";
 import { NEXT, type SubmissionStatus, type TerminalStatus } from "./states.ts";
 import { type AttemptRef, ISOLATED, type TurnFacts } from "./turn.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "./types.ts";
@@ -147,7 +147,11 @@ export class SubmissionStore {
     const holds = ({ messages }: Submission) => messages.some(({ id }) => messageIds.has(id));
     const found =
       this.open.running().find((open) => open.mergedInto === undefined && holds(open)) ??
-      this.#all("SELECT * FROM perdure_submissions ORDER BY seq DESC LIMIT ?", RECENT).find(holds);
+      select(
+        this.storage.sql,
+        "SELECT * FROM perdure_submissions ORDER BY seq DESC LIMIT ?",
+        RECENT,
+      ).find(holds);
     // The turn is that of the one that it has joined.
     return found?.mergedInto === undefined ? found : (this.find(found.mergedInto) ?? found);
   }
@@ -337,7 +341,8 @@ export class SubmissionStore {
 
   /** Every pending one of a thread → skipped. */
   skipPending(thread: string, failure: Failure, now: number): Submission[] {
-    const skipped = this.#all(
+    const skipped = select(
+      this.storage.sql,
       `UPDATE perdure_submissions SET status = 'skipped', error = ?, error_name = ?, settled_at = ?
        WHERE seq IN (SELECT seq ${IN_LINE} AND thread = ? AND status = 'pending'
                      UNION ALL SELECT seq ${SCHEDULED} AND thread = ?) RETURNING *`,
@@ -366,15 +371,7 @@ export class SubmissionStore {
   }
 
   #one(query: string, ...bindings: SqlStorageValue[]): Submission | undefined {
-    const [row] = this.storage.sql.exec<Row>(query, ...bindings).toArray();
-    return row && toSubmission(row);
-  }
-
-  #all(query: string, ...bindings: SqlStorageValue[]): Submission[] {
-    return this.storage.sql
-      .exec<Row>(query, ...bindings)
-      .toArray()
-      .map(toSubmission);
+    return select(this.storage.sql, query, ...bindings)[0];
   }
 }
 

@@ -39,13 +39,12 @@ export function isPartial({ metadata }: UIMessage): boolean {
   return (metadata as Partial<typeof PARTIAL> | undefined)?.perdure?.isPartial === true;
 }
 
-/** Whether a tool is known to have run for the reply. */
-export function hasToolResult({ parts }: UIMessage): boolean {
-  return parts.some((part) => {
-    if (toolOf(part) === undefined) return false;
-    const { state } = part as { state?: string };
-    return state === "output-available" || state === "output-error";
-  });
+/** Whether a part says that a tool has run; the final answer is none. */
+export function isToolResult(part: Part): boolean {
+  const name = toolOf(part);
+  if (name === undefined || isFinalAnswer(name)) return false;
+  const { state } = part as { state?: string };
+  return state === "output-available" || state === "output-error";
 }
 
 /** Nothing comes after what was cut off, so it must not look as if it were still being written. */
@@ -55,7 +54,7 @@ function finished(part: Part): Part {
 }
 
 /** The tool that a part is a call of, if it is one. */
-function toolOf(part: Part): string | undefined {
+export function toolOf(part: Part): string | undefined {
   if (part.type === "dynamic-tool") return part.toolName;
   return part.type.startsWith("tool-") ? part.type.slice("tool-".length) : undefined;
 }

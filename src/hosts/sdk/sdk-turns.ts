@@ -16,7 +16,7 @@ import {
   type TurnTraces,
 } from "../../submissions/turn.ts";
 import { Attempt } from "./attempt.ts";
-import { hasToolResult, isPartial, keptOf, replyIdOf } from "./reply.ts";
+import { isPartial, isToolResult, keptOf, replyIdOf } from "./reply.ts";
 import { streamedReply } from "./streamed-reply.ts";
 import { Threads } from "./threads.ts";
 import type { TurnSource } from "./turn-source.ts";
@@ -70,7 +70,7 @@ export class SdkTurns {
     const reply = await this.threads.replyOf(thread, replyIdOf(submissionId));
     return {
       applied: size === 0 ? "none" : size === ids.size ? "all" : "partial",
-      hasEffects: reply !== undefined && hasToolResult(reply),
+      hasEffects: reply?.parts.some(isToolResult) ?? false,
       ...(reply && !isPartial(reply) && { messageId: reply.id }),
     };
   }

@@ -2,6 +2,7 @@
 
 import type { UIMessage } from "ai";
 import { isFinalAnswer } from "../sdk/final-answer.ts";
+import { toolOf } from "../sdk/reply.ts";
 
 /** The messages that the latest reply answers, or would answer. */
 export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] {
@@ -27,17 +28,4 @@ export function withReplies(messages: readonly UIMessage[], ids: ReadonlySet<str
 /** Whether anything of a reply is left in the conversation once the final answer is taken out. */
 export function isKept({ parts }: UIMessage): boolean {
   return parts.some((part) => part.type !== "step-start" && !isFinalAnswer(toolOf(part) ?? ""));
-}
-
-export function isToolResult(part: UIMessage["parts"][number]): boolean {
-  const name = toolOf(part);
-  if (name === undefined || isFinalAnswer(name)) return false;
-  const { state } = part as { state?: string };
-  return state === "output-available" || state === "output-error";
-}
-
-/** The tool that a part is a call of, if it is one. */
-function toolOf(part: UIMessage["parts"][number]): string | undefined {
-  if (part.type === "dynamic-tool") return part.toolName;
-  return part.type.startsWith("tool-") ? part.type.slice("tool-".length) : undefined;
 }

@@ -3,7 +3,8 @@
 import type { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import type { AttemptRef, Trace, TurnTraces } from "../../submissions/index.ts";
-import { idsOf, isToolResult, withReplies } from "./conversation.ts";
+import { isToolResult } from "../sdk/reply.ts";
+import { idsOf, withReplies } from "./conversation.ts";
 
 export class MainConversation {
   constructor(private readonly agent: Think) {}

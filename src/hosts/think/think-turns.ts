@@ -35,7 +35,8 @@ import {
   requireFinalAnswer,
   requireFinalAnswerInStep,
 } from "../sdk/final-answer.ts";
-import { idsOf, isKept, isToolResult, lastAsked } from "./conversation.ts";
+import { isToolResult } from "../sdk/reply.ts";
+import { idsOf, isKept, lastAsked } from "./conversation.ts";
 import { MainConversation } from "./main-conversation.ts";
 import type { OwnedTurn } from "./owned-turn.ts";
 import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "./port.ts";
