@@ -14,6 +14,7 @@ import { charges, type ThinkAgent } from "./support/think-agent.ts";
 
 const ledger: TurnLedger = {
   nextStep: () => [],
+  part: () => undefined,
   spent: () => undefined,
   acts: () => undefined,
   alive: () => undefined,

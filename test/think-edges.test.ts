@@ -225,3 +225,28 @@ describe("while a turn of the app's own runs", () => {
     );
   });
 });
+
+describe("L1 what joins a turn and cannot be stored", () => {
+  it.each(THREADS)("has a turn of its own, though that one fails for good: %s", async (thread) => {
+    const agent = givenAgent();
+    const script = { tool: charge(), delayMs: 300, text: crypto.randomUUID() };
+    await submit(agent, script, { submissionId: "s", thread });
+    await running(agent, "s");
+    await runInDurableObject<ThinkAgent, void>(agent, (inside) => {
+      const session =
+        thread === "main" ? inside.session : inside.sessions.session(`perdure:${thread}`);
+      const append = session.appendMessage.bind(session);
+      session.appendMessage = async () => {
+        session.appendMessage = append;
+        throw new Error("The disk is full");
+      };
+    });
+    await submit(agent, "and this", { submissionId: "joins", thread, whenBusy: "steer" });
+    expect(await ended(agent, "s")).toMatchObject({ status: "error", error: "The disk is full" });
+    const own = await ended(agent, "joins");
+    expect(own).toMatchObject({ status: "completed" });
+    expect(own).not.toHaveProperty("mergedInto");
+    const said = await texts(agent, thread);
+    expect(said.slice(-2)).toEqual(["user: and this", "assistant: You said: and this"]);
+  });
+});

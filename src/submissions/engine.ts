@@ -167,6 +167,19 @@ export class Engine
     return canJoin ? this.#steering.join(ref) : [];
   }
 
+  /** What has just joined a turn could not be said in it. */
+  part({ seq }: AttemptRef, messages: readonly UIMessage[]): void {
+    const target = this.store.get(seq);
+    const unsaid = new Set(messages.map(({ id }) => id));
+    for (const joined of target ? this.store.open.joinedTo(target.submissionId) : []) {
+      if (!joined.messages.some(({ id }) => unsaid.has(id))) continue;
+      const pending = this.store.startOver(joined);
+      if (!pending) continue;
+      this.startsOver(pending);
+      this.release(pending);
+    }
+  }
+
   heard({ seq }: Pick<AttemptRef, "seq">): void {
     this.#runner.heard(seq);
     this.recovery.heard(seq);

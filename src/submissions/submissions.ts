@@ -278,6 +278,11 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   }
 
   /** For hosts. @inheritDoc */
+  part(ref: AttemptRef, messages: readonly UIMessage[]): void {
+    this.#engine.part(ref, messages);
+  }
+
+  /** For hosts. @inheritDoc */
   spent(ref: AttemptRef, usage: TokenUsage): void {
     this.#engine.heard(ref);
     this.#engine.spending.add(ref, usage);

@@ -49,6 +49,8 @@ export interface TurnLedger {
    * @throws BudgetExceededError when the turn has no tokens left: there must be no call
    */
   nextStep(ref: AttemptRef, canJoin?: boolean): UIMessage[];
+  /** What {@link nextStep} has handed out could not be stored: those submissions wait for turns of their own. */
+  part(ref: AttemptRef, messages: readonly UIMessage[]): void;
   /** Tokens that a call of the model has used. */
   spent(ref: AttemptRef, usage: TokenUsage): void;
   /**

@@ -31,6 +31,9 @@ class NotingLedger implements TurnLedger {
     if (step >= this.budgetEndsAt) throw new BudgetExceededError("No tokens left");
     return this.joining[step] ?? [];
   }
+  part(): void {
+    this.log.push("part");
+  }
   spent(_ref: unknown, usage: TokenUsage): void {
     this.usage.push(usage);
     this.log.push("spent");

@@ -143,7 +143,12 @@ export class Attempt {
     known: Set<string>,
   ): Promise<ModelMessage[]> {
     if (joining.length === 0) return [];
-    await this.join(joining);
+    try {
+      await this.join(joining);
+    } catch (error) {
+      this.ledger.part(this.ref, joining);
+      throw error;
+    }
     // Those that an earlier attempt was joined by are in the thread, and the model has them from there.
     const fresh = joining.filter(({ id }) => !known.has(id));
     for (const { id } of fresh) known.add(id);

@@ -242,7 +242,7 @@ export class ThinkTurns implements MainTurns {
     if (!owned) return config;
     // A recovered turn goes on with a reply that is in the conversation already: what joined would stand behind it.
     const joined = this.port.ledger().nextStep(owned.ref, !owned.isRecovered);
-    if (joined.length > 0) await this.port.agent.addMessages(joined);
+    if (joined.length > 0) await this.#say(owned.ref, joined);
     const steered =
       joined.length === 0
         ? config
@@ -255,6 +255,15 @@ export class ThinkTurns implements MainTurns {
           };
     const { toolName: name, maxSteps } = owned;
     return name ? requireFinalAnswerInStep(ctx, steered, { name, maxSteps }) : steered;
+  }
+
+  async #say(ref: AttemptRef, joined: UIMessage[]): Promise<void> {
+    try {
+      await this.port.agent.addMessages(joined);
+    } catch (error) {
+      this.port.ledger().part(ref, joined);
+      throw error;
+    }
   }
 
   /** What the app lets a tool do is noted before it does it (L6). */
