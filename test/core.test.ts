@@ -150,6 +150,30 @@ describe("migrations", () => {
 });
 
 describe("wake", () => {
+  it("L1 is armed before the second of two callers goes on, too", async () => {
+    const log: string[] = [];
+    let arm = () => {};
+    const toRoot = async () => {
+      await new Promise<void>((resolve) => {
+        arm = resolve;
+      });
+      log.push("armed");
+    };
+    const routed = { routes: { source: { key: "child" }, toRoot } } as unknown as LifecycleServices;
+    const wake = new Wake(
+      () => routed,
+      "room",
+      async () => null,
+    );
+    const callers = [1_000, 2_000].map((time) =>
+      wake.noLaterThan(time).then(() => log.push(`${time}`)),
+    );
+    await sleep(10);
+    arm();
+    await Promise.all(callers);
+    expect(log).toEqual(["armed", "1000", "2000"]);
+  });
+
   const inRoom = <T>(
     stub: Ledger,
     work: (room: WakeRoom, ctx: DurableObjectState, meter: Meter) => Promise<T> | T,

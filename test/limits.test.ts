@@ -54,6 +54,9 @@ describe("options", () => {
     ["retry.maxDelay", { retry: { maxDelay: "a while" as "1 day" } }, 'is "a while"; expected a'],
     ["maxConcurrentTurns", { maxConcurrentTurns: 0 }, "maxConcurrentTurns is 0"],
     ["stallTimeout", { stallTimeout: 0 }, "stallTimeout is 0"],
+    ["maxConcurentTurns", { maxConcurentTurns: 3 } as never, "is no option of the ledger"],
+    ["tokens", { budget: { tokens: 5 } as never }, '"tokens" is no option of budget'],
+    ["retention", { retention: "30 days" as never }, 'retention is "30 days"; expected an object'],
     ["budget.tokensPerDay", { budget: { tokensPerDay: 0.5 } }, "budget.tokensPerDay is 0.5"],
     ["maxPending", { maxPending: "7" as unknown as number }, 'maxPending is "7"'],
   ])("%s that cannot be meant is refused by name: %j", (option, options, text) => {

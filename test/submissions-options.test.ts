@@ -4,7 +4,15 @@ import { afterEach, describe, expect, it } from "vitest";
 import { BacklogFullError, BusyError, InvalidSubmissionError } from "../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../src/submissions/types.ts";
 import { givenLedger, message } from "./support/given.ts";
-import { crashOne, expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
+import {
+  crashOne,
+  expectState,
+  jobOf,
+  somewhere,
+  submit,
+  wakeNow,
+  within,
+} from "./support/ledger.ts";
 import { ledgerOptions, time } from "./support/ledger-object.ts";
 
 const HOUR_MS = 3_600_000;
@@ -212,6 +220,15 @@ describe("bad values are refused by name", () => {
     ["onConflict", { onConflict: "thorw" as "throw" }, 'is "thorw"; expected "return" or "throw"'],
     ["notBefore", { notBefore: "tomorrow" as unknown as Date }, "a valid Date"],
     ["retry.maxAttempts", { retry: { maxAttempts: 0 } }, "from 1"],
+    ["retry.afterSideEffects", { retry: { afterSideEffects: "no" as never } }, "true or false"],
+    ["maxAttemps", { retry: { maxAttemps: 3 } as never }, "no option of retry"],
+    ["idempotancyKey", { idempotancyKey: "x" } as never, '"idempotancyKey" is no option'],
+    ["budget", { budget: 5 as never }, "expected an object with tokens"],
+    ["budget.tokens", { budget: {} as never }, "from 1"],
+    ["notify", { notify: "x" as never }, "notify is no destination"],
+    ["notify", { notify: [{ kind: "http" }] as never }, 'notify[0] has the kind "http"'],
+    ["notify", { notify: [{ ...somewhere(), instance: "" }] }, "as instance"],
+    ["notify", { notify: [{ ...somewhere(), eventType: "a b" }] }, "as eventType"],
   ] as [string, InternalSubmitOptions, string][])("%s: %j", (field, options, text) =>
     within(givenLedger(), async ({ submissions }) => {
       const refused = submissions.submit([message("x")], options);
@@ -224,6 +241,23 @@ describe("bad values are refused by name", () => {
     }),
   );
 });
+
+it("bad values of lists, deletions and waits are refused, and nothing is deleted", () =>
+  within(givenLedger(), async ({ submissions }) => {
+    await submissions.submit([message("x")], { submissionId: "s" });
+    await submissions.wait("s");
+    const refused = (field: string) =>
+      expect.objectContaining({ name: "InvalidSubmissionError", field });
+    const typo = { before: new Date() } as never;
+    await expect(submissions.deleteMany(typo)).rejects.toEqual(refused("before"));
+    const text = { completedBefore: "yesterday" as never };
+    await expect(submissions.deleteMany(text)).rejects.toEqual(refused("completedBefore"));
+    await expect(submissions.list({ limits: 5 } as never)).rejects.toEqual(refused("limits"));
+    await expect(submissions.list(null as never)).rejects.toEqual(refused("listSubmissions()"));
+    const never = { timeoutMs: Number.NaN };
+    await expect(submissions.wait("s", never)).rejects.toEqual(refused("timeoutMs"));
+    expect(await submissions.list()).toHaveLength(1);
+  }));
 
 describe("submitMany", () => {
   it("L4 accepts all in their order, in one transaction", () =>
@@ -295,7 +329,8 @@ describe("retry of a failed one", () => {
       });
       expect(await submissions.inspect("s")).toEqual({ ...failed, idempotencyKey: undefined });
     });
-    expect(await stub.conversation()).toHaveLength(2);
+    // The old messages, the new ones, and the reply.
+    expect(await stub.conversation()).toHaveLength(3);
   });
 
   it("L3 asked for twice, it is made once", async () => {

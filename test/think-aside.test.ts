@@ -43,6 +43,7 @@ function aside(script: Parameters<typeof message>[0], hooks: Partial<AsideHooks>
       answer: undefined,
       signal: new AbortController().signal,
       begin: () => ({ seq: 1, attempt: 1 }),
+      isGivenUp: false,
     });
     const reply = (await turns.threads.messages("support")).at(-1);
     return { end, reply, own: await agent.texts() };

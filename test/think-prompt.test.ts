@@ -300,6 +300,23 @@ describe("bad input is refused at the call, and nothing is stored", () => {
     expect(await workflow.agent.listSubmissions()).toEqual([]);
   });
 
+  it.each([
+    [
+      "timeout",
+      { timeout: "3 dayz" as unknown as number },
+      "as timeout; expected a positive number",
+    ],
+    ["timeout", { timeout: 0 }, "got 0 as timeout"],
+    ["thread", { thread: "" }, 'got "" as thread'],
+    ["prompt", { prompt: " " }, 'got " " as prompt'],
+  ])("refuses a bad %s at once, before anything is stored: %j", async (_, options, text) => {
+    await using workflow = await givenWorkflow([{ name: "bad", prompt: script(), ...options }]);
+    await workflow.start();
+    await workflow.instance.waitForStatus("errored");
+    expect((await workflow.instance.getError()).message).toContain(text);
+    expect(await workflow.agent.listSubmissions()).toEqual([]);
+  });
+
   it("refuses a workflow that was created without an agent", async () => {
     const id = `wf-${crypto.randomUUID()}`;
     await using instance = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);

@@ -33,6 +33,8 @@ export class Wake {
   #armedFor: number | null | undefined;
   /** Whether the job was pushed or removed since the last drive began. */
   #hasChanged = false;
+  /** The latest push, as long as it is under way: until then nothing is armed. */
+  #pushing: Promise<void> | undefined;
 
   /**
    * @param services the room's Lifecycle services, once installed
@@ -58,7 +60,13 @@ export class Wake {
   /** Makes sure that a wake comes at or before `time` (epoch milliseconds). */
   async noLaterThan(time: number): Promise<void> {
     const armed = this.armedFor;
-    if (armed === null || time < armed) await this.#push(time);
+    if (armed === null || time < armed) {
+      const pushing = this.#push(time).finally(() => {
+        if (this.#pushing === pushing) this.#pushing = undefined;
+      });
+      this.#pushing = pushing;
+    }
+    await this.#pushing;
   }
 
   /** Removes the wake, where the room must hold none. */

@@ -1,30 +1,31 @@
-/** What can be accepted, and what can be asked. Decides by looking at the arguments alone, and stores nothing. */
+/** What can be accepted. Decides by looking at the arguments alone, and stores nothing. */
 
 import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
-import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
-import { failureOf } from "../core/failures.ts";
+import type { Duration } from "../core/duration.ts";
 import { byteLength } from "../core/json.ts";
+import { problemOfDestination } from "../outbox/destination.ts";
+import {
+  checkBoolean,
+  checkNames,
+  checkNumber,
+  checkText,
+  msOf,
+  serialise,
+  timeOf,
+} from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import type { Submission } from "./rows.ts";
-import { NEXT, type SubmissionStatus } from "./states.ts";
 import type { NewSubmission } from "./store.ts";
 import { ISOLATED, MAIN } from "./turn.ts";
-import type { Debounce, InternalSubmitOptions, ListSubmissionsOptions, WhenBusy } from "./types.ts";
+import type { Debounce, InternalSubmitOptions, WhenBusy } from "./types.ts";
 
-type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
-
-/** Bytes of an id or a key: they are indexed, and travel in names. */
-const MAX_ID_BYTES = 2_048;
 const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt", "rollback", "steer"];
 /** Those that go before every priority, so that they are next. */
 const URGENT: readonly WhenBusy[] = ["interrupt", "rollback", "steer"];
 const FRONT = -1_000;
-/** The platform's alarms reach no further. */
-const LAST_TIME = Date.UTC(2189, 0, 1);
 /** How much longer than the delay repetitions can put a turn off. */
 const MAX_DELAY_FACTOR = 10;
-const DEFAULT_LIMIT = 100;
 const ROLES = ["user", "assistant", "system"];
 
 /**
@@ -37,13 +38,18 @@ export function prepare(
   options: InternalSubmitOptions,
   { maxPayloadBytes, newId, now }: { maxPayloadBytes: number; newId: () => string; now: number },
 ): NewSubmission {
+  checkNames("submitMessages()", options, SUBMIT_NAMES);
+  checkNames("retry", options.retry, ["maxAttempts", "afterSideEffects"]);
+  checkNames("budget", options.budget, ["tokens"]);
+  checkNames("debounce", options.debounce, ["key", "delay", "maxDelay"]);
   checkMessages(messages);
   checkText("submissionId", options.submissionId);
   checkText("idempotencyKey", options.idempotencyKey);
   checkText("thread", options.thread);
   checkNumber("retry.maxAttempts", options.retry?.maxAttempts, 1);
   checkNumber("priority", options.priority, -100, 100);
-  checkNumber("budget.tokens", options.budget?.tokens, 1);
+  if (options.budget) checkNumber("budget.tokens", options.budget.tokens ?? Number.NaN, 1);
+  checkBoolean("retry.afterSideEffects", options.retry?.afterSideEffects);
   const { thread = MAIN, priority = 0, whenBusy = "enqueue", budget } = options;
   if (options.onConflict !== undefined && !["return", "throw"].includes(options.onConflict)) {
     throw new InvalidSubmissionError(
@@ -56,7 +62,9 @@ export function prepare(
   const text = serialise("messages", messages);
   checkSize(text, options, maxPayloadBytes);
   const submissionId = options.submissionId ?? newId();
-  const { notify } = options;
+  const notify =
+    typeof options.notify === "function" ? options.notify(submissionId) : options.notify;
+  checkDestinations(notify);
   return {
     submissionId,
     idempotencyKey: options.idempotencyKey,
@@ -65,7 +73,7 @@ export function prepare(
     thread,
     channel: options.channel,
     answer: options.answer,
-    notify: typeof notify === "function" ? notify(submissionId) : notify,
+    notify,
     run: options.run,
     retry: options.retry,
     rank: URGENT.includes(whenBusy) ? FRONT : -priority,
@@ -73,6 +81,39 @@ export function prepare(
     debounceKey: options.debounce && JSON.stringify([thread, options.debounce.key]),
     ...timing,
   };
+}
+
+/** Whatever else is asked must not pass for a default. */
+const SUBMIT_NAMES = [
+  "submissionId",
+  "idempotencyKey",
+  "idempotencyKeyTtl",
+  "onConflict",
+  "metadata",
+  "thread",
+  "channel",
+  "priority",
+  "notBefore",
+  "expiresIn",
+  "debounce",
+  "whenBusy",
+  "notify",
+  "budget",
+  "retry",
+  "answer",
+  "run",
+] as const satisfies readonly (keyof InternalSubmitOptions)[];
+
+/** An end has to be stored together with what it tells: what cannot be told is refused here. */
+function checkDestinations(notify: unknown): void {
+  if (notify === undefined) return;
+  const list = Array.isArray(notify) ? notify : [undefined];
+  for (const [index, to] of list.entries()) {
+    const problem = problemOfDestination(to);
+    if (!problem) continue;
+    const field = Array.isArray(notify) ? `notify[${index}]` : "notify";
+    throw new InvalidSubmissionError("notify", `${field} ${problem}`);
+  }
 }
 
 /** When it may start, and until when. */
@@ -166,29 +207,6 @@ function checkSize(text: string, options: InternalSubmitOptions, most: number): 
   );
 }
 
-/**
- * The statuses and the limit of a list or a deletion.
- *
- * @throws InvalidSubmissionError for a status that there is none of, or a limit that is not a positive whole number
- */
-export function readFilter({ status, limit = DEFAULT_LIMIT }: Filter): {
-  statuses: SubmissionStatus[] | undefined;
-  limit: number;
-} {
-  const statuses = status === undefined ? undefined : [status].flat();
-  const unknown = statuses?.find((name) => !Object.hasOwn(NEXT, name));
-  if (unknown !== undefined) {
-    throw new InvalidSubmissionError(
-      "status",
-      `${JSON.stringify(unknown)} is no status of a submission; one of ${Object.keys(NEXT).join(", ")}.`,
-    );
-  }
-  if (!Number.isInteger(limit) || limit < 1) {
-    throw new InvalidSubmissionError("limit", `limit is ${limit}; expected a whole number from 1.`);
-  }
-  return { statuses, limit };
-}
-
 /** Whether a stored submission asks the same, in the same thread. Message ids do not count: a caller that retries makes new ones. */
 export function asksTheSame(stored: Submission, repeated: NewSubmission): boolean {
   return isDeepStrictEqual(
@@ -257,69 +275,4 @@ function checkLifetime(
 
 function after(now: number, ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : now + ms;
-}
-
-/** @throws InvalidSubmissionError for what is given and no length of time */
-function msOf(field: string, value: Duration | undefined): number | undefined {
-  if (value === undefined) return undefined;
-  const ms = millisecondsOf(value);
-  if (ms !== undefined && Number.isFinite(ms)) return ms;
-  const given = typeof value === "string" ? JSON.stringify(value) : String(value);
-  throw new InvalidSubmissionError(
-    field,
-    `${field} is ${given}; expected ${DURATION_FORMS}, or leave it out.`,
-  );
-}
-
-function timeOf(field: string, value: unknown): number | undefined {
-  if (value === undefined) return undefined;
-  const time = value instanceof Date ? value.getTime() : Number.NaN;
-  if (time < LAST_TIME) return time;
-  throw new InvalidSubmissionError(
-    field,
-    `${field} is ${String(value)}; expected a valid Date before the year 2189.`,
-  );
-}
-
-function checkNumber(
-  field: string,
-  value: unknown,
-  least: number,
-  most = Number.MAX_SAFE_INTEGER,
-): void {
-  if (value === undefined) return;
-  if (Number.isInteger(value) && Number(value) >= least && Number(value) <= most) return;
-  const range = most === Number.MAX_SAFE_INTEGER ? `from ${least}` : `from ${least} to ${most}`;
-  throw new InvalidSubmissionError(
-    field,
-    `${field} is ${String(value)}; expected a whole number ${range}, or leave it out.`,
-  );
-}
-
-function checkText(field: string, value: unknown): void {
-  if (value === undefined) return;
-  if (typeof value !== "string" || value === "") {
-    throw new InvalidSubmissionError(
-      field,
-      `${field} is ${JSON.stringify(value)}; expected a non-empty string, or leave it out.`,
-    );
-  }
-  const bytes = byteLength(value);
-  if (bytes > MAX_ID_BYTES) {
-    throw new InvalidSubmissionError(
-      field,
-      `${field} is ${bytes} bytes long, and at most ${MAX_ID_BYTES} are taken. Use a digest of it.`,
-    );
-  }
-}
-
-function serialise(field: string, value: unknown): string {
-  try {
-    return JSON.stringify(value);
-  } catch (error) {
-    throw new InvalidSubmissionError(
-      field,
-      `${field} cannot be stored as JSON: ${failureOf(error).message}.`,
-    );
-  }
 }

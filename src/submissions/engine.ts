@@ -8,6 +8,7 @@ import type { LifecycleServices } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
+import { withTimeout } from "../core/timeout.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { DayUsage } from "./day-usage.ts";
@@ -30,6 +31,8 @@ import { Waiters } from "./waiters.ts";
 const BACKSTOP_MS = 10_000;
 /** While a turn runs, the object is looked after this often. */
 const HEARTBEAT_MS = 30_000;
+/** How long a wake waits for what is left to be decided about. */
+const PATIENCE_MS = 1_000;
 
 export type EngineOwner = {
   readonly host: TurnHost;
@@ -242,11 +245,13 @@ export class Engine
   }
 
   async #drive(): Promise<number | null> {
-    await this.recovery.run();
+    const recovered = this.recovery.run();
+    // A host that is long in answering for what is left holds up nothing else.
+    await withTimeout(recovered, PATIENCE_MS).catch(() => {});
     this.#endStalled();
     this.#runner.kick();
     const { work } = this.#runner;
-    if (work) this.#lifecycle().trackAlarmWork(work);
+    this.#lifecycle().trackAlarmWork(Promise.all([recovered, work]));
     return this.#nextWake();
   }
 
@@ -271,7 +276,7 @@ export class Engine
       this.#runner.isBusy ? now + HEARTBEAT_MS : null,
       this.recovery.nextCheck,
       this.#runner.nextDue,
-      this.store.open.nextScheduled,
+      this.#runner.nextAdmission,
     ].filter((time) => time !== null);
     if (times.length === 0 && this.#endings.prune()) return now;
     if (this.outbox.isBusy) times.push(now + HEARTBEAT_MS);

@@ -1,5 +1,6 @@
 /** `perdure/submissions`: the ledger of accepted turns, and the seam for hosts that run them. */
 
+export type { Duration } from "../core/duration.ts";
 export { NewerSchemaError } from "../core/migrations.ts";
 export {
   AnswerTooLargeError,
@@ -33,6 +34,7 @@ export type {
   CancelSubmissionResult,
   Debounce,
   DeleteSubmissionsOptions,
+  FailedAttempt,
   ListSubmissionsOptions,
   PromptReceipt,
   PromptRequest,
@@ -43,4 +45,5 @@ export type {
   SubmitMessagesResult,
   TokenUsage,
   WaitForSubmissionOptions,
+  WhenBusy,
 } from "./types.ts";

@@ -107,7 +107,8 @@ export class Intake {
     const again = {
       ...old,
       submissionId: retryId,
-      messages: JSON.stringify(old.messages),
+      // Ids of their own: the old messages stay where they are, with what was replied to them.
+      messages: JSON.stringify(old.messages.map((said) => ({ ...said, id: `${said.id}:retry` }))),
       notBefore: undefined,
       expiresAt: undefined,
       debounceKey: undefined,

@@ -2,6 +2,7 @@
 
 import type { Backoff } from "../core/backoff.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
+import { problemOfNames } from "../core/options.ts";
 
 export type LedgerOptions = {
   /**
@@ -98,25 +99,29 @@ export class InvalidOptionError extends Error {
   constructor(
     /** The option, e.g. `retention.maxAge`. */
     readonly option: string,
-    value: unknown,
-    expected: string,
+    message: string,
   ) {
-    super(
-      `${option} is ${typeof value === "string" ? JSON.stringify(value) : String(value)}; expected ${expected}.`,
-    );
+    super(message);
   }
 }
 
+function mistake(option: string, value: unknown, expected: string): InvalidOptionError {
+  const given = typeof value === "string" ? JSON.stringify(value) : String(value);
+  return new InvalidOptionError(option, `${option} is ${given}; expected ${expected}.`);
+}
+
 /** @throws InvalidOptionError naming the option */
-export function readOptions({
-  maxPending = 10_000,
-  maxPayloadBytes = PAYLOAD_BYTES,
-  maxConcurrentTurns = 4,
-  stallTimeout = "1 hour",
-  budget: { tokensPerDay = Number.POSITIVE_INFINITY } = {},
-  retention: { maxAge = "30 days", maxCount = 100_000 } = {},
-  retry: { maxAttempts = 5, baseDelay = "1 second", maxDelay = "5 minutes" } = {},
-}: LedgerOptions = {}): Limits {
+export function readOptions(options: LedgerOptions = {}): Limits {
+  checkNames(options);
+  const {
+    maxPending = 10_000,
+    maxPayloadBytes = PAYLOAD_BYTES,
+    maxConcurrentTurns = 4,
+    stallTimeout = "1 hour",
+    budget: { tokensPerDay = Number.POSITIVE_INFINITY } = {},
+    retention: { maxAge = "30 days", maxCount = 100_000 } = {},
+    retry: { maxAttempts = 5, baseDelay = "1 second", maxDelay = "5 minutes" } = {},
+  } = options;
   return {
     maxAttempts: count("retry.maxAttempts", maxAttempts),
     backoff: {
@@ -133,6 +138,34 @@ export function readOptions({
   };
 }
 
+/** @throws InvalidOptionError for a name that there is none of */
+function checkNames(options: LedgerOptions): void {
+  const bags = { "the ledger": options, ...pick(options, ["retry", "retention", "budget"]) };
+  for (const [what, bag] of Object.entries(bags)) {
+    const problem = problemOfNames(what, bag, NAMES[what as keyof typeof NAMES]);
+    if (problem) throw new InvalidOptionError(problem.name, problem.message);
+  }
+}
+
+const NAMES = {
+  "the ledger": [
+    "maxPending",
+    "maxPayloadBytes",
+    "maxConcurrentTurns",
+    "stallTimeout",
+    "budget",
+    "retry",
+    "retention",
+  ],
+  retry: ["maxAttempts", "baseDelay", "maxDelay"],
+  retention: ["maxAge", "maxCount"],
+  budget: ["tokensPerDay"],
+} as const;
+
+function pick<Name extends keyof LedgerOptions>(options: LedgerOptions, names: readonly Name[]) {
+  return Object.fromEntries(names.map((name) => [name, options?.[name]]));
+}
+
 /**
  * A whole number from 1. Infinity is one here: it says that there is no limit.
  *
@@ -142,12 +175,12 @@ function count(option: string, value: number, most = Number.POSITIVE_INFINITY): 
   const isWhole = Number.isInteger(value) || value === Number.POSITIVE_INFINITY;
   if (isWhole && value >= 1 && value <= most) return value;
   const upTo = most === Number.POSITIVE_INFINITY ? ", or Infinity" : ` to ${most}`;
-  throw new InvalidOptionError(option, value, `a whole number from 1${upTo}`);
+  throw mistake(option, value, `a whole number from 1${upTo}`);
 }
 
 /** @throws InvalidOptionError for what is no length of time */
 function duration(option: string, value: Duration): number {
   const ms = millisecondsOf(value);
-  if (ms === undefined) throw new InvalidOptionError(option, value, DURATION_FORMS);
+  if (ms === undefined) throw mistake(option, value, DURATION_FORMS);
   return ms;
 }

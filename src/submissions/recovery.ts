@@ -136,6 +136,7 @@ export class Recovery {
           console.error("[perdure] what a joined turn has left is looked at again:", error);
         });
       }
+      // Side by side: a host that is long in answering for one keeps no other one waiting.
       for (const [seq, left] of [...this.#left]) {
         left.dueAt = this.owner.clock.now() + CHECK_MS;
         await this.#look(seq, left).catch((error) => this.#failed(seq, left, error));
@@ -157,7 +158,14 @@ export class Recovery {
     console.error("[perdure] what a turn has left could not be dealt with:", error);
     left.dueAt = clock.now() + Math.min(RARELY_MS, CHECK_MS * 2 ** left.failures++);
     if (left.unwritten || clock.now() - left.heardAt < HOST_RECOVERY_LIMIT_MS) return;
-    const submission = store.get(seq);
+    try {
+      this.#giveUp(store.get(seq), error);
+    } catch (cause) {
+      console.error("[perdure] and could not be ended, which is tried again:", cause);
+    }
+  }
+
+  #giveUp(submission: Submission | undefined, error: unknown): void {
     if (submission?.status !== "running") return;
     const { message } = failureOf(error);
     this.owner.end(submission, {

@@ -64,6 +64,8 @@ export class Runner {
   /** The turn that submits must not pass its own context on to the turns that it submits. */
   readonly #detached = AsyncLocalStorage.snapshot();
   #isKicking = false;
+  /** After a failure, those whose time has come are looked at again from then on. */
+  #admitsFrom = 0;
 
   constructor(private readonly owner: RunnerOwner) {}
 
@@ -103,7 +105,7 @@ export class Runner {
       this.#trying(() => this.#admit());
       for (const thread of this.#waiting.keys()) {
         if (!this.#hasPlaces()) break;
-        this.#trying(() => this.#startIn(thread));
+        this.#trying(() => this.#startIn(thread), thread);
       }
     } finally {
       this.#isKicking = false;
@@ -119,12 +121,14 @@ export class Runner {
   }
 
   /** The trouble of one thread is not that of the others. */
-  #trying(work: () => void): void {
+  #trying(work: () => void, thread?: string): void {
     try {
       work();
     } catch (error) {
       console.error("[perdure] the next turn could not be started, and is tried again:", error);
-      this.owner.wakeAt(this.owner.clock.now() + REST_MS);
+      const until = this.owner.clock.now() + REST_MS;
+      if (thread === undefined) this.owner.wakeAt(until);
+      else this.#rest(thread, until);
     }
   }
 
@@ -157,9 +161,17 @@ export class Runner {
   #admit(): void {
     const { store, clock } = this.owner;
     const { nextScheduled } = store.open;
-    if (nextScheduled !== null && nextScheduled <= clock.now()) {
-      this.expect(store.admitDue(clock.now()));
-    }
+    const now = clock.now();
+    if (nextScheduled === null || nextScheduled > now) return;
+    this.#admitsFrom = now + REST_MS;
+    this.expect(store.admitDue(now));
+    this.#admitsFrom = 0;
+  }
+
+  /** When the next one that waits for its time is to join the line, or null. */
+  get nextAdmission(): number | null {
+    const { nextScheduled } = this.owner.store.open;
+    return nextScheduled === null ? null : Math.max(nextScheduled, this.#admitsFrom);
   }
 
   #hasPlaces(): boolean {
@@ -247,8 +259,12 @@ export class Runner {
   async #endOf(live: LiveTurn): Promise<TurnEnd> {
     const { submissionId, thread, channel, answer } = live.submission;
     const { signal } = live.controller;
+    const isGivenUp = () => this.#live.get(live.submission.seq) !== live;
     const turn = {
       submissionId,
+      get isGivenUp() {
+        return isGivenUp();
+      },
       thread,
       get messages() {
         return live.submission.messages;

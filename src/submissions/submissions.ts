@@ -13,9 +13,9 @@ import type { UIMessage } from "ai";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
 import type { Outbox } from "../outbox/outbox.ts";
-import { readFilter } from "./accept.ts";
 import { Engine } from "./engine.ts";
 import { InvalidSubmissionError } from "./errors.ts";
+import { checkWait, readDeletion, readList } from "./filters.ts";
 import { endOf, inspect } from "./inspection.ts";
 import { Intake, resultOf, type Taken } from "./intake.ts";
 import { type LedgerOptions, readOptions } from "./options.ts";
@@ -162,7 +162,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   /** Submissions, newest first. */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
-    const filter = readFilter(options);
+    const filter = readList(options);
     return this.#records.list({ ...options, ...filter }).map((found) => inspect(found));
   }
 
@@ -207,6 +207,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     { timeoutMs }: WaitForSubmissionOptions = {},
   ): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
+    checkWait(timeoutMs);
     const found = this.#store.find(submissionId);
     if (!found) return null;
     if (isTerminal(found.status) && !this.#engine.waiters.isAnnouncing(submissionId))
@@ -226,11 +227,9 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   /** Forgets ended submissions, the oldest first. Returns how many. */
   async deleteMany(options: DeleteSubmissionsOptions = {}): Promise<number> {
     await this.lifecycle.ready();
-    const { statuses = [...TERMINAL], limit } = readFilter(options);
+    const { statuses = [...TERMINAL], limit, completedBefore } = readDeletion(options);
     const ended = statuses.filter(isTerminal);
-    return ended.length === 0
-      ? 0
-      : this.#records.delete(ended, options.completedBefore?.getTime(), limit);
+    return ended.length === 0 ? 0 : this.#records.delete(ended, completedBefore, limit);
   }
 
   /** For hosts: the main conversation is reset, and what waits for its turn in it is `skipped`. */

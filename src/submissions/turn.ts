@@ -25,6 +25,8 @@ export type Turn = {
   readonly answer: AnswerSpec | undefined;
   /** Aborted when the submission is cancelled. */
   readonly signal: AbortSignal;
+  /** Whether others have taken its place: what it would still leave in the conversation, nobody takes out again. */
+  readonly isGivenUp: boolean;
   /**
    * Claims the submission. The host calls it at the moment its turn starts and
    * appends the messages only when it returns (L4, L5).

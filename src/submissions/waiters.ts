@@ -7,6 +7,9 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { isTerminal } from "./states.ts";
 import type { SubmissionInspection } from "./types.ts";
 
+/** Longer timers fire at once: https://developer.mozilla.org/docs/Web/API/Window/setTimeout#maximum_delay_value */
+const MAX_TIMER_MS = 2_147_483_647;
+
 type Waiter = (submission: SubmissionInspection) => void;
 
 export class Waiters {
@@ -53,11 +56,14 @@ export class Waiters {
       const timer =
         timeoutMs === undefined
           ? undefined
-          : setTimeout(() => {
-              waiting.delete(waiter);
-              if (waiting.size === 0) this.#waiting.delete(submissionId);
-              resolve(undefined);
-            }, timeoutMs);
+          : setTimeout(
+              () => {
+                waiting.delete(waiter);
+                if (waiting.size === 0) this.#waiting.delete(submissionId);
+                resolve(undefined);
+              },
+              Math.min(timeoutMs, MAX_TIMER_MS),
+            );
       const waiter: Waiter = (submission) => {
         clearTimeout(timer);
         resolve(submission);

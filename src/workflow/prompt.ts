@@ -132,8 +132,15 @@ function answerOf<Schema extends ZodObject>(end: SubmissionEnd, schema: Schema):
 /** Checked before anything is stored: neither a retry nor another run could make it right. */
 function schemaOf<Schema extends ZodObject>(
   name: string,
-  { prompt, output, thread = "main" }: ThinkPromptOptions<Schema>,
+  { prompt, output, thread = "main", timeout = 1 }: ThinkPromptOptions<Schema>,
 ): object {
+  if (!isLength(timeout)) {
+    throw new NonRetryableError(
+      `step.prompt(${JSON.stringify(name)}) got ${JSON.stringify(timeout)} as timeout; ` +
+        'expected a positive number of milliseconds, or a text such as "30 minutes" or "3 days".',
+      "InvalidPromptError",
+    );
+  }
   for (const [option, text] of Object.entries({ prompt, thread })) {
     if (typeof text === "string" && text.trim() !== "") continue;
     throw new NonRetryableError(
@@ -151,6 +158,13 @@ function schemaOf<Schema extends ZodObject>(
       "InvalidPromptError",
     );
   }
+}
+
+/** The platform takes a text that it does not understand for milliseconds. */
+function isLength(timeout: unknown): boolean {
+  if (typeof timeout === "number") return timeout > 0;
+  const form = /^\d+(\.\d+)? (second|minute|hour|day|week|month|year)s?$/;
+  return typeof timeout === "string" && form.test(timeout);
 }
 
 /** The platform tells a timeout by its name, or where an error lost that, by its message. */

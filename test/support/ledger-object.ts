@@ -84,7 +84,8 @@ class ScriptedTurns implements TurnHost {
       if (script.tokens) this.ledger().spent(ref, { totalTokens: script.tokens });
       if (script.acts) this.ledger().acts(ref);
     }
-    failAsAsked(script, messages.at(-1)?.id ?? "");
+    // One that is tried again is the same work, under ids of its own.
+    failAsAsked(script, (messages.at(-1)?.id ?? "").replaceAll(":retry", ""));
     const isAnswered =
       answer !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
     const messageId = `reply-${submissionId}`;

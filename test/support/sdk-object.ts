@@ -58,6 +58,7 @@ export type GivenTurn = Omit<Partial<Turn>, "messages"> & {
   messages: UIMessage[];
   joining?: Record<number, UIMessage[]>;
   budgetEndsAt?: number;
+  attempt?: number;
 };
 
 export class SdkObject extends DurableObject<Cloudflare.Env> {
@@ -115,7 +116,7 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
   }
 
   /** Runs a turn with a fresh ledger, which `ledger` is from then on. */
-  async run({ joining, budgetEndsAt, ...given }: GivenTurn): Promise<TurnEnd> {
+  async run({ joining, budgetEndsAt, attempt = 1, ...given }: GivenTurn): Promise<TurnEnd> {
     this.ledger = new NotingLedger();
     if (joining) this.ledger.joining = joining;
     if (budgetEndsAt !== undefined) this.ledger.budgetEndsAt = budgetEndsAt;
@@ -127,8 +128,9 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
       signal: new AbortController().signal,
       begin: () => {
         this.ledger.log.push("begin");
-        return { seq: 1, attempt: 1 };
+        return { seq: 1, attempt };
       },
+      isGivenUp: false,
       ...given,
     });
   }

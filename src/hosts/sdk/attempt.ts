@@ -45,6 +45,11 @@ export class Attempt {
     private readonly join: Join,
   ) {}
 
+  /** 1 for the first. */
+  get number(): number {
+    return this.ref.attempt;
+  }
+
   /** What the agent lends, with the ledger's part around the tools and with the answer that is asked for. */
   armed({ tools, ...setup }: TurnSetup): TurnSetup {
     const acts = () => {

@@ -13,6 +13,7 @@ import {
   type Turn,
   type TurnEnd,
   type TurnLedger,
+  TurnRefused,
   type TurnTraces,
 } from "../../submissions/turn.ts";
 import { Attempt } from "./attempt.ts";
@@ -58,6 +59,7 @@ export class SdkTurns {
     if (!reply || thread === ISOLATED) return end;
     const kept = keptOf({ ...reply, id: replyIdOf(submissionId) }, end.outcome !== "completed");
     if (!kept) return end;
+    if (turn.isGivenUp) throw new TurnRefused();
     await this.threads.reply(thread, kept);
     return "requestId" in end ? { ...end, messageId: kept.id } : end;
   }
@@ -86,7 +88,7 @@ export class SdkTurns {
     const { turn, requestId } = attempt;
     const { thread, signal } = turn;
     const replyId = replyIdOf(turn.submissionId);
-    const asked = await this.#asked(turn, replyId);
+    const asked = await this.#asked(turn, { replyId, attempt: attempt.number });
     const setup = await this.port.source.setup({
       requestId,
       thread,
@@ -99,9 +101,12 @@ export class SdkTurns {
   }
 
   /** What the model is asked: the thread with the turn's messages at its end, or these alone. */
-  async #asked({ thread, messages }: Turn, replyId: string): Promise<UIMessage[]> {
+  async #asked(
+    { thread, messages }: Turn,
+    attempt: { replyId: string; attempt: number },
+  ): Promise<UIMessage[]> {
     if (thread === ISOLATED) return messages;
-    await this.threads.ask(thread, messages, replyId);
+    await this.threads.ask(thread, messages, attempt);
     return this.threads.history(thread);
   }
 }

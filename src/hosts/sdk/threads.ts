@@ -36,13 +36,18 @@ export class Threads {
    * messages. Where they were asked before and the thread has gone on since,
    * they move to its end, because a model answers what comes last.
    */
-  async ask(thread: string, messages: readonly UIMessage[], replyId: string): Promise<void> {
+  async ask(
+    thread: string,
+    messages: readonly UIMessage[],
+    { replyId, attempt }: { replyId: string; attempt: number },
+  ): Promise<void> {
     const session = this.#session(thread);
     const ids = messages.map(({ id }) => id);
     await this.#dropEarlier(session, ids, replyId);
     await this.append(thread, messages);
     const leaf = await session.getLatestLeaf();
-    if (leaf?.role !== "assistant" || ids.includes(leaf.id)) return;
+    // Before a first attempt they can only be those of somebody else, under the same ids.
+    if (attempt === 1 || !leaf || ids.includes(leaf.id)) return;
     await session.deleteMessages(ids);
     await this.append(thread, messages);
   }

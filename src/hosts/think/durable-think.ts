@@ -60,8 +60,8 @@ export class DurableThink<
    * Accepts a turn durably and returns before it runs (L1). The same
    * idempotency key is accepted once (L3).
    *
-   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError;
-   *   nothing was stored then
+   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError,
+   *   BacklogFullError; nothing was stored then. Over RPC an error keeps its `name` and fields, not its class
    */
   override submitMessages(
     messages: UIMessage[],
@@ -167,6 +167,12 @@ export class DurableThink<
     await super.terminateWorkflow(workflowId);
     await this.#submissions.cancelFor(workflowId, "The workflow that waited for it was terminated");
   }
+
+  /**
+   * Called after each change of a submission's status, in their order; what it
+   * throws is logged, and changes nothing. Override it.
+   */
+  protected override onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}
 
   protected override resetTurnState(): void {
     super.resetTurnState();

@@ -29,14 +29,15 @@ export class MainConversation {
   }
 
   /**
-   * Messages that were asked before move to the end, because a model answers
-   * what comes last; what another attempt has begun to reply goes.
+   * Messages that an earlier attempt asked move to the end, because a model
+   * answers what comes last; what that attempt has begun to reply goes.
    */
   async askAgain(messages: readonly UIMessage[], { attempt }: AttemptRef): Promise<void> {
     const { agent } = this;
     const ids = idsOf(messages);
+    const last = agent.messages.at(-1);
+    if (attempt === 1 || !last || ids.has(last.id)) return;
     if (!agent.messages.some(({ id }) => ids.has(id))) return;
-    if (agent.messages.at(-1)?.role !== "assistant") return;
-    await agent.session.deleteMessages(attempt > 1 ? withReplies(agent.messages, ids) : [...ids]);
+    await agent.session.deleteMessages(withReplies(agent.messages, ids));
   }
 }

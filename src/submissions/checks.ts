@@ -1,0 +1,91 @@
+/** Looks at one argument at a time, and says what is wrong with it: its name, its value, and what it has to be. */
+
+import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
+import { failureOf } from "../core/failures.ts";
+import { byteLength } from "../core/json.ts";
+import { problemOfNames } from "../core/options.ts";
+import { InvalidSubmissionError } from "./errors.ts";
+
+/** Bytes of an id or a key: they are indexed, and travel in names. */
+const MAX_ID_BYTES = 2_048;
+/** The platform's alarms reach no further. */
+const LAST_TIME = Date.UTC(2189, 0, 1);
+
+/** @throws InvalidSubmissionError for what is no bag of options, or has an unknown name in it */
+export function checkNames(what: string, options: unknown, names: readonly string[]): void {
+  const problem = problemOfNames(what, options, names);
+  if (problem) throw new InvalidSubmissionError(problem.name, problem.message);
+}
+
+export function checkBoolean(field: string, value: unknown): void {
+  if (value === undefined || typeof value === "boolean") return;
+  throw new InvalidSubmissionError(
+    field,
+    `${field} is ${JSON.stringify(value)}; expected true or false, or leave it out.`,
+  );
+}
+
+/** @throws InvalidSubmissionError for what is given and no length of time */
+export function msOf(field: string, value: Duration | undefined): number | undefined {
+  if (value === undefined) return undefined;
+  const ms = millisecondsOf(value);
+  if (ms !== undefined && Number.isFinite(ms)) return ms;
+  const given = typeof value === "string" ? JSON.stringify(value) : String(value);
+  throw new InvalidSubmissionError(
+    field,
+    `${field} is ${given}; expected ${DURATION_FORMS}, or leave it out.`,
+  );
+}
+
+export function timeOf(field: string, value: unknown): number | undefined {
+  if (value === undefined) return undefined;
+  const time = value instanceof Date ? value.getTime() : Number.NaN;
+  if (time < LAST_TIME) return time;
+  throw new InvalidSubmissionError(
+    field,
+    `${field} is ${String(value)}; expected a valid Date before the year 2189.`,
+  );
+}
+
+export function checkNumber(
+  field: string,
+  value: unknown,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): void {
+  if (value === undefined) return;
+  if (Number.isInteger(value) && Number(value) >= least && Number(value) <= most) return;
+  const range = most === Number.MAX_SAFE_INTEGER ? `from ${least}` : `from ${least} to ${most}`;
+  throw new InvalidSubmissionError(
+    field,
+    `${field} is ${String(value)}; expected a whole number ${range}, or leave it out.`,
+  );
+}
+
+export function checkText(field: string, value: unknown): void {
+  if (value === undefined) return;
+  if (typeof value !== "string" || value === "") {
+    throw new InvalidSubmissionError(
+      field,
+      `${field} is ${JSON.stringify(value)}; expected a non-empty string, or leave it out.`,
+    );
+  }
+  const bytes = byteLength(value);
+  if (bytes > MAX_ID_BYTES) {
+    throw new InvalidSubmissionError(
+      field,
+      `${field} is ${bytes} bytes long, and at most ${MAX_ID_BYTES} are taken. Use a digest of it.`,
+    );
+  }
+}
+
+export function serialise(field: string, value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    throw new InvalidSubmissionError(
+      field,
+      `${field} cannot be stored as JSON: ${failureOf(error).message}.`,
+    );
+  }
+}

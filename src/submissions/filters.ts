@@ -1,0 +1,71 @@
+/** What lists, deletions and waits can be asked by. Looks at the arguments alone. */
+
+import { checkNames, timeOf } from "./checks.ts";
+import { InvalidSubmissionError } from "./errors.ts";
+import { NEXT, type SubmissionStatus } from "./states.ts";
+import type { DeleteSubmissionsOptions, ListSubmissionsOptions } from "./types.ts";
+
+type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
+
+const DEFAULT_LIMIT = 100;
+const LIST_NAMES = [
+  "status",
+  "limit",
+  "before",
+  "thread",
+  "metadata",
+  "createdAfter",
+  "createdBefore",
+] as const satisfies readonly (keyof ListSubmissionsOptions)[];
+const DELETE_NAMES = [
+  "status",
+  "limit",
+  "completedBefore",
+] as const satisfies readonly (keyof DeleteSubmissionsOptions)[];
+
+/** @throws InvalidSubmissionError for an unknown name, status or time */
+export function readList(options: ListSubmissionsOptions) {
+  checkNames("listSubmissions()", options, LIST_NAMES);
+  timeOf("createdAfter", options.createdAfter);
+  timeOf("createdBefore", options.createdBefore);
+  return readFilter(options);
+}
+
+/** @throws InvalidSubmissionError for an unknown name, status or time */
+export function readDeletion(options: DeleteSubmissionsOptions) {
+  checkNames("deleteSubmissions()", options, DELETE_NAMES);
+  const completedBefore = timeOf("completedBefore", options.completedBefore);
+  return { ...readFilter(options), completedBefore };
+}
+
+/** @throws InvalidSubmissionError for no length of time: such a wait would return at once, and be asked again at once */
+export function checkWait(timeoutMs: unknown): void {
+  if (timeoutMs === undefined || (typeof timeoutMs === "number" && timeoutMs >= 0)) return;
+  throw new InvalidSubmissionError(
+    "timeoutMs",
+    `timeoutMs is ${JSON.stringify(timeoutMs)}; expected milliseconds, a number from 0, or leave it out.`,
+  );
+}
+
+/**
+ * The statuses and the limit of a list or a deletion.
+ *
+ * @throws InvalidSubmissionError for a status that there is none of, or a limit that is not a positive whole number
+ */
+function readFilter({ status, limit = DEFAULT_LIMIT }: Filter): {
+  statuses: SubmissionStatus[] | undefined;
+  limit: number;
+} {
+  const statuses = status === undefined ? undefined : [status].flat();
+  const unknown = statuses?.find((name) => !Object.hasOwn(NEXT, name));
+  if (unknown !== undefined) {
+    throw new InvalidSubmissionError(
+      "status",
+      `${JSON.stringify(unknown)} is no status of a submission; one of ${Object.keys(NEXT).join(", ")}.`,
+    );
+  }
+  if (!Number.isInteger(limit) || limit < 1) {
+    throw new InvalidSubmissionError("limit", `limit is ${limit}; expected a whole number from 1.`);
+  }
+  return { statuses, limit };
+}
