@@ -402,7 +402,10 @@ describe("list", () => {
       expect(await count({ metadata: { even: "true" } })).toBe(0);
       expect(await count({ createdAfter: new Date(Date.now() + HOUR_MS) })).toBe(0);
       expect(await count({ createdBefore: new Date(Date.now() + HOUR_MS) })).toBe(250);
-      expect(await count({ before: "no such submission" })).toBe(0);
+      await expect(count({ before: "gone" })).rejects.toMatchObject({
+        name: "UnknownCursorError",
+        before: "gone",
+      });
     }));
 });
 

@@ -214,6 +214,11 @@ describe("joining and stopping turns of the conversation", () => {
     const said = await texts(agent);
     expect(said).toHaveLength(4);
     expect(said[1]).toBe("assistant: a partial answer");
+    const reply = await runInDurableObject<ThinkAgent, string | undefined>(
+      agent,
+      ({ messages }) => messages[1]?.id,
+    );
+    expect(await agent.inspectSubmission("s")).toMatchObject({ messageId: reply });
   });
 });
 

@@ -77,6 +77,20 @@ export class BudgetExceededError extends Error {
   }
 }
 
+/** A page was asked for behind a submission that is not there: it was deleted meanwhile, or never was. */
+export class UnknownCursorError extends Error {
+  override readonly name = "UnknownCursorError";
+  constructor(
+    /** The option `before`. */
+    readonly before: string,
+  ) {
+    super(
+      `before is ${JSON.stringify(before)}, and there is no such submission. ` +
+        "Use the last one of the page before that is still there, or createdBefore.",
+    );
+  }
+}
+
 /** The turn's structured answer does not fit beside its messages: a row takes 2 MB. */
 export class AnswerTooLargeError extends Error {
   override readonly name = "AnswerTooLargeError";

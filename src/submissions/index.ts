@@ -11,6 +11,7 @@ export {
   InvalidSubmissionError,
   SubmissionIdentityError,
   TurnStalledError,
+  UnknownCursorError,
 } from "./errors.ts";
 export { InvalidOptionError, type LedgerOptions } from "./options.ts";
 export { acceptPrompt, expirePrompt } from "./prompts.ts";

@@ -339,6 +339,17 @@ export class SubmissionStore {
     );
   }
 
+  /** The turn of a cancelled one has come to its end, and has left a reply. */
+  replied({ seq, attempts }: Seen, messageId: string): void {
+    this.storage.sql.exec(
+      `UPDATE perdure_submissions SET message_id = ?
+       WHERE seq = ? AND attempts = ? AND status = 'aborted' AND message_id IS NULL AND is_undone IS NULL`,
+      messageId,
+      seq,
+      attempts,
+    );
+  }
+
   /** Every pending one of a thread → skipped. */
   skipPending(thread: string, failure: Failure, now: number): Submission[] {
     const skipped = select(

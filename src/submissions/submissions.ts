@@ -14,7 +14,7 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { Engine } from "./engine.ts";
-import { InvalidSubmissionError } from "./errors.ts";
+import { InvalidSubmissionError, UnknownCursorError } from "./errors.ts";
 import { checkWait, readDeletion, readList } from "./filters.ts";
 import { endOf, inspect } from "./inspection.ts";
 import { Intake, resultOf, type Taken } from "./intake.ts";
@@ -159,10 +159,17 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     return found && isTerminal(found.status) ? endOf(found) : null;
   }
 
-  /** Submissions, newest first. */
+  /**
+   * Submissions, newest first.
+   *
+   * @throws InvalidSubmissionError for what cannot be asked by
+   * @throws UnknownCursorError when the submission that `before` names is not there any more
+   */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
     const filter = readList(options);
+    const { before } = options;
+    if (before !== undefined && !this.#store.find(before)) throw new UnknownCursorError(before);
     return this.#records.list({ ...options, ...filter }).map((found) => inspect(found));
   }
 
