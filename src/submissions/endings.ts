@@ -52,8 +52,10 @@ export class Endings {
     const changed = end.outcome === "error" ? this.#fail(seen, end) : undefined;
     const ended = changed ?? this.settle(seen, { ...end, status: end.outcome });
     if (ended) this.owner.release(ended);
-    // A cancelled one has its end already; which reply its turn has written is known only now (L7).
-    else if (end.messageId !== undefined) this.owner.store.replied(seen, end.messageId);
+    // The turn of a cancelled one has stopped as it was told to: what of a reply it has left is known only now (L7).
+    else if (end.outcome === "aborted" && end.messageId !== undefined) {
+      this.owner.store.replied(seen, end.messageId);
+    }
   }
 
   /** A failure that is not the end: the answer was there before it (L7), or another attempt follows (L8). */
