@@ -77,6 +77,7 @@ export class Endings {
       return row ? [row, ...this.#withIt(row, ending)] : [];
     });
     if (settled) spending.close(seen.seq);
+    if (settled) store.open.forgetJoined(settled.submissionId);
     if (settled && ++this.#sincePrune >= PRUNE_EVERY) this.prune();
     return settled;
   }

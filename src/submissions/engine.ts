@@ -7,13 +7,12 @@
 import type { LifecycleServices } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
-import { type Failure, failureOf } from "../core/failures.ts";
+import type { Failure } from "../core/failures.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { DayUsage } from "./day-usage.ts";
 import { Endings, type EndingsOwner } from "./endings.ts";
-import { TurnStalledError } from "./errors.ts";
 import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import { SubmissionRecords } from "./records.ts";
@@ -175,11 +174,7 @@ export class Engine
     const target = this.store.get(seq);
     const unsaid = new Set(messages.map(({ id }) => id));
     for (const joined of target ? this.store.open.joinedTo(target.submissionId) : []) {
-      if (!joined.messages.some(({ id }) => unsaid.has(id))) continue;
-      const pending = this.store.startOver(joined);
-      if (!pending) continue;
-      this.startsOver(pending);
-      this.release(pending);
+      if (joined.messages.some(({ id }) => unsaid.has(id))) this.recovery.unjoin(joined);
     }
   }
 
@@ -248,25 +243,11 @@ export class Engine
     const recovered = this.recovery.run();
     // A host that is long in answering for what is left holds up nothing else.
     await withTimeout(recovered, PATIENCE_MS).catch(() => {});
-    this.#endStalled();
+    this.#runner.endStalled();
     this.#runner.kick();
     const { work } = this.#runner;
     this.#lifecycle().trackAlarmWork(Promise.all([recovered, work]));
     return this.#nextWake();
-  }
-
-  /** What makes no sound any more would run for ever: it is ended, or tried again. */
-  #endStalled(): void {
-    for (const { seen, submission } of this.#runner.takeStalled()) {
-      const cause = new TurnStalledError(this.limits.stallTimeoutMs);
-      const end = { outcome: "error", failure: failureOf(cause), cause } as const;
-      try {
-        this.end(seen, end);
-        if (this.isToBeUndone(seen.seq)) this.recovery.add({ ...submission, isToBeUndone: true });
-      } catch {
-        this.recovery.add(submission, { unwritten: { seen, end } });
-      }
-    }
   }
 
   /** The earliest time at which there is something to do, or null when nothing is open. */

@@ -118,6 +118,11 @@ export class OpenSubmissions {
     if (!this.isJoined(submissionId)) this.#joined?.add(submissionId);
   }
 
+  /** The turn of this one is over for good, and for those that had joined it. */
+  forgetJoined(submissionId: string): void {
+    this.#joined?.delete(submissionId);
+  }
+
   /** Those that have joined the turn of this one. */
   joinedTo(submissionId: string): Submission[] {
     if (!this.isJoined(submissionId)) return [];

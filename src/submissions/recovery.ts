@@ -136,7 +136,6 @@ export class Recovery {
           console.error("[perdure] what a joined turn has left is looked at again:", error);
         });
       }
-      // Side by side: a host that is long in answering for one keeps no other one waiting.
       for (const [seq, left] of [...this.#left]) {
         left.dueAt = this.owner.clock.now() + CHECK_MS;
         await this.#look(seq, left).catch((error) => this.#failed(seq, left, error));
@@ -199,6 +198,7 @@ export class Recovery {
     else if (decision.action === "startOver") {
       const { usage } = this.owner.spending.of(seq);
       const pending = this.owner.store.startOver({ seq, attempts }, { isFree, usage });
+      this.owner.spending.close(seq);
       if (pending) this.owner.startsOver(pending);
       for (const joined of this.owner.store.open.joinedTo(orphan.submissionId)) {
         await this.#part(joined.seq);
@@ -248,14 +248,18 @@ export class Recovery {
       const { applied } = await withTimeout(host.trace(joined), HOST_TIMEOUT_MS);
       // Another attempt that has begun meanwhile has asked it together with its own messages.
       const isUnsaid = applied === "none" && store.find(mergedInto)?.attempts === attempt;
-      const pending = isUnsaid ? store.startOver(joined) : undefined;
-      this.#joined.delete(seq);
-      if (pending) {
-        this.owner.startsOver(pending);
-        this.owner.release(pending);
-      }
+      if (isUnsaid) this.unjoin(joined);
     }
     this.#joined.delete(seq);
+  }
+
+  /** It was not said in the turn that it had joined, and waits for its own. */
+  unjoin(joined: Submission): void {
+    this.#joined.delete(joined.seq);
+    const pending = this.owner.store.startOver(joined);
+    if (!pending) return;
+    this.owner.startsOver(pending);
+    this.owner.release(pending);
   }
 
   #write({ seen, end }: NonNullable<Left["unwritten"]>, thread: string): void {

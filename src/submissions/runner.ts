@@ -7,6 +7,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf, isReset } from "../core/failures.ts";
+import { TurnStalledError } from "./errors.ts";
 import type { Limits } from "./options.ts";
 import type { Left, Recovery } from "./recovery.ts";
 import type { Submission } from "./rows.ts";
@@ -17,7 +18,7 @@ const EXPIRED: Failure = {
   name: "SubmissionExpiredError",
   message: "Its turn did not come within expiresIn.",
 };
-/** How long a thread rests whose turn was reset before it began. */
+/** How long something rests that could not be done now: a start, an admission, what a reset has left. */
 const REST_MS = 2_000;
 
 function isExpired({ expiresAt, attempts }: Submission, now: number): boolean {
@@ -138,16 +139,17 @@ export class Runner {
     if (live) live.heardAt = this.owner.clock.now();
   }
 
-  /** Turns that have been silent for longer than the limit; they are given up here and now. */
-  takeStalled(): { seen: Seen; submission: Submission }[] {
+  /** Ends turns that have been silent for longer than the limit, or tries them again: they would run for ever. */
+  endStalled(): void {
     const { clock, limits } = this.owner;
-    return [...this.#live.values()].flatMap((live) => {
-      const { submission, attempt, heardAt, controller } = live;
-      if (attempt === undefined || clock.now() - heardAt < limits.stallTimeoutMs) return [];
-      controller.abort(new Error("The turn has stalled"));
+    for (const live of [...this.#live.values()]) {
+      const isSilent = clock.now() - live.heardAt >= limits.stallTimeoutMs;
+      if (live.attempt === undefined || !isSilent) continue;
+      const cause = new TurnStalledError(limits.stallTimeoutMs);
+      live.controller.abort(cause);
+      this.#end(live, { outcome: "error", failure: failureOf(cause), cause });
       this.#release(live);
-      return [{ submission, seen: { seq: submission.seq, attempts: attempt, status: "running" } }];
-    });
+    }
   }
 
   /** Aborts the turn of a cancelled submission, if it is run here. */
@@ -328,7 +330,8 @@ export class Runner {
   #read(submission: Submission): Submission | undefined {
     try {
       return this.owner.store.get(submission.seq);
-    } catch {
+    } catch (error) {
+      console.error("[perdure] what a turn has come to could not be read:", error);
       return { ...submission, status: "running" };
     }
   }

@@ -70,6 +70,7 @@ export type FailedEnd = {
 
 /** How far back a message is looked for among ended submissions. */
 const RECENT = 100;
+
 export class SubmissionStore {
   /** Who waits and who runs. */
   readonly open: OpenSubmissions;

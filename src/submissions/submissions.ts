@@ -125,8 +125,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   async inspect(submissionId: string): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
     const found = this.#store.find(submissionId);
-    if (!found) return null;
-    return this.#inspected(found);
+    return found ? this.#inspected(found) : null;
   }
 
   /**
@@ -168,9 +167,11 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
     const filter = readList(options);
+    const page = this.#records.list({ ...options, ...filter });
     const { before } = options;
-    if (before !== undefined && !this.#store.find(before)) throw new UnknownCursorError(before);
-    return this.#records.list({ ...options, ...filter }).map((found) => inspect(found));
+    const isLost = page.length === 0 && before !== undefined && !this.#store.find(before);
+    if (isLost) throw new UnknownCursorError(before);
+    return page.map((found) => inspect(found));
   }
 
   /** Ends a submission that has not ended, and says what it did (L5). */
@@ -318,8 +319,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
 
   /** With the attempts before the one that it is at, or was; a first one has none, which saves the look. */
   #inspected(found: Submission): SubmissionInspection {
-    const isBetween = found.status === "pending";
-    const hasEarlier = found.attempts > (isBetween ? 0 : 1);
+    const hasEarlier = found.attempts > (found.status === "pending" ? 0 : 1);
     return inspect(found, hasEarlier ? this.#records.failedAttempts(found.seq) : undefined);
   }
 

@@ -5,7 +5,7 @@
  */
 
 import { convertToModelMessages, type ModelMessage, type ToolSet, type UIMessage } from "ai";
-import { type Failure, failureOf } from "../../core/failures.ts";
+import { failureOf } from "../../core/failures.ts";
 import {
   type AttemptRef,
   endWithAnswer,
@@ -15,10 +15,11 @@ import {
 } from "../../submissions/turn.ts";
 import type { TokenUsage } from "../../submissions/types.ts";
 import {
+  type Answering,
   finalAnswerName,
-  problemOf,
   requireFinalAnswer,
   requireFinalAnswerInStep,
+  takeAnswer,
 } from "./final-answer.ts";
 import { guardedOf, offeredOf } from "./offered-tools.ts";
 import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
@@ -33,8 +34,7 @@ export class Attempt {
   readonly requestId = crypto.randomUUID();
   #error: { readonly cause: unknown } | undefined;
   #hasEffects = false;
-  #isAnswered = false;
-  #problem: Failure | undefined;
+  readonly #answering: Answering = { isAnswered: false, problem: undefined };
   #answerName: string | undefined;
   #aliveAt = 0;
 
@@ -63,7 +63,8 @@ export class Attempt {
     const name = finalAnswerName(armed.tools);
     this.#answerName = name;
     const context = { system: armed.instructions ?? "", tools: armed.tools };
-    const take = (answer: unknown) => this.#take(schema, answer);
+    const take = (answer: unknown) =>
+      takeAnswer(answer, schema, this.#answering, () => this.ledger.answer(this.ref, answer));
     return requireFinalAnswer(context, armed, { name, schema, take });
   }
 
@@ -86,14 +87,10 @@ export class Attempt {
       : requireFinalAnswerInStep(event, step, { name: this.#answerName, maxSteps });
   }
 
-  /** After a call of the model. A count that is not reported is 0. */
-  stepped({ inputTokens, outputTokens, totalTokens }: Partial<Reported>): void {
+  /** After a call of the model, of whose usage the ledger keeps the sums. */
+  stepped({ inputTokens, outputTokens, totalTokens }: TokenUsage): void {
     try {
-      this.ledger.spent(this.ref, {
-        inputTokens: inputTokens ?? 0,
-        outputTokens: outputTokens ?? 0,
-        totalTokens: totalTokens ?? 0,
-      });
+      this.ledger.spent(this.ref, { inputTokens, outputTokens, totalTokens });
     } catch (cause) {
       // The AI SDK swallows what its callbacks throw; unaccounted tokens must not go unnoticed.
       this.failed(cause);
@@ -122,8 +119,7 @@ export class Attempt {
   end(): TurnEnd {
     const end = this.#endOfStream();
     if (!this.turn.answer) return end;
-    const state = { isAnswered: this.#isAnswered, problem: this.#problem };
-    const answered = endWithAnswer(end, state);
+    const answered = endWithAnswer(end, this.#answering);
     return answered.outcome === "error" ? { ...answered, hasEffects: this.#hasEffects } : answered;
   }
 
@@ -159,21 +155,4 @@ export class Attempt {
     for (const { id } of fresh) known.add(id);
     return convertToModelMessages(fresh, { tools });
   }
-
-  #take(schema: object, answer: unknown): string {
-    if (this.#isAnswered) return "The final answer was recorded before; it stands.";
-    this.#problem = problemOf(answer, schema);
-    if (this.#problem) return this.#problem.message;
-    try {
-      this.#isAnswered = this.ledger.answer(this.ref, answer);
-    } catch (error) {
-      // The model is told, and may give a better one.
-      this.#problem = failureOf(error);
-      return this.#problem.message;
-    }
-    return "Final answer recorded.";
-  }
 }
-
-/** Tokens as the AI SDK reports them. */
-type Reported = { [Key in keyof TokenUsage]: TokenUsage[Key] | undefined };

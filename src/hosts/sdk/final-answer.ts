@@ -18,7 +18,7 @@ import {
   tool,
 } from "ai";
 import { fromJSONSchema } from "zod";
-import type { Failure } from "../../core/failures.ts";
+import { type Failure, failureOf } from "../../core/failures.ts";
 
 const NAME = "think_final_answer";
 
@@ -122,7 +122,7 @@ export function requireFinalAnswerInStep<Config extends object>(
 }
 
 /** Why an answer does not match its schema, or undefined when it does (W4). */
-export function problemOf(answer: unknown, schema: object): Failure | undefined {
+function problemOf(answer: unknown, schema: object): Failure | undefined {
   const checked = parserOf(schema)?.safeParse(answer);
   if (!checked || checked.success) return undefined;
   const issues = checked.error.issues.map(
@@ -132,6 +132,31 @@ export function problemOf(answer: unknown, schema: object): Failure | undefined 
     name: "InvalidAnswerError",
     message: `The model's final answer does not match the schema: ${issues.join("; ")}`,
   };
+}
+
+/** What has become of the answer so far. */
+export type Answering = { isAnswered: boolean; problem: Failure | undefined };
+
+/**
+ * Takes an answer of the model: checked, and recorded once. Returns what the
+ * model is told; after a problem it may give a better one.
+ */
+export function takeAnswer(
+  answer: unknown,
+  schema: object,
+  state: Answering,
+  record: () => boolean,
+): string {
+  if (state.isAnswered) return "The final answer was recorded before; it stands.";
+  state.problem = problemOf(answer, schema);
+  if (state.problem) return state.problem.message;
+  try {
+    state.isAnswered = record();
+  } catch (error) {
+    state.problem = failureOf(error);
+    return state.problem.message;
+  }
+  return "Final answer recorded.";
 }
 
 /** Schemas that cannot be read back are left to the workflow, which has the original. */

@@ -31,9 +31,9 @@ import {
 import {
   finalAnswerName,
   isFinalAnswer,
-  problemOf,
   requireFinalAnswer,
   requireFinalAnswerInStep,
+  takeAnswer,
 } from "../sdk/final-answer.ts";
 import { isToolResult } from "../sdk/reply.ts";
 import { idsOf, isKept, lastAsked } from "./conversation.ts";
@@ -55,7 +55,6 @@ export class ThinkTurns implements MainTurns {
   /** Request ids of interrupted turns that Think's recovery goes on with, by submission. */
   readonly #recovering = new Map<number, string>();
   #startedAt = 0;
-
   readonly #conversation: MainConversation;
 
   constructor(private readonly port: ThinkPort) {
@@ -218,22 +217,9 @@ export class ThinkTurns implements MainTurns {
     return requireFinalAnswer(ctx, config, {
       name,
       schema,
-      take: (answer) => this.#take(owned, schema, answer),
+      take: (answer) =>
+        takeAnswer(answer, schema, owned, () => this.port.ledger().answer(owned.ref, answer)),
     });
-  }
-
-  #take(owned: OwnedTurn, schema: object, answer: unknown): string {
-    if (owned.isAnswered) return "The final answer was recorded before; it stands.";
-    owned.problem = problemOf(answer, schema);
-    if (owned.problem) return owned.problem.message;
-    try {
-      owned.isAnswered = this.port.ledger().answer(owned.ref, answer);
-    } catch (error) {
-      // The model is told, and may give a better one.
-      owned.problem = failureOf(error);
-      return owned.problem.message;
-    }
-    return "Final answer recorded.";
   }
 
   /** The budget is asked before each call of the model, and what wants to join the turn joins it. */
