@@ -1,5 +1,47 @@
 /** Bags of options: a name that nobody knows is a mistake, and must not pass for a default. */
 
+import { DURATION_FORMS, type Duration, millisecondsOf } from "./duration.ts";
+
+/** An option that cannot be meant; thrown where an object is constructed. */
+export class InvalidOptionError extends Error {
+  override readonly name = "InvalidOptionError";
+  constructor(
+    /** The option, e.g. `retention.maxAge`. */
+    readonly option: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/**
+ * A whole number from 1. Infinity is one here: it says that there is no limit.
+ *
+ * @throws InvalidOptionError for anything else
+ */
+export function countOf(option: string, value: number, most = Number.POSITIVE_INFINITY): number {
+  const isWhole = Number.isInteger(value) || value === Number.POSITIVE_INFINITY;
+  if (isWhole && value >= 1 && value <= most) return value;
+  const upTo = most === Number.POSITIVE_INFINITY ? ", or Infinity" : ` to ${most}`;
+  throw mistake(option, value, `a whole number from 1${upTo}`);
+}
+
+/**
+ * Milliseconds of a length of time.
+ *
+ * @throws InvalidOptionError for what is none
+ */
+export function durationOf(option: string, value: Duration): number {
+  const ms = millisecondsOf(value);
+  if (ms === undefined) throw mistake(option, value, DURATION_FORMS);
+  return ms;
+}
+
+function mistake(option: string, value: unknown, expected: string): InvalidOptionError {
+  const given = typeof value === "string" ? JSON.stringify(value) : String(value);
+  return new InvalidOptionError(option, `${option} is ${given}; expected ${expected}.`);
+}
+
 /** What is wrong with a bag of options, or undefined: it is none, or has a name that is not among `names`. */
 export function problemOfNames(
   what: string,

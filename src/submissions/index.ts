@@ -2,6 +2,7 @@
 
 export type { Duration } from "../core/duration.ts";
 export { NewerSchemaError } from "../core/migrations.ts";
+export { InvalidOptionError } from "../core/options.ts";
 export {
   AnswerTooLargeError,
   BacklogFullError,
@@ -13,7 +14,7 @@ export {
   TurnStalledError,
   UnknownCursorError,
 } from "./errors.ts";
-export { InvalidOptionError, type LedgerOptions } from "./options.ts";
+export type { LedgerOptions } from "./options.ts";
 export { acceptPrompt, expirePrompt } from "./prompts.ts";
 export type { SubmissionStatus, TerminalStatus } from "./states.ts";
 export { Submissions, type SubmissionsOptions } from "./submissions.ts";

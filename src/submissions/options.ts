@@ -1,8 +1,8 @@
 /** What an app can set about its ledger. Checked once, at construction. */
 
 import type { Backoff } from "../core/backoff.ts";
-import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
-import { problemOfNames } from "../core/options.ts";
+import type { Duration } from "../core/duration.ts";
+import { countOf, durationOf, InvalidOptionError, problemOfNames } from "../core/options.ts";
 
 export type LedgerOptions = {
   /**
@@ -93,23 +93,6 @@ export type Limits = {
 export const ROW_BYTES = 1_980_000;
 const PAYLOAD_BYTES = 1_900_000;
 
-/** An option of the ledger that cannot be meant. */
-export class InvalidOptionError extends Error {
-  override readonly name = "InvalidOptionError";
-  constructor(
-    /** The option, e.g. `retention.maxAge`. */
-    readonly option: string,
-    message: string,
-  ) {
-    super(message);
-  }
-}
-
-function mistake(option: string, value: unknown, expected: string): InvalidOptionError {
-  const given = typeof value === "string" ? JSON.stringify(value) : String(value);
-  return new InvalidOptionError(option, `${option} is ${given}; expected ${expected}.`);
-}
-
 /** @throws InvalidOptionError naming the option */
 export function readOptions(options: LedgerOptions = {}): Limits {
   checkNames(options);
@@ -123,18 +106,18 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     retry: { maxAttempts = 5, baseDelay = "1 second", maxDelay = "5 minutes" } = {},
   } = options;
   return {
-    maxAttempts: count("retry.maxAttempts", maxAttempts),
+    maxAttempts: countOf("retry.maxAttempts", maxAttempts),
     backoff: {
-      baseMs: duration("retry.baseDelay", baseDelay),
-      capMs: duration("retry.maxDelay", maxDelay),
+      baseMs: durationOf("retry.baseDelay", baseDelay),
+      capMs: durationOf("retry.maxDelay", maxDelay),
     },
-    maxPending: count("maxPending", maxPending),
-    maxConcurrentTurns: count("maxConcurrentTurns", maxConcurrentTurns),
-    stallTimeoutMs: duration("stallTimeout", stallTimeout),
-    tokensPerDay: count("budget.tokensPerDay", tokensPerDay),
-    maxPayloadBytes: count("maxPayloadBytes", maxPayloadBytes, PAYLOAD_BYTES),
-    maxAgeMs: duration("retention.maxAge", maxAge),
-    maxCount: count("retention.maxCount", maxCount),
+    maxPending: countOf("maxPending", maxPending),
+    maxConcurrentTurns: countOf("maxConcurrentTurns", maxConcurrentTurns),
+    stallTimeoutMs: durationOf("stallTimeout", stallTimeout),
+    tokensPerDay: countOf("budget.tokensPerDay", tokensPerDay),
+    maxPayloadBytes: countOf("maxPayloadBytes", maxPayloadBytes, PAYLOAD_BYTES),
+    maxAgeMs: durationOf("retention.maxAge", maxAge),
+    maxCount: countOf("retention.maxCount", maxCount),
   };
 }
 
@@ -164,23 +147,4 @@ const NAMES = {
 
 function pick<Name extends keyof LedgerOptions>(options: LedgerOptions, names: readonly Name[]) {
   return Object.fromEntries(names.map((name) => [name, options?.[name]]));
-}
-
-/**
- * A whole number from 1. Infinity is one here: it says that there is no limit.
- *
- * @throws InvalidOptionError for anything else
- */
-function count(option: string, value: number, most = Number.POSITIVE_INFINITY): number {
-  const isWhole = Number.isInteger(value) || value === Number.POSITIVE_INFINITY;
-  if (isWhole && value >= 1 && value <= most) return value;
-  const upTo = most === Number.POSITIVE_INFINITY ? ", or Infinity" : ` to ${most}`;
-  throw mistake(option, value, `a whole number from 1${upTo}`);
-}
-
-/** @throws InvalidOptionError for what is no length of time */
-function duration(option: string, value: Duration): number {
-  const ms = millisecondsOf(value);
-  if (ms === undefined) throw mistake(option, value, DURATION_FORMS);
-  return ms;
 }
