@@ -17,7 +17,12 @@ export default defineConfig({
       {
         extends: true,
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.jsonc" } })],
-        test: { name: "perdure", include: ["test/**/*.test.ts"] },
+        test: {
+          name: "perdure",
+          include: ["test/**/*.test.ts"],
+          // Servers in Node, for what leaves the runtime.
+          globalSetup: ["./test/support/receivers/server.ts"],
+        },
       },
       {
         extends: true,

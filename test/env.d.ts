@@ -5,7 +5,12 @@ declare namespace Cloudflare {
     LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
     BuiltInAgent: DurableObjectNamespace<import("./support/built-in.ts").BuiltInAgent>;
     SdkObject: DurableObjectNamespace<import("./support/sdk-object.ts").SdkObject>;
+    Receiver: DurableObjectNamespace<import("./support/recipients.ts").Receiver>;
+    ReceiverAgent: DurableObjectNamespace<import("./support/recipients.ts").ReceiverAgent>;
+    OutboxAgent: DurableObjectNamespace<import("./support/outbox-agent.ts").OutboxAgent>;
     PROMPT_WORKFLOW: Workflow;
     BUILT_IN_WORKFLOW: Workflow;
+    WAITING_WORKFLOW: Workflow;
+    QUEUE: Queue;
   }
 }

@@ -26,7 +26,7 @@ import { chance, time } from "./support/ledger-object.ts";
 import { Run } from "./support/ledger-run.ts";
 import { RULES, step } from "./support/ledger-steps.ts";
 
-const RUNS = knob("MODEL_RUNS", 180);
+const RUNS = knob("MODEL_RUNS", 120);
 const SEED = knob("MODEL_SEED", 20_261_121);
 /** How long the ledger may take for a step while a shorter sequence is looked for. */
 const HASTY_MS = 300;

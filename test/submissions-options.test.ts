@@ -225,8 +225,12 @@ describe("bad values are refused by name", () => {
     ["idempotancyKey", { idempotancyKey: "x" } as never, '"idempotancyKey" is no option'],
     ["budget", { budget: 5 as never }, "expected an object with tokens"],
     ["budget.tokens", { budget: {} as never }, "from 1"],
-    ["notify", { notify: "x" as never }, "notify is no destination"],
-    ["notify", { notify: [{ kind: "http" }] as never }, 'notify[0] has the kind "http"'],
+    ["notify", { notify: "x" as never }, 'notify is "x"; expected a list'],
+    [
+      "notify",
+      { notify: [{ kind: "http" }] as never },
+      'notify[0] has "http" as kind; expected one of workflow',
+    ],
     ["notify", { notify: [{ ...somewhere(), instance: "" }] }, "as instance"],
     ["notify", { notify: [{ ...somewhere(), eventType: "a b" }] }, "as eventType"],
   ] as [string, InternalSubmitOptions, string][])("%s: %j", (field, options, text) =>

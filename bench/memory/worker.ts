@@ -18,7 +18,7 @@ export class LoadedLedger extends DurableObject<Env> {
   readonly #gate = new Promise<void>((resolve) => {
     this.#open = resolve;
   });
-  readonly #outbox = new Outbox(async () => {});
+  readonly #outbox = new Outbox({ host: this, env: this.env });
   readonly #ledger = new Submissions(this.#host(), this.#outbox);
 
   constructor(ctx: DurableObjectState, env: Env) {

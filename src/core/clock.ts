@@ -10,4 +10,16 @@ export type Clock = {
   readonly random: () => number;
 };
 
+/** The same clock, which stands still where the machine's is set back, until that has caught up. */
+export function steady({ now, random }: Clock): Clock {
+  let latest = Number.NEGATIVE_INFINITY;
+  return {
+    now: () => {
+      latest = Math.max(latest, now());
+      return latest;
+    },
+    random,
+  };
+}
+
 export const systemClock: Clock = { now: () => Date.now(), random: () => Math.random() };

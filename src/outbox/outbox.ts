@@ -1,7 +1,7 @@
 /**
  * The outbox: events that committed together with what they report, delivered
- * at least once (O1, O2). It owns the delivery and its retries; it never waits
- * for a turn, and no entry waits for another entry's trouble.
+ * at least once (O1-O5). This file has the public verbs; the engine keeps it
+ * going, the stores write, an adapter knows the destination.
  */
 
 import {
@@ -9,77 +9,127 @@ import {
   type LifecycleJobContext,
   type LifecycleRouteContext,
 } from "agents/lifecycle";
-import { type Backoff, backoffMs } from "../core/backoff.ts";
-import { type Clock, systemClock } from "../core/clock.ts";
-import { failureOf } from "../core/failures.ts";
-import { withTimeout } from "../core/timeout.ts";
-import { Wake } from "../core/wake.ts";
-import { OutboxStore } from "./store.ts";
-import {
-  type Courier,
-  type DeadLetter,
-  type Destination,
-  type Entry,
-  UndeliverableError,
+import { type Clock, steady, systemClock } from "../core/clock.ts";
+import type { Json } from "../core/json.ts";
+import { type AdapterOverrides, Adapters } from "./adapters/adapters.ts";
+import type { Selection } from "./dead-letters.ts";
+import { Engine } from "./engine.ts";
+import { InvalidDestinationError, InvalidFilterError } from "./errors.ts";
+import { deliveryId, payloadOf } from "./event.ts";
+import { checkFilter, checkList, timeOf } from "./filters.ts";
+import { type OutboxLimits, type OutboxSettings, readSettings } from "./options.ts";
+import type {
+  DeadLetterFilter,
+  DeadLetterPage,
+  DeliveryState,
+  Destination,
+  Endpoint,
+  ListDeadLettersOptions,
+  OutboxStats,
 } from "./types.ts";
 
-/** Destinations that are delivered to at the same time; to each of them one entry after the other. */
-const CONCURRENCY = 64;
-/** Attempts before an entry becomes a dead letter: the last ones ten minutes apart, about two hours in all. */
-const MAX_ATTEMPTS = 20;
-const BACKOFF: Backoff = { baseMs: 1_000, capMs: 600_000 };
-/** An attempt that takes longer has failed; the event may still have arrived, so the next one repeats its id. */
-const ATTEMPT_TIMEOUT_MS = 30_000;
+const DEFAULT_LIMIT = 100;
 
-export type OutboxOptions = {
+export type OutboxOptions = OutboxSettings & {
+  /** The object that the outbox belongs to: whose methods `method()` names. */
+  readonly host: object;
+  /** Its bindings. */
+  readonly env: object;
   readonly clock?: Clock;
+  /** Other ways to tell a kind of destination. */
+  readonly adapters?: AdapterOverrides;
 };
 
 export class Outbox extends LifecycleCapability {
-  readonly #courier: Courier;
   readonly #clock: Clock;
-  readonly #wake = new Wake(
-    () => this.lifecycle,
-    "perdure.outbox",
-    () => this.#drive(),
-  );
-  /** What is being delivered, by entry id. */
-  readonly #underWay = new Map<string, { destination: Destination; attempt: Promise<void> }>();
-  /** Whether something may be due that could not be started: more than fits, or behind another of its destination. */
-  #hasMore = false;
-  #opened: OutboxStore | undefined;
+  readonly #limits: OutboxLimits;
+  readonly #adapters: Adapters;
+  readonly #engine: Engine;
 
-  constructor(courier: Courier, { clock = systemClock }: OutboxOptions = {}) {
+  /**
+   * Install it in the constructor of an agent, or of a Durable Object with a Lifecycle:
+   * `this.lifecycle.use(this.outbox)`.
+   *
+   * @throws InvalidOptionError for an option that cannot be meant
+   */
+  constructor({ host, env, clock = systemClock, adapters, ...settings }: OutboxOptions) {
     super("perdure.outbox");
-    this.#courier = courier;
-    this.#clock = clock;
+    // An entry that seems to come from before this life, or from later than now, would be taken for a crash or left lying.
+    this.#clock = steady(clock);
+    this.#limits = readSettings(settings);
+    this.#adapters = new Adapters({
+      host,
+      env,
+      now: clock.now,
+      allowPrivateAddresses: this.#limits.allowPrivateAddresses,
+      inHostContext: <T>(work: () => Promise<T>) =>
+        this.lifecycle.runInHostContext(work) as Promise<T>,
+      overrides: adapters,
+    });
+    this.#engine = new Engine({
+      host,
+      clock: this.#clock,
+      limits: this.#limits,
+      adapters: this.#adapters,
+      onDeadLetter: settings.onDeadLetter,
+      lifecycle: () => this.lifecycle,
+    });
   }
 
-  override async onStart(): Promise<void> {
-    this.#store.migrate();
-    if (!this.#store.isEmpty()) await this.#wake.noLaterThan(this.#clock.now());
+  override onStart(): Promise<void> {
+    return this.#engine.start();
   }
 
   onJob(context: LifecycleJobContext) {
-    return this.#wake.onJob(context);
+    return this.#engine.wake.onJob(context);
   }
 
   onJobError(context: LifecycleJobContext, error: unknown) {
-    return this.#wake.onJobError(context, error);
+    return this.#engine.wake.onJobError(context, error);
   }
 
   onRoute(context: LifecycleRouteContext) {
-    return this.#wake.onRoute(context);
+    return this.#engine.wake.onRoute(context);
   }
 
   /**
-   * Stores an event for a destination. Call it inside the transaction that
-   * makes the event true, and {@link flush} after that has committed (O1).
+   * Stores an event for a destination, and begins to deliver it once the code
+   * that has called this has come to its next `await`. Within
+   * `ctx.storage.transactionSync()` it commits or is rolled back with the rest
+   * (O1). An asynchronous `transaction()` is no place for it: what is delivered
+   * in the middle of one could still be rolled back.
    *
-   * @param id the delivery id, the same for the same event however often it is put
+   * @param event what is told: anything that JSON can hold
+   * @param options.id the delivery id: put again while it waits, or as a dead letter, it is the same event,
+   *   and stays as it is. A new one by default
+   * @returns the delivery id
+   * @throws InvalidDestinationError for a destination to which nothing can be sent; nothing is stored then
+   * @throws InvalidEventError for an event that JSON cannot hold, or that is too large, or an id that
+   *   is that of an event for another destination
    */
-  put(id: string, destination: Destination, payload: unknown): void {
-    this.#store.put(id, destination, payload, this.#clock.now());
+  put(destination: Destination, event: unknown, options: { id?: string } = {}): string {
+    const problem = this.problemOf(destination);
+    if (problem) throw new InvalidDestinationError(`The destination ${problem}`);
+    const payload = payloadOf(event, this.#limits.maxEventBytes);
+    const id = deliveryId(options.id);
+    this.#engine.put(id, destination, payload);
+    this.#engine.flushSoon();
+    return id;
+  }
+
+  /** What is wrong with a destination, to be read after its name; undefined for one that {@link put} takes. */
+  problemOf(destination: unknown): string | undefined {
+    return this.#adapters.problemOf(destination);
+  }
+
+  /**
+   * {@link put} for a room of Perdure that has checked the destination before,
+   * and that calls {@link flush} after its commit.
+   *
+   * @internal
+   */
+  enqueue(id: string, destination: Destination, event: unknown): void {
+    this.#engine.put(id, destination, JSON.stringify(event));
   }
 
   /**
@@ -88,95 +138,159 @@ export class Outbox extends LifecycleCapability {
    * @param nextWake when this object is woken anyway, or null. Where that is soon enough to
    *   find what a crash would leave behind, the outbox takes no wake of its own, which saves a
    *   row and an alarm on each event; the caller keeps that wake while {@link isBusy}.
+   * @internal
    */
   flush(nextWake: number | null = null): void {
-    this.#pump();
-    const backstop = this.#clock.now() + ATTEMPT_TIMEOUT_MS;
-    const isCovered = nextWake !== null && nextWake <= backstop;
-    if (this.isBusy && !isCovered) this.#wake.request(backstop);
+    this.#engine.flush(nextWake);
   }
 
-  /** Whether a delivery is under way. */
+  /**
+   * Whether a delivery is under way.
+   *
+   * @internal
+   */
   get isBusy(): boolean {
-    return this.#underWay.size > 0;
+    return this.#engine.isBusy;
   }
 
-  /** Entries given up, newest first, at most `limit` of them. */
-  async deadLetters(limit = 100): Promise<DeadLetter[]> {
-    await this.lifecycle.ready();
-    return this.#store.dead(limit);
+  /** Where the event with this delivery id is; null for one that is unknown, or delivered and not kept. */
+  async inspect(id: string): Promise<DeliveryState | null> {
+    return (await this.#ready()).store.inspect(id);
   }
 
-  get #store(): OutboxStore {
-    this.#opened ??= new OutboxStore(this.lifecycle.storage);
-    return this.#opened;
+  /** The whole event with this delivery id, for who got a reference to it (O4); null for an unknown one. */
+  async read<Event = Json>(id: string): Promise<Event | null> {
+    const payload = (await this.#ready()).store.read(id);
+    return payload === undefined ? null : (JSON.parse(payload) as Event);
   }
 
-  async #drive(): Promise<number | null> {
-    this.#pump();
-    for (const { attempt } of this.#underWay.values()) this.lifecycle.trackAlarmWork(attempt);
-    return this.#nextWake();
+  /** How much waits, and how much was given up. */
+  async stats(): Promise<OutboxStats> {
+    const { store, deadLetters } = await this.#ready();
+    const { waiting, oldestAt } = store.stats();
+    const dead = deadLetters.count({ key: undefined, since: 0 });
+    return { waiting, ...(oldestAt !== null && { oldestAt }), deadLetters: dead };
   }
 
-  /** When the outbox must be woken next: for what is due, for what a crash would leave behind, never when empty (O5). */
-  #nextWake(): number | null {
-    const next = this.#store.nextDue(this.#busy());
-    if (this.#underWay.size === 0) return next;
-    const backstop = this.#clock.now() + ATTEMPT_TIMEOUT_MS;
-    return next === null ? backstop : Math.min(next, backstop);
+  /**
+   * Entries that were given up, newest first (O3).
+   *
+   * @throws InvalidFilterError for what cannot be meant
+   */
+  async listDeadLetters(options: ListDeadLettersOptions = {}): Promise<DeadLetterPage> {
+    checkList(options);
+    const { deadLetters } = await this.#ready();
+    const { limit = DEFAULT_LIMIT, cursor } = options;
+    return deadLetters.list(this.#selection(options), limit, cursor);
   }
 
-  #busy(): Destination[] {
-    return [...this.#underWay.values()].map(({ destination }) => destination);
+  /** @throws InvalidFilterError for what cannot be meant */
+  async countDeadLetters(filter: DeadLetterFilter = {}): Promise<number> {
+    checkFilter("countDeadLetters()", filter);
+    return (await this.#ready()).deadLetters.count(this.#selection(filter));
   }
 
-  #pump(): void {
-    const free = CONCURRENCY - this.#underWay.size;
-    const due = free > 0 ? this.#store.due(this.#clock.now(), this.#busy(), free) : [];
-    this.#hasMore = this.#underWay.size > 0 || due.length === free;
-    for (const entry of due) {
-      const attempt = this.#attempt(entry).finally(() => {
-        this.#underWay.delete(entry.id);
-        if (this.#hasMore) this.#pump();
-        this.#mirror();
-      });
-      this.#underWay.set(entry.id, { destination: entry.destination, attempt });
-    }
-  }
-
-  /** Never rejects: what cannot be noted down now is found again by the next start. */
-  async #attempt(entry: Entry): Promise<void> {
-    try {
-      await withTimeout(this.#courier(entry), ATTEMPT_TIMEOUT_MS);
-      this.#store.delivered(entry.id);
-    } catch (error) {
-      try {
-        this.#failed(entry, error);
-      } catch (storageError) {
-        console.error(
-          `[perdure] the outcome of delivery ${entry.id} was not stored:`,
-          storageError,
-        );
-      }
-    }
-  }
-
-  /** Removes the wake when there is nothing left to wake for (O5). */
-  #mirror(): void {
-    if (this.#wake.armedFor !== null && this.#store.isEmpty()) this.#wake.release();
-  }
-
-  #failed(entry: Entry, error: unknown): void {
-    const { message } = failureOf(error);
-    const failures = entry.failures + 1;
+  /**
+   * Tries one again now: a dead letter, with the attempts of a new entry and
+   * the id that it had (O3), or one that waits for its next attempt. Returns whether there was one.
+   */
+  async redrive(id: string): Promise<boolean> {
+    const { deadLetters, store } = await this.#ready();
     const now = this.#clock.now();
-    if (error instanceof UndeliverableError || failures >= MAX_ATTEMPTS) {
-      this.#store.bury(entry.id, message, now);
-      this.lifecycle.events.emit("outbox:dead", { id: entry.id, failures, error: message });
-    } else {
-      const dueAt = now + backoffMs(failures, BACKOFF, this.#clock.random());
-      this.#store.retryAt(entry.id, dueAt, message);
-      this.#wake.request(dueAt);
+    const isThere = deadLetters.redrive(id, now) || store.hasten(id, now);
+    if (isThere) this.#engine.flushAgain();
+    return isThere;
+  }
+
+  /**
+   * Tries again what was given up at `since` or later, or for a destination, or both.
+   *
+   * @returns how many
+   * @throws InvalidFilterError for what cannot be meant
+   */
+  async redriveAll(filter: DeadLetterFilter): Promise<number> {
+    checkFilter("redriveAll()", filter);
+    const { deadLetters } = await this.#ready();
+    const count = deadLetters.redriveAll(this.#selection(filter), this.#clock.now());
+    if (count > 0) this.#engine.flushAgain();
+    return count;
+  }
+
+  /** Forgets a dead letter for good. Returns whether there was one. */
+  async deleteDeadLetter(id: string): Promise<boolean> {
+    return (await this.#ready()).deadLetters.delete(id);
+  }
+
+  /**
+   * Forgets dead letters that were given up before a time for good. Returns how many.
+   *
+   * @throws InvalidFilterError for what is no time
+   */
+  async deleteDeadLetters({ before }: { before: Date }): Promise<number> {
+    const time = timeOf("before", before);
+    return (await this.#ready()).deadLetters.deleteBefore(time);
+  }
+
+  /** The webhooks' URLs that are not healthy. */
+  async listEndpoints(): Promise<Endpoint[]> {
+    return (await this.#ready()).endpoints.list();
+  }
+
+  /** The state of a webhook's URL. */
+  async inspectEndpoint(url: string): Promise<Endpoint> {
+    return (await this.#ready()).endpoints.get(this.#endpointKey(url), url);
+  }
+
+  /** Sends nothing more to a URL: what is for it becomes a dead letter, until it is enabled. */
+  async disableEndpoint(url: string, reason = "The endpoint was disabled by hand"): Promise<void> {
+    const { endpoints, store } = await this.#ready();
+    const key = this.#endpointKey(url);
+    endpoints.disable(key, url, reason, this.#clock.now());
+    store.dueNow(key, this.#clock.now());
+    this.#engine.changed(url, "disabled");
+    // What waits for it is given up now, and not when its time would have come.
+    this.#engine.flushAgain();
+  }
+
+  /**
+   * Sends to a URL again, beginning with what waits for it and what was given
+   * up since it began to fail. Returns how many the latter are.
+   */
+  async enableEndpoint(url: string): Promise<number> {
+    const { endpoints, deadLetters, store } = await this.#ready();
+    const key = this.#endpointKey(url);
+    const since = endpoints.enable(key);
+    if (since === undefined) return 0;
+    store.dueNow(key, this.#clock.now());
+    const count = deadLetters.redriveAll({ key, since }, this.#clock.now());
+    this.#engine.changed(url, "healthy");
+    this.#engine.flushAgain();
+    return count;
+  }
+
+  async #ready(): Promise<Engine> {
+    await this.lifecycle.ready();
+    return this.#engine;
+  }
+
+  /** @throws InvalidFilterError for what is no destination */
+  #selection({ since, destination }: DeadLetterFilter): Selection {
+    try {
+      const key = destination && this.#adapters.keyOf(destination);
+      return { key, since: since?.getTime() ?? 0 };
+    } catch (error) {
+      throw new InvalidFilterError(
+        `destination is ${JSON.stringify(destination)}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`,
+        { cause: error },
+      );
     }
+  }
+
+  /** @throws InvalidDestinationError for what is no URL */
+  #endpointKey(url: string): string {
+    if (URL.canParse(url)) return this.#adapters.keyOf({ kind: "webhook", url, secrets: [] });
+    throw new InvalidDestinationError(
+      `${JSON.stringify(url)} is no URL; expected that of a webhook, e.g. "https://example.com/hook".`,
+    );
   }
 }

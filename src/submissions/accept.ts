@@ -4,7 +4,6 @@ import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import type { Duration } from "../core/duration.ts";
 import { byteLength } from "../core/json.ts";
-import { problemOfDestination } from "../outbox/destination.ts";
 import {
   checkBoolean,
   checkNames,
@@ -28,6 +27,15 @@ const FRONT = -1_000;
 const MAX_DELAY_FACTOR = 10;
 const ROLES = ["user", "assistant", "system"];
 
+/** What acceptance depends on, beside the arguments. */
+export type Acceptance = {
+  readonly maxPayloadBytes: number;
+  readonly newId: () => string;
+  readonly now: number;
+  /** What is wrong with a destination, to be read after its name. */
+  readonly problemOf: (destination: unknown) => string | undefined;
+};
+
 /**
  * Checks the arguments of `submitMessages()` and makes of them what is stored.
  *
@@ -36,7 +44,7 @@ const ROLES = ["user", "assistant", "system"];
 export function prepare(
   messages: UIMessage[],
   options: InternalSubmitOptions,
-  { maxPayloadBytes, newId, now }: { maxPayloadBytes: number; newId: () => string; now: number },
+  { maxPayloadBytes, newId, now, problemOf }: Acceptance,
 ): NewSubmission {
   checkNames("submitMessages()", options, SUBMIT_NAMES);
   checkNames("retry", options.retry, ["maxAttempts", "afterSideEffects"]);
@@ -64,7 +72,7 @@ export function prepare(
   const submissionId = options.submissionId ?? newId();
   const notify =
     typeof options.notify === "function" ? options.notify(submissionId) : options.notify;
-  checkDestinations(notify);
+  checkDestinations(notify, problemOf);
   return {
     submissionId,
     idempotencyKey: options.idempotencyKey,
@@ -105,14 +113,17 @@ const SUBMIT_NAMES = [
 ] as const satisfies readonly (keyof InternalSubmitOptions)[];
 
 /** An end has to be stored together with what it tells: what cannot be told is refused here. */
-function checkDestinations(notify: unknown): void {
+function checkDestinations(notify: unknown, problemOf: Acceptance["problemOf"]): void {
   if (notify === undefined) return;
-  const list = Array.isArray(notify) ? notify : [undefined];
-  for (const [index, to] of list.entries()) {
-    const problem = problemOfDestination(to);
-    if (!problem) continue;
-    const field = Array.isArray(notify) ? `notify[${index}]` : "notify";
-    throw new InvalidSubmissionError("notify", `${field} ${problem}`);
+  if (!Array.isArray(notify)) {
+    throw new InvalidSubmissionError(
+      "notify",
+      `notify is ${JSON.stringify(notify) ?? String(notify)}; expected a list of destinations, e.g. [method("onDone")], or leave it out.`,
+    );
+  }
+  for (const [index, to] of notify.entries()) {
+    const problem = problemOf(to);
+    if (problem) throw new InvalidSubmissionError("notify", `notify[${index}] ${problem}`);
   }
 }
 

@@ -15,6 +15,7 @@ import type { Submission } from "./rows.ts";
 import type { Spending } from "./spending.ts";
 import type { Seen, Settlement, SubmissionStore } from "./store.ts";
 import type { TurnEnd } from "./turn.ts";
+import type { SubmissionEvent } from "./types.ts";
 
 /** Ends between two looks at what retention lets go, and rows that each of them looks at. */
 const PRUNE_EVERY = 64;
@@ -147,10 +148,14 @@ export class Endings {
     return ended;
   }
 
+  /** Delivery ids are new: receivers of several agents must not take one's for another's. */
   #put(submission: Submission): void {
-    const end = endOf(submission);
-    for (const [index, destination] of submission.notify.entries()) {
-      this.owner.outbox.put(`${submission.submissionId}:${index}`, destination, end);
+    const data = endOf(submission);
+    const type = `submission.${data.status}` as const;
+    const timestamp = new Date(submission.settledAt ?? this.owner.clock.now()).toISOString();
+    const event = { type, timestamp, data } satisfies SubmissionEvent;
+    for (const destination of submission.notify) {
+      this.owner.outbox.enqueue(crypto.randomUUID(), destination, event);
     }
   }
 }

@@ -41,6 +41,7 @@ export type {
   PromptReceipt,
   PromptRequest,
   SubmissionEnd,
+  SubmissionEvent,
   SubmissionInspection,
   SubmissionStats,
   SubmitMessagesOptions,

@@ -6,6 +6,7 @@
 
 import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
+import type { Outbox } from "../outbox/outbox.ts";
 import { asksTheSame, prepare } from "./accept.ts";
 import {
   BacklogFullError,
@@ -24,6 +25,7 @@ export type IntakeOwner = {
   readonly store: SubmissionStore;
   readonly clock: Clock;
   readonly limits: Limits;
+  readonly outbox: Pick<Outbox, "problemOf">;
   /** What runs in a thread, or is about to. */
   current(thread: string): Submission | undefined;
 };
@@ -48,11 +50,12 @@ export class Intake {
    *   BacklogFullError
    */
   take(messages: UIMessage[], options: InternalSubmitOptions): Taken {
-    const { clock, limits } = this.owner;
+    const { clock, limits, outbox } = this.owner;
     const submission = prepare(messages, options, {
       maxPayloadBytes: limits.maxPayloadBytes,
       newId: () => crypto.randomUUID(),
       now: clock.now(),
+      problemOf: (destination) => outbox.problemOf(destination),
     });
     const known = this.#known(options);
     if (known && !isStale(known, options.run) && !isKeyFree(known, options, clock.now())) {

@@ -88,7 +88,8 @@ export class OpenSubmissions {
 
   /** The open submissions whose end is delivered to this workflow instance. */
   ofWorkflow(instance: string): Submission[] {
-    const tells = ({ notify }: Submission) => notify.some((to) => to.instance === instance);
+    const tells = ({ notify }: Submission) =>
+      notify.some((to) => to.kind === "workflow" && to.instance === instance);
     return select(this.sql, `SELECT * ${IN_LINE} UNION ALL SELECT * ${SCHEDULED}`).filter(tells);
   }
 

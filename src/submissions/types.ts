@@ -83,7 +83,8 @@ export type SubmitMessagesOptions = {
    */
   whenBusy?: WhenBusy;
   /**
-   * Where the end is told, as it is stored (O1): destinations of `perdure/outbox`.
+   * Who is told of the end, as it is stored (O1): `webhook()`, `queue()`, `method()`, `agent()` and
+   * `workflowEvent()` of `perdure/outbox`. They receive a {@link SubmissionEvent}.
    * @default nobody
    */
   notify?: readonly Destination[];
@@ -300,6 +301,14 @@ export type SubmissionEnd = {
   readonly output?: Json;
   readonly error?: string;
   readonly errorName?: string;
+};
+
+/** What `notify` tells of an end: the body of a webhook, the event of a delivery to anybody else. */
+export type SubmissionEvent = {
+  readonly type: `submission.${TerminalStatus}`;
+  /** When it ended, ISO 8601. */
+  readonly timestamp: string;
+  readonly data: SubmissionEnd;
 };
 
 /** What `step.prompt()` asks of the agent. */

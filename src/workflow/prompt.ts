@@ -7,7 +7,13 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
 import { toJSONSchema, type ZodObject, type z } from "zod";
-import type { PromptReceipt, PromptRequest, SubmissionEnd } from "../submissions/types.ts";
+import type { Delivery } from "../outbox/types.ts";
+import type {
+  PromptReceipt,
+  PromptRequest,
+  SubmissionEnd,
+  SubmissionEvent,
+} from "../submissions/types.ts";
 import {
   ThinkPromptAbortedError,
   ThinkPromptError,
@@ -103,7 +109,7 @@ async function waitForEnd<Schema extends ZodObject>(
       type: eventType,
       ...(timeout !== undefined && { timeout }),
     });
-    return plain(event.payload as SubmissionEnd);
+    return plain((event.payload as Delivery<SubmissionEvent>).event.data);
   } catch (error) {
     if (!isTimeout(error)) throw error;
     const end = await durably(step, await promptStepName(names, "expire"), () =>

@@ -7,7 +7,14 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import type { UIMessage } from "ai";
-import { type Courier, Outbox, UndeliverableError } from "../../src/outbox/index.ts";
+import { workflowAdapter } from "../../src/outbox/adapters/workflow-event.ts";
+import {
+  type Delivery,
+  Outbox,
+  type OutboxSettings,
+  type ReferencedDelivery,
+  UndeliverableError,
+} from "../../src/outbox/index.ts";
 import {
   acceptPrompt,
   endWithAnswer,
@@ -31,9 +38,14 @@ import { WakeRoom } from "./wake-room.ts";
 
 /** What left the outboxes, by the workflow instance it was for, and how often it is to be refused. */
 export const delivered = new Map<string, { id: string; payload: unknown }[]>();
+/** How often the app was told of a dead letter, by its id. */
+export const told = new Map<string, number>();
+/** What the outbox of the object with that name is constructed with. */
+export const outboxSettings = new Map<string, OutboxSettings>();
 export const refusals = new Map<string, { times: number; isGone?: boolean }>();
 /** Runs before a delivery to that workflow instance; what it throws is the delivery's failure. */
-export const couriers = new Map<string, Courier>();
+export const couriers = new Map<string, (sent: Sent) => Promise<void>>();
+type Sent = Delivery | ReferencedDelivery;
 /** Called at the birth of each life of the object with that name, before it starts. */
 export const births = new Map<string, (object: LedgerObject, ctx: DurableObjectState) => void>();
 /** The chance in the rooms' backoff: 0 makes every retry due at once. */
@@ -150,21 +162,22 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
   readonly lifecycle = Lifecycle.install(this);
   readonly turns = new ScriptedTurns(this.ctx.storage, () => this.submissions);
   readonly room = new WakeRoom();
-  readonly outbox = new Outbox(
-    async (entry) => {
-      const { id, destination, payload } = entry;
-      const { instance } = destination;
-      await couriers.get(instance)?.(entry);
-      const refusal = refusals.get(instance);
-      if (refusal && refusal.times > 0) {
-        refusal.times--;
-        throw refusal.isGone ? new UndeliverableError("gone") : new Error("refused");
-      }
-      const inbox = delivered.get(instance) ?? [];
-      delivered.set(instance, [...inbox, { id, payload }]);
+  readonly outbox: Outbox = new Outbox({
+    ...outboxSettings.get(this.ctx.id.name ?? ""),
+    host: this,
+    env: this.env,
+    clock,
+    adapters: {
+      workflow: {
+        ...workflowAdapter(this.env),
+        deliver: ({ instance }, delivery) => hand(instance, delivery),
+      },
     },
-    { clock },
-  );
+    onDeadLetter: (letter) => {
+      told.set(letter.id, (told.get(letter.id) ?? 0) + 1);
+      return outboxSettings.get(this.ctx.id.name ?? "")?.onDeadLetter?.(letter);
+    },
+  });
   readonly submissions: Submissions = new Submissions(this.turns, this.outbox, {
     ...ledgerOptions.get(this.ctx.id.name ?? ""),
     clock,
@@ -213,6 +226,19 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
   async conversation(thread?: string): Promise<string[]> {
     return this.turns.conversation(thread);
   }
+}
+
+/** Takes what is for a workflow instance, as the test says. */
+async function hand(instance: string, sent: Sent): Promise<void> {
+  await couriers.get(instance)?.(sent);
+  const refusal = refusals.get(instance);
+  if (refusal && refusal.times > 0) {
+    refusal.times--;
+    throw refusal.isGone ? new UndeliverableError("gone") : new Error("refused");
+  }
+  const inbox = delivered.get(instance) ?? [];
+  const payload = "event" in sent ? sent.event : sent;
+  delivered.set(instance, [...inbox, { id: sent.id, payload }]);
 }
 
 /** How often a message's script has failed, across the lives of its object. */

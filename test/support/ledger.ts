@@ -3,7 +3,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import type { Destination } from "../../src/outbox/index.ts";
+import type { Destination, WorkflowDestination } from "../../src/outbox/index.ts";
 import type {
   SubmissionInspection,
   SubmissionStatus,
@@ -79,7 +79,7 @@ export function jobOf(room: string, { storage }: DurableObjectState): number | n
 }
 
 /** A destination of its own for one test. */
-export function somewhere(): Destination & { instance: string } {
+export function somewhere(): WorkflowDestination {
   return {
     kind: "workflow",
     workflow: "PROMPT_WORKFLOW",
@@ -101,9 +101,8 @@ export function send(
   return within(stub, async ({ lifecycle, outbox }, { storage }) => {
     await lifecycle.start();
     storage.transactionSync(() => {
-      for (const { id, to, payload } of entries) outbox.put(id, to, payload ?? null);
+      for (const { id, to, payload } of entries) outbox.put(to, payload ?? null, { id });
     });
-    outbox.flush();
   });
 }
 

@@ -4,6 +4,7 @@ import type { ChatRecoveryContext, TurnConfig, TurnContext } from "@cloudflare/t
 import { tool } from "ai";
 import { z } from "zod";
 import { DurableThink } from "../../src/hosts/think/index.ts";
+import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered } from "./meter.ts";
 import { ScriptedModel } from "./scripted-model.ts";
@@ -23,7 +24,8 @@ function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.En
   return new Proxy(env, {
     get(target, key) {
       if (key === "PROMPT_WORKFLOW" && name !== undefined && cutOff.has(name)) {
-        return { get: async () => Promise.reject(new Error("Workflows cannot be reached")) };
+        const fail = async () => Promise.reject(new Error("Workflows cannot be reached"));
+        return { get: fail, createBatch: fail };
       }
       return Reflect.get(target, key) as unknown;
     },
@@ -38,6 +40,9 @@ export const thinkOptions = new Map<string, object>();
 
 export const appHooks = new Map<string, AppHooks>();
 
+/** The latest dead letter that the agent with that name was told of. */
+export const deadLetters = new Map<string, DeadLetter>();
+
 export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   readonly meter: Meter;
 
@@ -51,6 +56,15 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return new ScriptedModel();
   }
 
+  /** A destination that takes nothing. */
+  onEnd(): void {
+    throw new Error("not today");
+  }
+
+  protected override onDeadLetter(letter: DeadLetter): void {
+    deadLetters.set(this.name, letter);
+  }
+
   override getTools() {
     return {
       charge: tool({
@@ -58,6 +72,8 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
         inputSchema: z.object({ account: z.string() }),
         execute: async ({ account }) => {
           await appHooks.get(this.name)?.onTool?.(this);
+          // The platform lets nothing out of the object before what it wrote is stored; the map is out of it, too.
+          await this.ctx.storage.sync();
           charges.set(account, (charges.get(account) ?? 0) + 1);
           return { charged: account };
         },

@@ -5,7 +5,18 @@
 
 import { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import { Outbox, workflowCourier } from "../../outbox/index.ts";
+import type { Json } from "../../core/json.ts";
+import {
+  type DeadLetter,
+  type DeadLetterFilter,
+  type DeadLetterPage,
+  type DeliveryState,
+  type Endpoint,
+  type ListDeadLettersOptions,
+  Outbox,
+  type OutboxSettings,
+  type OutboxStats,
+} from "../../outbox/index.ts";
 import {
   acceptPrompt,
   type CancelSubmissionResult,
@@ -26,6 +37,12 @@ import {
 import type { ThinkHooks } from "./port.ts";
 import { ThinkHost } from "./think-host.ts";
 
+/** Limits and retention, each with a default. */
+export type DurableThinkOptions = LedgerOptions & {
+  /** Of the outbox; the hook is the method `onDeadLetter()`. */
+  readonly outbox?: Omit<OutboxSettings, "onDeadLetter">;
+};
+
 /**
  * A Think agent whose submitted turns survive crashes, deploys and evictions,
  * and whose workflows can wait for them with `step.prompt()` of
@@ -36,24 +53,31 @@ export class DurableThink<
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
 > extends Think<Env, State, Props> {
+  /** Events of the agent's own: `this.outbox.put(webhook(...), event)` inside any transaction (O1). */
+  readonly outbox: Outbox;
   readonly #submissions: Submissions;
   readonly #host: ThinkHost;
 
   /**
-   * @param options limits and retention of the ledger; pass them on from the constructor of your class
+   * @param options limits and retention; pass them on from the constructor of your class
    * @throws InvalidOptionError for an option that cannot be meant
    */
-  constructor(ctx: DurableObjectState, env: Env, options?: LedgerOptions) {
+  constructor(ctx: DurableObjectState, env: Env, { outbox, ...options }: DurableThinkOptions = {}) {
     super(ctx, env);
-    const outbox = new Outbox(workflowCourier(env));
+    this.outbox = new Outbox({
+      ...outbox,
+      host: this,
+      env,
+      onDeadLetter: (letter) => this.onDeadLetter(letter),
+    });
     this.#host = new ThinkHost({
       agent: this as unknown as Think,
       ledger: () => this.#submissions,
       wrapHooks: () => this.#wrapHooks(),
       onStatus: async (submission) => this.onSubmissionStatus(submission),
     });
-    this.#submissions = new Submissions(this.#host, outbox, options);
-    this.lifecycle.use(outbox).use(this.#submissions);
+    this.#submissions = new Submissions(this.#host, this.outbox, options);
+    this.lifecycle.use(this.outbox).use(this.#submissions);
   }
 
   /**
@@ -167,6 +191,77 @@ export class DurableThink<
     await super.terminateWorkflow(workflowId);
     await this.#submissions.cancelFor(workflowId, "The workflow that waited for it was terminated");
   }
+
+  /** Deliveries that were given up, newest first (O3). */
+  listDeadLetters(options?: ListDeadLettersOptions): Promise<DeadLetterPage> {
+    return this.outbox.listDeadLetters(options);
+  }
+
+  /** How many deliveries were given up. */
+  countDeadLetters(filter?: DeadLetterFilter): Promise<number> {
+    return this.outbox.countDeadLetters(filter);
+  }
+
+  /** Tries a delivery that was given up again. Returns whether there was one. */
+  redriveDeadLetter(id: string): Promise<boolean> {
+    return this.outbox.redrive(id);
+  }
+
+  /** Tries deliveries that were given up again: since a time, for a destination, or all. Returns how many. */
+  redriveDeadLetters(filter: DeadLetterFilter): Promise<number> {
+    return this.outbox.redriveAll(filter);
+  }
+
+  /** Forgets a delivery that was given up for good. Returns whether there was one. */
+  deleteDeadLetter(id: string): Promise<boolean> {
+    return this.outbox.deleteDeadLetter(id);
+  }
+
+  /** Forgets deliveries that were given up before a time for good. Returns how many. */
+  deleteDeadLetters(options: { before: Date }): Promise<number> {
+    return this.outbox.deleteDeadLetters(options);
+  }
+
+  /** The state of a webhook's URL. */
+  inspectEndpoint(url: string): Promise<Endpoint> {
+    return this.outbox.inspectEndpoint(url);
+  }
+
+  /** The URLs of webhooks that are not healthy. */
+  listEndpoints(): Promise<Endpoint[]> {
+    return this.outbox.listEndpoints();
+  }
+
+  /** Sends to a webhook's URL again, beginning with what was given up meanwhile. Returns how many those are. */
+  enableEndpoint(url: string): Promise<number> {
+    return this.outbox.enableEndpoint(url);
+  }
+
+  /** Sends nothing more to a webhook's URL, until it is enabled. */
+  disableEndpoint(url: string, reason?: string): Promise<void> {
+    return this.outbox.disableEndpoint(url, reason);
+  }
+
+  /** The whole event of a delivery that came as a reference (O4); null for an unknown id. */
+  readDelivery(id: string): Promise<Json> {
+    return this.outbox.read(id);
+  }
+
+  /** Where a delivery is; null for an unknown id, or one that was delivered and is not kept. */
+  inspectDelivery(id: string): Promise<DeliveryState | null> {
+    return this.outbox.inspect(id);
+  }
+
+  /** How many deliveries wait, and how many were given up. */
+  outboxStats(): Promise<OutboxStats> {
+    return this.outbox.stats();
+  }
+
+  /**
+   * Called at least once for each delivery that was given up; what it throws
+   * is logged, and changes nothing (O3). Override it.
+   */
+  protected onDeadLetter(_letter: DeadLetter): void | Promise<void> {}
 
   /**
    * Called after each change of a submission's status, in their order; what it

@@ -1,3 +1,3 @@
 /** `perdure/think`: the host for agents built on `@cloudflare/think`. */
 
-export { DurableThink } from "./durable-think.ts";
+export { DurableThink, type DurableThinkOptions } from "./durable-think.ts";

@@ -1,0 +1,68 @@
+/** All kinds of destinations behind one interface: the one place that lists them. */
+
+import { problemOfPolicy } from "../policy.ts";
+import type { Adapter, Destination } from "../types.ts";
+import { agentAdapter } from "./agent.ts";
+import { methodAdapter } from "./method.ts";
+import { queueAdapter } from "./queue.ts";
+import { webhookAdapter } from "./webhook.ts";
+import { workflowAdapter } from "./workflow-event.ts";
+
+type Kind = Destination["kind"];
+type All = { readonly [K in Kind]: Adapter<Extract<Destination, { kind: K }>> };
+
+/** Replaces the way in which a kind of destination is told, e.g. in a test. */
+export type AdapterOverrides = Partial<All>;
+
+export type AdaptersOptions = {
+  /** The object whose methods `method()` names. */
+  readonly host: object;
+  /** Its bindings. */
+  readonly env: object;
+  readonly allowPrivateAddresses: boolean;
+  /** The current time, epoch milliseconds. */
+  readonly now: () => number;
+  /** Runs the app's own code as the agent. */
+  readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly overrides: AdapterOverrides | undefined;
+};
+
+export class Adapters {
+  readonly #all: All;
+
+  constructor({ env, overrides, ...options }: AdaptersOptions) {
+    this.#all = {
+      workflow: workflowAdapter(env),
+      webhook: webhookAdapter({ env, ...options }),
+      queue: queueAdapter(env),
+      method: methodAdapter(options),
+      agent: agentAdapter(env),
+      ...overrides,
+    };
+  }
+
+  /** @throws Error for a kind that this version of Perdure does not know; the entry may be of a newer one */
+  of({ kind }: Destination): Adapter {
+    if (Object.hasOwn(this.#all, kind)) return this.#all[kind] as Adapter;
+    throw new Error(
+      `This version of Perdure knows no destination of the kind ${JSON.stringify(kind)}`,
+    );
+  }
+
+  keyOf(destination: Destination): string {
+    return this.of(destination).keyOf(destination);
+  }
+
+  /** What is wrong with a destination, to be read after its name; undefined for a right one. */
+  problemOf(destination: unknown): string | undefined {
+    if (typeof destination !== "object" || destination === null) {
+      return `is ${JSON.stringify(destination) ?? String(destination)}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`;
+    }
+    const to = destination as Destination;
+    if (!Object.hasOwn(this.#all, to.kind ?? "")) {
+      const kinds = Object.keys(this.#all).join(", ");
+      return `has ${JSON.stringify(to.kind)} as kind; expected one of ${kinds}.`;
+    }
+    return problemOfPolicy(to.policy) ?? this.of(to).problemOf(to);
+  }
+}

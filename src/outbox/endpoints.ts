@@ -1,0 +1,147 @@
+/**
+ * The state of the URLs that webhooks go to. Owns `perdure_endpoints`, which
+ * has a row for each one that is not healthy, and nothing of the others: a
+ * delivery that succeeds writes nothing here.
+ *
+ *   healthy ── fails ──► failing ── 410, or disabled by hand ──► disabled
+ *      ▲                    │                                       │
+ *      └──── is taken ──────┘◄────────── enabled by hand ───────────┘ (to healthy)
+ */
+
+import type { Endpoint } from "./types.ts";
+
+type Row = {
+  key: string;
+  url: string;
+  failing_since: number;
+  held_until: number | null;
+  disabled_at: number | null;
+  reason: string;
+};
+
+export class Endpoints {
+  /** All rows: there are as many as endpoints in trouble. Read once in a life. */
+  #rows: Map<string, Row> | undefined;
+
+  constructor(private readonly sql: SqlStorage) {}
+
+  /** Forgets those that began to fail before a time, and that nothing waits for any more. */
+  prune(time: number): void {
+    this.sql.exec(
+      `DELETE FROM perdure_endpoints WHERE disabled_at IS NULL AND failing_since < ? AND NOT EXISTS
+         (SELECT 1 FROM perdure_outbox WHERE destination_key = key)`,
+      time,
+    );
+  }
+
+  list(): Endpoint[] {
+    return [...this.#known.values()].map(toEndpoint);
+  }
+
+  get(key: string, url: string): Endpoint {
+    const row = this.#known.get(key);
+    return row ? toEndpoint(row) : { url, state: "healthy" };
+  }
+
+  isDisabled(key: string): boolean {
+    return typeof this.#known.get(key)?.disabled_at === "number";
+  }
+
+  /** Keys of those that asked to be left alone for now. */
+  held(now: number): string[] {
+    return this.#heldRows(now).map(({ key }) => key);
+  }
+
+  /** When the next of those can be told again, or null. */
+  nextRelease(now: number): number | null {
+    const times = this.#heldRows(now).map(({ held_until }) => held_until ?? now);
+    return times.length > 0 ? Math.min(...times) : null;
+  }
+
+  #heldRows(now: number): Row[] {
+    return [...this.#known.values()].filter(({ held_until }) => (held_until ?? 0) > now);
+  }
+
+  /** failing → healthy. Returns whether it was not healthy. */
+  succeeded(key: string): boolean {
+    if (!this.#known.has(key) || this.isDisabled(key)) return false;
+    this.#forget(key);
+    return true;
+  }
+
+  /**
+   * healthy → failing. Returns whether it was healthy.
+   *
+   * @param heldUntil until when it asked to be left alone, if it did
+   */
+  failed(key: string, url: string, reason: string, now: number, heldUntil: number | null): boolean {
+    const row = this.#known.get(key);
+    if (row && (heldUntil === null || row.disabled_at !== null)) return false;
+    this.#write({
+      ...(row ?? { key, url, failing_since: now, disabled_at: null }),
+      reason,
+      held_until: heldUntil,
+    });
+    return row === undefined;
+  }
+
+  /** any → disabled. */
+  disable(key: string, url: string, reason: string, now: number): void {
+    const row = this.#known.get(key);
+    this.#write({
+      key,
+      url,
+      reason,
+      failing_since: row?.failing_since ?? now,
+      held_until: null,
+      disabled_at: now,
+    });
+  }
+
+  /** any → healthy. Returns since when it was not, or undefined. */
+  enable(key: string): number | undefined {
+    const since = this.#known.get(key)?.failing_since;
+    if (since !== undefined) this.#forget(key);
+    return since;
+  }
+
+  get #known(): Map<string, Row> {
+    this.#rows ??= new Map(
+      this.sql
+        .exec<Row>("SELECT * FROM perdure_endpoints ORDER BY url")
+        .toArray()
+        .map((row) => [row.key, row]),
+    );
+    return this.#rows;
+  }
+
+  #write(row: Row): void {
+    this.sql.exec(
+      `INSERT OR REPLACE INTO perdure_endpoints (key, url, failing_since, held_until, disabled_at, reason)
+       VALUES (?, ?, ?, ?, ?, ?)`,
+      row.key,
+      row.url,
+      row.failing_since,
+      row.held_until,
+      row.disabled_at,
+      row.reason,
+    );
+    this.#known.set(row.key, row);
+  }
+
+  #forget(key: string): void {
+    this.sql.exec("DELETE FROM perdure_endpoints WHERE key = ?", key);
+    this.#known.delete(key);
+  }
+}
+
+function toEndpoint({ url, failing_since, held_until, disabled_at, reason }: Row): Endpoint {
+  if (disabled_at !== null) return { url, state: "disabled", since: disabled_at, reason };
+  return {
+    url,
+    state: "failing",
+    since: failing_since,
+    reason,
+    ...(held_until !== null && { heldUntil: held_until }),
+  };
+}

@@ -1,0 +1,219 @@
+/**
+ * Keeps the outbox going: what was put is delivered, the app is told of what
+ * was given up, and a wake comes as long as anything waits. Joins the parts;
+ * each of them does one thing.
+ */
+
+import type { LifecycleServices } from "agents/lifecycle";
+import type { Clock } from "../core/clock.ts";
+import { Wake } from "../core/wake.ts";
+import type { Adapters } from "./adapters/adapters.ts";
+import { DeadLetters } from "./dead-letters.ts";
+import { Delivered } from "./delivered.ts";
+import { BACKSTOP_MS, Deliveries, type DeliveriesOwner } from "./deliveries.ts";
+import { Endpoints } from "./endpoints.ts";
+import type { OutboxLimits, OutboxSettings } from "./options.ts";
+import { OutboxStore } from "./store.ts";
+import { Telling, type TellingOwner } from "./telling.ts";
+import type { DeadLetter, Destination, Endpoint } from "./types.ts";
+
+/** Deliveries between two looks at what of the delivered ones can go. */
+const PRUNE_EVERY = 64;
+/** An endpoint that has failed for so long, and for which nothing waits, is not of interest any more. */
+const ENDPOINT_AGE_MS = 30 * 86_400_000;
+
+export type EngineOwner = {
+  /** The object that the outbox belongs to. */
+  readonly host: object;
+  readonly clock: Clock;
+  readonly limits: OutboxLimits;
+  readonly adapters: Adapters;
+  readonly onDeadLetter: OutboxSettings["onDeadLetter"];
+  /** Given when the outbox is installed, which is later than its construction. */
+  readonly lifecycle: () => LifecycleServices;
+};
+
+/** All that is kept in storage. */
+type Stores = {
+  readonly store: OutboxStore;
+  readonly deadLetters: DeadLetters;
+  readonly endpoints: Endpoints;
+  readonly delivered: Delivered;
+};
+
+export class Engine implements DeliveriesOwner, TellingOwner {
+  readonly clock: Clock;
+  readonly limits: OutboxLimits;
+  readonly adapters: Adapters;
+  readonly wake: Wake;
+  readonly #deliveries: Deliveries;
+  readonly #telling: Telling;
+  readonly #host: object;
+  readonly #onDeadLetter: EngineOwner["onDeadLetter"];
+  readonly #lifecycle: EngineOwner["lifecycle"];
+  #stores: Stores | undefined;
+  #hasStarted = false;
+  #isPutting = false;
+  #sincePrune = 0;
+
+  constructor({ host, clock, limits, adapters, onDeadLetter, lifecycle }: EngineOwner) {
+    this.#host = host;
+    this.clock = clock;
+    this.limits = limits;
+    this.adapters = adapters;
+    this.#onDeadLetter = onDeadLetter;
+    this.#lifecycle = lifecycle;
+    this.wake = new Wake(lifecycle, "perdure.outbox", () => this.#drive());
+    this.#deliveries = new Deliveries(this);
+    this.#telling = new Telling(this);
+  }
+
+  get store(): OutboxStore {
+    return this.#open().store;
+  }
+
+  get deadLetters(): DeadLetters {
+    return this.#open().deadLetters;
+  }
+
+  get endpoints(): Endpoints {
+    return this.#open().endpoints;
+  }
+
+  get sender(): string | undefined {
+    const { name } = this.#host as { name?: unknown };
+    return typeof name === "string" ? name : undefined;
+  }
+
+  /** Whether a delivery is under way. */
+  get isBusy(): boolean {
+    return this.#deliveries.isBusy;
+  }
+
+  /** The object has started: makes sure of a wake if an earlier life has left anything. */
+  async start(): Promise<void> {
+    const { store, deadLetters, endpoints, delivered } = this.#open();
+    this.#hasStarted = true;
+    delivered.prune(this.clock.now());
+    endpoints.prune(this.clock.now() - ENDPOINT_AGE_MS);
+    const hasWork = !store.isEmpty() || deadLetters.untold() !== undefined;
+    if (hasWork) await this.wake.noLaterThan(this.clock.now());
+  }
+
+  /** Stores an entry; {@link flush} is to follow when that has committed. */
+  put(id: string, destination: Destination, payload: string): void {
+    const isOrdered = destination.policy?.ordered ?? this.limits.policy.ordered ?? false;
+    const key = this.adapters.keyOf(destination);
+    const entry = { id, key, destination, payload, isOrdered };
+    if (this.store.put(entry, this.clock.now())) this.#deliveries.added(entry, isOrdered);
+  }
+
+  /** {@link flush}, once the code that puts has come to its end. */
+  flushSoon(): void {
+    if (this.#isPutting) return;
+    this.#isPutting = true;
+    queueMicrotask(() => {
+      this.#isPutting = false;
+      if (this.#hasStarted) this.flush(null);
+      else this.#startAndFlush();
+    });
+  }
+
+  /** A method can be called over RPC before its object has started: the start comes now. */
+  #startAndFlush(): void {
+    if (this.store.isEmpty()) return;
+    this.wake.request(this.clock.now() + BACKSTOP_MS);
+    const started = this.#lifecycle().ready();
+    started.then(
+      () => this.flush(null),
+      (error) => {
+        console.error("[perdure] what was put waits for the next start, because of:", error);
+      },
+    );
+  }
+
+  /**
+   * Begins to deliver what has been put.
+   *
+   * @param nextWake when the object is woken anyway, or null
+   */
+  flush(nextWake: number | null): void {
+    const now = this.clock.now();
+    const { armedFor } = this.wake;
+    // A wake that is late has something to do, which need not wait for it.
+    if (armedFor !== null && armedFor <= now) this.#deliveries.reorder();
+    this.#deliveries.proceed();
+    const backstop = now + BACKSTOP_MS;
+    const isCovered = nextWake !== null && nextWake <= backstop;
+    if (this.isBusy && !isCovered) this.wake.request(backstop);
+  }
+
+  /** {@link flush} of what was not put now but comes again, or comes to its end. */
+  flushAgain(): void {
+    this.#deliveries.reorder();
+    this.flush(null);
+  }
+
+  readonly wakeAt = (time: number): void => this.wake.request(time);
+
+  readonly adapterOf = (destination: Destination) => this.adapters.of(destination);
+
+  /** An attempt is over. */
+  readonly settled = (): void => {
+    try {
+      this.done();
+      if (++this.#sincePrune < PRUNE_EVERY) return;
+      this.#sincePrune = 0;
+      this.#open().delivered.prune(this.clock.now());
+    } catch (error) {
+      console.error("[perdure] the outbox could not be tidied up:", error);
+    }
+  };
+
+  /** Removes the wake when there is nothing left to wake for (O5). */
+  readonly done = (): void => {
+    // What is under way is a row still.
+    if (this.wake.armedFor === null || this.#telling.isUnderWay || this.isBusy) return;
+    if (this.store.isEmpty()) this.wake.release();
+  };
+
+  /** Somebody is to be told of dead letters, in the next life if not in this one (O3). */
+  readonly died = (): void => {
+    this.wake.request(this.clock.now() + BACKSTOP_MS);
+    this.#telling.start();
+  };
+
+  readonly tell = async (letter: DeadLetter): Promise<void> => {
+    const { id, destination, attempts, lastError: error } = letter;
+    const { events, runInHostContext } = this.#lifecycle();
+    events.emit("outbox:dead", { id, kind: destination.kind, attempts, error });
+    await runInHostContext(async () => this.#onDeadLetter?.(letter));
+  };
+
+  readonly changed = (url: string, state: Endpoint["state"]): void => {
+    this.#lifecycle().events.emit("outbox:endpoint", { url, state });
+  };
+
+  async #drive(): Promise<number | null> {
+    this.#deliveries.deliver();
+    this.#telling.start();
+    const work = Promise.all([this.#deliveries.work, this.#telling.work]);
+    this.#lifecycle().trackAlarmWork(work);
+    const next = this.#deliveries.nextWake();
+    if (!this.#telling.isUnderWay) return next;
+    return Math.min(next ?? Number.POSITIVE_INFINITY, this.clock.now() + BACKSTOP_MS);
+  }
+
+  #open(): Stores {
+    const { storage } = this.#lifecycle();
+    this.#stores ??= {
+      store: new OutboxStore(storage),
+      deadLetters: new DeadLetters(storage),
+      endpoints: new Endpoints(storage.sql),
+      delivered: new Delivered(storage, this.limits.kept),
+    };
+    // Before the start, whoever opened it first may have been rolled back, and the tables with it.
+    if (!this.#hasStarted) this.#stores.store.migrate();
+    return this.#stores;
+  }
+}

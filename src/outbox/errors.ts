@@ -1,0 +1,35 @@
+/** What the outbox refuses, and how a destination refuses for good. */
+
+/**
+ * The destination will never take the event, however often it is tried. An
+ * adapter throws it, and so may the method that is told: the entry becomes a
+ * dead letter at once (O3). Known by its name, because RPC loses the class.
+ */
+export class UndeliverableError extends Error {
+  override readonly name = "UndeliverableError";
+  /** The destination is gone as a whole: nothing else is to be sent to it, either. */
+  readonly isGone: boolean;
+
+  constructor(
+    message: string,
+    { isGone = false, ...options }: ErrorOptions & { isGone?: boolean } = {},
+  ) {
+    super(message, options);
+    this.isGone = isGone;
+  }
+}
+
+/** A destination to which nothing can be sent as it is. */
+export class InvalidDestinationError extends Error {
+  override readonly name = "InvalidDestinationError";
+}
+
+/** An event that JSON cannot hold, or that is too large. */
+export class InvalidEventError extends Error {
+  override readonly name = "InvalidEventError";
+}
+
+/** What a list, a count or a redrive was asked by cannot be meant. */
+export class InvalidFilterError extends Error {
+  override readonly name = "InvalidFilterError";
+}

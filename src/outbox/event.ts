@@ -1,0 +1,51 @@
+/** What can be put: looks at an event and at its id alone. */
+
+import { failureOf } from "../core/failures.ts";
+import { byteLength } from "../core/json.ts";
+import { InvalidEventError } from "./errors.ts";
+
+/** It travels in a header, where a character may take twelve, and is an index in the receiver. */
+const MAX_ID_LENGTH = 256;
+
+/**
+ * The delivery id that was given, or a new one.
+ *
+ * @throws InvalidEventError for what is none
+ */
+export function deliveryId(id: unknown = crypto.randomUUID()): string {
+  if (typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH) return id;
+  const given = (JSON.stringify(id) ?? String(id)).slice(0, 100);
+  throw new InvalidEventError(
+    `id is ${given}; expected a text of 1 to ${MAX_ID_LENGTH} characters, or leave it out.`,
+  );
+}
+
+/**
+ * The event as JSON.
+ *
+ * @throws InvalidEventError for what JSON cannot hold, or what is larger than `most` bytes
+ */
+export function payloadOf(event: unknown, most: number): string {
+  const payload = textOf(event);
+  if (payload === undefined) {
+    throw new InvalidEventError(
+      `The event is ${typeof event}; expected what JSON can hold: an object, an array, a text, a number, a boolean or null.`,
+    );
+  }
+  const bytes = payload.length * 3 <= most ? 0 : byteLength(payload);
+  if (bytes <= most) return payload;
+  throw new InvalidEventError(
+    `The event is ${bytes} bytes as JSON, and at most ${most} are taken. Keep the content elsewhere (R2) and put a reference to it.`,
+  );
+}
+
+/** @throws InvalidEventError for what JSON cannot hold */
+function textOf(event: unknown): string | undefined {
+  try {
+    return JSON.stringify(event);
+  } catch (error) {
+    throw new InvalidEventError(
+      `The event cannot be written as JSON: ${failureOf(error).message}.`,
+    );
+  }
+}

@@ -1,0 +1,95 @@
+/** What an app can set about its outbox. Checked once, at construction. */
+
+import type { Duration } from "../core/duration.ts";
+import { countOf, durationOf, InvalidOptionError, problemOfNames } from "../core/options.ts";
+import type { KeptLimits } from "./delivered.ts";
+import { problemOfPolicy } from "./policy.ts";
+import type { DeadLetter, DeliveryPolicy } from "./types.ts";
+
+export type OutboxSettings = {
+  /**
+   * Destinations that are told at the same time. One that takes longer than a
+   * second makes room for another, up to eight times as many in all.
+   * @default 8
+   */
+  readonly concurrency?: number;
+  /** For destinations that say nothing of their own. */
+  readonly policy?: DeliveryPolicy;
+  /**
+   * Bytes of one event, as JSON.
+   * @default 16 MiB
+   */
+  readonly maxEventBytes?: number;
+  /**
+   * Delivered entries that are kept to be looked up with `inspect()`. Those
+   * that travelled as a reference are kept in any case, to be fetched (O4).
+   * @default none, and those with a reference for 7 days
+   */
+  readonly keepDelivered?: {
+    /** @default "7 days" */
+    readonly maxAge?: Duration;
+    /** @default 10_000 */
+    readonly maxCount?: number;
+  };
+  /**
+   * Whether webhooks may go to private and loopback addresses, and over plain
+   * `http:` there. For development and tests.
+   * @default false
+   */
+  readonly allowPrivateAddresses?: boolean;
+  /**
+   * Told of each dead letter, at least once (O3). What it throws is logged,
+   * and changes nothing.
+   */
+  readonly onDeadLetter?: (letter: DeadLetter) => void | Promise<void>;
+};
+
+/** The same, with every default filled in. */
+export type OutboxLimits = {
+  readonly concurrency: number;
+  readonly policy: DeliveryPolicy;
+  readonly maxEventBytes: number;
+  readonly kept: KeptLimits;
+  readonly allowPrivateAddresses: boolean;
+};
+
+const MAX_EVENT_BYTES = 16 * 1_048_576;
+const NAMES = [
+  "concurrency",
+  "policy",
+  "maxEventBytes",
+  "keepDelivered",
+  "allowPrivateAddresses",
+  "onDeadLetter",
+] as const satisfies readonly (keyof OutboxSettings)[];
+
+/** @throws InvalidOptionError naming the option */
+export function readSettings(settings: OutboxSettings): OutboxLimits {
+  const { keepDelivered } = settings;
+  const unknown =
+    problemOfNames("the outbox", settings, NAMES) ??
+    problemOfNames("keepDelivered", keepDelivered, ["maxAge", "maxCount"]);
+  if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
+  const { concurrency = 8, policy = {}, maxEventBytes = MAX_EVENT_BYTES } = settings;
+  const { onDeadLetter } = settings;
+  if (onDeadLetter !== undefined && typeof onDeadLetter !== "function") {
+    throw new InvalidOptionError(
+      "onDeadLetter",
+      `onDeadLetter is ${JSON.stringify(onDeadLetter)}; expected a function, or leave it out.`,
+    );
+  }
+  const problem = problemOfPolicy(policy);
+  if (problem) throw new InvalidOptionError("policy", `The outbox ${problem}`);
+  const { maxAge = "7 days", maxCount = 10_000 } = keepDelivered ?? {};
+  return {
+    concurrency: countOf("concurrency", concurrency, 64),
+    policy,
+    maxEventBytes: countOf("maxEventBytes", maxEventBytes, MAX_EVENT_BYTES),
+    kept: {
+      all: keepDelivered !== undefined,
+      maxAgeMs: durationOf("keepDelivered.maxAge", maxAge),
+      maxCount: countOf("keepDelivered.maxCount", maxCount),
+    },
+    allowPrivateAddresses: settings.allowPrivateAddresses ?? false,
+  };
+}

@@ -1,0 +1,103 @@
+/** How often, how long and how fast a destination is tried. Decides, and has no state. */
+
+import { type Backoff, backoffMs } from "../core/backoff.ts";
+import type { Clock } from "../core/clock.ts";
+import { DURATION_FORMS, millisecondsOf } from "../core/duration.ts";
+import { problemOfNames } from "../core/options.ts";
+import type { DeliveryPolicy } from "./types.ts";
+
+const NAMES = ["maxAttempts", "maxAge", "timeout", "backoff", "ordered"] as const;
+const DEFAULTS = {
+  maxAttempts: 100,
+  maxAge: "3 days",
+  base: "1 second",
+  cap: "1 hour",
+} as const;
+
+/** A policy with every default filled in. */
+export type Policy = {
+  readonly maxAttempts: number;
+  readonly maxAgeMs: number;
+  readonly timeoutMs: number;
+  readonly backoff: Backoff;
+  readonly isOrdered: boolean;
+};
+
+/** What is wrong with a policy, to be read after its name; undefined for a right one, or none. */
+export function problemOfPolicy(policy: unknown): string | undefined {
+  const unknown =
+    problemOfNames("policy", policy, NAMES) ??
+    problemOfNames("policy.backoff", (policy as DeliveryPolicy | undefined)?.backoff, [
+      "base",
+      "cap",
+    ]);
+  if (unknown) return `has a wrong policy: ${unknown.message}`;
+  if (policy === undefined) return undefined;
+  const { maxAttempts, maxAge, timeout, backoff = {}, ordered } = policy as DeliveryPolicy;
+  if (maxAttempts !== undefined && !(Number.isInteger(maxAttempts) && maxAttempts >= 1)) {
+    return `has ${String(maxAttempts)} as policy.maxAttempts; expected a whole number from 1.`;
+  }
+  const lengths = { maxAge, timeout, "backoff.base": backoff.base, "backoff.cap": backoff.cap };
+  for (const [name, length] of Object.entries(lengths)) {
+    if (length === undefined || Number.isFinite(millisecondsOf(length) ?? Number.NaN)) continue;
+    return `has ${JSON.stringify(length)} as policy.${name}; expected ${DURATION_FORMS}.`;
+  }
+  if (ordered === undefined || typeof ordered === "boolean") return undefined;
+  return `has ${JSON.stringify(ordered)} as policy.ordered; expected true or false.`;
+}
+
+/**
+ * The policy of one destination: what it says itself, else what the outbox says, else the defaults.
+ *
+ * @param timeoutMs of its kind of destination
+ */
+export function policyOf(
+  own: DeliveryPolicy = {},
+  outbox: DeliveryPolicy = {},
+  timeoutMs: number,
+): Policy {
+  const either = { ...outbox, ...own };
+  const { base = DEFAULTS.base, cap = DEFAULTS.cap } = { ...outbox.backoff, ...own.backoff };
+  const ms = (length: Parameters<typeof millisecondsOf>[0]) => millisecondsOf(length) ?? 1;
+  return {
+    maxAttempts: either.maxAttempts ?? DEFAULTS.maxAttempts,
+    maxAgeMs: ms(either.maxAge ?? DEFAULTS.maxAge),
+    timeoutMs: ms(either.timeout ?? timeoutMs),
+    backoff: { baseMs: ms(base), capMs: ms(cap) },
+    isOrdered: either.ordered ?? false,
+  };
+}
+
+/** What of an entry decides whether it is tried again. */
+export type Tried = {
+  /** Attempts begun since it was put or redriven. */
+  readonly attempts: number;
+  /** When it was put or redriven, epoch milliseconds. */
+  readonly since: number;
+};
+
+/**
+ * When the next attempt is due after one that failed, or why there is none.
+ *
+ * @param asked until when the destination asked to be left alone, or null
+ */
+export function nextAttempt(
+  { attempts, since }: Tried,
+  policy: Policy,
+  { now, random }: Clock,
+  asked: number | null,
+): { readonly dueAt: number } | { readonly givenUp: string } {
+  const givenUp = `Given up after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`;
+  if (attempts >= policy.maxAttempts) return { givenUp };
+  const delayed = onGrid(now(), backoffMs(attempts, policy.backoff, random()));
+  const dueAt = Math.max(delayed, asked ?? 0);
+  if (dueAt - since <= policy.maxAgeMs) return { dueAt };
+  const seconds = Math.round(policy.maxAgeMs / 1_000);
+  return { givenUp: `${givenUp}: the next one would come after its maxAge of ${seconds} s` };
+}
+
+/** When a delay is over, or a little later, so that retries of about the same time come together, in one wake. */
+function onGrid(now: number, delay: number): number {
+  const step = 2 ** Math.max(0, Math.floor(Math.log2(delay / 16)));
+  return Math.ceil((now + delay) / step) * step;
+}
