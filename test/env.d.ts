@@ -3,6 +3,7 @@ declare namespace Cloudflare {
   interface Env {
     ThinkAgent: DurableObjectNamespace<import("./support/think-agent.ts").ThinkAgent>;
     LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
+    OutboxObject: DurableObjectNamespace<import("./support/outbox-object.ts").OutboxObject>;
     BuiltInAgent: DurableObjectNamespace<import("./support/built-in.ts").BuiltInAgent>;
     SdkObject: DurableObjectNamespace<import("./support/sdk-object.ts").SdkObject>;
     Receiver: DurableObjectNamespace<import("./support/recipients.ts").Receiver>;

@@ -5,6 +5,7 @@ import { queue } from "./support/recipients.ts";
 export { BuiltInAgent, BuiltInWorkflow } from "./support/built-in.ts";
 export { LedgerObject } from "./support/ledger-object.ts";
 export { OutboxAgent } from "./support/outbox-agent.ts";
+export { OutboxObject } from "./support/outbox-object.ts";
 export { PromptWorkflow } from "./support/prompt-workflow.ts";
 export { Receiver, ReceiverAgent, WaitingWorkflow } from "./support/recipients.ts";
 export { SdkObject } from "./support/sdk-object.ts";

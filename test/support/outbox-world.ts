@@ -1,0 +1,257 @@
+/**
+ * One real outbox whose destinations answer as a model says, and all that can
+ * be seen of it from outside. What has arrived is kept where no crash undoes
+ * it; time stands still unless a sequence lets it pass.
+ */
+
+import type { DeliveryPolicy, Destination } from "../../src/outbox/index.ts";
+import { UndeliverableError } from "../../src/outbox/index.ts";
+import { forever } from "./ledger.ts";
+import {
+  type Box,
+  crashBox,
+  givenOutbox,
+  inside,
+  orphansIn,
+  WEBHOOK,
+  wakeBox,
+  wakesOf,
+  workflowNamed,
+} from "./outbox.ts";
+import {
+  type Answer,
+  type Call,
+  deathOf,
+  type Entry,
+  type Found,
+  type Letter,
+  type NewEvent,
+  PLACES,
+  type Place,
+  type Rules,
+} from "./outbox-model.ts";
+import type { OutboxObject, OutboxScript, Sent } from "./outbox-object.ts";
+
+const DAY_MS = 86_400_000;
+const LARGE_LENGTH = 300_000;
+/** How long an attempt at the hasty place may take: that is waited for in fact. */
+const HASTY_MS = 60;
+
+export const RULES: Rules = {
+  plain: { maxAttempts: 5, maxAgeMs: 200_000, takesLarge: true },
+  ordered: { maxAttempts: 3, maxAgeMs: DAY_MS, takesLarge: true },
+  hasty: { maxAttempts: 2, maxAgeMs: DAY_MS, takesLarge: true },
+  queue: { maxAttempts: 3, maxAgeMs: DAY_MS, takesLarge: false },
+  hook: { maxAttempts: 4, maxAgeMs: DAY_MS, takesLarge: true },
+  delayMs: (failures) => Math.min(30_000 * 2 ** (failures - 1), 1_800_000),
+  retryAfterMs: 100_000,
+};
+
+const policyAt = (place: Place): DeliveryPolicy => ({
+  maxAttempts: RULES[place].maxAttempts,
+  maxAge: RULES[place].maxAgeMs,
+  // Drawn in the middle, so that half of it is waited.
+  backoff: { base: 60_000, cap: 3_600_000 },
+  ...(place === "hasty" && { timeout: HASTY_MS }),
+  ...(place === "ordered" && { ordered: true }),
+});
+
+export const DESTINATIONS: { readonly [P in Place]: Destination } = {
+  plain: workflowNamed("plain", policyAt("plain")),
+  ordered: workflowNamed("ordered", policyAt("ordered")),
+  hasty: workflowNamed("hasty", policyAt("hasty")),
+  queue: { kind: "queue", queue: "queue", policy: policyAt("queue") },
+  hook: { ...WEBHOOK, policy: policyAt("hook") },
+};
+
+const KEYS: { readonly [P in Place]: string } = {
+  plain: "workflow plain",
+  ordered: "workflow ordered",
+  hasty: "workflow hasty",
+  queue: "queue queue",
+  hook: `webhook ${WEBHOOK.url}`,
+};
+
+export const eventOf = ({ id, isLarge }: Pick<NewEvent, "id" | "isLarge">) => ({
+  of: id,
+  text: "x".repeat(isLarge ? LARGE_LENGTH : 10),
+});
+
+type Row = {
+  id: string;
+  destination_key: string;
+  seq: number;
+  attempts: number;
+  attempts_before: number;
+  since: number;
+  due_at: number;
+  is_begun: number;
+  is_told: number;
+  died_at: number;
+  length: number;
+};
+
+export type Sight = Found & {
+  readonly untold: readonly string[];
+  readonly job: number | null;
+  readonly alarm: number | null;
+  readonly orphans: readonly string[];
+};
+
+export type CrashPoint = { readonly write: number; readonly when: "before" | "after" };
+
+export class World {
+  readonly calls: Call[] = [];
+  /** How often the app was told of the nth death of an id. */
+  readonly told = new Map<string, number>();
+  /** Attempts that have come, by id, since it was put. */
+  readonly used = new Map<string, number>();
+  /** What came and was not what was put. */
+  readonly wrong: string[] = [];
+  hasCrashed = false;
+  now = Date.now() + DAY_MS;
+  readonly #box: Box;
+
+  /** @param answerTo what the nth attempt of an id is answered, 0 for the first since it was put */
+  constructor(
+    private readonly answerTo: (id: string, place: Place, nth: number) => Answer,
+    keepDelivered: { maxAge: number; maxCount: number } | undefined,
+  ) {
+    const script: OutboxScript = {
+      settings: { concurrency: 2, ...(keepDelivered && { keepDelivered }) },
+      clock: { now: () => this.now, random: () => 0.5 },
+      deliver: (sent, to) => this.#deliver(sent, to),
+      told: ({ id, attempts, diedAt }) => {
+        const death = deathOf(id, attempts, diedAt);
+        this.told.set(death, (this.told.get(death) ?? 0) + 1);
+      },
+    };
+    this.#box = givenOutbox(script);
+  }
+
+  async #deliver(sent: Sent, to: Destination): Promise<void> {
+    const { id, attempt } = sent;
+    const place = PLACES.find((one) => sameDestination(DESTINATIONS[one], to)) ?? "plain";
+    const nth = this.used.get(id) ?? 0;
+    this.used.set(id, nth + 1);
+    const answer = this.answerTo(id, place, nth);
+    const { isWhole, isLarge } = this.#look(sent);
+    this.calls.push({ id, place, attempt, answer, isLarge, isWhole });
+    if (answer === "take") return;
+    if (answer === "hang") return forever();
+    if (answer === "refuse" || answer === "gone") {
+      throw new UndeliverableError(answer, { isGone: answer === "gone" });
+    }
+    const retryAfter = { "retry-after-ms": String(RULES.retryAfterMs) };
+    const later = { statusCode: 429, responseHeaders: retryAfter };
+    throw Object.assign(new Error(answer), answer === "later" && later);
+  }
+
+  #look(sent: Sent): { isWhole: boolean; isLarge: boolean } {
+    if (!("event" in sent)) return { isWhole: false, isLarge: sent.reference.bytes > LARGE_LENGTH };
+    const { of, text } = sent.event as ReturnType<typeof eventOf>;
+    const isLarge = text.length > 10;
+    if (of !== sent.id || text !== eventOf({ id: of, isLarge }).text) this.wrong.push(sent.id);
+    return { isWhole: true, isLarge };
+  }
+
+  run<T>(work: (object: OutboxObject, ctx: DurableObjectState) => T | Promise<T>): Promise<T> {
+    return inside(this.#box, work);
+  }
+
+  put(events: readonly NewEvent[], commits: boolean): Promise<void> {
+    return this.run(async ({ lifecycle, outbox }, { storage }) => {
+      await lifecycle.start();
+      const undo = new Error("undo");
+      try {
+        storage.transactionSync(() => {
+          for (const event of events) {
+            outbox.put(DESTINATIONS[event.place], eventOf(event), { id: event.id });
+          }
+          if (!commits) throw undo;
+        });
+      } catch (error) {
+        if (error !== undo) throw error;
+      }
+    });
+  }
+
+  wake(): Promise<boolean> {
+    return wakeBox(this.#box);
+  }
+
+  async crash(): Promise<void> {
+    await crashBox(this.#box);
+    this.nextLife();
+  }
+
+  /** No two lives begin and end at the same time. */
+  nextLife(): void {
+    this.hasCrashed = false;
+    this.now++;
+  }
+
+  crashAt({ write, when }: CrashPoint): Promise<void> {
+    return this.run(({ meter }, ctx) => {
+      meter.reset();
+      meter[when === "before" ? "onWrite" : "onWritten"] = (now) => {
+        if (now !== write) return;
+        this.hasCrashed = true;
+        ctx.abort("crash");
+      };
+    });
+  }
+
+  callOffCrash(): Promise<void> {
+    return this.run(({ meter }) => {
+      meter.onWrite = undefined;
+      meter.onWritten = undefined;
+    });
+  }
+
+  look(): Promise<Sight> {
+    return this.run(async (_, ctx) => {
+      const { sql } = ctx.storage;
+      const hasBegun =
+        sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_outbox'").toArray().length > 0;
+      const rows = (query: string) => (hasBegun ? sql.exec<Row>(query).toArray() : []);
+      const length = `coalesce(length(payload),
+        (SELECT SUM(length(text)) FROM perdure_outbox_parts p WHERE p.id = e.id)) AS length`;
+      const dead = rows(
+        `SELECT *, ${length}, 0 AS attempts_before, 0 AS since, 0 AS due_at, 0 AS is_begun
+         FROM perdure_dead_letters e ORDER BY seq`,
+      );
+      const [row] = hasBegun ? sql.exec("SELECT * FROM perdure_endpoints").toArray() : [];
+      const trouble = row && {
+        since: Number(row.failing_since),
+        heldUntil: row.held_until as number | null,
+        isDisabled: row.disabled_at !== null,
+      };
+      return {
+        waiting: rows(`SELECT *, ${length} FROM perdure_outbox e ORDER BY seq`).map(toEntry),
+        dead: dead.map((letter): Letter => ({ ...toEntry(letter), diedAt: letter.died_at })),
+        untold: dead.filter(({ is_told }) => is_told === 0).map(({ id }) => id),
+        trouble,
+        calls: this.calls,
+        orphans: hasBegun ? orphansIn(ctx) : [],
+        ...(await wakesOf(ctx)),
+      };
+    });
+  }
+}
+
+const sameDestination = (a: Destination, b: Destination) => JSON.stringify(a) === JSON.stringify(b);
+
+function toEntry(row: Row): Entry {
+  return {
+    id: row.id,
+    place: PLACES.find((place) => KEYS[place] === row.destination_key) ?? "plain",
+    seq: row.seq,
+    isLarge: row.length > LARGE_LENGTH,
+    attempt: row.attempts,
+    before: row.attempts_before,
+    since: row.since,
+    dueAt: row.due_at,
+    isFresh: row.is_begun === 1,
+  };
+}
