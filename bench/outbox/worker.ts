@@ -1,0 +1,141 @@
+/** One object with an outbox, whose queues are receivers of a load: puts it, lets it drain, and tells what that took. */
+
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import { Outbox, queue } from "../../src/outbox/index.ts";
+import { Recorder } from "../../test/support/ledger-scale.ts";
+import { Meter, metered } from "../../test/support/meter.ts";
+import {
+  type Crowd,
+  type Delays,
+  Load,
+  type LoadEvent,
+  STATEMENTS,
+  type Tally,
+  tally,
+} from "../../test/support/outbox-load.ts";
+
+/** Entries that are put in one transaction. */
+const TOGETHER = 100;
+
+export type Task = Crowd & { readonly entries: number; readonly concurrency: number };
+
+export type Result = {
+  readonly putMs: number;
+  /** Until the last one arrived: of the healthy destinations, and of all. */
+  readonly healthyMs: number;
+  readonly allMs: number;
+  readonly delays: Delays;
+  readonly problems: readonly string[];
+  readonly setAlarms: number;
+  readonly total: Tally;
+  readonly statements: Record<keyof typeof STATEMENTS, Tally>;
+  /** What must be nothing at the end. */
+  readonly left: { readonly entries: number; readonly jobs: number; readonly alarm: number | null };
+};
+
+type Env = { readonly OUTBOX: DurableObjectNamespace<LoadedOutbox> };
+
+export class LoadedOutbox extends DurableObject<Env> {
+  readonly lifecycle = Lifecycle.install(this);
+  readonly #meter: Meter;
+  #load = new Load(0, { healthy: 1, slow: 0, failing: 0 });
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.#meter = meter;
+  }
+
+  async run({ entries, concurrency, ...crowd }: Task): Promise<Result> {
+    const load = new Load(entries, crowd);
+    this.#load = load;
+    const outbox = this.#outbox(concurrency);
+    this.lifecycle.use(outbox);
+    await this.lifecycle.start();
+    const { storage } = this.ctx;
+    await storage.sync();
+    this.#meter.reset();
+    const start = Date.now();
+    let putAt = start;
+    const statements = await new Recorder(this.#meter).during(async () => {
+      for (let first = 0; first < entries; first += TOGETHER) {
+        storage.transactionSync(() => {
+          const end = Math.min(entries, first + TOGETHER);
+          for (let index = first; index < end; index++) this.#put(outbox, index);
+        });
+        await storage.sync();
+      }
+      putAt = Date.now();
+      while (!load.isDone) await sleep(10);
+      // What follows the last arrival, and the removal of the wake.
+      await sleep(100);
+    });
+    return {
+      putMs: putAt - start,
+      healthyMs: load.lastAt("healthy") - start,
+      allMs:
+        Math.max(...(["healthy", "slow", "failing"] as const).map((kind) => load.lastAt(kind))) -
+        start,
+      delays: load.delays("healthy"),
+      problems: load.problems(),
+      setAlarms: this.#meter.read().setAlarms,
+      total: tally(statements),
+      statements: mapValues(STATEMENTS, (pattern) => tally(statements, pattern)),
+      left: { ...this.#left(), alarm: await storage.getAlarm() },
+    };
+  }
+
+  #put(outbox: Outbox, index: number): void {
+    const event: LoadEvent = { index, putAt: Date.now() };
+    // A short backoff, so that it is the outbox that is measured and not the waiting of those who fail.
+    outbox.put(
+      queue(this.#load.nameOf(index), { policy: { backoff: { base: 50, cap: 200 } } }),
+      event,
+    );
+  }
+
+  #left(): { entries: number; jobs: number } {
+    const count = (table: string) =>
+      this.ctx.storage.sql.exec<{ count: number }>(`SELECT COUNT(*) AS count FROM ${table}`).one()
+        .count;
+    return { entries: count("perdure_outbox"), jobs: count("cf_agents_jobs") };
+  }
+
+  #outbox(concurrency: number): Outbox {
+    return new Outbox({
+      host: this,
+      env: this.env,
+      concurrency,
+      adapters: {
+        queue: {
+          problemOf: () => undefined,
+          keyOf: ({ queue }) => queue,
+          maxBytes: Number.POSITIVE_INFINITY,
+          timeoutMs: 30_000,
+          deliver: async ({ queue }, delivery) => {
+            if (!("event" in delivery)) throw new Error("The event came as a reference");
+            await this.#load.receive(queue, delivery.attempt, delivery.event as LoadEvent);
+          },
+        },
+      },
+    });
+  }
+}
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+function mapValues<Key extends string, From, To>(
+  values: Readonly<Record<Key, From>>,
+  change: (value: From) => To,
+): Record<Key, To> {
+  const entries = Object.entries<From>(values).map(([key, value]) => [key, change(value)]);
+  return Object.fromEntries(entries) as Record<Key, To>;
+}
+
+export default {
+  async fetch(request, { OUTBOX }) {
+    const task = await request.json<Task>();
+    return Response.json(await OUTBOX.getByName(JSON.stringify(task)).run(task));
+  },
+} satisfies ExportedHandler<Env>;
