@@ -36,12 +36,15 @@ async function rowsOf(stub: Ledger, work: () => Promise<unknown>): Promise<numbe
 }
 
 const isolated = { thread: "isolated" };
+/** One that fits into a row, but not together with what was asked. */
+const long = { answer: "x".repeat(1_000_000) };
 const failing = { fail: "overloaded", status: 503, failTimes: 1 };
 
 it.each<[string, number, InternalSubmitOptions, TurnScript]>([
   ["a turn", TURN, {}, {}],
   ["a key", TURN + 1, { idempotencyKey: "k" }, {}],
   ["an answer", TURN + 1, { answer: { schema: {} } }, { answer: "x" }],
+  ["an answer of four parts", TURN + 1 + 4, { answer: { schema: {} } }, long],
   ["a destination", TURN + 2, { notify: [somewhere()] }, {}],
   ["two destinations", TURN + 4, { notify: [somewhere(), somewhere()] }, {}],
   ["tokens without a budget", TURN, {}, { tokens: 1, calls: 3 }],

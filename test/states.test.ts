@@ -194,13 +194,13 @@ describe("L2 a word about another attempt changes nothing", () => {
     onStore((store, { submission, row }) => {
       const { seq, attempts } = submission(from);
       const before = row(seq);
-      expect(store.answer(seq, attempts - 1, '"stale"')).toBeUndefined();
-      expect(store.answer(seq, attempts + 1, '"early"')).toBeUndefined();
+      expect(store.answers.record(seq, attempts - 1, '"stale"')).toBeUndefined();
+      expect(store.answers.record(seq, attempts + 1, '"early"')).toBeUndefined();
       expect(row(seq)).toEqual(before);
-      const first = store.answer(seq, attempts, "null");
+      const first = store.answers.record(seq, attempts, "null");
       expect(first?.isAnswered).toBe(from === "running" ? true : undefined);
-      expect(store.answer(seq, attempts, '"second"')).toBeUndefined();
-      expect(store.find(first?.submissionId ?? "")?.output).toBe(
+      expect(store.answers.record(seq, attempts, '"second"')).toBeUndefined();
+      expect(store.find(first?.submissionId ?? "")?.output?.read()).toBe(
         from === "running" ? null : undefined,
       );
     }),

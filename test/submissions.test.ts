@@ -120,19 +120,6 @@ it("L7 an error that repeats the whole request is cut, so that the end can be st
   expect(ended.error).toMatch(/ \[cut\]$/);
 });
 
-it("L7 an answer that does not fit beside its messages is refused with what to do", async () => {
-  const stub = givenLedger();
-  await within(stub, ({ turns, submissions }) => {
-    turns.run = async ({ begin }) => {
-      submissions.answer(begin(), "x".repeat(1_990_000));
-      return { outcome: "completed" };
-    };
-  });
-  await submit(stub, "x", { submissionId: "s", answer: { schema: {} } });
-  const ended = await expectState(stub, "s", "error", { errorName: "AnswerTooLargeError" });
-  expect(ended.error).toContain("Give a shorter one");
-});
-
 describe("L2 a late finisher changes nothing", () => {
   it("of a turn that ignores its cancellation", async () => {
     const stub = givenLedger();

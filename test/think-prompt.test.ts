@@ -161,7 +161,15 @@ it("W3 no event can answer another wait: each gate has an event type of its own"
   // The first gate's event once more, as an at-least-once delivery may bring it.
   await (await env.PROMPT_WORKFLOW.get(workflow.id)).sendEvent({
     type: `perdure-prompt-${answered?.submissionId}`,
-    payload: { submissionId: answered?.submissionId, status: "completed", output: ANSWER },
+    payload: {
+      id: `${answered?.submissionId}:0`,
+      attempt: 2,
+      event: {
+        type: "submission.completed",
+        timestamp: new Date().toISOString(),
+        data: { submissionId: answered?.submissionId, status: "completed", output: ANSWER },
+      },
+    },
   });
   expect(await workflow.complete()).toMatchObject([
     { answer: ANSWER },

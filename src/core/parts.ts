@@ -7,7 +7,7 @@
  * The most UTF-16 code units of a part: 768 KiB in UTF-8 at worst, below the
  * 1 MiB of a step result and of an event.
  */
-const PART_LENGTH = 256 * 1024;
+export const PART_LENGTH = 256 * 1024;
 
 /**
  * The text in parts of at most {@link PART_LENGTH} code units, of which none is

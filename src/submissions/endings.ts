@@ -150,6 +150,7 @@ export class Endings {
 
   /** Delivery ids are new: receivers of several agents must not take one's for another's. */
   #put(submission: Submission): void {
+    if (submission.notify.length === 0) return;
     const data = endOf(submission);
     const type = `submission.${data.status}` as const;
     const timestamp = new Date(submission.settledAt ?? this.owner.clock.now()).toISOString();

@@ -144,6 +144,20 @@ export class Engine
     return { submission, hadBegun };
   }
 
+  /** Whether any of its messages are in the conversation, or may be: where the host cannot tell. */
+  async hasLeftMessages(submission: Submission): Promise<boolean> {
+    try {
+      return (await this.host.trace(submission)).applied !== "none";
+    } catch (error) {
+      const { submissionId } = submission;
+      console.error(
+        `[perdure] what ${submissionId} left in the conversation cannot be told:`,
+        error,
+      );
+      return true;
+    }
+  }
+
   /** The messages of what has been cancelled in a thread, and whose turn is still ending, leave it, too. */
   undoEnding(thread: string): void {
     const seq = this.#runner.current(thread);

@@ -91,15 +91,17 @@ export class UnknownCursorError extends Error {
   }
 }
 
-/** The turn's structured answer does not fit beside its messages: a row takes 2 MB. */
+/** The turn's structured answer is larger than an answer can be. */
 export class AnswerTooLargeError extends Error {
   override readonly name = "AnswerTooLargeError";
   constructor(
-    /** Bytes of the answer, as JSON. */
+    /** Bytes of the answer, as JSON in UTF-8. */
     readonly bytes: number,
+    /** The most that are taken. */
+    readonly maxBytes: number,
   ) {
     super(
-      `The answer is ${bytes} bytes, and does not fit into 2 MB together with the messages that were asked. ` +
+      `The answer is ${bytes} bytes as JSON, and at most ${maxBytes} are taken. ` +
         "Give a shorter one: keep the content elsewhere, and answer with a reference to it.",
     );
   }

@@ -15,7 +15,7 @@ export {
   UnknownCursorError,
 } from "./errors.ts";
 export type { LedgerOptions } from "./options.ts";
-export { acceptPrompt, expirePrompt } from "./prompts.ts";
+export { acceptPrompt, expirePrompt, readPrompt } from "./prompts.ts";
 export type { SubmissionStatus, TerminalStatus } from "./states.ts";
 export { Submissions, type SubmissionsOptions } from "./submissions.ts";
 export {
@@ -32,12 +32,14 @@ export {
   type TurnTraces,
 } from "./turn.ts";
 export type {
+  AnswerPart,
   AnswerSpec,
   CancelSubmissionResult,
   Debounce,
   DeleteSubmissionsOptions,
   FailedAttempt,
   ListSubmissionsOptions,
+  PromptEnd,
   PromptReceipt,
   PromptRequest,
   SubmissionEnd,

@@ -1,8 +1,9 @@
 /** A stored submission as callers see it. */
 
+import { ANSWER_BYTES } from "./options.ts";
 import type { Submission } from "./rows.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
-import type { FailedAttempt, SubmissionEnd, SubmissionInspection } from "./types.ts";
+import type { FailedAttempt, PromptEnd, SubmissionEnd, SubmissionInspection } from "./types.ts";
 
 export function inspect(
   submission: Submission,
@@ -34,8 +35,19 @@ export function inspect(
     ...defined({ requestId, startedAt, messageId }),
   };
   return status === "completed"
-    ? { ...ended, status, ...defined({ output }) }
+    ? { ...ended, status, ...defined({ output: output?.read() }) }
     : { ...ended, status, ...defined({ error, errorName }) };
+}
+
+/** One page of a list, cut short before its answers are more than one RPC result can hold; one is always on it. */
+export function inspectPage(page: readonly Submission[]): SubmissionInspection[] {
+  let bytes = 0;
+  const isOver = ({ status, output }: Submission, place: number) => {
+    if (status === "completed" && output?.isLarge) bytes += output.bytes;
+    return place > 0 && bytes > ANSWER_BYTES;
+  };
+  const end = page.findIndex(isOver);
+  return (end < 0 ? page : page.slice(0, end)).map((found) => inspect(found));
 }
 
 /** What the destinations are told. Only of an ended one. */
@@ -45,8 +57,15 @@ export function endOf(submission: Submission): SubmissionEnd {
   return {
     submissionId,
     status: status satisfies TerminalStatus,
-    ...defined(status === "completed" ? { output } : { error, errorName }),
+    ...defined(status === "completed" ? { output: output?.read() } : { error, errorName }),
   };
+}
+
+/** The same as it fits into the result of a workflow's step, whatever the answer's size (O4). */
+export function shortEndOf(submission: Submission): PromptEnd {
+  const { submissionId, status, output } = submission;
+  if (status !== "completed" || !output?.isLarge) return endOf(submission);
+  return { submissionId, status, reference: { bytes: output.bytes } };
 }
 
 /** The same object without the keys that are undefined. */

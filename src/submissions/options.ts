@@ -86,12 +86,16 @@ export type Limits = {
 };
 
 /**
- * The messages and the answer of a submission share a row, of which the
- * platform takes 2 MB: room is left for what else is on it, and for an answer.
+ * What was submitted and the answer to it share a row, of which the platform
+ * takes 2 MB: room is left for what else is on it. An answer that would not
+ * fit is stored in parts (O4).
  * https://developers.cloudflare.com/durable-objects/platform/limits/
  */
 export const ROW_BYTES = 1_980_000;
 const PAYLOAD_BYTES = 1_900_000;
+
+/** Of an answer as JSON: with what it is made of and into, an object of 128 MB can hold it. */
+export const ANSWER_BYTES = 16 * 1024 * 1024;
 
 /** @throws InvalidOptionError naming the option */
 export function readOptions(options: LedgerOptions = {}): Limits {

@@ -2,7 +2,7 @@
 
 import type { Submissions } from "./submissions.ts";
 import { MAIN } from "./turn.ts";
-import type { PromptReceipt, PromptRequest, SubmissionEnd } from "./types.ts";
+import type { AnswerPart, PromptEnd, PromptReceipt, PromptRequest } from "./types.ts";
 
 /** The event that reports this submission's end, and no other's (W3). */
 function eventTypeOf(submissionId: string): string {
@@ -45,9 +45,21 @@ export async function expirePrompt(
   ledger: Submissions,
   submissionId: string,
   { cancel }: { cancel: boolean },
-): Promise<SubmissionEnd | null> {
+): Promise<PromptEnd | null> {
   const end = await ledger.endOf(submissionId);
   if (end || !cancel) return end;
   const { outcome } = await ledger.cancel(submissionId, "Workflow prompt wait timed out");
   return outcome === "already_terminal" ? ledger.endOf(submissionId) : null;
+}
+
+/**
+ * A part of a prompt's answer, from 0 on, for a workflow that was told of it by
+ * a reference (O4). Null when there is no such part: it was deleted meanwhile.
+ */
+export function readPrompt(
+  ledger: Submissions,
+  submissionId: string,
+  part: number,
+): Promise<AnswerPart | null> {
+  return ledger.answerPart(submissionId, part);
 }

@@ -6,6 +6,7 @@
 import type { UIMessage } from "ai";
 import type { Json } from "../core/json.ts";
 import type { Destination } from "../outbox/types.ts";
+import { StoredAnswer } from "./answer-parts.ts";
 import type { SubmissionStatus } from "./states.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "./types.ts";
 
@@ -68,7 +69,16 @@ export const MIGRATIONS = [
      error_name TEXT NOT NULL,
      usage TEXT,
      PRIMARY KEY (seq, attempt)
-   ) WITHOUT ROWID;`,
+   ) WITHOUT ROWID;
+   CREATE TABLE perdure_answer_parts (
+     seq INTEGER NOT NULL,
+     part INTEGER NOT NULL,
+     text TEXT NOT NULL,
+     PRIMARY KEY (seq, part)
+   ) WITHOUT ROWID;
+   CREATE TRIGGER perdure_answer_parts_end AFTER DELETE ON perdure_submissions WHEN OLD.output = '' BEGIN
+     DELETE FROM perdure_answer_parts WHERE seq = OLD.seq;
+   END;`,
 ] as const;
 
 /** A row as SQLite has it. */
@@ -121,7 +131,7 @@ function parse<T>(text: string | null): T | undefined {
   return text === null ? undefined : (JSON.parse(text) as T);
 }
 
-function toSubmission(row: Row) {
+function toSubmission(sql: SqlStorage, row: Row) {
   return {
     seq: row.seq,
     submissionId: row.submission_id,
@@ -157,7 +167,7 @@ function toSubmission(row: Row) {
     isToBeUndone: row.is_undone === 0,
     /** Whether an answer is recorded: `null` is one, too. */
     isAnswered: row.output !== null,
-    output: parse<Json>(row.output),
+    output: row.output === null ? undefined : new StoredAnswer(sql, row.seq, row.output),
     error: row.error ?? undefined,
     errorName: row.error_name ?? undefined,
     requestId: row.request_id ?? undefined,
@@ -178,5 +188,5 @@ export function select(
   return sql
     .exec<Row>(query, ...bindings)
     .toArray()
-    .map(toSubmission);
+    .map((row) => toSubmission(sql, row));
 }

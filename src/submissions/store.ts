@@ -11,13 +11,11 @@
  */
 
 import type { Failure } from "../core/failures.ts";
-import { byteLength } from "../core/json.ts";
 import { migrate } from "../core/migrations.ts";
 import type { Destination } from "../outbox/types.ts";
+import { Answers } from "./answers.ts";
 import { Debounced } from "./debounced.ts";
-import { AnswerTooLargeError } from "./errors.ts";
 import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
-import { ROW_BYTES } from "./options.ts";
 import { Rollbacks } from "./rollbacks.ts";
 import { json, MIGRATIONS, type Submission, select } from "./rows.ts";
 import { NEXT, type SubmissionStatus, type TerminalStatus } from "./states.ts";
@@ -74,6 +72,7 @@ const RECENT = 100;
 export class SubmissionStore {
   /** Who waits and who runs. */
   readonly open: OpenSubmissions;
+  readonly answers: Answers;
   readonly debounced: Debounced;
   readonly rollbacks: Rollbacks;
 
@@ -82,6 +81,7 @@ export class SubmissionStore {
 
   constructor(private readonly storage: DurableObjectStorage) {
     this.open = new OpenSubmissions(storage.sql);
+    this.answers = new Answers(storage);
     this.debounced = new Debounced(storage.sql, this.open);
     this.rollbacks = new Rollbacks(storage.sql);
   }
@@ -179,28 +179,6 @@ export class SubmissionStore {
       now,
       seq,
     );
-  }
-
-  /**
-   * running → running, with the answer recorded, once (L7).
-   *
-   * @throws AnswerTooLargeError for one that does not fit into the row
-   */
-  answer(seq: number, attempt: number, output: string): Submission | undefined {
-    const bytes = byteLength(output);
-    const open = "seq = ? AND status = 'running' AND attempts = ? AND output IS NULL";
-    const answered = this.#one(
-      `UPDATE perdure_submissions SET output = ?
-       WHERE ${open} AND LENGTH(CAST(messages AS BLOB)) + ? <= ${ROW_BYTES} RETURNING *`,
-      output,
-      seq,
-      attempt,
-      bytes,
-    );
-    const isTooLarge =
-      !answered && this.#one(`SELECT * FROM perdure_submissions WHERE ${open}`, seq, attempt);
-    if (isTooLarge) throw new AnswerTooLargeError(bytes);
-    return answered;
   }
 
   /** pending → running, in the turn of another one that runs. */

@@ -16,7 +16,7 @@ import type { Outbox } from "../outbox/outbox.ts";
 import { Engine } from "./engine.ts";
 import { InvalidSubmissionError, UnknownCursorError } from "./errors.ts";
 import { checkWait, readDeletion, readList } from "./filters.ts";
-import { endOf, inspect } from "./inspection.ts";
+import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
 import { Intake, resultOf, type Taken } from "./intake.ts";
 import { type LedgerOptions, readOptions } from "./options.ts";
 import type { Submission } from "./rows.ts";
@@ -31,11 +31,12 @@ import {
   TurnRefused,
 } from "./turn.ts";
 import type {
+  AnswerPart,
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
   InternalSubmitOptions,
   ListSubmissionsOptions,
-  SubmissionEnd,
+  PromptEnd,
   SubmissionInspection,
   SubmissionStats,
   SubmitMessagesResult,
@@ -151,11 +152,18 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     return this.#store.open.stats();
   }
 
-  /** How a submission ended, or null while it has not, or for an unknown id. */
-  async endOf(submissionId: string): Promise<SubmissionEnd | null> {
+  /** How a submission ended, a large answer as a reference (O4); null while it has not, or for an unknown id. */
+  async endOf(submissionId: string): Promise<PromptEnd | null> {
     await this.lifecycle.ready();
     const found = this.#store.find(submissionId);
-    return found && isTerminal(found.status) ? endOf(found) : null;
+    return found && isTerminal(found.status) ? shortEndOf(found) : null;
+  }
+
+  /** A part of the answer of a completed submission, from 0 on; null where there is none (O4). */
+  async answerPart(submissionId: string, part: number): Promise<AnswerPart | null> {
+    await this.lifecycle.ready();
+    const found = this.#store.find(submissionId);
+    return (found?.status === "completed" && found.output?.part(part)) || null;
   }
 
   /**
@@ -171,7 +179,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     const { before } = options;
     const isLost = page.length === 0 && before !== undefined && !this.#store.find(before);
     if (isLost) throw new UnknownCursorError(before);
-    return page.map((found) => inspect(found));
+    return inspectPage(page);
   }
 
   /** Ends a submission that has not ended, and says what it did (L5). */
@@ -184,7 +192,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     }
     const previousStatus = found.status;
     const { submission, hadBegun } = this.#engine.cancel(found, reasonOf(reason));
-    const isSaid = hadBegun || (found.attempts > 0 && (await this.#hasLeftMessages(found)));
+    const isSaid = hadBegun || (found.attempts > 0 && (await this.#engine.hasLeftMessages(found)));
     const messagesApplied = isSaid && found.thread !== ISOLATED;
     return {
       outcome: "cancelled",
@@ -309,7 +317,7 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
 
   /** For hosts. @inheritDoc */
   answer({ seq, attempt }: AttemptRef, output: unknown): boolean {
-    return this.#store.answer(seq, attempt, JSON.stringify(output)) !== undefined;
+    return this.#store.answers.record(seq, attempt, JSON.stringify(output)) !== undefined;
   }
 
   /** For hosts: the turn has ended. A later end of the same attempt changes nothing (L2). */
@@ -369,18 +377,6 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
       message: `Interrupted by submission ${submissionId}`,
     };
     this.#engine.cancel(running, failure, whenBusy === "rollback");
-  }
-
-  async #hasLeftMessages(submission: Submission): Promise<boolean> {
-    try {
-      return (await this.#host.trace(submission)).applied !== "none";
-    } catch (error) {
-      console.error(
-        `[perdure] what ${submission.submissionId} left in the conversation cannot be told:`,
-        error,
-      );
-      return true;
-    }
   }
 
   #refuseToWaitForItself(): void {

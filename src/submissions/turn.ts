@@ -66,7 +66,7 @@ export interface TurnLedger {
   /**
    * Records the structured answer, once (L7). Returns whether it was recorded now.
    *
-   * @throws AnswerTooLargeError for one that does not fit into the row
+   * @throws AnswerTooLargeError for one over 16 MiB of JSON
    */
   answer(ref: AttemptRef, output: unknown): boolean;
 }

@@ -256,11 +256,15 @@ export type CancelSubmissionResult =
 export type ListSubmissionsOptions = {
   status?: SubmissionStatus | SubmissionStatus[];
   /**
-   * At most this many, newest first.
+   * At most this many, newest first. Fewer where their answers are large: a
+   * page ends before they are more than 16 MiB together (O4).
    * @default 100
    */
   limit?: number;
-  /** The next page: only what was accepted before this submission, the last one of the page before. */
+  /**
+   * The next page: only what was accepted before this submission, the last one
+   * of the page before. A page that is empty is behind the last one.
+   */
   before?: string;
   /** Only those of this conversation. */
   thread?: string;
@@ -303,6 +307,27 @@ export type SubmissionEnd = {
   readonly errorName?: string;
 };
 
+/** How a prompt ended, in a form that the result of a workflow's step can hold (O4). */
+export type PromptEnd =
+  | SubmissionEnd
+  | {
+      readonly submissionId: string;
+      readonly status: "completed";
+      /** In place of a large answer: the agent has it, to be read in parts. */
+      readonly reference: {
+        /** Of the answer as JSON in UTF-8. */
+        readonly bytes: number;
+      };
+    };
+
+/** A part of an answer's JSON; joined in their order, they are the whole (O4). */
+export type AnswerPart = {
+  /** At most 256 Ki UTF-16 code units, so that a step's result can hold it. */
+  readonly text: string;
+  /** How many parts there are. */
+  readonly parts: number;
+};
+
 /** What `notify` tells of an end: the body of a webhook, the event of a delivery to anybody else. */
 export type SubmissionEvent = {
   readonly type: `submission.${TerminalStatus}`;
@@ -330,5 +355,5 @@ export type PromptReceipt = {
   readonly submissionId: string;
   readonly eventType: string;
   /** Set when there is nothing to wait for. */
-  readonly end?: SubmissionEnd;
+  readonly end?: PromptEnd;
 };

@@ -43,7 +43,7 @@ export async function promptKey({
  */
 export async function promptStepName(
   { stepName, key }: Pick<PromptIdentity, "stepName" | "key">,
-  part: "submit" | "wait" | "expire",
+  part: "submit" | "wait" | "expire" | `answer-${number}`,
 ): Promise<string> {
   const plain = `${stepName}:${part}`;
   const isPlain = !stepName.includes("~") && stepName.isWellFormed();

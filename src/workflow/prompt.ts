@@ -1,14 +1,17 @@
 /**
  * `step.prompt()`: submit, wait, validate. Each part is a step of the
  * platform, so that a replay finds it done; the ledger answers whatever the
- * platform has forgotten (W1, W2).
+ * platform has forgotten (W1, W2), or has no room for (O4).
  */
 
 import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
 import { toJSONSchema, type ZodObject, type z } from "zod";
-import type { Delivery } from "../outbox/types.ts";
+import type { Json } from "../core/json.ts";
+import type { Delivery, ReferencedDelivery } from "../outbox/types.ts";
 import type {
+  AnswerPart,
+  PromptEnd,
   PromptReceipt,
   PromptRequest,
   SubmissionEnd,
@@ -53,7 +56,8 @@ export type ThinkPromptOptions<Schema extends ZodObject> = {
 /** What an agent offers to `step.prompt()`. */
 export interface PromptableAgent {
   acceptPrompt(request: PromptRequest): Promise<PromptReceipt>;
-  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<SubmissionEnd | null>;
+  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<PromptEnd | null>;
+  readPrompt(submissionId: string, part: number): Promise<AnswerPart | null>;
 }
 
 /** One prompt of one run of a workflow. */
@@ -95,13 +99,14 @@ export async function runPrompt<Schema extends ZodObject>(
   const receipt = await durably(call.step, await promptStepName(identity, "submit"), () =>
     call.agent().acceptPrompt(request),
   );
-  return answerOf(receipt.end ?? (await waitForEnd(call, receipt)), options.output);
+  const end = receipt.end ?? (await waitForEnd(call, receipt));
+  return answerOf(await whole(call, end), options.output);
 }
 
 async function waitForEnd<Schema extends ZodObject>(
   { step, agent, name, options }: PromptCall<Schema>,
   { submissionId, eventType }: PromptReceipt,
-): Promise<SubmissionEnd> {
+): Promise<PromptEnd> {
   const { timeout, key, cancelOnTimeout: cancel = true } = options;
   const names = { stepName: name, key };
   try {
@@ -109,7 +114,10 @@ async function waitForEnd<Schema extends ZodObject>(
       type: eventType,
       ...(timeout !== undefined && { timeout }),
     });
-    return plain((event.payload as Delivery<SubmissionEvent>).event.data);
+    const delivery = plain(event.payload as Delivery<SubmissionEvent> | ReferencedDelivery);
+    if ("event" in delivery) return delivery.event.data;
+    // Only an answer makes an end that large.
+    return { submissionId, status: "completed", reference: delivery.reference };
   } catch (error) {
     if (!isTimeout(error)) throw error;
     const end = await durably(step, await promptStepName(names, "expire"), () =>
@@ -118,6 +126,30 @@ async function waitForEnd<Schema extends ZodObject>(
     if (end) return end;
     throw new ThinkPromptTimeoutError(submissionId, error);
   }
+}
+
+/** Fetches an answer that came as a reference, each part in a step of its own, which its result can hold (O4). */
+async function whole<Schema extends ZodObject>(
+  { step, agent, name, options }: PromptCall<Schema>,
+  end: PromptEnd,
+): Promise<SubmissionEnd> {
+  if (!("reference" in end)) return end;
+  const { submissionId, status, reference } = end;
+  const texts: string[] = [];
+  for (let parts = 1; texts.length < parts; ) {
+    const part = texts.length;
+    const stepName = await promptStepName({ stepName: name, key: options.key }, `answer-${part}`);
+    const read = await durably(step, stepName, () => agent().readPrompt(submissionId, part));
+    if (!read) {
+      const what = `The answer of ${reference.bytes} bytes, of which part ${part} was to be read,`;
+      const why =
+        "was deleted from the agent's ledger. Keep submissions until their workflows have ended.";
+      throw new ThinkPromptError(`${what} ${why}`, submissionId, status);
+    }
+    texts.push(read.text);
+    parts = read.parts;
+  }
+  return { submissionId, status, output: JSON.parse(texts.join("")) as Json };
 }
 
 function answerOf<Schema extends ZodObject>(end: SubmissionEnd, schema: Schema): z.infer<Schema> {

@@ -23,6 +23,7 @@ import {
   type LedgerOptions,
   MAIN,
   type PromptRequest,
+  readPrompt,
   type SubmissionInspection,
   Submissions,
   type SubmitMessagesOptions,
@@ -217,6 +218,10 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
 
   expire(id: string, options: { cancel: boolean }) {
     return expirePrompt(this.submissions, id, options);
+  }
+
+  readPrompt(id: string, part: number) {
+    return readPrompt(this.submissions, id, part);
   }
 
   skipPending() {

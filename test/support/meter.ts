@@ -59,6 +59,11 @@ export class Meter {
       .reduce((total, { cursor }) => total + cursor.rowsWritten, 0);
   }
 
+  /** How many statements `isCounted`. */
+  statementsOf(isCounted: (query: string) => boolean): number {
+    return this.#cursors.filter(({ query }) => isCounted(query)).length;
+  }
+
   put<T>(keys: number, run: () => T): T {
     this.#keysWritten += keys;
     return this.#write("put", run);

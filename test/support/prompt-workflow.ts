@@ -7,6 +7,7 @@ import {
   ThinkWorkflow,
   type ThinkWorkflowStep,
 } from "../../src/workflow/index.ts";
+import { type LongText, long } from "./scripted-model.ts";
 import type { ThinkAgent } from "./think-agent.ts";
 
 export const answerSchema = z.object({ title: z.string(), count: z.number().int() });
@@ -21,21 +22,25 @@ export type PromptParams = {
     cancelOnTimeout?: boolean;
     /** `"date"`: a schema without a JSON form. */
     schema?: "date";
+    /** What the title of the answer has to be, and in place of which the outcome says whether it is. */
+    title?: LongText;
   }[];
 };
 
 export type PromptOutcome =
   | { answer: z.infer<typeof answerSchema>; at: number }
+  | { isWhole: boolean }
   | { error: string; message: string; submissionId: string };
 
 export class PromptWorkflow extends ThinkWorkflow<ThinkAgent, PromptParams> {
   override async run(event: AgentWorkflowEvent<PromptParams>, step: ThinkWorkflowStep) {
     const outcomes: PromptOutcome[] = [];
-    for (const { name, schema, ...options } of event.payload.prompts) {
+    for (const { name, schema, title, ...options } of event.payload.prompts) {
       const output = schema === "date" ? answerSchema.extend({ when: z.date() }) : answerSchema;
       try {
         const answer = await step.prompt(name, { ...options, output });
-        outcomes.push({ answer, at: Date.now() });
+        if (title) outcomes.push({ isWhole: answer.title === long(title) });
+        else outcomes.push({ answer, at: Date.now() });
       } catch (error) {
         if (!(error instanceof ThinkPromptError)) throw error;
         const { name: errorName, message, submissionId } = error;

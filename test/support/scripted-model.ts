@@ -6,9 +6,17 @@
 
 import { APICallError, type LanguageModel } from "ai";
 
+export type LongText = { text: string; times: number };
+
+export function long({ text, times }: LongText): string {
+  return text.repeat(times);
+}
+
 export type Script = {
   /** What the final-answer tool is called with, when it is offered. */
   answer?: unknown;
+  /** Its title is this text instead, so often: a script of megabytes would be too large to submit. */
+  title?: LongText;
   /** What is said when there is no answer to give. */
   text?: string;
   /** How long the model thinks. */
@@ -157,7 +165,9 @@ function callOf(script: Script, { tools, prompt, toolChoice }: CallOptions) {
   const next = script.tools?.[stepsSince(prompt)];
   if (next) return next;
   const final = tools?.find(({ name }) => name.startsWith("think_final_answer"));
-  return final && { name: final.name, input: script.answer };
+  const { answer, title } = script;
+  const input = title ? { ...(answer as object), title: long(title) } : answer;
+  return final && { name: final.name, input };
 }
 
 /** How many steps the model has made since the user spoke last. */

@@ -14,6 +14,8 @@ export type AppHooks = {
   beforeTurn?: (ctx: TurnContext) => TurnConfig | undefined;
   onStatus?: (submission: SubmissionInspection, agent: ThinkAgent) => Promise<void>;
   onTool?: (agent: ThinkAgent) => Promise<void>;
+  /** Before a workflow is handed a part of an answer. */
+  onRead?: (part: number, agent: ThinkAgent) => void;
 };
 
 /** Names of agents whose events never reach a workflow. */
@@ -95,6 +97,16 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   protected override async onChatRecovery(_ctx: ChatRecoveryContext) {
     return {};
+  }
+
+  override async readPrompt(submissionId: string, part: number) {
+    appHooks.get(this.name)?.onRead?.(part, this);
+    return super.readPrompt(submissionId, part);
+  }
+
+  /** The object dies where it stands. */
+  die(): void {
+    this.ctx.abort("crash");
   }
 
   async startPrompts(id: string, params: unknown): Promise<string> {

@@ -18,15 +18,17 @@ import {
   type OutboxStats,
 } from "../../outbox/index.ts";
 import {
+  type AnswerPart,
   acceptPrompt,
   type CancelSubmissionResult,
   type DeleteSubmissionsOptions,
   expirePrompt,
   type LedgerOptions,
   type ListSubmissionsOptions,
+  type PromptEnd,
   type PromptReceipt,
   type PromptRequest,
-  type SubmissionEnd,
+  readPrompt,
   type SubmissionInspection,
   type SubmissionStats,
   Submissions,
@@ -182,8 +184,13 @@ export class DurableThink<
   }
 
   /** For `step.prompt()`: the end of a prompt whose time is over, if it has one (W2). */
-  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<SubmissionEnd | null> {
+  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<PromptEnd | null> {
     return expirePrompt(this.#submissions, submissionId, options);
+  }
+
+  /** For `step.prompt()`: a part of an answer that was told by a reference, or null where there is none (O4). */
+  readPrompt(submissionId: string, part: number): Promise<AnswerPart | null> {
+    return readPrompt(this.#submissions, submissionId, part);
   }
 
   /** Terminates a workflow, and cancels the turns that it waits for (W5). */
