@@ -4,6 +4,9 @@ import { defineConfig } from "vitest/config";
 // No request for the `cf` object, so that the tests run without a network.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 
+/** Tests of what needs Think. `npm test` runs them beside the others, in a process of its own. */
+const THINK = ["test/think-*.test.ts", "test/cost.test.ts"];
+
 export default defineConfig({
   // The public names lead to the sources, never to a dist/ that was built earlier.
   resolve: { tsconfigPaths: true },
@@ -16,11 +19,20 @@ export default defineConfig({
     projects: [
       {
         extends: true,
+        plugins: [cloudflareTest({ wrangler: { configPath: "./test/rooms/wrangler.jsonc" } })],
+        test: {
+          name: "rooms",
+          include: ["test/**/*.test.ts"],
+          exclude: THINK,
+          globalSetup: ["./test/support/receivers/server.ts"],
+        },
+      },
+      {
+        extends: true,
         plugins: [cloudflareTest({ wrangler: { configPath: "./wrangler.jsonc" } })],
         test: {
-          name: "perdure",
-          include: ["test/**/*.test.ts"],
-          // Servers in Node, for what leaves the runtime.
+          name: "think",
+          include: THINK,
           globalSetup: ["./test/support/receivers/server.ts"],
         },
       },

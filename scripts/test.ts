@@ -2,28 +2,51 @@
  * `npm test`: every check in order, cheapest first, up to the first that fails. Prints a line per stage, the output of a
  * failed one, and last the counts. A stage that fails outside the tests counts as one failed.
  */
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { text } from "node:stream/consumers";
 import { offline } from "./offline.ts";
 
 const scratch = mkdtempSync(path.join(tmpdir(), "perdure-test-"));
-const report = path.join(scratch, "vitest.json");
 
-const STAGES: readonly (readonly [name: string, script: string, ...args: string[]])[] = [
-  ["types", "check:types"],
-  ["lint", "check:lint"],
-  ["imports", "check:imports"],
-  ["unused", "check:unused"],
-  ["tests", "test:unit", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`],
-  ["bundle", "check:bundle"],
+/** Vitest on some of its projects, which also leaves a report. */
+function tests(...projects: string[]): string[] {
+  const report = `--outputFile.json=${reportOf(projects)}`;
+  const chosen = projects.flatMap((project) => ["--project", project]);
+  return ["test:unit", ...chosen, "--reporter=default", "--reporter=json", report];
+}
+
+function reportOf(projects: readonly string[]): string {
+  return path.join(scratch, `${projects.join("-")}.json`);
+}
+
+/** Test runs wait more than they compute: two processes side by side take half of the time. */
+const RUNS = [["rooms"], ["think", "triage"]];
+
+/** Each has scripts that run side by side. */
+const STAGES: readonly (readonly [name: string, ...scripts: string[][]])[] = [
+  ["types", ["check:types"]],
+  ["lint", ["check:lint"]],
+  ["imports", ["check:imports"]],
+  ["unused", ["check:unused"]],
+  ["tests", ...RUNS.map((projects) => tests(...projects))],
+  ["bundle", ["check:bundle"]],
 ];
 
+/** Runs a script of package.json. Returns what it printed, and whether it succeeded. */
+async function run([script = "", ...args]: string[]): Promise<{ isOk: boolean; output: string }> {
+  const child = spawn("npm", ["run", "--silent", script, "--", ...args], { env: offline });
+  const closed = new Promise<number | null>((resolve) => child.on("close", resolve));
+  const output = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { isOk: (await closed) === 0, output: output.join("") };
+}
+
 /** What Vitest wrote, or nothing when it did not come so far. */
-function readCounts(): { passed: number; failed: number } {
+function readCounts(projects: readonly string[]): { passed: number; failed: number } {
   try {
-    const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(report, "utf8"));
+    const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(reportOf(projects), "utf8"));
     return { passed: numPassedTests, failed: numFailedTests };
   } catch {
     return { passed: 0, failed: 0 };
@@ -32,18 +55,19 @@ function readCounts(): { passed: number; failed: number } {
 
 let passed = 0;
 let failed = 0;
-for (const [name, script, ...args] of STAGES) {
+for (const [name, ...scripts] of STAGES) {
   const startedAt = performance.now();
-  const { status, stdout, stderr } = spawnSync("npm", ["run", "--silent", script, "--", ...args], {
-    encoding: "utf8",
-    env: offline,
-    maxBuffer: 256 * 1024 * 1024,
-  });
+  const ends = await Promise.all(scripts.map(run));
+  const isOk = ends.every((end) => end.isOk);
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-  console.log(`${status === 0 ? "ok  " : "FAIL"} ${name.padEnd(8)} ${seconds.padStart(6)} s`);
-  if (name === "tests") ({ passed, failed } = readCounts());
-  if (status !== 0) {
-    console.log(`${stdout}${stderr}`);
+  console.log(`${isOk ? "ok  " : "FAIL"} ${name.padEnd(8)} ${seconds.padStart(6)} s`);
+  for (const projects of name === "tests" ? RUNS : []) {
+    const counts = readCounts(projects);
+    passed += counts.passed;
+    failed += counts.failed;
+  }
+  if (!isOk) {
+    for (const end of ends) if (!end.isOk) console.log(end.output);
     failed = Math.max(failed, 1);
     break;
   }

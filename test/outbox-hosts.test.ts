@@ -1,22 +1,14 @@
-/** The outbox as apps use it: alone on a plain agent, and as part of DurableThink. */
+/** The outbox as apps use it, alone on a plain agent. */
 
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { getAgentByName } from "agents";
 import { describe, expect, it } from "vitest";
-import {
-  agent,
-  type DeadLetter,
-  method,
-  queue,
-  webhook,
-  workflowEvent,
-} from "../src/outbox/index.ts";
-import { crash, givenThink, message, refusal, until } from "./support/given.ts";
+import { agent, method, queue, webhook, workflowEvent } from "../src/outbox/index.ts";
+import { crash, refusal, until } from "./support/given.ts";
 import { toldAgents } from "./support/outbox-agent.ts";
 import { receivedBy, receiverUrl, someReceiver } from "./support/receivers/client.ts";
 import { received } from "./support/recipients.ts";
-import { deadLetters, thinkOptions } from "./support/think-agent.ts";
 
 describe("O1 O2 a plain agent puts events in a transaction of its own, and tells", () => {
   it("every kind of destination, once each", async () => {
@@ -84,58 +76,5 @@ describe("O1 O2 a plain agent puts events in a transaction of its own, and tells
     await crash();
     await getAgentByName(env.OutboxAgent, name);
     await until(() => received.has(id));
-  });
-});
-
-describe("O3 DurableThink shows the deliveries that were given up", () => {
-  it("to the hook, in lists, and redrives them", async () => {
-    const stub = givenThink();
-    const name = stub.name ?? "";
-    const notify = [method("onEnd", { policy: { maxAttempts: 1 } })];
-    await stub.submitMessages([message("hello")], { submissionId: "s", notify });
-    const letter = await until(() => deadLetters.get(name));
-    expect(letter).toMatchObject({
-      destination: { kind: "method", method: "onEnd" },
-      event: { type: "submission.completed", data: { submissionId: "s", status: "completed" } },
-      attempts: 1,
-      lastError: expect.stringContaining("not today"),
-    } satisfies Partial<Record<keyof DeadLetter, unknown>>);
-    expect(await stub.countDeadLetters()).toBe(1);
-    const page = await stub.listDeadLetters();
-    expect(page.deadLetters.map(({ id }) => id)).toEqual([letter.id]);
-    expect(await stub.readDelivery(letter.id)).toEqual(letter.event);
-    expect(await stub.redriveDeadLetter(letter.id)).toBe(true);
-    await until(async () => (await stub.countDeadLetters()) === 1);
-    expect(await stub.redriveDeadLetters({ since: new Date(0) })).toBe(1);
-    await until(async () => (await stub.countDeadLetters()) === 1);
-    expect(await stub.deleteDeadLetter(letter.id)).toBe(true);
-    expect(await stub.countDeadLetters()).toBe(0);
-  });
-
-  it("and the endpoints of its webhooks, set up by its options", async () => {
-    const name = `think-${crypto.randomUUID()}`;
-    thinkOptions.set(name, { outbox: { allowPrivateAddresses: true } });
-    const stub = givenThink(name);
-    const me = someReceiver();
-    const hook = webhook(receiverUrl(`/flaky/${me}/1?status=410`), { secret: "HOOK_SECRET" });
-    await stub.submitMessages([message("hello")], { notify: [hook] });
-    await until(async () => (await stub.countDeadLetters()) === 1);
-    expect(await stub.listEndpoints()).toMatchObject([{ url: hook.url, state: "disabled" }]);
-    expect(await stub.enableEndpoint(hook.url)).toBe(1);
-    await until(async () => (await receivedBy(me)).length === 2);
-    await stub.disableEndpoint(hook.url, "by hand");
-    expect(await stub.listEndpoints()).toMatchObject([{ state: "disabled", reason: "by hand" }]);
-  });
-
-  it("but refuses a destination that there is not, with nothing stored", async () => {
-    const stub = givenThink();
-    const wrong = await refusal(
-      stub.submitMessages([message("hello")], { notify: [method("onNothing")] }),
-    );
-    expect(wrong).toMatchObject({
-      name: "InvalidSubmissionError",
-      message: expect.stringMatching(/notify\[0\] has "onNothing" as method/),
-    });
-    expect(await stub.listSubmissions()).toEqual([]);
   });
 });

@@ -3,10 +3,9 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { transientOf } from "../src/core/failures.ts";
 import { retryDelayMs } from "../src/submissions/retry.ts";
-import { givenLedger, givenThink, message, until } from "./support/given.ts";
+import { givenLedger } from "./support/given.ts";
 import { crashOne, expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
 import { chance, ledgerOptions, time } from "./support/ledger-object.ts";
-import { ask, modelCalls } from "./support/scripted-model.ts";
 
 afterEach(() => {
   time.aheadMs = 0;
@@ -194,33 +193,5 @@ describe("L8 on the light host", () => {
     time.aheadMs = 61_000;
     await wakeNow(stub);
     await expectState(stub, "s", "aborted", { attempts: 1 });
-  });
-});
-
-describe("L8 on Think", () => {
-  it("a provider's 429 defers the turn, and its messages join the conversation once", async () => {
-    const agent = givenThink();
-    const limited = { fail: "slow down", status: 429, headers: { "retry-after-ms": "300" } };
-    const text = ask({ ...limited, failTimes: 1, text: `after ${crypto.randomUUID()}` });
-    const { submissionId } = await agent.submitMessages([message(text)]);
-    await until(async () => (await agent.inspectSubmission(submissionId))?.failedAttempts);
-    const ended = await agent.waitForSubmission(submissionId);
-    expect(ended).toMatchObject({ status: "completed", attempts: 2 });
-    expect(modelCalls.get(text)).toBe(2);
-    expect((await agent.texts()).filter((line) => line.startsWith("user:"))).toHaveLength(1);
-    const [failed] = (await agent.inspectSubmission(submissionId))?.failedAttempts ?? [];
-    expect(failed).toMatchObject({ attempt: 1, error: "slow down", errorName: "AI_APICallError" });
-  });
-
-  it("a provider's 401 ends it at once", async () => {
-    const agent = givenThink();
-    const text = ask({ fail: "bad key", status: 401, text: crypto.randomUUID() });
-    const { submissionId } = await agent.submitMessages([message(text)]);
-    expect(await agent.waitForSubmission(submissionId)).toMatchObject({
-      status: "error",
-      attempts: 1,
-      error: "bad key",
-      errorName: "AI_APICallError",
-    });
   });
 });
