@@ -1,13 +1,14 @@
 /** O3: what was given up is kept, told of, listed, and tried again. */
 
 import { afterEach, describe, expect, it } from "vitest";
-import type { DeadLetter, OutboxSettings } from "../src/outbox/index.ts";
+import type { DeadLetter } from "../src/outbox/index.ts";
 import { givenLedger, until } from "./support/given.ts";
 import {
   again,
   arrived,
   crashOne,
   forever,
+  givenLedgerWith,
   idsAt,
   type Ledger,
   send,
@@ -16,27 +17,12 @@ import {
   waitingIn,
   within,
 } from "./support/ledger.ts";
-import {
-  chance,
-  couriers,
-  delivered,
-  outboxSettings,
-  refusals,
-  time,
-  told,
-} from "./support/ledger-object.ts";
+import { chance, couriers, delivered, refusals, time, told } from "./support/ledger-object.ts";
 
 afterEach(() => {
   chance.random = Math.random;
   time.aheadMs = 0;
 });
-
-/** An object whose outbox is set up as said. */
-function givenOutbox(settings: OutboxSettings = {}): Ledger {
-  const stub = givenLedger();
-  outboxSettings.set(stub.name ?? "", settings);
-  return stub;
-}
 
 /** Entries that are refused for good, put one after the other; the ids are the order. */
 async function givenLetters(stub: Ledger, ids: string[], to = somewhere()) {
@@ -85,7 +71,7 @@ describe("O3 a dead letter", () => {
   });
 
   it("is what an entry becomes after its attempts, and stays one after a crash", async () => {
-    const stub = givenOutbox({ policy: { maxAttempts: 20 } });
+    const stub = givenLedgerWith({ policy: { maxAttempts: 20 } });
     const to = somewhere();
     chance.random = () => 0;
     let attempts = 0;
@@ -187,7 +173,7 @@ describe("O3 the app is told of a dead letter", () => {
 
   it("again, when it had not been told in full before a crash", async () => {
     let isHanging = true;
-    const stub = givenOutbox({ onDeadLetter: () => (isHanging ? forever() : undefined) });
+    const stub = givenLedgerWith({ onDeadLetter: () => (isHanging ? forever() : undefined) });
     const id = crypto.randomUUID();
     const to = somewhere();
     refusals.set(to.instance, { times: 1, isGone: true });
@@ -203,7 +189,7 @@ describe("O3 the app is told of a dead letter", () => {
 
   it("though the hook failed for the one before it", async () => {
     const ids = [1, 2].map(() => crypto.randomUUID());
-    const stub = givenOutbox({
+    const stub = givenLedgerWith({
       onDeadLetter: ({ id }) => {
         if (id === ids[0]) throw new Error("the hook failed");
       },
@@ -300,7 +286,7 @@ describe("O3 a dead letter is redriven", () => {
   });
 
   it("with its id, its event, and the attempts of a new entry", async () => {
-    const stub = givenOutbox({ policy: { maxAttempts: 2 } });
+    const stub = givenLedgerWith({ policy: { maxAttempts: 2 } });
     const to = somewhere();
     chance.random = () => 0;
     const attempts: number[] = [];

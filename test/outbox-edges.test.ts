@@ -4,45 +4,24 @@
  */
 
 import { describe, expect, it } from "vitest";
-import { type Destination, UndeliverableError } from "../src/outbox/index.ts";
+import { UndeliverableError } from "../src/outbox/index.ts";
 import { until } from "./support/given.ts";
 import { forever, sleep } from "./support/ledger.ts";
 import {
-  type Box,
   crashBox,
-  givenOutbox,
+  givenListening,
   inside,
   orphansIn,
+  putAll,
   WEBHOOK,
   wakeBox,
   wakesOf,
   workflowNamed,
 } from "./support/outbox.ts";
-import type { OutboxScript } from "./support/outbox-object.ts";
 
 const PLAIN = workflowNamed("plain");
 const ORDERED = workflowNamed("ordered", { ordered: true });
 const LARGE = "x".repeat(600_000);
-
-/** An outbox whose destinations do what `deliver` says, and what has come to them. */
-function given(script: Partial<OutboxScript> = {}) {
-  const came: string[] = [];
-  const box = givenOutbox({
-    ...script,
-    deliver: async (sent, to, object) => {
-      came.push(`${sent.id}#${sent.attempt}`);
-      await script.deliver?.(sent, to, object);
-    },
-  });
-  return { box, came };
-}
-
-function put(box: Box, ids: readonly string[], to: Destination = PLAIN, event: unknown = 1) {
-  return inside(box, async ({ lifecycle, outbox }) => {
-    await lifecycle.start();
-    for (const id of ids) outbox.put(to, event, { id });
-  });
-}
 
 const never = () => {
   throw new UndeliverableError("never");
@@ -50,7 +29,7 @@ const never = () => {
 
 describe("O3 attempts are those that were begun", () => {
   it("one that waits for its retry while the object is evicted loses none", async () => {
-    const { box, came } = given({
+    const { box, came } = givenListening({
       settings: { policy: { maxAttempts: 2, backoff: { base: 1, cap: 1 } } },
       clock: { now: Date.now, random: () => 0 },
       deliver: ({ attempt }) => {
@@ -62,7 +41,7 @@ describe("O3 attempts are those that were begun", () => {
         if (what.includes("last_error = ?")) setTimeout(() => ctx.abort("evicted"), 0);
       };
     });
-    await put(box, ["e"]);
+    await putAll(box, ["e"]);
     await until(() => came.length > 0);
     await sleep(20);
     await wakeBox(box);
@@ -71,12 +50,12 @@ describe("O3 attempts are those that were begun", () => {
   });
 
   it("one that is refused without any has none", async () => {
-    const { box } = given();
+    const { box } = givenListening();
     await inside(box, async ({ lifecycle, outbox }) => {
       await lifecycle.start();
       await outbox.disableEndpoint(WEBHOOK.url);
     });
-    await put(box, ["e"], WEBHOOK);
+    await putAll(box, ["e"], WEBHOOK);
     const letters = () => inside(box, ({ outbox }) => outbox.listDeadLetters());
     await until(async () => (await letters()).deadLetters.length > 0, 2_000);
     expect((await letters()).deadLetters).toMatchObject([{ id: "e", attempts: 0 }]);
@@ -84,15 +63,15 @@ describe("O3 attempts are those that were begun", () => {
 });
 
 it("O3 what a disabled endpoint had asked to wait for is given up at once", async () => {
-  const { box, came } = given({
+  const { box, came } = givenListening({
     deliver: () => {
       const responseHeaders = { "retry-after": "3600" };
       throw Object.assign(new Error("later"), { statusCode: 429, responseHeaders });
     },
   });
-  await put(box, ["a"], WEBHOOK);
+  await putAll(box, ["a"], WEBHOOK);
   await until(() => came.length === 1, 2_000);
-  await put(box, ["b"], WEBHOOK);
+  await putAll(box, ["b"], WEBHOOK);
   await inside(box, ({ outbox }) => outbox.disableEndpoint(WEBHOOK.url));
   const dead = () => inside(box, async ({ outbox }) => (await outbox.inspect("b"))?.state);
   await until(async () => (await dead()) === "dead", 2_000);
@@ -103,14 +82,14 @@ describe("O3 the app is told of each dead letter", () => {
   it("of one that dies again while it is told of the first time", async () => {
     const told: number[] = [];
     const { promise: hold, resolve: goOn } = Promise.withResolvers<void>();
-    const { box } = given({
+    const { box } = givenListening({
       deliver: never,
       told: async ({ attempts }) => {
         told.push(attempts);
         if (attempts === 1) await hold;
       },
     });
-    await put(box, ["e"]);
+    await putAll(box, ["e"]);
     await until(() => told.length === 1, 2_000);
     await inside(box, ({ outbox }) => outbox.redrive("e"));
     await until(() =>
@@ -123,11 +102,11 @@ describe("O3 the app is told of each dead letter", () => {
 
   it("by its own alarm, when the object crashes while it tells, and then it holds none", async () => {
     let told = 0;
-    const { box } = given({
+    const { box } = givenListening({
       deliver: never,
       told: () => (++told === 1 ? forever() : undefined),
     });
-    await put(box, ["e"]);
+    await putAll(box, ["e"]);
     await until(() => told === 1, 2_000);
     await crashBox(box);
     expect(await wakeBox(box)).toBe(true);
@@ -139,25 +118,25 @@ describe("O3 the app is told of each dead letter", () => {
 
 describe("O4 an id that is put again after its delivery was kept", () => {
   const givenKept = async (first: unknown, maxAge: number) => {
-    const { box, came } = given({ settings: { keepDelivered: { maxAge } } });
-    await put(box, ["e"], PLAIN, first);
+    const { box, came } = givenListening({ settings: { keepDelivered: { maxAge } } });
+    await putAll(box, ["e"], PLAIN, first);
     await until(() => came.length === 1, 2_000);
     return { box, came };
   };
 
   it("has its event, though the one before it is forgotten meanwhile", async () => {
     const queue = { kind: "queue", queue: "Q" } as const;
-    const { box } = given({
+    const { box } = givenListening({
       settings: { keepDelivered: { maxAge: 1 } },
       deliver: ({ attempt }, { kind }) => {
         if (kind === "queue" || attempt > 1) return;
         throw new Error("not now");
       },
     });
-    await put(box, ["e"], queue, LARGE);
+    await putAll(box, ["e"], queue, LARGE);
     const state = () => inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.state);
     await until(async () => (await state()) === "delivered", 2_000);
-    await put(box, ["e"], PLAIN, LARGE);
+    await putAll(box, ["e"], PLAIN, LARGE);
     await sleep(10);
     // The next start forgets what is too old.
     await crashBox(box);
@@ -173,7 +152,7 @@ describe("O4 an id that is put again after its delivery was kept", () => {
     await until(() =>
       inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.state === "delivered"),
     );
-    await put(box, ["e"], PLAIN, "small");
+    await putAll(box, ["e"], PLAIN, "small");
     await until(() => came.length === 2, 2_000);
     await sleep(20);
     await inside(box, async ({ outbox }, ctx) => {
@@ -188,13 +167,13 @@ describe("O2 a clock that is set back", () => {
 
   it("in the life of the object keeps nothing from being delivered at once, in its first attempt", async () => {
     let now = Date.now();
-    const { box, came } = given({
+    const { box, came } = givenListening({
       settings: { policy: { maxAttempts: 1 } },
       clock: { now: () => now, random: () => 0 },
     });
-    await put(box, ["a"]);
+    await putAll(box, ["a"]);
     now -= HOUR_MS;
-    await put(box, ["b"]);
+    await putAll(box, ["b"]);
     await until(() => came.length > 1, 2_000);
     expect(came).toEqual(["a#1", "b#1"]);
   });
@@ -202,20 +181,20 @@ describe("O2 a clock that is set back", () => {
   it("between two lives changes nothing in the order of what is ordered", async () => {
     let now = Date.now();
     let isOpen = false;
-    const { box, came } = given({
+    const { box, came } = givenListening({
       clock: { now: () => now, random: () => 0.5 },
       deliver: () => {
         if (!isOpen) throw new Error("not now");
       },
     });
-    await put(box, ["a"], ORDERED);
+    await putAll(box, ["a"], ORDERED);
     await until(() =>
       inside(box, async ({ outbox }) => (await outbox.inspect("a"))?.attempt === 2),
     );
     await crashBox(box);
     now -= HOUR_MS;
     isOpen = true;
-    await put(box, ["b"], ORDERED);
+    await putAll(box, ["b"], ORDERED);
     await sleep(50);
     now += 2 * HOUR_MS;
     await wakeBox(box);
@@ -228,12 +207,12 @@ describe("O2 nothing comes twice without need", () => {
   it("though an attempt ends in success after its time, while the next one is under way", async () => {
     const { promise: late, resolve: goOn } = Promise.withResolvers<void>();
     const { promise: second, resolve: take } = Promise.withResolvers<void>();
-    const { box, came } = given({
+    const { box, came } = givenListening({
       clock: { now: Date.now, random: () => 0 },
       deliver: ({ attempt }) => (attempt === 1 ? late : second),
     });
     const hasty = workflowNamed("hasty", { timeout: 500, backoff: { base: 1, cap: 1 } });
-    await put(box, ["e"], hasty);
+    await putAll(box, ["e"], hasty);
     await until(() => came.length === 2, 5_000);
     await inside(box, () => goOn());
     await sleep(10);
@@ -246,7 +225,7 @@ describe("O2 nothing comes twice without need", () => {
   });
 
   it("though what is told flushes the outbox at once", async () => {
-    const { box, came } = given();
+    const { box, came } = givenListening();
     // The scripted destinations wait for the storage first; a method of the object itself does not.
     await inside(box, (object) => {
       let calls = 0;
@@ -255,7 +234,7 @@ describe("O2 nothing comes twice without need", () => {
         if (++calls < 5) object.outbox.flush();
       });
     });
-    await put(box, ["a", "b"], { kind: "method", method: "onEvent" });
+    await putAll(box, ["a", "b"], { kind: "method", method: "onEvent" });
     await until(() => came.length > 1, 2_000);
     await sleep(20);
     expect(came).toEqual(["a#1", "b#1"]);
@@ -265,13 +244,13 @@ describe("O2 nothing comes twice without need", () => {
 describe("O3 what is redriven", () => {
   it("goes before those that stand in line behind it", async () => {
     const { promise: hold, resolve: goOn } = Promise.withResolvers<void>();
-    const { box, came } = given({
+    const { box, came } = givenListening({
       deliver: ({ id, attempt }) => {
         if (id === "a" && attempt === 1) never();
         if (id === "b") return hold;
       },
     });
-    await put(box, ["a", "b", "c", "d"], ORDERED);
+    await putAll(box, ["a", "b", "c", "d"], ORDERED);
     await until(() => came.includes("b#1"), 2_000);
     await inside(box, ({ outbox }) => outbox.redrive("a"));
     await inside(box, () => goOn());
@@ -281,8 +260,8 @@ describe("O3 what is redriven", () => {
 });
 
 it("O3 the last page of dead letters has no cursor, though it is full", async () => {
-  const { box } = given({ deliver: never });
-  await put(box, ["a", "b", "c", "d"]);
+  const { box } = givenListening({ deliver: never });
+  await putAll(box, ["a", "b", "c", "d"]);
   const page = (cursor?: string) =>
     inside(box, ({ outbox }) => outbox.listDeadLetters({ limit: 2, ...(cursor && { cursor }) }));
   await until(() => inside(box, async ({ outbox }) => (await outbox.countDeadLetters()) === 4));
@@ -293,15 +272,15 @@ it("O3 the last page of dead letters has no cursor, though it is full", async ()
 
 it("O3 an outcome that cannot be stored is not tried for again and again", async () => {
   const other = workflowNamed("other");
-  const { box, came } = given({ deliver: () => sleep(5) });
+  const { box, came } = givenListening({ deliver: () => sleep(5) });
   await inside(box, ({ meter }) => {
     meter.onWrite = (_, what) => {
       if (what.startsWith("DELETE FROM perdure_outbox")) throw new Error("disk full");
     };
   });
   // Two destinations, so that the end of one is a reason to look for more.
-  await put(box, ["a"]);
-  await put(box, ["b"], other);
+  await putAll(box, ["a"]);
+  await putAll(box, ["b"], other);
   await sleep(300);
   expect(came.length).toBeLessThan(4);
   await inside(box, ({ meter }) => {

@@ -3,9 +3,10 @@
 import { Webhook } from "standardwebhooks";
 import { afterEach, describe, expect, it } from "vitest";
 import { type DeliveryPolicy, type Endpoint, webhook } from "../src/outbox/index.ts";
-import { givenLedger, until } from "./support/given.ts";
+import { until } from "./support/given.ts";
 import {
   crashOne,
+  givenLedgerWith,
   idsAt,
   type Ledger,
   send,
@@ -15,7 +16,7 @@ import {
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { chance, outboxSettings, time, told } from "./support/ledger-object.ts";
+import { chance, time, told } from "./support/ledger-object.ts";
 import { receivedBy, receiverUrl, someReceiver } from "./support/receivers/client.ts";
 import { NEW } from "./support/webhooks.ts";
 
@@ -25,8 +26,7 @@ afterEach(() => {
 });
 
 function givenOutbox(): Ledger {
-  const stub = givenLedger();
-  outboxSettings.set(stub.name ?? "", { allowPrivateAddresses: true });
+  const stub = givenLedgerWith({ allowPrivateAddresses: true });
   chance.random = () => 0;
   return stub;
 }

@@ -8,6 +8,7 @@ import {
   again,
   arrived,
   forever,
+  givenLedgerWith,
   idsAt,
   type Ledger,
   send,
@@ -15,25 +16,12 @@ import {
   somewhere,
   within,
 } from "./support/ledger.ts";
-import {
-  chance,
-  couriers,
-  delivered,
-  outboxSettings,
-  refusals,
-  time,
-} from "./support/ledger-object.ts";
+import { chance, couriers, delivered, refusals, time } from "./support/ledger-object.ts";
 
 afterEach(() => {
   chance.random = Math.random;
   time.aheadMs = 0;
 });
-
-function givenOutbox(settings: OutboxSettings = {}): Ledger {
-  const stub = givenLedger();
-  outboxSettings.set(stub.name ?? "", settings);
-  return stub;
-}
 
 /** Runs in the object once its rooms have started. */
 function started<T>(stub: Ledger, work: Parameters<typeof within<T>>[1]): Promise<T> {
@@ -122,6 +110,7 @@ describe("what cannot be put is refused, with nothing stored", () => {
       webhook("https://example.com", { secret: "NO_SECRET" }),
       /"NO_SECRET" among its secrets.*wrangler secret put NO_SECRET/,
     ],
+    [{ ...somewhere(), polcy: {} }, /has "polcy", which is no field of a workflow destination/],
     [{ ...somewhere(), policy: { attempts: 3 } }, /"attempts" is no option of policy/],
     [{ ...somewhere(), policy: { maxAttempts: 0 } }, /0 as policy.maxAttempts; expected a whole/],
     [
@@ -150,7 +139,7 @@ describe("what cannot be put is refused, with nothing stored", () => {
   ];
 
   it.each(EVENTS)("the event %o", async (event, message) => {
-    await started(givenOutbox({ maxEventBytes: 1_000 }), ({ outbox }, ctx) => {
+    await started(givenLedgerWith({ maxEventBytes: 1_000 }), ({ outbox }, ctx) => {
       expect(() => outbox.put(somewhere(), event)).toThrow(message);
       expect(rowsIn(ctx)).toEqual(NO_ROWS);
     });
@@ -171,6 +160,12 @@ describe("what cannot be put is refused, with nothing stored", () => {
     });
   });
 
+  it.each([{ ID: "a" }, "a"])("the options %o", async (options) => {
+    await started(givenLedger(), ({ outbox }) => {
+      expect(() => outbox.put(somewhere(), 1, options as object)).toThrow(/put\(\)/);
+    });
+  });
+
   it.each(["", 7, "x".repeat(257)])("the id %o", async (id) => {
     await started(givenLedger(), ({ outbox }) => {
       expect(() => outbox.put(somewhere(), 1, { id: id as string })).toThrow(
@@ -184,6 +179,10 @@ describe("what cannot be put is refused, with nothing stored", () => {
     [{ maxEventBytes: 1e9 }, /maxEventBytes is 1000000000/],
     [{ keepDelivered: { maxAge: "never" } }, /keepDelivered.maxAge is "never"/],
     [{ keepDelivered: { days: 3 } }, /"days" is no option of keepDelivered/],
+    [
+      { allowPrivateAddresses: "false" },
+      /allowPrivateAddresses is "false"; expected true or false/,
+    ],
     [{ onDeadLetter: 3 }, /onDeadLetter is 3; expected a function/],
     [{ retries: 3 }, /"retries" is no option of the outbox/],
     [{ policy: { maxAttempts: 1.5 } }, /The outbox has 1.5 as policy.maxAttempts/],
@@ -273,7 +272,7 @@ describe("O4 a large event", () => {
 
 describe("delivered entries", () => {
   it("are kept by age and count, where that is asked for", async () => {
-    const stub = givenOutbox({ keepDelivered: { maxAge: "1 hour", maxCount: 100 } });
+    const stub = givenLedgerWith({ keepDelivered: { maxAge: "1 hour", maxCount: 100 } });
     const to = somewhere();
     const ids = Array.from({ length: 130 }, (_, index) => `e${index}`);
     await send(

@@ -5,9 +5,9 @@
 
 import { afterEach, describe, expect, it } from "vitest";
 import { type Destination, webhook } from "../src/outbox/index.ts";
-import { givenLedger, until } from "./support/given.ts";
-import { type Ledger, send, within } from "./support/ledger.ts";
-import { chance, outboxSettings } from "./support/ledger-object.ts";
+import { until } from "./support/given.ts";
+import { givenLedgerWith, type Ledger, send, within } from "./support/ledger.ts";
+import { chance } from "./support/ledger-object.ts";
 import { receivedBy, receiverUrl, refusingUrl, someReceiver } from "./support/receivers/client.ts";
 
 const EVENTS = 5;
@@ -41,9 +41,8 @@ afterEach(() => {
 });
 
 function givenOutbox(): Ledger {
-  const stub = givenLedger();
   const policy = { timeout: TIMEOUT_MS, backoff: { base: "1 hour" } } as const;
-  outboxSettings.set(stub.name ?? "", { allowPrivateAddresses: true, policy });
+  const stub = givenLedgerWith({ allowPrivateAddresses: true, policy });
   // No retry within the test.
   chance.random = () => 0.999;
   return stub;

@@ -3,8 +3,16 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Destination } from "../src/outbox/index.ts";
 import { givenLedger, until } from "./support/given.ts";
-import { arrived, idsAt, send, sleep, somewhere, within } from "./support/ledger.ts";
-import { couriers, type LedgerObject, outboxSettings, time } from "./support/ledger-object.ts";
+import {
+  arrived,
+  givenLedgerWith,
+  idsAt,
+  send,
+  sleep,
+  somewhere,
+  within,
+} from "./support/ledger.ts";
+import { couriers, type LedgerObject, time } from "./support/ledger-object.ts";
 import { Recorder } from "./support/ledger-scale.ts";
 import { STATEMENTS, tally } from "./support/outbox-load.ts";
 
@@ -17,11 +25,7 @@ afterEach(() => {
 });
 
 /** An object whose outbox tells one destination at a time. */
-function givenOneAtATime() {
-  const stub = givenLedger();
-  outboxSettings.set(stub.name ?? "", { concurrency: 1 });
-  return stub;
-}
+const givenOneAtATime = () => givenLedgerWith({ concurrency: 1 });
 
 function entriesFor(to: Destination, count: number, prefix = "e") {
   return Array.from({ length: count }, (_, index) => ({ id: `${prefix}-${index}`, to }));

@@ -101,8 +101,8 @@ export class DeadLetters {
     return this.storage.transactionSync(() => {
       this.#sql.exec(
         `INSERT INTO perdure_outbox
-           (id, destination_key, seq, due_at, is_ordered, attempts, attempts_before, created_at, since, last_error, destination, payload)
-         SELECT id, destination_key, seq, ?, is_ordered, attempts + 1, attempts, created_at, ?, last_error, destination, payload
+           (id, destination_key, seq, due_at, is_ordered, attempts, is_begun, attempts_before, created_at, since, last_error, destination, payload)
+         SELECT id, destination_key, seq, ?, is_ordered, attempts + 1, 0, attempts, created_at, ?, last_error, destination, payload
          FROM perdure_dead_letters WHERE ${which} ON CONFLICT (id) DO NOTHING`,
         now,
         now,

@@ -20,15 +20,17 @@ export class Delivered {
     this.#sql = storage.sql;
   }
 
-  /** Forgets those that are too old, and the oldest of too many. Returns whether there may be more. */
-  prune(now: number): boolean {
+  /** Forgets some of those that are too old, and of too many; one that went as a reference goes by its age alone. */
+  prune(now: number): void {
     const { maxAgeMs, maxCount } = this.limits;
-    const gone = this.storage.transactionSync(() => {
+    this.storage.transactionSync(() => {
       const rows = this.#sql
         .exec<{ id: string; isInParts: number }>(
           `DELETE FROM perdure_delivered WHERE id IN (
              SELECT id FROM perdure_delivered WHERE delivered_at < ?
-             UNION SELECT id FROM (SELECT id FROM perdure_delivered ORDER BY delivered_at DESC, id DESC LIMIT -1 OFFSET ?)
+             UNION SELECT id FROM (
+               SELECT id FROM perdure_delivered WHERE is_whole ORDER BY delivered_at DESC, id DESC LIMIT -1 OFFSET ?
+             )
              LIMIT ?
            ) RETURNING id, payload IS NULL AS isInParts`,
           now - maxAgeMs,
@@ -39,8 +41,6 @@ export class Delivered {
       for (const { id, isInParts } of rows) {
         if (isInParts) this.#sql.exec("DELETE FROM perdure_outbox_parts WHERE id = ?", id);
       }
-      return rows.length;
     });
-    return gone === AT_ONCE;
   }
 }

@@ -26,7 +26,7 @@ const SLOW_FACTOR = 8;
 const MAX_SLOW = 1_024;
 /** A destination's Retry-After is not waited for longer than this. */
 const MAX_WAIT_MS = 86_400_000;
-/** What an envelope adds to an event, at most. */
+/** What an envelope adds to an event; the limits of the adapters leave room for a little more. */
 const ENVELOPE_BYTES = 1_024;
 
 export type DeliveriesOwner = {
@@ -89,7 +89,11 @@ export class Deliveries {
 
   /** One has been put, and is due. */
   added(due: Due, isOrdered: boolean): void {
-    this.#lines.add(due, isOrdered, this.#underWay.has(due.key));
+    const { key } = due;
+    const now = this.owner.clock.now();
+    const isResting = (this.#resting.get(key) ?? 0) > now;
+    const isLeftAlone = isResting || this.owner.endpoints.held(now).includes(key);
+    this.#lines.add(due, isOrdered, isLeftAlone || this.#underWay.has(key));
   }
 
   /** Some are due again that have a place in line before those who stand there. */
@@ -181,16 +185,17 @@ export class Deliveries {
 
   /** The entry to be attempted, its attempt counted; or none, when it is not to be. */
   #claim(id: string): Entry | undefined {
-    const { store, deadLetters, endpoints, clock, died } = this.owner;
+    const { store, deadLetters, clock, died } = this.owner;
     const entry = store.get(id);
-    if (!entry) return undefined;
+    // It may be in line twice, where a transaction that put it was rolled back, and its first attempt has failed.
+    if (!entry || entry.dueAt > clock.now()) return undefined;
     const bury = (attempts: number, why: string) => {
       deadLetters.bury(id, attempts, why, clock.now());
       died();
       return undefined;
     };
     const isDoubtful = this.#isDoubtful(entry);
-    if (entry.destination.kind === "webhook" && endpoints.isDisabled(entry.key)) {
+    if (this.#isDisabled(entry)) {
       return bury(isDoubtful ? entry.attempt : entry.attempt - 1, "The endpoint is disabled");
     }
     const begun = entry.attempt - entry.attemptsBefore;
@@ -207,11 +212,13 @@ export class Deliveries {
 
   /**
    * Whether an earlier life may have ended in the middle of this attempt, which
-   * then counts: of the first attempts, which are not noted before they begin,
-   * only the first in line can have been under way.
+   * then counts. A first attempt is not noted before it begins; of those of a
+   * destination, only the first in line can have been under way.
    */
-  #isDoubtful({ key, isBegun, dueAt }: Entry): boolean {
-    if (!isBegun || dueAt >= this.#bornAt || this.#doubted.has(key)) return false;
+  #isDoubtful({ key, isBegun, attempt, attemptsBefore, dueAt }: Entry): boolean {
+    if (!isBegun || dueAt >= this.#bornAt) return false;
+    const isFirst = attempt === attemptsBefore + 1;
+    if (isFirst && this.#doubted.has(key)) return false;
     this.#doubted.add(key);
     return true;
   }
@@ -232,9 +239,13 @@ export class Deliveries {
     } finally {
       abort.abort();
     }
-    store.delivered(entry, limits.kept.all || !isWhole, clock.now());
+    store.delivered(entry, { isKept: limits.kept.all || !isWhole, isWhole }, clock.now());
     if (entry.destination.kind === "webhook") this.#heardFrom(entry.key, entry.destination.url);
     return undefined;
+  }
+
+  #isDisabled({ key, destination }: Entry): boolean {
+    return destination.kind === "webhook" && this.owner.endpoints.isDisabled(key);
   }
 
   #heardFrom(key: string, url: string): void {
@@ -249,7 +260,8 @@ export class Deliveries {
     const heldUntil = wait ? now + Math.min(wait, MAX_WAIT_MS) : null;
     const policy = this.#policyOf(entry);
     const tried = { attempts: entry.attempt - entry.attemptsBefore, since: entry.since };
-    const next = isForGood(error) ? { givenUp: "" } : nextAttempt(tried, policy, clock, heldUntil);
+    const isOver = isForGood(error) || this.#isDisabled(entry);
+    const next = isOver ? { givenUp: "" } : nextAttempt(tried, policy, clock, heldUntil);
     if ("dueAt" in next) {
       store.retryAt(entry.id, next.dueAt, message);
       wakeAt(next.dueAt);

@@ -14,7 +14,7 @@ type OwnPolicy = { readonly policy?: DeliveryPolicy };
 
 /**
  * A Workflow instance that waits for an event. Its `event.payload` is the
- * {@link Delivery}, or a {@link ReferencedDelivery} above 1 MiB (O4).
+ * {@link Delivery}, or a {@link ReferencedDelivery} above a bit less than 1 MiB (O4).
  */
 export function workflowEvent(to: Own<WorkflowDestination>): WorkflowDestination {
   return { kind: "workflow", ...to };

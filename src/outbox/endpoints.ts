@@ -79,7 +79,7 @@ export class Endpoints {
     if (row && (heldUntil === null || row.disabled_at !== null)) return false;
     this.#write({
       ...(row ?? { key, url, failing_since: now, disabled_at: null }),
-      reason,
+      reason: row?.reason ?? reason,
       held_until: heldUntil,
     });
     return row === undefined;

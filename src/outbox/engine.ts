@@ -103,7 +103,7 @@ export class Engine implements DeliveriesOwner, TellingOwner {
   /** Stores an entry; {@link flush} is to follow when that has committed. */
   put(id: string, destination: Destination, payload: string): void {
     const isOrdered = destination.policy?.ordered ?? this.limits.policy.ordered ?? false;
-    const key = this.adapters.keyOf(destination);
+    const key = this.adapters.lineOf(destination);
     const entry = { id, key, destination, payload, isOrdered };
     if (this.store.put(entry, this.clock.now())) this.#deliveries.added(entry, isOrdered);
   }
@@ -146,6 +146,9 @@ export class Engine implements DeliveriesOwner, TellingOwner {
     const backstop = now + BACKSTOP_MS;
     const isCovered = nextWake !== null && nextWake <= backstop;
     if (this.isBusy && !isCovered) this.wake.request(backstop);
+    // What was put for an endpoint that wants to be left alone begins then.
+    const released = this.endpoints.nextRelease(now);
+    if (released !== null && !this.store.isEmpty()) this.wake.request(released);
   }
 
   /** {@link flush} of what was not put now but comes again, or comes to its end. */
@@ -174,7 +177,7 @@ export class Engine implements DeliveriesOwner, TellingOwner {
   readonly done = (): void => {
     // What is under way is a row still.
     if (this.wake.armedFor === null || this.#telling.isUnderWay || this.isBusy) return;
-    if (this.store.isEmpty()) this.wake.release();
+    if (this.store.isEmpty() && !this.deadLetters.untold()) this.wake.release();
   };
 
   /** Somebody is to be told of dead letters, in the next life if not in this one (O3). */

@@ -2,6 +2,7 @@
 
 import { failureOf } from "../core/failures.ts";
 import { byteLength } from "../core/json.ts";
+import { problemOfNames } from "../core/options.ts";
 import { InvalidEventError } from "./errors.ts";
 
 /** It travels in a header, where a character may take twelve, and is an index in the receiver. */
@@ -12,7 +13,10 @@ const MAX_ID_LENGTH = 256;
  *
  * @throws InvalidEventError for what is none
  */
-export function deliveryId(id: unknown = crypto.randomUUID()): string {
+export function deliveryId(options: unknown): string {
+  const problem = problemOfNames("put()", options, ["id"]);
+  if (problem) throw new InvalidEventError(problem.message);
+  const { id = crypto.randomUUID() } = (options ?? {}) as { id?: unknown };
   if (typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH) return id;
   const given = (JSON.stringify(id) ?? String(id)).slice(0, 100);
   throw new InvalidEventError(

@@ -6,6 +6,7 @@ import type { DeadLetterFilter, ListDeadLettersOptions } from "./types.ts";
 
 const FILTER = ["since", "destination"] as const;
 const MAX_LIMIT = 1_000;
+const MAX_REASON = 1_024;
 
 /** @throws InvalidFilterError for an unknown name, or what is no time */
 export function checkFilter(verb: string, filter: DeadLetterFilter, more: readonly string[] = []) {
@@ -38,6 +39,15 @@ export function timeOf(name: string, value: Date): number {
   const time = value instanceof Date ? value.getTime() : Number.NaN;
   if (!Number.isNaN(time)) return time;
   throw new InvalidFilterError(`${name} is ${String(value)}; expected a valid Date.`);
+}
+
+/** @throws InvalidFilterError for what is no text that a row should hold */
+export function checkReason(reason: unknown): void {
+  if (typeof reason === "string" && reason !== "" && reason.length <= MAX_REASON) return;
+  const given = (JSON.stringify(reason) ?? String(reason)).slice(0, 100);
+  throw new InvalidFilterError(
+    `reason is ${given}; expected a text of 1 to ${MAX_REASON} characters, or leave it out.`,
+  );
 }
 
 /** A place among the dead letters, as a list hands it out: it holds when letters come and go. */

@@ -16,7 +16,8 @@ export type OutboxSettings = {
   /** For destinations that say nothing of their own. */
   readonly policy?: DeliveryPolicy;
   /**
-   * Bytes of one event, as JSON.
+   * Bytes of one event, as JSON. Each delivery under way has its event in
+   * memory, of which an object has 128 MB: with large events, lower `concurrency`.
    * @default 16 MiB
    */
   readonly maxEventBytes?: number;
@@ -71,7 +72,13 @@ export function readSettings(settings: OutboxSettings): OutboxLimits {
     problemOfNames("keepDelivered", keepDelivered, ["maxAge", "maxCount"]);
   if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
   const { concurrency = 8, policy = {}, maxEventBytes = MAX_EVENT_BYTES } = settings;
-  const { onDeadLetter } = settings;
+  const { onDeadLetter, allowPrivateAddresses = false } = settings;
+  if (typeof allowPrivateAddresses !== "boolean") {
+    throw new InvalidOptionError(
+      "allowPrivateAddresses",
+      `allowPrivateAddresses is ${JSON.stringify(allowPrivateAddresses)}; expected true or false, or leave it out.`,
+    );
+  }
   if (onDeadLetter !== undefined && typeof onDeadLetter !== "function") {
     throw new InvalidOptionError(
       "onDeadLetter",
@@ -90,6 +97,6 @@ export function readSettings(settings: OutboxSettings): OutboxLimits {
       maxAgeMs: durationOf("keepDelivered.maxAge", maxAge),
       maxCount: countOf("keepDelivered.maxCount", maxCount),
     },
-    allowPrivateAddresses: settings.allowPrivateAddresses ?? false,
+    allowPrivateAddresses,
   };
 }

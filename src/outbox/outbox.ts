@@ -16,7 +16,7 @@ import type { Selection } from "./dead-letters.ts";
 import { Engine } from "./engine.ts";
 import { InvalidDestinationError, InvalidFilterError } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
-import { checkFilter, checkList, timeOf } from "./filters.ts";
+import { checkFilter, checkList, checkReason, timeOf } from "./filters.ts";
 import { type OutboxLimits, type OutboxSettings, readSettings } from "./options.ts";
 import type {
   DeadLetterFilter,
@@ -111,7 +111,7 @@ export class Outbox extends LifecycleCapability {
     const problem = this.problemOf(destination);
     if (problem) throw new InvalidDestinationError(`The destination ${problem}`);
     const payload = payloadOf(event, this.#limits.maxEventBytes);
-    const id = deliveryId(options.id);
+    const id = deliveryId(options);
     this.#engine.put(id, destination, payload);
     this.#engine.flushSoon();
     return id;
@@ -203,12 +203,12 @@ export class Outbox extends LifecycleCapability {
   }
 
   /**
-   * Tries again what was given up at `since` or later, or for a destination, or both.
+   * Tries again what was given up at `since` or later, or for a destination, or both; all, where nothing is said.
    *
    * @returns how many
    * @throws InvalidFilterError for what cannot be meant
    */
-  async redriveAll(filter: DeadLetterFilter): Promise<number> {
+  async redriveAll(filter: DeadLetterFilter = {}): Promise<number> {
     checkFilter("redriveAll()", filter);
     const { deadLetters } = await this.#ready();
     const count = deadLetters.redriveAll(this.#selection(filter), this.#clock.now());
@@ -226,8 +226,8 @@ export class Outbox extends LifecycleCapability {
    *
    * @throws InvalidFilterError for what is no time
    */
-  async deleteDeadLetters({ before }: { before: Date }): Promise<number> {
-    const time = timeOf("before", before);
+  async deleteDeadLetters(options: { before: Date }): Promise<number> {
+    const time = timeOf("before", options?.before);
     return (await this.#ready()).deadLetters.deleteBefore(time);
   }
 
@@ -243,6 +243,7 @@ export class Outbox extends LifecycleCapability {
 
   /** Sends nothing more to a URL: what is for it becomes a dead letter, until it is enabled. */
   async disableEndpoint(url: string, reason = "The endpoint was disabled by hand"): Promise<void> {
+    checkReason(reason);
     const { endpoints, store } = await this.#ready();
     const key = this.#endpointKey(url);
     endpoints.disable(key, url, reason, this.#clock.now());

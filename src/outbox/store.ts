@@ -55,9 +55,8 @@ const MIGRATIONS = [
    CREATE TABLE perdure_delivered (
      id TEXT PRIMARY KEY,
      attempts INTEGER NOT NULL,
-     created_at INTEGER NOT NULL,
      delivered_at INTEGER NOT NULL,
-     destination TEXT NOT NULL,
+     is_whole INTEGER NOT NULL,
      payload TEXT
    ) WITHOUT ROWID;
    CREATE INDEX perdure_delivered_by_time ON perdure_delivered (delivered_at, id);
@@ -95,7 +94,6 @@ export type Entry = {
   readonly attemptsBefore: number;
   /** When it was put or redriven, epoch milliseconds. */
   readonly since: number;
-  readonly lastError: string | undefined;
   /** The event as JSON. */
   readonly payload: string;
   /** Whether the event is in more than one part. */
@@ -219,7 +217,6 @@ export class OutboxStore {
       isBegun: row.is_begun === 1,
       attemptsBefore: row.attempts_before,
       since: row.since,
-      lastError: row.last_error ?? undefined,
       payload: row.payload ?? this.#joined(id),
       isInParts: row.payload === null,
     };
@@ -230,8 +227,8 @@ export class OutboxStore {
     const [row] = this.#sql
       .exec<{ payload: string | null }>(
         `SELECT payload FROM perdure_outbox WHERE id = ?1
-         UNION ALL SELECT payload FROM perdure_delivered WHERE id = ?1
-         UNION ALL SELECT payload FROM perdure_dead_letters WHERE id = ?1 LIMIT 1`,
+         UNION ALL SELECT payload FROM perdure_dead_letters WHERE id = ?1
+         UNION ALL SELECT payload FROM perdure_delivered WHERE id = ?1 LIMIT 1`,
         id,
       )
       .toArray();
@@ -327,7 +324,11 @@ export class OutboxStore {
   }
 
   /** waiting → delivered: the entry is forgotten, or kept for who asks for it. */
-  delivered({ id, isInParts }: Entry, isKept: boolean, now: number): void {
+  delivered(
+    { id, isInParts }: Entry,
+    { isKept, isWhole }: { isKept: boolean; isWhole: boolean },
+    now: number,
+  ): void {
     if (!isKept && !isInParts) {
       this.#forget(id);
       return;
@@ -337,9 +338,10 @@ export class OutboxStore {
       if (!(isKept && isInParts)) this.#forgetParts(id);
       if (isKept) {
         this.#sql.exec(
-          `INSERT OR REPLACE INTO perdure_delivered (id, attempts, created_at, delivered_at, destination, payload)
-           SELECT id, attempts, created_at, ?, destination, payload FROM perdure_outbox WHERE id = ?`,
+          `INSERT OR REPLACE INTO perdure_delivered (id, attempts, delivered_at, is_whole, payload)
+           SELECT id, attempts, ?, ?, payload FROM perdure_outbox WHERE id = ?`,
           now,
+          isWhole ? 1 : 0,
           id,
         );
       }

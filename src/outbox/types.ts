@@ -31,6 +31,7 @@ export type DeliveryPolicy = {
    * Attempts to one destination always begin in the order of `put()`, one at a
    * time. With `true` an entry that fails also holds back those behind it
    * until it is taken or given up; without, it steps aside for them (O3).
+   * Say the same for all entries of a destination.
    * @default false
    */
   readonly ordered?: boolean;

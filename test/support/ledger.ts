@@ -3,7 +3,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import type { Destination, WorkflowDestination } from "../../src/outbox/index.ts";
+import type { Destination, OutboxSettings, WorkflowDestination } from "../../src/outbox/index.ts";
 import type {
   SubmissionInspection,
   SubmissionStatus,
@@ -11,8 +11,8 @@ import type {
   TurnEnd,
 } from "../../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
-import { message, until } from "./given.ts";
-import { delivered, type LedgerObject, type TurnScript } from "./ledger-object.ts";
+import { givenLedger, message, until } from "./given.ts";
+import { delivered, type LedgerObject, outboxSettings, type TurnScript } from "./ledger-object.ts";
 
 export type Ledger = DurableObjectStub<LedgerObject>;
 
@@ -20,6 +20,13 @@ export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(r
 
 /** For work that never ends. */
 export const forever = () => new Promise<never>(() => {});
+
+/** A fresh object whose outbox is set up as said. */
+export function givenLedgerWith(settings: OutboxSettings): Ledger {
+  const stub = givenLedger();
+  outboxSettings.set(stub.name ?? "", settings);
+  return stub;
+}
 
 /** The same object, in its next life: a stub does not outlive an abort. */
 export function again(stub: Ledger): Ledger {

@@ -152,8 +152,9 @@ export class OutboxModel {
   #attempt(entry: Entry): void {
     const { id, place, isLarge } = entry;
     const { maxAttempts, takesLarge } = this.rules[place];
-    const isDoubtful =
-      entry.isFresh && entry.dueAt < (this.bornAt ?? 0) && !this.doubted.has(place);
+    const isFirst = entry.attempt === entry.before + 1;
+    const isOld = entry.isFresh && entry.dueAt < (this.bornAt ?? 0);
+    const isDoubtful = isOld && !(isFirst && this.doubted.has(place));
     if (isDoubtful) this.doubted.add(place);
     const isClosed = place === "hook" && this.trouble?.isDisabled;
     if (isClosed || (isDoubtful && entry.attempt - entry.before >= Math.max(maxAttempts, 2))) {
@@ -219,7 +220,7 @@ export class OutboxModel {
     for (const { diedAt: _, ...entry } of back) {
       const { attempt } = entry;
       const fresh = { attempt: attempt + 1, before: attempt, since: now, dueAt: now };
-      this.waiting.push({ ...entry, ...fresh, isFresh: true });
+      this.waiting.push({ ...entry, ...fresh, isFresh: false });
     }
     if (back.length > 0) this.flush();
     return back.length;

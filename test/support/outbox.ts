@@ -2,7 +2,11 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { WebhookDestination, WorkflowDestination } from "../../src/outbox/index.ts";
+import type {
+  Destination,
+  WebhookDestination,
+  WorkflowDestination,
+} from "../../src/outbox/index.ts";
 import { jobOf } from "./ledger.ts";
 import { type OutboxObject, type OutboxScript, outboxScripts } from "./outbox-object.ts";
 
@@ -83,3 +87,29 @@ export const WEBHOOK: WebhookDestination = {
   url: "https://example.com/hook",
   secrets: ["S"],
 };
+
+/** An outbox whose destinations do what `deliver` says, and what has come to them. */
+export function givenListening(script: Partial<OutboxScript> = {}) {
+  const came: string[] = [];
+  const box = givenOutbox({
+    ...script,
+    deliver: async (sent, to, object) => {
+      came.push(`${sent.id}#${sent.attempt}`);
+      await script.deliver?.(sent, to, object);
+    },
+  });
+  return { box, came };
+}
+
+/** Puts events with these ids into an outbox that has started. */
+export function putAll(
+  box: Box,
+  ids: readonly string[],
+  to: Destination = workflowNamed("plain"),
+  event: unknown = 1,
+) {
+  return inside(box, async ({ lifecycle, outbox }) => {
+    await lifecycle.start();
+    for (const id of ids) outbox.put(to, event, { id });
+  });
+}

@@ -11,6 +11,15 @@ import { workflowAdapter } from "./workflow-event.ts";
 type Kind = Destination["kind"];
 type All = { readonly [K in Kind]: Adapter<Extract<Destination, { kind: K }>> };
 
+/** What a destination says, beside its kind and its policy. */
+const FIELDS: Readonly<Record<Kind, readonly string[]>> = {
+  workflow: ["workflow", "instance", "eventType"],
+  webhook: ["url", "secrets"],
+  queue: ["queue"],
+  method: ["method"],
+  agent: ["agent", "name", "method"],
+};
+
 /** Replaces the way in which a kind of destination is told, e.g. in a test. */
 export type AdapterOverrides = Partial<All>;
 
@@ -53,6 +62,12 @@ export class Adapters {
     return this.of(destination).keyOf(destination);
   }
 
+  /** Its key, or for a kind that a newer version has stored, the kind: what was accepted is kept until that is back. */
+  lineOf(destination: Destination): string {
+    const { kind } = destination;
+    return Object.hasOwn(this.#all, kind) ? this.keyOf(destination) : String(kind);
+  }
+
   /** What is wrong with a destination, to be read after its name; undefined for a right one. */
   problemOf(destination: unknown): string | undefined {
     if (typeof destination !== "object" || destination === null) {
@@ -62,6 +77,11 @@ export class Adapters {
     if (!Object.hasOwn(this.#all, to.kind ?? "")) {
       const kinds = Object.keys(this.#all).join(", ");
       return `has ${JSON.stringify(to.kind)} as kind; expected one of ${kinds}.`;
+    }
+    const fields = ["kind", "policy", ...FIELDS[to.kind]];
+    const unknown = Object.keys(to).find((field) => !fields.includes(field));
+    if (unknown !== undefined) {
+      return `has ${JSON.stringify(unknown)}, which is no field of a ${to.kind} destination; there are ${fields.join(", ")}.`;
     }
     return problemOfPolicy(to.policy) ?? this.of(to).problemOf(to);
   }
