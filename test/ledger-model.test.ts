@@ -12,7 +12,6 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { endWithAnswer } from "../src/submissions/index.ts";
 import { givenLedger, until } from "./support/given.ts";
-import { knob, textKnob } from "./support/knobs.ts";
 import {
   crashOne,
   expectState,
@@ -25,11 +24,8 @@ import {
 import { chance, time } from "./support/ledger-object.ts";
 import { Run } from "./support/ledger-run.ts";
 import { RULES, step } from "./support/ledger-steps.ts";
+import { playSequences } from "./support/sequences.ts";
 
-const RUNS = knob("MODEL_RUNS", 120);
-const SEED = knob("MODEL_SEED", 20_261_121);
-/** How long the ledger may take for a step while a shorter sequence is looked for. */
-const HASTY_MS = 300;
 const DAY_MS = 86_400_000;
 
 beforeEach(() => {
@@ -40,33 +36,23 @@ afterEach(() => {
   chance.random = Math.random;
 });
 
-it("L1-L9 the ledger does what the model does, whatever comes in whatever order", async () => {
-  const tally = { steps: 0, crashes: 0, ms: Date.now() };
-  let patienceMs = 5_000;
-  const property = fc.asyncProperty(
-    fc.array(step, { minLength: 6, maxLength: 30, size: "max" }),
-    async (steps) => {
-      // So far ahead that no alarm comes on its own: a sequence alone decides when the object wakes.
-      time.aheadMs = DAY_MS;
-      const run = new Run(RULES, patienceMs);
-      try {
-        await run.play(steps);
-      } catch (error) {
-        // While it looks for a shorter sequence it need not be sure; the first one is.
-        if (patienceMs > HASTY_MS) console.error("first", JSON.stringify(steps), error);
-        patienceMs = HASTY_MS;
-        throw error;
-      }
-      tally.steps += steps.length;
-      tally.crashes += run.crashes;
-    },
-  );
-  const path = textKnob("MODEL_PATH");
-  await fc.assert(property, { numRuns: RUNS, seed: SEED, ...(path && { path }) });
-  tally.ms = Date.now() - tally.ms;
-  console.log(`seed ${SEED}: ${RUNS} sequences`, tally);
-  expect(tally.crashes).toBeGreaterThan(0);
-}, 600_000);
+it(
+  "L1-L9 the ledger does what the model does, whatever comes in whatever order",
+  () =>
+    playSequences({
+      name: "MODEL",
+      runs: 120,
+      step,
+      given: fc.constant(null),
+      hastyMs: 300,
+      begin: (_, patienceMs) => {
+        // So far ahead that no alarm comes on its own: a sequence alone decides when the object wakes.
+        time.aheadMs = DAY_MS;
+        return new Run(RULES, patienceMs);
+      },
+    }),
+  600_000,
+);
 
 describe("what such sequences have found", () => {
   it("L1 a cancelled turn that meets a reset keeps nothing from running", async () => {

@@ -2,6 +2,7 @@
 
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { getAgentByName } from "agents";
 import { describe, expect, it } from "vitest";
 import { agent, method, queue, webhook, workflowEvent } from "../src/outbox/index.ts";
@@ -77,4 +78,22 @@ describe("O1 O2 a plain agent puts events in a transaction of its own, and tells
     await getAgentByName(env.OutboxAgent, name);
     await until(() => received.has(id));
   });
+});
+
+it("O3 what is given up, and an endpoint that changes, is told on the agents' channel for observability", async () => {
+  const seen: { type: string; name: string; payload: object }[] = [];
+  const note = (message: unknown) => void seen.push(message as (typeof seen)[number]);
+  subscribe("agents:lifecycle", note);
+  const name = `orders-${crypto.randomUUID()}`;
+  const stub = await getAgentByName(env.OutboxAgent, name);
+  const url = receiverUrl(`/status/410/${someReceiver()}`);
+  const [id] = await stub.order("o1", [webhook(url, { secret: "HOOK_SECRET" })]);
+  const ours = () => seen.filter((event) => event.name === name && event.type.startsWith("outbox"));
+  await until(() => ours().length === 2);
+  unsubscribe("agents:lifecycle", note);
+  const error = expect.stringContaining("410");
+  expect(ours()).toMatchObject([
+    { type: "outbox:endpoint", payload: { url, state: "disabled" } },
+    { type: "outbox:dead", payload: { id, kind: "webhook", attempts: 1, error } },
+  ]);
 });

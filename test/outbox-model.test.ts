@@ -11,39 +11,21 @@
  */
 
 import fc from "fast-check";
-import { expect, it } from "vitest";
-import { knob, textKnob } from "./support/knobs.ts";
+import { it } from "vitest";
 import { OutboxRun } from "./support/outbox-run.ts";
 import { outboxStep } from "./support/outbox-steps.ts";
+import { playSequences } from "./support/sequences.ts";
 
-const RUNS = knob("OUTBOX_MODEL_RUNS", 60);
-const SEED = knob("OUTBOX_MODEL_SEED", 20_261_121);
-/** How long the outbox may take for a step while a shorter sequence is looked for. */
-const HASTY_MS = 500;
-
-it("O1-O5 the outbox does what the model does, whatever comes in whatever order", async () => {
-  const tally = { steps: 0, crashes: 0, ms: Date.now() };
-  let patienceMs = 5_000;
-  const property = fc.asyncProperty(
-    fc.array(outboxStep, { minLength: 6, maxLength: 30, size: "max" }),
-    fc.constantFrom(undefined, { maxAge: 400_000, maxCount: 2 }),
-    async (steps, keepDelivered) => {
-      const run = new OutboxRun(keepDelivered, patienceMs);
-      try {
-        await run.play(steps);
-      } catch (error) {
-        // While it looks for a shorter sequence it need not be sure; the first one is.
-        if (patienceMs > HASTY_MS) console.error("first", JSON.stringify(steps), error);
-        patienceMs = HASTY_MS;
-        throw error;
-      }
-      tally.steps += steps.length;
-      tally.crashes += run.crashes;
-    },
-  );
-  const path = textKnob("OUTBOX_MODEL_PATH");
-  await fc.assert(property, { numRuns: RUNS, seed: SEED, ...(path && { path }) });
-  tally.ms = Date.now() - tally.ms;
-  console.log(`seed ${SEED}: ${RUNS} sequences`, tally);
-  expect(tally.crashes).toBeGreaterThan(0);
-}, 600_000);
+it(
+  "O1-O5 the outbox does what the model does, whatever comes in whatever order",
+  () =>
+    playSequences({
+      name: "OUTBOX_MODEL",
+      runs: 60,
+      step: outboxStep,
+      given: fc.constantFrom(undefined, { maxAge: 400_000, maxCount: 2 }),
+      hastyMs: 500,
+      begin: (keepDelivered, patienceMs) => new OutboxRun(keepDelivered, patienceMs),
+    }),
+  600_000,
+);

@@ -4,8 +4,7 @@
  * and not what is about to be freed. Fails above the limits.
  */
 
-import path from "node:path";
-import { unstable_startWorker } from "wrangler";
+import { startWorker } from "../start-worker.ts";
 
 const COUNT = 10_000;
 /** Of one message. The content waits in storage: were it held, that alone would be twice the limit. */
@@ -77,15 +76,7 @@ class Inspector {
   }
 }
 
-const worker = await unstable_startWorker({
-  config: path.join(import.meta.dirname, "wrangler.jsonc"),
-  dev: {
-    persist: false,
-    server: { hostname: "127.0.0.1", port: 0 },
-    inspector: { hostname: "127.0.0.1", port: 0 },
-    logLevel: "error",
-  },
-});
+const worker = await startWorker(import.meta.dirname);
 try {
   const ask = async (what: string) => (await worker.fetch(`http://worker/${what}`)).text();
   await ask("fill?count=0");

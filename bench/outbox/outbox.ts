@@ -9,9 +9,8 @@
  * commit take milliseconds: only those of one run are compared with each other.
  */
 
-import path from "node:path";
 import { parseArgs } from "node:util";
-import { unstable_startWorker } from "wrangler";
+import { startWorker } from "../start-worker.ts";
 import type { Result, Task } from "./worker.ts";
 
 const { values } = parseArgs({
@@ -116,15 +115,7 @@ function lineOf({ name, task }: Scenario, result: Result): string {
 const HEAD = ["put/s", "arrived/s", "median ms", "worst ms", "written", "statements", "read"];
 const HEAD_OF_ALL = ["looks", "retries", "setAlarms"];
 
-const worker = await unstable_startWorker({
-  config: path.join(import.meta.dirname, "wrangler.jsonc"),
-  dev: {
-    persist: false,
-    server: { hostname: "127.0.0.1", port: 0 },
-    inspector: { hostname: "127.0.0.1", port: 0 },
-    logLevel: "error",
-  },
-});
+const worker = await startWorker(import.meta.dirname);
 try {
   const wrong: string[] = [];
   const run = async (scenario: Scenario): Promise<Result> => {

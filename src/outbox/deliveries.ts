@@ -76,15 +76,10 @@ export class Deliveries {
     return Promise.all([...this.#underWay.values()].map(({ attempt }) => attempt));
   }
 
-  /** Starts what has been put, as far as there is room. */
-  proceed(): void {
-    this.#pump();
-  }
-
   /** Something may be due that was not: starts that, too. */
   deliver(): void {
     this.#lines.expect();
-    this.#pump();
+    this.proceed();
   }
 
   /** One has been put, and is due. */
@@ -113,8 +108,11 @@ export class Deliveries {
     return Math.min(...times);
   }
 
-  /** Never throws: whoever has put an event has done all there was to do. What cannot be read now is at the next wake. */
-  #pump(): void {
+  /**
+   * Starts what is in line, as far as there is room. Never throws: whoever has put an event
+   * has done all there was to do, and what cannot be read now is read at the next wake.
+   */
+  proceed(): void {
     try {
       for (let due = this.#next(); due; due = this.#next()) this.#start(due);
     } catch (error) {
@@ -153,7 +151,7 @@ export class Deliveries {
       clearTimeout(slow);
       this.#underWay.delete(key);
       this.#lines.freed(key);
-      this.#pump();
+      this.proceed();
       if (!this.isBusy) this.#slow.clear();
       this.owner.settled();
     });
@@ -164,7 +162,7 @@ export class Deliveries {
     if (this.#slow.size < MAX_SLOW) this.#slow.add(key);
     const underWay = this.#underWay.get(key);
     if (underWay) underWay.isSlow = true;
-    this.#pump();
+    this.proceed();
   }
 
   /** Never rejects: what cannot be noted down now is found again by the next wake. */
@@ -233,7 +231,7 @@ export class Deliveries {
       const delivery = deliveryOf(entry, adapter.maxBytes, this.owner.sender);
       isWhole = "event" in delivery;
       const sending = adapter.deliver(entry.destination, delivery, abort.signal);
-      await withTimeout(sending, this.#policyOf(entry, adapter).timeoutMs);
+      await withTimeout(sending, this.#policyOf(entry).timeoutMs ?? adapter.timeoutMs);
     } catch (error) {
       return { error };
     } finally {
@@ -271,7 +269,7 @@ export class Deliveries {
       died();
     }
     // Those behind it are read again: they may have to wait for it now.
-    if (policy.isOrdered) this.#lines.drop(entry.key);
+    if (entry.isOrdered) this.#lines.drop(entry.key);
     this.#noteTrouble(entry, error, now, heldUntil);
   }
 
@@ -302,8 +300,8 @@ export class Deliveries {
     // Any other refusal for good judges the event, and not the endpoint.
   }
 
-  #policyOf({ destination }: Entry, adapter?: Adapter): Policy {
-    return policyOf(destination.policy, this.owner.limits.policy, adapter?.timeoutMs ?? 0);
+  #policyOf({ destination }: Entry): Policy {
+    return policyOf(destination.policy, this.owner.limits.policy);
   }
 }
 

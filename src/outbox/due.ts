@@ -82,10 +82,10 @@ export class DueLines {
   #take(isFree: (key: string) => boolean): Due | undefined {
     for (const [key, line] of this.#lines) {
       if (!isFree(key)) continue;
-      const [next, ...rest] = line;
+      const next = line.shift();
       this.#count--;
       this.#lines.delete(key);
-      if (rest.length > 0) this.#lines.set(key, rest);
+      if (line.length > 0) this.#lines.set(key, line);
       return next;
     }
     return undefined;

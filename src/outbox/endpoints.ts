@@ -27,6 +27,10 @@ export class Endpoints {
 
   /** Forgets those that began to fail before a time, and that nothing waits for any more. */
   prune(time: number): void {
+    const isOld = ({ disabled_at, failing_since }: Row) =>
+      disabled_at === null && failing_since < time;
+    if (![...this.#known.values()].some(isOld)) return;
+    this.#rows = undefined;
     this.sql.exec(
       `DELETE FROM perdure_endpoints WHERE disabled_at IS NULL AND failing_since < ? AND NOT EXISTS
          (SELECT 1 FROM perdure_outbox WHERE destination_key = key)`,

@@ -13,6 +13,7 @@ import { Delivered } from "./delivered.ts";
 import { BACKSTOP_MS, Deliveries, type DeliveriesOwner } from "./deliveries.ts";
 import { Endpoints } from "./endpoints.ts";
 import type { OutboxLimits, OutboxSettings } from "./options.ts";
+import { isOrdered } from "./policy.ts";
 import { OutboxStore } from "./store.ts";
 import { Telling, type TellingOwner } from "./telling.ts";
 import type { DeadLetter, Destination, Endpoint } from "./types.ts";
@@ -102,10 +103,10 @@ export class Engine implements DeliveriesOwner, TellingOwner {
 
   /** Stores an entry; {@link flush} is to follow when that has committed. */
   put(id: string, destination: Destination, payload: string): void {
-    const isOrdered = destination.policy?.ordered ?? this.limits.policy.ordered ?? false;
     const key = this.adapters.lineOf(destination);
-    const entry = { id, key, destination, payload, isOrdered };
-    if (this.store.put(entry, this.clock.now())) this.#deliveries.added(entry, isOrdered);
+    const mustWait = isOrdered(destination.policy, this.limits.policy);
+    const entry = { id, key, destination, payload, isOrdered: mustWait };
+    if (this.store.put(entry, this.clock.now())) this.#deliveries.added(entry, mustWait);
   }
 
   /** {@link flush}, once the code that puts has come to its end. */

@@ -1,7 +1,7 @@
 /** What can be put: looks at an event and at its id alone. */
 
 import { failureOf } from "../core/failures.ts";
-import { byteLength } from "../core/json.ts";
+import { byteLength, shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { InvalidEventError } from "./errors.ts";
 
@@ -18,9 +18,8 @@ export function deliveryId(options: unknown): string {
   if (problem) throw new InvalidEventError(problem.message);
   const { id = crypto.randomUUID() } = (options ?? {}) as { id?: unknown };
   if (typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH) return id;
-  const given = (JSON.stringify(id) ?? String(id)).slice(0, 100);
   throw new InvalidEventError(
-    `id is ${given}; expected a text of 1 to ${MAX_ID_LENGTH} characters, or leave it out.`,
+    `id is ${shown(id)}; expected a text of 1 to ${MAX_ID_LENGTH} characters, or leave it out.`,
   );
 }
 

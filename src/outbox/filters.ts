@@ -1,5 +1,6 @@
 /** What lists and counts of dead letters can be asked by. Looks at the arguments alone. */
 
+import { shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { InvalidFilterError } from "./errors.ts";
 import type { DeadLetterFilter, ListDeadLettersOptions } from "./types.ts";
@@ -44,9 +45,8 @@ export function timeOf(name: string, value: Date): number {
 /** @throws InvalidFilterError for what is no text that a row should hold */
 export function checkReason(reason: unknown): void {
   if (typeof reason === "string" && reason !== "" && reason.length <= MAX_REASON) return;
-  const given = (JSON.stringify(reason) ?? String(reason)).slice(0, 100);
   throw new InvalidFilterError(
-    `reason is ${given}; expected a text of 1 to ${MAX_REASON} characters, or leave it out.`,
+    `reason is ${shown(reason)}; expected a text of 1 to ${MAX_REASON} characters, or leave it out.`,
   );
 }
 

@@ -126,10 +126,11 @@ export class Outbox extends LifecycleCapability {
    * {@link put} for a room of Perdure that has checked the destination before,
    * and that calls {@link flush} after its commit.
    *
+   * @param payload the event as JSON
    * @internal
    */
-  enqueue(id: string, destination: Destination, event: unknown): void {
-    this.#engine.put(id, destination, JSON.stringify(event));
+  enqueue(id: string, destination: Destination, payload: string): void {
+    this.#engine.put(id, destination, payload);
   }
 
   /**

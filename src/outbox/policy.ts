@@ -18,9 +18,9 @@ const DEFAULTS = {
 export type Policy = {
   readonly maxAttempts: number;
   readonly maxAgeMs: number;
-  readonly timeoutMs: number;
+  /** Of one attempt; undefined leaves it to the kind of destination. */
+  readonly timeoutMs: number | undefined;
   readonly backoff: Backoff;
-  readonly isOrdered: boolean;
 };
 
 /** What is wrong with a policy, to be read after its name; undefined for a right one, or none. */
@@ -46,26 +46,22 @@ export function problemOfPolicy(policy: unknown): string | undefined {
   return `has ${JSON.stringify(ordered)} as policy.ordered; expected true or false.`;
 }
 
-/**
- * The policy of one destination: what it says itself, else what the outbox says, else the defaults.
- *
- * @param timeoutMs of its kind of destination
- */
-export function policyOf(
-  own: DeliveryPolicy = {},
-  outbox: DeliveryPolicy = {},
-  timeoutMs: number,
-): Policy {
+/** The policy of one destination: what it says itself, else what the outbox says, else the defaults. */
+export function policyOf(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {}): Policy {
   const either = { ...outbox, ...own };
   const { base = DEFAULTS.base, cap = DEFAULTS.cap } = { ...outbox.backoff, ...own.backoff };
   const ms = (length: Parameters<typeof millisecondsOf>[0]) => millisecondsOf(length) ?? 1;
   return {
     maxAttempts: either.maxAttempts ?? DEFAULTS.maxAttempts,
     maxAgeMs: ms(either.maxAge ?? DEFAULTS.maxAge),
-    timeoutMs: ms(either.timeout ?? timeoutMs),
+    timeoutMs: either.timeout === undefined ? undefined : ms(either.timeout),
     backoff: { baseMs: ms(base), capMs: ms(cap) },
-    isOrdered: either.ordered ?? false,
   };
+}
+
+/** Whether entries of a destination wait for those before them. Decided when one is put, and stored with it. */
+export function isOrdered(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {}): boolean {
+  return own.ordered ?? outbox.ordered ?? false;
 }
 
 /** What of an entry decides whether it is tried again. */

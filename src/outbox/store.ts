@@ -92,6 +92,8 @@ export type Entry = {
   readonly isBegun: boolean;
   /** Attempts that do not count any more: it has been redriven after them. */
   readonly attemptsBefore: number;
+  /** Whether those behind it wait for it. */
+  readonly isOrdered: boolean;
   /** When it was put or redriven, epoch milliseconds. */
   readonly since: number;
   /** The event as JSON. */
@@ -107,6 +109,7 @@ type Row = {
   attempts: number;
   is_begun: number;
   attempts_before: number;
+  is_ordered: number;
   since: number;
   last_error: string | null;
   destination: string;
@@ -216,6 +219,7 @@ export class OutboxStore {
       attempt: row.attempts,
       isBegun: row.is_begun === 1,
       attemptsBefore: row.attempts_before,
+      isOrdered: row.is_ordered === 1,
       since: row.since,
       payload: row.payload ?? this.#joined(id),
       isInParts: row.payload === null,

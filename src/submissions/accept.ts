@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import type { Duration } from "../core/duration.ts";
-import { byteLength } from "../core/json.ts";
+import { byteLength, shown } from "../core/json.ts";
 import {
   checkBoolean,
   checkNames,
@@ -118,7 +118,7 @@ function checkDestinations(notify: unknown, problemOf: Acceptance["problemOf"]):
   if (!Array.isArray(notify)) {
     throw new InvalidSubmissionError(
       "notify",
-      `notify is ${JSON.stringify(notify) ?? String(notify)}; expected a list of destinations, e.g. [method("onDone")], or leave it out.`,
+      `notify is ${shown(notify)}; expected a list of destinations, e.g. [method("onDone")], or leave it out.`,
     );
   }
   for (const [index, to] of notify.entries()) {

@@ -154,7 +154,7 @@ export class Endings {
     const data = endOf(submission);
     const type = `submission.${data.status}` as const;
     const timestamp = new Date(submission.settledAt ?? this.owner.clock.now()).toISOString();
-    const event = { type, timestamp, data } satisfies SubmissionEvent;
+    const event = JSON.stringify({ type, timestamp, data } satisfies SubmissionEvent);
     for (const destination of submission.notify) {
       this.owner.outbox.enqueue(crypto.randomUUID(), destination, event);
     }

@@ -1,5 +1,6 @@
 /** All kinds of destinations behind one interface: the one place that lists them. */
 
+import { shown } from "../../core/json.ts";
 import { problemOfPolicy } from "../policy.ts";
 import type { Adapter, Destination } from "../types.ts";
 import { agentAdapter } from "./agent.ts";
@@ -71,7 +72,7 @@ export class Adapters {
   /** What is wrong with a destination, to be read after its name; undefined for a right one. */
   problemOf(destination: unknown): string | undefined {
     if (typeof destination !== "object" || destination === null) {
-      return `is ${JSON.stringify(destination) ?? String(destination)}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`;
+      return `is ${shown(destination)}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`;
     }
     const to = destination as Destination;
     if (!Object.hasOwn(this.#all, to.kind ?? "")) {

@@ -13,6 +13,7 @@
  */
 
 import { type Agent, getAgentByName } from "agents";
+import { shown } from "../../core/json.ts";
 import { UndeliverableError } from "../errors.ts";
 import type { Adapter, AgentDestination, Delivery, ReferencedDelivery } from "../types.ts";
 import {
@@ -22,7 +23,6 @@ import {
   isMethodOfAnyObject,
   problemOfTexts,
   says,
-  shown,
 } from "./checks.ts";
 
 /**

@@ -1,6 +1,6 @@
 /** What several adapters look at alike: the texts of a destination, the bindings of `env`, and what a failure means. */
 
-import { byteLength } from "../../core/json.ts";
+import { byteLength, shown } from "../../core/json.ts";
 import { UndeliverableError } from "../errors.ts";
 import type { Delivery, ReferencedDelivery } from "../types.ts";
 
@@ -15,12 +15,6 @@ export function problemOfTexts(fields: Readonly<Record<string, unknown>>): strin
     return `has ${shown(text)} as ${field}; expected a text of 1 to ${MAX_TEXT} characters.`;
   }
   return undefined;
-}
-
-/** A value that somebody gave, for a message: as JSON where it has a form, and short. */
-export function shown(value: unknown): string {
-  const text = typeof value === "bigint" ? `${value}n` : (JSON.stringify(value) ?? String(value));
-  return text.length > 100 ? `${text.slice(0, 100)}...` : text;
 }
 
 /** Every object has them, so none of them can be what a destination means. */

@@ -10,8 +10,9 @@
  * not there: the next deploy, or a rollback, may bring it back.
  */
 
+import { shown } from "../../core/json.ts";
 import type { Adapter, MethodDestination } from "../types.ts";
-import { asThrown, isMethodOfAnyObject, problemOfTexts, shown } from "./checks.ts";
+import { asThrown, isMethodOfAnyObject, problemOfTexts } from "./checks.ts";
 
 export type MethodOptions = {
   /** Whose methods are called. */

@@ -12,9 +12,10 @@
  * instance, or makes it under the same id, redrives the dead letter.
  */
 
+import { shown } from "../../core/json.ts";
 import { UndeliverableError } from "../errors.ts";
 import type { Adapter, WorkflowDestination } from "../types.ts";
-import { Bindings, bytesOf, problemOfTexts, says, shown } from "./checks.ts";
+import { Bindings, bytesOf, problemOfTexts, says } from "./checks.ts";
 
 /** Of an event's payload. https://developers.cloudflare.com/workflows/reference/limits/ */
 const LIMIT = 1_048_576;

@@ -1,0 +1,17 @@
+/** Starts the worker of a bench, for as long as its script runs. */
+
+import path from "node:path";
+import { unstable_startWorker } from "wrangler";
+
+/** @param folder the bench's, with its wrangler.jsonc */
+export function startWorker(folder: string) {
+  return unstable_startWorker({
+    config: path.join(folder, "wrangler.jsonc"),
+    dev: {
+      persist: false,
+      server: { hostname: "127.0.0.1", port: 0 },
+      inspector: { hostname: "127.0.0.1", port: 0 },
+      logLevel: "error",
+    },
+  });
+}
