@@ -24,6 +24,7 @@ export default defineConfig({
           name: "rooms",
           include: ["test/**/*.test.ts"],
           exclude: THINK,
+          setupFiles: ["./test/rooms/setup.ts"],
           globalSetup: ["./test/support/receivers/server.ts"],
         },
       },

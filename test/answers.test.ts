@@ -1,7 +1,7 @@
 /** Answers of any size in the ledger, and how their ends reach a workflow in pieces: O4 on the light host. */
 
 import fc from "fast-check";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { byteLength, type Json } from "../src/core/json.ts";
 import { PART_LENGTH, partsOf } from "../src/core/parts.ts";
 import { IN_PARTS, StoredAnswer, writeParts } from "../src/submissions/answer-parts.ts";
@@ -26,10 +26,6 @@ import { births, type LedgerObject, ledgerOptions, time } from "./support/ledger
 const ANSWERED = { answer: { schema: {} } } as const;
 /** Over 4 MB of characters of all lengths, some of which JSON escapes. */
 const MIXED = 'a"\\\n😀€é'.repeat(400_000);
-
-afterEach(() => {
-  time.aheadMs = 0;
-});
 
 /** Turns of the ledger answer with `output`, in every life of the object. */
 function answering(stub: Ledger, output: Json): Promise<void> {

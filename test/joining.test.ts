@@ -1,6 +1,6 @@
 /** What a submission does to the turn that runs before it: steer, rollback, debounce; on the light host. */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { givenLedger, message } from "./support/given.ts";
 import {
   arrived,
@@ -20,11 +20,6 @@ import { chance, time } from "./support/ledger-object.ts";
 const hold = { delayMs: 60_000 };
 /** Calls the model for a while. */
 const talkative = { delayMs: 40, calls: 5 };
-
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
 
 describe("whenBusy: steer", () => {
   const steer = { submissionId: "steer", whenBusy: "steer" } as const;

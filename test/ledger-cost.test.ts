@@ -1,6 +1,6 @@
 /** What the ledger writes for a turn, in rows of its own tables, as `src/submissions/README.md` has it in its last paragraph. */
 
-import { afterEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import type { InternalSubmitOptions } from "../src/submissions/types.ts";
 import { givenLedger, until } from "./support/given.ts";
 import {
@@ -20,11 +20,6 @@ const ACCEPT = 3;
 const CLAIM = 1;
 const END = 1;
 const TURN = ACCEPT + CLAIM + END;
-
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
 
 /** Rows of Perdure's tables that `work` writes, until nothing is under way any more. */
 async function rowsOf(stub: Ledger, work: () => Promise<unknown>): Promise<number> {

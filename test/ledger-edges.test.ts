@@ -1,7 +1,7 @@
 /** What a turn meets on its way: a host with a queue of its own, a wake that is late or far off, an end that is large; on the light host. */
 
 import type { LifecycleServices } from "agents/lifecycle";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { givenLedger, message } from "./support/given.ts";
 import {
   expectState,
@@ -21,11 +21,6 @@ import { chance, couriers, ledgerOptions, time } from "./support/ledger-object.t
 
 const DAY_MS = 86_400_000;
 const hold = { delayMs: 60_000 };
-
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
 
 describe("while the turn waits in the host's own queue", () => {
   /** The first turn has to wait for the host, as it does where Think runs a turn of the app's. */

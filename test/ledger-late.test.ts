@@ -3,7 +3,7 @@
  * overlap; on the light host.
  */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type AttemptRef, TurnRefused } from "../src/submissions/index.ts";
 import { givenLedger, message } from "./support/given.ts";
 import {
@@ -23,11 +23,6 @@ import { births, chance, type LedgerObject, ledgerOptions, time } from "./suppor
 const RESET = "Durable Object reset because its code was updated.";
 const hold = { delayMs: 60_000 };
 const rollback = { submissionId: "instead", whenBusy: "rollback" } as const;
-
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
 
 /** A ledger that gives up a turn of which it has not heard for five minutes. */
 function givenWatch() {

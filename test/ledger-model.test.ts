@@ -9,7 +9,7 @@
  */
 
 import fc from "fast-check";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { endWithAnswer } from "../src/submissions/index.ts";
 import { givenLedger, until } from "./support/given.ts";
 import {
@@ -27,14 +27,6 @@ import { RULES, step } from "./support/ledger-steps.ts";
 import { playSequences } from "./support/sequences.ts";
 
 const DAY_MS = 86_400_000;
-
-beforeEach(() => {
-  chance.random = () => 0.5;
-});
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
 
 it(
   "L1-L9 the ledger does what the model does, whatever comes in whatever order",

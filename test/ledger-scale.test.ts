@@ -7,7 +7,7 @@
  * million small rows take workerd about four seconds.
  */
 
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import type { TurnEnd } from "../src/submissions/index.ts";
 import { givenLedger, message, until } from "./support/given.ts";
 import { knob } from "./support/knobs.ts";
@@ -24,11 +24,6 @@ beforeEach(() => {
   // No alarm comes while something is counted.
   time.aheadMs = DAY_MS;
 });
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
-
 /** An object in which any number may wait. */
 function givenRoom() {
   const stub = givenLedger();

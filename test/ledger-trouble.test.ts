@@ -1,6 +1,6 @@
 /** One thing that goes wrong in the ledger for good: nothing else waits for it, and it is not tried all the time. */
 
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { givenLedger } from "./support/given.ts";
 import {
   crashOne,
@@ -14,11 +14,6 @@ import {
 import { births, chance, time } from "./support/ledger-object.ts";
 
 const hold = { delayMs: 60_000 };
-
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
 
 /** How many errors are logged while `ms` pass. */
 async function errorsWithin(ms: number): Promise<number> {

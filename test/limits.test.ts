@@ -1,6 +1,6 @@
 /** L9: the ledger is bounded, and says where. */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   BacklogFullError,
   InvalidOptionError,
@@ -10,10 +10,6 @@ import { readOptions } from "../src/submissions/options.ts";
 import { givenLedger, message, until } from "./support/given.ts";
 import { crashOne, wakeNow, within } from "./support/ledger.ts";
 import { ledgerOptions, time } from "./support/ledger-object.ts";
-
-afterEach(() => {
-  time.aheadMs = 0;
-});
 
 /** An object whose ledger has these options, in each of its lives. */
 function givenLimits(options: LedgerOptions) {

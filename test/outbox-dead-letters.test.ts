@@ -1,6 +1,6 @@
 /** O3: what was given up is kept, told of, listed, and tried again. */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { DeadLetter } from "../src/outbox/index.ts";
 import { givenLedger, until } from "./support/given.ts";
 import {
@@ -18,11 +18,6 @@ import {
   within,
 } from "./support/ledger.ts";
 import { chance, couriers, delivered, refusals, time, told } from "./support/ledger-object.ts";
-
-afterEach(() => {
-  chance.random = Math.random;
-  time.aheadMs = 0;
-});
 
 /** Entries that are refused for good, put one after the other; the ids are the order. */
 async function givenLetters(stub: Ledger, ids: string[], to = somewhere()) {

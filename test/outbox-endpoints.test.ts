@@ -1,7 +1,7 @@
 /** Webhooks as users of the outbox see them: signed, told apart, and with a state for each URL. */
 
 import { Webhook } from "standardwebhooks";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type DeliveryPolicy, type Endpoint, webhook } from "../src/outbox/index.ts";
 import { until } from "./support/given.ts";
 import {
@@ -19,11 +19,6 @@ import {
 import { chance, time, told } from "./support/ledger-object.ts";
 import { receivedBy, receiverUrl, someReceiver } from "./support/receivers/client.ts";
 import { NEW } from "./support/webhooks.ts";
-
-afterEach(() => {
-  chance.random = Math.random;
-  time.aheadMs = 0;
-});
 
 function givenOutbox(): Ledger {
   const stub = givenLedgerWith({ allowPrivateAddresses: true });

@@ -1,6 +1,6 @@
 /** What can be put, what becomes of it, and how it travels (O1, O4). */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { method, type OutboxSettings, queue, webhook, workflowEvent } from "../src/outbox/index.ts";
 import { readSettings } from "../src/outbox/options.ts";
 import { givenLedger, until } from "./support/given.ts";
@@ -17,11 +17,6 @@ import {
   within,
 } from "./support/ledger.ts";
 import { chance, couriers, delivered, refusals, time } from "./support/ledger-object.ts";
-
-afterEach(() => {
-  chance.random = Math.random;
-  time.aheadMs = 0;
-});
 
 /** Runs in the object once its rooms have started. */
 function started<T>(stub: Ledger, work: Parameters<typeof within<T>>[1]): Promise<T> {

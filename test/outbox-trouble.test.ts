@@ -3,7 +3,7 @@
  * nine healthy ones that notice nothing. Real requests to real servers.
  */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type Destination, webhook } from "../src/outbox/index.ts";
 import { until } from "./support/given.ts";
 import { givenLedgerWith, type Ledger, send, within } from "./support/ledger.ts";
@@ -35,10 +35,6 @@ const TROUBLES: [what: string, url: (name: string) => string, fate: Fate][] = [
   ["stops in the middle", (name) => receiverUrl(`/stall/500/${name}`), "waiting"],
   ["does not speak HTTP", (name) => receiverUrl(`/garbage/${name}`), "waiting"],
 ];
-
-afterEach(() => {
-  chance.random = Math.random;
-});
 
 function givenOutbox(): Ledger {
   const policy = { timeout: TIMEOUT_MS, backoff: { base: "1 hour" } } as const;

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { givenLedger, message, until } from "./support/given.ts";
 import {
   again,
@@ -19,10 +19,6 @@ import {
 import { chance, couriers, delivered, refusals } from "./support/ledger-object.ts";
 
 const OUTBOX = "perdure.outbox";
-
-afterEach(() => {
-  chance.random = Math.random;
-});
 
 describe("O2 an event is delivered at least once, with one id", () => {
   it("after failures", async () => {

@@ -1,16 +1,11 @@
 /** L8: transient failures defer durably, within the attempt limit; others end at once. */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { transientOf } from "../src/core/failures.ts";
 import { retryDelayMs } from "../src/submissions/retry.ts";
 import { givenLedger } from "./support/given.ts";
 import { crashOne, expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
 import { chance, ledgerOptions, time } from "./support/ledger-object.ts";
-
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
 
 const OVERLOADED = { fail: "overloaded", status: 529 };
 

@@ -1,6 +1,6 @@
 /** Tokens, budgets, stalls and resets: what a turn may cost and when it is given up; on the light host. */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { givenLedger } from "./support/given.ts";
 import {
   crashOne,
@@ -15,11 +15,6 @@ import {
 import { births, chance, ledgerOptions, time } from "./support/ledger-object.ts";
 
 const DAY_MS = 86_400_000;
-
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
 
 describe("L7 usage", () => {
   it("is readable per attempt and in total", async () => {

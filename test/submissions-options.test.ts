@@ -1,6 +1,6 @@
 /** When and in which order turns run, and what can be asked of many of them, on the light host. */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { BacklogFullError, BusyError, InvalidSubmissionError } from "../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../src/submissions/types.ts";
 import { givenLedger, message } from "./support/given.ts";
@@ -18,10 +18,6 @@ import { ledgerOptions, time } from "./support/ledger-object.ts";
 const HOUR_MS = 3_600_000;
 /** Keeps the line from moving until it is cancelled. */
 const hold = { delayMs: 60_000 };
-
-afterEach(() => {
-  time.aheadMs = 0;
-});
 
 describe("notBefore", () => {
   it("waits outside the line, and keeps nobody up", async () => {

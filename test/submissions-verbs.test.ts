@@ -1,6 +1,6 @@
 /** The ledger's other verbs on the light host: wait, list, delete, skip, starting over. */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { givenLedger, message } from "./support/given.ts";
 import {
   again,
@@ -17,10 +17,6 @@ import { births, time } from "./support/ledger-object.ts";
 import type { Script } from "./support/scripted-model.ts";
 
 const LONG: Script = { delayMs: 60_000 };
-
-afterEach(() => {
-  time.aheadMs = 0;
-});
 
 describe("wait", () => {
   it("resolves at the end, after the app's hook for it, for everybody who waits", async () => {

@@ -1,6 +1,6 @@
 /** L4: within a thread one turn at a time, threads side by side up to a limit, on the light host. */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { BusyError } from "../src/submissions/index.ts";
 import { givenLedger, message } from "./support/given.ts";
 import { crashOne, expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
@@ -8,11 +8,6 @@ import { chance, ledgerOptions, time } from "./support/ledger-object.ts";
 
 /** Keeps a thread from moving until it is cancelled. */
 const hold = { delayMs: 60_000 };
-
-afterEach(() => {
-  time.aheadMs = 0;
-  chance.random = Math.random;
-});
 
 /** A ledger in which so many turns may run at a time. */
 function givenLanes(maxConcurrentTurns: number) {

@@ -49,11 +49,19 @@ export const couriers = new Map<string, (sent: Sent) => Promise<void>>();
 type Sent = Delivery | ReferencedDelivery;
 /** Called at the birth of each life of the object with that name, before it starts. */
 export const births = new Map<string, (object: LedgerObject, ctx: DurableObjectState) => void>();
-/** The chance in the rooms' backoff: 0 makes every retry due at once. */
-export const chance = { random: () => Math.random() };
+/** The chance in the rooms' backoff, the same in every run: 0 makes every retry due at once. */
+export const chance = { random: half };
 /** How far the objects' clock is ahead of the machine's, in milliseconds. */
 export const time = { aheadMs: 0 };
 const clock = { now: () => Date.now() + time.aheadMs, random: () => chance.random() };
+/** Time and chance are again what they are for a test that says nothing of them. */
+export function resetClock(): void {
+  time.aheadMs = 0;
+  chance.random = half;
+}
+function half(): number {
+  return 0.5;
+}
 /** What the ledger of the object with that name is constructed with. */
 export const ledgerOptions = new Map<string, LedgerOptions>();
 
