@@ -3,6 +3,7 @@ import type { LifecycleJob, LifecycleRouteContext, LifecycleServices } from "age
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { backoffMs } from "../src/core/backoff.ts";
+import { systemClock } from "../src/core/clock.ts";
 import { millisecondsOf } from "../src/core/duration.ts";
 import { migrate, NewerSchemaError } from "../src/core/migrations.ts";
 import { Wake } from "../src/core/wake.ts";
@@ -164,6 +165,7 @@ describe("wake", () => {
       () => routed,
       "room",
       async () => null,
+      systemClock,
     );
     const callers = [1_000, 2_000].map((time) =>
       wake.noLaterThan(time).then(() => log.push(`${time}`)),
@@ -347,6 +349,7 @@ describe("wake", () => {
         }) as unknown as LifecycleServices,
       ROOM,
       async () => null,
+      systemClock,
     );
     const outcomes = [5_000, null];
     const child: Wake = new Wake(
@@ -360,6 +363,7 @@ describe("wake", () => {
         }) as unknown as LifecycleServices,
       ROOM,
       async () => outcomes.shift() ?? null,
+      systemClock,
     );
     await root.noLaterThan(1_000);
     await child.noLaterThan(3_000);

@@ -18,6 +18,7 @@ import type {
   LifecycleRouteContext,
   LifecycleServices,
 } from "agents/lifecycle";
+import type { Clock } from "./clock.ts";
 
 /** What one room's wakes say to each other across sub-agents. */
 type WakeMessage =
@@ -40,11 +41,13 @@ export class Wake {
    * @param services the room's Lifecycle services, once installed
    * @param room the room's capability id; the job's id begins with it, because job ids are shared
    * @param drive does what is due and returns when the room next wants to be woken, or null
+   * @param clock says when it is tried again after a drive that failed
    */
   constructor(
     private readonly services: () => LifecycleServices,
     private readonly room: string,
     private readonly drive: () => Promise<number | null>,
+    private readonly clock: Pick<Clock, "now">,
   ) {}
 
   /** When the armed wake comes (epoch milliseconds), or null when there is none. */
@@ -109,7 +112,7 @@ export class Wake {
   onJobError(_context: LifecycleJobContext, error: unknown): LifecycleJobOutcome {
     console.error(`[perdure] ${this.room} could not do what was due, and tries again:`, error);
     this.#armedFor = undefined;
-    return { rescheduleAt: Date.now() + FAILED_DRIVE_DELAY_MS };
+    return { rescheduleAt: this.clock.now() + FAILED_DRIVE_DELAY_MS };
   }
 
   /** The room's `onRoute`. */

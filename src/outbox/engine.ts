@@ -64,7 +64,7 @@ export class Engine implements DeliveriesOwner, TellingOwner {
     this.adapters = adapters;
     this.#onDeadLetter = onDeadLetter;
     this.#lifecycle = lifecycle;
-    this.wake = new Wake(lifecycle, "perdure.outbox", () => this.#drive());
+    this.wake = new Wake(lifecycle, "perdure.outbox", () => this.#drive(), clock);
     this.#deliveries = new Deliveries(this);
     this.#telling = new Telling(this);
   }

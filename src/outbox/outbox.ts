@@ -4,13 +4,10 @@
  * going, the stores write, an adapter knows the destination.
  */
 
-import {
-  LifecycleCapability,
-  type LifecycleJobContext,
-  type LifecycleRouteContext,
-} from "agents/lifecycle";
 import { type Clock, steady, systemClock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
+import { Room } from "../core/room.ts";
+import type { Wake } from "../core/wake.ts";
 import { type AdapterOverrides, Adapters } from "./adapters/adapters.ts";
 import type { Selection } from "./dead-letters.ts";
 import { Engine } from "./engine.ts";
@@ -40,7 +37,7 @@ export type OutboxOptions = OutboxSettings & {
   readonly adapters?: AdapterOverrides;
 };
 
-export class Outbox extends LifecycleCapability {
+export class Outbox extends Room {
   readonly #clock: Clock;
   readonly #limits: OutboxLimits;
   readonly #adapters: Adapters;
@@ -80,16 +77,8 @@ export class Outbox extends LifecycleCapability {
     return this.#engine.start();
   }
 
-  onJob(context: LifecycleJobContext) {
-    return this.#engine.wake.onJob(context);
-  }
-
-  onJobError(context: LifecycleJobContext, error: unknown) {
-    return this.#engine.wake.onJobError(context, error);
-  }
-
-  onRoute(context: LifecycleRouteContext) {
-    return this.#engine.wake.onRoute(context);
+  protected override get wake(): Wake {
+    return this.#engine.wake;
   }
 
   /**

@@ -68,7 +68,7 @@ export class Engine
     this.clock = clock;
     this.limits = limits;
     this.#lifecycle = lifecycle;
-    this.wake = new Wake(lifecycle, "perdure.submissions", () => this.#drive());
+    this.wake = new Wake(lifecycle, "perdure.submissions", () => this.#drive(), clock);
     this.waiters = new Waiters(async (submission) => {
       await this.inHostContext(() => host.onStatus(submission));
     });

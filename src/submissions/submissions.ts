@@ -4,14 +4,11 @@
  * keeps it going, the store writes, a host knows the conversation.
  */
 
-import {
-  LifecycleCapability,
-  type LifecycleJobContext,
-  type LifecycleRouteContext,
-} from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import { type Clock, systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
+import { Room } from "../core/room.ts";
+import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { Engine } from "./engine.ts";
 import { InvalidSubmissionError, UnknownCursorError } from "./errors.ts";
@@ -50,7 +47,7 @@ export type SubmissionsOptions = LedgerOptions & {
   readonly clock?: Clock;
 };
 
-export class Submissions extends LifecycleCapability implements TurnLedger {
+export class Submissions extends Room implements TurnLedger {
   readonly #host: TurnHost;
   readonly #engine: Engine;
   readonly #intake: Intake;
@@ -72,16 +69,8 @@ export class Submissions extends LifecycleCapability implements TurnLedger {
     return this.#engine.start();
   }
 
-  onJob(context: LifecycleJobContext) {
-    return this.#engine.wake.onJob(context);
-  }
-
-  onJobError(context: LifecycleJobContext, error: unknown) {
-    return this.#engine.wake.onJobError(context, error);
-  }
-
-  onRoute(context: LifecycleRouteContext) {
-    return this.#engine.wake.onRoute(context);
+  protected override get wake(): Wake {
+    return this.#engine.wake;
   }
 
   /**

@@ -5,6 +5,7 @@ import {
   type LifecycleJobContext,
   type LifecycleRouteContext,
 } from "agents/lifecycle";
+import { systemClock } from "../../src/core/clock.ts";
 import { Wake } from "../../src/core/wake.ts";
 
 export const ROOM = "test.room";
@@ -17,6 +18,7 @@ export class WakeRoom extends LifecycleCapability {
       this.drives++;
       return this.drive();
     },
+    systemClock,
   );
   /** How often it was driven in this life. */
   drives = 0;
