@@ -1,12 +1,14 @@
 import { defineConfig } from "tsdown";
 
-/** One entry per public room; package.json's `exports` and tsconfig.json's `paths` name the same four. */
+/** One entry per public room; package.json's `exports` and tsconfig.json's `paths` name the same, and what Node gets of the scheduler. */
 export default defineConfig({
   entry: {
     think: "src/hosts/think/index.ts",
     workflow: "src/workflow/index.ts",
     submissions: "src/submissions/index.ts",
     outbox: "src/outbox/index.ts",
+    scheduler: "src/scheduler/index.ts",
+    schedule: "src/scheduler/pure.ts",
   },
   format: "esm",
   platform: "neutral",

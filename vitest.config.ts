@@ -7,6 +7,12 @@ process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 /** Tests of what needs Think. `npm test` runs them beside the others, in a process of its own. */
 const THINK = ["test/think-*.test.ts", "test/cost.test.ts"];
 
+/** Tests of the scheduler's room, which run beside those of the other rooms. */
+const SCHEDULER = ["test/scheduler-*.test.ts"];
+
+/** Tests of what runs in Node as well as in Workers, in Node. */
+const PURE = ["test/schedule/**/*.test.ts"];
+
 export default defineConfig({
   // The public names lead to the sources, never to a dist/ that was built earlier.
   resolve: { tsconfigPaths: true },
@@ -23,10 +29,15 @@ export default defineConfig({
         test: {
           name: "rooms",
           include: ["test/**/*.test.ts"],
-          exclude: THINK,
+          exclude: [...THINK, ...SCHEDULER, ...PURE],
           setupFiles: ["./test/rooms/setup.ts"],
           globalSetup: ["./test/support/receivers/server.ts"],
         },
+      },
+      {
+        extends: true,
+        plugins: [cloudflareTest({ wrangler: { configPath: "./test/rooms/wrangler.jsonc" } })],
+        test: { name: "scheduler", include: SCHEDULER, setupFiles: ["./test/rooms/setup.ts"] },
       },
       {
         extends: true,
@@ -37,6 +48,7 @@ export default defineConfig({
           globalSetup: ["./test/support/receivers/server.ts"],
         },
       },
+      { extends: true, test: { name: "pure", include: PURE } },
       {
         extends: true,
         plugins: [

@@ -4,7 +4,7 @@ import path from "node:path";
 import { unstable_startWorker } from "wrangler";
 
 /** @param folder the bench's, with its wrangler.jsonc */
-export function startWorker(folder: string) {
+export function startWorker(folder: string): ReturnType<typeof unstable_startWorker> {
   return unstable_startWorker({
     config: path.join(folder, "wrangler.jsonc"),
     dev: {

@@ -23,7 +23,7 @@ function reportOf(projects: readonly string[]): string {
 }
 
 /** Test runs wait more than they compute: two processes side by side take half of the time. */
-const RUNS = [["rooms"], ["think", "triage"]];
+const RUNS = [["rooms"], ["pure", "scheduler", "think", "triage"]];
 
 /** Each has scripts that run side by side. */
 const STAGES: readonly (readonly [name: string, ...scripts: string[][]])[] = [

@@ -9,6 +9,10 @@ declare namespace Cloudflare {
     Receiver: DurableObjectNamespace<import("./support/recipients.ts").Receiver>;
     ReceiverAgent: DurableObjectNamespace<import("./support/recipients.ts").ReceiverAgent>;
     OutboxAgent: DurableObjectNamespace<import("./support/outbox-agent.ts").OutboxAgent>;
+    SchedulerObject: DurableObjectNamespace<
+      import("./support/scheduler-object.ts").SchedulerObject
+    >;
+    SchedulerAgent: DurableObjectNamespace<import("./support/scheduler-agent.ts").SchedulerAgent>;
     PROMPT_WORKFLOW: Workflow;
     BUILT_IN_WORKFLOW: Workflow;
     WAITING_WORKFLOW: Workflow;

@@ -7,6 +7,8 @@ export { OutboxAgent } from "./support/outbox-agent.ts";
 export { OutboxObject } from "./support/outbox-object.ts";
 export { PromptWorkflow } from "./support/prompt-workflow.ts";
 export { Receiver, ReceiverAgent, WaitingWorkflow } from "./support/recipients.ts";
+export { SchedulerAgent } from "./support/scheduler-agent.ts";
+export { SchedulerObject } from "./support/scheduler-object.ts";
 export { SdkObject } from "./support/sdk-object.ts";
 
 export default {

@@ -18,6 +18,20 @@ export function byteLength(text: string): number {
 
 /** A value that somebody gave, for a message: as JSON where it has a form, and short. */
 export function shown(value: unknown): string {
-  const text = typeof value === "bigint" ? `${value}n` : (JSON.stringify(value) ?? String(value));
+  const text = formOf(value);
   return text.length > 100 ? `${text.slice(0, 100)}...` : text;
+}
+
+function formOf(value: unknown): string {
+  if (typeof value === "bigint") return `${value}n`;
+  // JSON knows neither NaN nor Infinity.
+  if (typeof value === "number") return String(value);
+  // As JSON it would be null.
+  if (value instanceof Date && Number.isNaN(value.getTime())) return String(value);
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    // It holds itself, or something that JSON cannot hold.
+    return "an object";
+  }
 }

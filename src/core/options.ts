@@ -1,6 +1,7 @@
 /** Bags of options: a name that nobody knows is a mistake, and must not pass for a default. */
 
 import { DURATION_FORMS, type Duration, millisecondsOf } from "./duration.ts";
+import { shown } from "./json.ts";
 
 /** An option that cannot be meant; thrown where an object is constructed. */
 export class InvalidOptionError extends Error {
@@ -37,9 +38,9 @@ export function durationOf(option: string, value: Duration): number {
   return ms;
 }
 
-function mistake(option: string, value: unknown, expected: string): InvalidOptionError {
-  const given = typeof value === "string" ? JSON.stringify(value) : String(value);
-  return new InvalidOptionError(option, `${option} is ${given}; expected ${expected}.`);
+/** The error of an option that is `value`, and was to be what `expected` says. */
+export function mistake(option: string, value: unknown, expected: string): InvalidOptionError {
+  return new InvalidOptionError(option, `${option} is ${shown(value)}; expected ${expected}.`);
 }
 
 /** What is wrong with a bag of options, or undefined: it is none, or has a name that is not among `names`. */

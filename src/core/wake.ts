@@ -26,7 +26,7 @@ type WakeMessage =
   | { readonly verb: "disarm" }
   | { readonly verb: "fire" };
 
-/** How long after a failed drive the next one comes. */
+/** How long after a failed drive, or a wake that could not be armed, it is tried again. */
 const FAILED_DRIVE_DELAY_MS = 30_000;
 
 export class Wake {
@@ -83,19 +83,20 @@ export class Wake {
 
   /** {@link noLaterThan} for a caller with nothing to wait for. */
   request(time: number): void {
-    this.#inBackground(this.noLaterThan(time));
-  }
-
-  /** {@link clear} for a caller with nothing to wait for. */
-  release(): void {
-    this.#inBackground(this.clear());
-  }
-
-  /** A wake that could not be changed is made good by the next start, which mirrors the rows again. */
-  #inBackground(work: Promise<void>): void {
-    work.catch((error) => {
-      console.error(`[perdure] the wake of ${this.room} could not be changed:`, error);
+    this.noLaterThan(time).catch((error) => {
+      this.#report(error);
+      // Nobody else may come before the object is evicted, and no alarm would start it again.
+      setTimeout(() => this.request(time), FAILED_DRIVE_DELAY_MS);
     });
+  }
+
+  /** {@link clear} for a caller with nothing to wait for. What is not removed finds nothing to do. */
+  release(): void {
+    this.clear().catch((error) => this.#report(error));
+  }
+
+  #report(error: unknown): void {
+    console.error(`[perdure] the wake of ${this.room} could not be changed:`, error);
   }
 
   /** The room's `onJob`. */

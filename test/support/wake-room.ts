@@ -1,17 +1,13 @@
 /** A room with nothing in it but its wake: what `core/wake.ts` does, seen through the real job queue. */
 
-import {
-  LifecycleCapability,
-  type LifecycleJobContext,
-  type LifecycleRouteContext,
-} from "agents/lifecycle";
 import { systemClock } from "../../src/core/clock.ts";
+import { Room } from "../../src/core/room.ts";
 import { Wake } from "../../src/core/wake.ts";
 
 export const ROOM = "test.room";
 
-export class WakeRoom extends LifecycleCapability {
-  readonly wake = new Wake(
+export class WakeRoom extends Room {
+  override readonly wake = new Wake(
     () => this.lifecycle,
     ROOM,
     async () => {
@@ -27,17 +23,5 @@ export class WakeRoom extends LifecycleCapability {
 
   constructor() {
     super(ROOM);
-  }
-
-  onJob(context: LifecycleJobContext) {
-    return this.wake.onJob(context);
-  }
-
-  onJobError(context: LifecycleJobContext, error: unknown) {
-    return this.wake.onJobError(context, error);
-  }
-
-  onRoute(context: LifecycleRouteContext) {
-    return this.wake.onRoute(context);
   }
 }

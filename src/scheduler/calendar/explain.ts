@@ -1,0 +1,127 @@
+/** A schedule, explained: its rule in words, its next occurrences, and what the clock does at them. */
+
+import { countOf } from "../../core/options.ts";
+import { describeRule } from "../language/describe.ts";
+import { dateText } from "../language/values.ts";
+import type { LocalTime, ParsedSchedule } from "../rule.ts";
+import { dateOf } from "./civil.ts";
+import { nextInstant, nextNominal } from "./next.ts";
+import { type OmittedDate, omittedDates } from "./omitted.ts";
+import { type CalendarOptions, readOptions, scheduleOf } from "./options.ts";
+import { clockOf, type ZoneClock } from "./zones.ts";
+
+/** Of one call. */
+const MAX_EXPLAINED = 1_000;
+
+export type ExplainOptions = CalendarOptions & {
+  /**
+   * How many occurrences, 1 to 1,000.
+   * @default 10
+   */
+  readonly count?: number | undefined;
+};
+
+export type ExplainedOccurrence = {
+  readonly at: Date;
+  /** The same on the zone's clock: ISO 8601 with the offset, e.g. `2027-03-28T02:00+01:00`. */
+  readonly local: string;
+  /** What the clock does there, in words; left out where it just goes on. */
+  readonly note?: string;
+};
+
+export type ScheduleExplanation = {
+  /** The schedule in words. */
+  readonly rule: string;
+  /** The zone that the local times are of: `UTC` for an interval without one. */
+  readonly timezone: string;
+  readonly occurrences: readonly ExplainedOccurrence[];
+  /** Dates among those of the rule, up to the last occurrence, that have none; 20 at most. */
+  readonly omitted: readonly OmittedDate[];
+  /** All of it as text, in several lines. */
+  toString(): string;
+};
+
+/**
+ * The next occurrences of a schedule, and why they are when they are (S2).
+ *
+ * @throws InvalidOptionError for an option that cannot be meant
+ * @throws ScheduleSyntaxError for a text that is no schedule
+ */
+export function explainSchedule(
+  schedule: string | ParsedSchedule,
+  options: ExplainOptions = {},
+): ScheduleExplanation {
+  const { after, timezone, anchor } = readOptions("explainSchedule", options, Date.now, ["count"]);
+  const count = countOf("count", options.count ?? 10, MAX_EXPLAINED);
+  const parsed = scheduleOf(schedule, timezone);
+  const clock = clockOf(parsed.timezone ?? "UTC");
+  const found: ExplainedOccurrence[] = [];
+  let last = after;
+  while (found.length < count) {
+    const instant = nextInstant(parsed, last, anchor);
+    if (instant === null) break;
+    found.push(explained(clock, instant, nextNominal(parsed, last)));
+    last = instant;
+  }
+  const omitted = omittedDates(parsed, clock, after, found.length < count ? undefined : last);
+  const rule = describeRule(parsed);
+  const explanation = { rule, timezone: clock.name, occurrences: found, omitted };
+  return { ...explanation, toString: () => textOf(explanation) };
+}
+
+function explained(
+  clock: ZoneClock,
+  instant: number,
+  nominal: LocalTime | null,
+): ExplainedOccurrence {
+  const occurrence = { at: new Date(instant), local: localText(clock, instant) };
+  const note = nominal === null ? undefined : noteOf(clock, nominal);
+  return note === undefined ? occurrence : { ...occurrence, note };
+}
+
+function noteOf(clock: ZoneClock, nominal: LocalTime): string | undefined {
+  const met = clock.resolve(nominal);
+  if (met.kind === "exact") return undefined;
+  const { from, to } = met.clock;
+  const day = dateText(dateOf(nominal));
+  // A change over midnight is not understood without its dates.
+  const isOneDay = dateOf(from) === dateOf(to);
+  const [before, after] = isOneDay
+    ? [timeText(from), timeText(to)]
+    : [momentText(from), momentText(to)];
+  if (met.kind === "fold") {
+    return `${timeText(nominal)} comes twice on ${day}: clocks go back from ${before} to ${after}; it runs the first time`;
+  }
+  return `${timeText(nominal)} does not exist on ${day}: clocks go from ${before} to ${after}; it runs at ${after}`;
+}
+
+function textOf({ rule, timezone, occurrences, omitted }: Omit<ScheduleExplanation, "toString">) {
+  const lines = [rule, `On the clock of ${timezone}, and in UTC:`];
+  for (const { local, at, note } of occurrences) {
+    lines.push(`  ${local}  ${at.toISOString()}${note === undefined ? "" : `  ${note}`}`);
+  }
+  if (occurrences.length === 0) lines.push("  no occurrence");
+  for (const { date, reason } of omitted) lines.push(`  not on ${date}: ${reason}`);
+  return lines.join("\n");
+}
+
+function localText(clock: ZoneClock, instant: number): string {
+  const offset = clock.offsetAt(instant);
+  const minutes = Math.floor(Math.abs(offset) / 60_000);
+  const seconds = Math.floor(Math.abs(offset) / 1_000) % 60;
+  const parts = [Math.floor(minutes / 60), minutes % 60, ...(seconds === 0 ? [] : [seconds])];
+  const sign = offset < 0 ? "-" : "+";
+  const shown = parts.map((part) => String(part).padStart(2, "0")).join(":");
+  return `${momentText(instant + offset).replace(" ", "T")}${sign}${shown}`;
+}
+
+function momentText(local: LocalTime): string {
+  return `${dateText(dateOf(local))} ${timeText(local)}`;
+}
+
+/** To the minute, or as exact as it has to be. */
+function timeText(local: LocalTime): string {
+  const text = new Date(local).toISOString();
+  const end = local % 60_000 === 0 ? 16 : local % 1_000 === 0 ? 19 : 23;
+  return text.slice(11, end);
+}

@@ -1,0 +1,83 @@
+/** Asks the app for its tasks, and reads what it says: those that can be understood, and those that cannot (S4). */
+
+import { shown } from "../core/json.ts";
+import { mistake } from "../core/options.ts";
+import { withTimeout } from "../core/timeout.ts";
+import { type DeclaredTask, readTask } from "./declared.ts";
+import { jitterShare } from "./keys.ts";
+import type { SchedulerSettings } from "./options.ts";
+import type { ScheduledTasks } from "./types.ts";
+
+/** How long the app has to say what its tasks are: until then, whatever needs them waits. */
+const PATIENCE_MS = 30_000;
+
+export type InvalidTask = {
+  readonly taskId: string;
+  /** As it was declared. */
+  readonly schedule: string;
+  readonly error: Error;
+};
+
+export type Declarations = {
+  readonly valid: ReadonlyMap<string, DeclaredTask>;
+  readonly invalid: ReadonlyMap<string, InvalidTask>;
+};
+
+export const NONE: Declarations = { valid: new Map(), invalid: new Map() };
+
+export type DeclaringHost = {
+  readonly settings: SchedulerSettings;
+  readonly owner: string;
+  readonly isSubAgent: boolean;
+  readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
+};
+
+/**
+ * @throws what the app throws, and InvalidOptionError for what are no tasks
+ */
+export async function declarationsOf(host: DeclaringHost): Promise<{
+  readonly declarations: Declarations;
+  /** Tasks that a sub-agent declares, and whose scope is the root. */
+  readonly outOfScope: number;
+}> {
+  const { settings, owner, isSubAgent } = host;
+  const asked = host.inHostContext(async () => {
+    const scope = isSubAgent ? ((await settings.scope?.()) ?? "root") : "all";
+    if (scope !== "root" && scope !== "all") throw mistake("scope", scope, '"root" or "all"');
+    const tasks = await settings.tasks();
+    const defaultTimezone = (await settings.defaultTimezone?.()) ?? undefined;
+    return { scope, tasks, defaultTimezone };
+  });
+  const { scope, tasks, defaultTimezone } = await withTimeout(asked, PATIENCE_MS);
+  if (typeof tasks !== "object" || tasks === null || Array.isArray(tasks)) {
+    throw mistake("tasks()", tasks, "an object of tasks by their ids");
+  }
+  if (scope === "root" && isSubAgent) {
+    return { declarations: NONE, outOfScope: Object.keys(tasks).length };
+  }
+  const context = {
+    defaultTimezone,
+    hasPrompts: settings.prompts !== undefined,
+    jitterShare: (taskId: string) => jitterShare(owner, taskId),
+  };
+  return { declarations: readAll(tasks, context), outOfScope: 0 };
+}
+
+function readAll(tasks: ScheduledTasks, context: Parameters<typeof readTask>[2]): Declarations {
+  const valid = new Map<string, DeclaredTask>();
+  const invalid = new Map<string, InvalidTask>();
+  for (const [taskId, task] of Object.entries(tasks)) {
+    try {
+      valid.set(taskId, readTask(taskId, task, context));
+    } catch (thrown) {
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+      invalid.set(taskId, { taskId, schedule: textOf(task?.schedule), error });
+    }
+  }
+  return { valid, invalid };
+}
+
+function textOf(schedule: unknown): string {
+  if (schedule === undefined) return "";
+  return typeof schedule === "string" ? schedule : shown(schedule);
+}

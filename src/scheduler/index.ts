@@ -1,0 +1,29 @@
+/** `perdure/scheduler`: the schedule language and its arithmetic, which run anywhere, and the room that starts recurring work. */
+
+export type { Clock } from "../core/clock.ts";
+export { createOnce } from "./create-once.ts";
+export {
+  InvalidTaskError,
+  PromptLostError,
+  RunCancelledError,
+  RunInterruptedError,
+  RunTimeoutError,
+  UnknownTaskError,
+} from "./errors.ts";
+export type { SchedulerSettings } from "./options.ts";
+export * from "./pure.ts";
+export { Scheduler, type SchedulerOptions } from "./scheduler.ts";
+export type { RunStatus } from "./states.ts";
+export type {
+  CatchUp,
+  Overlap,
+  PromptEnd,
+  PromptPort,
+  RetryOptions,
+  RunCause,
+  ScheduledRun,
+  ScheduledTask,
+  ScheduledTaskContext,
+  ScheduledTaskInfo,
+  ScheduledTasks,
+} from "./types.ts";

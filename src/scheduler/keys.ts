@@ -1,0 +1,28 @@
+/** The names of runs, and a task's own share of its jitter. All of them depend on the owner and the task alone. */
+
+import { createHash } from "node:crypto";
+import type { LifecycleServices } from "agents/lifecycle";
+import { digestOf, instanceIdFor } from "./instance-id.ts";
+import type { RunKey } from "./rows.ts";
+
+/** One object, among all of all classes and of all parents, in 22 characters. */
+export function ownerKeyOf({ className, name, routes }: LifecycleServices): string {
+  // A sub-agent's name is unique within its parent only; its address has the parents.
+  return digestOf(JSON.stringify([className, name, routes.source?.key ?? null]));
+}
+
+/** What Think calls a run: its task and its slot. A trigger has no slot, and may come at that of another run. */
+export function occurrenceKeyOf({ taskId, slot, triggerKey }: RunKey): string {
+  return triggerKey === "" ? `${taskId}:${slot}` : `${taskId}:trigger:${triggerKey}`;
+}
+
+/** Unique per owner, task and occurrence, and valid as the id of a Workflow instance. */
+export function idempotencyKeyOf(owner: string, run: RunKey): string {
+  return instanceIdFor(`${occurrenceKeyOf(run)}:${owner}`);
+}
+
+/** In [0, 1), and always the same for a task of an owner. */
+export function jitterShare(owner: string, taskId: string): number {
+  const hash = createHash("sha256").update(`${owner}:${taskId}`).digest();
+  return hash.readUInt32BE(0) / 2 ** 32;
+}

@@ -1,0 +1,202 @@
+/** What comes before the suffixes: each form of the language, and the rule that it stands for. */
+
+import type { Dates, Rule, Weekday } from "../rule.ts";
+import { readCron } from "./cron-form.ts";
+import { readMonthDays, readQuarterDays, readYearDays } from "./month-days.ts";
+import { listOf, type Reader } from "./reader.ts";
+import { momentText, readCount, readEndTime, readOnce, readTime, timeText } from "./values.ts";
+import { WEEKDAY_NAMES, weekdayName } from "./vocabulary.ts";
+
+/** A rule, and its one spelling. */
+export type Form = { readonly rule: Rule; readonly text: string };
+
+type DatesForm = { readonly dates: Dates; readonly text: string };
+
+const EVERY_DAY: DatesForm = { dates: { by: "days", every: 1 }, text: "every day" };
+const WORKING_DAYS = [1, 2, 3, 4, 5] as const;
+const WEEKEND = [6, 7] as const;
+/** 366 days. */
+const LONGEST = { minute: 527_040, hour: 8_784, day: 366, week: 52 } as const;
+
+/** Seconds are a thing of cron alone. */
+const SECONDS = 'for seconds "cron */30 * * * * *"';
+const UNITS = ['"minutes"', '"hours"', '"days"', '"weeks"', SECONDS];
+const ONE_UNIT = ['"minute"', '"hour"', '"day"', '"week"', SECONDS];
+
+type Unit = keyof typeof LONGEST;
+
+/** @throws Mismatch */
+export function readForm(reader: Reader): Form {
+  if (reader.atEnd) {
+    const example = "every day at 09:00";
+    reader.refuse(0, `a schedule such as "${example}"`, () => [example]);
+  }
+  switch (reader.expect(["every", "cron", "once"])) {
+    case "cron":
+      return readCron(reader);
+    case "once": {
+      reader.expect(["at"]);
+      const at = readOnce(reader);
+      // With its time even at 00:00, which `momentText` leaves out.
+      const text = momentText(at);
+      return {
+        rule: { form: "once", at },
+        text: `once at ${text.includes("T") ? text : `${text}T00:00`}`,
+      };
+    }
+    default:
+      return readEvery(reader);
+  }
+}
+
+function readEvery(reader: Reader): Form {
+  if (/^\d/.test(reader.token?.word ?? "")) return readCounted(reader);
+  const word = reader.accept(["day", "weekday", "weekend", "week", "month", "quarter", "year"]);
+  if (word !== undefined) return atTimes(reader, readDates(reader, word));
+  const unit = reader.accept(["minute", "hour"]);
+  if (unit !== undefined) return readSteps(reader, unit, 1, reader.index - 1);
+  // The names of weekdays go last: another word for "day" is more often meant than one of seven.
+  return atTimes(reader, weekly(1, readWeekdays(reader, ["a number"])));
+}
+
+function readDates(
+  reader: Reader,
+  word: "day" | "weekday" | "weekend" | "week" | "month" | "quarter" | "year",
+): DatesForm {
+  switch (word) {
+    case "day":
+      return EVERY_DAY;
+    case "weekday":
+      return { dates: { by: "weeks", every: 1, weekdays: WORKING_DAYS }, text: "every weekday" };
+    case "weekend":
+      return { dates: { by: "weeks", every: 1, weekdays: WEEKEND }, text: "every weekend" };
+    case "week":
+      reader.expect(["on"]);
+      return weekly(1, readWeekdays(reader));
+    case "month":
+      return readMonthDays(reader);
+    case "quarter":
+      return readQuarterDays(reader);
+    case "year":
+      return readYearDays(reader);
+  }
+}
+
+/** `15 minutes`, `3 days at`, `2 weeks on monday at`: the unit agrees with the number. */
+function readCounted(reader: Reader): Form {
+  const { index } = reader;
+  const count = readCount(reader, "a number", LONGEST.minute);
+  const unit =
+    count === 1
+      ? reader.expect(["minute", "hour", "day", "week"], ONE_UNIT)
+      : singular(reader.expect(["minutes", "hours", "days", "weeks"], UNITS));
+  const most = LONGEST[unit];
+  if (count > most) {
+    reader.refuse(index, `at most ${most} ${unit}s`, () => [String(most)]);
+  }
+  if (unit === "minute" || unit === "hour") return readSteps(reader, unit, count, index);
+  if (unit === "day") {
+    const dates = { by: "days", every: count } as const;
+    return atTimes(reader, count === 1 ? EVERY_DAY : { dates, text: `every ${count} days` });
+  }
+  reader.expect(["on"]);
+  return atTimes(reader, weekly(count, readWeekdays(reader)));
+}
+
+/** Real time, or with `between` the steps of a clock on a wall. */
+function readSteps(reader: Reader, unit: "minute" | "hour", count: number, index: number): Form {
+  const step = unit === "hour" ? count * 60 : count;
+  const text = `every ${count} ${count === 1 ? unit : `${unit}s`}`;
+  if (reader.accept(["between"]) === undefined) {
+    if (reader.token?.word === "on") {
+      const says = '"between" with two times before "on"';
+      reader.refuse(reader.index, says, () => ["between 09:00 and 17:00"]);
+    }
+    return { rule: { form: "interval", ms: step * 60_000 }, text };
+  }
+  const start = readTime(reader);
+  reader.expect(["and"]);
+  const named = readEndTime(reader);
+  if (named === start) {
+    const later = start === 0 ? "24:00" : timeText((start + 480) % 1_440);
+    const says = "a time other than that at which the window begins";
+    reader.refuse(reader.index - 1, says, () => [later]);
+  }
+  // 00:00 as an end is the end of the date; a time before the start is one of the next date.
+  const end = named < start ? named + 1_440 : named;
+  if (step > end - start) {
+    const most = Math.floor((end - start) / (unit === "hour" ? 60 : 1));
+    const shorter = most === 0 ? `${end - start} minutes` : String(most);
+    const minutes = `${end - start} ${end - start === 1 ? "minute" : "minutes"}`;
+    const says = `a step of at most ${minutes}, the length of the window`;
+    reader.refuse(index, says, () => [shorter]);
+  }
+  const minutes = Array.from(
+    { length: Math.floor((end - start) / step) + 1 },
+    (_, index) => start + index * step,
+  );
+  const on = readWindowDates(reader);
+  const window = `between ${timeText(start)} and ${timeText(end === 1_440 ? end : end % 1_440)}`;
+  return {
+    rule: { form: "dates", dates: on.dates, minutes },
+    text: `${text} ${window}${on.text === "" ? "" : ` on ${on.text}`}`,
+  };
+}
+
+function readWindowDates(reader: Reader): DatesForm {
+  if (reader.accept(["on"]) === undefined) return { ...EVERY_DAY, text: "" };
+  switch (reader.accept(["weekdays", "weekends", "every"])) {
+    case "weekdays":
+      return { dates: { by: "weeks", every: 1, weekdays: WORKING_DAYS }, text: "weekdays" };
+    case "weekends":
+      return { dates: { by: "weeks", every: 1, weekdays: WEEKEND }, text: "weekends" };
+    case "every":
+      reader.expect(["day"]);
+      return { ...EVERY_DAY, text: "" };
+    default: {
+      const weekdays = readWeekdays(reader);
+      return { dates: { by: "weeks", every: 1, weekdays }, text: weekdayList(weekdays) };
+    }
+  }
+}
+
+function atTimes(reader: Reader, { dates, text }: DatesForm): Form {
+  reader.expect(["at"]);
+  const minutes = listOf(
+    reader,
+    () => readTime(reader),
+    (time) => time,
+  );
+  minutes.sort((one, other) => one - other);
+  return {
+    rule: { form: "dates", dates, minutes },
+    text: `${text} at ${minutes.map(timeText).join(",")}`,
+  };
+}
+
+function readWeekdays(reader: Reader, alternatives: readonly string[] = []): Weekday[] {
+  const names = [...WEEKDAY_NAMES.keys()];
+  const says = [...alternatives, "a weekday"];
+  const weekdays = listOf(
+    reader,
+    () => WEEKDAY_NAMES.get(reader.expect(names, says)) as Weekday,
+    (weekday) => weekday,
+  );
+  return weekdays.sort((one, other) => one - other);
+}
+
+function weekly(every: number, weekdays: readonly Weekday[]): DatesForm {
+  const weeks = every === 1 ? "every week" : `every ${every} weeks`;
+  return {
+    dates: { by: "weeks", every, weekdays },
+    text: `${weeks} on ${weekdayList(weekdays)}`,
+  };
+}
+
+function weekdayList(weekdays: readonly Weekday[]): string {
+  return weekdays.map(weekdayName).join(",");
+}
+
+function singular(units: `${Unit}s`): Unit {
+  return units.slice(0, -1) as Unit;
+}

@@ -1,0 +1,162 @@
+/** Times, dates, counts and days as types. Each check is a sentence about a mistake, or null for none. */
+
+type Digit = "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9";
+type Hour = `${"0" | "1"}${Digit}` | `2${"0" | "1" | "2" | "3"}`;
+type Minute = `${"0" | "1" | "2" | "3" | "4" | "5"}${Digit}`;
+type Day28 = `0${Exclude<Digit, "0">}` | `1${Digit}` | `2${Exclude<Digit, "9">}`;
+
+/** The days of each month as dates have them: `01` to the last one. */
+type DaysOf = {
+  [Month in "01" | "03" | "05" | "07" | "08" | "10" | "12"]: Day28 | "29" | "30" | "31";
+} & { [Month in "04" | "06" | "09" | "11"]: Day28 | "29" | "30" } & { "02": Day28 | "29" };
+
+type Weekday =
+  | "monday"
+  | "tuesday"
+  | "wednesday"
+  | "thursday"
+  | "friday"
+  | "saturday"
+  | "sunday"
+  | "mon"
+  | "tue"
+  | "wed"
+  | "thu"
+  | "fri"
+  | "sat"
+  | "sun";
+
+type Ordinal = "first" | "second" | "third" | "fourth" | "fifth" | "last";
+
+type LongMonth =
+  | "january"
+  | "jan"
+  | "march"
+  | "mar"
+  | "may"
+  | "july"
+  | "jul"
+  | "august"
+  | "aug"
+  | "october"
+  | "oct"
+  | "december"
+  | "dec";
+type ShortMonth = "april" | "apr" | "june" | "jun" | "september" | "sep" | "november" | "nov";
+type MonthName = LongMonth | ShortMonth | "february" | "feb";
+
+/** As written in words: no zero before. */
+type DayNumber = Exclude<Digit, "0"> | `${"1" | "2"}${Digit}` | "30" | "31";
+
+/** One time, or several with commas between. */
+export type TimesCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
+  ? TimeCheck<Head> extends infer Problem extends string
+    ? Problem
+    : TimesCheck<Tail>
+  : TimeCheck<Text>;
+
+type TimeCheck<Text extends string> = Text extends `${infer H}:${infer M}`
+  ? H extends Hour
+    ? M extends Minute
+      ? null
+      : NoTime<Text>
+    : NoTime<Text>
+  : NoTime<Text>;
+
+type NoTime<Text extends string> = `"${Text}" is no time: expected HH:MM from 00:00 to 23:59`;
+
+export type DatesCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
+  ? DateCheck<Head> extends infer Problem extends string
+    ? Problem
+    : DatesCheck<Tail>
+  : DateCheck<Text>;
+
+export type DateCheck<Text extends string> = Text extends `${infer Y}-${infer M}-${infer D}`
+  ? Y extends `${Digit}${Digit}${infer Tens}${infer Ones}`
+    ? `${Tens}${Ones}` extends `${Digit}${Digit}`
+      ? M extends keyof DaysOf
+        ? D extends DaysOf[M]
+          ? null
+          : NoDate<Text>
+        : NoDate<Text>
+      : NoDate<Text>
+    : NoDate<Text>
+  : NoDate<Text>;
+
+type NoDate<Text extends string> = `"${Text}" is no date: expected YYYY-MM-DD`;
+
+/** A date, or a date and a time with a T between them, in lower case. */
+export type MomentCheck<Text extends string> = Text extends `${infer Date}t${infer Time}`
+  ? DateCheck<Date> extends infer Problem extends string
+    ? Problem
+    : TimeCheck<Time>
+  : DateCheck<Text>;
+
+/** Up to six digits: the parser knows how many of each unit. */
+export type CountCheck<Text extends string> = Text extends `${infer Lead}${infer More}`
+  ? Lead extends Exclude<Digit, "0">
+    ? IsUpToFiveDigits<More> extends true
+      ? null
+      : NoCount<Text>
+    : NoCount<Text>
+  : NoCount<Text>;
+
+type UpToThreeDigits = "" | Digit | `${Digit}${Digit}` | `${Digit}${Digit}${Digit}`;
+
+type IsUpToFiveDigits<Text extends string> = Text extends UpToThreeDigits
+  ? true
+  : Text extends `${Digit}${Digit}${infer More}`
+    ? More extends UpToThreeDigits
+      ? true
+      : false
+    : false;
+
+type NoCount<Text extends string> =
+  `"${Text}" is no count: expected a whole number from 1 to 527040`;
+
+export type WeekdaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
+  ? WeekdaysCheck<Head> extends infer Problem extends string
+    ? Problem
+    : WeekdaysCheck<Tail>
+  : Text extends Weekday
+    ? null
+    : `"${Text}" is no weekday: expected monday to sunday, or mon to sun`;
+
+/** Days of a month: `1`, `last day`, `first monday`, and lists of them. */
+export type MonthDaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
+  ? MonthDayCheck<Head> extends infer Problem extends string
+    ? Problem
+    : MonthDaysCheck<Tail>
+  : MonthDayCheck<Text>;
+
+type MonthDayCheck<Text extends string> = Text extends
+  | DayNumber
+  | "first day"
+  | "last day"
+  | `${Ordinal} ${Weekday | "weekday"}`
+  ? null
+  : `"${Text}" is no day of a month: expected 1 to 31, first day, last day, first monday, last friday or first weekday`;
+
+/** Days of a year: `march 1`, and lists of them. */
+export type YearDaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
+  ? YearDayCheck<Head> extends infer Problem extends string
+    ? Problem
+    : YearDaysCheck<Tail>
+  : YearDayCheck<Text>;
+
+type YearDayCheck<Text extends string> = Text extends `${infer Month} ${infer Day}`
+  ? Month extends MonthName
+    ? Day extends DayOfNamed<Month>
+      ? null
+      : `"${Text}" is no day of a year: ${Month} has no such day`
+    : NoYearDay<Text>
+  : NoYearDay<Text>;
+
+type NoYearDay<Text extends string> =
+  `"${Text}" is no day of a year: expected a month and its day, such as march 1`;
+
+type DayOfNamed<Month extends MonthName> = Month extends LongMonth
+  ? DayNumber
+  : Month extends ShortMonth
+    ? Exclude<DayNumber, "31">
+    : Exclude<DayNumber, "30" | "31">;

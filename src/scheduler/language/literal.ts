@@ -1,0 +1,243 @@
+/**
+ * The schedule language as types: a literal text is checked where it is
+ * written, before anything runs. Reads the text as the parser does, left to
+ * right, and stops at the first mistake. It knows less than the parser (no
+ * names of zones, no doubles, no limits of sums), and never refuses what the
+ * parser takes in one of its usual spellings.
+ */
+
+import type {
+  CountCheck,
+  DateCheck,
+  DatesCheck,
+  MomentCheck,
+  MonthDaysCheck,
+  TimesCheck,
+  WeekdaysCheck,
+  YearDaysCheck,
+} from "./literal-values.ts";
+
+/**
+ * The text itself where it is a schedule, else a sentence that says what is
+ * wrong with it, to which no text can be assigned. A type wider than literals
+ * passes: such texts are checked when they are parsed.
+ *
+ * @example
+ * function everyTime<const Text extends string>(schedule: Schedule<Text>) {}
+ */
+export type Schedule<Text extends string> = Text extends unknown
+  ? IsWide<Text> extends true
+    ? Text
+    : Verdict<Text, FormCheck<Plain<Spaced<Lowercase<Text>>>>>
+  : never;
+
+/**
+ * What a bag of tasks must also be, so that each mistake is shown at the
+ * `schedule` that has it, and at no other.
+ *
+ * @example
+ * function define<const T extends Record<string, { schedule: string }>>(tasks: T & CheckedTasks<T>): T
+ */
+export type CheckedTasks<Tasks extends Readonly<Record<string, { readonly schedule: string }>>> = {
+  readonly [Id in keyof Tasks]: { readonly schedule: CheckedSchedule<Tasks[Id]["schedule"]> };
+};
+
+/**
+ * The sentence in an object: two literals that exclude each other would make
+ * a `never` of the whole task, and the compiler would say no more than that.
+ */
+type CheckedSchedule<Text extends string> =
+  Schedule<Text> extends Text ? Text : { readonly mistake: Exclude<Schedule<Text>, Text> };
+
+type Verdict<Text, Problem> = Problem extends string ? Problem : Text;
+
+/** `string`, and patterns such as `every ${number} minutes`: as keys they ask for none. */
+// biome-ignore lint/complexity/noBannedTypes: the type of an object without properties is what is meant
+type IsWide<Text extends string> = {} extends { [Key in Text]: 1 } ? true : false;
+
+/** With spaces for other white space. One literal each: a placeholder of all three would stand for any one character. */
+type Spaced<Text extends string> = Text extends `${infer Head}\n${infer Tail}`
+  ? Spaced<`${Head} ${Tail}`>
+  : Text extends `${infer Head}\t${infer Tail}`
+    ? Spaced<`${Head} ${Tail}`>
+    : Text extends `${infer Head}\r${infer Tail}`
+      ? Spaced<`${Head} ${Tail}`>
+      : Text;
+
+/** With single spaces, and none at commas or at the ends. */
+type Plain<Text extends string> = Text extends `${infer Head}, ${infer Tail}`
+  ? Plain<`${Head},${Tail}`>
+  : Text extends `${infer Head} ,${infer Tail}`
+    ? Plain<`${Head},${Tail}`>
+    : Text extends `${infer Head}  ${infer Tail}`
+      ? Plain<`${Head} ${Tail}`>
+      : Text extends ` ${infer Tail}`
+        ? Plain<Tail>
+        : Text extends `${infer Head} `
+          ? Plain<Head>
+          : Text;
+
+type First<Text extends string> = Text extends `${infer Word} ${string}` ? Word : Text;
+type Rest<Text extends string> = Text extends `${string} ${infer Tail}` ? Tail : "";
+
+/** All of these are a sentence about a mistake, or null for none. */
+type FormCheck<Text extends string> =
+  First<Text> extends "every"
+    ? EveryCheck<Rest<Text>>
+    : First<Text> extends "cron"
+      ? CronCheck<Rest<Text>>
+      : Text extends `once at ${infer Tail}`
+        ? OnceCheck<Tail>
+        : First<Text> extends "once"
+          ? '"once" is to be followed by "at", a date and a time'
+          : `a schedule begins with every, cron or once, not "${First<Text>}"`;
+
+type EveryCheck<Text extends string> =
+  First<Text> extends "minute" | "hour"
+    ? StepsCheck<Rest<Text>>
+    : First<Text> extends `${number}`
+      ? CountedCheck<First<Text>, Rest<Text>>
+      : First<Text> extends "day" | "weekday" | "weekend"
+        ? AtCheck<Rest<Text>>
+        : First<Text> extends "week"
+          ? OnWeekdaysCheck<Rest<Text>>
+          : First<Text> extends "month" | "quarter"
+            ? OnCheck<Rest<Text>, "month">
+            : First<Text> extends "year"
+              ? OnCheck<Rest<Text>, "year">
+              : WeekdaysCheck<First<Text>> extends null
+                ? AtCheck<Rest<Text>>
+                : `"every" is to be followed by a number, minute, hour, day, weekday, weekend, week, month, quarter, year or a weekday, not "${First<Text>}"`;
+
+type CountedCheck<Count extends string, Text extends string> =
+  CountCheck<Count> extends infer Problem extends string
+    ? Problem
+    : UnitProblem<Count, First<Text>> extends infer Problem extends string
+      ? Problem
+      : First<Text> extends "day" | "days"
+        ? AtCheck<Rest<Text>>
+        : First<Text> extends "week" | "weeks"
+          ? OnWeekdaysCheck<Rest<Text>>
+          : StepsCheck<Rest<Text>>;
+
+type Unit = "minute" | "hour" | "day" | "week";
+
+type UnitProblem<Count extends string, Word extends string> = Count extends "1"
+  ? Word extends Unit
+    ? null
+    : Word extends `${infer One extends Unit}s`
+      ? `"1 ${Word}" is to be "1 ${One}"`
+      : `"1" is to be followed by minute, hour, day or week, not "${Word}"`
+  : Word extends `${Unit}s`
+    ? null
+    : Word extends Unit
+      ? `"${Count} ${Word}" is to be "${Count} ${Word}s"`
+      : `"${Count}" is to be followed by minutes, hours, days or weeks, not "${Word}"`;
+
+type AtCheck<Text extends string> =
+  First<Text> extends "at"
+    ? First<Rest<Text>> extends ""
+      ? 'a time is missing: "at" and HH:MM'
+      : OrSuffixes<TimesCheck<First<Rest<Text>>>, Rest<Rest<Text>>>
+    : First<Text> extends ""
+      ? 'a time is missing: "at" and HH:MM'
+      : `expected "at" and a time, not "${Text}"`;
+
+type OnWeekdaysCheck<Text extends string> =
+  First<Text> extends "on"
+    ? WeekdaysCheck<First<Rest<Text>>> extends infer Problem extends string
+      ? Problem
+      : AtCheck<Rest<Rest<Text>>>
+    : `expected "on" and weekdays, not "${Text}"`;
+
+type OnCheck<Text extends string, Of extends "month" | "year"> = Text extends `on ${string} at`
+  ? AtCheck<"at">
+  : Text extends `on ${infer Days} at ${infer Tail}`
+    ? (
+        Of extends "month"
+          ? MonthDaysCheck<Days>
+          : YearDaysCheck<Days>
+      ) extends infer Problem extends string
+      ? Problem
+      : AtCheck<`at ${Tail}`>
+    : `expected "on", days, "at" and a time, not "${Text}"`;
+
+/** Nothing, suffixes, or a window. */
+type StepsCheck<Text extends string> =
+  First<Text> extends "between"
+    ? Text extends `between ${infer Start} and ${infer Tail}`
+      ? TimesCheck<Start> extends infer Problem extends string
+        ? Problem
+        : First<Tail> extends "24:00"
+          ? WindowDaysCheck<Rest<Tail>>
+          : TimesCheck<First<Tail>> extends infer Problem extends string
+            ? Problem
+            : WindowDaysCheck<Rest<Tail>>
+      : '"between" is to be followed by a time, "and" and another time'
+    : SuffixesCheck<Text>;
+
+type WindowDaysCheck<Text extends string> =
+  First<Text> extends "on"
+    ? Text extends "on every day" | `on every day ${string}`
+      ? SuffixesCheck<Rest<Rest<Rest<Text>>>>
+      : First<Rest<Text>> extends "weekdays" | "weekends"
+        ? SuffixesCheck<Rest<Rest<Text>>>
+        : OrSuffixes<WeekdaysCheck<First<Rest<Text>>>, Rest<Rest<Text>>>
+    : SuffixesCheck<Text>;
+
+type OnceCheck<Text extends string> =
+  First<Text> extends `${string}t${string}`
+    ? OrSuffixes<MomentCheck<First<Text>>, Rest<Text>>
+    : DateCheck<First<Text>> extends infer Problem extends string
+      ? Problem
+      : First<Rest<Text>> extends ""
+        ? `a time is missing after ${First<Text>}: HH:MM`
+        : OrSuffixes<TimesCheck<First<Rest<Text>>>, Rest<Rest<Text>>>;
+
+type Suffix = "in" | "except" | "starting" | "until";
+
+/** Fields up to the first suffix. Croner checks what is in them. */
+type CronCheck<
+  Text extends string,
+  Fields extends readonly string[] = [],
+> = Text extends `@${string}`
+  ? SuffixesCheck<Rest<Text>>
+  : First<Text> extends "" | Suffix
+    ? Fields["length"] extends 5 | 6
+      ? SuffixesCheck<Text>
+      : `there are ${Fields["length"]} cron fields: expected 5, or 6 with seconds first`
+    : Fields["length"] extends 7
+      ? "there are more than 6 cron fields: expected 5, or 6 with seconds first"
+      : CronCheck<Rest<Text>, [...Fields, First<Text>]>;
+
+type OrSuffixes<Problem, Text extends string> = Problem extends string
+  ? Problem
+  : SuffixesCheck<Text>;
+
+type SuffixesCheck<Text extends string, Left extends Suffix = Suffix> = Text extends ""
+  ? null
+  : First<Text> extends infer Word extends Suffix
+    ? Word extends Left
+      ? SuffixCheck<Word, Rest<Text>, Exclude<Left, Word>>
+      : `"${Word}" is there twice`
+    : `expected in, except, starting, until or the end, not "${First<Text>}"`;
+
+type SuffixCheck<Word extends Suffix, Text extends string, Left extends Suffix> = Text extends ""
+  ? `"${Word}" is to be followed by ${Word extends "in" ? "an IANA time zone" : "a date"}`
+  : Word extends "in"
+    ? SuffixesCheck<Rest<Text>, Left>
+    : Word extends "except"
+      ? DatesCheck<First<Text>> extends infer Problem extends string
+        ? Problem
+        : SuffixesCheck<Rest<Text>, Left>
+      : MomentCheck<First<Text>> extends infer Problem extends string
+        ? Problem
+        : AfterDate<Rest<Text>, Left>;
+
+/** The time of a date may be a word of its own. */
+type AfterDate<Text extends string, Left extends Suffix> =
+  First<Text> extends `${number}:${string}`
+    ? TimesCheck<First<Text>> extends infer Problem extends string
+      ? Problem
+      : SuffixesCheck<Rest<Text>, Left>
+    : SuffixesCheck<Text, Left>;

@@ -1,0 +1,158 @@
+/**
+ * The nearest text that is a schedule: the mistakes of a text mended one by
+ * one, where the parser stops, with what it would have taken there. The
+ * cheapest mends are tried first, so what comes out is what was most likely meant.
+ */
+
+import { editDistance } from "./distance.ts";
+import { type Candidate, Mismatch } from "./reader.ts";
+import type { Token } from "./tokens.ts";
+import { FOREIGN } from "./vocabulary.ts";
+
+/** In letters. A missing word is likelier than a wrong one of three letters. */
+const INSERTING = 2;
+const MAX_COST = 9;
+/** An error is to come soon, however bad the text: after some ten milliseconds, most of them after one. */
+const MAX_TRIES = 300;
+/** Characters read in all of the tries: what takes its time is a long text with many mistakes, which none is near. */
+const MAX_READ = 20_000;
+/** What was made of the token that is there, before all else. */
+const MADE = 1.5;
+/** Words of which a larger part differs have nothing to do with each other. */
+const MAX_DIFFERENCE = 0.7;
+/** Of those that fit as well as any other where a word is missing. */
+const MAX_INSERTED = 6;
+
+type Attempt = { readonly text: string; readonly cost: number };
+
+/**
+ * Undefined where no schedule is near.
+ *
+ * @param maxLength of the text that is found
+ * @param parse throws a Mismatch for a text that is no schedule
+ */
+export function nearestTo(
+  text: string,
+  maxLength: number,
+  parse: (text: string) => void,
+): string | undefined {
+  const open: Attempt[] = [{ text, cost: 0 }];
+  const seen = new Set([text]);
+  const most = Math.min(MAX_TRIES, Math.ceil(MAX_READ / Math.max(text.length, 1)));
+  for (let tries = 0; tries < most && open.length > 0; tries += 1) {
+    const attempt = takeCheapest(open);
+    const mismatch = mismatchOf(attempt.text, parse);
+    if (mismatch === undefined) return attempt.text;
+    for (const mended of mendsOf(attempt.text, mismatch)) {
+      const cost = attempt.cost + mended.cost;
+      if (cost > MAX_COST || mended.text.length > maxLength || seen.has(mended.text)) continue;
+      seen.add(mended.text);
+      open.push({ text: mended.text, cost });
+    }
+  }
+  return undefined;
+}
+
+/** The first of those that cost least. */
+function takeCheapest(open: Attempt[]): Attempt {
+  let cheapest = 0;
+  for (const [index, { cost }] of open.entries()) {
+    if (cost < (open[cheapest] as Attempt).cost) cheapest = index;
+  }
+  return open.splice(cheapest, 1)[0] as Attempt;
+}
+
+function mismatchOf(text: string, parse: (text: string) => void): Mismatch | undefined {
+  try {
+    parse(text);
+    return undefined;
+  } catch (error) {
+    if (error instanceof Mismatch) return error;
+    throw error;
+  }
+}
+
+function mendsOf(text: string, { tokens, index, candidatesAt }: Mismatch): Attempt[] {
+  const token = tokens[index];
+  const before = tokens[index - 1];
+  const fitting = candidatesAt(index);
+  const mends = [
+    ...inserted(text, token, fitting),
+    ...replacedBefore(text, before, candidatesAt(index - 1)),
+  ];
+  if (token === undefined) return mends;
+  return [
+    ...foreign(text, token),
+    ...replaced(text, token, fitting),
+    ...divided(text, token, fitting),
+    ...joined(text, before, token),
+    ...mends,
+    dropped(text, before, token),
+  ];
+}
+
+/** A word is missing before `token`, or at the end. */
+function inserted(text: string, token: Token | undefined, fitting: readonly Candidate[]) {
+  const at = token?.start ?? text.length;
+  const head = text.slice(0, at);
+  const gap = head === "" || /[\s,]$/.test(head) ? "" : " ";
+  return fitting.slice(0, MAX_INSERTED).map(({ word }) => ({
+    text:
+      word === ","
+        ? `${head.trimEnd()}, ${text.slice(at)}`
+        : `${head}${gap}${word}${token ? " " : ""}${text.slice(at)}`,
+    cost: INSERTING,
+  }));
+}
+
+/** "everyday", "at9:00": the space is missing. */
+function divided(text: string, token: Token, fitting: readonly Candidate[]): Attempt[] {
+  return fitting
+    .filter(({ word }) => token.word.startsWith(word) && token.word.length > word.length)
+    .map(({ word }) => splice(text, token, `${word} ${token.raw.slice(word.length)}`, 1));
+}
+
+/** "week day", "9 am": the space is too much. */
+function joined(text: string, before: Token | undefined, token: Token): Attempt[] {
+  if (before === undefined || before.word === "," || !/^[a-z]/.test(token.word)) return [];
+  return [splice(text, { ...token, start: before.start }, `${before.raw}${token.raw}`, 1)];
+}
+
+function foreign(text: string, token: Token): Attempt[] {
+  const ours = FOREIGN.get(token.word);
+  return ours === undefined ? [] : [splice(text, token, ours, 1)];
+}
+
+function replaced(text: string, token: Token, fitting: readonly Candidate[]): Attempt[] {
+  return fitting.flatMap(({ word, isMade }, rank) => {
+    const distance = editDistance(token.word, word.toLowerCase());
+    const longest = Math.max(token.word.length, word.length);
+    if (isMade) return splice(text, token, word, Math.min(distance, MADE + rank));
+    return distance > longest * MAX_DIFFERENCE ? [] : splice(text, token, word, distance);
+  });
+}
+
+/** The word before was taken, and yet may be the wrong one: "every mon on 1" is of a month. */
+function replacedBefore(
+  text: string,
+  before: Token | undefined,
+  fitting: readonly Candidate[],
+): Attempt[] {
+  if (before === undefined) return [];
+  const others = fitting.filter(({ word, isMade }) => !isMade && word !== before.word);
+  return replaced(text, before, others).map((attempt) => ({ ...attempt, cost: attempt.cost + 1 }));
+}
+
+/** A token that is too much goes with the comma before it. The longer it is, the less likely. */
+function dropped(text: string, before: Token | undefined, token: Token): Attempt {
+  const start = before?.word === "," ? before.start : token.start;
+  const rest = text.slice(token.end).trimStart();
+  const kept = text.slice(0, start).trimEnd();
+  const gap = kept === "" || rest === "" || rest.startsWith(",") ? "" : " ";
+  return { text: `${kept}${gap}${rest}`, cost: 1.5 + (token.end - token.start) / 2 };
+}
+
+function splice(text: string, token: Token, word: string, cost: number): Attempt {
+  const head = text.slice(0, token.start);
+  return { text: `${word === "," ? head.trimEnd() : head}${word}${text.slice(token.end)}`, cost };
+}

@@ -1,0 +1,142 @@
+/** `parseSchedule()`: a text of the schedule language as data, or an error that shows the way. */
+
+import { InvalidOptionError } from "../../core/options.ts";
+import type { ParsedSchedule } from "../rule.ts";
+import { ScheduleSyntaxError, unreadable } from "./errors.ts";
+import { readForm } from "./forms.ts";
+import { nearestTo } from "./nearest.ts";
+import { Mismatch, Reader } from "./reader.ts";
+import { readSuffixes, suffixText } from "./suffixes.ts";
+import { nearestZones, zoneOf } from "./zones.ts";
+
+const MAX_LENGTH = 1_000;
+const IN_UTC = " in UTC";
+
+export type ParseOptions = {
+  /** IANA name of the zone whose clocks a schedule goes by that names none with `in`. No default. */
+  readonly timezone?: string | undefined;
+};
+
+/** More than there are zones; most schedules take less than a kilobyte, one with 1,441 times of day twelve. */
+const MAX_KEPT = 2_000;
+/** By zone, then by text: a key of both would be joined and hashed anew at each call (245 ns instead of 70). */
+const kept = new Map<string, Map<string, ParsedSchedule>>();
+let keptCount = 0;
+
+/**
+ * A schedule as data (S2), deeply frozen. The same text and zone give the same
+ * object, for a while: what is kept is forgotten when there are 2,000 of it.
+ *
+ * Words may be in any case, with any white space between them. A zone in the
+ * text (`in Europe/London`) wins over `timezone`.
+ *
+ * @throws ScheduleSyntaxError for a text that is no schedule, or one on a wall clock without a zone
+ * @throws InvalidOptionError where `timezone` is no IANA zone
+ */
+export function parseSchedule(text: string, options: ParseOptions = {}): ParsedSchedule {
+  if (typeof text !== "string") {
+    throw unreadable(text, 'a text such as "every day at 09:00 in Europe/London"');
+  }
+  if (text.length > MAX_LENGTH) {
+    throw unreadable(text, `at most ${MAX_LENGTH} characters (there are ${text.length})`);
+  }
+  const timezone = options.timezone === undefined ? undefined : optionZone(options.timezone);
+  return kept.get(timezone ?? "")?.get(text) ?? keep(text, timezone, parsed(text, timezone));
+}
+
+/** All are forgotten together: to find the oldest one among several zones is not worth its while. */
+function keep(
+  text: string,
+  timezone: string | undefined,
+  schedule: ParsedSchedule,
+): ParsedSchedule {
+  if (keptCount === MAX_KEPT) {
+    kept.clear();
+    keptCount = 0;
+  }
+  const ofZone = kept.get(timezone ?? "") ?? new Map<string, ParsedSchedule>();
+  kept.set(timezone ?? "", ofZone.set(text, schedule));
+  keptCount += 1;
+  return schedule;
+}
+
+function parsed(text: string, timezone: string | undefined): ParsedSchedule {
+  try {
+    return readSchedule(text, timezone);
+  } catch (error) {
+    if (!(error instanceof Mismatch)) throw error;
+    throw new ScheduleSyntaxError({
+      schedule: text,
+      position: error.tokens[error.index]?.start ?? text.length,
+      expected: error.expected,
+      nearest: nearest(text, timezone),
+    });
+  }
+}
+
+/** A zone that is missing is added last, so that it does not make a nearer schedule look far. */
+function nearest(text: string, timezone: string | undefined): string | undefined {
+  const room = timezone === undefined ? IN_UTC.length : 0;
+  const found = nearestTo(text, MAX_LENGTH - room, (attempt) => {
+    readSchedule(attempt, timezone ?? "UTC");
+  });
+  return found === undefined || isSchedule(found, timezone) ? found : found + IN_UTC;
+}
+
+function isSchedule(text: string, timezone: string | undefined): boolean {
+  try {
+    readSchedule(text, timezone);
+    return true;
+  } catch (error) {
+    if (error instanceof Mismatch) return false;
+    throw error;
+  }
+}
+
+/** @throws Mismatch */
+function readSchedule(text: string, defaultZone: string | undefined): ParsedSchedule {
+  const reader = new Reader(text);
+  const form = readForm(reader);
+  const suffixes = readSuffixes(reader);
+  const { starting, until, except } = suffixes;
+  const hasDates = starting !== undefined || until !== undefined || except.length > 0;
+  const kind = form.rule.form === "interval" ? "interval" : "wall-clock";
+  const needsZone = kind === "wall-clock" || hasDates;
+  const timezone = needsZone ? (suffixes.timezone ?? defaultZone) : undefined;
+  if (needsZone && timezone === undefined) failWithoutZone(reader);
+  return deepFreeze({
+    text: `${form.text}${suffixText(suffixes)}`,
+    kind,
+    timezone,
+    rule: form.rule,
+    starting,
+    until,
+    except,
+  });
+}
+
+function failWithoutZone(reader: Reader): never {
+  const says =
+    "a time zone, whose clocks the schedule goes by: `in Europe/London` at its end, a `timezone` beside it, or a default one (getDefaultTimezone() of an agent, `defaultTimezone` of a Scheduler)";
+  return reader.refuse(reader.index, says, () => [IN_UTC.trim()]);
+}
+
+function optionZone(timezone: unknown): string {
+  const zone = typeof timezone === "string" ? zoneOf(timezone) : undefined;
+  if (zone !== undefined) return zone;
+  const [nearest] = typeof timezone === "string" ? nearestZones(timezone) : [];
+  const meant = nearest === undefined ? "" : ` Did you mean ${JSON.stringify(nearest)}?`;
+  const given = typeof timezone === "string" ? JSON.stringify(timezone) : String(timezone);
+  throw new InvalidOptionError(
+    "timezone",
+    `timezone is ${given}; expected an IANA time zone such as "Europe/London".${meant}`,
+  );
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value);
+    for (const part of Object.values(value)) deepFreeze(part);
+  }
+  return value;
+}

@@ -1,0 +1,141 @@
+/**
+ * Reads tokens one after the other, and remembers at each place what was asked
+ * for there. So a mismatch can say all that would have fitted, and the nearest
+ * valid text can be looked for.
+ */
+
+import { type Token, tokensOf } from "./tokens.ts";
+
+/** Texts that fit at a place, best first, given the token that is there. Called only when a mistake is to be mended. */
+export type Candidates = (found: string) => readonly string[];
+
+/** What may stand at a place: a word of the language, or one that was made of what is there. */
+export type Candidate = { readonly word: string; readonly isMade: boolean };
+
+type Asked = {
+  readonly says: readonly string[];
+  readonly candidates: (found: string) => readonly Candidate[];
+};
+
+/** The text is no schedule. Never leaves this folder: callers get a ScheduleSyntaxError. */
+export class Mismatch extends Error {
+  constructor(
+    readonly tokens: readonly Token[],
+    /** Of the token that does not fit; the number of tokens where the text ends too early. */
+    readonly index: number,
+    readonly expected: string,
+    /** What would fit at a token. */
+    readonly candidatesAt: (index: number) => readonly Candidate[],
+  ) {
+    super(expected);
+  }
+}
+
+export class Reader {
+  readonly tokens: readonly Token[];
+  index = 0;
+  readonly #asked: Asked[][] = [];
+
+  constructor(text: string) {
+    this.tokens = tokensOf(text);
+  }
+
+  get token(): Token | undefined {
+    return this.tokens[this.index];
+  }
+
+  get atEnd(): boolean {
+    return this.index >= this.tokens.length;
+  }
+
+  /** Takes the next token if it is one of `words`. `says` stands for them in a message. */
+  accept<Word extends string>(
+    words: readonly Word[],
+    says: readonly string[] = words.map(quoted),
+  ): Word | undefined {
+    const found = words.find((word) => word === this.token?.word);
+    if (found !== undefined) this.index += 1;
+    else this.#ask({ says, candidates: () => words.map((word) => ({ word, isMade: false })) });
+    return found;
+  }
+
+  /** @throws Mismatch where the next token is none of `words` */
+  expect<Word extends string>(words: readonly Word[], says?: readonly string[]): Word {
+    return this.accept(words, says) ?? this.#stop(this.index);
+  }
+
+  /**
+   * Takes the next token if `read` makes something of it.
+   *
+   * @throws Mismatch where `read` returns undefined
+   */
+  value<T>(says: string, candidates: Candidates, read: (token: Token) => T | undefined): T {
+    const value = this.token && read(this.token);
+    if (value === undefined) return this.fail(says, candidates);
+    this.index += 1;
+    return value;
+  }
+
+  /** @throws Mismatch, always: the next token is none of what has been asked for, nor this */
+  fail(says: string, candidates: Candidates): never {
+    this.#ask(made(says, candidates));
+    return this.#stop(this.index);
+  }
+
+  /** @throws Mismatch, always: what is at `index` means something, which cannot be */
+  refuse(index: number, says: string, candidates: Candidates): never {
+    this.#asked[index] = [made(says, candidates)];
+    return this.#stop(index);
+  }
+
+  #ask(asked: Asked): void {
+    const here = this.#asked[this.index];
+    if (here === undefined) this.#asked[this.index] = [asked];
+    else here.push(asked);
+  }
+
+  #stop(index: number): never {
+    const asked = this.#asked;
+    const tokens = this.tokens;
+    const expected = listed([...new Set((asked[index] ?? []).flatMap(({ says }) => says))]);
+    throw new Mismatch(tokens, index, expected, (at) => {
+      const found = tokens[at]?.word ?? "";
+      return (asked[at] ?? []).flatMap(({ candidates }) => candidates(found));
+    });
+  }
+}
+
+/**
+ * Things with commas between them.
+ *
+ * @throws Mismatch where two of them have the same key
+ */
+export function listOf<T>(reader: Reader, read: () => T, keyOf: (item: T) => unknown): T[] {
+  const items: T[] = [];
+  const keys = new Set<unknown>();
+  do {
+    const { index } = reader;
+    const item = read();
+    if (keys.has(keyOf(item))) {
+      const again = JSON.stringify(reader.tokens[index]?.raw);
+      reader.refuse(index, `each only once, and ${again} is there before`, () => []);
+    }
+    keys.add(keyOf(item));
+    items.push(item);
+  } while (reader.accept([","]));
+  return items;
+}
+
+function made(says: string, candidates: Candidates): Asked {
+  const words = (found: string) => candidates(found).map((word) => ({ word, isMade: true }));
+  return { says: [says], candidates: words };
+}
+
+function quoted(word: string): string {
+  return word === "," ? "a comma" : `"${word}"`;
+}
+
+function listed(parts: readonly string[]): string {
+  if (parts.length < 2) return parts.join("");
+  return `${parts.slice(0, -1).join(", ")} or ${parts.at(-1)}`;
+}

@@ -1,0 +1,84 @@
+/** What limits a schedule, or gives it its zone: `in`, `except`, `starting`, `until`. */
+
+import { DAY_MS } from "../calendar/civil.ts";
+import type { LocalDate, LocalTime } from "../rule.ts";
+import { listOf, type Reader } from "./reader.ts";
+import { dateText, localTime, momentText, readDate, readDateTime } from "./values.ts";
+import { nearestZones, zoneOf } from "./zones.ts";
+
+export const SUFFIXES = ["in", "except", "starting", "until"] as const;
+
+export type Suffixes = {
+  readonly timezone: string | undefined;
+  readonly starting: LocalTime | undefined;
+  readonly until: LocalTime | undefined;
+  readonly except: readonly LocalDate[];
+};
+
+/**
+ * All that is left of the text.
+ *
+ * @throws Mismatch
+ */
+export function readSuffixes(reader: Reader): Suffixes {
+  let timezone: string | undefined;
+  let starting: LocalTime | undefined;
+  let until: LocalTime | undefined;
+  let except: LocalDate[] = [];
+  let untilIndex = 0;
+  const left = new Set<(typeof SUFFIXES)[number]>(SUFFIXES);
+  while (!reader.atEnd) {
+    const suffix = left.size > 0 ? reader.accept([...left]) : undefined;
+    if (suffix === undefined) return reader.fail("the end", () => []);
+    left.delete(suffix);
+    if (suffix === "in") timezone = readZone(reader);
+    if (suffix === "except") except = readExcept(reader);
+    if (suffix === "starting") starting = readLimit(reader, 0);
+    if (suffix === "until") {
+      untilIndex = reader.index;
+      until = readLimit(reader, 1);
+    }
+  }
+  if (starting !== undefined && until !== undefined && until <= starting) {
+    // As the last date, that of the start is never too early.
+    const first = dateText(Math.floor(starting / DAY_MS));
+    const says = `a date or time after ${momentText(starting)}, at which it starts`;
+    reader.refuse(untilIndex, says, () => [first]);
+  }
+  return { timezone, starting, until, except };
+}
+
+/** In their one order and spelling, with a space before each. */
+export function suffixText({ starting, until, except }: Omit<Suffixes, "timezone">): string {
+  const parts: string[] = [];
+  if (except.length > 0) parts.push(` except ${except.map(dateText).join(",")}`);
+  if (starting !== undefined) parts.push(` starting ${momentText(starting)}`);
+  if (until !== undefined) parts.push(` until ${untilText(until)}`);
+  return parts.join("");
+}
+
+/** The date that ends at 00:00 is the one to name. */
+export function untilText(until: LocalTime): string {
+  return until % DAY_MS === 0 ? dateText(until / DAY_MS - 1) : momentText(until);
+}
+
+/** A date without a time stands for its start, or with `wholeDays` 1 for its end. */
+function readLimit(reader: Reader, wholeDays: 0 | 1): LocalTime {
+  const { date, time } = readDateTime(reader);
+  return time === undefined ? localTime(date + wholeDays, 0) : localTime(date, time);
+}
+
+function readExcept(reader: Reader): LocalDate[] {
+  const dates = listOf(
+    reader,
+    () => readDate(reader),
+    (date) => date,
+  );
+  return dates.sort((one, other) => one - other);
+}
+
+function readZone(reader: Reader): string {
+  return reader.value("an IANA time zone such as Europe/London", nearestZones, ({ raw }) =>
+    zoneOf(raw),
+  );
+}

@@ -1,0 +1,134 @@
+/** Times of day, dates and counts: how they are read, spelled, and mended. */
+
+import { DAY_MS, MINUTE_MS } from "../calendar/civil.ts";
+import type { LocalDate, LocalTime } from "../rule.ts";
+import type { Reader } from "./reader.ts";
+
+const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+const DATE_EXAMPLE = "2026-12-24";
+const TIME_EXAMPLE = "09:00";
+
+/** Minutes after 00:00. */
+export function readTime(reader: Reader): number {
+  return reader.value("a time from 00:00 to 23:59", mendedTimes, ({ word }) => minutesOf(word));
+}
+
+/** The same, and 24:00. */
+export function readEndTime(reader: Reader): number {
+  return reader.value("a time from 00:00 to 24:00", mendedTimes, ({ word }) =>
+    word === "24:00" ? 1440 : minutesOf(word),
+  );
+}
+
+export function readDate(reader: Reader): LocalDate {
+  return reader.value("a date as YYYY-MM-DD", mendedDates, ({ word }) => readLocalDate(word));
+}
+
+/** A date, or a date and a time with a T or a space between them; `time` is undefined for a date alone. */
+export function readDateTime(reader: Reader): { date: LocalDate; time: number | undefined } {
+  const says = "a date as YYYY-MM-DD, with or without a time as THH:MM";
+  const read = reader.value(says, mendedDateTimes, ({ word }) => {
+    const [day = "", clock] = word.split("t");
+    const date = readLocalDate(day);
+    const time = clock === undefined ? undefined : minutesOf(clock);
+    if (date === undefined || (clock !== undefined && time === undefined)) return undefined;
+    return { date, time };
+  });
+  // What begins with a digit can only be a time here.
+  if (read.time !== undefined || !/^\d/.test(reader.token?.word ?? "")) return read;
+  return { date: read.date, time: readTime(reader) };
+}
+
+export function readOnce(reader: Reader): LocalTime {
+  const { date, time } = readDateTime(reader);
+  return localTime(date, time ?? readTime(reader));
+}
+
+/** A whole number from 1 to `most`, without leading zeros. */
+export function readCount(reader: Reader, says: string, most: number): number {
+  return reader.value(`${says} from 1 to ${most}`, mendedCounts(most), ({ word }) => {
+    const count = /^[1-9]\d{0,5}$/.test(word) ? Number(word) : 0;
+    return count >= 1 && count <= most ? count : undefined;
+  });
+}
+
+export function localTime(date: LocalDate, minutes: number): LocalTime {
+  return date * DAY_MS + minutes * MINUTE_MS;
+}
+
+/** Of minutes after 00:00: `HH:MM`, on whichever day. */
+export function timeText(minutes: number): string {
+  const pad = (value: number) => String(value).padStart(2, "0");
+  return `${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`;
+}
+
+export function dateText(date: LocalDate): string {
+  return new Date(date * DAY_MS).toISOString().slice(0, 10);
+}
+
+/** With its time only where that is not 00:00. */
+export function momentText(at: LocalTime): string {
+  const date = Math.floor(at / DAY_MS);
+  const minutes = (at - date * DAY_MS) / MINUTE_MS;
+  return minutes === 0 ? dateText(date) : `${dateText(date)}T${timeText(minutes)}`;
+}
+
+function minutesOf(word: string): number | undefined {
+  const [, hour, minute] = TIME.exec(word) ?? [];
+  return hour === undefined ? undefined : Number(hour) * 60 + Number(minute);
+}
+
+/** `YYYY-MM-DD`; undefined for one that does not exist: `Date` moves 30 February into March. */
+export function readLocalDate(word: string): LocalDate | undefined {
+  if (!DATE.test(word)) return undefined;
+  const ms = Date.parse(`${word}T00:00:00Z`);
+  const date = ms / DAY_MS;
+  return Number.isNaN(ms) || dateText(date) !== word ? undefined : date;
+}
+
+/** `9:00`, `9am`, `17.30`, `0930`, `25:00`: what is meant, as far as it can be told; else an example. */
+function mendedTimes(found: string): readonly string[] {
+  const named = { noon: "12:00", midday: "12:00", midnight: "00:00" }[found];
+  if (named !== undefined) return [named];
+  const [, hours, minutes = "0", half] =
+    /^(\d{1,2}?)(?:[:.h]?(\d{2}|(?<=:)\d))?(?::\d\d)?(am|pm)?\W*$/.exec(found) ?? [];
+  if (hours === undefined) return [TIME_EXAMPLE];
+  const given = Number(hours);
+  const hour = half === undefined ? given : (given % 12) + (half === "pm" ? 12 : 0);
+  const valid = hour === 24 ? 0 : Math.min(hour, 23);
+  return [timeText(valid * 60 + Math.min(Number(minutes), 59))];
+}
+
+/** `2026-1-5`, `2026/01/05`, `2026-02-30`, `24.12.2026`. */
+function mendedDates(found: string): readonly string[] {
+  const [, y, m, d] = /^(\d{4})\D?(\d{1,2})\D?(\d{1,2})(?:\D.*)?$/.exec(found) ?? [];
+  const [, day, month, year] = /^(\d{1,2})\.(\d{1,2})\.(\d{4})\W*$/.exec(found) ?? [];
+  const mended =
+    y !== undefined
+      ? clampedDate(Number(y), Number(m), Number(d))
+      : year !== undefined && clampedDate(Number(year), Number(month), Number(day));
+  return mended ? [mended] : [DATE_EXAMPLE];
+}
+
+function mendedDateTimes(found: string): readonly string[] {
+  const [day = "", clock] = found.split("t");
+  const dates = mendedDates(day);
+  if (clock === undefined) return dates;
+  return [...dates.map((date) => `${date}T${mendedTimes(clock)[0]}`), ...dates];
+}
+
+function clampedDate(year: number, month: number, day: number): string {
+  const within = Math.min(Math.max(month, 1), 12);
+  const last = new Date(Date.UTC(year, within, 0)).getUTCDate();
+  const clamped = Math.min(Math.max(day, 1), last);
+  return [year, within, clamped].map((part) => String(part).padStart(2, "0")).join("-");
+}
+
+function mendedCounts(most: number): (found: string) => readonly string[] {
+  return (found) => {
+    const digits = found.replaceAll(/\D/g, "");
+    if (digits === "") return ["1"];
+    return [String(Math.min(Math.max(Number(digits), 1), most))];
+  };
+}

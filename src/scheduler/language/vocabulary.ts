@@ -1,0 +1,100 @@
+/** The words of the schedule language, and the words of others for which ours are offered. */
+
+import type { MonthDay, Weekday } from "../rule.ts";
+
+/** By `Weekday - 1`. */
+export const WEEKDAYS = [
+  "monday",
+  "tuesday",
+  "wednesday",
+  "thursday",
+  "friday",
+  "saturday",
+  "sunday",
+] as const;
+
+/** By month - 1. */
+const MONTHS = [
+  "january",
+  "february",
+  "march",
+  "april",
+  "may",
+  "june",
+  "july",
+  "august",
+  "september",
+  "october",
+  "november",
+  "december",
+] as const;
+
+/** The most days that each month can have, by month - 1. */
+export const MONTH_LENGTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] as const;
+
+type Nth = Extract<MonthDay, { nth: unknown }>["nth"];
+
+const ORDINALS: readonly (readonly [string, Nth])[] = [
+  ["first", 1],
+  ["second", 2],
+  ["third", 3],
+  ["fourth", 4],
+  ["fifth", 5],
+  ["last", -1],
+];
+
+/** Full names first, so that they are the first to be offered. */
+export const WEEKDAY_NAMES: ReadonlyMap<string, Weekday> = new Map([
+  ...WEEKDAYS.map((name, index) => [name, (index + 1) as Weekday] as const),
+  ...WEEKDAYS.map((name, index) => [name.slice(0, 3), (index + 1) as Weekday] as const),
+]);
+
+export const MONTH_NAMES: ReadonlyMap<string, number> = new Map([
+  ...MONTHS.map((name, index) => [name, index + 1] as const),
+  ...MONTHS.map((name, index) => [name.slice(0, 3), index + 1] as const),
+]);
+
+export const ORDINAL_NAMES: ReadonlyMap<string, Nth> = new Map(ORDINALS);
+
+export function weekdayName(weekday: Weekday): string {
+  return WEEKDAYS[weekday - 1] as string;
+}
+
+export function monthName(month: number): string {
+  return MONTHS[month - 1] as string;
+}
+
+export function ordinalName(nth: Nth): string {
+  return ORDINALS.find(([, value]) => value === nth)?.[0] as string;
+}
+
+/** What people write who know another language of schedules, or none, and what it is in ours. */
+export const FOREIGN: ReadonlyMap<string, string> = new Map([
+  ["daily", "every day"],
+  ["everyday", "every day"],
+  ["hourly", "every hour"],
+  ["weekly", "every week on monday"],
+  ["monthly", "every month on 1"],
+  ["quarterly", "every quarter on first day"],
+  ["yearly", "every year on january 1"],
+  ["annually", "every year on january 1"],
+  ["weekdays", "every weekday"],
+  ["weekends", "every weekend"],
+  ["each", "every"],
+  ["other", "2"],
+  ["morning", "day at 09:00"],
+  ["noon", "day at 12:00"],
+  ["afternoon", "day at 15:00"],
+  ["evening", "day at 18:00"],
+  ["night", "day at 22:00"],
+  ["midnight", "day at 00:00"],
+  ["seconds", "minutes"],
+  ["second", "minute"],
+  ["and", ","],
+  ["&", ","],
+  ["from", "starting"],
+  ["since", "starting"],
+  ["skip", "except"],
+  ["without", "except"],
+  ...WEEKDAYS.map((name) => [`${name}s`, `every ${name}`] as const),
+]);

@@ -1,0 +1,64 @@
+/** Names of time zones: whether there is one, how it is spelled, and which was meant. Computes no offsets. */
+
+import { IANAZone } from "luxon";
+import { BoundedCache } from "../bounded-cache.ts";
+import { editDistance } from "./distance.ts";
+
+/** No offset such as `+02:00`, which the platform takes for a zone, too. */
+const NAME = /^[a-z][a-z0-9_+\-/]*$/i;
+
+/**
+ * Names that the platform does not list, because it has an older name for the
+ * same zone, or none that is a place's. From the file `backward` of
+ * https://www.iana.org/time-zones and https://cldr.unicode.org.
+ */
+const MORE_NAMES = [
+  ..."UTC GMT Etc/UTC Etc/GMT Africa/Asmara America/Argentina/Buenos_Aires".split(" "),
+  ..."America/Argentina/Catamarca America/Argentina/Cordoba America/Argentina/Jujuy".split(" "),
+  ..."America/Argentina/Mendoza America/Atikokan America/Indiana/Indianapolis".split(" "),
+  ..."America/Kentucky/Louisville America/Nuuk Asia/Calcutta Asia/Ho_Chi_Minh".split(" "),
+  ..."Asia/Kathmandu Asia/Kolkata Asia/Yangon Atlantic/Faroe Europe/Kiev Europe/Kyiv".split(" "),
+  ..."Pacific/Chuuk Pacific/Kanton Pacific/Pohnpei".split(" "),
+  ..."US/Alaska US/Arizona US/Central US/Eastern US/Hawaii US/Mountain US/Pacific".split(" "),
+];
+
+/** There are about 600 names, and what is none is asked for as well. */
+const found = new BoundedCache<{ readonly name: string | undefined }>(1_000);
+const guessed = new BoundedCache<readonly string[]>(50);
+let spellings: ReadonlyMap<string, string> | undefined;
+
+/** The name of a zone in its usual case, never another name for the same zone; undefined where there is no such zone. */
+export function zoneOf(name: string): string | undefined {
+  return found.get(name, () => {
+    if (!NAME.test(name) || !IANAZone.isValidZone(name)) return { name: undefined };
+    return { name: zoneSpellings().get(name.toLowerCase()) ?? name };
+  }).name;
+}
+
+/** Up to three names that look like what was written; a city alone will do. */
+export function nearestZones(written: string): readonly string[] {
+  const wanted = written.toLowerCase();
+  return guessed.get(wanted, () => {
+    const names = [...zoneSpellings()].map(([lower, name]) => {
+      const city = lower.slice(lower.lastIndexOf("/") + 1);
+      return {
+        name,
+        distance: Math.min(editDistance(wanted, lower), editDistance(wanted, city) + 0.5),
+      };
+    });
+    const near = names.filter(({ distance }) => Number.isFinite(distance));
+    near.sort((one, other) => one.distance - other.distance);
+    return near.slice(0, 3).map(({ name }) => name);
+  });
+}
+
+/** By the name in lower case. Made when it is first asked for: a worker that has no mistakes never needs it. */
+function zoneSpellings(): ReadonlyMap<string, string> {
+  spellings ??= new Map(
+    [...Intl.supportedValuesOf("timeZone"), ...MORE_NAMES].map((name) => [
+      name.toLowerCase(),
+      name,
+    ]),
+  );
+  return spellings;
+}

@@ -1,0 +1,82 @@
+/** What an app can set about its scheduler. Checked once, at construction. */
+
+import type { Duration } from "../core/duration.ts";
+import {
+  countOf,
+  durationOf,
+  InvalidOptionError,
+  mistake,
+  problemOfNames,
+} from "../core/options.ts";
+import type { PromptPort, ScheduledRun, ScheduledTasks } from "./types.ts";
+
+export type SchedulerSettings = {
+  /** The tasks, read at each start and each `reconcile()`. */
+  readonly tasks: () => ScheduledTasks | Promise<ScheduledTasks>;
+  /** An IANA name for schedules that name no zone, and tasks that have none. */
+  readonly defaultTimezone?: () => string | undefined | Promise<string | undefined>;
+  /**
+   * Which agents arm their tasks: `"root"` those that are no sub-agent, `"all"` those, too.
+   * @default "root"
+   */
+  readonly scope?: () => "root" | "all" | Promise<"root" | "all">;
+  /**
+   * Tells this object's runs from those of all others, in their idempotency keys.
+   * @default a digest of class, name and parents
+   */
+  readonly owner?: string;
+  /** Durable turns, for tasks with a `prompt`. */
+  readonly prompts?: PromptPort;
+  /** Told of each failed run, once, after it is stored. What it throws is logged, and changes nothing. */
+  readonly onFailure?: (error: unknown, run: ScheduledRun) => void | Promise<void>;
+  /** Attempts at a time. One that takes longer than ten seconds makes room for another, up to eight times as many in all. @default 16 */
+  readonly concurrency?: number;
+  /** Ended runs that are kept of each task; up to 15 more are, for a while. */
+  readonly history?: {
+    /** @default 100 */
+    readonly count?: number;
+    /** @default "30 days" */
+    readonly age?: Duration;
+  };
+};
+
+/** The same, with every default filled in. */
+export type SchedulerLimits = {
+  readonly concurrency: number;
+  readonly kept: { readonly count: number; readonly ageMs: number };
+};
+
+const NAMES = [
+  "tasks",
+  "defaultTimezone",
+  "scope",
+  "owner",
+  "prompts",
+  "onFailure",
+  "concurrency",
+  "history",
+] as const satisfies readonly (keyof SchedulerSettings)[];
+
+/** @throws InvalidOptionError naming the option */
+export function readSettings(settings: SchedulerSettings): SchedulerLimits {
+  const problem =
+    problemOfNames("the scheduler", settings, NAMES) ??
+    problemOfNames("history", settings.history, ["count", "age"]);
+  if (problem) throw new InvalidOptionError(problem.name, problem.message);
+  const { tasks, owner, concurrency = 16, history } = settings;
+  if (typeof tasks !== "function") throw mistake("tasks", tasks, "a function that returns tasks");
+  for (const name of ["defaultTimezone", "scope", "onFailure"] as const) {
+    const value: unknown = settings[name];
+    if (value !== undefined && typeof value !== "function") {
+      throw mistake(name, value, "a function, or leave it out");
+    }
+  }
+  if (owner !== undefined && (typeof owner !== "string" || owner === "")) {
+    throw mistake("owner", owner, "a text that is not empty, or leave it out");
+  }
+  const { count = 100, age = "30 days" } = history ?? {};
+  return {
+    concurrency: countOf("concurrency", concurrency, 256),
+    kept: { count: countOf("history.count", count), ageMs: durationOf("history.age", age) },
+  };
+}

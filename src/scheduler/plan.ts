@@ -1,0 +1,85 @@
+/**
+ * What to change in storage so that it follows the declarations. Decides, and
+ * has no state: unchanged declarations need nothing (S4).
+ */
+
+import type { Declarations } from "./declarations.ts";
+import type { DeclaredTask } from "./declared.ts";
+import type { TaskRow } from "./rows.ts";
+import { nextSlot } from "./slots.ts";
+
+export type Plan = {
+  readonly insert: readonly TaskRow[];
+  readonly update: readonly TaskRow[];
+  /** Ids of tasks. */
+  readonly delete: readonly string[];
+};
+
+/** @param now epoch milliseconds; the times of what is new or changed begin after it */
+export function plan(
+  { valid, invalid }: Declarations,
+  stored: ReadonlyMap<string, TaskRow>,
+  now: number,
+): Plan {
+  const insert: TaskRow[] = [];
+  const update: TaskRow[] = [];
+  for (const task of valid.values()) {
+    const row = stored.get(task.taskId);
+    if (!row) insert.push(newRow(task, now));
+    else if (row.fingerprint !== task.fingerprint) update.push(rearmed(row, task, now));
+    else if (row.runs >= task.maxRuns) {
+      if (row.nextAt !== null) update.push({ ...row, nextAt: null });
+    } else if (row.nextAt === null) {
+      // It may have been finished by a `maxRuns` that has been raised since.
+      const nextAt = nextSlot(task, now, row.anchor);
+      if (nextAt !== null) update.push({ ...row, nextAt });
+    }
+  }
+  // One that cannot be understood keeps its row: it may only be mistyped.
+  const gone = [...stored.keys()].filter((taskId) => !valid.has(taskId) && !invalid.has(taskId));
+  return { insert, update, delete: gone };
+}
+
+/** Intervals count from now, or so that the first one is at a `startAt` that is to come. */
+function anchorOf({ schedule, startAt }: DeclaredTask, now: number): number {
+  const { rule } = schedule;
+  return rule.form === "interval" && startAt > now ? startAt - rule.ms : now;
+}
+
+function newRow(task: DeclaredTask, now: number): TaskRow {
+  const anchor = anchorOf(task, now);
+  return {
+    taskId: task.taskId,
+    fingerprint: task.fingerprint,
+    anchor,
+    nextAt: nextSlot(task, now, anchor),
+    openFrom: null,
+    pausedAt: null,
+    pausedBy: null,
+    pausedNote: null,
+    fired: 0,
+    runs: 0,
+    failures: 0,
+    missed: 0,
+    forgotten: { completed: 0, failed: 0, skipped: 0 },
+  };
+}
+
+/** The times have changed: they start afresh. A slot that was due fires where the new times have it, too, and else is missed. */
+function rearmed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
+  const { fingerprint } = task;
+  const { nextAt, pausedAt } = row;
+  const isFinished = row.runs >= task.maxRuns;
+  const wasDue = nextAt !== null && nextAt <= now && pausedAt === null && !isFinished;
+  // An object that slept learns of most edits by the very wake for that slot.
+  const isKept = wasDue && nextSlot(task, nextAt - 1, row.anchor) === nextAt;
+  if (isKept) return { ...row, fingerprint };
+  const anchor = anchorOf(task, now);
+  return {
+    ...row,
+    fingerprint,
+    anchor,
+    nextAt: isFinished ? null : nextSlot(task, now, anchor),
+    missed: row.missed + (wasDue ? 1 : 0),
+  };
+}

@@ -1,0 +1,56 @@
+/**
+ * A schedule as data: what the language says, and what the calendar computes
+ * with. Plain and frozen: it can be stored, sent and compared.
+ */
+
+/** Days since 1970-01-01, of a date in some zone's calendar. */
+export type LocalDate = number;
+
+/** Milliseconds since 1970-01-01T00:00 on a clock on some zone's wall, as if it were that of UTC. */
+export type LocalTime = number;
+
+/** By ISO 8601: 1 is Monday, 7 is Sunday. */
+export type Weekday = 1 | 2 | 3 | 4 | 5 | 6 | 7;
+
+/** A day of a month. One that a month does not have, it has no occurrence on. */
+export type MonthDay =
+  | { readonly day: number }
+  | { readonly last: "day" }
+  /** -1 is the last one; `"working"` is any day from Monday to Friday. */
+  | { readonly nth: 1 | 2 | 3 | 4 | 5 | -1; readonly weekday: Weekday | "working" };
+
+/** On which dates. What counts in more than single steps counts from `starting`, or else from 1970-01-01 (weeks: from its Monday, 1969-12-29). */
+export type Dates =
+  | { readonly by: "days"; readonly every: number }
+  | { readonly by: "weeks"; readonly every: number; readonly weekdays: readonly Weekday[] }
+  /** Months are 1 to 12. */
+  | {
+      readonly by: "months";
+      readonly on: readonly { readonly months: readonly number[]; readonly day: MonthDay }[];
+    };
+
+export type Rule =
+  /** Real time, from one occurrence to the next. */
+  | { readonly form: "interval"; readonly ms: number }
+  /** Minutes after 00:00 of the date, ascending; 1440 or more where a window goes past midnight. */
+  | { readonly form: "dates"; readonly dates: Dates; readonly minutes: readonly number[] }
+  /** Five fields, or six with seconds first. */
+  | { readonly form: "cron"; readonly expression: string }
+  | { readonly form: "once"; readonly at: LocalTime };
+
+/** What `parseSchedule()` returns. */
+export type ParsedSchedule = {
+  /** The schedule in its one spelling, without its zone. */
+  readonly text: string;
+  /** Whether it counts real time, or reads a clock on a wall. */
+  readonly kind: "interval" | "wall-clock";
+  /** An IANA name. Every `wall-clock` schedule has one, and an interval whose limits are dates. */
+  readonly timezone: string | undefined;
+  readonly rule: Rule;
+  /** No occurrence before this; undefined for no limit. */
+  readonly starting: LocalTime | undefined;
+  /** No occurrence at or after this: the end of the date that the text names. */
+  readonly until: LocalTime | undefined;
+  /** No occurrence on these, ascending. In a window that goes past midnight, the date on which it begins counts. */
+  readonly except: readonly LocalDate[];
+};

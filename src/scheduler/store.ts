@@ -1,0 +1,92 @@
+/**
+ * The scheduler's tables, and the only transactions on them. What is read
+ * again and again (the tasks' rows, the open runs) is kept in memory after the
+ * first reading, and changes there when a change of the rows has committed.
+ */
+
+import { migrate } from "../core/migrations.ts";
+import { RunStore } from "./run-store.ts";
+import { TaskStore } from "./task-store.ts";
+
+const MIGRATIONS = [
+  `CREATE TABLE perdure_tasks (
+     task_id TEXT PRIMARY KEY,
+     fingerprint TEXT NOT NULL,
+     anchor INTEGER NOT NULL,
+     next_at INTEGER,
+     open_from INTEGER,
+     paused_at INTEGER,
+     paused_by TEXT,
+     paused_note TEXT,
+     fired INTEGER NOT NULL,
+     runs INTEGER NOT NULL,
+     failures INTEGER NOT NULL,
+     missed INTEGER NOT NULL,
+     forgotten_completed INTEGER NOT NULL,
+     forgotten_failed INTEGER NOT NULL,
+     forgotten_skipped INTEGER NOT NULL
+   ) WITHOUT ROWID;
+   CREATE TABLE perdure_runs (
+     task_id TEXT NOT NULL,
+     slot INTEGER NOT NULL,
+     trigger_key TEXT NOT NULL,
+     cause TEXT NOT NULL,
+     status TEXT NOT NULL,
+     fired_at INTEGER NOT NULL,
+     lag_ms INTEGER NOT NULL,
+     attempts INTEGER NOT NULL,
+     not_before INTEGER NOT NULL,
+     ended_at INTEGER,
+     error_name TEXT,
+     error_message TEXT,
+     reason TEXT,
+     submission_id TEXT,
+     PRIMARY KEY (task_id, slot, trigger_key)
+   ) WITHOUT ROWID;`,
+] as const;
+
+export class Store {
+  readonly tasks: TaskStore;
+  readonly runs: RunStore;
+  /** What changes in memory when the open transaction has committed; undefined outside of one. */
+  #effects: (() => void)[] | undefined;
+
+  constructor(private readonly storage: DurableObjectStorage) {
+    const defer = (effect: () => void) => {
+      if (this.#effects) this.#effects.push(effect);
+      else effect();
+    };
+    this.tasks = new TaskStore(storage.sql, defer);
+    this.runs = new RunStore(storage.sql, defer);
+  }
+
+  migrate(): void {
+    migrate(this.storage, "scheduler", MIGRATIONS);
+  }
+
+  load(): void {
+    this.tasks.load();
+    this.runs.load();
+  }
+
+  /** All that `work` changes commits together, or nothing does. No transaction within another. */
+  transaction<T>(work: () => T): T {
+    const effects: (() => void)[] = [];
+    this.#effects = effects;
+    let result: T;
+    try {
+      result = this.storage.transactionSync(work);
+    } finally {
+      this.#effects = undefined;
+    }
+    for (const effect of effects) effect();
+    return result;
+  }
+
+  /** Forgets tasks and all of their runs. */
+  forget(taskIds: readonly string[]): void {
+    if (taskIds.length === 0) return;
+    this.tasks.delete(taskIds);
+    this.runs.deleteOf(taskIds);
+  }
+}

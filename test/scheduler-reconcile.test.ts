@@ -1,0 +1,337 @@
+/** S4: declarations and rows; what is wrong with one, and which agents arm them. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { getAgentByName } from "agents";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { type ScheduledTask, type ScheduledTasks, Scheduler } from "../src/scheduler/index.ts";
+import { refusal, until } from "./support/given.ts";
+import { DAY, MINUTE, MONDAY, recorder, Stage, task } from "./support/scheduler.ts";
+import { agentScopes, agentTasks, type SchedulerAgent } from "./support/scheduler-agent.ts";
+
+/** What the code complains of in this test, which stays quiet. */
+function complaints(kind: "error" | "warn") {
+  const spy = vi.spyOn(console, kind).mockImplementation(() => {});
+  onTestFinished(() => spy.mockRestore());
+  return () => spy.mock.calls.map((args) => args.map(String).join(" "));
+}
+
+const noop = () => {};
+
+describe("S4 an edit", () => {
+  it("of anything but the times writes nothing and moves nothing", async () => {
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(noop) });
+    await stage.pass(7 * MINUTE);
+    await stage.in(({ meter }) => meter.reset());
+    await stage.declare({
+      t: task(record.note, {
+        retry: { maxAttempts: 9 },
+        metadata: { other: true },
+        overlap: "allow",
+        catchUp: "all",
+        timeout: "1 minute",
+        maxRuns: 7,
+        pauseOnFailure: true,
+      }),
+    });
+    expect(await stage.in(({ meter }) => meter.rowsWrittenBy((q) => q.includes("perdure_")))).toBe(
+      0,
+    );
+    await stage.pass(3 * MINUTE);
+    expect(record.slots).toEqual([10]);
+  });
+
+  it("of the jitter writes no row, and is heeded by the next occurrence", async () => {
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note, { jitter: "9 minutes" }) });
+    await stage.declare({ t: task(record.note) });
+    expect(await stage.wakesIn()).toBe(10 * MINUTE);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+  });
+
+  it("of the times starts afresh, and keeps the history", async () => {
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    await stage.pass(10 * MINUTE);
+    await stage.declare({ t: task(record.note, { schedule: "every 15 minutes" }) });
+    await stage.pass(10 * MINUTE);
+    await stage.pass(5 * MINUTE);
+    expect(record.slots).toEqual([10, 25]);
+    expect(await stage.history()).toEqual(["10 completed", "25 completed"]);
+  });
+
+  it("that takes a task away deletes its rows; declared again, it is a new one", async () => {
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    await stage.pass(10 * MINUTE);
+    await stage.declare({});
+    const rows = await stage.in(
+      (_, { storage }) =>
+        storage.sql
+          .exec("SELECT task_id FROM perdure_tasks UNION SELECT task_id FROM perdure_runs")
+          .toArray().length,
+    );
+    expect(rows).toBe(0);
+    await stage.declare({ t: task(record.note) });
+    expect(await stage.runs()).toEqual([]);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10, 20]);
+  });
+
+  it("that takes a task away lets its run come to its end", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let ended = 0;
+    const slow = task(async () => {
+      await promise;
+      ended++;
+    });
+    const stage = new Stage({});
+    await stage.declare({ t: slow });
+    await stage.pass(10 * MINUTE);
+    await stage.declare({});
+    await stage.inside(() => resolve());
+    await until(() => ended === 1);
+    await until(async () => (await stage.wakesIn()) === null);
+  });
+});
+
+describe("S4 one bad task", () => {
+  it("is listed with its error, and the others are armed; repaired, it is where it was", async () => {
+    const logged = complaints("error");
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ good: task(record.note), bad: task(noop) });
+    await stage.declare({ good: task(record.note), bad: task(noop, { schedule: "at dawn" }) });
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    const info = await stage.info("bad");
+    expect(info).toMatchObject({ state: "invalid", schedule: "at dawn", next: null });
+    expect(info.error).toMatchObject({ name: "ScheduleSyntaxError" });
+    expect(info.error?.message).toContain("at dawn");
+    expect(logged().filter((text) => text.includes('"bad"'))).toHaveLength(1);
+    const refused = await stage.in(({ scheduler }) => refusal(scheduler.trigger("bad")));
+    expect(refused).toMatchObject({ name: "InvalidTaskError", taskId: "bad" });
+    const bad = recorder();
+    await stage.declare({ good: task(record.note), bad: task(bad.note) });
+    await stage.wake();
+    expect(bad.slots).toEqual([10]);
+  });
+
+  const wrong: [string, unknown, string][] = [
+    ["no action", { schedule: "every 10 minutes" }, "neither a prompt nor a handler"],
+    [
+      "two actions",
+      { schedule: "every 10 minutes", handler: noop, prompt: "p" },
+      "a prompt and a handler",
+    ],
+    ["a prompt without a port", { schedule: "every 10 minutes", prompt: "p" }, "`prompts`"],
+    ["an unknown option", task(noop, { catchup: "all" } as object), '"catchup"'],
+    ["an unknown retry option", task(noop, { retry: { attempts: 1 } as object }), '"attempts"'],
+    [
+      "two zones",
+      task(noop, { schedule: "every day at 09:00 in UTC", timezone: "Asia/Tokyo" }),
+      "Asia/Tokyo",
+    ],
+    ["no zone", task(noop, { schedule: "every day at 09:00" }), "timezone"],
+    ["a date that is none", task(noop, { timezone: "UTC", except: ["2030-02-30"] }), "2030-02-30"],
+    ["dates without a zone", task(noop, { except: ["2030-02-03"] }), "zone"],
+    ["a startAt on some wall", task(noop, { startAt: "2030-01-01T09:00" }), "2030-01-01T09:00"],
+    [
+      "an endAt before its startAt",
+      task(noop, { startAt: "2030-01-02T00:00:00Z", endAt: "2030-01-01T00:00:00Z" }),
+      "after startAt",
+    ],
+    ["an overlap that is none", task(noop, { overlap: "queued" as "queue" }), '"queued"'],
+    ["a catchUp that is none", task(noop, { catchUp: "some" as "all" }), '"some"'],
+    ["a jitter that is none", task(noop, { jitter: "soon" as "1 day" }), '"soon"'],
+    ["no runs", task(noop, { maxRuns: 0 }), "maxRuns is 0"],
+    ["a timeout beyond all timers", task(noop, { timeout: "30 days" }), "24 days"],
+    ["nothing", undefined, "undefined"],
+  ];
+  it.each(wrong)("%s", async (_, declared, says) => {
+    complaints("error");
+    const stage = new Stage({ tasks: () => ({ t: declared as ScheduledTask, ok: task(noop) }) });
+    await stage.start();
+    const info = await stage.info();
+    expect(info.state).toBe("invalid");
+    expect(info.error?.message).toContain(says);
+    expect((await stage.info("ok")).state).toBe("active");
+  });
+
+  it("an id that is none", async () => {
+    complaints("error");
+    const stage = new Stage({ tasks: () => ({ "a b": task(noop) }) });
+    await stage.start();
+    expect((await stage.info("a b")).error?.message).toContain('"a b"');
+  });
+
+  it("that cannot be fired rests, and the others fire", async () => {
+    complaints("error");
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ a: task(noop), b: task(record.note) }) });
+    await stage.start();
+    await stage.in(({ meter }) => {
+      meter.onWrite = (_, what) => {
+        if (!what.includes("INTO perdure_runs")) return;
+        meter.onWrite = undefined;
+        throw new Error("disk full");
+      };
+    });
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    expect(await stage.history("a")).toEqual([]);
+    await stage.pass(30_000);
+    expect(await stage.history("a")).toEqual(["10 completed"]);
+  });
+});
+
+describe("S4 tasks() that throws", () => {
+  it("is told of, asked again by a wake, and what was declared goes on", async () => {
+    const logged = complaints("error");
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    stage.script.tasks = () => {
+      throw new Error("no database");
+    };
+    const error = await stage.in(({ scheduler }) => refusal(scheduler.reconcile()));
+    expect(error.message).toBe("no database");
+    expect(logged().some((text) => text.includes("no database"))).toBe(true);
+    expect(await stage.wakesIn()).toBe(60_000);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    stage.script.tasks = () => ({ t: task(record.note), other: task(noop) });
+    await stage.pass(MINUTE);
+    expect((await stage.info("other")).state).toBe("active");
+  });
+
+  it("at the start: nothing is lost, and it fires when they are known", async () => {
+    complaints("error");
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    const { tasks } = stage.script;
+    stage.script.tasks = () => Promise.reject(new Error("not yet"));
+    await stage.crash();
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([]);
+    stage.script.tasks = tasks;
+    await stage.pass(MINUTE);
+    expect(record.slots).toEqual([10]);
+  });
+});
+
+describe("S4 the first reconcile", () => {
+  it("comes after the host's own start, which makes what tasks() reads", async () => {
+    const found: ScheduledTasks = { t: task(noop) };
+    let tasks: ScheduledTasks | undefined;
+    const stage = new Stage({
+      started: async () => {
+        await Promise.resolve();
+        tasks = found;
+      },
+      tasks: () => tasks ?? Promise.reject(new Error("too early")),
+    });
+    await stage.inside(({ lifecycle }) => lifecycle.start());
+    await until(async () => (await stage.wakesIn()) === 10 * MINUTE);
+  });
+
+  it("is the host's, where that asks for it", async () => {
+    let asked = 0;
+    const stage = new Stage({
+      started: ({ scheduler }) => scheduler.reconcile(),
+      tasks: () => {
+        asked++;
+        return { t: task(noop) };
+      },
+    });
+    await stage.inside(({ lifecycle }) => lifecycle.start());
+    expect(await stage.wakesIn()).toBe(10 * MINUTE);
+    await stage.start();
+    expect(asked).toBe(1);
+  });
+});
+
+describe("S4 which agents arm them", () => {
+  const daily = { schedule: "every day at 09:00 in UTC", handler: noop };
+  const agent = (name: string) => getAgentByName(env.SchedulerAgent, name);
+  const inAgent = <T>(
+    stub: DurableObjectStub<SchedulerAgent>,
+    work: (object: SchedulerAgent) => Promise<T>,
+  ) => runInDurableObject(stub, work);
+
+  it("the root alone, and a sub-agent says so once", async () => {
+    const warned = complaints("warn");
+    const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
+    for (const name of [root, child]) agentTasks.set(name, () => ({ daily }));
+    const stub = await agent(root);
+    await inAgent(stub, async (object) => {
+      expect(await object.armed()).toEqual(["daily"]);
+      expect(await object.armedIn(child)).toEqual([]);
+      expect(await object.armedIn(child)).toEqual([]);
+    });
+    const warnings = warned().filter((text) => text.includes("getScheduledTasksScope()"));
+    expect(warnings).toHaveLength(1);
+  });
+
+  it('"all": each sub-agent has its own, woken through the root, with its own keys', async () => {
+    const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
+    for (const name of [root, child]) {
+      agentTasks.set(name, () => ({ daily }));
+      agentScopes.set(name, "all");
+    }
+    const stub = await agent(root);
+    const keys = await inAgent(stub, async (object) => {
+      expect(await object.armedIn(child)).toEqual(["daily"]);
+      return [await object.triggered("daily"), await object.triggerIn(child, "daily")];
+    });
+    expect(new Set(keys).size).toBe(2);
+    const jobs = await runInDurableObject(stub, (_, { storage }) =>
+      storage.sql
+        .exec<{ id: string }>(
+          "SELECT id FROM cf_agents_jobs WHERE capability = 'perdure.scheduler'",
+        )
+        .toArray(),
+    );
+    expect(jobs).toHaveLength(2);
+  });
+
+  it('"all": the tasks of a sub-agent fire by the alarm of the root, and end when it is out of scope', async () => {
+    const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
+    const came: number[] = [];
+    const handler = ({ scheduledFor }: { scheduledFor: number }) => void came.push(scheduledFor);
+    agentTasks.set(child, () => ({ often: { schedule: "cron * * * * * * in UTC", handler } }));
+    agentScopes.set(child, "all");
+    const stub = await agent(root);
+    await inAgent(stub, (object) => object.armedIn(child));
+    await until(() => came.length >= 2);
+    expect(new Set(came).size).toBe(came.length);
+    agentScopes.delete(child);
+    complaints("warn");
+    await inAgent(stub, (object) => object.reconcileIn(child));
+    const count = came.length;
+    await until(async () => {
+      const alarm = await runInDurableObject(stub, (_, { storage }) => storage.getAlarm());
+      return alarm === null;
+    });
+    expect(came.length).toBe(count);
+  });
+});
+
+it("S4 options that cannot be meant are refused at construction", () => {
+  const make = (options: object) => () => new Scheduler({ tasks: () => ({}), ...options });
+  expect(make({ task: noop })).toThrow('"task" is no option of the scheduler');
+  expect(make({ tasks: {} })).toThrow("tasks is {}");
+  expect(make({ scope: "all" })).toThrow('scope is "all"');
+  expect(make({ history: { count: 0 } })).toThrow("history.count");
+  expect(make({ history: { age: "long" } })).toThrow("history.age");
+  expect(make({ concurrency: 1.5 })).toThrow("concurrency");
+  expect(make({ owner: "" })).toThrow("owner");
+  expect(MONDAY % DAY).toBe(0);
+});

@@ -1,0 +1,158 @@
+/** Looking into a scheduler on a plain object, and making time pass for it. */
+
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { onTestFinished, vi } from "vitest";
+import type {
+  ScheduledRun,
+  ScheduledTask,
+  ScheduledTaskContext,
+  ScheduledTasks,
+} from "../../src/scheduler/index.ts";
+import { until } from "./given.ts";
+import { jobOf, sleep } from "./ledger.ts";
+import {
+  type SchedulerObject,
+  type SchedulerScript,
+  schedulerScripts,
+} from "./scheduler-object.ts";
+
+export const MINUTE = 60_000;
+export const HOUR = 60 * MINUTE;
+export const DAY = 24 * HOUR;
+
+/** A Monday, far ahead of the machine's clock, so that no alarm comes by itself: 2030-01-07T00:00Z. */
+export const MONDAY = Date.UTC(2030, 0, 7);
+
+type Handler = NonNullable<Extract<ScheduledTask, { prompt?: never }>["handler"]>;
+type Options = Omit<ScheduledTask, "prompt" | "handler" | "schedule"> & { schedule?: string };
+
+/** A task every ten minutes, that does what it is given to do. */
+export function task(handler: Handler, options: Options = {}): ScheduledTask {
+  return { schedule: "every 10 minutes", ...options, handler };
+}
+
+export class Stage {
+  readonly script: SchedulerScript;
+  readonly name = `scheduler-${crypto.randomUUID()}`;
+
+  constructor(script: Partial<SchedulerScript>) {
+    this.script = { tasks: () => ({}), now: MONDAY, ...script };
+    schedulerScripts.set(this.name, this.script);
+  }
+
+  get now(): number {
+    return this.script.now ?? Date.now();
+  }
+
+  /** Runs `work` in the object's present life, which may begin with it; starts nothing. */
+  inside<T>(
+    work: (object: SchedulerObject, ctx: DurableObjectState) => T | Promise<T>,
+  ): Promise<T> {
+    // A stub does not outlive an abort.
+    return runInDurableObject(env.SchedulerObject.getByName(this.name), work);
+  }
+
+  /** Runs `work` in the started object, its declarations read. */
+  in<T>(work: (object: SchedulerObject, ctx: DurableObjectState) => T | Promise<T>): Promise<T> {
+    return this.inside(async (object, ctx) => {
+      await object.lifecycle.start();
+      await object.scheduler.list({ occurrences: 0 }).catch(() => {});
+      return work(object, ctx);
+    });
+  }
+
+  start(): Promise<void> {
+    return this.in(() => {});
+  }
+
+  /** Declares these from now on. */
+  async declare(tasks: ScheduledTasks): Promise<void> {
+    this.script.tasks = () => tasks;
+    await this.in(({ scheduler }) => scheduler.reconcile());
+  }
+
+  /** Lets time pass, and the alarm come that is due then, until all is quiet. */
+  async pass(ms: number): Promise<void> {
+    this.script.now = this.now + ms;
+    await this.wake();
+  }
+
+  /** The alarm comes, due or not. Returns false when there is none. */
+  async wake(): Promise<boolean> {
+    await this.inside((_, ctx) => {
+      if (jobOf("perdure.scheduler", ctx) === null) return;
+      ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
+    });
+    const hasRun = await runDurableObjectAlarm(env.SchedulerObject.getByName(this.name));
+    await sleep(5);
+    return hasRun;
+  }
+
+  /** The object dies; what it had committed stays. */
+  async crash(): Promise<void> {
+    await this.inside(async (_, ctx) => {
+      await ctx.storage.sync();
+      ctx.abort("crash");
+    }).catch(() => {});
+  }
+
+  /** When the job of its wake is due, in milliseconds from now; null when it holds none. */
+  async wakesIn(): Promise<number | null> {
+    const time = await this.inside((_, ctx) => jobOf("perdure.scheduler", ctx));
+    return time === null ? null : time - this.now;
+  }
+
+  runs(taskId = "t"): Promise<ScheduledRun[]> {
+    return this.in(({ scheduler }) => scheduler.runs(taskId));
+  }
+
+  /** `status` of each run, oldest first, with its slot in minutes after MONDAY. */
+  async history(taskId = "t"): Promise<string[]> {
+    const runs = await this.runs(taskId);
+    return runs.reverse().map(({ scheduledFor, status }) => `${at(scheduledFor)} ${status}`);
+  }
+
+  info(taskId = "t") {
+    return this.in(async ({ scheduler }) => {
+      const info = await scheduler.inspect(taskId);
+      if (!info) throw new Error(`${taskId} is not declared`);
+      return info;
+    });
+  }
+
+  /** Waits until the newest run of a task has this status. */
+  async comes(status: ScheduledRun["status"], taskId = "t"): Promise<ScheduledRun> {
+    return until(async () => {
+      const [run] = await this.runs(taskId);
+      return run?.status === status && run;
+    }, 5_000);
+  }
+}
+
+/** Minutes after MONDAY. */
+export function at(time: Date | number): number {
+  return (Number(time) - MONDAY) / MINUTE;
+}
+
+/**
+ * What objects log until the test is over is dropped. The runner is told of a log by a timer of the object that has
+ * logged: one that dies before leaves the runner waiting for ever.
+ */
+export function silence(): void {
+  const spy = vi.spyOn(console, "error").mockImplementation(() => {});
+  onTestFinished(() => spy.mockRestore());
+}
+
+/** Notes what has come. */
+export function recorder() {
+  const came: ScheduledTaskContext[] = [];
+  return {
+    came,
+    /** The slots in minutes after MONDAY. */
+    get slots() {
+      return came.map(({ scheduledFor }) => at(scheduledFor));
+    },
+    note: (context: ScheduledTaskContext) => void came.push(context),
+  };
+}
