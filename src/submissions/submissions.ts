@@ -32,13 +32,13 @@ import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
   InternalSubmitOptions,
+  InternalWaitOptions,
   ListSubmissionsOptions,
   PromptEnd,
   SubmissionInspection,
   SubmissionStats,
   SubmitMessagesResult,
   TokenUsage,
-  WaitForSubmissionOptions,
 } from "./types.ts";
 
 const TERMINAL: readonly TerminalStatus[] = ["completed", "error", "aborted", "skipped"];
@@ -209,7 +209,7 @@ export class Submissions extends Room implements TurnLedger {
    */
   async wait(
     submissionId: string,
-    { timeoutMs }: WaitForSubmissionOptions = {},
+    { timeoutMs, isBeside }: InternalWaitOptions = {},
   ): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
     checkWait(timeoutMs);
@@ -217,7 +217,7 @@ export class Submissions extends Room implements TurnLedger {
     if (!found) return null;
     if (isTerminal(found.status) && !this.#engine.waiters.isAnnouncing(submissionId))
       return this.#inspected(found);
-    this.#refuseToWaitForItself();
+    if (!isBeside) this.#refuseToWaitForItself();
     const ended = await this.#engine.waiters.wait(submissionId, timeoutMs);
     // With the attempts before the last one; deleted meanwhile, as it was at its end.
     return (await this.inspect(submissionId)) ?? ended ?? null;

@@ -1,6 +1,11 @@
 /** A DurableThink with a scripted model and a meter, and the few verbs that tests call on it. */
 
-import type { ChatRecoveryContext, TurnConfig, TurnContext } from "@cloudflare/think";
+import type {
+  ChatRecoveryContext,
+  ThinkScheduledTasks,
+  TurnConfig,
+  TurnContext,
+} from "@cloudflare/think";
 import { tool } from "ai";
 import { z } from "zod";
 import { DurableThink } from "../../src/hosts/think/index.ts";
@@ -42,6 +47,16 @@ export const thinkOptions = new Map<string, object>();
 
 export const appHooks = new Map<string, AppHooks>();
 
+/** What the agent with that name declares. */
+export type Declared = {
+  tasks: (agent: ThinkAgent) => ThinkScheduledTasks | Promise<ThinkScheduledTasks>;
+  scope?: "root" | "all";
+  /** The app's own start. */
+  onStart?: (agent: ThinkAgent) => void | Promise<void>;
+  onError?: (error: unknown) => void;
+};
+export const declared = new Map<string, Declared>();
+
 /** The latest dead letter that the agent with that name was told of. */
 export const deadLetters = new Map<string, DeadLetter>();
 
@@ -56,6 +71,32 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   override getModel() {
     return new ScriptedModel();
+  }
+
+  override async onStart(): Promise<void> {
+    await declared.get(this.name)?.onStart?.(this);
+  }
+
+  override getDefaultTimezone(): string {
+    return "Europe/London";
+  }
+
+  override getScheduledTasks() {
+    return declared.get(this.name)?.tasks(this) ?? {};
+  }
+
+  override getScheduledTasksScope() {
+    return declared.get(this.name)?.scope ?? "root";
+  }
+
+  override onError(first: unknown, error?: unknown): void {
+    declared.get(this.name)?.onError?.(error ?? first);
+  }
+
+  /** The tasks of a sub-agent, as it has them. */
+  async tasksOfChild(name: string) {
+    const child = await this.subAgent(ThinkAgent, name);
+    return child.listScheduledTasks();
   }
 
   /** A destination that takes nothing. */

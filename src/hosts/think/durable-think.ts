@@ -17,6 +17,7 @@ import {
   type OutboxSettings,
   type OutboxStats,
 } from "../../outbox/index.ts";
+import { type ScheduledRun, type ScheduledTaskInfo, Scheduler } from "../../scheduler/index.ts";
 import {
   type AnswerPart,
   acceptPrompt,
@@ -37,6 +38,7 @@ import {
   type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
 import type { ThinkHooks } from "./port.ts";
+import { promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
 
 /** Limits and retention, each with a default. */
@@ -58,6 +60,7 @@ export class DurableThink<
   /** Events of the agent's own: `this.outbox.put(webhook(...), event)` inside any transaction (O1). */
   readonly outbox: Outbox;
   readonly #submissions: Submissions;
+  readonly #scheduler: Scheduler;
   readonly #host: ThinkHost;
 
   /**
@@ -79,7 +82,14 @@ export class DurableThink<
       onStatus: async (submission) => this.onSubmissionStatus(submission),
     });
     this.#submissions = new Submissions(this.#host, this.outbox, options);
-    this.lifecycle.use(this.outbox).use(this.#submissions);
+    this.#scheduler = new Scheduler({
+      tasks: takeOver(this, () => this.#scheduler.reconcile()),
+      defaultTimezone: () => this.getDefaultTimezone(),
+      scope: () => this.getScheduledTasksScope(),
+      prompts: promptsTo(this.#submissions),
+      onFailure: (error) => tellOnError(this, error),
+    });
+    this.lifecycle.use(this.outbox).use(this.#submissions).use(this.#scheduler);
   }
 
   /**
@@ -262,6 +272,60 @@ export class DurableThink<
   /** How many deliveries wait, and how many were given up. */
   outboxStats(): Promise<OutboxStats> {
     return this.outbox.stats();
+  }
+
+  /** Reads `getScheduledTasks()` again, after what it reads has changed (S4). It happens by itself at each start. */
+  override internal_reconcileScheduledTasks(): Promise<void> {
+    return this.#scheduler.reconcile();
+  }
+
+  /** The declared tasks: when they run next, how their runs ended, what is wrong with them (S4, S5). */
+  listScheduledTasks(options?: { occurrences?: number }): Promise<ScheduledTaskInfo[]> {
+    return this.#scheduler.list(options);
+  }
+
+  /** One task, or null for an id that is not declared (S5). */
+  inspectScheduledTask(
+    taskId: string,
+    options?: { occurrences?: number },
+  ): Promise<ScheduledTaskInfo | null> {
+    return this.#scheduler.inspect(taskId, options);
+  }
+
+  /** Runs of a task, newest first (S5). */
+  listScheduledRuns(
+    taskId: string,
+    options?: { limit?: number; before?: Date },
+  ): Promise<ScheduledRun[]> {
+    return this.#scheduler.runs(taskId, options);
+  }
+
+  /** Keeps a task from firing until it is resumed; the note says why (S5). */
+  pauseScheduledTask(taskId: string, note?: string): Promise<void> {
+    return this.#scheduler.pause(taskId, note);
+  }
+
+  /** Goes on with a paused task at its first occurrence after now (S5). */
+  resumeScheduledTask(taskId: string): Promise<void> {
+    return this.#scheduler.resume(taskId);
+  }
+
+  /** Runs a task now, also while it is paused; the same key again is the same run (S5). */
+  triggerScheduledTask(taskId: string, options?: { key?: string }): Promise<ScheduledRun> {
+    return this.#scheduler.trigger(taskId, options);
+  }
+
+  /** Runs the occurrences of a time that has passed, but for those that have run (S5). */
+  backfillScheduledTask(
+    taskId: string,
+    range: { from: Date; to: Date },
+  ): Promise<{ queued: number; alreadyRun: number }> {
+    return this.#scheduler.backfill(taskId, range);
+  }
+
+  /** Leaves out the next occurrence of a task, and returns when it would have been (S5). */
+  skipNextScheduledRun(taskId: string): Promise<Date | null> {
+    return this.#scheduler.skipNext(taskId);
   }
 
   /**

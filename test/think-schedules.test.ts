@@ -1,0 +1,308 @@
+/** Scheduled tasks as DurableThink has them: declared and documented as Think's are. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { Think } from "@cloudflare/think";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { DurableThink, defineScheduledTasks } from "../src/hosts/think/index.ts";
+import type { ScheduledTaskContext } from "../src/scheduler/index.ts";
+import { givenThink, until } from "./support/given.ts";
+import { ask, modelCalls } from "./support/scripted-model.ts";
+import { type Declared, declared, type ThinkAgent } from "./support/think-agent.ts";
+
+/** Every second, to see it within the test. */
+const EACH_SECOND = "cron * * * * * *";
+/** So far off that it runs by hand only. */
+const YEARLY = "every year on january 1 at 00:00";
+
+function givenTasks(tasks: Declared["tasks"], rest: Omit<Declared, "tasks"> = {}) {
+  const name = `scheduled-${crypto.randomUUID()}`;
+  declared.set(name, { tasks, ...rest });
+  return () => givenThink(name);
+}
+
+function crash(stub: DurableObjectStub<ThinkAgent>): Promise<void> {
+  return runInDurableObject(stub, (_, ctx) => ctx.abort("crash")).catch(() => {});
+}
+
+/** What Think itself has armed. */
+function armedByThink(stub: DurableObjectStub<ThinkAgent>): Promise<unknown[]> {
+  return runInDurableObject(stub, (agent) => agent.listSchedules());
+}
+
+describe("S1 a prompt task", () => {
+  it("becomes a submission under the occurrence's key, with Think's metadata", async () => {
+    const prompt = ask({ text: `digest ${crypto.randomUUID()}` });
+    const agent = givenTasks(() =>
+      defineScheduledTasks({
+        digest: { schedule: YEARLY, prompt, metadata: { team: "sales" } },
+      }),
+    );
+    const run = await agent().triggerScheduledTask("digest", { key: "once" });
+    const again = await agent().triggerScheduledTask("digest", { key: "once" });
+    expect(again.idempotencyKey).toBe(run.idempotencyKey);
+    const ended = await until(async () => {
+      const [latest] = await agent().listScheduledRuns("digest");
+      return latest?.status === "completed" && latest;
+    });
+    const [submission, ...others] = await agent().listSubmissions();
+    expect(others).toEqual([]);
+    expect(submission).toMatchObject({
+      submissionId: ended.submissionId,
+      idempotencyKey: run.idempotencyKey,
+      status: "completed",
+      metadata: {
+        team: "sales",
+        source: "scheduled-task",
+        taskId: "digest",
+        ownerKey: expect.any(String),
+        scheduledFor: run.scheduledFor.getTime(),
+        schedule: YEARLY,
+      },
+    });
+    expect(await agent().texts()).toContain(`user: ${prompt}`);
+    expect(modelCalls.get(prompt)).toBe(1);
+  });
+
+  it("runs at each of its times, each once", async () => {
+    const agent = givenTasks(() =>
+      defineScheduledTasks({
+        tick: { schedule: EACH_SECOND, prompt: () => ask({ text: "tick" }), overlap: "allow" },
+      }),
+    );
+    await agent().listScheduledTasks();
+    await until(async () => (await agent().listSubmissions()).length >= 3);
+    await agent().pauseScheduledTask("tick", "seen enough");
+    const submissions = await agent().listSubmissions();
+    const runs = await agent().listScheduledRuns("tick");
+    const keys = new Set(submissions.map(({ idempotencyKey }) => idempotencyKey));
+    expect(keys.size).toBe(submissions.length);
+    expect(runs.map(({ idempotencyKey }) => idempotencyKey)).toEqual(
+      expect.arrayContaining([...keys]),
+    );
+    const times = runs.map(({ scheduledFor }) => scheduledFor.getTime());
+    expect(times.every((time) => time % 1_000 === 0)).toBe(true);
+    expect(await agent().inspectScheduledTask("tick")).toMatchObject({
+      state: "paused",
+      paused: { by: "hand", note: "seen enough" },
+      next: null,
+    });
+  });
+
+  it("S3 is skipped as long as the turn of the one before runs, also over a crash", async () => {
+    const prompt = ask({ delayMs: 2_500, text: `slow ${crypto.randomUUID()}` });
+    const agent = givenTasks(() =>
+      defineScheduledTasks({ slow: { schedule: YEARLY, prompt, overlap: "skip" } }),
+    );
+    await agent().triggerScheduledTask("slow", { key: "first" });
+    await until(() => modelCalls.get(prompt));
+    expect((await agent().triggerScheduledTask("slow", { key: "second" })).status).toBe("skipped");
+    await crash(agent());
+    expect((await agent().triggerScheduledTask("slow", { key: "third" })).status).toBe("skipped");
+    const runs = await until(async () => {
+      const all = await agent().listScheduledRuns("slow");
+      return all.some(({ status }) => status === "completed") && all;
+    }, 40_000);
+    expect(runs.map(({ status }) => status).sort()).toEqual(["completed", "skipped", "skipped"]);
+    expect(await agent().listSubmissions()).toHaveLength(1);
+  }, 60_000);
+
+  it("S3 is cancelled by the next one, with its turn", async () => {
+    const prompt = ask({ delayMs: 20_000, text: `endless ${crypto.randomUUID()}` });
+    const agent = givenTasks(() =>
+      defineScheduledTasks({ endless: { schedule: YEARLY, prompt, overlap: "cancelPrevious" } }),
+    );
+    await agent().triggerScheduledTask("endless", { key: "first" });
+    await until(() => modelCalls.get(prompt));
+    await agent().triggerScheduledTask("endless", { key: "second" });
+    const statuses = await until(async () => {
+      const all = (await agent().listSubmissions()).map(({ status }) => status).sort();
+      return all.includes("aborted") && all;
+    });
+    expect(statuses).toHaveLength(2);
+    await runInDurableObject(agent(), async (own) => {
+      for (const { submissionId } of await own.listSubmissions()) {
+        await own.cancelSubmission(submissionId);
+      }
+    });
+  });
+});
+
+describe("S1 a handler task", () => {
+  it("gets Think's context, and a key that is valid as the id of a Workflow", async () => {
+    const came: ScheduledTaskContext[] = [];
+    const agent = givenTasks(() =>
+      defineScheduledTasks({
+        customerDigest: {
+          schedule: "every day at 09:00",
+          timezone: "America/New_York",
+          metadata: { workflowName: "customer-digest" },
+          retry: { maxAttempts: 3 },
+          handler: (context) => {
+            came.push(context);
+            if (came.length === 1) throw new Error("once more");
+          },
+        },
+      }),
+    );
+    const { next } = (await agent().inspectScheduledTask("customerDigest")) ?? {};
+    const to = new Date();
+    const from = new Date(to.getTime() - 86_400_000);
+    expect(await agent().backfillScheduledTask("customerDigest", { from, to })).toMatchObject({
+      queued: 1,
+    });
+    await until(() => came.length === 2);
+    const [first, second] = came;
+    expect(second).toMatchObject({
+      taskId: "customerDigest",
+      scheduledForDate: new Date(first?.scheduledFor ?? 0),
+      occurrenceKey: `customerDigest:${first?.scheduledFor}`,
+      idempotencyKey: first?.idempotencyKey,
+      schedule: "every day at 09:00",
+      scheduleKind: "wall-clock",
+      timezone: "America/New_York",
+      metadata: { workflowName: "customer-digest" },
+      attempt: 2,
+      cause: "backfill",
+    });
+    expect(first?.idempotencyKey).toMatch(/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/);
+    const daysApart = ((next?.getTime() ?? 0) - (first?.scheduledFor ?? 0)) / 86_400_000;
+    expect(Math.round(daysApart)).toBe(1);
+  });
+
+  it("that fails to the end is told to onError(), and the next is armed", async () => {
+    const errors: unknown[] = [];
+    const agent = givenTasks(
+      () =>
+        defineScheduledTasks({
+          broken: {
+            schedule: YEARLY,
+            retry: { maxAttempts: 1 },
+            handler: () => {
+              throw new Error("not today");
+            },
+          },
+        }),
+      { onError: (error) => void errors.push(error) },
+    );
+    await agent().triggerScheduledTask("broken");
+    await until(() => errors.length > 0);
+    expect(errors).toMatchObject([{ message: "not today" }]);
+    expect(await agent().inspectScheduledTask("broken")).toMatchObject({
+      state: "active",
+      next: expect.any(Date),
+      counts: { failed: 1 },
+      lastRun: { status: "failed", error: { message: "not today" } },
+    });
+  });
+});
+
+describe("S4 the declarations", () => {
+  it("are Perdure's alone: Think arms nothing, and what it had armed before is disarmed", async () => {
+    const agent = givenTasks(() => ({
+      old: { schedule: "every day at 09:00", handler: () => {} },
+    }));
+    await agent().listScheduledTasks();
+    expect(await armedByThink(agent())).toEqual([]);
+    // As if the app had extended Think until now.
+    await runInDurableObject(agent(), (own) =>
+      Think.prototype.internal_reconcileScheduledTasks.call(own),
+    );
+    expect(await armedByThink(agent())).toHaveLength(1);
+    await crash(agent());
+    expect(await agent().listScheduledTasks()).toMatchObject([{ taskId: "old", state: "active" }]);
+    expect(await armedByThink(agent())).toEqual([]);
+    await runInDurableObject(agent(), async (own) => {
+      expect(Object.keys(await own.getScheduledTasks())).toEqual(["old"]);
+    });
+  });
+
+  it("may read what the app's own start has made, and reconcile in the middle of it", async () => {
+    const agent = givenTasks(
+      (own) => {
+        const rows = own.sql<{ id: string }>`SELECT id FROM reminders`;
+        return Object.fromEntries(
+          rows.map(({ id }) => [id, { schedule: "every 1 hour", handler: () => {} }]),
+        );
+      },
+      {
+        onStart: async (own) => {
+          own.sql`CREATE TABLE IF NOT EXISTS reminders (id TEXT PRIMARY KEY)`;
+          own.sql`INSERT OR IGNORE INTO reminders (id) VALUES ('first')`;
+          await own.internal_reconcileScheduledTasks();
+        },
+      },
+    );
+    const ids = async () => (await agent().listScheduledTasks()).map(({ taskId }) => taskId);
+    expect(await ids()).toEqual(["first"]);
+    await runInDurableObject(agent(), async (own) => {
+      own.sql`INSERT INTO reminders (id) VALUES ('second')`;
+      await own.internal_reconcileScheduledTasks();
+    });
+    expect(await ids()).toEqual(["first", "second"]);
+    await crash(agent());
+    expect(await ids()).toEqual(["first", "second"]);
+  });
+
+  it("that cannot be read do not keep the agent from starting", async () => {
+    const agent = givenTasks(() => {
+      throw new Error("the database of reminders is away");
+    });
+    expect(await agent().listSubmissions()).toEqual([]);
+    await runInDurableObject(agent(), async (own) => {
+      await expect(own.internal_reconcileScheduledTasks()).rejects.toThrow("is away");
+    });
+  });
+
+  it("of a sub-agent are armed only where its scope is all", async () => {
+    const tasks = () => ({
+      nightly: { schedule: "every day at 03:00" as const, handler: () => {} },
+    });
+    const parent = givenTasks(tasks);
+    declared.set("child-of-root", { tasks });
+    declared.set("child-of-all", { tasks, scope: "all" });
+    expect(await parent().tasksOfChild("child-of-root")).toEqual([]);
+    expect(await parent().tasksOfChild("child-of-all")).toMatchObject([
+      { taskId: "nightly", state: "active", next: expect.any(Date) },
+    ]);
+  });
+});
+
+/** The documentation's example, with nothing but its base class changed. */
+class DigestAgent extends DurableThink<Cloudflare.Env> {
+  override getDefaultTimezone() {
+    return "Europe/London";
+  }
+
+  override getScheduledTasks() {
+    return defineScheduledTasks({
+      weeklyCommitReport: {
+        schedule: "every week on monday at 09:00",
+        prompt: "Compile all my GitHub commits for the last week and send a concise summary.",
+      },
+      workout: { schedule: "every day at 08:00 in Europe/London", prompt: "Start my workout." },
+      customerDigest: {
+        schedule: "every month on last weekday at 17:00",
+        timezone: "America/New_York",
+        metadata: { workflowName: "customer-digest" },
+        retry: { maxAttempts: 3 },
+        overlap: "queue",
+        handler: async ({ idempotencyKey, scheduledFor, scheduleKind, timezone }) => {
+          expectTypeOf(scheduleKind).toEqualTypeOf<"interval" | "wall-clock">();
+          await this.env.PROMPT_WORKFLOW.create({
+            id: idempotencyKey,
+            params: { scheduledFor, scheduleKind, timezone },
+          });
+        },
+      },
+    });
+  }
+}
+
+it("S4 the types take the documented example, and refuse what is no schedule", () => {
+  expectTypeOf<DigestAgent>().toExtend<Think<Cloudflare.Env>>();
+  defineScheduledTasks({
+    // @ts-expect-error 25:00 is no time
+    wrong: { schedule: "every day at 25:00", prompt: "never" },
+    right: { schedule: "every 15 minutes", prompt: "often" },
+  });
+});
