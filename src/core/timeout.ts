@@ -1,5 +1,8 @@
 /** Work that must not be waited for too long. */
 
+/** Longer timers fire at once: https://developer.mozilla.org/docs/Web/API/Window/setTimeout#maximum_delay_value */
+export const MAX_TIMER_MS = 2_147_483_647;
+
 /**
  * The same promise, or a rejection when it takes longer. The work itself goes on.
  *

@@ -13,6 +13,8 @@ import {
   mistake,
   problemOfNames,
 } from "../core/options.ts";
+import { MAX_TIMER_MS } from "../core/timeout.ts";
+import { DAY_MS } from "./calendar/civil.ts";
 import { digestOf } from "./instance-id.ts";
 import { parseSchedule } from "./language/parse.ts";
 import { readLocalDate } from "./language/values.ts";
@@ -20,9 +22,6 @@ import { zoneOf } from "./language/zones.ts";
 import type { LocalDate, ParsedSchedule } from "./rule.ts";
 import type { Overlap, RetryOptions, ScheduledTask } from "./types.ts";
 
-const DAY_MS = 86_400_000;
-/** Longer timers fire at once: https://developer.mozilla.org/docs/Web/API/Window/setTimeout#maximum_delay_value */
-const MAX_TIMER_MS = 2_147_483_647;
 const TASK_ID = /^[A-Za-z0-9_-]{1,128}$/;
 const OVERLAPS: readonly Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
 /** An instant, and not a time on some wall: its offset is said. */

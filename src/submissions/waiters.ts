@@ -4,11 +4,9 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { MAX_TIMER_MS } from "../core/timeout.ts";
 import { isTerminal } from "./states.ts";
 import type { SubmissionInspection } from "./types.ts";
-
-/** Longer timers fire at once: https://developer.mozilla.org/docs/Web/API/Window/setTimeout#maximum_delay_value */
-const MAX_TIMER_MS = 2_147_483_647;
 
 type Waiter = (submission: SubmissionInspection) => void;
 
