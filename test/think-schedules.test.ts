@@ -34,7 +34,12 @@ describe("S1 a prompt task", () => {
     const prompt = ask({ text: `digest ${crypto.randomUUID()}` });
     const agent = givenTasks(() =>
       defineScheduledTasks({
-        digest: { schedule: YEARLY, prompt, metadata: { team: "sales" } },
+        digest: {
+          schedule: YEARLY,
+          prompt,
+          metadata: { team: "sales" },
+          retry: { maxAttempts: Number.POSITIVE_INFINITY },
+        },
       }),
     );
     const run = await agent().triggerScheduledTask("digest", { key: "once" });

@@ -78,7 +78,8 @@ export function promptsTo(submissions: Submissions): PromptPort {
   return {
     submit: async (prompt, { idempotencyKey, metadata, retry }) => {
       const parts = [{ type: "text" as const, text: prompt }];
-      const attempts = retry?.maxAttempts;
+      // The ledger has no word for "no limit".
+      const attempts = retry?.maxAttempts && Math.min(retry.maxAttempts, Number.MAX_SAFE_INTEGER);
       return submissions.submit(
         // The same id each time: what is submitted twice is the same message.
         [{ id: idempotencyKey, role: "user", parts }],
