@@ -1,0 +1,108 @@
+/**
+ * The rooms of a Think agent: made, given to its lifecycle, and connected with
+ * its hooks. What the agent offers to its callers is in the layers above.
+ */
+
+import { Think } from "@cloudflare/think";
+import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
+import { Scheduler } from "../../scheduler/index.ts";
+import {
+  type LedgerOptions,
+  type SubmissionInspection,
+  Submissions,
+} from "../../submissions/index.ts";
+import type { ThinkHooks } from "./port.ts";
+import { promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
+import { ThinkHost } from "./think-host.ts";
+
+/** Limits and retention, each with a default. */
+export type DurableThinkOptions = LedgerOptions & {
+  /** Of the outbox; the hook is the method `onDeadLetter()`. */
+  readonly outbox?: Omit<OutboxSettings, "onDeadLetter">;
+};
+
+/** Where the layers find the rooms: a symbol, so that no member of an app's class can have the same name. */
+export const ROOMS = Symbol("perdure.rooms");
+
+export type Rooms = {
+  readonly host: ThinkHost;
+  readonly submissions: Submissions;
+  readonly scheduler: Scheduler;
+};
+
+export class ThinkRooms<
+  Env extends Cloudflare.Env = Cloudflare.Env,
+  State = unknown,
+  Props extends Record<string, unknown> = Record<string, unknown>,
+> extends Think<Env, State, Props> {
+  /** Events of the agent's own: `this.outbox.put(webhook(...), event)` inside any transaction (O1). */
+  readonly outbox: Outbox;
+  /** @internal */
+  readonly [ROOMS]: Rooms;
+
+  /**
+   * @param options limits and retention; pass them on from the constructor of your class
+   * @throws InvalidOptionError for an option that cannot be meant
+   */
+  constructor(ctx: DurableObjectState, env: Env, { outbox, ...options }: DurableThinkOptions = {}) {
+    super(ctx, env);
+    this.outbox = new Outbox({
+      ...outbox,
+      host: this,
+      env,
+      onDeadLetter: (letter) => this.onDeadLetter(letter),
+    });
+    const host = new ThinkHost({
+      agent: this as unknown as Think,
+      ledger: () => submissions,
+      wrapHooks: () => this.#wrapHooks(),
+      onStatus: async (submission) => this.onSubmissionStatus(submission),
+    });
+    const submissions = new Submissions(host, this.outbox, options);
+    const scheduler: Scheduler = new Scheduler({
+      tasks: takeOver(this, () => scheduler.reconcile()),
+      defaultTimezone: () => this.getDefaultTimezone(),
+      scope: () => this.getScheduledTasksScope(),
+      prompts: promptsTo(submissions),
+      onFailure: (error) => tellOnError(this, error),
+    });
+    this[ROOMS] = { host, submissions, scheduler };
+    this.lifecycle.use(this.outbox).use(submissions).use(scheduler);
+  }
+
+  /**
+   * Called at least once for each delivery that was given up; what it throws
+   * is logged, and changes nothing (O3). Override it.
+   */
+  protected onDeadLetter(_letter: DeadLetter): void | Promise<void> {}
+
+  /**
+   * Called after each change of a submission's status, in their order; what it
+   * throws is logged, and changes nothing. Override it.
+   */
+  protected override onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}
+
+  protected override resetTurnState(): void {
+    super.resetTurnState();
+    this[ROOMS].submissions.skipPending({
+      name: "TurnResetError",
+      message: "Submission was skipped by turn reset.",
+    });
+  }
+
+  #wrapHooks(): void {
+    const app: ThinkHooks = {
+      beforeTurn: this.beforeTurn.bind(this),
+      beforeStep: this.beforeStep.bind(this),
+      beforeToolCall: this.beforeToolCall.bind(this),
+      afterToolCall: this.afterToolCall.bind(this),
+      onStepEnd: this.onStepEnd.bind(this),
+      onChunk: this.onChunk.bind(this),
+      onChatResponse: this.onChatResponse.bind(this),
+      classifyChatError: this.classifyChatError.bind(this),
+      onChatRecovery: this.onChatRecovery.bind(this),
+      chatRecovery: this.chatRecovery,
+    };
+    Object.assign(this, this[ROOMS].host.wrap(app));
+  }
+}

@@ -1,0 +1,117 @@
+/** What a Think agent offers about its submissions: Think's documented methods, answered from the ledger. */
+
+import type { UIMessage } from "ai";
+import type {
+  CancelSubmissionResult,
+  DeleteSubmissionsOptions,
+  ListSubmissionsOptions,
+  SubmissionInspection,
+  SubmissionStats,
+  SubmitMessagesOptions,
+  SubmitMessagesResult,
+  WaitForSubmissionOptions,
+} from "../../submissions/index.ts";
+import { ROOMS } from "./think-rooms.ts";
+import { ThinkSchedules } from "./think-schedules.ts";
+
+export class ThinkSubmissions<
+  Env extends Cloudflare.Env = Cloudflare.Env,
+  State = unknown,
+  Props extends Record<string, unknown> = Record<string, unknown>,
+> extends ThinkSchedules<Env, State, Props> {
+  /**
+   * Accepts a turn durably and returns before it runs (L1). The same
+   * idempotency key is accepted once (L3).
+   *
+   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError,
+   *   BacklogFullError; nothing was stored then. Over RPC an error keeps its `name` and fields, not its class
+   */
+  override submitMessages(
+    messages: UIMessage[],
+    options?: SubmitMessagesOptions,
+  ): Promise<SubmitMessagesResult> {
+    return this[ROOMS].submissions.submit(messages, options);
+  }
+
+  /** The submission as it is now, or null for an unknown id (L7). */
+  override inspectSubmission(submissionId: string): Promise<SubmissionInspection | null> {
+    return this[ROOMS].submissions.inspect(submissionId);
+  }
+
+  /** Submissions, newest first. */
+  override listSubmissions(options?: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
+    return this[ROOMS].submissions.list(options);
+  }
+
+  /**
+   * Accepts many turns, all or none, in one transaction and in their order (L1, L4).
+   *
+   * @throws what `submitMessages()` throws, for the first that is refused
+   */
+  submitMany(
+    submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
+  ): Promise<SubmitMessagesResult[]> {
+    return this[ROOMS].submissions.submitMany(submissions);
+  }
+
+  /**
+   * Tries a failed, cancelled or skipped submission again, as a new one with
+   * the same messages and key, which a second call for the same one returns
+   * again (L3); null for an unknown id.
+   */
+  retrySubmission(submissionId: string): Promise<SubmitMessagesResult | null> {
+    return this[ROOMS].submissions.retry(submissionId);
+  }
+
+  /** How many submissions are open, and since when. */
+  submissionStats(): Promise<SubmissionStats> {
+    return this[ROOMS].submissions.stats();
+  }
+
+  /** Cancels a submission that has not ended, and says what that did (L5). */
+  override cancelSubmission(
+    submissionId: string,
+    reason?: unknown,
+  ): Promise<CancelSubmissionResult> {
+    return this[ROOMS].submissions.cancel(submissionId, reason);
+  }
+
+  /**
+   * Resolves at the submission's end, or with its state when `timeoutMs` is
+   * over, or null for an unknown id. After a restart of the agent, ask again.
+   *
+   * @throws Error from inside a turn or `onSubmissionStatus`, where it could never end
+   */
+  override waitForSubmission(
+    submissionId: string,
+    options?: WaitForSubmissionOptions,
+  ): Promise<SubmissionInspection | null> {
+    return this[ROOMS].submissions.wait(submissionId, options);
+  }
+
+  /** Forgets an ended submission. Returns whether there was one. */
+  override deleteSubmission(submissionId: string): Promise<boolean> {
+    return this[ROOMS].submissions.delete(submissionId);
+  }
+
+  /** Forgets ended submissions, the oldest first. Returns how many. */
+  override deleteSubmissions(options?: DeleteSubmissionsOptions): Promise<number> {
+    return this[ROOMS].submissions.deleteMany(options);
+  }
+
+  /** The messages of a thread: `"main"` is the agent's own conversation; an isolated turn leaves none. */
+  async threadMessages(thread: string): Promise<UIMessage[]> {
+    await this[ROOMS].submissions.ready();
+    return this[ROOMS].host.messages(thread);
+  }
+
+  /**
+   * Empties a named thread: what runs in it is cancelled, what waits is
+   * `skipped`, its messages are deleted. The main conversation is emptied by `clearMessages()`.
+   *
+   * @throws InvalidSubmissionError for `"main"` and `"isolated"`
+   */
+  async clearThread(thread: string): Promise<void> {
+    await this[ROOMS].submissions.clearThread(thread, () => this[ROOMS].host.clear(thread));
+  }
+}
