@@ -13,15 +13,16 @@ interface RoomRule {
   readonly typesOnly?: readonly string[];
 }
 
-const INNER = ["core", "outbox", "submissions", "scheduler", "workflow"];
+const INNER = ["core", "outbox", "submissions", "gates", "scheduler", "workflow"];
 
 /** Imports flow down this table: a room that is in no list is imported by nobody. */
 const ROOMS: Readonly<Record<string, RoomRule>> = {
   core: { imports: [] },
   outbox: { imports: ["core"] },
   submissions: { imports: ["core", "outbox"] },
+  gates: { imports: ["core", "outbox"] },
   scheduler: { imports: ["core"] },
-  workflow: { imports: ["core"], typesOnly: ["submissions", "outbox"] },
+  workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "gates", "outbox"] },
   hosts: { imports: INNER },
   webhooks: { imports: [...INNER, "hosts"] },
   dashboard: { imports: [...INNER, "hosts"] },

@@ -11,19 +11,29 @@ import { offline } from "./offline.ts";
 
 const scratch = mkdtempSync(path.join(tmpdir(), "perdure-test-"));
 
-/** Vitest on some of its projects, which also leaves a report. */
-function tests(...projects: string[]): string[] {
-  const report = `--outputFile.json=${reportOf(projects)}`;
-  const chosen = projects.flatMap((project) => ["--project", project]);
-  return ["test:unit", ...chosen, "--reporter=default", "--reporter=json", report];
+/** Some of Vitest's projects, or a part of one. */
+type Run = { readonly projects: readonly string[]; readonly shard?: string };
+
+/** Test runs wait more than they compute: five processes side by side keep two cores busy. */
+const RUNS: readonly Run[] = [
+  { projects: ["rooms"] },
+  { projects: ["pure", "scheduler", "triage"] },
+  { projects: ["think"], shard: "1/3" },
+  { projects: ["think"], shard: "2/3" },
+  { projects: ["think"], shard: "3/3" },
+];
+
+/** Vitest, which also leaves a report. */
+function tests(run: Run): string[] {
+  const chosen = run.projects.flatMap((project) => ["--project", project]);
+  const shard = run.shard === undefined ? [] : [`--shard=${run.shard}`];
+  const report = `--outputFile.json=${reportOf(run)}`;
+  return ["test:unit", ...chosen, ...shard, "--reporter=default", "--reporter=json", report];
 }
 
-function reportOf(projects: readonly string[]): string {
-  return path.join(scratch, `${projects.join("-")}.json`);
+function reportOf(run: Run): string {
+  return path.join(scratch, `${RUNS.indexOf(run)}.json`);
 }
-
-/** Test runs wait more than they compute: two processes side by side take half of the time. */
-const RUNS = [["rooms"], ["pure", "scheduler", "think", "triage"]];
 
 /** Each has scripts that run side by side. */
 const STAGES: readonly (readonly [name: string, ...scripts: string[][]])[] = [
@@ -31,7 +41,7 @@ const STAGES: readonly (readonly [name: string, ...scripts: string[][]])[] = [
   ["lint", ["check:lint"]],
   ["imports", ["check:imports"]],
   ["unused", ["check:unused"]],
-  ["tests", ...RUNS.map((projects) => tests(...projects))],
+  ["tests", ...RUNS.map(tests)],
   ["bundle", ["check:bundle"]],
 ];
 
@@ -44,9 +54,9 @@ async function run([script = "", ...args]: string[]): Promise<{ isOk: boolean; o
 }
 
 /** What Vitest wrote, or nothing when it did not come so far. */
-function readCounts(projects: readonly string[]): { passed: number; failed: number } {
+function readCounts(run: Run): { passed: number; failed: number } {
   try {
-    const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(reportOf(projects), "utf8"));
+    const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(reportOf(run), "utf8"));
     return { passed: numPassedTests, failed: numFailedTests };
   } catch {
     return { passed: 0, failed: 0 };
@@ -61,8 +71,8 @@ for (const [name, ...scripts] of STAGES) {
   const isOk = ends.every((end) => end.isOk);
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
   console.log(`${isOk ? "ok  " : "FAIL"} ${name.padEnd(8)} ${seconds.padStart(6)} s`);
-  for (const projects of name === "tests" ? RUNS : []) {
-    const counts = readCounts(projects);
+  for (const run of name === "tests" ? RUNS : []) {
+    const counts = readCounts(run);
     passed += counts.passed;
     failed += counts.failed;
   }

@@ -312,8 +312,8 @@ describe("O4 a prompt's end in pieces that a step can hold", () => {
     idempotencyKey: "k",
     run: "first",
     workflow: { name: "PROMPT_WORKFLOW", id: "w", stepName: "s" },
-    prompt: "x",
-    schema: {},
+    messages: [{ role: "user" as const, parts: [{ type: "text" as const, text: "x" }] }],
+    answer: { schema: {} },
   };
 
   /** The prompt, ended with `output`: how a restart finds it (W1), how a timeout does (W2), and its parts. */
@@ -349,7 +349,7 @@ describe("O4 a prompt's end in pieces that a step can hold", () => {
     ["just one part", "x".repeat(PART_LENGTH - 2), 1],
   ])("O4 W1 W2 %s is told whole", async (_, output, parts) => {
     const ended = await givenEnd(output);
-    const end = { submissionId: ended.submissionId, status: "completed", output };
+    const end = { submissionId: ended.submissionId, status: "completed", attempts: 1, output };
     expect(ended.parts).toBe(parts);
     expectSame(ended.restarted, end);
     expectSame(ended.expired, end);
@@ -362,7 +362,7 @@ describe("O4 a prompt's end in pieces that a step can hold", () => {
   ])("O4 W1 W2 %s is told by a reference", async (_, output) => {
     const ended = await givenEnd(output);
     const reference = { bytes: byteLength(JSON.stringify(output)) };
-    const end = { submissionId: ended.submissionId, status: "completed", reference };
+    const end = { submissionId: ended.submissionId, status: "completed", attempts: 1, reference };
     expect(ended.parts).toBe(inParts(output));
     expect(ended.restarted).toEqual(end);
     expect(ended.expired).toEqual(end);

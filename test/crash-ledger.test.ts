@@ -46,8 +46,13 @@ function submitPrompt(stub: Ledger, { workflow, instance }: ReturnType<typeof so
       idempotencyKey: "k",
       run: "1",
       workflow: { name: workflow, id: instance, stepName: "step" },
-      prompt: ask({ answer: { ok: true }, delayMs: 5 }),
-      schema: {},
+      messages: [
+        {
+          role: "user" as const,
+          parts: [{ type: "text" as const, text: ask({ answer: { ok: true }, delayMs: 5 }) }],
+        },
+      ],
+      answer: { schema: {} },
     }),
   );
 }

@@ -119,6 +119,17 @@ describe("a Workflow", () => {
     expectForGood(error, new RegExp(`"${instance.id}" of Workflow WAITING_WORKFLOW is terminated`));
   });
 
+  it("W5 one that was terminated, or is not there, is gone, and no other", async () => {
+    const isGone = async ({ id }: Pick<WorkflowInstance, "id">) => adapter.isGone?.(toInstance(id));
+    const waiting = await givenInstance("wait", "running");
+    expect(await isGone(waiting)).toBe(false);
+    await waiting.terminate();
+    expect(await isGone(waiting)).toBe(true);
+    expect(await isGone(await givenInstance("return", "complete"))).toBe(false);
+    expect(await isGone(await givenInstance("throw", "errored"))).toBe(false);
+    expect(await isGone({ id: "nobody" })).toBe(true);
+  });
+
   it("O3 a payload that the platform refuses is given up at once", async () => {
     const instance = await givenInstance("wait", "running");
     const error = await refusal(deliver(adapter, toInstance(instance.id), givenLarge(33 * MIB)));

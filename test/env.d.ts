@@ -2,7 +2,14 @@
 declare namespace Cloudflare {
   interface Env {
     ThinkAgent: DurableObjectNamespace<import("./support/think-agent.ts").ThinkAgent>;
+    AnswerObject: DurableObjectNamespace<import("./support/answer-object.ts").AnswerObject>;
+    ToolChild: DurableObjectNamespace<import("./support/agent-tool-agents.ts").ToolChild>;
+    ToolParent: DurableObjectNamespace<import("./support/agent-tool-agents.ts").ToolParent>;
+    ImpatientToolParent: DurableObjectNamespace<
+      import("./support/agent-tool-agents.ts").ImpatientToolParent
+    >;
     LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
+    GatesObject: DurableObjectNamespace<import("./support/gates-object.ts").GatesObject>;
     OutboxObject: DurableObjectNamespace<import("./support/outbox-object.ts").OutboxObject>;
     BuiltInAgent: DurableObjectNamespace<import("./support/built-in.ts").BuiltInAgent>;
     SdkObject: DurableObjectNamespace<import("./support/sdk-object.ts").SdkObject>;
@@ -13,7 +20,14 @@ declare namespace Cloudflare {
       import("./support/scheduler-object.ts").SchedulerObject
     >;
     SchedulerAgent: DurableObjectNamespace<import("./support/scheduler-agent.ts").SchedulerAgent>;
+    CodemodeAgent: DurableObjectNamespace<import("./support/codemode-agent.ts").CodemodeAgent>;
+    LOADER: WorkerLoader;
+    CODEMODE_WORKFLOW: Workflow;
     PROMPT_WORKFLOW: Workflow;
+    PLOT_WORKFLOW: Workflow;
+    PROMPT_ALL_WORKFLOW: Workflow;
+    APPROVAL_WORKFLOW: Workflow;
+    AGENT_TOOL_WORKFLOW: Workflow;
     BUILT_IN_WORKFLOW: Workflow;
     WAITING_WORKFLOW: Workflow;
     QUEUE: Queue;

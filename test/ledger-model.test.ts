@@ -33,7 +33,7 @@ it(
   () =>
     playSequences({
       name: "MODEL",
-      runs: 120,
+      runs: 80,
       step,
       given: fc.constant(null),
       hastyMs: 300,

@@ -21,7 +21,7 @@ it(
   () =>
     playSequences({
       name: "OUTBOX_MODEL",
-      runs: 60,
+      runs: 40,
       step: outboxStep,
       given: fc.constantFrom(undefined, { maxAge: 400_000, maxCount: 2 }),
       hastyMs: 500,

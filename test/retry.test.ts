@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { transientOf } from "../src/core/failures.ts";
-import { retryDelayMs } from "../src/submissions/retry.ts";
+import { nextAttempt } from "../src/submissions/retry.ts";
 import { givenLedger } from "./support/given.ts";
 import { crashOne, expectState, jobOf, submit, wakeNow, within } from "./support/ledger.ts";
 import { chance, ledgerOptions, time } from "./support/ledger-object.ts";
@@ -68,6 +68,10 @@ describe("which failures are transient", () => {
 
 describe("the decision", () => {
   const turn = {
+    spec: undefined,
+    priors: [],
+    why: { refusal: undefined },
+    isRemembered: true,
     transient: { retryAfterMs: undefined },
     hasEffects: false,
     mayRepeatEffects: false,
@@ -95,7 +99,10 @@ describe("the decision", () => {
       1_000,
     ],
   ])("%s", (_, failed, random, expected) => {
-    expect(retryDelayMs(failed, backoff, random)).toBe(expected);
+    const next = nextAttempt(failed, backoff, random);
+    expect(next).toEqual(
+      expected === undefined ? undefined : { follow: "again", delayMs: expected },
+    );
   });
 });
 

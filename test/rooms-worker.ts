@@ -2,6 +2,8 @@
 
 import { queue } from "./support/recipients.ts";
 
+export { AnswerObject } from "./support/answer-object.ts";
+export { GatesObject } from "./support/gates-object.ts";
 export { LedgerObject } from "./support/ledger-object.ts";
 export { OutboxAgent } from "./support/outbox-agent.ts";
 export { OutboxObject } from "./support/outbox-object.ts";

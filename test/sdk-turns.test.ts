@@ -530,6 +530,27 @@ describe("a structured answer", () => {
       expect(object.ledger.answers).toEqual([]);
     }));
 
+  it("that is no object is a property of the arguments, and refers to itself where it is", () =>
+    inside(async (object) => {
+      const items = { anyOf: [{ $ref: "#" }, { $ref: "#/$defs/Leaf" }, { $ref: "#/anyOf/0" }] };
+      const $defs = { Leaf: { type: "number" } };
+      const schema = { anyOf: [{ type: "string" }, { type: "array", items }], $defs };
+      const script = { answer: { answer: ["a", ["b"], 1] } };
+      await object.run({ messages: [message(script)], answer: { schema } });
+      expect(object.ledger.answers).toEqual([["a", ["b"], 1]]);
+      const offered = object.model.calls[0]?.tools?.find(({ name }) =>
+        name.startsWith("think_final"),
+      );
+      const own = "#/properties/answer";
+      const refs = [{ $ref: own }, { $ref: "#/$defs/Leaf" }, { $ref: `${own}/anyOf/0` }];
+      expect(offered).toMatchObject({
+        inputSchema: {
+          properties: { answer: { anyOf: [{}, { items: { anyOf: refs } }] } },
+          $defs,
+        },
+      });
+    }));
+
   it("is asked for at the last step, whatever the app prefers", () =>
     inside(async (object) => {
       object.lent = { maxSteps: 2, toolChoice: "none", activeTools: ["charge"] };

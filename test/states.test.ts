@@ -65,6 +65,7 @@ function make(
       budget: undefined,
       debounceKey: undefined,
       debounceUntil: undefined,
+      batch: undefined,
     },
     NOW,
   );

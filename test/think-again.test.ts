@@ -116,9 +116,11 @@ describe("L6 a turn of which nothing is heard", () => {
     const { submissionId } = await agent.acceptPrompt({
       idempotencyKey: "k",
       run: "r",
-      prompt: ask(script),
+      messages: [{ role: "user" as const, parts: [{ type: "text" as const, text: ask(script) }] }],
       workflow: { name: "PROMPT_WORKFLOW", id: crypto.randomUUID(), stepName: "s" },
-      schema: { type: "object", properties: { title: { type: "string" } }, required: ["title"] },
+      answer: {
+        schema: { type: "object", properties: { title: { type: "string" } }, required: ["title"] },
+      },
     });
     await asked(script);
     await stall(agent);

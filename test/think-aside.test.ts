@@ -40,7 +40,7 @@ function aside(script: Parameters<typeof message>[0], hooks: Partial<AsideHooks>
       thread: "support",
       messages: [message(script)],
       channel: undefined,
-      answer: undefined,
+      asking: undefined,
       signal: new AbortController().signal,
       begin: () => ({ seq: 1, attempt: 1 }),
       isGivenUp: false,

@@ -192,13 +192,23 @@ describe("W4 both sides validate", () => {
     });
   });
 
+  it("W4 a model that does without the tool answers all the same", async () => {
+    await using workflow = await givenWorkflow([
+      { name: "talks", prompt: script({ ignoreTools: true }) },
+    ]);
+    await workflow.start();
+    expect(await workflow.complete()).toMatchObject([{ answer: ANSWER }]);
+    const [submission] = await workflow.agent.listSubmissions();
+    expect(submission).toMatchObject({ status: "completed", attempts: 2 });
+  });
+
   it("W4 a model that ends without an answer is an error that says so", async () => {
-    const prompt = script({ ignoreTools: true });
+    const prompt = script({ ignoreTools: true, answer: undefined });
     await using workflow = await givenWorkflow([{ name: "silent", prompt }]);
     await workflow.start();
     const [outcome] = await workflow.complete();
-    expect(outcome).toMatchObject({ error: "ThinkPromptError" });
-    expect((outcome as { message: string }).message).toContain("tool");
+    expect(outcome).toMatchObject({ error: "ThinkPromptValidationError" });
+    expect((outcome as { message: string }).message).toContain("JSON");
   });
 });
 
@@ -246,6 +256,18 @@ it("W5 terminating a workflow cancels the turns that it waits for, and no others
   expect(await workflow.agent.waitForSubmission(other.submissionId)).toMatchObject({
     status: "completed",
   });
+});
+
+it("W5 terminating a workflow that was terminated elsewhere cancels what it waited for", async () => {
+  const prompt = script({ delayMs: 30_000 });
+  await using workflow = await givenWorkflow([{ name: "first", prompt }]);
+  await workflow.start();
+  await until(() => modelCalls.get(prompt));
+  await (await env.PROMPT_WORKFLOW.get(workflow.id)).terminate();
+  await refusal(workflow.agent.terminate(workflow.id));
+  expect(await workflow.agent.listSubmissions()).toMatchObject([
+    { status: "aborted", error: "The workflow that waited for it was terminated" },
+  ]);
 });
 
 it("a prompt's turn may use the agent's tools before it answers", async () => {
@@ -304,7 +326,7 @@ describe("bad input is refused at the call, and nothing is stored", () => {
     await workflow.start();
     await workflow.instance.waitForStatus("errored");
     const { message: text } = await workflow.instance.getError();
-    expect(text).toContain('The output schema of step.prompt("when") has no JSON Schema form');
+    expect(text).toContain('step.prompt("when") got an output schema that has no JSON Schema form');
     expect(await workflow.agent.listSubmissions()).toEqual([]);
   });
 

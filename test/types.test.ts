@@ -5,9 +5,13 @@ import type { Think } from "@cloudflare/think";
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import { DurableThink } from "../src/hosts/think/index.ts";
+import { type Approval, DurableThink } from "../src/hosts/think/index.ts";
 import type { SubmissionInspection, SubmitMessagesOptions } from "../src/submissions/index.ts";
-import { ThinkWorkflow, type ThinkWorkflowStep } from "../src/workflow/index.ts";
+import {
+  type PromptAllSettled,
+  ThinkWorkflow,
+  type ThinkWorkflowStep,
+} from "../src/workflow/index.ts";
 import { ScriptedModel } from "./support/scripted-model.ts";
 
 const draftSchema = z.object({
@@ -49,10 +53,81 @@ it("a prompt's answer has the type of its schema", () => {
   type Step = Pick<ThinkWorkflowStep, "prompt">;
   const answer = (step: Step) => step.prompt("n", { prompt: "p", output: draftSchema });
   expectTypeOf(answer).returns.resolves.toEqualTypeOf<z.infer<typeof draftSchema>>();
-  // @ts-expect-error an output schema is an object
-  const scalar = (step: Step) => step.prompt("n", { prompt: "p", output: z.string() });
-  expectTypeOf(scalar).toBeFunction();
+  const text = (step: Step) => step.prompt("n", { prompt: "p" });
+  expectTypeOf(text).returns.resolves.toEqualTypeOf<string>();
+  // @ts-expect-error an output is a schema
+  const example = (step: Step) => step.prompt("n", { prompt: "p", output: { title: "" } });
+  expectTypeOf(example).toBeFunction();
   expectTypeOf<TriageWorkflow["run"]>().returns.resolves.toEqualTypeOf<"low" | "critical">();
+});
+
+it("answers to many items have the type of the schema, and that of onError", () => {
+  type Step = Pick<ThinkWorkflowStep, "promptAll">;
+  type Draft = z.infer<typeof draftSchema>;
+  const items = [{ id: 1, text: "a" }];
+  const asked = (step: Step) =>
+    step.promptAll("n", items, {
+      prompt: (item, index) => {
+        expectTypeOf(item).toEqualTypeOf<{ id: number; text: string }>();
+        expectTypeOf(index).toEqualTypeOf<number>();
+        return item.text;
+      },
+      output: draftSchema,
+      key: ({ id }) => `issue-${id}`,
+    });
+  expectTypeOf(asked).returns.resolves.toEqualTypeOf<Draft[]>();
+  const texts = (step: Step) => step.promptAll("n", items, { prompt: ({ text }) => text });
+  expectTypeOf(texts).returns.resolves.toEqualTypeOf<string[]>();
+  const settled = (step: Step) =>
+    step.promptAll("n", items, { prompt: () => "p", output: draftSchema, onError: "return" });
+  expectTypeOf(settled).returns.resolves.toEqualTypeOf<PromptAllSettled<Draft>[]>();
+  const settledTexts = (step: Step) =>
+    step.promptAll("n", ["a"] as const, { prompt: (item) => item, onError: "return" });
+  expectTypeOf(settledTexts).returns.resolves.toEqualTypeOf<PromptAllSettled<string>[]>();
+  const thrown = (step: Step) =>
+    step.promptAll("n", items, { prompt: () => "p", onError: "throw", concurrency: 8 });
+  expectTypeOf(thrown).returns.resolves.toEqualTypeOf<string[]>();
+  // @ts-expect-error a prompt is made of each item
+  const fixed = (step: Step) => step.promptAll("n", items, { prompt: "p" });
+  // @ts-expect-error there is no such way
+  const ignored = (step: Step) => step.promptAll("n", items, { prompt: () => "p", onError: "no" });
+  expectTypeOf([fixed, ignored]).toBeArray();
+});
+
+it("a decision has the type of its schema, and is narrowed by whether it approves", () => {
+  type Step = Pick<ThinkWorkflowStep, "approval">;
+  const transforming = z.object({ amount: z.number(), note: z.string().default("none") });
+  const asked = async (step: Step) => {
+    const decision = await step.approval("n", { schema: transforming, timeout: "3 days" });
+    expectTypeOf(decision.by).toEqualTypeOf<string | undefined>();
+    expectTypeOf(decision.decidedAt).toEqualTypeOf<number>();
+    if (!decision.approved) {
+      // @ts-expect-error a rejection has no payload
+      return decision.payload;
+    }
+    return decision.payload;
+  };
+  expectTypeOf(asked).returns.resolves.toEqualTypeOf<{ amount: number; note: string }>();
+  const plain = async (step: Step) => {
+    const decision = await step.approval("n");
+    return decision.approved ? decision.payload : null;
+  };
+  expectTypeOf(plain).returns.resolves.toEqualTypeOf<undefined | null>();
+  const byDefault = (step: Step) =>
+    step.approval("n", { schema: transforming, onTimeout: { approve: { amount: 1 } } });
+  expectTypeOf(byDefault).toBeFunction();
+  const without = (step: Step) => step.approval("n", { onTimeout: "approve" });
+  expectTypeOf(without).toBeFunction();
+  const mistaken = (step: Step) =>
+    // @ts-expect-error the default is what the schema takes
+    step.approval("n", { schema: transforming, onTimeout: { approve: { amount: "1" } } });
+  expectTypeOf(mistaken).toBeFunction();
+  // @ts-expect-error there is nothing to approve with
+  const empty = (step: Step) => step.approval("n", { schema: transforming, onTimeout: "approve" });
+  expectTypeOf(empty).toBeFunction();
+  // @ts-expect-error what a person is shown is JSON
+  const shown = (step: Step) => step.approval("n", { data: { when: new Date() } });
+  expectTypeOf(shown).toBeFunction();
 });
 
 it("DurableThink stands in for Think", () => {
@@ -74,6 +149,13 @@ it("results keep their types over RPC", () => {
   type Inspected = Awaited<ReturnType<typeof inspect>>;
   expectTypeOf<Inspected>().not.toBeNever();
   expectTypeOf<NonNullable<Inspected>["status"]>().toEqualTypeOf<SubmissionInspection["status"]>();
+  const approvals = () => env.ThinkAgent.getByName("types").listApprovals();
+  type Listed = Awaited<ReturnType<typeof approvals>>[number];
+  expectTypeOf<Listed["payload"]>().toEqualTypeOf<Approval["payload"]>();
+  expectTypeOf<Listed["data"]>().toEqualTypeOf<Approval["data"]>();
+  const decide = () => env.ThinkAgent.getByName("types").grantApproval("x", { payload: [1] });
+  type Decided = Extract<Awaited<ReturnType<typeof decide>>, { outcome: "decided" }>;
+  expectTypeOf<Decided["approval"]["schema"]>().toEqualTypeOf<Approval["schema"]>();
 });
 
 it("options catch mistakes where they are written", () => {

@@ -1,6 +1,14 @@
 /** The worker of the tests that need Think: all that the other one has, and agents of Think. */
 
+export { CodemodeRuntime } from "@cloudflare/codemode";
 export * from "./rooms-worker.ts";
 export { default } from "./rooms-worker.ts";
+export { ImpatientToolParent, ToolChild, ToolParent } from "./support/agent-tool-agents.ts";
+export { AgentToolWorkflow } from "./support/agent-tool-workflow.ts";
+export { ApprovalWorkflow } from "./support/approval-workflow.ts";
 export { BuiltInAgent, BuiltInWorkflow } from "./support/built-in.ts";
+export { CodemodeAgent } from "./support/codemode-agent.ts";
+export { CodemodeWorkflow } from "./support/codemode-workflow.ts";
+export { PlotWorkflow } from "./support/plot-workflow.ts";
+export { PromptAllWorkflow } from "./support/prompt-all-workflow.ts";
 export { ThinkAgent } from "./support/think-agent.ts";

@@ -26,6 +26,7 @@ export type {
   DeliveryState,
   Destination,
   Endpoint,
+  InstanceOf,
   ListDeadLettersOptions,
   MethodDestination,
   OutboxStats,

@@ -112,6 +112,17 @@ export class Outbox extends Room {
   }
 
   /**
+   * Whether nobody is there to be told, and nobody wants what it would be told: a Workflow instance that was
+   * terminated, or is gone. False for all other kinds.
+   *
+   * @throws what the platform throws when it cannot tell
+   * @internal
+   */
+  async isGone(destination: Destination): Promise<boolean> {
+    return (await this.#adapters.of(destination).isGone?.(destination)) ?? false;
+  }
+
+  /**
    * {@link put} for a room of Perdure that has checked the destination before,
    * and that calls {@link flush} after its commit.
    *

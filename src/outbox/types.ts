@@ -50,6 +50,9 @@ export type WorkflowDestination = WithPolicy & {
   readonly eventType: string;
 };
 
+/** One instance of a Workflow: the binding's name and the instance's id. Instances of two Workflows may have one id. */
+export type InstanceOf = Pick<WorkflowDestination, "workflow" | "instance">;
+
 /** An HTTP endpoint, told by a request that is signed as Standard Webhooks says. */
 export type WebhookDestination = WithPolicy & {
   readonly kind: "webhook";
@@ -130,6 +133,8 @@ export interface Adapter<To extends Destination = Destination> {
     delivery: Delivery | ReferencedDelivery,
     signal: AbortSignal,
   ): Promise<void>;
+  /** Whether it was terminated or is gone, for a kind that can be. What it throws says nothing. */
+  isGone?(destination: To): Promise<boolean>;
 }
 
 /** An entry that is not attempted any more; it keeps its payload until it is redriven or deleted (O3). */

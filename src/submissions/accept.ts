@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import type { Duration } from "../core/duration.ts";
 import { byteLength, shown } from "../core/json.ts";
+import { checkAnswer } from "./answer-spec.ts";
 import {
   checkBoolean,
   checkNames,
@@ -16,7 +17,7 @@ import {
 import { InvalidSubmissionError } from "./errors.ts";
 import type { Submission } from "./rows.ts";
 import type { NewSubmission } from "./store.ts";
-import { ISOLATED, MAIN } from "./turn.ts";
+import { ISOLATED, isIsolated, isPool, MAIN, poolOf } from "./turn.ts";
 import type { Debounce, InternalSubmitOptions, WhenBusy } from "./types.ts";
 
 const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt", "rollback", "steer"];
@@ -50,6 +51,7 @@ export function prepare(
   checkNames("retry", options.retry, ["maxAttempts", "afterSideEffects"]);
   checkNames("budget", options.budget, ["tokens"]);
   checkNames("debounce", options.debounce, ["key", "delay", "maxDelay"]);
+  checkAnswer(options.answer);
   checkMessages(messages);
   checkText("submissionId", options.submissionId);
   checkText("idempotencyKey", options.idempotencyKey);
@@ -58,7 +60,8 @@ export function prepare(
   checkNumber("priority", options.priority, -100, 100);
   if (options.budget) checkNumber("budget.tokens", options.budget.tokens ?? Number.NaN, 1);
   checkBoolean("retry.afterSideEffects", options.retry?.afterSideEffects);
-  const { thread = MAIN, priority = 0, whenBusy = "enqueue", budget } = options;
+  const { priority = 0, whenBusy = "enqueue", budget } = options;
+  const thread = threadOf(options);
   if (options.onConflict !== undefined && !["return", "throw"].includes(options.onConflict)) {
     throw new InvalidSubmissionError(
       "onConflict",
@@ -87,6 +90,7 @@ export function prepare(
     rank: URGENT.includes(whenBusy) ? FRONT : -priority,
     budget: budget?.tokens,
     debounceKey: options.debounce && JSON.stringify([thread, options.debounce.key]),
+    batch: options.batch?.id,
     ...timing,
   };
 }
@@ -110,7 +114,20 @@ const SUBMIT_NAMES = [
   "retry",
   "answer",
   "run",
+  "batch",
 ] as const satisfies readonly (keyof InternalSubmitOptions)[];
+
+/** The thread that it runs in: isolated turns of a batch have one of their own. */
+function threadOf({ thread = MAIN, batch }: InternalSubmitOptions): string {
+  if (isPool(thread)) {
+    throw new InvalidSubmissionError(
+      "thread",
+      `thread is ${JSON.stringify(thread)}; names that begin with "isolated/" are those of step.promptAll(). ` +
+        'Use "isolated", or another name.',
+    );
+  }
+  return batch && thread === ISOLATED ? poolOf(batch.id, batch.lanes) : thread;
+}
 
 /** An end has to be stored together with what it tells: what cannot be told is refused here. */
 function checkDestinations(notify: unknown, problemOf: Acceptance["problemOf"]): void {
@@ -175,7 +192,7 @@ function checkTogether(options: InternalSubmitOptions, thread: string, whenBusy:
         "channels belong to the main thread. Leave one of them out.",
     );
   }
-  if (thread === ISOLATED && whenBusy !== "enqueue") {
+  if (isIsolated(thread) && whenBusy !== "enqueue") {
     refuse(
       "whenBusy",
       `whenBusy is ${JSON.stringify(whenBusy)} for an isolated turn, which has no other turn to wait for. Leave it out.`,
@@ -221,13 +238,18 @@ function checkSize(text: string, options: InternalSubmitOptions, most: number): 
 /** Whether a stored submission asks the same, in the same thread. Message ids do not count: a caller that retries makes new ones. */
 export function asksTheSame(stored: Submission, repeated: NewSubmission): boolean {
   return isDeepStrictEqual(
-    [stored.thread, content(stored.messages), stored.answer],
+    [conversationOf(stored.thread), content(stored.messages), stored.answer],
     [
-      repeated.thread,
+      conversationOf(repeated.thread),
       content(JSON.parse(repeated.messages) as UIMessage[]),
       repeated.answer && JSON.parse(JSON.stringify(repeated.answer)),
     ],
   );
+}
+
+/** Which isolated turns run beside it is not what is asked. */
+function conversationOf(thread: string): string {
+  return isIsolated(thread) ? ISOLATED : thread;
 }
 
 function content(messages: UIMessage[]) {

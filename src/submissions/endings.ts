@@ -7,14 +7,16 @@
 import type { Clock } from "../core/clock.ts";
 import { type Failure, transientOf } from "../core/failures.ts";
 import type { Outbox } from "../outbox/outbox.ts";
+import { endedEvent } from "./batches.ts";
 import { endOf } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import type { SubmissionRecords } from "./records.ts";
-import { retryDelayMs } from "./retry.ts";
+import { toolRefusalOf } from "./refusals.ts";
+import { nextAttempt, type Why } from "./retry.ts";
 import type { Submission } from "./rows.ts";
 import type { Spending } from "./spending.ts";
 import type { Seen, Settlement, SubmissionStore } from "./store.ts";
-import type { TurnEnd } from "./turn.ts";
+import { ISOLATED, type TurnEnd } from "./turn.ts";
 import type { SubmissionEvent } from "./types.ts";
 
 /** Ends between two looks at what retention lets go, and rows that each of them looks at. */
@@ -93,6 +95,12 @@ export class Endings {
     );
   }
 
+  /** Ends some of what waits in a batch as `aborted`, and returns how many that were. */
+  abortWaiting(batch: string, failure: Failure): number {
+    const { store, clock } = this.owner;
+    return this.#telling(() => store.batches.abortWaiting(batch, failure, clock.now())).length;
+  }
+
   /** Those that have joined its turn end as it does. */
   #withIt({ submissionId }: Submission, ending: Ending): Submission[] {
     const { store, clock } = this.owner;
@@ -108,25 +116,29 @@ export class Endings {
     return records.prune(clock.now() - limits.maxAgeMs, limits.maxCount, PRUNE_SCAN) > 0;
   }
 
-  /** running → pending, due later, where the failure is transient and an attempt is left. */
-  #retry(
-    { retry, resets, hasEffects: hasActed }: Submission,
-    seen: Seen,
-    { cause, failure, hasEffects = false }: FailedEnd,
-  ): Submission | undefined {
+  /** running → pending, where the failure lets another attempt do better and one is left (L8, W4). */
+  #retry(submission: Submission, seen: Seen, end: FailedEnd): Submission | undefined {
     const { store, spending, clock, limits } = this.owner;
+    const { retry, resets, thread, answer: spec, hasEffects: hasActed } = submission;
+    const { cause, failure, hasEffects = false, answer } = end;
     const now = clock.now();
     const turn = {
+      spec,
+      priors: store.attempts.priors(submission),
+      why: whyOf(end),
       transient: transientOf(cause, now),
       hasEffects: hasEffects || hasActed,
       mayRepeatEffects: retry?.afterSideEffects ?? false,
+      isRemembered: thread !== ISOLATED,
       attempts: seen.attempts - resets,
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
     };
-    const delayMs = retryDelayMs(turn, limits.backoff, clock.random());
-    if (delayMs === undefined) return undefined;
-    const end = { dueAt: now + delayMs, failure, ...spending.of(seen.seq) };
-    const pending = store.transaction(() => store.retryAt(seen, end, now));
+    const next = nextAttempt(turn, limits.backoff, clock.random());
+    if (!next) return undefined;
+    const { follow, delayMs } = next;
+    const dueAt = follow === "again" ? now + delayMs : undefined;
+    const failed = { dueAt, failure, follow, given: answer?.given, ...spending.of(seen.seq) };
+    const pending = store.transaction(() => store.retryAt(seen, failed, now));
     if (pending) spending.close(seen.seq);
     if (pending) {
       this.owner.announce(pending);
@@ -138,19 +150,20 @@ export class Endings {
   /** The ends and their entries in the outbox commit together; everybody is told afterwards. */
   #telling(end: () => Submission[]): Submission[] {
     const { store, outbox, nextWake, announce } = this.owner;
+    let entries = 0;
     const ended = store.transaction(() => {
       const rows = end();
-      for (const row of rows) this.#put(row);
+      for (const row of rows) entries += this.#put(row) + this.#putBatch(row);
       return rows;
     });
-    if (ended.some(({ notify }) => notify.length > 0)) outbox.flush(nextWake());
+    if (entries > 0) outbox.flush(nextWake());
     for (const row of ended) announce(row);
     return ended;
   }
 
-  /** Delivery ids are new: receivers of several agents must not take one's for another's. */
-  #put(submission: Submission): void {
-    if (submission.notify.length === 0) return;
+  /** Delivery ids are new: receivers of several agents must not take one's for another's. Returns how many entries. */
+  #put(submission: Submission): number {
+    if (submission.notify.length === 0) return 0;
     const data = endOf(submission);
     const type = `submission.${data.status}` as const;
     const timestamp = new Date(submission.settledAt ?? this.owner.clock.now()).toISOString();
@@ -158,5 +171,25 @@ export class Endings {
     for (const destination of submission.notify) {
       this.owner.outbox.enqueue(crypto.randomUUID(), destination, event);
     }
+    return submission.notify.length;
   }
+
+  /** A workflow that waits for a batch is told once, whatever the batch's size. Returns how many entries. */
+  #putBatch(submission: Submission): number {
+    const { batch, status } = submission;
+    if (batch === undefined) return 0;
+    const waiting = this.owner.store.batches.ended(batch, status !== "completed");
+    if (!waiting) return 0;
+    const event = endedEvent(batch, submission.settledAt ?? this.owner.clock.now());
+    this.owner.outbox.enqueue(crypto.randomUUID(), waiting, event);
+    return 1;
+  }
+}
+
+/** Failures that no other model would do better after. */
+const NOT_OF_THE_MODEL = ["BudgetExceededError", "TurnInterruptedError"];
+
+function whyOf({ answer, failure, cause }: FailedEnd): Why {
+  if (answer) return answer;
+  return NOT_OF_THE_MODEL.includes(failure.name) ? "other" : { refusal: toolRefusalOf(cause) };
 }

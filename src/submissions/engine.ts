@@ -11,6 +11,7 @@ import type { Failure } from "../core/failures.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
+import type { InstanceOf } from "../outbox/types.ts";
 import { DayUsage } from "./day-usage.ts";
 import { Endings, type EndingsOwner } from "./endings.ts";
 import { inspect } from "./inspection.ts";
@@ -25,6 +26,7 @@ import { Steering, type SteeringOwner } from "./steering.ts";
 import { type Seen, SubmissionStore } from "./store.ts";
 import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
 import { Waiters } from "./waiters.ts";
+import { Wanted } from "./wanted.ts";
 
 /** A submission that was accepted is found again at most this long after a crash. */
 const BACKSTOP_MS = 10_000;
@@ -40,6 +42,8 @@ export type EngineOwner = {
   readonly limits: Limits;
   /** Given when the ledger is installed, which is later than its construction. */
   readonly lifecycle: () => LifecycleServices;
+  /** Cancels what an instance of a workflow waits for, which was terminated. */
+  readonly cancelFor: (of: InstanceOf) => Promise<void>;
 };
 
 /** What the parts know of each other. */
@@ -62,12 +66,16 @@ export class Engine
   readonly #lifecycle: EngineOwner["lifecycle"];
   #opened: { store: SubmissionStore; records: SubmissionRecords; dayUsage: DayUsage } | undefined;
 
-  constructor({ host, outbox, clock, limits, lifecycle }: EngineOwner) {
+  readonly #wanted: Wanted;
+
+  constructor({ host, outbox, clock, limits, lifecycle, cancelFor }: EngineOwner) {
     this.host = host;
     this.outbox = outbox;
     this.clock = clock;
     this.limits = limits;
     this.#lifecycle = lifecycle;
+    const waiterOf = (batch: string) => this.store.batches.waiterOf(batch);
+    this.#wanted = new Wanted({ outbox, clock, waiterOf, cancelFor });
     this.wake = new Wake(lifecycle, "perdure.submissions", () => this.#drive(), clock);
     this.waiters = new Waiters(async (submission) => {
       await this.inHostContext(() => host.onStatus(submission));
@@ -197,6 +205,11 @@ export class Engine
     this.recovery.heard(seq);
   }
 
+  /** Ends some of what waits in a batch as `aborted`, and returns how many that were. */
+  abortWaiting(batch: string, failure: Failure): number {
+    return this.#endings.abortWaiting(batch, failure);
+  }
+
   /** Ends whatever waits in a thread as `skipped`. */
   skipPending(thread: string, failure: Failure): void {
     this.#endings.skipPending(thread, failure);
@@ -213,6 +226,8 @@ export class Engine
   readonly began = (submission: Submission): void => {
     this.spending.begin(submission);
     this.announce(submission);
+    // It may have been in line for long.
+    this.#wanted.look([submission]);
   };
 
   readonly end = (seen: Seen, end: TurnEnd): void => this.#endings.end(seen, end);
@@ -258,6 +273,7 @@ export class Engine
     // A host that is long in answering for what is left holds up nothing else.
     await withTimeout(recovered, PATIENCE_MS).catch(() => {});
     this.#runner.endStalled();
+    this.#wanted.look(this.#runner.running);
     this.#runner.kick();
     const { work } = this.#runner;
     this.#lifecycle().trackAlarmWork(Promise.all([recovered, work]));

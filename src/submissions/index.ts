@@ -3,6 +3,7 @@
 export type { Duration } from "../core/duration.ts";
 export { NewerSchemaError } from "../core/migrations.ts";
 export { InvalidOptionError } from "../core/options.ts";
+export type { Asking } from "./asking.ts";
 export {
   AnswerTooLargeError,
   BacklogFullError,
@@ -15,13 +16,29 @@ export {
   UnknownCursorError,
 } from "./errors.ts";
 export type { LedgerOptions } from "./options.ts";
+export {
+  acceptPrompts,
+  awaitPrompts,
+  expirePrompts,
+  type PromptsExpiry,
+  type PromptsFailure,
+  type PromptsPage,
+  type PromptsReceipt,
+  type PromptsRequest,
+  type PromptsState,
+  type PromptsWait,
+  readPrompts,
+  refusePrompts,
+} from "./prompt-batches.ts";
 export { acceptPrompt, expirePrompt, readPrompt } from "./prompts.ts";
 export type { SubmissionStatus, TerminalStatus } from "./states.ts";
 export { Submissions, type SubmissionsOptions } from "./submissions.ts";
 export {
+  type AnswerState,
   type AttemptRef,
   endWithAnswer,
   ISOLATED,
+  isIsolated,
   MAIN,
   type Trace,
   type Turn,
@@ -34,12 +51,14 @@ export {
 export type {
   AnswerPart,
   AnswerSpec,
+  AnswerStrategy,
   CancelSubmissionResult,
   Debounce,
   DeleteSubmissionsOptions,
   FailedAttempt,
   ListSubmissionsOptions,
   PromptEnd,
+  PromptMessage,
   PromptReceipt,
   PromptRequest,
   SubmissionEnd,

@@ -57,6 +57,7 @@ export function endOf(submission: Submission): SubmissionEnd {
   return {
     submissionId,
     status: status satisfies TerminalStatus,
+    ...costsOf(submission),
     ...defined(status === "completed" ? { output: output?.read() } : { error, errorName }),
   };
 }
@@ -65,7 +66,11 @@ export function endOf(submission: Submission): SubmissionEnd {
 export function shortEndOf(submission: Submission): PromptEnd {
   const { submissionId, status, output } = submission;
   if (status !== "completed" || !output?.isLarge) return endOf(submission);
-  return { submissionId, status, reference: { bytes: output.bytes } };
+  return { submissionId, status, ...costsOf(submission), reference: { bytes: output.bytes } };
+}
+
+function costsOf({ attempts, usage, messageId }: Submission) {
+  return { attempts, ...defined({ usage, messageId }) };
 }
 
 /** The same object without the keys that are undefined. */

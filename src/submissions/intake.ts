@@ -115,6 +115,8 @@ export class Intake {
       notBefore: undefined,
       expiresAt: undefined,
       debounceKey: undefined,
+      // The workflow that asked for the old one has been told of its end.
+      batch: undefined,
       // Whom the old one was to interrupt is gone.
       rank: Math.max(old.rank, -100),
     };
@@ -145,9 +147,10 @@ export class Intake {
   }
 }
 
-/** Whether an ended submission was a failure that another run of the caller was told of (W1). */
-function isStale({ status, run }: Submission, asking: string | undefined): boolean {
-  return asking !== undefined && run !== asking && isTerminal(status) && status !== "completed";
+/** Whether an ended submission was a failure, or an answer of no use, that another run of the caller was told of (W1). */
+function isStale({ status, run, isRefused }: Submission, asking: string | undefined): boolean {
+  const hasFailed = isTerminal(status) && (status !== "completed" || isRefused);
+  return asking !== undefined && run !== asking && hasFailed;
 }
 
 /** Whether the key has outlived what it stood for. An id never does. */

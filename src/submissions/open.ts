@@ -4,6 +4,7 @@
  * the store tells it of each change.
  */
 
+import type { InstanceOf } from "../outbox/types.ts";
 import { type Submission, select } from "./rows.ts";
 import type { SubmissionStats } from "./types.ts";
 
@@ -87,9 +88,11 @@ export class OpenSubmissions {
   }
 
   /** The open submissions whose end is delivered to this workflow instance. */
-  ofWorkflow(instance: string): Submission[] {
+  ofWorkflow({ workflow, instance }: InstanceOf): Submission[] {
     const tells = ({ notify }: Submission) =>
-      notify.some((to) => to.kind === "workflow" && to.instance === instance);
+      notify.some(
+        (to) => to.kind === "workflow" && to.workflow === workflow && to.instance === instance,
+      );
     return select(this.sql, `SELECT * ${IN_LINE} UNION ALL SELECT * ${SCHEDULED}`).filter(tells);
   }
 

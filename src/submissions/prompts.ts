@@ -12,15 +12,17 @@ function eventTypeOf(submissionId: string): string {
 /** Accepts a prompt, or finds the one that was accepted before (W1). */
 export async function acceptPrompt(
   ledger: Submissions,
-  { idempotencyKey, run, workflow, prompt, schema, thread = MAIN }: PromptRequest,
+  { idempotencyKey, run, workflow, messages, answer, thread = MAIN, budget, retry }: PromptRequest,
 ): Promise<PromptReceipt> {
   const { submissionId, status } = await ledger.submit(
-    [{ id: crypto.randomUUID(), role: "user", parts: [{ type: "text", text: prompt }] }],
+    messages.map((message) => ({ ...message, id: message.id ?? crypto.randomUUID() })),
     {
       idempotencyKey,
       run,
       thread,
-      answer: { schema },
+      answer,
+      ...(budget && { budget }),
+      ...(retry && { retry }),
       metadata: { workflow },
       notify: (id) => [
         {

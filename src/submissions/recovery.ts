@@ -7,12 +7,13 @@
 import type { Clock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { withTimeout } from "../core/timeout.ts";
+import { askingOf, freeAttempts } from "./asking.ts";
 import type { Limits } from "./options.ts";
 import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recover.ts";
 import type { Submission } from "./rows.ts";
 import type { Spending } from "./spending.ts";
 import type { Seen, SubmissionStore } from "./store.ts";
-import { ISOLATED, type TurnEnd, type TurnHost } from "./turn.ts";
+import { isIsolated, type TurnEnd, type TurnHost } from "./turn.ts";
 
 /** How often what is left is looked at; after failures more rarely, down to every so often. */
 export const CHECK_MS = 2_000;
@@ -95,9 +96,14 @@ export class Recovery {
     return this.#left.size;
   }
 
+  /** How many are left in a thread. */
+  countIn(thread: string): number {
+    return [...this.#left.values()].filter((left) => left.thread === thread).length;
+  }
+
   /** What is left in a thread. Isolated ones are in nobody's way. */
   current(thread: string): number | undefined {
-    if (thread === ISOLATED) return undefined;
+    if (isIsolated(thread)) return undefined;
     return [...this.#left].find(([, left]) => left.thread === thread)?.[0];
   }
 
@@ -177,18 +183,21 @@ export class Recovery {
   }
 
   async #decide(orphan: Submission, { heardAt, isReset }: Entry): Promise<void> {
-    const { host, limits, clock } = this.owner;
+    const { host, store, limits, clock } = this.owner;
     const { seq, attempts, retry, answer } = orphan;
+    const priors = store.attempts.priors(orphan);
+    const hasTools = askingOf(answer, priors)?.followUp === undefined;
     const trace = await withTimeout(host.trace(orphan), HOST_TIMEOUT_MS);
     const isFree = isReset === true && orphan.resets < MAX_FREE_RESETS;
     const decision = recover({
       applied: trace.applied,
-      hasEffects: trace.hasEffects || orphan.hasEffects,
+      // What an attempt without tools does again has no effects.
+      hasEffects: hasTools && (trace.hasEffects || orphan.hasEffects),
       isAnswered: orphan.isAnswered,
       isReplied: answer === undefined && trace.messageId !== undefined,
       mayRepeatEffects: retry?.afterSideEffects ?? false,
       isHostRecovering: await this.#isHostRecovering(orphan.thread),
-      attempts: attempts - orphan.resets - (isFree ? 1 : 0),
+      attempts: attempts - freeAttempts(priors) - orphan.resets - (isFree ? 1 : 0),
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
       waitedMs: clock.now() - heardAt,
     });
@@ -197,10 +206,10 @@ export class Recovery {
     else if (decision.action === "fail") this.owner.end(orphan, { outcome: "error", ...decision });
     else if (decision.action === "startOver") {
       const { usage } = this.owner.spending.of(seq);
-      const pending = this.owner.store.startOver({ seq, attempts }, { isFree, usage });
+      const pending = store.startOver({ seq, attempts }, { isFree, usage });
       this.owner.spending.close(seq);
       if (pending) this.owner.startsOver(pending);
-      for (const joined of this.owner.store.open.joinedTo(orphan.submissionId)) {
+      for (const joined of store.open.joinedTo(orphan.submissionId)) {
         await this.#part(joined.seq);
       }
       this.#done(seq, orphan.thread);

@@ -46,7 +46,9 @@ export const MIGRATIONS = [
      merged_into TEXT,
      debounce_key TEXT,
      debounce_until INTEGER,
-     is_undone INTEGER
+     is_undone INTEGER,
+     batch TEXT,
+     is_refused INTEGER NOT NULL DEFAULT 0
    );
    CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)
      WHERE idempotency_key IS NOT NULL;
@@ -59,6 +61,15 @@ export const MIGRATIONS = [
    CREATE INDEX perdure_submissions_merged ON perdure_submissions (merged_into)
      WHERE merged_into IS NOT NULL AND settled_at IS NULL;
    CREATE INDEX perdure_submissions_undo ON perdure_submissions (seq) WHERE is_undone = 0;
+   CREATE INDEX perdure_submissions_batch ON perdure_submissions (batch)
+     WHERE batch IS NOT NULL AND settled_at IS NULL;
+   CREATE TABLE perdure_batches (
+     batch TEXT PRIMARY KEY,
+     workflow TEXT NOT NULL,
+     instance TEXT NOT NULL,
+     event_type TEXT,
+     fails_fast INTEGER NOT NULL DEFAULT 0
+   ) WITHOUT ROWID;
    CREATE TABLE perdure_usage (day INTEGER PRIMARY KEY, tokens INTEGER NOT NULL);
    CREATE TABLE perdure_attempts (
      seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
@@ -68,6 +79,8 @@ export const MIGRATIONS = [
      error TEXT NOT NULL,
      error_name TEXT NOT NULL,
      usage TEXT,
+     follow TEXT NOT NULL,
+     given TEXT,
      PRIMARY KEY (seq, attempt)
    ) WITHOUT ROWID;
    CREATE TABLE perdure_answer_parts (
@@ -117,6 +130,8 @@ type Row = {
   debounce_key: string | null;
   debounce_until: number | null;
   is_undone: number | null;
+  batch: string | null;
+  is_refused: number;
 };
 
 /** A stored submission, with its JSON read. */
@@ -165,6 +180,10 @@ function toSubmission(sql: SqlStorage, row: Row) {
     debounceUntil: row.debounce_until ?? undefined,
     /** Whether its messages are still to be taken out of the conversation. */
     isToBeUndone: row.is_undone === 0,
+    /** The batch of prompts that it is one of. */
+    batch: row.batch ?? undefined,
+    /** Whether the workflow that asked for it could not take its answer. */
+    isRefused: row.is_refused === 1,
     /** Whether an answer is recorded: `null` is one, too. */
     isAnswered: row.output !== null,
     output: row.output === null ? undefined : new StoredAnswer(sql, row.seq, row.output),
@@ -189,4 +208,13 @@ export function select(
     .exec<Row>(query, ...bindings)
     .toArray()
     .map((row) => toSubmission(sql, row));
+}
+
+/** The same one by one, for those whose answers are too much to hold together. */
+export function* each(
+  sql: SqlStorage,
+  query: string,
+  ...bindings: SqlStorageValue[]
+): Generator<Submission> {
+  for (const row of sql.exec<Row>(query, ...bindings)) yield toSubmission(sql, row);
 }

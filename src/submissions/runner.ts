@@ -7,12 +7,20 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf, isReset } from "../core/failures.ts";
+import { type Asking, askingOf } from "./asking.ts";
 import { TurnStalledError } from "./errors.ts";
 import type { Limits } from "./options.ts";
 import type { Left, Recovery } from "./recovery.ts";
 import type { Submission } from "./rows.ts";
 import type { Seen, SubmissionStore } from "./store.ts";
-import { type AttemptRef, ISOLATED, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
+import {
+  type AttemptRef,
+  isPool,
+  lanesOf,
+  type TurnEnd,
+  type TurnHost,
+  TurnRefused,
+} from "./turn.ts";
 
 const EXPIRED: Failure = {
   name: "SubmissionExpiredError",
@@ -31,6 +39,8 @@ type LiveTurn = {
   readonly controller: AbortController;
   /** The attempt, from the moment that the turn has started. */
   attempt: number | undefined;
+  /** What that attempt asks. */
+  asking: Asking | undefined;
   /** When something of it was last heard, epoch milliseconds. */
   heardAt: number;
   work: Promise<void>;
@@ -80,6 +90,11 @@ export class Runner {
     return this.#live.size > 0;
   }
 
+  /** What is being run, as it was claimed. */
+  get running(): Submission[] {
+    return [...this.#live.values()].map(({ submission }) => submission);
+  }
+
   /** The turns that run, for an alarm to keep track of. */
   get work(): Promise<unknown> | undefined {
     return this.isBusy ? Promise.all([...this.#live.values()].map(({ work }) => work)) : undefined;
@@ -113,11 +128,15 @@ export class Runner {
     }
   }
 
+  /** A pool takes one place and goes behind all that wait, so that it shares the places with them and with other pools. */
   #startIn(thread: string): void {
     while (this.#isFree(thread)) {
       const next = this.#next(thread);
       if (!next) break;
       this.#start(next);
+      if (!isPool(thread)) continue;
+      this.#toTheEnd(thread);
+      break;
     }
   }
 
@@ -183,8 +202,10 @@ export class Runner {
 
   #isFree(thread: string): boolean {
     if (!this.#hasPlaces()) return false;
-    const { recovery } = this.owner;
-    return thread === ISOLATED || (recovery.current(thread) ?? this.current(thread)) === undefined;
+    const lanes = lanesOf(thread);
+    if (lanes === Number.POSITIVE_INFINITY) return true;
+    const live = [...this.#live.values()].filter(({ submission }) => submission.thread === thread);
+    return live.length + this.owner.recovery.countIn(thread) < lanes;
   }
 
   /** Whose turn it is in a thread: those whose time is over are not. */
@@ -226,6 +247,7 @@ export class Runner {
       submission,
       controller: new AbortController(),
       attempt: undefined,
+      asking: undefined,
       heardAt: this.owner.clock.now(),
       work: Promise.resolve(),
     };
@@ -249,17 +271,22 @@ export class Runner {
     }
   }
 
-  /** Its place is free. The thread goes to the end of the row, so that all threads get on. */
+  /** Its place is free. The thread goes to the end of the row, so that all threads get on; a pool has done so when it took the place. */
   #release(live: LiveTurn): void {
     const { seq, thread } = live.submission;
     if (this.#live.get(seq) !== live) return;
     this.#live.delete(seq);
+    if (isPool(thread)) this.#waiting.set(thread, 0);
+    else this.#toTheEnd(thread);
+  }
+
+  #toTheEnd(thread: string): void {
     this.#waiting.delete(thread);
     this.#waiting.set(thread, 0);
   }
 
   async #endOf(live: LiveTurn): Promise<TurnEnd> {
-    const { submissionId, thread, channel, answer } = live.submission;
+    const { submissionId, thread, channel } = live.submission;
     const { signal } = live.controller;
     const isGivenUp = () => this.#live.get(live.submission.seq) !== live;
     const turn = {
@@ -272,7 +299,9 @@ export class Runner {
         return live.submission.messages;
       },
       channel,
-      answer,
+      get asking() {
+        return live.asking;
+      },
       signal,
       begin: () => this.#begin(live),
     };
@@ -303,6 +332,7 @@ export class Runner {
     const messages = [claimed, ...joined].flatMap((asked) => asked.messages);
     live.submission = { ...claimed, messages };
     live.attempt = claimed.attempts;
+    live.asking = askingOf(claimed.answer, store.attempts.priors(claimed));
     live.heardAt = this.owner.clock.now();
     this.owner.began(claimed);
     return { seq, attempt: claimed.attempts };

@@ -1,11 +1,11 @@
 /**
- * Writes `perdure_submissions` and `perdure_attempts`, by transition verbs only: each is fenced by the
+ * Writes `perdure_submissions`, by transition verbs only: each is fenced by the
  * state and the attempt that it expects, and returns the row when it took effect (L2).
  *
  * Indexes, and what each bills: the id (1 row on accept), the key (1 on accept
  * with a key), and the line, or those that wait for their time to join it (1 on
  * accept; their predicates are not on the status, so a claim or settle touches
- * them no more). Those of debouncing, joining and rollbacks hold only what is
+ * them no more). Those of debouncing, joining, batches and rollbacks hold only what is
  * under way, and bill 1 where it is asked for. Ended ones are listed by rowid,
  * which is the order of acceptance and costs nothing.
  */
@@ -14,12 +14,15 @@ import type { Failure } from "../core/failures.ts";
 import { migrate } from "../core/migrations.ts";
 import type { Destination } from "../outbox/types.ts";
 import { Answers } from "./answers.ts";
+import type { Follow } from "./asking.ts";
+import { Attempts } from "./attempts.ts";
+import { PromptBatches } from "./batches.ts";
 import { Debounced } from "./debounced.ts";
 import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
 import { Rollbacks } from "./rollbacks.ts";
 import { json, MIGRATIONS, type Submission, select } from "./rows.ts";
 import { NEXT, type SubmissionStatus, type TerminalStatus } from "./states.ts";
-import { type AttemptRef, ISOLATED, type TurnFacts } from "./turn.ts";
+import { type AttemptRef, isIsolated, type TurnFacts } from "./turn.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "./types.ts";
 
 /** What a caller knows of a submission that it wants to end: the fence of the end (L2). */
@@ -46,6 +49,8 @@ export type NewSubmission = {
   readonly debounceKey: string | undefined;
   /** The latest time that repetitions may put it off to. */
   readonly debounceUntil: number | undefined;
+  /** The batch of prompts that it is one of. */
+  readonly batch: string | undefined;
 };
 
 export type Settlement = TurnFacts & {
@@ -59,7 +64,11 @@ export type Settlement = TurnFacts & {
 
 /** What an attempt that is followed by another one has come to. */
 export type FailedEnd = {
-  readonly dueAt: number;
+  /** When that is made; unset for one that is made as soon as its thread is free. */
+  readonly dueAt: number | undefined;
+  readonly follow: Follow;
+  /** What it gave for an answer. */
+  readonly given: string | undefined;
   readonly failure: Failure;
   /** Tokens of this attempt, and of all so far. */
   readonly spent: TokenUsage | undefined;
@@ -73,8 +82,10 @@ export class SubmissionStore {
   /** Who waits and who runs. */
   readonly open: OpenSubmissions;
   readonly answers: Answers;
+  readonly attempts: Attempts;
   readonly debounced: Debounced;
   readonly rollbacks: Rollbacks;
+  readonly batches: PromptBatches;
 
   /** The newest one that this life has had to do with: its number is not given again, though it is deleted (L2). */
   #newest = 0;
@@ -82,8 +93,10 @@ export class SubmissionStore {
   constructor(private readonly storage: DurableObjectStorage) {
     this.open = new OpenSubmissions(storage.sql);
     this.answers = new Answers(storage);
+    this.attempts = new Attempts(storage.sql);
     this.debounced = new Debounced(storage.sql, this.open);
     this.rollbacks = new Rollbacks(storage.sql);
+    this.batches = new PromptBatches(storage.sql, this.open);
   }
 
   migrate(): void {
@@ -104,15 +117,15 @@ export class SubmissionStore {
   accept(submission: NewSubmission, now: number): Submission {
     const { submissionId, idempotencyKey, messages, metadata, thread, channel } = submission;
     const { answer, notify, run, retry, rank, notBefore, expiresAt, keyExpiresAt } = submission;
-    const { budget, debounceKey, debounceUntil } = submission;
+    const { budget, debounceKey, debounceUntil, batch } = submission;
     if (notBefore !== undefined) this.open.reschedule();
     return this.#counted(
       +1,
       `INSERT INTO perdure_submissions
          (seq, submission_id, idempotency_key, messages, metadata, thread, channel, answer, notify, run, retry, rank,
-          not_before, expires_at, key_expires_at, budget, debounce_key, debounce_until, created_at)
+          not_before, expires_at, key_expires_at, budget, debounce_key, debounce_until, batch, created_at)
        VALUES ((SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissions),
-         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
       this.#newest,
       submissionId,
       idempotencyKey ?? null,
@@ -131,6 +144,7 @@ export class SubmissionStore {
       budget ?? null,
       debounceKey ?? null,
       debounceUntil ?? null,
+      batch ?? null,
       now,
     ) as Submission;
   }
@@ -224,21 +238,21 @@ export class SubmissionStore {
   }
 
   /**
-   * running → pending, due later: the attempt has failed, and is kept with its
+   * running → pending, maybe due later: the attempt has failed, and is kept with its
    * error (L8). An isolated one leaves the line for that time: nobody is behind it.
    */
   retryAt({ seq, attempts }: Seen, end: FailedEnd, now: number): Submission | undefined {
-    const { dueAt, failure, spent, usage } = end;
+    const { dueAt, usage } = end;
     const failed = this.#counted(
       +1,
       `UPDATE perdure_submissions SET status = 'pending', due_at = ?, usage = COALESCE(?, usage)
        WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
-      dueAt,
+      dueAt ?? null,
       json(usage),
       seq,
       attempts,
     );
-    if (failed?.thread === ISOLATED) {
+    if (failed && isIsolated(failed.thread) && dueAt !== undefined) {
       this.open.reschedule();
       this.storage.sql.exec(
         "UPDATE perdure_submissions SET not_before = due_at WHERE seq = ?",
@@ -246,17 +260,8 @@ export class SubmissionStore {
       );
     }
     if (failed) {
-      this.storage.sql.exec(
-        `INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, usage)
-         VALUES (?, ?, ?, ?, ?, ?, ?)`,
-        seq,
-        attempts,
-        failed.startedAt ?? now,
-        now,
-        failure.message,
-        failure.name,
-        json(spent),
-      );
+      const startedAt = failed.startedAt ?? now;
+      this.attempts.add({ ...end, seq, attempt: attempts, startedAt, endedAt: now });
     }
     return failed;
   }
@@ -326,6 +331,15 @@ export class SubmissionStore {
       messageId,
       seq,
       attempts,
+    );
+  }
+
+  /** completed → completed, with an answer that who asked for it cannot take: it is none for a later run (W1). */
+  refuse(submissionIds: readonly string[]): void {
+    this.storage.sql.exec(
+      `UPDATE perdure_submissions SET is_refused = 1
+       WHERE submission_id IN (SELECT value FROM json_each(?)) AND status = 'completed' AND is_refused = 0`,
+      JSON.stringify(submissionIds),
     );
   }
 

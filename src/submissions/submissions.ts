@@ -10,17 +10,21 @@ import type { Failure } from "../core/failures.ts";
 import { Room } from "../core/room.ts";
 import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
+import type { InstanceOf } from "../outbox/types.ts";
+import { type Asking, askingOf } from "./asking.ts";
 import { Engine } from "./engine.ts";
+import { begin, type Entry } from "./entries.ts";
 import { InvalidSubmissionError, UnknownCursorError } from "./errors.ts";
 import { checkWait, readDeletion, readList } from "./filters.ts";
 import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
-import { Intake, resultOf, type Taken } from "./intake.ts";
+import { Intake, resultOf } from "./intake.ts";
 import { type LedgerOptions, readOptions } from "./options.ts";
+import { Batches } from "./prompt-batches.ts";
 import type { Submission } from "./rows.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
 import {
   type AttemptRef,
-  ISOLATED,
+  isIsolated,
   MAIN,
   type TurnEnd,
   type TurnHost,
@@ -41,6 +45,8 @@ import type {
   TokenUsage,
 } from "./types.ts";
 
+const TERMINATED = "The workflow that waited for it was terminated";
+const CANCELLED = "SubmissionCancelledError";
 const TERMINAL: readonly TerminalStatus[] = ["completed", "error", "aborted", "skipped"];
 
 export type SubmissionsOptions = LedgerOptions & {
@@ -51,6 +57,8 @@ export class Submissions extends Room implements TurnLedger {
   readonly #host: TurnHost;
   readonly #engine: Engine;
   readonly #intake: Intake;
+  /** For hosts: the batches of `step.promptAll()`. */
+  readonly batches: Batches;
 
   /** @throws InvalidOptionError for an option that cannot be meant */
   constructor(
@@ -61,8 +69,20 @@ export class Submissions extends Room implements TurnLedger {
     super("perdure.submissions");
     this.#host = host;
     const limits = readOptions(options);
-    this.#engine = new Engine({ host, outbox, clock, limits, lifecycle: () => this.lifecycle });
+    this.#engine = new Engine({
+      host,
+      outbox,
+      clock,
+      limits,
+      lifecycle: () => this.lifecycle,
+      cancelFor: (of) => this.cancelFor(of, TERMINATED),
+    });
     this.#intake = new Intake(this.#engine);
+    this.batches = new Batches(this.#engine, {
+      ready: () => this.lifecycle.ready(),
+      take: (messages, options) => this.#intake.take(messages, options),
+      begin: (all) => this.#begin(all),
+    });
   }
 
   override onStart(): Promise<void> {
@@ -182,7 +202,7 @@ export class Submissions extends Room implements TurnLedger {
     const previousStatus = found.status;
     const { submission, hadBegun } = this.#engine.cancel(found, reasonOf(reason));
     const isSaid = hadBegun || (found.attempts > 0 && (await this.#engine.hasLeftMessages(found)));
-    const messagesApplied = isSaid && found.thread !== ISOLATED;
+    const messagesApplied = isSaid && !isIsolated(found.thread);
     return {
       outcome: "cancelled",
       submissionId,
@@ -193,11 +213,12 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   /** Cancels what a workflow instance waits for: it is gone, and nobody wants the answers (W5). */
-  async cancelFor(instance: string, reason: string): Promise<void> {
+  async cancelFor(of: InstanceOf, reason: string): Promise<void> {
     await this.lifecycle.ready();
-    for (const { submissionId } of this.#store.open.ofWorkflow(instance)) {
+    for (const { submissionId } of this.#store.open.ofWorkflow(of)) {
       await this.cancel(submissionId, reason);
     }
+    this.batches.cancelFor(of, { name: CANCELLED, message: reason });
   }
 
   /**
@@ -255,7 +276,7 @@ export class Submissions extends Room implements TurnLedger {
    */
   async clearThread(thread: string, empty: () => Promise<void>): Promise<void> {
     await this.lifecycle.ready();
-    if (thread === MAIN || thread === ISOLATED) {
+    if (thread === MAIN || isIsolated(thread)) {
       throw new InvalidSubmissionError(
         "thread",
         `thread is ${JSON.stringify(thread)}; only a named thread is cleared here. ` +
@@ -274,6 +295,11 @@ export class Submissions extends Room implements TurnLedger {
   /** For hosts: the submission that one of these messages came with, open or recent. */
   findByMessage(messageIds: ReadonlySet<string>): Submission | undefined {
     return this.#store.findByMessage(messageIds);
+  }
+
+  /** For hosts: what the latest attempt of a submission asks. */
+  askingOf(submission: Submission): Asking | undefined {
+    return askingOf(submission.answer, this.#store.attempts.priors(submission));
   }
 
   /** For hosts. @inheritDoc */
@@ -328,44 +354,8 @@ export class Submissions extends Room implements TurnLedger {
     return this.#engine.records;
   }
 
-  /** What has just come in is announced and run, and takes the place of what it has to. */
-  async #begin(all: readonly { taken: Taken; options: InternalSubmitOptions }[]): Promise<void> {
-    const accepted: Submission[] = [];
-    for (const { taken, options } of all) {
-      const { submission, conflict, debounced } = taken;
-      const { submissionId, idempotencyKey } = submission;
-      const { events } = this.lifecycle;
-      if (conflict) events.emit("submission:conflict", { submissionId, idempotencyKey });
-      if (debounced) events.emit("submission:debounce", { submissionId });
-      if (!taken.accepted) continue;
-      // Nobody is told that it is pending once more; its wake has changed.
-      if (debounced) this.#engine.wakeAt(submission.dueAt ?? this.#engine.clock.now());
-      else accepted.push(submission);
-      if (options.whenBusy === "steer") this.#engine.steer(submission);
-    }
-    const armed = this.#engine.begin(accepted);
-    const urgent = all.filter(({ taken }) => accepted.includes(taken.submission));
-    for (const { taken, options } of urgent)
-      this.#interruptFor(taken.submission, options, accepted);
-    await armed;
-  }
-
-  /** Cancels what runs in its thread, so that this one, which is next in line there, can run. */
-  #interruptFor(
-    { submissionId, thread }: Submission,
-    { whenBusy }: InternalSubmitOptions,
-    accepted: readonly Submission[],
-  ): void {
-    if (whenBusy !== "interrupt" && whenBusy !== "rollback") return;
-    const running = this.#engine.current(thread);
-    // One that has not begun is in nobody's way for long, and must not be lost (L5).
-    if (running?.status !== "running") return;
-    if (accepted.some(({ seq }) => seq === running.seq)) return;
-    const failure = {
-      name: "SubmissionInterruptedError",
-      message: `Interrupted by submission ${submissionId}`,
-    };
-    this.#engine.cancel(running, failure, whenBusy === "rollback");
+  #begin(all: readonly Entry[]): Promise<void> {
+    return begin(this.#engine, this.lifecycle.events, all);
   }
 
   #refuseToWaitForItself(): void {
@@ -381,5 +371,5 @@ export class Submissions extends Room implements TurnLedger {
 function reasonOf(reason: unknown): Failure | undefined {
   if (reason === undefined) return undefined;
   const message = reason instanceof Error ? reason.message : String(reason);
-  return { name: "SubmissionCancelledError", message };
+  return { name: CANCELLED, message };
 }

@@ -6,23 +6,49 @@
 
 import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
-import type { AnswerSpec, SubmissionInspection, TokenUsage } from "./types.ts";
+import type { Asking } from "./asking.ts";
+import type { SubmissionInspection, TokenUsage } from "./types.ts";
 
 /** The agent's own conversation. */
 export const MAIN = "main";
 /** No conversation at all: each turn of this name stands alone. */
 export const ISOLATED = "isolated";
+/** What the names of pools begin with; no other thread may have such a name. */
+const POOL = `${ISOLATED}/`;
+
+/**
+ * The thread of a batch: isolated turns, of which at most `lanes` run at a
+ * time, and which have a place of their own among the threads.
+ */
+export function poolOf(batch: string, lanes: number): string {
+  return `${POOL}${lanes}/${batch}`;
+}
+
+export function isPool(thread: string): boolean {
+  return thread.startsWith(POOL);
+}
+
+/** Whether its turns belong to no conversation. */
+export function isIsolated(thread: string): boolean {
+  return thread === ISOLATED || isPool(thread);
+}
+
+/** How many turns of a thread may run at a time (L4). */
+export function lanesOf(thread: string): number {
+  if (thread === ISOLATED) return Number.POSITIVE_INFINITY;
+  return isPool(thread) ? Number.parseInt(thread.slice(POOL.length), 10) : 1;
+}
 
 /** One attempt at a submission, handed to the host. */
 export type Turn = {
   readonly submissionId: string;
-  /** The conversation that it belongs to: {@link MAIN}, {@link ISOLATED} or a name. */
+  /** The conversation that it belongs to: {@link MAIN}, a name, or none ({@link isIsolated}). */
   readonly thread: string;
   /** To be read after {@link begin}: repetitions may have taken their place until then. */
   readonly messages: UIMessage[];
   readonly channel: string | undefined;
-  /** The structured answer that the turn has to end with, if any. */
-  readonly answer: AnswerSpec | undefined;
+  /** The answer that the attempt has to end with, if any, and how it is asked for. To be read after {@link begin}. */
+  readonly asking: Asking | undefined;
   /** Aborted when the submission is cancelled. */
   readonly signal: AbortSignal;
   /** Whether others have taken its place: what it would still leave in the conversation, nobody takes out again. */
@@ -64,7 +90,7 @@ export interface TurnLedger {
   /** The turn is getting on: a part of an answer has come. */
   alive(ref: AttemptRef): void;
   /**
-   * Records the structured answer, once (L7). Returns whether it was recorded now.
+   * Records the answer, once (L7). Returns whether it was recorded now.
    *
    * @throws AnswerTooLargeError for one over 16 MiB of JSON
    */
@@ -89,6 +115,8 @@ export type TurnEnd =
       readonly cause?: unknown;
       /** Whether a tool of the turn has run. */
       readonly hasEffects?: boolean;
+      /** Set where the answer is what failed: none was given, or one that was not taken. */
+      readonly answer?: Unanswered;
     } & TurnFacts)
   | ({ readonly outcome: "aborted" | "skipped"; readonly failure?: Failure } & TurnFacts)
   /** Not ended: the host's own recovery goes on with it and reports its end, or nothing is known of it. */
@@ -100,31 +128,47 @@ export type TurnEnd =
   /** Ended, and the host has told the ledger already. */
   | { readonly outcome: "reported" };
 
-/** What became of the structured answer that a turn was to end with. */
+/** Why a turn that was to end with an answer has none. */
+export type Unanswered = {
+  /** One was given and not taken, none was given, or a call whose arguments are no JSON. */
+  readonly answer: "invalid" | "missing" | "unreadable";
+  /** What was given in its place, as a text. */
+  readonly given: string | undefined;
+};
+
+/** What became of the answer that a turn was to end with. */
 export type AnswerState = {
   readonly isAnswered: boolean;
   /** Why an answer was given and not taken. */
   readonly problem: Failure | undefined;
+  /** Whether that is all that is known of it: its JSON could not be read. */
+  readonly isUnreadable?: boolean;
+  /** Why none was given; the tool was not called, where it is not said. */
+  readonly missing?: Failure | undefined;
+  /** What was given, though it was not taken, as a text. */
+  readonly given?: string | undefined;
 };
 
 /**
  * The end of a turn that was to end with an answer: the answer decides, not
  * how the turn went on after it, and a turn without one has failed.
  */
-export function endWithAnswer(end: TurnEnd, { isAnswered, problem }: AnswerState): TurnEnd {
+export function endWithAnswer(end: TurnEnd, state: AnswerState): TurnEnd {
   if (end.outcome === "recovering" || end.outcome === "reported") return end;
+  const { isAnswered, problem, isUnreadable, missing = UNANSWERED, given } = state;
   const { requestId, messageId } = end;
   const facts = { requestId, messageId };
   if (isAnswered) return { outcome: "completed", ...facts };
   if (end.outcome !== "completed") return end;
-  return { outcome: "error", failure: problem ?? UNANSWERED, ...facts };
+  const answer = !problem ? "missing" : isUnreadable ? "unreadable" : "invalid";
+  return { outcome: "error", failure: problem ?? missing, answer: { answer, given }, ...facts };
 }
 
 const UNANSWERED: Failure = {
   name: "UnansweredPromptError",
   message:
     "Model ended the turn without calling the think_final_answer tool. " +
-    "Use a model with working streaming tool calls.",
+    'Use a model with working streaming tool calls, or the strategy "auto" or "json".',
 };
 
 export type TurnFacts = {

@@ -1,15 +1,38 @@
 /** The words of the ledger: what is submitted, what is reported, and what can be asked. */
 
+import type { UIMessage } from "ai";
 import type { Duration } from "../core/duration.ts";
 import type { Json } from "../core/json.ts";
 import type { Destination } from "../outbox/types.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";
 
-/** A structured answer that the turn has to end with. */
+/** An answer that the turn has to end with, and how it is asked for. */
 export type AnswerSpec = {
-  /** JSON Schema of the answer. */
-  readonly schema: object;
+  /** JSON Schema of the answer. Without it the answer is the text of the reply, after its last call of a tool. */
+  readonly schema?: object;
+  /**
+   * How an answer with a schema is asked for:
+   * - `"tool"` makes the model call a tool with it;
+   * - `"json"` asks for it as the text of the reply;
+   * - `"auto"` begins with the tool, takes a text that is the answer, too, and
+   *   asks for a text where the model or its provider does without the tool.
+   *
+   * @default "auto"
+   */
+  readonly strategy?: AnswerStrategy;
+  /**
+   * How often the model is shown what is wrong with its answer, and may give a
+   * better one; each time is an attempt of the submission (W4).
+   * @default 0
+   */
+  readonly repair?: number;
+  /** Ids of models, the first choice first; each is asked at once when the one before it has failed, then `retry` holds. */
+  readonly models?: readonly string[];
+  /** Calls of the model at most, in one attempt, of which the last one has to answer; the agent's own where it is left out. */
+  readonly maxSteps?: number;
 };
+
+export type AnswerStrategy = "auto" | "tool" | "json";
 
 export type SubmitMessagesOptions = {
   /**
@@ -99,7 +122,8 @@ export type SubmitMessagesOptions = {
   /** How often the turn is attempted, and when not (L6, L8). */
   retry?: {
     /**
-     * Attempts in all, of crashes and of transient failures.
+     * Attempts in all, of crashes and of transient failures. Those that ask a prompt's answer
+     * in another way, or another model for it, are not counted.
      * @default 5
      */
     maxAttempts?: number;
@@ -138,6 +162,8 @@ export type InternalSubmitOptions = Omit<SubmitMessagesOptions, "notify"> & {
    * of does not answer this one: its key is given to a new submission (W1).
    */
   readonly run?: string;
+  /** The batch of prompts that it is one of, and how many of those may run at a time. */
+  readonly batch?: { readonly id: string; readonly lanes: number };
 };
 
 type Common = {
@@ -308,20 +334,25 @@ export type SubmissionEnd = {
   readonly output?: Json;
   readonly error?: string;
   readonly errorName?: string;
+  /** How many times its turn was started. */
+  readonly attempts: number;
+  /** Tokens of all attempts, where the model reports them (L7). */
+  readonly usage?: TokenUsage;
+  /** The assistant message that the turn wrote, if it wrote one (L7). */
+  readonly messageId?: string;
 };
 
 /** How a prompt ended, in a form that the result of a workflow's step can hold (O4). */
 export type PromptEnd =
   | SubmissionEnd
-  | {
-      readonly submissionId: string;
+  | (Omit<SubmissionEnd, "output" | "error" | "errorName"> & {
       readonly status: "completed";
       /** In place of a large answer: the agent has it, to be read in parts. */
       readonly reference: {
         /** Of the answer as JSON in UTF-8. */
         readonly bytes: number;
       };
-    };
+    });
 
 /** A part of an answer's JSON; joined in their order, they are the whole (O4). */
 export type AnswerPart = {
@@ -346,12 +377,17 @@ export type PromptRequest = {
   /** The run of the workflow that asks; a restart begins a new one (W1). */
   readonly run: string;
   readonly workflow: { readonly name: string; readonly id: string; readonly stepName: string };
-  readonly prompt: string;
-  /** JSON Schema of the answer. */
-  readonly schema: object;
+  /** What the agent is asked; a message without an id gets one. */
+  readonly messages: readonly PromptMessage[];
+  readonly answer: AnswerSpec;
   /** The conversation that the turn is part of; `"main"` where it is left out. */
   readonly thread?: string | undefined;
+  readonly budget?: SubmitMessagesOptions["budget"];
+  readonly retry?: SubmitMessagesOptions["retry"];
 };
+
+/** A message of a prompt. */
+export type PromptMessage = Omit<UIMessage, "id"> & { readonly id?: string };
 
 /** What the agent answers: which event to wait for, unless it has ended already. */
 export type PromptReceipt = {

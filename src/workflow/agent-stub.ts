@@ -5,20 +5,66 @@
  * https://developers.cloudflare.com/durable-objects/best-practices/error-handling/
  */
 
-/**
- * A new stub for the same object, found by its id among the Worker's
- * bindings; the old one where there is none, as for a sub-agent, which is
- * reached through its parent.
- */
-export function renewed<Stub extends object>(env: object, stub: Stub): Stub {
+import { exports } from "cloudflare:workers";
+import { type Agent, getSubAgentByName } from "agents";
+
+/** Where a sub-agent is: its root's class and name, and those of each agent on the way down. */
+export type AgentPath = readonly { readonly className: string; readonly name: string }[];
+
+/** Whether the agent is reached through its parent, so that its stub cannot be made again without its path. */
+export function isSubAgent(stub: object): boolean {
+  return typeof (stub as { id?: unknown }).id !== "object";
+}
+
+/** A new stub for the same agent, found by its id among the Worker's bindings; the old one where there is none. */
+export function renewed<Stub extends object>(env: object, stub: Stub, path?: AgentPath): Stub {
+  if (isSubAgent(stub)) return (path && subAgentAt(path)) ?? stub;
   const { id } = stub as { id?: Partial<DurableObjectId> };
-  if (typeof id !== "object" || typeof id.name !== "string") return stub;
-  const { name } = id;
+  const name = id?.name;
+  if (typeof name !== "string") return stub;
   const namespace = Object.values(env).find(
     (binding): binding is DurableObjectNamespace =>
       isNamespace(binding) && binding.idFromName(name).equals(id as DurableObjectId),
   );
   return namespace ? (namespace.getByName(name) as unknown as Stub) : stub;
+}
+
+/** A new stub for an agent that is bound by that name. */
+export function agentAt<Stub>(env: object, binding: string, name: string): Stub {
+  return (env as Record<string, DurableObjectNamespace>)[binding]?.getByName(name) as Stub;
+}
+
+/** The bindings that lead to agents. */
+export function agentBindings(env: object): string[] {
+  return Object.entries(env).flatMap(([name, binding]) => (isNamespace(binding) ? [name] : []));
+}
+
+/** By the classes that the Worker exports, which is how the platform finds the classes of sub-agents, too. */
+function subAgentAt<Stub extends object>([root, ...path]: AgentPath): Stub | undefined {
+  const classes = exports as unknown as Record<string, DurableObjectNamespace | undefined>;
+  const namespace = root && classes[root.className];
+  if (!namespace) return undefined;
+  let stub = namespace.getByName(root.name) as unknown as Stub;
+  for (const { className, name } of path) {
+    stub = getLater(stub, className, name);
+  }
+  return stub;
+}
+
+/** `getSubAgentByName()` without its promise: each call of a method waits for the stub that it makes. */
+function getLater<Stub extends object>(parent: object, className: string, name: string): Stub {
+  const named = { name: className } as unknown as typeof Agent;
+  return new Proxy({} as Stub, {
+    get: (_, method) =>
+      typeof method !== "string" || method === "then"
+        ? undefined
+        : async (...args: unknown[]) => {
+            const child = await getSubAgentByName(parent as never, named, name);
+            return (child as unknown as Record<string, (...args: unknown[]) => unknown>)[method]?.(
+              ...args,
+            );
+          },
+  });
 }
 
 /** By its class, and not by its methods: a service binding answers to every name. */

@@ -1,11 +1,46 @@
-/** `perdure/workflow`: workflows that prompt their agent. */
+/** `perdure/workflow`: workflows that prompt their agent, and wait for it. */
 
+export type { AgentToolProgress } from "../gates/agent-tools/types.ts";
+export type { CodemodeCall } from "../gates/codemode/types.ts";
+export type { Rollback } from "./compensation.ts";
+export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./gates/agent-tool.ts";
+export {
+  AgentToolAbortedError,
+  AgentToolError,
+  AgentToolFailedError,
+  AgentToolInterruptedError,
+  AgentToolTimeoutError,
+  AgentToolValidationError,
+} from "./gates/agent-tool-errors.ts";
+export type { ApprovalDecision, ApprovalOnTimeout, ApprovalOptions } from "./gates/approval.ts";
+export {
+  ApprovalCancelledError,
+  ApprovalError,
+  ApprovalPayloadError,
+  ApprovalTimeoutError,
+} from "./gates/approval-errors.ts";
+export {
+  type CodemodeDetails,
+  CodemodeError,
+  CodemodeInterruptedError,
+  CodemodeRejectedError,
+  CodemodeTimeoutError,
+  CodemodeValidationError,
+} from "./gates/codemode-errors.ts";
+export type { CodemodeOptions, CodemodeResult } from "./gates/codemode-options.ts";
+export type { PromptResult } from "./prompts/answer.ts";
 export {
   ThinkPromptAbortedError,
   ThinkPromptError,
   ThinkPromptSkippedError,
   ThinkPromptTimeoutError,
   ThinkPromptValidationError,
-} from "./errors.ts";
-export type { ThinkPromptOptions } from "./prompt.ts";
+} from "./prompts/errors.ts";
+export type { PromptTarget, ThinkPromptOptions } from "./prompts/options.ts";
+export type {
+  PromptAllOptions,
+  PromptAllResults,
+  PromptAllSettled,
+} from "./prompts/prompt-all-options.ts";
+export type { SleepUntilNextOptions } from "./sleep-until-next.ts";
 export { ThinkWorkflow, type ThinkWorkflowStep } from "./think-workflow.ts";

@@ -15,47 +15,136 @@ const MAX_STEP_NAME = 256;
 /** Longer keys are made a digest; no shorter one looks like that, as it has more parts. */
 const MAX_KEY = 512;
 
-/** What makes a prompt the same prompt (W1). */
-export type PromptIdentity = {
-  readonly workflowName: string;
-  readonly workflowId: string;
+/** What a kind of step begins its idempotency keys with. Those of prompts are Think's. */
+const KEY_PREFIX = {
+  prompt: "think-workflow",
+  approval: "perdure-approval",
+  "agent-tool": "perdure-agent-tool",
+  codemode: "perdure-codemode",
+  sleep: "perdure-sleep",
+} as const;
+
+/** A kind of step that has names. */
+type StepKind = keyof typeof KEY_PREFIX;
+
+/** What makes a step the same step within its workflow. */
+export type StepIdentity = {
+  readonly kind: StepKind;
   readonly stepName: string;
   readonly key: string | undefined;
 };
 
-/** The idempotency key of a prompt: readable where it can be, and never that of another. */
-export async function promptKey({
+/** What makes it the same step of the same instance (W1). */
+export type InstanceIdentity = StepIdentity & {
+  readonly workflowName: string;
+  readonly workflowId: string;
+};
+
+/** The parts of a step that are steps of the platform. */
+export type StepPart =
+  | "submit"
+  | "ask"
+  | "wait"
+  | `wait-${number}`
+  | `check-${number}`
+  | "expire"
+  | "refuse"
+  | "done"
+  | "next"
+  | `hop-${number}`
+  | `answer-${number}`
+  | `result-${number}`;
+
+/** The idempotency key of a step: readable where it can be, and never that of another. */
+export async function stepKey({
+  kind,
   workflowName,
   workflowId,
   stepName,
   key,
-}: PromptIdentity): Promise<string> {
+}: InstanceIdentity): Promise<string> {
+  const prefix = KEY_PREFIX[kind];
   const parts = [workflowName, workflowId, stepName].map(escaped);
   if (key !== undefined) parts.push(await digest(key));
-  const readable = `think-workflow:${parts.join(":")}`;
-  return readable.length <= MAX_KEY ? readable : `think-workflow:${await digest(readable)}`;
+  const readable = `${prefix}:${parts.join(":")}`;
+  return readable.length <= MAX_KEY ? readable : `${prefix}:${await digest(readable)}`;
 }
 
 /**
- * The name of one of the platform steps that a prompt consists of. A step
- * name that is short and plain is kept as it is; any other, and any with a
- * key, gets a digest behind a `~`, which no plain one has.
+ * The name of one of the platform steps that a step consists of. A step name
+ * that is short and plain is kept as it is; any other, and any with a key, gets
+ * a digest behind a `~`, which no plain one has. Two kinds of steps of one
+ * name share none either: their parts have other names, or a digest of the kind.
  */
-export async function promptStepName(
-  { stepName, key }: Pick<PromptIdentity, "stepName" | "key">,
-  part: "submit" | "wait" | "expire" | `answer-${number}`,
+export async function partName(
+  { kind, stepName, key }: StepIdentity,
+  part: StepPart,
 ): Promise<string> {
-  const plain = `${stepName}:${part}`;
+  const suffixed = kind === "prompt" ? part : `${kind}-${part}`;
+  const plain = `${stepName}:${suffixed}`;
   const isPlain = !stepName.includes("~") && stepName.isWellFormed();
   if (key === undefined && isPlain && plain.length <= MAX_STEP_NAME) return plain;
-  const suffix = `~${await digest(JSON.stringify([stepName, key]))}:${part}`;
+  const suffix = `~${await digest(JSON.stringify([stepName, key]))}:${suffixed}`;
+  return headOf(stepName, suffix) + suffix;
+}
+
+/** As much of a step name as there is room for beside its suffix. */
+function headOf(stepName: string, suffix: string): string {
   const head = stepName.slice(0, MAX_STEP_NAME - suffix.length);
   // A cut through a character would leave half of it.
-  return head.replace(/[\uD800-\uDBFF]$/, "").toWellFormed() + suffix;
+  return head.replace(/[\uD800-\uDBFF]$/, "").toWellFormed();
 }
 
 /** Without a ":" that would look like the border to the next part, and for any text at all. */
 function escaped(part: string): string {
   // JSON has a form for half of a surrogate pair, URIs have none.
   return encodeURIComponent(JSON.stringify(part).slice(1, -1));
+}
+
+/** What makes a batch of prompts the same batch: its step, and the keys of all its items in their order. */
+export type BatchIdentity = Omit<InstanceIdentity, "kind" | "key"> & {
+  readonly keys: readonly string[];
+};
+
+/** The name of a batch on its agent, and among the names of its steps. */
+export function batchId({ workflowName, workflowId, stepName, keys }: BatchIdentity) {
+  return digest(JSON.stringify(["batch", workflowName, workflowId, stepName, keys]));
+}
+
+/** The idempotency keys of a batch's items, in their order; never that of another item or of a prompt (W1). */
+export async function batchItemKeys({
+  workflowName,
+  workflowId,
+  stepName,
+  keys,
+}: BatchIdentity): Promise<string[]> {
+  const readable = [workflowName, workflowId, stepName].map(escaped).join(":");
+  // Without a ":", a digest is never taken for three parts.
+  const step = readable.length <= MAX_KEY ? readable : await digest(readable);
+  const items = await Promise.all(keys.map((key) => digest(key)));
+  return items.map((item) => `think-workflow-all:${step}:${item}`);
+}
+
+/** The event that ends the wait of one run of a workflow for a batch, and no other's (W3). */
+export async function batchEventType(batch: string, run: string): Promise<string> {
+  return `perdure-prompts-${await digest(JSON.stringify([batch, run]))}`;
+}
+
+/** The name of one of the platform steps that a batch consists of: the step's own, as far as there is room, and the batch. */
+export function batchStepName(
+  stepName: string,
+  batch: string,
+  part:
+    | "await"
+    | "wait"
+    | `wait-${number}`
+    | `check-${number}`
+    | "expire"
+    | "refuse"
+    | `submit-${number}`
+    | `results-${number}`
+    | `item-${number}-answer-${number}`,
+): string {
+  const suffix = `~${batch}:${part}`;
+  return headOf(stepName, suffix) + suffix;
 }

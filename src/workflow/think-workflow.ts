@@ -1,5 +1,6 @@
 /** The workflow base class: `AgentWorkflow` with the steps that agents need. */
 
+import { NonRetryableError } from "cloudflare:workflows";
 import type { Agent } from "agents";
 import {
   AgentWorkflow,
@@ -7,60 +8,82 @@ import {
   type AgentWorkflowStep,
   type DefaultProgress,
 } from "agents/workflows";
-import type { ZodObject, z } from "zod";
-import { renewed } from "./agent-stub.ts";
-import { type PromptableAgent, runPrompt, type ThinkPromptOptions } from "./prompt.ts";
+import { shown } from "../core/json.ts";
+import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
+import type { GatedAgent } from "./gates/gate.ts";
+import type { PromptableAgent } from "./prompts/prompt.ts";
+import type { StepCall } from "./step-call.ts";
+import { type StepAgent, stepsOf, type ThinkWorkflowSteps } from "./steps.ts";
+import { UsedNames } from "./used-names.ts";
 
 /** The step that `run()` of a {@link ThinkWorkflow} receives. */
-export interface ThinkWorkflowStep extends AgentWorkflowStep {
-  /**
-   * Asks the agent and waits for its structured answer. Idempotent per
-   * workflow, instance, step name and key (W1); what it returns matches
-   * `output` (W4).
-   *
-   * @throws ThinkPromptTimeoutError when no answer came within `timeout` (W2)
-   * @throws ThinkPromptAbortedError when the submission was cancelled
-   * @throws ThinkPromptSkippedError when the agent's turns were reset first
-   * @throws ThinkPromptValidationError when the answer does not match `output`
-   * @throws ThinkPromptError when the turn failed
-   */
-  prompt<Schema extends ZodObject>(
-    name: string,
-    options: ThinkPromptOptions<Schema>,
-  ): Promise<z.infer<Schema>>;
-}
+export interface ThinkWorkflowStep extends AgentWorkflowStep, ThinkWorkflowSteps {}
 
 /**
  * A Workflow whose agent can be prompted. Start it from the agent with
  * `runWorkflow()`, which tells it which agent is its own.
  */
 export class ThinkWorkflow<
-  AgentType extends Agent & PromptableAgent = Agent & PromptableAgent,
+  AgentType extends Agent & PromptableAgent & GatedAgent = Agent & PromptableAgent & GatedAgent,
   Params = unknown,
   ProgressType = DefaultProgress,
   Env extends Cloudflare.Env = Cloudflare.Env,
 > extends AgentWorkflow<AgentType, Params, ProgressType, Env> {
+  /** Where the agent is, if it is a sub-agent; known from the first step of Perdure on. */
+  #path: AgentPath | undefined;
+  /** Kept past the end of the run: rollbacks come after it, when the platform's wrapper has let go of its stub. */
+  #stub: DurableObjectStub<AgentType> | undefined;
+
   /** The agent that started the workflow; a stub that works again after the agent went down. */
   override get agent(): DurableObjectStub<AgentType> {
-    return renewed(this.env, super.agent);
+    return renewed(this.env, this.#stub ?? super.agent, this.#path);
   }
 
   protected override extendStep(
     step: AgentWorkflowStep,
     _event: AgentWorkflowEvent<Params>,
   ): ThinkWorkflowStep {
-    let run: Promise<string> | undefined;
-    return Object.assign(step, {
-      prompt: <Schema extends ZodObject>(name: string, options: ThinkPromptOptions<Schema>) =>
-        runPrompt({
-          step,
-          agent: () => this.agent as unknown as PromptableAgent,
-          workflowName: this.workflowName,
-          workflowId: this.workflowId,
-          run: () => (run ??= step.do("perdure:run", async () => crypto.randomUUID())),
-          name,
-          options,
-        }),
+    this.#stub = super.agent;
+    const run = once(() => this.#begin(step));
+    const used = new UsedNames();
+    const callOf = (name: string): StepCall<StepAgent> => ({
+      step,
+      agent: () => this.agent as unknown as StepAgent,
+      workflowName: this.workflowName,
+      workflowId: this.workflowId,
+      run,
+      name: checkedName(name),
+      used,
     });
+    return Object.assign(step, stepsOf(this.env, callOf));
   }
+
+  /** Names this run of the workflow, and finds out where its agent is. */
+  async #begin(step: AgentWorkflowStep): Promise<string> {
+    if (isSubAgent(this.agent)) {
+      const agent = this.agent as unknown as { agentPath(): Promise<AgentPath> };
+      this.#path = await step.do(
+        "perdure:agent",
+        async () => structuredClone(await agent.agentPath()) as never,
+      );
+    }
+    return step.do("perdure:run", async () => crypto.randomUUID());
+  }
+}
+
+/** @throws NonRetryableError for a name that no step can have */
+function checkedName(name: string): string {
+  if (typeof name === "string" && name !== "") return name;
+  throw new NonRetryableError(
+    `A step got ${shown(name)} as its name; expected a non-empty string.`,
+    "InvalidStepNameError",
+  );
+}
+
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined;
+  return () => {
+    result ??= work();
+    return result;
+  };
 }

@@ -17,13 +17,20 @@ import {
 } from "../../src/outbox/index.ts";
 import {
   acceptPrompt,
+  acceptPrompts,
+  awaitPrompts,
   endWithAnswer,
   expirePrompt,
-  ISOLATED,
+  expirePrompts,
+  isIsolated,
   type LedgerOptions,
   MAIN,
   type PromptRequest,
+  type PromptsExpiry,
+  type PromptsRequest,
+  type PromptsWait,
   readPrompt,
+  readPrompts,
   type SubmissionInspection,
   Submissions,
   type SubmitMessagesOptions,
@@ -44,6 +51,8 @@ export const told = new Map<string, number>();
 /** What the outbox of the object with that name is constructed with. */
 export const outboxSettings = new Map<string, OutboxSettings>();
 export const refusals = new Map<string, { times: number; isGone?: boolean }>();
+/** Instances of workflows that were terminated where their agents did not see it. */
+export const gone = new Set<string>();
 /** Runs before a delivery to that workflow instance; what it throws is the delivery's failure. */
 export const couriers = new Map<string, (sent: Sent) => Promise<void>>();
 type Sent = Delivery | ReferencedDelivery;
@@ -92,9 +101,9 @@ class ScriptedTurns implements TurnHost {
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
-    const { signal, answer, submissionId, thread } = turn;
+    const { signal, submissionId, thread } = turn;
     const ref = turn.begin();
-    const { messages } = turn;
+    const { messages, asking } = turn;
     for (const { id, parts } of messages) this.say(thread, id, JSON.stringify(parts));
     const script = scriptOf(messages);
     for (let call = 0; call < (script.calls ?? 1); call++) {
@@ -108,11 +117,11 @@ class ScriptedTurns implements TurnHost {
     // One that is tried again is the same work, under ids of its own.
     failAsAsked(script, (messages.at(-1)?.id ?? "").replaceAll(":retry", ""));
     const isAnswered =
-      answer !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
+      asking !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
     const messageId = `reply-${submissionId}`;
     this.say(thread, messageId, script.text ?? "done");
     const end = { outcome: "completed", messageId, requestId: `request-${submissionId}` } as const;
-    return answer ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
+    return asking ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
   }
 
   stop(_turn: TurnTraces, _reason: string | undefined): void {}
@@ -150,7 +159,7 @@ class ScriptedTurns implements TurnHost {
 
   /** Appends a message, unless it is there; an isolated turn leaves none. */
   say(thread: string, id: string, text: string): void {
-    if (thread === ISOLATED) return;
+    if (isIsolated(thread)) return;
     this.storage.sql.exec(
       "INSERT OR IGNORE INTO conversation (id, text, thread) VALUES (?, ?, ?)",
       id,
@@ -180,6 +189,7 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
       workflow: {
         ...workflowAdapter(this.env),
         deliver: ({ instance }, delivery) => hand(instance, delivery),
+        isGone: async ({ instance }) => gone.has(instance),
       },
     },
     onDeadLetter: (letter) => {
@@ -226,6 +236,22 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
 
   expire(id: string, options: { cancel: boolean }) {
     return expirePrompt(this.submissions, id, options);
+  }
+
+  acceptPrompts(request: PromptsRequest) {
+    return acceptPrompts(this.submissions, request);
+  }
+
+  awaitPrompts(wait: PromptsWait) {
+    return awaitPrompts(this.submissions, wait);
+  }
+
+  expirePrompts(expiry: PromptsExpiry) {
+    return expirePrompts(this.submissions, expiry);
+  }
+
+  readPrompts(submissionIds: readonly string[]) {
+    return readPrompts(this.submissions, submissionIds);
   }
 
   readPrompt(id: string, part: number) {

@@ -109,7 +109,7 @@ export class Stage {
     attempt: string,
     place: Place,
   ): Promise<TurnEnd> {
-    const { messages, thread, signal, answer } = turn;
+    const { messages, thread, signal, asking } = turn;
     const name = idOf(attempt);
     const plot = plotOf(messages);
     const failed = this.owner.failed.get(name) ?? 0;
@@ -131,7 +131,7 @@ export class Stage {
     }
     this.#say(thread, [{ id: replyId(name) }]);
     const end = { outcome: "completed" } as const;
-    return answer ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
+    return asking ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
   }
 
   /** Those that join are in the conversation a little later, as in a host that asks before it writes. */

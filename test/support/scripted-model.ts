@@ -15,6 +15,10 @@ export function long({ text, times }: LongText): string {
 export type Script = {
   /** What the final-answer tool is called with, when it is offered. */
   answer?: unknown;
+  /** What is given each time that an answer is asked for, by the tool or as JSON; the last one from then on. */
+  answers?: unknown[];
+  /** So many calls of the final answer have arguments that are no JSON, e.g. cut off. */
+  brokenTimes?: number;
   /** Its title is this text instead, so often: a script of megabytes would be too large to submit. */
   title?: LongText;
   /** What is said when there is no answer to give. */
@@ -30,10 +34,16 @@ export type Script = {
   /** Fail as a provider does, with this status and these headers. */
   status?: number;
   headers?: Record<string, string>;
+  /** Only models of these ids fail. */
+  failOn?: string[];
+  /** Refuse requests that have this, as some providers do. */
+  refuses?: "tool_choice" | "tools";
   /** Call this tool first, once. */
   tool?: { name: string; input: unknown };
   /** Call these tools, one per step. */
   tools?: { name: string; input: unknown }[];
+  /** Call these tools also where they are not offered. */
+  isUnruly?: boolean;
   /** Said before anything else, also before a failure. */
   first?: string;
   /** Say text even if a final answer is asked for. */
@@ -42,6 +52,10 @@ export type Script = {
 
 /** How many times the model was called, by the text that it was asked. */
 export const modelCalls = new Map<string, number>();
+/** Ids of the models that were called, by the same. */
+export const modelsCalled = new Map<string, string[]>();
+/** How many answers it has given, by the same. */
+const answersGiven = new Map<string, number>();
 
 export function ask(script: Script): string {
   return JSON.stringify(script);
@@ -55,11 +69,16 @@ type Part =
 export class ScriptedModel implements Model {
   readonly specificationVersion = "v4";
   readonly provider = "test";
-  readonly modelId = "scripted";
+  readonly modelId: string;
   readonly supportedUrls = {};
 
   /** @param told what it does whatever it is asked; without it, what the last user message tells it to */
-  constructor(private readonly told?: Script) {}
+  constructor(
+    private readonly told?: Script,
+    modelId = "scripted",
+  ) {
+    this.modelId = modelId;
+  }
 
   async doGenerate(): Promise<never> {
     throw new Error("The scripted model only streams");
@@ -69,22 +88,15 @@ export class ScriptedModel implements Model {
     const text = this.told ? ask(this.told) : lastUserText(options);
     const calls = (modelCalls.get(text) ?? 0) + 1;
     modelCalls.set(text, calls);
+    modelsCalled.set(text, [...(modelsCalled.get(text) ?? []), this.modelId]);
     const script = parse(text);
     const { fail, failTimes = calls, hangTimes = 0, status, headers } = script;
     if (calls <= hangTimes) await new Promise<never>(() => {});
-    const fails = fail !== undefined && calls <= failTimes;
-    if (fails && status !== undefined) {
-      throw new APICallError({
-        message: fail,
-        url: "http://model.test",
-        requestBodyValues: {},
-        statusCode: status,
-        responseHeaders: headers ?? {},
-        // The AI SDK's own quick retries would hide the failure from the ledger.
-        isRetryable: false,
-      });
-    }
-    return { stream: streamOf(play(script, options, fails)) };
+    const isMeant = script.failOn?.includes(this.modelId) ?? true;
+    const fails = fail !== undefined && isMeant && calls <= failTimes;
+    if (fails && status !== undefined) throw refused(fail, status, headers);
+    refuse(script, options);
+    return { stream: streamOf(play(script, options, { fails, text, calls })) };
   }
 }
 
@@ -126,21 +138,61 @@ function streamOf(parts: AsyncGenerator<Part>): ReadableStream<Part> {
   });
 }
 
-async function* play(script: Script, options: CallOptions, fails: boolean): AsyncGenerator<Part> {
+function refused(message: string, statusCode: number, headers: Record<string, string> = {}) {
+  return new APICallError({
+    message,
+    url: "http://model.test",
+    requestBodyValues: {},
+    statusCode,
+    responseHeaders: headers,
+    // The AI SDK's own quick retries would hide the failure from the ledger.
+    isRetryable: false,
+  });
+}
+
+function refuse({ refuses }: Script, { tools = [], toolChoice }: CallOptions): void {
+  const isForced = toolChoice?.type === "required" || toolChoice?.type === "tool";
+  if (refuses === "tool_choice" && isForced) throw refused("Invalid 'tool_choice': required", 400);
+  if (refuses === "tools" && tools.length > 0) {
+    throw refused("This model does not support function calling", 400);
+  }
+}
+
+/** What it gives for an answer, if one is asked for. */
+function answerOf(script: Script, text: string): unknown {
+  const { answer, answers, title } = script;
+  if (!answers) return title ? { ...(answer as object), title: long(title) } : answer;
+  const given = answersGiven.get(text) ?? 0;
+  answersGiven.set(text, given + 1);
+  return answers[Math.min(given, answers.length - 1)];
+}
+
+/** How many times the model was called with the text, and whether it fails. */
+type Played = { fails: boolean; text: string; calls: number };
+
+async function* play(
+  script: Script,
+  options: CallOptions,
+  { fails, text, calls }: Played,
+): AsyncGenerator<Part> {
   yield { type: "stream-start", warnings: [] };
   if (script.first !== undefined) yield* say("0", script.first);
   await delay(script.delayMs ?? 0, options.abortSignal);
   if (fails) throw new Error(script.fail);
-  const call = callOf(script, options);
+  const call = callOf(script, options, () => answerOf(script, text));
   if (call) {
     const id = crypto.randomUUID();
-    const input = JSON.stringify(call.input);
+    const isBroken = isFinal(call.name) && calls <= (script.brokenTimes ?? 0);
+    const input = isBroken ? '{"title": "cut o' : JSON.stringify(call.input);
     yield { type: "tool-input-start", id, toolName: call.name };
     yield { type: "tool-input-delta", id, delta: input };
     yield { type: "tool-input-end", id };
     yield { type: "tool-call", toolCallId: id, toolName: call.name, input };
   } else {
-    yield* say("1", script.text ?? "done");
+    yield* say(
+      "1",
+      saidBy(script, options, () => answerOf(script, text)),
+    );
   }
   yield {
     type: "finish",
@@ -158,16 +210,27 @@ function* say(id: string, text: string): Generator<Part> {
   yield { type: "text-end", id };
 }
 
-function callOf(script: Script, { tools, prompt, toolChoice }: CallOptions) {
+/** What it says: its answer, where that is asked for as JSON. */
+function saidBy(script: Script, { prompt }: CallOptions, answer: () => unknown): string {
+  const isJson = prompt.some(
+    ({ role, content }) => role === "system" && content.includes("JSON Schema"),
+  );
+  const given = isJson ? answer() : undefined;
+  if (given === undefined) return script.text ?? "done";
+  return typeof given === "string" ? given : JSON.stringify(given);
+}
+
+function callOf(script: Script, { tools, prompt, toolChoice }: CallOptions, answer: () => unknown) {
   if (script.ignoreTools || toolChoice?.type === "none") return undefined;
   const hasCalled = prompt.at(-1)?.role === "tool";
-  if (script.tool && !hasCalled) return script.tool;
-  const next = script.tools?.[stepsSince(prompt)];
-  if (next) return next;
-  const final = tools?.find(({ name }) => name.startsWith("think_final_answer"));
-  const { answer, title } = script;
-  const input = title ? { ...(answer as object), title: long(title) } : answer;
-  return final && { name: final.name, input };
+  const next = script.tool && !hasCalled ? script.tool : script.tools?.[stepsSince(prompt)];
+  if (next && (script.isUnruly || tools?.some(({ name }) => name === next.name))) return next;
+  const final = tools?.find(({ name }) => isFinal(name));
+  return final && { name: final.name, input: answer() };
+}
+
+function isFinal(name: string): boolean {
+  return name.startsWith("think_final_answer");
 }
 
 /** How many steps the model has made since the user spoke last. */
@@ -177,9 +240,15 @@ function stepsSince(prompt: CallOptions["prompt"]): number {
 }
 
 function lastUserText({ prompt }: CallOptions): string {
-  const message = prompt.findLast(({ role }) => role === "user");
-  const parts = message && typeof message.content !== "string" ? message.content : [];
-  return parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+  const said = prompt.flatMap(({ role, content }) =>
+    role === "user" ? content.map((part) => (part.type === "text" ? part.text : "")).join("") : [],
+  );
+  return said.findLast((text) => !isFollowUp(text)) ?? "";
+}
+
+/** Whether it is what an attempt is told of the one before it, by the ledger or by Think, which no test has written. */
+export function isFollowUp(text: string): boolean {
+  return /^(Your answer was not accepted|Your work is done|Continue your previous)/.test(text);
 }
 
 function parse(text: string): Script {

@@ -10,8 +10,9 @@ import { type ToolSet, tool, type UIMessage } from "ai";
 import { z } from "zod";
 import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnRequest, TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
+import { askingOf, type Prior } from "../../src/submissions/asking.ts";
 import type { Turn, TurnEnd, TurnLedger, TurnTraces } from "../../src/submissions/turn.ts";
-import type { TokenUsage } from "../../src/submissions/types.ts";
+import type { AnswerSpec, TokenUsage } from "../../src/submissions/types.ts";
 import { NotingModel } from "./scripted-model.ts";
 
 /** Keeps a log of all that a turn says, and answers as a test wants it. */
@@ -56,6 +57,9 @@ class BudgetExceededError extends Error {
 
 export type GivenTurn = Omit<Partial<Turn>, "messages"> & {
   messages: UIMessage[];
+  /** The answer that is asked for, and the attempts that have failed so far. */
+  answer?: AnswerSpec;
+  priors?: Prior[];
   joining?: Record<number, UIMessage[]>;
   budgetEndsAt?: number;
   attempt?: number;
@@ -116,7 +120,14 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
   }
 
   /** Runs a turn with a fresh ledger, which `ledger` is from then on. */
-  async run({ joining, budgetEndsAt, attempt = 1, ...given }: GivenTurn): Promise<TurnEnd> {
+  async run({
+    joining,
+    budgetEndsAt,
+    answer,
+    priors = [],
+    attempt = priors.length + 1,
+    ...given
+  }: GivenTurn): Promise<TurnEnd> {
     this.ledger = new NotingLedger();
     if (joining) this.ledger.joining = joining;
     if (budgetEndsAt !== undefined) this.ledger.budgetEndsAt = budgetEndsAt;
@@ -124,7 +135,7 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
       submissionId: "sub",
       thread: "support",
       channel: undefined,
-      answer: undefined,
+      asking: askingOf(answer, priors),
       signal: new AbortController().signal,
       begin: () => {
         this.ledger.log.push("begin");

@@ -6,9 +6,11 @@ import type {
   TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
+import type { WorkflowCallback } from "agents/workflows";
 import { tool } from "ai";
 import { z } from "zod";
-import { DurableThink } from "../../src/hosts/think/index.ts";
+import type { Json } from "../../src/core/json.ts";
+import { type Approval, DurableThink } from "../../src/hosts/think/index.ts";
 import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered } from "./meter.ts";
@@ -19,6 +21,9 @@ export type AppHooks = {
   beforeTurn?: (ctx: TurnContext) => TurnConfig | undefined;
   onStatus?: (submission: SubmissionInspection, agent: ThinkAgent) => Promise<void>;
   onTool?: (agent: ThinkAgent) => Promise<void>;
+  /** What a workflow has told its agent. */
+  onCallback?: (callback: WorkflowCallback) => void;
+  onApproval?: (approval: Approval, agent: ThinkAgent) => void | Promise<void>;
   /** Before a workflow is handed a part of an answer. */
   onRead?: (part: number, agent: ThinkAgent) => void;
 };
@@ -30,7 +35,7 @@ export const cutOff = new Set<string>();
 function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.Env {
   return new Proxy(env, {
     get(target, key) {
-      if (key === "PROMPT_WORKFLOW" && name !== undefined && cutOff.has(name)) {
+      if (String(key).endsWith("_WORKFLOW") && name !== undefined && cutOff.has(name)) {
         const fail = async () => Promise.reject(new Error("Workflows cannot be reached"));
         return { get: fail, createBatch: fail };
       }
@@ -71,6 +76,10 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   override getModel() {
     return new ScriptedModel();
+  }
+
+  override resolveModel(model: ReturnType<ThinkAgent["getModel"]> | string = this.getModel()) {
+    return typeof model === "string" ? new ScriptedModel(undefined, model) : model;
   }
 
   override async onStart(): Promise<void> {
@@ -132,6 +141,10 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     await appHooks.get(this.name)?.onStatus?.(submission, this);
   }
 
+  protected override onApproval(approval: Approval): void | Promise<void> {
+    return appHooks.get(this.name)?.onApproval?.(approval, this);
+  }
+
   async submitTurn(text: string) {
     return this.runTurn({ mode: "submit", input: text });
   }
@@ -152,6 +165,56 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   async startPrompts(id: string, params: unknown): Promise<string> {
     return this.runWorkflow("PROMPT_WORKFLOW", params, { id });
+  }
+
+  override async onWorkflowCallback(callback: WorkflowCallback): Promise<void> {
+    appHooks.get(this.name)?.onCallback?.(callback);
+    await super.onWorkflowCallback(callback);
+  }
+
+  override initialState = { from: "the start" };
+
+  async currentState(): Promise<Json> {
+    return this.state as Json;
+  }
+
+  async approve(id: string, metadata: Record<string, string>): Promise<void> {
+    await this.approveWorkflow(id, { metadata });
+  }
+
+  async disapprove(id: string, reason: string): Promise<void> {
+    await this.rejectWorkflow(id, { reason });
+  }
+
+  async tell(id: string, event: { type: string; payload: Json }): Promise<void> {
+    await this.sendWorkflowEvent("PLOT_WORKFLOW", id, event);
+  }
+
+  async pause(id: string): Promise<void> {
+    await this.pauseWorkflow(id);
+  }
+
+  async resume(id: string): Promise<void> {
+    await this.resumeWorkflow(id);
+  }
+
+  async startPlot(id: string): Promise<string> {
+    return this.runWorkflow("PLOT_WORKFLOW", {}, { id });
+  }
+
+  /** What a sub-agent has in its ledger, which wakes it. */
+  async statusesOfChild(name: string): Promise<string[]> {
+    const child = await this.subAgent(ThinkAgent, name);
+    return (await child.listSubmissions()).map(({ status }) => status);
+  }
+
+  async startPlotOfChild(name: string, id: string): Promise<string> {
+    const child = await this.subAgent(ThinkAgent, name);
+    return child.startPlot(id);
+  }
+
+  async startPromptAll(id: string, params: unknown): Promise<string> {
+    return this.runWorkflow("PROMPT_ALL_WORKFLOW", params, { id });
   }
 
   async restart(id: string): Promise<void> {

@@ -4,7 +4,13 @@
  * It stores nothing.
  */
 
-import { convertToModelMessages, type ModelMessage, type ToolSet, type UIMessage } from "ai";
+import {
+  convertToModelMessages,
+  type ModelMessage,
+  type StepResult,
+  type ToolSet,
+  type UIMessage,
+} from "ai";
 import { failureOf } from "../../core/failures.ts";
 import {
   type AttemptRef,
@@ -13,14 +19,10 @@ import {
   type TurnEnd,
   type TurnLedger,
 } from "../../submissions/turn.ts";
-import type { TokenUsage } from "../../submissions/types.ts";
-import {
-  type Answering,
-  finalAnswerName,
-  requireFinalAnswer,
-  requireFinalAnswerInStep,
-  takeAnswer,
-} from "./final-answer.ts";
+import { textOf } from "./answer-text.ts";
+import { Answering } from "./answering.ts";
+import { askedInStep, askedSettings } from "./asked-settings.ts";
+import { finalAnswerName, isToolChoiceViolation } from "./final-answer.ts";
 import { guardedOf, offeredOf } from "./offered-tools.ts";
 import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
 
@@ -34,8 +36,8 @@ export class Attempt {
   readonly requestId = crypto.randomUUID();
   #error: { readonly cause: unknown } | undefined;
   #hasEffects = false;
-  readonly #answering: Answering = { isAnswered: false, problem: undefined };
-  #answerName: string | undefined;
+  readonly #answering: Answering | undefined;
+  #answerName = "";
   #aliveAt = 0;
 
   constructor(
@@ -43,7 +45,15 @@ export class Attempt {
     private readonly ref: AttemptRef,
     private readonly ledger: TurnLedger,
     private readonly join: Join,
-  ) {}
+  ) {
+    const { asking } = turn;
+    this.#answering = asking && new Answering(asking, (answer) => ledger.answer(ref, answer));
+  }
+
+  /** Whether it goes on from the reply of an earlier attempt, which stays. */
+  get isFollowUp(): boolean {
+    return this.turn.asking?.followUp !== undefined;
+  }
 
   /** 1 for the first. */
   get number(): number {
@@ -51,21 +61,23 @@ export class Attempt {
   }
 
   /** What the agent lends, with the ledger's part around the tools and with the answer that is asked for. */
-  armed({ tools, ...setup }: TurnSetup): TurnSetup {
+  armed({ tools, ...lent }: TurnSetup): TurnSetup {
+    const { asking } = this.turn;
+    const setup = { ...lent, maxSteps: asking?.maxSteps ?? lent.maxSteps };
     const acts = () => {
       this.ledger.acts(this.ref);
       this.#hasEffects = true;
     };
     const decide = setup.hooks?.beforeTool?.bind(setup.hooks);
-    const armed = { ...setup, tools: guardedOf(offeredOf(tools), { decide, acts }) };
-    const schema = this.turn.answer?.schema;
-    if (!schema) return armed;
-    const name = finalAnswerName(armed.tools);
+    const offered = this.isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, acts });
+    const armed = { ...setup, tools: offered };
+    const answering = this.#answering;
+    if (!asking || !answering) return armed;
+    const name = finalAnswerName(tools);
     this.#answerName = name;
-    const context = { system: armed.instructions ?? "", tools: armed.tools };
-    const take = (answer: unknown) =>
-      takeAnswer(answer, schema, this.#answering, () => this.ledger.answer(this.ref, answer));
-    return requireFinalAnswer(context, armed, { name, schema, take });
+    const context = { ...armed, system: armed.instructions ?? "" };
+    const take = (answer: unknown) => answering.take(answer);
+    return askedSettings(context, armed, asking, { name, take });
   }
 
   /**
@@ -82,13 +94,14 @@ export class Attempt {
     const settings = (await setup.hooks?.beforeStep?.({ ...event, messages })) ?? {};
     const step = { ...(joining.length > 0 && { messages }), ...settings };
     const { maxSteps } = setup;
-    return this.#answerName === undefined
-      ? step
-      : requireFinalAnswerInStep(event, step, { name: this.#answerName, maxSteps });
+    const { asking } = this.turn;
+    return asking ? askedInStep(event, step, asking, { name: this.#answerName, maxSteps }) : step;
   }
 
   /** After a call of the model, of whose usage the ledger keeps the sums. */
-  stepped({ inputTokens, outputTokens, totalTokens }: TokenUsage): void {
+  stepped({ toolCalls, usage }: Pick<StepResult<ToolSet>, "toolCalls" | "usage">): void {
+    this.#answering?.called(toolCalls);
+    const { inputTokens, outputTokens, totalTokens } = usage;
     try {
       this.ledger.spent(this.ref, { inputTokens, outputTokens, totalTokens });
     } catch (cause) {
@@ -115,11 +128,13 @@ export class Attempt {
     return this.#error?.cause;
   }
 
-  /** How it ended, without the id of the reply, which is not stored yet. */
-  end(): TurnEnd {
+  /** How it ended with this reply, without its id: it is not stored yet. */
+  end(reply: UIMessage | undefined): TurnEnd {
     const end = this.#endOfStream();
-    if (!this.turn.answer) return end;
-    const answered = endWithAnswer(end, this.#answering);
+    const answering = this.#answering;
+    if (!answering) return end;
+    if (end.outcome === "completed") answering.conclude(textOf(reply));
+    const answered = endWithAnswer(end, answering);
     return answered.outcome === "error" ? { ...answered, hasEffects: this.#hasEffects } : answered;
   }
 
@@ -132,10 +147,9 @@ export class Attempt {
     return { outcome: "error", failure, cause, hasEffects: this.#hasEffects, requestId };
   }
 
-  /** Whether the AI SDK found that the model did not call the tool that it had to: it ended without the answer. */
+  /** Whether the AI SDK found that the model did not call the tool that it had to: what it said is looked at. */
   #isUnanswered(): boolean {
-    const { name } = failureOf(this.cause);
-    return this.#answerName !== undefined && name === "AI_ToolChoiceViolationError";
+    return this.#answering !== undefined && isToolChoiceViolation(this.cause);
   }
 
   async #joined(

@@ -17,16 +17,15 @@ import {
   type ToolSet,
   tool,
 } from "ai";
-import { fromJSONSchema } from "zod";
-import { type Failure, failureOf } from "../../core/failures.ts";
+import { failureOf } from "../../core/failures.ts";
 
 const NAME = "think_final_answer";
 
 /** What a turn is without the answer, as far as the answer needs to know it. */
-type AnswerContext = { readonly system: string; readonly tools: ToolSet };
+export type AnswerContext = { readonly system: string; readonly tools: ToolSet };
 
 /** The settings of a turn that the answer adds to, or overrules. */
-type AnswerConfig = {
+export type AnswerConfig = {
   readonly instructions?: string | undefined;
   readonly system?: string | undefined;
   readonly output?: unknown;
@@ -37,7 +36,7 @@ type AnswerConfig = {
 };
 
 /** What the settings are with the answer. */
-type Required = {
+export type Required = {
   instructions: string;
   tools: ToolSet;
   activeTools?: string[];
@@ -46,13 +45,21 @@ type Required = {
 };
 
 /** The settings of a step that the answer overrules. */
-type StepOverrides = Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools">;
+export type StepOverrides = Pick<
+  NonNullable<PrepareStepResult<ToolSet>>,
+  "toolChoice" | "activeTools"
+>;
 
 /** Takes an answer of the model, and returns what the model is told. */
 export type TakeAnswer = (input: unknown) => string;
 
 export function isFinalAnswer(toolName: string): boolean {
   return toolName === NAME || toolName.startsWith(`${NAME}_`);
+}
+
+/** Whether the AI SDK found that the model has not called the tool that it had to, or has called one that it must not. */
+export function isToolChoiceViolation(cause: unknown): boolean {
+  return failureOf(cause).name === "AI_ToolChoiceViolationError";
 }
 
 /** The reserved name, or a variant of it when the app has a tool of that name. */
@@ -83,6 +90,7 @@ export function requireFinalAnswer<Config extends AnswerConfig>(
     ...rest
   } = config;
   const others = activeTools ?? Object.keys({ ...ctx.tools, ...tools });
+  const isObject = (schema as JsonSchema).type === "object";
   return {
     ...rest,
     instructions: [instructions ?? system ?? ctx.system, instruction(name)]
@@ -94,14 +102,50 @@ export function requireFinalAnswer<Config extends AnswerConfig>(
         description:
           "Gives your final answer and ends the task. Call it exactly once, when you have " +
           "everything you need. The arguments must match the schema.",
-        inputSchema: jsonSchema(schema),
-        execute: async (input: unknown) => take(input),
+        inputSchema: jsonSchema(isObject ? schema : wrapped(schema)),
+        execute: async (input: unknown) => take(isObject ? input : unwrapped(input)),
       }),
     },
     ...(activeTools && { activeTools: [...activeTools, name] }),
     toolChoice: others.length > 0 ? "required" : { type: "tool", toolName: name },
     stopWhen: [hasToolCall(name), ...(stopWhen ? [stopWhen].flat() : [])],
   };
+}
+
+type JsonSchema = {
+  readonly type?: unknown;
+  readonly $schema?: unknown;
+  readonly $defs?: unknown;
+  readonly definitions?: unknown;
+};
+
+/** The arguments of a call are an object; any other answer is the one property of it. What it refers to stays at the root. */
+function wrapped(schema: object): object {
+  const { $schema: _, $defs, definitions, ...answer } = moved(schema);
+  return {
+    type: "object",
+    properties: { answer },
+    required: ["answer"],
+    additionalProperties: false,
+    ...($defs !== undefined && { $defs }),
+    ...(definitions !== undefined && { definitions }),
+  };
+}
+
+/** With its references to itself, and to places in itself, to where it is from now on. */
+function moved(schema: object): JsonSchema {
+  return JSON.parse(JSON.stringify(schema), (key, value) =>
+    key === "$ref" && typeof value === "string" && OWN_PLACE.test(value)
+      ? `#/properties/answer${value.slice(1)}`
+      : value,
+  ) as JsonSchema;
+}
+
+/** `#` and `#/...`, but for what stays at the root. */
+const OWN_PLACE = /^#(?!\/(\$defs|definitions)\/)(\/|$)/;
+
+function unwrapped(input: unknown): unknown {
+  return typeof input === "object" && input !== null && "answer" in input ? input.answer : input;
 }
 
 /** Keeps a single step from switching the answer off, and makes the last step give it. */
@@ -119,53 +163,6 @@ export function requireFinalAnswerInStep<Config extends object>(
     ...(activeTools && { activeTools: [...activeTools, name] }),
     ...((toolChoice === "none" || toolChoice === "auto") && { toolChoice: "required" }),
   };
-}
-
-/** Why an answer does not match its schema, or undefined when it does (W4). */
-function problemOf(answer: unknown, schema: object): Failure | undefined {
-  const checked = parserOf(schema)?.safeParse(answer);
-  if (!checked || checked.success) return undefined;
-  const issues = checked.error.issues.map(
-    ({ path, message }) => `${path.join(".") || "answer"}: ${message}`,
-  );
-  return {
-    name: "InvalidAnswerError",
-    message: `The model's final answer does not match the schema: ${issues.join("; ")}`,
-  };
-}
-
-/** What has become of the answer so far. */
-export type Answering = { isAnswered: boolean; problem: Failure | undefined };
-
-/**
- * Takes an answer of the model: checked, and recorded once. Returns what the
- * model is told; after a problem it may give a better one.
- */
-export function takeAnswer(
-  answer: unknown,
-  schema: object,
-  state: Answering,
-  record: () => boolean,
-): string {
-  if (state.isAnswered) return "The final answer was recorded before; it stands.";
-  state.problem = problemOf(answer, schema);
-  if (state.problem) return state.problem.message;
-  try {
-    state.isAnswered = record();
-  } catch (error) {
-    state.problem = failureOf(error);
-    return state.problem.message;
-  }
-  return "Final answer recorded.";
-}
-
-/** Schemas that cannot be read back are left to the workflow, which has the original. */
-function parserOf(schema: object) {
-  try {
-    return fromJSONSchema(schema as Parameters<typeof fromJSONSchema>[0]);
-  } catch {
-    return undefined;
-  }
 }
 
 function instruction(name: string): string {

@@ -22,14 +22,27 @@ export function replyIdOf(submissionId: string): string {
 export function keptOf(reply: UIMessage, isPartial: boolean): UIMessage | undefined {
   const parts = reply.parts.filter((part) => !isFinalAnswer(toolOf(part) ?? "")).map(finished);
   if (parts.every(({ type }) => type === "step-start")) return undefined;
-  const { metadata, ...message } = reply;
-  return {
-    ...message,
-    parts,
-    ...((metadata !== undefined || isPartial) && {
-      metadata: { ...(metadata as object), ...(isPartial && PARTIAL) },
-    }),
-  };
+  return marked({ ...reply, parts }, isPartial);
+}
+
+/** A reply that goes on from that of an earlier attempt. Undefined where neither has left anything. */
+export function continued(
+  earlier: UIMessage | undefined,
+  reply: UIMessage | undefined,
+  isPartial: boolean,
+): UIMessage | undefined {
+  if (!earlier) return reply;
+  return marked(
+    { ...earlier, ...reply, parts: [...earlier.parts, ...(reply?.parts ?? [])] },
+    isPartial,
+  );
+}
+
+/** A reply that says whether it is all there. */
+function marked({ metadata, ...message }: UIMessage, isPartial: boolean): UIMessage {
+  const { perdure: _, ...others } = (metadata ?? {}) as Record<string, unknown>;
+  const all = { ...others, ...(isPartial && PARTIAL) };
+  return { ...message, ...(Object.keys(all).length > 0 && { metadata: all }) };
 }
 
 const PARTIAL = { perdure: { isPartial: true } };

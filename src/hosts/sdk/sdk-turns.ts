@@ -8,7 +8,7 @@ import type { Sessions } from "agents/sessions";
 import { convertToModelMessages, type UIMessage } from "ai";
 import { isReset } from "../../core/failures.ts";
 import {
-  ISOLATED,
+  isIsolated,
   type Trace,
   type Turn,
   type TurnEnd,
@@ -17,7 +17,7 @@ import {
   type TurnTraces,
 } from "../../submissions/turn.ts";
 import { Attempt } from "./attempt.ts";
-import { isPartial, isToolResult, keptOf, replyIdOf } from "./reply.ts";
+import { continued, isPartial, isToolResult, keptOf, replyIdOf } from "./reply.ts";
 import { streamedReply } from "./streamed-reply.ts";
 import { Threads } from "./threads.ts";
 import type { TurnSource } from "./turn-source.ts";
@@ -45,28 +45,43 @@ export class SdkTurns {
    *   the platform throws when it takes the isolate down
    */
   async run(turn: Turn): Promise<TurnEnd> {
-    const { thread, submissionId } = turn;
+    const { thread } = turn;
     const ref = turn.begin();
     const attempt = new Attempt(turn, ref, this.port.ledger(), async (messages) => {
-      if (thread !== ISOLATED) await this.threads.append(thread, messages);
+      if (!isIsolated(thread)) await this.threads.append(thread, messages);
     });
     const reply = await this.#reply(attempt).catch((cause: unknown) => {
       attempt.failed(cause);
       return undefined;
     });
     if (isReset(attempt.cause)) throw attempt.cause;
-    const end = attempt.end();
-    if (!reply || thread === ISOLATED) return end;
-    const kept = keptOf({ ...reply, id: replyIdOf(submissionId) }, end.outcome !== "completed");
+    const end = attempt.end(reply);
+    if (isIsolated(thread)) return end;
+    const kept = await this.#keptOf(attempt, reply, end);
     if (!kept) return end;
     if (turn.isGivenUp) throw new TurnRefused();
     await this.threads.reply(thread, kept);
     return "requestId" in end ? { ...end, messageId: kept.id } : end;
   }
 
+  /** What of the reply is kept: that of an earlier attempt stays at its beginning, where this one goes on from it. */
+  async #keptOf(
+    { turn, isFollowUp }: Attempt,
+    reply: UIMessage | undefined,
+    end: TurnEnd,
+  ): Promise<UIMessage | undefined> {
+    const id = replyIdOf(turn.submissionId);
+    const isCut = end.outcome !== "completed";
+    if (!isFollowUp) return reply && keptOf({ ...reply, id }, isCut);
+    // What is cut off is no part of it: it is asked for again.
+    if (end.outcome === "error" && !end.answer) return undefined;
+    const earlier = await this.threads.replyOf(turn.thread, id);
+    return continued(earlier, reply && keptOf({ ...reply, id }, isCut), isCut);
+  }
+
   /** What a turn has left in its thread; nothing ever in an isolated one. */
   async trace({ submissionId, thread, messages }: TurnTraces): Promise<Trace> {
-    if (thread === ISOLATED) return { applied: "none", hasEffects: false };
+    if (isIsolated(thread)) return { applied: "none", hasEffects: false };
     const ids = new Set(messages.map(({ id }) => id));
     const { size } = await this.threads.has(thread, [...ids]);
     const reply = await this.threads.replyOf(thread, replyIdOf(submissionId));
@@ -79,7 +94,7 @@ export class SdkTurns {
 
   /** Takes the turn's messages and the replies to them out of its thread. Done twice, it is as done once. */
   async takeBack({ submissionId, thread, messages }: TurnTraces): Promise<void> {
-    if (thread === ISOLATED) return;
+    if (isIsolated(thread)) return;
     const ids = messages.map(({ id }) => id);
     await this.threads.takeBack(thread, ids, replyIdOf(submissionId));
   }
@@ -88,11 +103,12 @@ export class SdkTurns {
     const { turn, requestId } = attempt;
     const { thread, signal } = turn;
     const replyId = replyIdOf(turn.submissionId);
-    const asked = await this.#asked(turn, { replyId, attempt: attempt.number });
+    const asked = await this.#asked(attempt, replyId);
     const setup = await this.port.source.setup({
       requestId,
       thread,
       signal,
+      model: turn.asking?.model,
       messagesFor: (tools) =>
         convertToModelMessages(asked, { tools, ignoreIncompleteToolCalls: true }),
     });
@@ -101,12 +117,11 @@ export class SdkTurns {
   }
 
   /** What the model is asked: the thread with the turn's messages at its end, or these alone. */
-  async #asked(
-    { thread, messages }: Turn,
-    attempt: { replyId: string; attempt: number },
-  ): Promise<UIMessage[]> {
-    if (thread === ISOLATED) return messages;
-    await this.threads.ask(thread, messages, attempt);
+  async #asked(attempt: Attempt, replyId: string): Promise<UIMessage[]> {
+    const { thread, messages } = attempt.turn;
+    if (isIsolated(thread)) return messages;
+    if (attempt.isFollowUp) await this.threads.append(thread, messages);
+    else await this.threads.ask(thread, messages, { replyId, attempt: attempt.number });
     return this.threads.history(thread);
   }
 }

@@ -52,7 +52,7 @@ function started(attempt: Attempt, setup: TurnSetup, known: Set<string>) {
     stopWhen: [stepCountIs(maxSteps), ...[stopWhen ?? []].flat()],
     prepareStep: (event) => attempt.step(event, setup, known),
     onStepEnd: async (step) => {
-      attempt.stepped(step.usage);
+      attempt.stepped(step);
       await hooks?.onStepEnd?.(step);
     },
     onToolExecutionEnd: async (event) => {

@@ -35,6 +35,8 @@ export type TurnRequest = {
    * earlier results are shown to it.
    */
   messagesFor(tools: ToolSet): Promise<ModelMessage[]>;
+  /** Id of the model that is asked, in place of the agent's own. */
+  readonly model: string | undefined;
   /** Aborted when the submission is cancelled. */
   readonly signal: AbortSignal;
 };

@@ -43,7 +43,7 @@ export function thinkSource(agent: Think, hooks: AsideHooks): TurnSource {
         (await hooks.beforeTurn(contextOf(agent, request, { system, messages, tools }))) ?? {};
       return {
         ...settingsOf(config),
-        model: agent.resolveModel(config.model),
+        model: agent.resolveModel(request.model ?? config.model),
         instructions: config.instructions ?? config.system ?? system,
         messages: config.messages ?? messages,
         tools: { ...tools, ...config.tools },
@@ -57,12 +57,12 @@ export function thinkSource(agent: Think, hooks: AsideHooks): TurnSource {
 
 type Assembled = { system: string; messages: ModelMessage[]; tools: ToolSet };
 
-function contextOf(agent: Think, { requestId, signal }: TurnRequest, assembled: Assembled) {
+function contextOf(agent: Think, { requestId, signal, model }: TurnRequest, assembled: Assembled) {
   return {
     ...assembled,
     // Resolved when it is read, as Think does it: the app may bring another.
     get model() {
-      return agent.resolveModel();
+      return agent.resolveModel(model);
     },
     continuation: false,
     requestId,
@@ -118,9 +118,13 @@ function settingsOf(config: TurnConfig): CallSettings {
   return Object.fromEntries(given) as CallSettings;
 }
 
-function hooksOf(agent: Think, hooks: AsideHooks, { requestId }: TurnRequest): TurnHooks {
+function hooksOf(
+  agent: Think,
+  hooks: AsideHooks,
+  { requestId, model: asked }: TurnRequest,
+): TurnHooks {
   return {
-    beforeStep: (step) => stepOf(agent, hooks, step),
+    beforeStep: (step) => stepOf(agent, hooks, { step, isModelGiven: asked !== undefined }),
     beforeTool: (call) => decisionOf(hooks, call, requestId),
     afterTool: (event) => hooks.afterToolCall(resultOf(event, requestId)),
     // Think's own `onStepEnd` calls `onStepFinish`, its older name.
@@ -129,9 +133,15 @@ function hooksOf(agent: Think, hooks: AsideHooks, { requestId }: TurnRequest): T
   };
 }
 
-async function stepOf(agent: Think, hooks: AsideHooks, step: Step): Promise<StepSettings> {
+async function stepOf(
+  agent: Think,
+  hooks: AsideHooks,
+  { step, isModelGiven }: { step: Step; isModelGiven: boolean },
+): Promise<StepSettings> {
   const { model, ...settings } = (await hooks.beforeStep(step)) ?? {};
-  return { ...settings, ...(model !== undefined && { model: agent.resolveModel(model) }) };
+  // The models that a prompt names come before those of the app.
+  if (model === undefined || isModelGiven) return settings;
+  return { ...settings, model: agent.resolveModel(model) };
 }
 
 /** What the app says to a call of a tool, in the words of Think. */

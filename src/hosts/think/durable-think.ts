@@ -3,28 +3,42 @@
  * verbs of one room each; this one has what its workflows ask of it.
  */
 
+import type { AgentPathStep } from "agents";
+import type { Closing, GateEnd, GateReceipt, GateRequest } from "../../gates/index.ts";
+import { type InstanceOf, workflowEvent } from "../../outbox/index.ts";
 import {
   type AnswerPart,
   acceptPrompt,
+  acceptPrompts,
+  awaitPrompts,
   expirePrompt,
+  expirePrompts,
   type PromptEnd,
   type PromptReceipt,
   type PromptRequest,
+  type PromptsExpiry,
+  type PromptsPage,
+  type PromptsReceipt,
+  type PromptsRequest,
+  type PromptsState,
+  type PromptsWait,
   readPrompt,
+  readPrompts,
+  refusePrompts,
 } from "../../submissions/index.ts";
+import { ThinkAgentTools } from "./think-agent-tools.ts";
 import { ROOMS } from "./think-rooms.ts";
-import { ThinkSubmissions } from "./think-submissions.ts";
 
 /**
  * A Think agent whose submitted turns survive crashes, deploys and evictions,
- * and whose workflows can wait for them with `step.prompt()` of
- * `perdure/workflow`. Extend it where you extended `Think`.
+ * and whose workflows can wait for them with `step.prompt()` and
+ * `step.promptAll()` of `perdure/workflow`. Extend it where you extended `Think`.
  */
 export class DurableThink<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends ThinkSubmissions<Env, State, Props> {
+> extends ThinkAgentTools<Env, State, Props> {
   /** For `step.prompt()`: accepts a prompt, or finds the one accepted before (W1). */
   acceptPrompt(request: PromptRequest): Promise<PromptReceipt> {
     return acceptPrompt(this[ROOMS].submissions, request);
@@ -40,12 +54,92 @@ export class DurableThink<
     return readPrompt(this[ROOMS].submissions, submissionId, part);
   }
 
-  /** Terminates a workflow, and cancels the turns that it waits for (W5). */
-  override async terminateWorkflow(workflowId: string): Promise<void> {
-    await super.terminateWorkflow(workflowId);
-    await this[ROOMS].submissions.cancelFor(
-      workflowId,
-      "The workflow that waited for it was terminated",
-    );
+  /** For the steps of workflows that wait for something else than a turn (W1). */
+  openGate(request: GateRequest): Promise<GateReceipt> {
+    return this[ROOMS].gates.open(request);
+  }
+
+  /** For those steps: how it ended; when their time is over, it is closed as they say (W2). */
+  expireGate(gateId: string, closing: Closing | null): Promise<GateEnd | null> {
+    return this[ROOMS].gates.expire(gateId, closing);
+  }
+
+  /** For those steps: a part of a result that was told by a reference, or null where there is none (O4). */
+  readGate(gateId: string, part: number): Promise<AnswerPart | null> {
+    return this[ROOMS].gates.read(gateId, part);
+  }
+
+  /** For those steps: the result is not what the step can take, and a later run of the workflow asks afresh (W1, W4). */
+  refuseGate(gateId: string): Promise<void> {
+    return this[ROOMS].gates.refuse(gateId);
+  }
+
+  /** For workflows of a sub-agent: where it is. */
+  agentPath(): AgentPathStep[] {
+    return [...this.selfPath];
+  }
+
+  /** For `step.promptAll()`: accepts a chunk of prompts, all or none, or finds those accepted before (W1). */
+  acceptPrompts(request: PromptsRequest): Promise<PromptsReceipt> {
+    return acceptPrompts(this[ROOMS].submissions, request);
+  }
+
+  /** For `step.promptAll()`: tells the workflow by one event when all have ended, unless they have now (O1, W3). */
+  awaitPrompts(wait: PromptsWait): Promise<PromptsState> {
+    return awaitPrompts(this[ROOMS].submissions, wait);
+  }
+
+  /** For `step.promptAll()`: the wait is over, and what is open is cancelled, if asked for (W2). */
+  expirePrompts(expiry: PromptsExpiry): Promise<PromptsState> {
+    return expirePrompts(this[ROOMS].submissions, expiry);
+  }
+
+  /** For `step.promptAll()`: how prompts have ended, as many as the result of a step can hold (O4). */
+  readPrompts(submissionIds: readonly string[]): Promise<PromptsPage> {
+    return readPrompts(this[ROOMS].submissions, submissionIds);
+  }
+
+  /** For `step.prompt()` and `step.promptAll()`: their schema refuses these answers, and a later run asks afresh (W1, W4). */
+  refusePrompts(submissionIds: readonly string[]): Promise<void> {
+    return refusePrompts(this[ROOMS].submissions, submissionIds);
+  }
+
+  /**
+   * Terminates a workflow, and cancels what it waits for (W5). Where it was terminated before, here or elsewhere,
+   * what it still waits for is cancelled all the same.
+   *
+   * @param options.rollback whether the `rollback` handlers of its steps run before it ends
+   * @throws Error as agents' own: for a workflow that is not tracked, or that has ended
+   */
+  override async terminateWorkflow(
+    workflowId: string,
+    { rollback = false }: { rollback?: boolean } = {},
+  ): Promise<void> {
+    const workflow = this.getWorkflow(workflowId)?.workflowName ?? "";
+    const of = { workflow, instance: workflowId };
+    try {
+      if (rollback && workflow !== "") await this.#terminateWithRollback(of);
+      else await super.terminateWorkflow(workflowId);
+    } catch (error) {
+      const isGone = await this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
+      if (isGone) await this.#cancelFor(of);
+      throw error;
+    }
+    await this.#cancelFor(of);
+  }
+
+  /** Agents' own has no way to ask for it. */
+  async #terminateWithRollback({ workflow, instance }: InstanceOf): Promise<void> {
+    const binding = (this.env as object as Record<string, Workflow | undefined>)[workflow];
+    if (!binding) throw new Error(`Workflow binding ${workflow} not found in environment`);
+    await (await binding.get(instance)).terminate({ rollback: true });
+    // Reads the new status, and tracks it.
+    await this.getWorkflowStatus(workflow as never, instance);
+  }
+
+  async #cancelFor(of: InstanceOf): Promise<void> {
+    const reason = "The workflow that waited for it was terminated";
+    await this[ROOMS].submissions.cancelFor(of, reason);
+    await this[ROOMS].gates.cancelFor(of, reason);
   }
 }

@@ -28,6 +28,12 @@ export class MainConversation {
     if (ids.length > 0) await this.agent.session.deleteMessages(ids);
   }
 
+  /** Those of the messages that are not in it yet. */
+  unsaid(messages: readonly UIMessage[]): UIMessage[] {
+    const said = idsOf(this.agent.messages);
+    return messages.filter(({ id }) => !said.has(id));
+  }
+
   /**
    * Messages that an earlier attempt asked move to the end, because a model
    * answers what comes last; what that attempt has begun to reply goes.

@@ -1,19 +1,138 @@
-/** A turn of Think that belongs to a submission: what is known of it while it lives. */
+/**
+ * A turn of Think that belongs to a submission: what is known of it while it
+ * lives, what it asks, and how it ends. It stores nothing.
+ */
 
-import type { Failure } from "../../core/failures.ts";
-import type { AttemptRef } from "../../submissions/index.ts";
+import type { PrepareStepContext, TurnConfig, TurnContext } from "@cloudflare/think";
+import type { UIMessage } from "ai";
+import { failureOf } from "../../core/failures.ts";
+import {
+  type Asking,
+  type AttemptRef,
+  endWithAnswer,
+  type TurnEnd,
+} from "../../submissions/index.ts";
+import { textOf } from "../sdk/answer-text.ts";
+import { Answering, type RecordAnswer } from "../sdk/answering.ts";
+import { askedInStep, askedSettings } from "../sdk/asked-settings.ts";
+import { finalAnswerName, isToolChoiceViolation } from "../sdk/final-answer.ts";
+import { isToolResult } from "../sdk/reply.ts";
+import { isKept } from "./conversation.ts";
+import type { StepOverrides } from "./port.ts";
 
-export type OwnedTurn = {
+/** How a turn ended, in the words of Think. */
+export type ThinkEnd = {
+  readonly requestId: string;
+  readonly status: "completed" | "error" | "aborted" | "skipped";
+  readonly error?: string | undefined;
+  readonly message: UIMessage | undefined;
+};
+
+/** What an owned turn is made of. */
+type Owned = {
   readonly ref: AttemptRef;
-  readonly schema: object | undefined;
-  toolName: string | undefined;
-  maxSteps: number;
-  isAnswered: boolean;
-  problem: Failure | undefined;
+  readonly asking: Asking | undefined;
+  readonly record: RecordAnswer;
+  /** Whether an earlier life has recorded an answer. */
+  readonly isAnswered: boolean;
+  /** Whether Think's recovery runs it. */
+  readonly isRecovered: boolean;
+};
+
+export class OwnedTurn {
+  readonly ref: AttemptRef;
+  readonly isRecovered: boolean;
   /** What the model's stream failed with, as it was thrown. */
   cause: unknown;
   /** Whether the ledger has been told of its end. */
-  isReported: boolean;
-  /** Whether Think's recovery runs it. */
-  isRecovered: boolean;
-};
+  isReported = false;
+  readonly #asking: Asking | undefined;
+  readonly #answering: Answering | undefined;
+  #toolName = "";
+  #maxSteps = 0;
+  /** The reply of an earlier attempt that it goes on from, and how much of it was there before. */
+  #earlier: { readonly id: string; readonly parts: number } | undefined;
+
+  constructor({ ref, asking, record, isAnswered, isRecovered }: Owned) {
+    this.ref = ref;
+    this.isRecovered = isRecovered;
+    this.#asking = asking;
+    this.#answering = asking && new Answering(asking, record, isAnswered);
+  }
+
+  get isAnswered(): boolean {
+    return this.#answering?.isAnswered ?? false;
+  }
+
+  /** Whether it goes on from the reply of an earlier attempt, and is offered no tool but the final answer. */
+  get isFollowUp(): boolean {
+    return this.#asking?.followUp !== undefined;
+  }
+
+  /**
+   * The app's settings with what is asked.
+   *
+   * @param conversation as it is when the model is about to be asked
+   */
+  arm(
+    ctx: TurnContext,
+    config: TurnConfig,
+    { maxSteps, conversation }: { maxSteps: number; conversation: readonly UIMessage[] },
+  ): TurnConfig {
+    const answering = this.#answering;
+    if (!this.#asking || !answering) return config;
+    const { model, maxSteps: most = config.maxSteps ?? maxSteps } = this.#asking;
+    const last = this.isFollowUp ? conversation.at(-1) : undefined;
+    if (last?.role === "assistant") this.#earlier = { id: last.id, parts: last.parts.length };
+    this.#toolName = finalAnswerName({ ...ctx.tools, ...config.tools });
+    this.#maxSteps = most;
+    const asked = { ...config, maxSteps: most, ...(model !== undefined && { model }) };
+    const take = (answer: unknown) => answering.take(answer);
+    return askedSettings(ctx, asked, this.#asking, { name: this.#toolName, take });
+  }
+
+  /** A step has ended, with these calls of tools. */
+  called(calls: Parameters<Answering["called"]>[0]): void {
+    this.#answering?.called(calls);
+  }
+
+  /** The app's settings of a step, which cannot keep the model from the answer, nor ask another one. */
+  armStep(event: PrepareStepContext, config: StepOverrides): StepOverrides {
+    if (!this.#asking) return config;
+    const { model: _model, ...others } = config;
+    const kept = this.#asking.model === undefined ? config : others;
+    return askedInStep(event, kept, this.#asking, {
+      name: this.#toolName,
+      maxSteps: this.#maxSteps,
+    });
+  }
+
+  /** How it ended, with its answer taken from the reply where that is the answer. */
+  end(ended: ThinkEnd): TurnEnd {
+    const end = this.#endOf(ended);
+    if (!this.#answering) return end;
+    const { message } = ended;
+    const from = message && message.id === this.#earlier?.id ? this.#earlier.parts : 0;
+    if (end.outcome === "completed") this.#answering.conclude(textOf(message, from));
+    return endWithAnswer(end, this.#answering);
+  }
+
+  #endOf(ended: ThinkEnd): TurnEnd {
+    // What the model has said in place of the call is looked at.
+    const isUnanswered = this.#answering !== undefined && isToolChoiceViolation(this.cause);
+    return endOf(isUnanswered ? { ...ended, status: "completed" } : ended, this.cause);
+  }
+}
+
+/** How a turn ended in the words of the ledger, whatever it was to answer. */
+export function endOf({ requestId, status, error, message }: ThinkEnd, cause?: unknown): TurnEnd {
+  const messageId = message && isKept(message) ? message.id : undefined;
+  const facts = { requestId, messageId };
+  if (status === "completed") return { outcome: status, ...facts };
+  const failure = {
+    name: cause === undefined ? "TurnError" : failureOf(cause).name,
+    message: error ?? `The turn was ${status}`,
+  };
+  const hasEffects = message?.parts.some(isToolResult) ?? false;
+  return { outcome: status, failure, cause, hasEffects, ...facts };
+}

@@ -4,6 +4,7 @@
  */
 
 import { Think } from "@cloudflare/think";
+import { AgentTools, type Approval, Approvals, Gates } from "../../gates/index.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
 import { Scheduler } from "../../scheduler/index.ts";
 import {
@@ -11,6 +12,8 @@ import {
   type SubmissionInspection,
   Submissions,
 } from "../../submissions/index.ts";
+import { agentToolPort } from "./agent-tool-port.ts";
+import { kindsOf } from "./gate-kinds.ts";
 import type { ThinkHooks } from "./port.ts";
 import { promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
@@ -27,6 +30,9 @@ export const ROOMS = Symbol("perdure.rooms");
 export type Rooms = {
   readonly host: ThinkHost;
   readonly submissions: Submissions;
+  readonly gates: Gates;
+  readonly approvals: Approvals;
+  readonly agentTools: AgentTools;
   readonly scheduler: Scheduler;
 };
 
@@ -66,8 +72,18 @@ export class ThinkRooms<
       prompts: promptsTo(submissions),
       onFailure: (error) => tellOnError(this, error),
     });
-    this[ROOMS] = { host, submissions, scheduler };
-    this.lifecycle.use(this.outbox).use(submissions).use(scheduler);
+    const onApproval = (approval: Approval) => this.onApproval(approval);
+    const agentTools = new AgentTools(
+      agentToolPort(this as unknown as Think, "finishAgentToolStep"),
+      () => gates,
+    );
+    const gates: Gates = new Gates({
+      outbox: this.outbox,
+      kinds: (own) => kindsOf(this as unknown as Think, own, { agentTools, onApproval }),
+    });
+    const approvals = new Approvals(gates);
+    this[ROOMS] = { host, submissions, gates, agentTools, approvals, scheduler };
+    this.lifecycle.use(this.outbox).use(submissions).use(gates).use(scheduler);
   }
 
   /**
@@ -81,6 +97,12 @@ export class ThinkRooms<
    * throws is logged, and changes nothing. Override it.
    */
   protected override onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}
+
+  /**
+   * Called after an approval was asked for, decided, expired or cancelled, when the connected clients have been sent the
+   * same. What it throws is logged, and changes nothing; a crash right after the change may leave it out. Override it.
+   */
+  protected onApproval(_approval: Approval): void | Promise<void> {}
 
   protected override resetTurnState(): void {
     super.resetTurnState();

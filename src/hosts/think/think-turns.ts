@@ -15,30 +15,22 @@ import type {
   PrepareStepContext,
   ToolCallContext,
   ToolCallDecision,
-  TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
 import { convertToModelMessages, type UIMessage } from "ai";
-import { failureOf } from "../../core/failures.ts";
-import {
-  type AttemptRef,
-  endWithAnswer,
-  type Trace,
-  type Turn,
-  type TurnEnd,
-  type TurnTraces,
+import type {
+  Asking,
+  AttemptRef,
+  Submissions,
+  Trace,
+  Turn,
+  TurnEnd,
+  TurnTraces,
 } from "../../submissions/index.ts";
-import {
-  finalAnswerName,
-  isFinalAnswer,
-  requireFinalAnswer,
-  requireFinalAnswerInStep,
-  takeAnswer,
-} from "../sdk/final-answer.ts";
-import { isToolResult } from "../sdk/reply.ts";
-import { idsOf, isKept, lastAsked } from "./conversation.ts";
+import { isFinalAnswer } from "../sdk/final-answer.ts";
+import { idsOf, lastAsked } from "./conversation.ts";
 import { MainConversation } from "./main-conversation.ts";
-import type { OwnedTurn } from "./owned-turn.ts";
+import { endOf, OwnedTurn, type ThinkEnd } from "./owned-turn.ts";
 import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "./port.ts";
 
 /** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
@@ -71,11 +63,13 @@ export class ThinkTurns implements MainTurns {
     let ref: AttemptRef | undefined;
     const begin = async () => {
       ref = turn.begin();
-      const { messages } = turn;
-      await this.#conversation.askAgain(messages, ref);
+      const { messages, asking } = turn;
+      const isFollowUp = asking?.followUp !== undefined;
+      if (!isFollowUp) await this.#conversation.askAgain(messages, ref);
       this.#begun = { turn, ref };
       this.#live = ref;
-      return messages;
+      // Those that are there stay where they are, with the reply that the attempt goes on from.
+      return isFollowUp ? this.#conversation.unsaid(messages) : messages;
     };
     try {
       const result = await this.port.agent.runTurn({
@@ -87,7 +81,7 @@ export class ThinkTurns implements MainTurns {
       if (ref && this.#recovering.get(ref.seq) === requestId) return { outcome: "recovering" };
       const owned = this.#owned.get(requestId);
       if (owned?.isReported) return { outcome: "reported" };
-      return this.#endOf(owned, { ...result, message: result.message as UIMessage | undefined });
+      return reported(owned, { ...result, message: result.message as UIMessage | undefined });
     } catch (error) {
       // The answer is what was asked for, whatever went wrong after it.
       const owned = [...this.#owned.values()].find((turn) => turn.ref === ref);
@@ -133,7 +127,8 @@ export class ThinkTurns implements MainTurns {
       beforeTurn: async (ctx) => {
         const owned = this.#own(ctx);
         const config = (await app.beforeTurn(ctx)) ?? {};
-        return owned?.schema ? this.#arm(owned, owned.schema, ctx, config) : config;
+        const { maxSteps, messages: conversation } = this.port.agent;
+        return owned ? owned.arm(ctx, config, { maxSteps, conversation }) : config;
       },
       beforeStep: async (ctx) => this.#beforeStep(ctx, (await app.beforeStep(ctx)) ?? {}),
       beforeToolCall: (ctx) =>
@@ -141,6 +136,7 @@ export class ThinkTurns implements MainTurns {
       afterToolCall: (ctx) => (isFinalAnswer(ctx.toolName) ? undefined : app.afterToolCall(ctx)),
       onStepEnd: (ctx) => {
         const owned = this.#current();
+        owned?.called(ctx.toolCalls);
         if (owned) this.port.ledger().spent(owned.ref, ctx.usage);
         return app.onStepEnd(ctx);
       },
@@ -172,18 +168,14 @@ export class ThinkTurns implements MainTurns {
     const begun = this.#begun;
     if (begun && trigger === "programmatic") {
       this.#begun = undefined;
-      return this.#remember(requestId, begun.ref, begun.turn.answer?.schema, false);
+      const { ref, turn } = begun;
+      return this.#remember(requestId, { ref, asking: turn.asking });
     }
     if (!trigger?.startsWith("recovery-")) return undefined;
     const submission = this.#asked(this.port.agent.messages);
     if (!submission) return undefined;
-    const { seq, attempts, status, answer, isAnswered } = submission;
-    if (status === "running") {
-      const ref = { seq, attempt: attempts };
-      const owned = this.#remember(requestId, ref, answer?.schema, isAnswered);
-      owned.isRecovered = true;
-      return owned;
-    }
+    const { status } = submission;
+    if (status === "running") return this.#rememberLeft(requestId, submission, true);
     // Cancelled while its recovery waited: nobody wants the answer.
     this.port.agent.cancelChat(requestId, `The submission is ${status}`);
     return undefined;
@@ -191,35 +183,22 @@ export class ThinkTurns implements MainTurns {
 
   #remember(
     requestId: string,
-    ref: AttemptRef,
-    schema: object | undefined,
-    isAnswered: boolean,
+    known: { ref: AttemptRef; asking: Asking | undefined; isAnswered?: boolean },
+    isRecovered = false,
   ): OwnedTurn {
-    const owned: OwnedTurn = {
-      ref,
-      schema,
-      isAnswered,
-      toolName: undefined,
-      maxSteps: this.port.agent.maxSteps,
-      problem: undefined,
-      cause: undefined,
-      isReported: false,
-      isRecovered: false,
-    };
+    const { ref, asking, isAnswered = false } = known;
+    const record = (answer: unknown) => this.port.ledger().answer(ref, answer);
+    const owned = new OwnedTurn({ ref, asking, record, isAnswered, isRecovered });
     this.#owned.set(requestId, owned);
     return owned;
   }
 
-  #arm(owned: OwnedTurn, schema: object, ctx: TurnContext, config: TurnConfig): TurnConfig {
-    const name = finalAnswerName({ ...ctx.tools, ...config.tools });
-    owned.toolName = name;
-    owned.maxSteps = config.maxSteps ?? this.port.agent.maxSteps;
-    return requireFinalAnswer(ctx, config, {
-      name,
-      schema,
-      take: (answer) =>
-        takeAnswer(answer, schema, owned, () => this.port.ledger().answer(owned.ref, answer)),
-    });
+  /** One that an earlier life has left: it asks the same again. */
+  #rememberLeft(requestId: string, left: Left, isRecovered: boolean): OwnedTurn {
+    const { seq, attempts, isAnswered } = left;
+    const ref = { seq, attempt: attempts };
+    const asking = this.port.ledger().askingOf(left);
+    return this.#remember(requestId, { ref, asking, isAnswered }, isRecovered);
   }
 
   /** The budget is asked before each call of the model, and what wants to join the turn joins it. */
@@ -239,8 +218,7 @@ export class ThinkTurns implements MainTurns {
               ...(await convertToModelMessages(joined)),
             ],
           };
-    const { toolName: name, maxSteps } = owned;
-    return name ? requireFinalAnswerInStep(ctx, steered, { name, maxSteps }) : steered;
+    return owned.armStep(ctx, steered);
   }
 
   async #say(ref: AttemptRef, joined: UIMessage[]): Promise<void> {
@@ -254,8 +232,9 @@ export class ThinkTurns implements MainTurns {
 
   /** What the app lets a tool do is noted before it does it (L6). */
   async #beforeTool(ctx: ToolCallContext, app: ThinkHooks): Promise<ToolCallDecision | undefined> {
-    const decision = (await app.beforeToolCall(ctx)) ?? undefined;
     const owned = this.#current();
+    if (owned?.isFollowUp) return { action: "block", reason: "No tools are left for this turn." };
+    const decision = (await app.beforeToolCall(ctx)) ?? undefined;
     if (owned && (decision === undefined || decision.action === "allow")) {
       this.port.ledger().acts(owned.ref);
     }
@@ -272,7 +251,7 @@ export class ThinkTurns implements MainTurns {
       this.#owned.get(requestId) ?? (recovered ? this.#ownerOfReply(message) : undefined);
     if (!owned || owned.isReported) return;
     try {
-      this.port.ledger().end(owned.ref, this.#endOf(owned, { requestId, status, error, message }));
+      this.port.ledger().end(owned.ref, owned.end({ requestId, status, error, message }));
       owned.isReported = true;
     } catch (cause) {
       // The hook must not fail for it: run() reports the same end once more.
@@ -289,13 +268,7 @@ export class ThinkTurns implements MainTurns {
     const at = messages.findIndex(({ id }) => id === reply.id);
     const submission = this.#asked(at < 0 ? messages : messages.slice(0, at));
     if (submission?.status !== "running") return undefined;
-    const { seq, attempts, answer, isAnswered } = submission;
-    return this.#remember(
-      `reply:${reply.id}`,
-      { seq, attempt: attempts },
-      answer?.schema,
-      isAnswered,
-    );
+    return this.#rememberLeft(`reply:${reply.id}`, submission, false);
   }
 
   /** Think is about to recover a turn: whether it should, and whose it is. */
@@ -349,22 +322,6 @@ export class ThinkTurns implements MainTurns {
     return asked.length > 0 ? this.port.ledger().findByMessage(idsOf(asked)) : undefined;
   }
 
-  #endOf(owned: OwnedTurn | undefined, { requestId, status, error, message }: ThinkEnd): TurnEnd {
-    const messageId = message && isKept(message) ? message.id : undefined;
-    const facts = { requestId, messageId };
-    const { name } = failureOf(owned?.cause);
-    const failure = {
-      name: owned?.cause === undefined ? "TurnError" : name,
-      message: error ?? `The turn was ${status}`,
-    };
-    const hasEffects = message?.parts.some(isToolResult) ?? false;
-    const end: TurnEnd =
-      status === "completed"
-        ? { outcome: status, ...facts }
-        : { outcome: status, failure, cause: owned?.cause, hasEffects, ...facts };
-    return owned?.schema ? endWithAnswer(end, owned) : end;
-  }
-
   #release({ seq, attempt }: AttemptRef): void {
     for (const [requestId, { ref }] of this.#owned) {
       if (ref.seq === seq && ref.attempt === attempt) this.#owned.delete(requestId);
@@ -372,12 +329,13 @@ export class ThinkTurns implements MainTurns {
   }
 }
 
-type ThinkEnd = {
-  readonly requestId: string;
-  readonly status: "completed" | "error" | "aborted" | "skipped";
-  readonly error?: string | undefined;
-  readonly message: UIMessage | undefined;
-};
+/** A submission that an earlier life has left running. */
+type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
+
+/** How a turn ended that may be nobody's. */
+function reported(owned: OwnedTurn | undefined, ended: ThinkEnd): TurnEnd {
+  return owned ? owned.end(ended) : endOf(ended);
+}
 
 function interrupted(why: string, requestId: string): TurnEnd {
   const message = `The turn was interrupted and not continued: ${why}.`;

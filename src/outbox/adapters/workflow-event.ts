@@ -52,6 +52,15 @@ export function workflowAdapter(env: object): Adapter<WorkflowDestination> {
       }
       return workflows.problemOf("workflow", workflow);
     },
+    async isGone({ workflow, instance }) {
+      try {
+        const { status } = await (await workflows.get(workflow).get(instance)).status();
+        return status === "terminated";
+      } catch (error) {
+        if (says(error, NO_INSTANCE)) return true;
+        throw error;
+      }
+    },
     async deliver(to, delivery, signal) {
       const binding = workflows.get(to.workflow);
       try {

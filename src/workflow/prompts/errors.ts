@@ -1,10 +1,14 @@
 /** How a prompt can fail. Names and fields are those of Think's documented errors. */
 
-import type { TerminalStatus } from "../submissions/states.ts";
+import type { TerminalStatus } from "../../submissions/states.ts";
 
 /** A prompt ended without an answer. */
 export class ThinkPromptError extends Error {
   override name = "ThinkPromptError";
+  /** Which item of `step.promptAll()` it was, from 0 on. */
+  declare readonly index?: number;
+  /** The key of that item. */
+  declare readonly key?: string;
   constructor(
     message: string,
     /** The submission in the agent's ledger: `agent.inspectSubmission(submissionId)` tells more. */

@@ -1,0 +1,193 @@
+/**
+ * Drives the kinds of gates: one drive at a time for each gate, in the
+ * background, again when its time has come. Decides nothing about an end but
+ * that of a gate that nobody has asked for any more.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import { withTimeout } from "../core/timeout.ts";
+import type { GateStore } from "./store.ts";
+import type { Closing, Gate, GateKind, GateKindName } from "./types.ts";
+
+/** After a drive that failed, or that the object did not survive. */
+export const AGAIN_MS = 30_000;
+/** While drives are under way, an alarm keeps the object alive. */
+const HEARTBEAT_MS = 30_000;
+/** One that is under way for so long may never come back: the object is not kept alive for it any more. */
+const HUNG_MS = 3_600_000;
+/** How soon there is a wake for what hangs: the life that it finds may be another one, which begins afresh. */
+const AFTER_HUNG_MS = 3_600_000;
+const AT_A_TIME = 100;
+/** How long a step that has waited its time waits for a last look. */
+const LAST_LOOK_MS = 20_000;
+/** Closed gates stay readable for so long. */
+const KEPT_MS = 30 * 86_400_000;
+const PRUNE_SCAN = 256;
+
+const FORGOTTEN: Closing = { status: "expired", result: { error: "Nobody asked for its end" } };
+
+export type DriverOwner = {
+  readonly store: () => GateStore;
+  readonly kinds: Readonly<Record<GateKindName, GateKind>>;
+  readonly clock: Clock;
+  /** Closes a gate, and stops what is under way for it. */
+  close(gate: Gate, closing: Closing): Gate | undefined;
+  wakeAt(time: number): void;
+  inHostContext(work: () => Promise<void>): Promise<void>;
+};
+
+/** A drive or a stop that is under way. */
+type Run = {
+  readonly gateId: string;
+  /** Epoch milliseconds. */
+  readonly since: number;
+  work: Promise<void>;
+  /** Something has happened since it began. */
+  isStale: boolean;
+  isHung: boolean;
+};
+
+export class Driver {
+  readonly #running = new Map<string, Run>();
+
+  constructor(private readonly owner: DriverOwner) {}
+
+  kindOf({ kind }: Gate): GateKind {
+    return this.owner.kinds[kind];
+  }
+
+  /** In the background. Never fails. */
+  announce(gate: Gate): void {
+    const kind = this.kindOf(gate);
+    if (kind.announce === undefined) return;
+    this.owner
+      .inHostContext(async () => kind.announce?.(gate))
+      .catch((error) => console.error(`[perdure] a gate could not be announced:`, error));
+  }
+
+  /** An earlier life may have been in the middle of any of them. */
+  resume(): void {
+    const kinds = Object.keys(this.owner.kinds) as GateKindName[];
+    const driven = kinds.filter((name) => {
+      const { drive, stop } = this.owner.kinds[name];
+      return drive !== undefined || stop !== undefined;
+    });
+    for (const gate of this.owner.store().live(driven)) this.begin(gate);
+  }
+
+  /** Drives an open gate, once more where that is under way, or stops what is under way for a closed one. Never fails. */
+  begin({ gateId, status }: Gate): void {
+    const id = runIdOf({ gateId, status });
+    const running = this.#running.get(id);
+    if (running) {
+      running.isStale = true;
+      return;
+    }
+    const since = this.owner.clock.now();
+    const run: Run = { gateId, since, work: Promise.resolve(), isStale: false, isHung: false };
+    this.#running.set(id, run);
+    run.work = this.#run(gateId).finally(() => {
+      this.#running.delete(id);
+      const now = run.isStale ? this.#find(gateId) : undefined;
+      if (now?.isLive) this.begin(now);
+    });
+  }
+
+  /** What a gate is closed with whose time is over, where its kind knows better than the step (W2). Never fails. */
+  async lastLook(gate: Gate): Promise<Closing | undefined> {
+    let closing: Closing | undefined;
+    const look = async () => {
+      closing = await this.kindOf(gate).lastLook?.(gate);
+    };
+    try {
+      await withTimeout(this.owner.inHostContext(look), LAST_LOOK_MS);
+    } catch (error) {
+      console.error(`[perdure] what became of a gate could not be found out:`, error);
+    }
+    return closing;
+  }
+
+  /** Does what is due. Returns the work, and when there is more to do. */
+  drive(): { work: Promise<unknown>; next: number | null } {
+    const { clock, close } = this.owner;
+    const store = this.owner.store();
+    const now = clock.now();
+    this.#giveUpHung(now);
+    for (const gate of store.due(now, AT_A_TIME)) {
+      const isOpen = gate.status === "open";
+      if (isOpen && gate.expiresAt <= now) close(gate, FORGOTTEN);
+      else if (isOpen && this.kindOf(gate).drive === undefined) store.restUntil(gate.gateId, null);
+      else if (this.#running.get(runIdOf(gate))?.isHung) this.#restHung(gate.gateId, now);
+      else this.begin(gate);
+    }
+    store.prune(now - KEPT_MS, PRUNE_SCAN);
+    const running = [...this.#running.values()].filter((run) => !run.isHung);
+    const work = running.map((run) => run.work);
+    if (work.length > 0) return { work: Promise.all(work), next: now + HEARTBEAT_MS };
+    return { work: Promise.resolve(), next: store.nextWake() };
+  }
+
+  #giveUpHung(now: number): void {
+    for (const run of this.#running.values()) {
+      if (run.isHung || now - run.since < HUNG_MS) continue;
+      run.isHung = true;
+      console.error(
+        `[perdure] the gate ${run.gateId} is driven for more than an hour, and may hang`,
+      );
+      this.#restHung(run.gateId, now);
+    }
+  }
+
+  /** An open one still expires at its time. */
+  #restHung(gateId: string, now: number): void {
+    const store = this.owner.store();
+    const until = now + AFTER_HUNG_MS;
+    if (store.find(gateId)?.status === "open") store.restUntil(gateId, until);
+    else store.wakeAt(gateId, until);
+  }
+
+  async #run(gateId: string): Promise<void> {
+    const { clock, wakeAt, inHostContext } = this.owner;
+    const store = this.owner.store();
+    let again: number | null = null;
+    try {
+      const gate = store.find(gateId);
+      if (!gate?.isLive) return;
+      await inHostContext(async () => {
+        const kind = this.kindOf(gate);
+        if (gate.status === "open") again = (await kind.drive?.(gate)) ?? null;
+        else await kind.stop?.(gate);
+      });
+      if (gate.status !== "open") store.done(gateId, clock.now());
+      else store.restUntil(gateId, again);
+    } catch (error) {
+      console.error(`[perdure] a gate could not be driven, and is tried again:`, error);
+      again = clock.now() + AGAIN_MS;
+      this.#rest(gateId, again);
+    }
+    if (again !== null) wakeAt(again);
+  }
+
+  /** Or nothing, where storage fails: the next start finds it. */
+  #find(gateId: string): Gate | undefined {
+    try {
+      return this.owner.store().find(gateId);
+    } catch (error) {
+      console.error(`[perdure] a gate could not be read:`, error);
+      return undefined;
+    }
+  }
+
+  #rest(gateId: string, until: number): void {
+    try {
+      this.owner.store().wakeAt(gateId, until);
+    } catch (error) {
+      console.error(`[perdure] when a gate is to be driven could not be stored:`, error);
+    }
+  }
+}
+
+/** One of each for a gate at a time. */
+function runIdOf({ gateId, status }: Pick<Gate, "gateId" | "status">): string {
+  return `${status === "open" ? "drive" : "stop"}:${gateId}`;
+}

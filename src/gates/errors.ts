@@ -1,0 +1,25 @@
+/** What is refused at the gates. */
+
+/** A request, a result or a decision that cannot be taken. Nothing was stored. */
+export class InvalidGateError extends Error {
+  override readonly name = "InvalidGateError";
+  constructor(
+    /** What of it, e.g. `request`. */
+    readonly field: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** What cannot be asked of an approval, or decided about it. Nothing was stored, and the approval is as it was. */
+export class InvalidApprovalError extends Error {
+  override readonly name = "InvalidApprovalError";
+  constructor(
+    /** The argument or option that is wrong, e.g. `payload`. */
+    readonly field: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}

@@ -1,0 +1,26 @@
+/** The room of the gates, for the hosts. */
+
+export { type AgentToolPort, AgentTools } from "./agent-tools/index.ts";
+export type {
+  Approval,
+  ApprovalDecisionResult,
+  ApprovalMessage,
+  ApprovalStatus,
+  GrantApprovalOptions,
+  ListApprovalsOptions,
+  RejectApprovalOptions,
+} from "./approval-types.ts";
+export { Approvals, approvalKind } from "./approvals.ts";
+export { Codemode } from "./codemode/codemode.ts";
+export { type CodemodeRollback, rollBack } from "./codemode/rollback.ts";
+export type { CodemodePort } from "./codemode/types.ts";
+export { InvalidApprovalError } from "./errors.ts";
+export { Gates } from "./gates.ts";
+export type {
+  Closing,
+  GateEnd,
+  GateKind,
+  GateKindName,
+  GateReceipt,
+  GateRequest,
+} from "./types.ts";

@@ -1,0 +1,96 @@
+/** The rows of `perdure_gates`: their schema, and how they are read. Only the store writes them. */
+
+import type { Json } from "../core/json.ts";
+import type { Gate, GateKindName, GateStatus } from "./types.ts";
+
+/** Numbered by their place; a published one is never edited. */
+export const MIGRATIONS = [
+  `CREATE TABLE perdure_gates (
+     seq INTEGER PRIMARY KEY,
+     gate_id TEXT NOT NULL UNIQUE,
+     idempotency_key TEXT,
+     kind TEXT NOT NULL,
+     status TEXT NOT NULL DEFAULT 'open',
+     run TEXT NOT NULL,
+     workflow TEXT NOT NULL,
+     instance TEXT NOT NULL,
+     step TEXT NOT NULL,
+     parent TEXT,
+     request TEXT NOT NULL,
+     state TEXT,
+     result TEXT,
+     wake_at INTEGER NOT NULL,
+     expires_at INTEGER NOT NULL,
+     created_at INTEGER NOT NULL,
+     settled_at INTEGER,
+     done_at INTEGER
+   );
+   CREATE UNIQUE INDEX perdure_gates_key ON perdure_gates (idempotency_key) WHERE idempotency_key IS NOT NULL;
+   CREATE INDEX perdure_gates_live ON perdure_gates (kind, wake_at) WHERE done_at IS NULL;
+   CREATE INDEX perdure_gates_inside ON perdure_gates (parent) WHERE done_at IS NULL AND parent IS NOT NULL;`,
+] as const;
+
+type Row = {
+  gate_id: string;
+  kind: GateKindName;
+  status: "open" | GateStatus;
+  run: string;
+  workflow: string;
+  instance: string;
+  step: string;
+  parent: string | null;
+  request: string;
+  state: string | null;
+  result: string | null;
+  created_at: number;
+  expires_at: number;
+  settled_at: number | null;
+  done_at: number | null;
+};
+
+/** The gates that a query for whole rows returns. */
+export function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]): Gate[] {
+  return sql
+    .exec<Row>(query, ...bindings)
+    .toArray()
+    .map(toGate);
+}
+
+/** As many of the gates that a query returns as have so many UTF-16 units of JSON; the first one in any case. */
+export function selectSome(
+  sql: SqlStorage,
+  length: number,
+  query: string,
+  ...bindings: SqlStorageValue[]
+): Gate[] {
+  const gates: Gate[] = [];
+  let room = length;
+  for (const row of sql.exec<Row>(query, ...bindings)) {
+    room -= row.request.length + (row.state?.length ?? 0) + (row.result?.length ?? 0);
+    if (room < 0 && gates.length > 0) break;
+    gates.push(toGate(row));
+  }
+  return gates;
+}
+
+function toGate(row: Row): Gate {
+  return {
+    gateId: row.gate_id,
+    kind: row.kind,
+    run: row.run,
+    workflow: { name: row.workflow, id: row.instance, stepName: row.step },
+    parent: row.parent ?? undefined,
+    request: JSON.parse(row.request) as Json,
+    state: parse(row.state),
+    status: row.status,
+    result: parse(row.result),
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    settledAt: row.settled_at ?? undefined,
+    isLive: row.done_at === null,
+  };
+}
+
+function parse(text: string | null): Json | undefined {
+  return text === null ? undefined : (JSON.parse(text) as Json);
+}

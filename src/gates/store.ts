@@ -1,0 +1,252 @@
+/**
+ * Writes `perdure_gates`, by transition verbs only: open → one of the ends,
+ * once. Opening bills 4 rows (the row, its id, its key or its parent, the open
+ * ones), a note 1 (2 where it wakes at another time), closing 1.
+ */
+
+import type { Json } from "../core/json.ts";
+import { migrate } from "../core/migrations.ts";
+import type { InstanceOf } from "../outbox/types.ts";
+import { MIGRATIONS, select, selectSome } from "./rows.ts";
+import {
+  type Closing,
+  GATE_KINDS,
+  type Gate,
+  type GateKindName,
+  type GateWorkflow,
+} from "./types.ts";
+
+/** Those that there is something to do about, by their own index: the planner would walk all rows. */
+const LIVE = "FROM perdure_gates INDEXED BY perdure_gates_live WHERE done_at IS NULL";
+/** Those of them that are inside another gate. */
+const INSIDE =
+  "FROM perdure_gates INDEXED BY perdure_gates_inside WHERE done_at IS NULL AND settled_at IS NULL AND parent =";
+
+/** UTF-16 units of JSON in a list: what comes over RPC may have 32 MiB, and an object has 128 MB in all. */
+const MOST_LISTED = 8_000_000;
+
+export type NewGate = {
+  readonly gateId: string;
+  /** None for a gate inside another one. */
+  readonly idempotencyKey: string | undefined;
+  readonly kind: GateKindName;
+  readonly run: string;
+  readonly workflow: GateWorkflow;
+  readonly parent: string | undefined;
+  readonly request: Json;
+  readonly expiresAt: number;
+};
+
+/** What a list is asked for. */
+export type GateQuery = {
+  readonly kind: GateKindName;
+  /** Only those that are open, or not. */
+  readonly isOpen?: boolean | undefined;
+  readonly statuses?: readonly Gate["status"][] | undefined;
+  readonly instance?: string | undefined;
+  /** Only those that were opened before this one. */
+  readonly before?: string | undefined;
+  readonly limit: number;
+};
+
+export class GateStore {
+  constructor(private readonly storage: DurableObjectStorage) {}
+
+  migrate(): void {
+    migrate(this.storage, "gates", MIGRATIONS);
+  }
+
+  transaction<T>(work: () => T): T {
+    return this.storage.transactionSync(work);
+  }
+
+  /** (new) → open. */
+  open(gate: NewGate, now: number): Gate {
+    const [opened] = this.#select(
+      `INSERT INTO perdure_gates
+         (gate_id, idempotency_key, kind, run, workflow, instance, step, parent, request, wake_at, expires_at, created_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+      gate.gateId,
+      gate.idempotencyKey ?? null,
+      gate.kind,
+      gate.run,
+      gate.workflow.name,
+      gate.workflow.id,
+      gate.workflow.stepName,
+      gate.parent ?? null,
+      JSON.stringify(gate.request),
+      gate.expiresAt,
+      gate.expiresAt,
+      now,
+    );
+    return opened as Gate;
+  }
+
+  /** open → open, asked for by another run, which waits for a time of its own. */
+  takeOver(gateId: string, run: string, expiresAt: number): Gate | undefined {
+    const [taken] = this.#select(
+      `UPDATE perdure_gates SET run = ?1, expires_at = ?2, wake_at = IIF(wake_at = expires_at, ?2, MIN(wake_at, ?2))
+       WHERE settled_at IS NULL AND seq IN
+         (SELECT seq FROM perdure_gates WHERE gate_id = ?3 UNION ALL SELECT seq ${INSIDE} ?3) RETURNING *`,
+      run,
+      expiresAt,
+      gateId,
+    ).filter((gate) => gate.gateId === gateId);
+    return taken;
+  }
+
+  /**
+   * open → closed, once.
+   *
+   * @param isDone false where something is under way for it that has to be stopped
+   */
+  close(
+    gateId: string,
+    { status, result }: Closing,
+    { now, isDone }: { now: number; isDone: boolean },
+  ): Gate | undefined {
+    return this.#one(
+      `UPDATE perdure_gates SET status = ?1, result = ?2, settled_at = ?3, done_at = ?4, wake_at = IIF(?4 IS NULL, ?3, wake_at)
+       WHERE gate_id = ?5 AND settled_at IS NULL RETURNING *`,
+      status,
+      JSON.stringify(result),
+      now,
+      isDone ? now : null,
+      gateId,
+    );
+  }
+
+  /** closed → closed, with nothing under way any more. */
+  done(gateId: string, now: number): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_gates SET done_at = ? WHERE gate_id = ? AND done_at IS NULL",
+      now,
+      gateId,
+    );
+  }
+
+  /** completed → failed: its step could not take the result, which stays readable for its own run. */
+  refuse(gateId: string): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_gates SET status = 'failed' WHERE gate_id = ? AND status = 'completed'",
+      gateId,
+    );
+  }
+
+  /** open → open, with what its kind has to remember. */
+  note(gateId: string, state: Json): Gate | undefined {
+    return this.#one(
+      "UPDATE perdure_gates SET state = ? WHERE gate_id = ? AND settled_at IS NULL RETURNING *",
+      JSON.stringify(state),
+      gateId,
+    );
+  }
+
+  /** An open one rests until that time, or until it expires. Writes nothing where that is so already. */
+  restUntil(gateId: string, time: number | null): void {
+    this.storage.sql.exec(
+      `UPDATE perdure_gates SET wake_at = MIN(expires_at, ?1)
+       WHERE gate_id = ?2 AND settled_at IS NULL AND wake_at <> MIN(expires_at, ?1)`,
+      time ?? Number.MAX_SAFE_INTEGER,
+      gateId,
+    );
+  }
+
+  /** There is something to do about it at that time. Writes nothing where that is so already. */
+  wakeAt(gateId: string, time: number): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_gates SET wake_at = ?1 WHERE gate_id = ?2 AND done_at IS NULL AND wake_at <> ?1",
+      time,
+      gateId,
+    );
+  }
+
+  /** The key is free for another gate. */
+  releaseKey(gateId: string): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_gates SET idempotency_key = NULL WHERE gate_id = ?",
+      gateId,
+    );
+  }
+
+  find(gateId: string): Gate | undefined {
+    return this.#one("SELECT * FROM perdure_gates WHERE gate_id = ?", gateId);
+  }
+
+  findByKey(idempotencyKey: string): Gate | undefined {
+    return this.#one("SELECT * FROM perdure_gates WHERE idempotency_key = ?", idempotencyKey);
+  }
+
+  /** When the first of them wants to be looked at, or null. */
+  nextWake(): number | null {
+    const first = `SELECT wake_at ${LIVE} AND kind = value ORDER BY wake_at LIMIT 1`;
+    const query = `SELECT MIN((${first})) AS time FROM json_each(?)`;
+    const kinds = JSON.stringify(GATE_KINDS);
+    return this.storage.sql.exec<{ time: number | null }>(query, kinds).one().time;
+  }
+
+  /** Those whose time has come, of each kind the earliest, so many. */
+  due(now: number, limit: number): Gate[] {
+    const query = `SELECT * ${LIVE} AND kind = ? AND wake_at <= ? ORDER BY wake_at LIMIT ?`;
+    return GATE_KINDS.flatMap((kind) => this.#select(query, kind, now, limit));
+  }
+
+  /** Open ones of a workflow instance. */
+  ofInstance({ workflow, instance }: InstanceOf): Gate[] {
+    return this.#select(
+      `SELECT * ${LIVE} AND settled_at IS NULL AND instance = ? AND workflow = ?`,
+      instance,
+      workflow,
+    );
+  }
+
+  /** Open ones inside another. */
+  inside(parent: string): Gate[] {
+    return this.#select(`SELECT * ${INSIDE} ?`, parent);
+  }
+
+  /** All of these kinds that there is something to do about. */
+  live(kinds: readonly GateKindName[]): Gate[] {
+    const query = `SELECT * ${LIVE} AND kind IN (SELECT value FROM json_each(?))`;
+    return this.#select(query, JSON.stringify(kinds));
+  }
+
+  /** Newest first; fewer than the limit where they are large. */
+  list({ kind, isOpen, statuses, instance, before, limit }: GateQuery): Gate[] {
+    // The open ones are few, whatever else is kept.
+    const where = [isOpen ? `${LIVE} AND kind = ?` : "FROM perdure_gates WHERE kind = ?"];
+    const bindings: SqlStorageValue[] = [kind];
+    const only = (condition: string, ...values: SqlStorageValue[]) => {
+      where.push(condition);
+      bindings.push(...values);
+    };
+    if (isOpen !== undefined) only(`settled_at IS ${isOpen ? "" : "NOT "}NULL`);
+    if (statuses) only("status IN (SELECT value FROM json_each(?))", JSON.stringify(statuses));
+    if (instance !== undefined) only("instance = ?", instance);
+    if (before !== undefined) {
+      only("seq < (SELECT seq FROM perdure_gates WHERE gate_id = ?)", before);
+    }
+    const query = `SELECT * ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`;
+    return selectSome(this.storage.sql, MOST_LISTED, query, ...bindings, limit);
+  }
+
+  /** Forgets closed ones that are older than that, among the oldest so many rows. Returns how many. */
+  prune(settledBefore: number, scan: number): number {
+    return this.storage.sql
+      .exec(
+        `DELETE FROM perdure_gates WHERE seq IN (SELECT seq FROM perdure_gates ORDER BY seq LIMIT ?)
+         AND done_at < ? RETURNING seq`,
+        scan,
+        settledBefore,
+      )
+      .toArray().length;
+  }
+
+  #select(query: string, ...bindings: SqlStorageValue[]): Gate[] {
+    return select(this.storage.sql, query, ...bindings);
+  }
+
+  #one(query: string, ...bindings: SqlStorageValue[]): Gate | undefined {
+    return this.#select(query, ...bindings)[0];
+  }
+}

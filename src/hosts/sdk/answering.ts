@@ -1,0 +1,128 @@
+/**
+ * Takes the answers of one attempt: each is checked against the schema, and
+ * the first that matches is recorded, once. Keeps what was wrong with those
+ * that were not taken.
+ */
+
+import { type Failure, failureOf } from "../../core/failures.ts";
+import { mismatchesOf } from "../../core/json-schema.ts";
+import { type AnswerState, AnswerTooLargeError, type Asking } from "../../submissions/index.ts";
+import { jsonAlone, jsonIn } from "./answer-text.ts";
+import { isFinalAnswer } from "./final-answer.ts";
+
+/** Records an answer. Returns whether it was recorded now, and throws when it is too large. */
+export type RecordAnswer = (answer: unknown) => boolean;
+
+/** A call of a tool, as the AI SDK tells of it at the end of a step. */
+type Call = {
+  readonly toolName: string;
+  readonly input: unknown;
+  readonly invalid?: boolean | undefined;
+};
+
+export class Answering implements AnswerState {
+  problem: Failure | undefined;
+  isUnreadable = false;
+  given: string | undefined;
+
+  constructor(
+    private readonly asking: Asking,
+    private readonly record: RecordAnswer,
+    /** Whether an earlier life has recorded one. */
+    public isAnswered = false,
+  ) {}
+
+  get missing(): Failure | undefined {
+    return this.asking.how === "text" ? SILENT : undefined;
+  }
+
+  /** Takes an answer of the tool. Returns what the model is told; after a problem it may give a better one. */
+  take(answer: unknown): string {
+    if (this.isAnswered) return "The final answer was recorded before; it stands.";
+    try {
+      this.#take(answer);
+    } catch (error) {
+      // The AI SDK would keep it to itself.
+      this.problem = failureOf(error);
+    }
+    return this.problem?.message ?? "Final answer recorded.";
+  }
+
+  /** A step has ended. The AI SDK does not run a call whose arguments it cannot read. */
+  called(calls: readonly Call[]): void {
+    const unread = calls.find(({ toolName, invalid }) => invalid && isFinalAnswer(toolName));
+    if (!unread || this.isAnswered || this.problem) return;
+    this.isUnreadable = true;
+    this.problem = invalid("is to be JSON, and the arguments of its call cannot be read as such.");
+    this.given = asText(unread.input);
+  }
+
+  /**
+   * The turn has ended with this text, which is the answer where it is asked for as one.
+   *
+   * @throws what storage throws: then nothing is known of the answer
+   */
+  conclude(text: string): void {
+    const { how, takesText } = this.asking;
+    if (this.isAnswered) return;
+    if (how === "json") this.#takeJson(text);
+    else if (text.trim() === "") return;
+    else if (how === "text") this.#take(text);
+    else if (takesText && !this.problem) this.#takeIfValid(text);
+  }
+
+  #takeJson(text: string): void {
+    const { value, problem } = jsonIn(text);
+    if (problem === undefined) this.#take(value);
+    else this.problem = invalid(`is to be JSON, and ${problem}.`);
+    if (this.problem) this.given = text;
+  }
+
+  /** A call was asked for. A text that is the answer will do, and any other says nothing. */
+  #takeIfValid(text: string): void {
+    const found = jsonAlone(text);
+    if (found && !this.#problemOf(found.value)) this.#take(found.value);
+    if (!this.isAnswered) this.given = text;
+  }
+
+  #take(answer: unknown): void {
+    this.problem = this.#problemOf(answer) ?? this.#recorded(answer);
+    if (this.problem) this.given = asText(answer);
+  }
+
+  /** Records an answer. Returns why it was not taken, where that is the answer's fault. */
+  #recorded(answer: unknown): Failure | undefined {
+    try {
+      this.isAnswered = this.record(answer);
+      return undefined;
+    } catch (error) {
+      if (error instanceof AnswerTooLargeError) return failureOf(error);
+      throw error;
+    }
+  }
+
+  /** Why an answer does not match its schema, or undefined when it does (W4). */
+  #problemOf(answer: unknown): Failure | undefined {
+    const { schema } = this.asking;
+    const issues = schema ? mismatchesOf("answer", answer, schema) : [];
+    return issues.length === 0
+      ? undefined
+      : invalid(`does not match the schema: ${issues.join("; ")}`);
+  }
+}
+
+function asText(answer: unknown): string | undefined {
+  return typeof answer === "string" ? answer : JSON.stringify(answer);
+}
+
+function invalid(what: string): Failure {
+  const { message } = failureOf(new Error(`The model's final answer ${what}`));
+  return { name: "InvalidAnswerError", message };
+}
+
+const SILENT: Failure = {
+  name: "EmptyReplyError",
+  message:
+    "The turn ended without a text after its last call of a tool, and the text was to be the answer. " +
+    "Ask for one in the prompt, or give the turn more steps (maxSteps).",
+};

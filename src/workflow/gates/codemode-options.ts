@@ -1,0 +1,83 @@
+/** What can be asked of `step.codemode()`, checked before anything is stored. Pure. */
+
+import { byteLength, type Json, shown } from "../../core/json.ts";
+import type { CodemodeRequest } from "../../gates/codemode/types.ts";
+import type { AnySchema, OutputOf } from "../schema.ts";
+import { invalidStep, timeoutMsOf, type WaitTimeout } from "../step-call.ts";
+
+/** Codemode takes a million characters, of which a comment that names the step takes some. */
+const MOST_CODE_BYTES = 999_000;
+
+export type CodemodeOptions<Schema extends AnySchema | undefined = undefined> = {
+  /**
+   * The code, in the form that a model writes it for Code Mode: `async () => { ... }`. Its connectors are those of the
+   * agent's runtime. What pauses for an approval is run again from the start, and finds its calls done: all else has to be
+   * deterministic, or in `codemode.step()`.
+   */
+  code: string;
+  /** Tells repeated uses of one step name apart, e.g. in a loop (W1). */
+  key?: string;
+  /**
+   * How long to wait for its end, approvals included, e.g. `"3 days"` or milliseconds, at most 365 days.
+   * @default "24 hours"
+   */
+  timeout?: WaitTimeout;
+  /**
+   * What the code returns, as a schema of any library that follows Standard Schema (W4).
+   * @default none: any JSON, or undefined
+   */
+  output?: Schema;
+  /**
+   * Whether the calls of the code are undone when the workflow fails later, or is terminated with `rollback: true`: by the
+   * `revert` of their tools, the latest first, which may come again after a crash and so has to be idempotent. Also those of an execution that failed. Only what its runtime still has a
+   * record of: `maxExecutions`, by default the newest 50.
+   * @default false
+   */
+  rollback?: boolean;
+  /**
+   * What becomes of the calls before the one that was rejected: `"keep"` leaves them, `"rollback"` undoes them at once.
+   * @default "keep"
+   */
+  onReject?: "keep" | "rollback";
+};
+
+/** What `step.codemode()` returns. */
+export type CodemodeResult<Schema extends AnySchema | undefined = undefined> = {
+  /** In the agent's Code Mode runtime. */
+  readonly executionId: string;
+  /** What the code returned. */
+  readonly output: Schema extends AnySchema ? OutputOf<Schema> : Json | undefined;
+  /** What the code has logged, the last 100,000 characters. */
+  readonly logs?: readonly string[];
+};
+
+const NAMES: readonly string[] = ["code", "key", "timeout", "output", "rollback", "onReject"];
+
+/** @throws NonRetryableError for what cannot be meant */
+export function checkedCodemode(
+  name: string,
+  options: CodemodeOptions<AnySchema | undefined>,
+): { request: CodemodeRequest; timeoutMs: number } {
+  const refuse = (what: string, value: unknown, expected: string) =>
+    invalidStep("codemode", name, `got ${shown(value)} as ${what}; expected ${expected}.`);
+  const unknown = Object.keys(options).find((option) => !NAMES.includes(option));
+  if (unknown !== undefined) throw refuse("option", unknown, `one of ${NAMES.join(", ")}`);
+  const { code, key, timeout, rollback = false, onReject = "keep" } = options;
+  if (typeof code !== "string" || code.trim() === "") {
+    throw refuse("code", code, "a non-empty string");
+  }
+  const bytes = byteLength(code);
+  if (bytes > MOST_CODE_BYTES) {
+    throw refuse(
+      "code",
+      `${bytes} bytes`,
+      `at most ${MOST_CODE_BYTES}: let it read its data by a tool`,
+    );
+  }
+  if (key !== undefined && typeof key !== "string") throw refuse("key", key, "a string");
+  if (typeof rollback !== "boolean") throw refuse("rollback", rollback, "true or false");
+  if (onReject !== "keep" && onReject !== "rollback") {
+    throw refuse("onReject", onReject, '"keep" or "rollback"');
+  }
+  return { request: { code, onReject }, timeoutMs: timeoutMsOf("codemode", name, timeout) };
+}

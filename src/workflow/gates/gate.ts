@@ -1,0 +1,134 @@
+/**
+ * A step that waits for something at the agent which is no turn: asks for it,
+ * waits for its event, and when the time is over asks how it stands (W2). What
+ * it waits for is up to the step that it is part of.
+ */
+
+import { digest } from "../../core/ids.ts";
+import { type Json, shown } from "../../core/json.ts";
+import type {
+  Closing,
+  GateEnd,
+  GateKindName,
+  GateReceipt,
+  GateRequest,
+  GateStatus,
+} from "../../gates/types.ts";
+import type { Delivery, ReferencedDelivery } from "../../outbox/types.ts";
+import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
+import { durably, eventOrEnd, inParts, type StepCall } from "../step-call.ts";
+
+/** What an agent offers to steps that wait for something else than a turn. */
+export interface GatedAgent {
+  openGate(request: GateRequest): Promise<GateReceipt>;
+  expireGate(gateId: string, closing: Closing | null): Promise<GateEnd | null>;
+  readGate(gateId: string, part: number): Promise<{ text: string; parts: number } | null>;
+  refuseGate(gateId: string): Promise<void>;
+}
+
+/** What a step waits for. */
+export type GateAsk = {
+  readonly kind: GateKindName;
+  readonly key: string | undefined;
+  readonly request: Json;
+  readonly timeoutMs: number;
+  /** How the gate is closed when the time is over. */
+  readonly closing: Closing;
+  /** Undoes what was done for the gate, which may be open still. */
+  readonly rollback?: (gateId: string) => Promise<void>;
+};
+
+/** How it ended, whole. */
+export type PassedGate = {
+  readonly gateId: string;
+  readonly status: GateStatus;
+  /** Epoch milliseconds. */
+  readonly settledAt: number;
+  readonly result: Json;
+};
+
+/** The steps, as they are called. */
+const METHODS = {
+  approval: "approval",
+  "agent-tool": "agentTool",
+  codemode: "codemode",
+} as const satisfies Record<GateKindName, string>;
+
+/** Waits until the gate is closed, or closes it when the time is over. */
+export async function passGate(call: StepCall<GatedAgent>, ask: GateAsk): Promise<PassedGate> {
+  const { kind, key, request, timeoutMs, rollback } = ask;
+  const { step, agent, workflowName, workflowId, name } = call;
+  const identity = { kind, stepName: name, key };
+  // A person who is asked twice answers twice, also where it reads the same.
+  const again = kind === "approval" ? undefined : await digest(JSON.stringify(request));
+  call.used.use({ kind: METHODS[kind], name, key }, again);
+  const workflow = { name: workflowName, id: workflowId, stepName: name };
+  const asked = {
+    kind,
+    idempotencyKey: await stepKey({ workflowName, workflowId, ...identity }),
+    run: await call.run(),
+    workflow,
+    request,
+    timeoutMs,
+  };
+  const receipt = await durably(
+    step,
+    await partName(identity, "ask"),
+    async () => (await agent()).openGate(asked),
+    rollback && (({ gateId }) => rollback(gateId)),
+  );
+  return whole(call, identity, receipt.end ?? (await waitForEnd(call, identity, receipt, ask)));
+}
+
+/** Says that the result is not what the step can take: a restart of the workflow asks afresh (W1). */
+export async function refuseGate(
+  { step, agent, name }: StepCall<GatedAgent>,
+  { kind, key }: Pick<GateAsk, "kind" | "key">,
+  gateId: string,
+): Promise<void> {
+  const part = await partName({ kind, stepName: name, key }, "refuse");
+  await durably(step, part, async () => (await agent()).refuseGate(gateId));
+}
+
+async function waitForEnd(
+  { step, agent, name }: StepCall<GatedAgent>,
+  identity: StepIdentity,
+  { gateId, eventType }: GateReceipt,
+  { timeoutMs, closing }: GateAsk,
+): Promise<GateEnd> {
+  const ask = async (isOver: boolean) =>
+    (await agent()).expireGate(gateId, isOver ? closing : null);
+  const nameOf = (part: StepPart) => partName(identity, part);
+  const wait = { type: eventType, timeoutMs };
+  const found = await eventOrEnd<Delivery<{ data: PassedGate }> | ReferencedDelivery, GateEnd>(
+    step,
+    nameOf,
+    wait,
+    ask,
+  );
+  if ("event" in found && "event" in found.event) return found.event.event.data;
+  // An end that is too large for an event is told by the agent.
+  const end =
+    "end" in found ? found.end : await durably(step, await nameOf("expire"), () => ask(true));
+  if (end) return end;
+  throw new Error(`The agent did not say how the step ${shown(name)} ended`);
+}
+
+async function whole(
+  { step, agent, name }: StepCall<GatedAgent>,
+  identity: StepIdentity,
+  end: GateEnd,
+): Promise<PassedGate> {
+  if (!("reference" in end)) return end;
+  const { gateId, status, settledAt, reference } = end;
+  const text = await inParts(
+    step,
+    (part) => partName(identity, `result-${part}`),
+    async (part) => (await agent()).readGate(gateId, part),
+  );
+  if (text !== undefined) return { gateId, status, settledAt, result: JSON.parse(text) as Json };
+  throw new Error(
+    `The result of ${reference.bytes} bytes of the step ${shown(name)} was forgotten before all of it was read: ` +
+      "its workflow was paused, or was not retried, for 30 days. Restart the workflow.",
+  );
+}

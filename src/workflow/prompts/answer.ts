@@ -1,0 +1,98 @@
+/** What has become of a prompt: its answer, as the schema takes it, or the error that says how it failed (W4). */
+
+import type { Json } from "../../core/json.ts";
+import type { AnswerPart, PromptEnd, SubmissionEnd, TokenUsage } from "../../submissions/types.ts";
+import { type AnySchema, type OutputOf, validated } from "../schema.ts";
+import { inParts, type StepCall } from "../step-call.ts";
+import {
+  ThinkPromptAbortedError,
+  ThinkPromptError,
+  ThinkPromptSkippedError,
+  ThinkPromptValidationError,
+} from "./errors.ts";
+
+/** The answer: what the schema makes of it, or without a schema the text of the reply. */
+export type AnswerOf<Schema extends AnySchema | undefined> = Schema extends AnySchema
+  ? OutputOf<Schema>
+  : string;
+
+/** What `step.promptResult()` returns. */
+export type PromptResult<Schema extends AnySchema | undefined> = {
+  readonly output: AnswerOf<Schema>;
+  /** Tokens of all attempts, where the model reports them (L7). */
+  readonly usage?: TokenUsage;
+  /** The submission in the agent's ledger. */
+  readonly submissionId: string;
+  /** The assistant message that the turn wrote, if it wrote one (L7). */
+  readonly messageId?: string;
+  /** How many times the turn was started: more than one after a crash, a failure of the model, or a repair. */
+  readonly attempts: number;
+};
+
+/** An agent that keeps answers which are too large for the result of a step. */
+type Reading = Pick<StepCall<Readable>, "step" | "agent">;
+interface Readable {
+  readPrompt(submissionId: string, part: number): Promise<AnswerPart | null>;
+}
+
+/** Fetches an answer that came as a reference, each part in a step of its own, which its result can hold (O4). */
+export async function wholeEnd(
+  { step, agent }: Reading,
+  nameOf: (part: `answer-${number}`) => Promise<string>,
+  end: PromptEnd,
+): Promise<SubmissionEnd> {
+  if (!("reference" in end)) return end;
+  const { reference, ...rest } = end;
+  const text = await inParts(
+    step,
+    (part) => nameOf(`answer-${part}`),
+    async (part) => (await agent()).readPrompt(end.submissionId, part),
+  );
+  if (text !== undefined) return { ...rest, output: JSON.parse(text) as Json };
+  const what = `The answer of ${reference.bytes} bytes was deleted from the agent's ledger before all of it was read.`;
+  const remedy = "Keep submissions until their workflows have ended.";
+  throw new ThinkPromptError(`${what} ${remedy}`, end.submissionId, end.status);
+}
+
+/** @throws ThinkPromptError, or the one of its kinds that says how it failed */
+export async function answerOf<Schema extends AnySchema | undefined>(
+  end: SubmissionEnd,
+  schema: Schema,
+): Promise<PromptResult<Schema>> {
+  const { submissionId, status, usage, messageId, attempts, error, errorName } = end;
+  if (status === "completed") {
+    return {
+      output: await outputOf(end, schema),
+      submissionId,
+      attempts,
+      ...(usage && { usage }),
+      ...(messageId !== undefined && { messageId }),
+    };
+  }
+  if (status === "aborted") throw new ThinkPromptAbortedError(submissionId, error);
+  if (status === "skipped") throw new ThinkPromptSkippedError(submissionId, error);
+  if (errorName === "InvalidAnswerError") {
+    throw new ThinkPromptValidationError(submissionId, new Error(error));
+  }
+  throw new ThinkPromptError(error ?? "Think prompt ended with an error", submissionId, status);
+}
+
+/** Whether the agent took the answer, and the schema itself does not: a restart is to ask afresh (W1, W4). */
+export function isRefusedAnswer(
+  { status }: Pick<SubmissionEnd, "status">,
+  error: unknown,
+): boolean {
+  return status === "completed" && error instanceof ThinkPromptValidationError;
+}
+
+async function outputOf<Schema extends AnySchema | undefined>(
+  { submissionId, output }: SubmissionEnd,
+  schema: Schema,
+): Promise<AnswerOf<Schema>> {
+  if (schema === undefined) return String(output) as AnswerOf<Schema>;
+  try {
+    return (await validated(schema, output)) as AnswerOf<Schema>;
+  } catch (error) {
+    throw new ThinkPromptValidationError(submissionId, error);
+  }
+}

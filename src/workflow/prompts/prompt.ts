@@ -1,0 +1,90 @@
+/**
+ * `step.prompt()`: submit, wait, validate. Each part is a step of the
+ * platform, so that a replay finds it done; the ledger answers whatever the
+ * platform has forgotten (W1, W2), or has no room for (O4).
+ */
+
+import { digest } from "../../core/ids.ts";
+import type { Delivery, ReferencedDelivery } from "../../outbox/types.ts";
+import type {
+  AnswerPart,
+  PromptEnd,
+  PromptReceipt,
+  PromptRequest,
+  SubmissionEvent,
+} from "../../submissions/types.ts";
+import { compensated } from "../compensation.ts";
+import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
+import type { AnySchema } from "../schema.ts";
+import { durably, eventOrEnd, type StepCall } from "../step-call.ts";
+import { answerOf, isRefusedAnswer, type PromptResult, wholeEnd } from "./answer.ts";
+import { ThinkPromptTimeoutError } from "./errors.ts";
+import { type CheckedPrompt, checkedPrompt, type ThinkPromptOptions } from "./options.ts";
+
+/** What an agent offers to `step.prompt()`. */
+export interface PromptableAgent {
+  acceptPrompt(request: PromptRequest): Promise<PromptReceipt>;
+  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<PromptEnd | null>;
+  readPrompt(submissionId: string, part: number): Promise<AnswerPart | null>;
+  refusePrompts(submissionIds: readonly string[]): Promise<void>;
+}
+
+/** One prompt of one run of a workflow. */
+type PromptCall = StepCall<PromptableAgent> & { readonly identity: StepIdentity };
+
+/** Runs the prompt to its answer, or throws how it failed. */
+export async function runPrompt<Schema extends AnySchema | undefined>(
+  given: StepCall<PromptableAgent>,
+  options: ThinkPromptOptions<Schema>,
+): Promise<PromptResult<Schema>> {
+  const { step, agent, workflowName, workflowId, name } = given;
+  const checked = checkedPrompt(name, options);
+  const identity = { kind: "prompt", stepName: name, key: options.key } as const;
+  const call = { ...given, identity };
+  const asked = await digest(JSON.stringify(checked.request));
+  given.used.use({ kind: "prompt", name, key: options.key }, asked);
+  const request = {
+    ...checked.request,
+    idempotencyKey: await stepKey({ workflowName, workflowId, ...identity }),
+    run: await given.run(),
+    workflow: { name: workflowName, id: workflowId, stepName: name },
+  };
+  const receipt = await durably(step, await partName(identity, "submit"), async () =>
+    (await agent()).acceptPrompt(request),
+  );
+  const end = receipt.end ?? (await waitForEnd(call, checked, receipt));
+  const nameOf = (part: StepPart) => partName(identity, part);
+  const whole = await wholeEnd(call, nameOf, end);
+  const answer = await answerOf(whole, options.output).catch(async (error: unknown) => {
+    if (isRefusedAnswer(whole, error)) {
+      const { submissionId } = whole;
+      const refuse = async () => (await agent()).refusePrompts([submissionId]);
+      await durably(step, await nameOf("refuse"), refuse);
+    }
+    throw error;
+  });
+  return compensated(step, () => nameOf("done"), answer, options.rollback);
+}
+
+async function waitForEnd(
+  { step, agent, identity }: PromptCall,
+  { timeoutMs, cancelOnTimeout }: CheckedPrompt,
+  { submissionId, eventType }: PromptReceipt,
+): Promise<PromptEnd> {
+  const ask = async (isOver: boolean) =>
+    (await agent()).expirePrompt(submissionId, { cancel: isOver && cancelOnTimeout });
+  const nameOf = (part: StepPart) => partName(identity, part);
+  const wait = { type: eventType, timeoutMs };
+  const found = await eventOrEnd<Delivery<SubmissionEvent> | ReferencedDelivery, PromptEnd>(
+    step,
+    nameOf,
+    wait,
+    ask,
+  );
+  if ("event" in found && "event" in found.event) return found.event.event.data;
+  // An end that is too large for an event is told by the ledger.
+  const end =
+    "end" in found ? found.end : await durably(step, await nameOf("expire"), () => ask(false));
+  if (end) return end;
+  throw new ThinkPromptTimeoutError(submissionId);
+}

@@ -1,0 +1,49 @@
+/** `step.sleepUntilNext()`: sleeps to the next occurrence of a schedule (S2). */
+
+import { nextOccurrence } from "../scheduler/calendar/occurrences.ts";
+import { partName } from "./names.ts";
+import { invalidStep, type StepCall } from "./step-call.ts";
+
+/** The platform sleeps for a year at most, so longer sleeps are made of several. https://developers.cloudflare.com/workflows/reference/limits/ */
+const HOP_MS = 360 * 86_400_000;
+
+export type SleepUntilNextOptions = {
+  /**
+   * The IANA zone of a schedule that names none.
+   * @default none: what reads a clock on a wall has to name its zone
+   */
+  timezone?: string;
+  /** Tells repeated uses of one step name apart, e.g. in a loop. */
+  key?: string;
+};
+
+/** @returns the occurrence, or null without a sleep where there is none any more */
+export async function sleepUntilNext(
+  { step, name }: Pick<StepCall<never>, "step" | "name">,
+  schedule: string,
+  { timezone, key }: SleepUntilNextOptions,
+): Promise<Date | null> {
+  const next = (after: number) => {
+    try {
+      return nextOccurrence(schedule, { after, timezone })?.getTime() ?? null;
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      throw invalidStep("sleepUntilNext", name, `got a schedule that cannot be meant: ${problem}`);
+    }
+  };
+  const identity = { kind: "sleep", stepName: name, key } as const;
+  // The steps below would say the same again, hidden in the error of a step.
+  next(0);
+  const { from, until } = await step.do(await partName(identity, "next"), async () => {
+    const now = Date.now();
+    return { from: now, until: next(now) };
+  });
+  if (until === null) return null;
+  for (let hop = 0, at = from; at < until; hop++) {
+    at = Math.min(at + HOP_MS, until);
+    // Not sleepUntil(), which throws for a time that has passed: so it has in a replay after the sleep.
+    const left = at - Date.now();
+    if (left > 0) await step.sleep(await partName(identity, `hop-${hop}`), left);
+  }
+  return new Date(until);
+}

@@ -1,0 +1,232 @@
+/**
+ * What every step of Perdure is made of: calls of the agent that are repeated
+ * until they succeed, waits that end, and options that are checked before
+ * anything is stored.
+ */
+
+import { NonRetryableError } from "cloudflare:workflows";
+import type { AgentWorkflowStep } from "agents/workflows";
+import { shown } from "../core/json.ts";
+import type { UsedNames } from "./used-names.ts";
+
+/** One step of one run of a workflow. */
+export type StepCall<Agent> = {
+  readonly step: AgentWorkflowStep;
+  /** Asked anew for each attempt: a stub stays broken when its agent went down. */
+  readonly agent: () => Agent | Promise<Agent>;
+  readonly workflowName: string;
+  readonly workflowId: string;
+  /** Identifies this run of the workflow; a restart has another one (W1). */
+  readonly run: () => Promise<string>;
+  readonly name: string;
+  /** What this run has asked for so far (W3). */
+  readonly used: UsedNames;
+};
+
+/** A length of time as the platform's steps take it: milliseconds, or a text such as `"3 days"`. */
+export type WaitTimeout = NonNullable<Parameters<AgentWorkflowStep["waitForEvent"]>[1]["timeout"]>;
+
+/**
+ * A call of the agent fails when a deploy or a crash takes the agent down in
+ * the middle of it. It is idempotent, and the agent is back in a moment.
+ */
+const AGENT_CALL_RETRIES = { limit: 12, delay: 500, backoff: "exponential" } as const;
+
+/** The platform's own default. */
+const DEFAULT_TIMEOUT_MS = 86_400_000;
+/** The longest that an event is waited for. https://developers.cloudflare.com/workflows/reference/limits/ */
+const MOST_MS = 365 * 86_400_000;
+
+const UNIT_MS = {
+  second: 1_000,
+  minute: 60_000,
+  hour: 3_600_000,
+  day: 86_400_000,
+  week: 7 * 86_400_000,
+  month: 30 * 86_400_000,
+  year: 365 * 86_400_000,
+} as const;
+
+/** Options of a step that cannot be meant. Nothing was stored, and no retry could make them right. */
+export function invalidStep(kind: string, name: string, problem: string): NonRetryableError {
+  return new NonRetryableError(
+    `step.${kind}(${shown(name)}) ${problem}`,
+    `Invalid${kind.charAt(0).toUpperCase()}${kind.slice(1)}Error`,
+  );
+}
+
+/**
+ * Milliseconds of a step's timeout. The platform takes a text that it does not understand for milliseconds.
+ *
+ * @throws NonRetryableError for what is no length of time, shorter than a millisecond, or longer than 365 days
+ */
+export function timeoutMsOf(
+  kind: string,
+  name: string,
+  timeout: WaitTimeout = DEFAULT_TIMEOUT_MS,
+): number {
+  const ms = millisecondsOf(timeout);
+  if (ms !== undefined && ms >= 1 && ms <= MOST_MS) return Math.round(ms);
+  throw invalidStep(
+    kind,
+    name,
+    `got ${shown(timeout)} as timeout; expected a positive number of milliseconds (at least 1), or a text such as ` +
+      `"30 minutes" or "3 days", of at most 365 days.`,
+  );
+}
+
+function millisecondsOf(timeout: unknown): number | undefined {
+  if (typeof timeout === "number") return timeout;
+  if (typeof timeout !== "string") return undefined;
+  const [, count, unit] =
+    /^(\d+(?:\.\d+)?) (second|minute|hour|day|week|month|year)s?$/.exec(timeout) ?? [];
+  return unit === undefined ? undefined : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
+}
+
+/**
+ * `step.do()` for what the agent returns: JSON, though its type has an `unknown` that the platform's type refuses.
+ *
+ * @param rollback undoes what the step has returned, when the workflow fails or is terminated so (see `compensation.ts`)
+ * @throws NonRetryableError for what the agent refuses; the platform's own way to say so loses the reason
+ */
+export async function durably<T>(
+  step: AgentWorkflowStep,
+  name: string,
+  work: () => Promise<T>,
+  rollback?: (result: T) => Promise<void>,
+): Promise<T> {
+  const done = async () => {
+    try {
+      return plain(await work()) as never;
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return { [REFUSED]: { name: error.name, message: reasonOf(error) } } as never;
+    }
+  };
+  const config = { retries: AGENT_CALL_RETRIES };
+  const undo = async ({ output }: { output: unknown }) => {
+    if (output !== undefined && !isRefused(output)) await rollback?.(output as T);
+  };
+  const undone = rollback && { rollback: undo, rollbackConfig: config };
+  const result: unknown = await (undone
+    ? step.do(name, config, done, undone)
+    : step.do(name, config, done));
+  if (!isRefused(result)) return result as T;
+  const { name: errorName, message } = result[REFUSED];
+  throw new NonRetryableError(message, errorName);
+}
+
+const REFUSED = "perdure:refused";
+
+function isRefused(result: unknown): result is { [REFUSED]: Pick<Error, "name" | "message"> } {
+  return typeof result === "object" && result !== null && REFUSED in result;
+}
+
+/** Errors by which an agent says that a call cannot be meant, as they are called over RPC. */
+const REFUSALS: ReadonlySet<string> = new Set([
+  "InvalidApprovalError",
+  "InvalidDestinationError",
+  "InvalidEventError",
+  "InvalidGateError",
+  "InvalidOptionError",
+  "InvalidSubmissionError",
+]);
+
+/** Whether the agent would refuse the call again. By its very name: the app and the platform have errors that are called alike. */
+function isRefusal(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false;
+  return REFUSALS.has(error.name) || isNoAgent(error);
+}
+
+/** The platform's own words for a method that a class does not have. */
+function isNoAgent({ message }: Error): boolean {
+  return message.includes("does not implement the method");
+}
+
+function reasonOf(error: Error): string {
+  if (!isNoAgent(error)) return error.message;
+  return `${error.message}. The class of the agent has to extend DurableThink of perdure/think, in the version of this workflow.`;
+}
+
+/**
+ * How long an event is waited for before the agent is asked how it stands; each time is ten times the one before. An
+ * event can be lost to this run: a restart from the waiting step finds it spent by the run before.
+ */
+const FIRST_WAIT_MS = 10_000;
+const WAIT_FACTOR = 10;
+
+/**
+ * Waits for an event, and asks the agent now and then (W2): whatever of the two is there first.
+ *
+ * @param nameOf names the steps of the platform: the waits, and what asks between them
+ * @param ask how it stands, or null when it has not ended; the last time with `isOver`, and what it returns then stands
+ */
+export async function eventOrEnd<Event, End>(
+  step: AgentWorkflowStep,
+  nameOf: (part: `wait${"" | `-${number}`}` | `check-${number}` | "expire") => Promise<string>,
+  { type, timeoutMs }: { type: string; timeoutMs: number },
+  ask: (isOver: boolean) => Promise<End | null>,
+): Promise<{ event: Event } | { end: End | null }> {
+  let left = timeoutMs;
+  for (let turn = 1, length = FIRST_WAIT_MS; ; turn++, length *= WAIT_FACTOR) {
+    const timeout = Math.min(length, left);
+    left -= timeout;
+    const event = await eventOf<Event>(step, await nameOf(turn === 1 ? "wait" : `wait-${turn}`), {
+      type,
+      timeout,
+    });
+    if (event !== undefined) return { event };
+    if (left <= 0) return { end: await durably(step, await nameOf("expire"), () => ask(true)) };
+    const end = await durably(step, await nameOf(`check-${turn}`), () => ask(false));
+    if (end !== null) return { end };
+  }
+}
+
+/** The payload of an event, or undefined when the time was over. */
+async function eventOf<T>(
+  step: AgentWorkflowStep,
+  name: string,
+  wait: { type: string; timeout: number },
+): Promise<T | undefined> {
+  try {
+    const event = await step.waitForEvent(name, wait);
+    return plain(event.payload as T);
+  } catch (error) {
+    if (isTimeout(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The platform tells a timeout by its name, or where an error lost that, by its message. */
+function isTimeout(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    (error.name === "WorkflowTimeoutError" || /timed out/i.test(error.message))
+  );
+}
+
+/** Reads a text that the agent keeps in parts, each in a step of its own, which its result can hold (O4). */
+export async function inParts(
+  step: AgentWorkflowStep,
+  nameOf: (part: number) => Promise<string>,
+  read: (part: number) => Promise<{ text: string; parts: number } | null>,
+): Promise<string | undefined> {
+  const texts: string[] = [];
+  for (let parts = 1; texts.length < parts; ) {
+    const part = texts.length;
+    const found = await durably(step, await nameOf(part), () => read(part));
+    if (!found) return undefined;
+    texts.push(found.text);
+    parts = found.parts;
+  }
+  return texts.join("");
+}
+
+/** A copy without the remote handle that an RPC result carries, which would outlive its call. */
+function plain<T>(result: T): T {
+  try {
+    return structuredClone(result);
+  } finally {
+    (result as Partial<Disposable> | null)?.[Symbol.dispose]?.();
+  }
+}

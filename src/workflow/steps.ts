@@ -1,0 +1,191 @@
+/** The steps that Perdure adds to a workflow's own: what each is called with, and where it is made. */
+
+import { shown } from "../core/json.ts";
+import type { Schedule } from "../scheduler/language/literal.ts";
+import { agentAt, agentBindings } from "./agent-stub.ts";
+import {
+  type AgentToolClass,
+  type AgentToolOptions,
+  type AgentToolOutput,
+  type AgentToolResult,
+  runAgentToolStep,
+} from "./gates/agent-tool.ts";
+import { type ApprovalDecision, type ApprovalOptions, runApproval } from "./gates/approval.ts";
+import { type CodemodeAgent, runCodemode } from "./gates/codemode.ts";
+import type { CodemodeOptions, CodemodeResult } from "./gates/codemode-options.ts";
+import type { GatedAgent } from "./gates/gate.ts";
+import type { AnswerOf, PromptResult } from "./prompts/answer.ts";
+import type { PromptTarget, ThinkPromptOptions } from "./prompts/options.ts";
+import { type PromptableAgent, runPrompt } from "./prompts/prompt.ts";
+import { type PromptBatchAgent, runPromptAll } from "./prompts/prompt-all.ts";
+import type { PromptAllOptions, PromptAllResults } from "./prompts/prompt-all-options.ts";
+import type { AnySchema } from "./schema.ts";
+import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
+import { invalidStep, type StepCall } from "./step-call.ts";
+
+/** What an agent offers to the steps of its workflows. */
+export type StepAgent = PromptableAgent & PromptBatchAgent & GatedAgent & CodemodeAgent;
+
+export interface ThinkWorkflowSteps {
+  /**
+   * Asks the agent and waits for its answer: what `output` takes, or without one the text of the reply. Idempotent per
+   * workflow, instance, step name and key (W1); what it returns matches `output` (W4).
+   *
+   * @throws ThinkPromptTimeoutError when no answer came within `timeout` (W2)
+   * @throws ThinkPromptAbortedError when the submission was cancelled
+   * @throws ThinkPromptSkippedError when the agent's turns were reset first
+   * @throws ThinkPromptValidationError when the answer does not match `output`
+   * @throws ThinkPromptError when the turn failed
+   */
+  prompt<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: ThinkPromptOptions<Schema>,
+  ): Promise<AnswerOf<Schema>>;
+
+  /** {@link prompt}, with what the answer has cost, and where in the ledger it is. */
+  promptResult<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: ThinkPromptOptions<Schema>,
+  ): Promise<PromptResult<Schema>>;
+
+  /**
+   * Asks the agent about each of many items, some at a time, and waits for all
+   * the answers, which come in the order of the items. Idempotent per workflow,
+   * instance, step name and the item's key (W1). Up to 10,000 items; a thousand small ones take about 15
+   * steps of the platform. Uses of one name at the same time need different keys.
+   *
+   * With `onError: "return"` it throws none of the errors below, and returns them as values.
+   *
+   * @throws ThinkPromptTimeoutError when not all answers came within `timeout` (W2)
+   * @throws ThinkPromptAbortedError when a submission was cancelled
+   * @throws ThinkPromptSkippedError when the agent's turns were reset first
+   * @throws ThinkPromptValidationError when an answer does not match `output` (W4)
+   * @throws ThinkPromptError when a turn failed; like the others with `index` and `key` of its item
+   */
+  promptAll<
+    Item,
+    Schema extends AnySchema | undefined = undefined,
+    OnError extends "throw" | "return" = "throw",
+  >(
+    name: string,
+    items: readonly Item[],
+    options: PromptAllOptions<Item, Schema, OnError>,
+  ): Promise<PromptAllResults<Schema, OnError>>;
+
+  /**
+   * Sleeps to the first occurrence of a schedule after now, e.g. `"every monday at 09:00 in Europe/Paris"`, and returns
+   * it; null, without a sleep, where there is none any more (S2). A restart of the workflow sleeps to the one after then.
+   */
+  sleepUntilNext<const Text extends string>(
+    name: string,
+    schedule: Schedule<Text>,
+    options?: SleepUntilNextOptions,
+  ): Promise<Date | null>;
+
+  /**
+   * Asks a person at the agent, durably, and waits for the decision: `agent.listApprovals()`, `grantApproval()` and
+   * `rejectApproval()`. Idempotent per workflow, instance, step name and key within a run; a restarted workflow takes
+   * over what is still pending where it asks the same, and asks again for what was decided before (W1). Uses of one name in
+   * one run need different keys. No event and no click can answer another
+   * approval (W3); the payload matches `schema` (W4).
+   *
+   * @throws ApprovalTimeoutError when nobody decided within `timeout` and `onTimeout` is `"throw"` (W2)
+   * @throws ApprovalPayloadError when the payload is refused by what only the schema itself knows, e.g. a refinement
+   * @throws ApprovalCancelledError when it was cancelled at the agent
+   */
+  approval<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options?: ApprovalOptions<Schema>,
+  ): Promise<ApprovalDecision<Schema>>;
+
+  /**
+   * Runs code in the agent's Code Mode runtime (`@cloudflare/codemode`), waits for the approvals that its calls need, and
+   * returns what it returned. Idempotent per workflow, instance, step name and key (W1); no call that was begun is repeated
+   * after a crash (L6).
+   *
+   * @throws CodemodeRejectedError when an action was rejected
+   * @throws CodemodeTimeoutError when it had not ended within `timeout` (W2)
+   * @throws CodemodeInterruptedError when the agent went down after calls had begun (L6)
+   * @throws CodemodeValidationError when what it returned does not match `output` (W4)
+   * @throws CodemodeError when the code failed, or the agent has no runtime
+   */
+  codemode<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: CodemodeOptions<Schema>,
+  ): Promise<CodemodeResult<Schema>>;
+
+  /**
+   * Runs a child agent as a tool of the workflow's agent, and waits for the end of its run. Idempotent per workflow,
+   * instance, step name and key (W1): a completed run answers a restart at once, one that failed is tried afresh by
+   * it, one that is under way is waited for. Progress and milestones go to `onWorkflowProgress()` of the agent and to its clients.
+   * The child's turn is recovered by Think, or by the child's own class, after a crash of the child: a tool of it may run again.
+   *
+   * @param child the child's class, or its name: the Worker has to export it; a binding and a migration it needs none
+   * @throws AgentToolTimeoutError when it had not ended within `timeout`; it is cancelled then (W2)
+   * @throws AgentToolAbortedError when the run was cancelled
+   * @throws AgentToolInterruptedError when the agent gave the run up
+   * @throws AgentToolValidationError when its output does not match `output` (W4)
+   * @throws AgentToolFailedError when the child failed, or could not be started
+   */
+  agentTool<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    child: AgentToolClass | string,
+    options: AgentToolOptions<Schema>,
+  ): Promise<AgentToolResult<AgentToolOutput<Schema>>>;
+}
+
+/** @param callOf one step of this run, on the workflow's own agent */
+export function stepsOf(
+  env: object,
+  callOf: (name: string) => StepCall<StepAgent>,
+): ThinkWorkflowSteps {
+  const promptResult: ThinkWorkflowSteps["promptResult"] = async (name, options) => {
+    const call = callOf(name);
+    checkGiven("prompt", name, options);
+    return runPrompt(prompted(env, call, options.agent), options);
+  };
+  return {
+    promptResult,
+    codemode: async (name, options) => {
+      checkGiven("codemode", name, options);
+      return runCodemode(callOf(name), options);
+    },
+    prompt: async (name, options) => (await promptResult(name, options)).output,
+    agentTool: async (name, child, options) => {
+      checkGiven("agentTool", name, options);
+      return runAgentToolStep(callOf(name), child, options);
+    },
+    promptAll: async (name, items, options) => {
+      checkGiven("promptAll", name, options);
+      return runPromptAll(callOf(name), items, options);
+    },
+    sleepUntilNext: (name, schedule, options = {}) =>
+      sleepUntilNext(callOf(name), schedule, options),
+    approval: (name, options = {}) => runApproval(callOf(name), options),
+  };
+}
+
+/** @throws NonRetryableError where JavaScript has left out what the types ask for */
+function checkGiven(kind: string, name: string, options: unknown): void {
+  if (typeof options === "object" && options !== null) return;
+  throw invalidStep(kind, name, `got ${shown(options)} as options; expected an object.`);
+}
+
+/** The same step, on the agent that it asks. */
+function prompted(
+  env: object,
+  call: StepCall<StepAgent>,
+  target: PromptTarget | undefined,
+): StepCall<PromptableAgent> {
+  if (target === undefined) return call;
+  const { binding = "", name } = target ?? {};
+  const bindings = agentBindings(env);
+  if (!bindings.includes(binding) || typeof name !== "string" || name === "") {
+    throw invalidStep(
+      "prompt",
+      call.name,
+      `got ${shown(target)} as agent; expected a name, and as binding one of ${bindings.join(", ") || "none: env has no namespace"}.`,
+    );
+  }
+  return { ...call, agent: () => agentAt<PromptableAgent>(env, binding, name) };
+}

@@ -1,0 +1,35 @@
+/** What a step makes of what the agent throws, without an engine. */
+
+import type { AgentWorkflowStep } from "agents/workflows";
+import { describe, expect, it } from "vitest";
+import { InvalidGateError } from "../src/gates/errors.ts";
+import { InvalidSubmissionError } from "../src/submissions/errors.ts";
+import { durably } from "../src/workflow/step-call.ts";
+
+/** A step of the platform that runs its work once. */
+const step = {
+  do: (_name: string, _config: object, work: () => Promise<unknown>) => work(),
+} as unknown as AgentWorkflowStep;
+
+describe("a call of the agent", () => {
+  it.each([new InvalidSubmissionError("thread", "no"), new InvalidGateError("request", "no")])(
+    "that is refused is final, and keeps its reason: %s",
+    async (error) => {
+      const call = durably(step, "s", async () => Promise.reject(error));
+      await expect(call).rejects.toMatchObject({ message: expect.stringContaining("no") });
+      await expect(call).rejects.not.toBe(error);
+    },
+  );
+
+  it("of an object that is no agent of Perdure is final, and says what to do", async () => {
+    const error = new TypeError('The RPC receiver does not implement the method "acceptPrompt"');
+    await expect(durably(step, "s", async () => Promise.reject(error))).rejects.toThrow(
+      /acceptPrompt.*has to extend DurableThink/,
+    );
+  });
+
+  it("is repeated after an error of the app or the platform, whatever that is called", async () => {
+    const error = new DOMException("The object is in no state for it", "InvalidStateError");
+    await expect(durably(step, "s", async () => Promise.reject(error))).rejects.toBe(error);
+  });
+});

@@ -1,0 +1,110 @@
+/** The ledger with turns by the AI SDK on a plain Durable Object: a scripted model, a tool with an effect, and no Think. */
+
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import { Sessions } from "agents/sessions";
+import { tool } from "ai";
+import { z } from "zod";
+import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
+import type { TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
+import { Outbox } from "../../src/outbox/index.ts";
+import { Submissions, type TurnHost } from "../../src/submissions/index.ts";
+import { Meter, metered } from "./meter.ts";
+import { NotingModel } from "./scripted-model.ts";
+
+/** How often an account was charged, across the lives of all objects. */
+export const charges = new Map<string, number>();
+/** What was asked of the models, by the object's name, across its lives. */
+export const asked = new Map<string, { model: string; tools: string[]; prompt: string[] }[]>();
+/** What the object with that name lends in place of what it has. */
+export const lent = new Map<string, Partial<TurnSetup>>();
+
+/** Tells what it was asked. */
+export class WatchedModel extends NotingModel {
+  /** @param talks whether it calls no tools, also where it has to */
+  constructor(
+    modelId: string,
+    private readonly name: string,
+    private readonly talks = false,
+  ) {
+    super(undefined, modelId);
+  }
+
+  override doStream(options: Parameters<NotingModel["doStream"]>[0]) {
+    const { tools: _, ...withoutTools } = options;
+    const stream = super.doStream(this.talks ? withoutTools : options);
+    const call = {
+      model: this.modelId,
+      tools: this.offered().at(-1) ?? [],
+      prompt: this.prompts().at(-1) ?? [],
+    };
+    asked.set(this.name, [...(asked.get(this.name) ?? []), call]);
+    return stream;
+  }
+}
+
+export class AnswerObject extends DurableObject<Cloudflare.Env> {
+  readonly meter: Meter;
+  readonly sessions = new Sessions();
+  readonly lifecycle = Lifecycle.install(this).use(this.sessions);
+  readonly outbox = new Outbox({ host: this, env: this.env });
+  readonly turns = new SdkTurns({
+    source: {
+      setup: async ({ messagesFor, model = "its own" }) => {
+        if (model === "unknown") throw new Error("There is no model of that id");
+        const tools = { charge: this.#charge };
+        return {
+          model: new WatchedModel(model, this.#name),
+          instructions: "Do as you are told.",
+          messages: await messagesFor(tools),
+          tools,
+          maxSteps: 5,
+          ...lent.get(this.#name),
+        };
+      },
+    },
+    sessions: this.sessions,
+    ledger: () => this.submissions,
+  });
+  readonly submissions: Submissions;
+
+  readonly #charge = tool({
+    inputSchema: z.object({ account: z.string() }),
+    execute: async ({ account }) => {
+      await this.ctx.storage.sync();
+      charges.set(account, (charges.get(account) ?? 0) + 1);
+      return `charged ${account}`;
+    },
+  });
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.meter = meter;
+    const host: TurnHost = {
+      start: () => {},
+      run: (turn) => this.turns.run(turn),
+      stop: () => {},
+      trace: (turn) => this.turns.trace(turn),
+      isRecovering: async () => false,
+      takeBack: (turn) => this.turns.takeBack(turn),
+      onStatus: async () => {},
+      isInsideTurn: () => false,
+    };
+    this.submissions = new Submissions(host, this.outbox, { retry: { baseDelay: 1 } });
+    this.lifecycle.use(this.outbox).use(this.submissions);
+  }
+
+  get #name(): string {
+    return this.ctx.id.name ?? "";
+  }
+
+  /** `role: text` of each message of a thread; parts that are no text by their type. */
+  async texts(thread: string): Promise<string[]> {
+    const messages = await this.turns.threads.messages(thread);
+    return messages.map(({ role, parts }) => {
+      const said = parts.filter(({ type }) => type !== "step-start");
+      return `${role}: ${said.map((part) => (part.type === "text" ? part.text : `[${part.type}]`)).join("")}`;
+    });
+  }
+}

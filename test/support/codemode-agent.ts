@@ -1,0 +1,184 @@
+/** An agent with a Code Mode runtime whose one connector counts its effects, and dies where a test says so. */
+
+import { CodemodeConnector, type CodemodeRuntimeHandle } from "@cloudflare/codemode";
+import { createExecuteTool } from "@cloudflare/think/tools/execute";
+import { DurableThink } from "../../src/hosts/think/index.ts";
+import { ROOMS } from "../../src/hosts/think/think-rooms.ts";
+import { Meter, metered } from "./meter.ts";
+import { ScriptedModel } from "./scripted-model.ts";
+
+/** How often something was done, over the lives of all agents: `charge:<order>`, `uncharge:<order>` ... */
+export const effects = new Map<string, number>();
+
+export type CodemodeHooks = {
+  /** Around the calls of the connector and of the runtime: `charge`, `execute`, `approve` ... */
+  before?: (what: string, agent: CodemodeAgent) => void | Promise<void>;
+  after?: (what: string, agent: CodemodeAgent) => void | Promise<void>;
+  /** No runtime is made. */
+  hasNone?: boolean;
+};
+export const codemodeHooks = new Map<string, CodemodeHooks>();
+
+type Order = { order: string };
+
+class Shop extends CodemodeConnector<Cloudflare.Env> {
+  constructor(
+    ctx: DurableObjectState,
+    env: Cloudflare.Env,
+    private readonly agent: CodemodeAgent,
+  ) {
+    super(ctx, env);
+  }
+
+  name() {
+    return "shop";
+  }
+
+  protected tools() {
+    const effect = (what: string) => async (args: unknown) => {
+      const { order } = args as Order;
+      await this.agent.around(what, () => {
+        effects.set(`${what}:${order}`, (effects.get(`${what}:${order}`) ?? 0) + 1);
+      });
+      return { done: what, order };
+    };
+    const undo = (what: string) => async (args: unknown) => {
+      await effect(`un${what}`)(args);
+    };
+    return {
+      look: { execute: effect("look") },
+      reserve: { execute: effect("reserve"), revert: undo("reserve") },
+      charge: { requiresApproval: true, execute: effect("charge"), revert: undo("charge") },
+      stick: {
+        execute: effect("stick"),
+        revert: () => Promise.reject(new Error("it sticks")),
+      },
+    };
+  }
+}
+
+export class CodemodeAgent extends DurableThink<Cloudflare.Env> {
+  readonly meter: Meter;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.meter = meter;
+  }
+
+  override getModel() {
+    return new ScriptedModel();
+  }
+
+  override getTools() {
+    if (codemodeHooks.get(this.name)?.hasNone) return {};
+    const execute = createExecuteTool(this, {
+      connectors: [new Shop(this.ctx, this.env, this)],
+      timeout: 10_000,
+    });
+    const { codemode } = this;
+    if (codemode) this.codemode = this.#probed(codemode);
+    return { execute };
+  }
+
+  /** Runs the hooks of the test around something. */
+  async around<T>(what: string, work: () => T | Promise<T>): Promise<T> {
+    await codemodeHooks.get(this.name)?.before?.(what, this);
+    await this.ctx.storage.sync();
+    const result = await work();
+    await codemodeHooks.get(this.name)?.after?.(what, this);
+    return result;
+  }
+
+  /** The object dies where it stands, and nothing after that is done. */
+  die(): Promise<void> {
+    this.ctx.abort("crash");
+    return new Promise(() => {});
+  }
+
+  async startCode(id: string, params: unknown): Promise<string> {
+    return this.runWorkflow("CODEMODE_WORKFLOW", params as Record<string, unknown>, { id });
+  }
+
+  async startInChild(id: string, params: unknown): Promise<string> {
+    return (await this.subAgent(CodemodeAgent, "child")).startCode(id, params);
+  }
+
+  async restart(id: string): Promise<void> {
+    await this.restartWorkflow(id);
+  }
+
+  async terminate(id: string, options?: { rollback?: boolean }): Promise<void> {
+    await this.terminateWorkflow(id, options);
+  }
+
+  /** Open approvals: their ids, and what they are about. */
+  async approvals(): Promise<{ gateId: string; title: string }[]> {
+    const open = await this[ROOMS].gates.list({ kind: "approval", isOpen: true, limit: 100 });
+    return open.map(({ gateId, request }) => ({
+      gateId,
+      title: (request as { title: string }).title,
+    }));
+  }
+
+  async approvalsOfChild() {
+    return (await this.subAgent(CodemodeAgent, "child")).approvals();
+  }
+
+  async settle(gateId: string, status: "completed" | "rejected", reason?: string): Promise<void> {
+    const result = {
+      by: "ann",
+      payload: null,
+      decidedAt: 0,
+      ...(reason !== undefined && { reason }),
+    };
+    await this[ROOMS].gates.close(gateId, { status, result });
+  }
+
+  async settleInChild(gateId: string): Promise<void> {
+    await (await this.subAgent(CodemodeAgent, "child")).settle(gateId, "completed");
+  }
+
+  async gatesOfCode(): Promise<{ gateId: string; status: string }[]> {
+    const gates = await this[ROOMS].gates.list({ kind: "codemode", limit: 100 });
+    return gates.map(({ gateId, status }) => ({ gateId, status }));
+  }
+
+  /** Drives what is open, as the wake would. */
+  async nudge(): Promise<void> {
+    for (const { gateId } of await this.gatesOfCode()) await this[ROOMS].gates.nudge(gateId);
+  }
+
+  /** Newest first: id and status. */
+  async executions(): Promise<{ id: string; status: string }[]> {
+    if (!this.codemode) this.getTools();
+    const found = (await this.codemode?.executions()) ?? [];
+    return found.map(({ id, status }) => ({ id, status }));
+  }
+
+  /** As Think's own clients approve. */
+  async approveDirectly(executionId: string): Promise<void> {
+    await this.codemode?.approve({ executionId });
+  }
+
+  async forgetExecutions(): Promise<void> {
+    await this.codemode?.pruneExecutions(0);
+  }
+
+  async noteUndone(what: string): Promise<void> {
+    await this.around("undo", () => {
+      effects.set(`undone:${what}`, (effects.get(`undone:${what}`) ?? 0) + 1);
+    });
+  }
+
+  #probed(handle: CodemodeRuntimeHandle): CodemodeRuntimeHandle {
+    return new Proxy(handle, {
+      get: (target, name) => {
+        const method: unknown = Reflect.get(target, name, target);
+        if (typeof method !== "function") return method;
+        return (...args: unknown[]) =>
+          this.around(String(name), () => method.apply(target, args) as Promise<unknown>);
+      },
+    });
+  }
+}

@@ -1,0 +1,50 @@
+/** What can happen to the engine of a workflow instance, and to the isolate that runs it. */
+
+import { until } from "./given.ts";
+
+/** A step of the platform, by its name and what made it. */
+export type StepAt = { name: string; type?: "do" | "sleep" | "waitForEvent" };
+
+/** The engine dies where it stands, and the instance goes on: what was done before that step is not done again. */
+export async function restartFrom(workflow: Workflow, id: string, step: StepAt): Promise<void> {
+  const instance = await workflow.get(id);
+  await instance.restart({ from: { name: step.name, type: step.type ?? "do" } });
+}
+
+/** The run ends at its wait; another one goes on from there after what happens meanwhile. */
+export async function pauseAndResume(
+  workflow: Workflow,
+  id: string,
+  meanwhile: () => Promise<void> = async () => {},
+): Promise<void> {
+  const instance = await workflow.get(id);
+  await instance.pause();
+  for (let tries = 0; (await instance.status()).status !== "paused" && tries < 100; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  await meanwhile();
+  await instance.resume();
+}
+
+/** What the instance has come to, once it has ended; throws what it failed with. */
+export async function outputOf<T>(workflow: Workflow, id: string, timeoutMs = 20_000): Promise<T> {
+  const deadline = Date.now() + timeoutMs;
+  for (;;) {
+    // A handle does not outlive its engine.
+    const { status, output, error } = await (await workflow.get(id)).status();
+    if (status === "complete") return output as T;
+    if (status === "errored" || status === "terminated") {
+      throw new Error(`${status}: ${error?.name}: ${error?.message}`);
+    }
+    if (Date.now() > deadline) throw new Error(`The workflow ${id} is ${status}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** Waits until the instance has come to one of these states. */
+export function reached(workflow: Workflow, id: string, ...states: InstanceStatus["status"][]) {
+  return until(async () => {
+    const found = await (await workflow.get(id)).status();
+    return states.includes(found.status) && found;
+  });
+}

@@ -1,0 +1,83 @@
+/**
+ * The gates and the outbox on a plain Durable Object, with kinds that do what
+ * the test that has named the object says. No workflow: what is told of an end
+ * is kept where no crash undoes it.
+ */
+
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import {
+  type Approval,
+  Approvals,
+  approvalKind,
+  type GateKind,
+  type GateKindName,
+  Gates,
+} from "../../src/gates/index.ts";
+import { type Adapter, type Destination, Outbox } from "../../src/outbox/index.ts";
+import { Meter, metered } from "./meter.ts";
+
+export type GatesScript = {
+  /** In place of a kind that does nothing. */
+  readonly kinds?: (object: GatesObject, gates: Gates) => Partial<Record<GateKindName, GateKind>>;
+  /** Before what is told reaches the workflow. */
+  readonly deliver?: () => Promise<void>;
+  /** What is announced of approvals. */
+  readonly onApproval?: (approval: Approval) => void;
+};
+
+/** By the object's name. */
+export const gatesScripts = new Map<string, GatesScript>();
+/** Events that came to a workflow instance, in their order. */
+export const arrivals = new Map<string, { id: string; eventType: string; data: unknown }[]>();
+/** How far the objects' clock is ahead of the machine's, or where it stands still. */
+export const gatesTime: { aheadMs: number; stoppedAt: number | undefined } = {
+  aheadMs: 0,
+  stoppedAt: undefined,
+};
+const clock = {
+  now: () => gatesTime.stoppedAt ?? Date.now() + gatesTime.aheadMs,
+  random: () => 0,
+};
+
+export class GatesObject extends DurableObject<Cloudflare.Env> {
+  readonly meter: Meter;
+  readonly lifecycle = Lifecycle.install(this);
+  readonly outbox: Outbox;
+  readonly gates: Gates;
+  readonly approvals: Approvals;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    const meter = new Meter();
+    super(metered(ctx, meter), env);
+    this.meter = meter;
+    const script = gatesScripts.get(ctx.id.name ?? "");
+    const workflow: Adapter<Extract<Destination, { kind: "workflow" }>> = {
+      problemOf: () => undefined,
+      keyOf: ({ instance }) => `workflow ${instance}`,
+      maxBytes: Number.POSITIVE_INFINITY,
+      timeoutMs: 30_000,
+      deliver: async ({ instance, eventType }, sent) => {
+        // Nothing leaves the object before what was written is stored.
+        await ctx.storage.sync();
+        await script?.deliver?.();
+        const { data } = (sent as { event: { data: unknown } }).event;
+        arrivals.set(instance, [
+          ...(arrivals.get(instance) ?? []),
+          { id: sent.id, eventType, data },
+        ]);
+      },
+    };
+    this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
+    const approval = approvalKind((one) => script?.onApproval?.(one));
+    const none = { answersLaterRuns: () => false };
+    const own = { approval, "agent-tool": none, codemode: none };
+    this.gates = new Gates({
+      outbox: this.outbox,
+      clock,
+      kinds: (gates) => ({ ...own, ...script?.kinds?.(this, gates) }),
+    });
+    this.approvals = new Approvals(this.gates);
+    this.lifecycle.use(this.outbox).use(this.gates);
+  }
+}

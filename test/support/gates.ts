@@ -1,0 +1,83 @@
+/** Gates on a plain object: asked for, looked into, and over the ends of its lives. */
+
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import type { GateRequest } from "../../src/gates/index.ts";
+import { type GatesObject, type GatesScript, gatesScripts } from "./gates-object.ts";
+import { jobOf } from "./ledger.ts";
+
+export type Room = DurableObjectStub<GatesObject>;
+
+/** A fresh object whose kinds do what the script says. */
+export function givenGates(script: GatesScript = {}): Room {
+  const name = `gates-${crypto.randomUUID()}`;
+  gatesScripts.set(name, script);
+  return env.GatesObject.getByName(name);
+}
+
+/** Runs `work` in the object's present life, which may begin with it. */
+export function inside<T>(
+  room: Room,
+  work: (object: GatesObject, ctx: DurableObjectState) => T | Promise<T>,
+): Promise<T> {
+  // A stub does not outlive an abort.
+  return runInDurableObject(env.GatesObject.getByName(room.name ?? ""), work);
+}
+
+export async function crash(room: Room): Promise<void> {
+  await inside(room, async (_, ctx) => {
+    await ctx.storage.sync();
+    ctx.abort("crash");
+  }).catch(() => {});
+}
+
+/** The next life begins, and nobody has asked for anything. */
+export function start(room: Room): Promise<void> {
+  return inside(room, ({ lifecycle }) => lifecycle.start().then(() => {}));
+}
+
+/** The jobs become due, and the alarm comes. Returns false where there is none. */
+export async function wake(room: Room): Promise<boolean> {
+  await inside(room, (_, ctx) => {
+    if (jobOf("perdure.gates", ctx) === null && jobOf("perdure.outbox", ctx) === null) return;
+    ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
+  });
+  return runDurableObjectAlarm(env.GatesObject.getByName(room.name ?? ""));
+}
+
+/** A request of a workflow instance of its own. */
+export function ask(rest: Partial<GateRequest> & { instance?: string } = {}): GateRequest {
+  const { instance = `instance-${crypto.randomUUID()}`, ...given } = rest;
+  return {
+    kind: "approval",
+    idempotencyKey: `key-of-${instance}`,
+    run: "run-1",
+    workflow: { name: "W", id: instance, stepName: "step" },
+    request: { title: null, data: null, schema: null },
+    timeoutMs: 60_000,
+    ...given,
+  };
+}
+
+export function open(room: Room, request: GateRequest) {
+  return inside(room, ({ gates }) => gates.open(request));
+}
+
+export type StoredGate = {
+  gate_id: string;
+  status: string;
+  settled_at: number | null;
+  done_at: number | null;
+  wake_at: number;
+  expires_at: number;
+};
+
+/** The rows, oldest first. */
+export function rowsOf(room: Room): Promise<StoredGate[]> {
+  return inside(room, (_, { storage: { sql } }) => {
+    const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_gates'").toArray();
+    return made.length === 0
+      ? []
+      : sql.exec<StoredGate>("SELECT * FROM perdure_gates ORDER BY seq").toArray();
+  });
+}

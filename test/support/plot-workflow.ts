@@ -1,0 +1,73 @@
+/** A workflow that does what the test with its id says: a plot is in memory, and so is there for every replay. */
+
+import { introspectWorkflowInstance } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import type { AgentWorkflowEvent } from "agents/workflows";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
+import { givenThink } from "./given.ts";
+import { type AppHooks, appHooks, type ThinkAgent } from "./think-agent.ts";
+
+type Plot = (step: ThinkWorkflowStep, workflow: PlotWorkflow) => Promise<unknown>;
+
+const plots = new Map<string, Plot>();
+
+export class PlotWorkflow extends ThinkWorkflow<ThinkAgent, object> {
+  override run(_event: AgentWorkflowEvent<object>, step: ThinkWorkflowStep) {
+    const plot = plots.get(this.workflowId);
+    if (!plot) throw new Error(`No test has a plot for ${this.workflowId}`);
+    return plot(step, this);
+  }
+
+  /** `reportProgress()`, which is the workflow's own. */
+  async tell(progress: { step: string; percent: number }): Promise<void> {
+    await this.reportProgress(progress);
+  }
+
+  /** `waitForApproval()`, which is the workflow's own. */
+  async approval(step: ThinkWorkflowStep): Promise<unknown> {
+    return this.waitForApproval(step, { timeout: "1 minute" });
+  }
+}
+
+/**
+ * A workflow under introspection, not started yet, and the agent that it belongs to.
+ *
+ * @param options.isSub whether its agent is a sub-agent of the one that is returned
+ */
+export async function givenPlot(plot: Plot, options: { hooks?: AppHooks; isSub?: boolean } = {}) {
+  const id = `plot-${crypto.randomUUID()}`;
+  const name = `agent-of-${id}`;
+  plots.set(id, plot);
+  appHooks.set(options.isSub ? `child-of-${name}` : name, options.hooks ?? {});
+  const instance = await introspectWorkflowInstance(env.PLOT_WORKFLOW, id);
+  return {
+    id,
+    instance,
+    /** A new stub each time: one does not outlive a crash of its object. */
+    get agent() {
+      return givenThink(name);
+    },
+    /** What is in the ledger of its own agent; asking wakes the agent, where an alarm would do so later. */
+    async statuses(): Promise<string[]> {
+      const agent = givenThink(name);
+      if (options.isSub) return agent.statusesOfChild(`child-of-${name}`);
+      return (await agent.listSubmissions()).map(({ status }) => status);
+    },
+    handle: () => env.PLOT_WORKFLOW.get(id),
+    async start() {
+      const agent = givenThink(name);
+      await (options.isSub ? agent.startPlotOfChild(`child-of-${name}`, id) : agent.startPlot(id));
+    },
+    /** What the plot has returned. */
+    async output(): Promise<unknown> {
+      await instance.waitForStatus("complete");
+      return instance.getOutput();
+    },
+    /** What the workflow has failed with. */
+    async error(): Promise<{ name: string; message: string }> {
+      await instance.waitForStatus("errored");
+      return instance.getError();
+    },
+    [Symbol.asyncDispose]: () => instance.dispose(),
+  };
+}

@@ -1,0 +1,106 @@
+/** A workflow that asks about many items as its params say, and returns what came of it. */
+
+import type { AgentWorkflowEvent, AgentWorkflowStep } from "agents/workflows";
+import {
+  type PromptAllSettled,
+  ThinkPromptError,
+  ThinkWorkflow,
+  type ThinkWorkflowStep,
+} from "../../src/workflow/index.ts";
+import { answerSchema } from "./prompt-workflow.ts";
+import { type LongText, long } from "./scripted-model.ts";
+import type { ThinkAgent } from "./think-agent.ts";
+
+export type PromptAllParams = {
+  name?: string;
+  /** The prompts; a key is before the `=`, where `hasKeys`. */
+  items: string[];
+  hasKeys?: boolean;
+  /** Each prompt is a list of messages. */
+  asMessages?: boolean;
+  options?: {
+    concurrency?: number;
+    onError?: "throw" | "return";
+    timeout?: number;
+    thread?: string;
+  };
+  /** Say of each value whether its title is this text, in place of the value. */
+  title?: LongText;
+};
+
+export type PromptAllOutcome =
+  | { values: unknown[] }
+  | { settled: PromptAllSettled<unknown>[] }
+  | { error: string; message: string; index?: number; key?: string; submissionId: string };
+
+/** Names of the steps that have been run or replayed, by the instance's id. */
+export const stepsOf = new Map<string, string[]>();
+
+/** Runs before each step of an instance, by its id: what it returns holds the workflow up. */
+export const beforeStep = new Map<string, (name: string) => Promise<void> | undefined>();
+
+export class PromptAllWorkflow extends ThinkWorkflow<ThinkAgent, PromptAllParams> {
+  protected override extendStep(
+    step: AgentWorkflowStep,
+    event: AgentWorkflowEvent<PromptAllParams>,
+  ): ThinkWorkflowStep {
+    const names: string[] = [];
+    stepsOf.set(this.workflowId, names);
+    for (const kind of ["do", "waitForEvent"] as const) {
+      // A method of the engine's stub: it has no bind() of its own.
+      const run = step[kind];
+      const noted = async (name: string, ...rest: unknown[]) => {
+        names.push(name);
+        await beforeStep.get(this.workflowId)?.(name);
+        return Reflect.apply(run, step, [name, ...rest]) as Promise<unknown>;
+      };
+      Object.assign(step, { [kind]: noted });
+    }
+    return super.extendStep(step, event);
+  }
+
+  override async run(
+    { payload }: AgentWorkflowEvent<PromptAllParams>,
+    step: ThinkWorkflowStep,
+  ): Promise<PromptAllOutcome> {
+    const {
+      name = "all",
+      items,
+      hasKeys,
+      asMessages,
+      title,
+      options: { onError, ...options } = {},
+    } = payload;
+    const common = {
+      ...options,
+      prompt: (item: string) => {
+        const text = hasKeys ? item.slice(item.indexOf("=") + 1) : item;
+        return asMessages
+          ? [{ role: "user" as const, parts: [{ type: "text" as const, text }] }]
+          : text;
+      },
+      output: answerSchema,
+      ...(hasKeys && { key: (item: string) => item.slice(0, item.indexOf("=")) }),
+    };
+    try {
+      if (onError === "return") {
+        return { settled: await step.promptAll(name, items, { ...common, onError }) };
+      }
+      const values = await step.promptAll(name, items, {
+        ...common,
+        ...(onError !== undefined && { onError }),
+      });
+      return { values: title ? values.map((value) => value.title === long(title)) : values };
+    } catch (error) {
+      if (!(error instanceof ThinkPromptError)) throw error;
+      const { name: errorName, message, submissionId, index, key } = error;
+      return {
+        error: errorName,
+        message,
+        submissionId,
+        ...(index !== undefined && { index }),
+        ...(key !== undefined && { key }),
+      };
+    }
+  }
+}

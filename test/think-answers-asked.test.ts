@@ -1,0 +1,297 @@
+/** W4 how a prompt's answer is asked for, and asked for again, in the conversation of a Think agent and beside it. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { isDeepStrictEqual } from "node:util";
+import { describe, expect, it } from "vitest";
+import type { AnswerSpec, PromptRequest } from "../src/submissions/index.ts";
+import { until } from "./support/given.ts";
+import { knob } from "./support/knobs.ts";
+import {
+  ask,
+  modelCalls,
+  modelsCalled,
+  NotingModel,
+  type Script,
+} from "./support/scripted-model.ts";
+import { type Agent, again, ended, givenAgent, texts } from "./support/think.ts";
+import { charges, cutOff, type ThinkAgent } from "./support/think-agent.ts";
+
+/** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
+const RECOVERY_MS = 60_000;
+const SCHEMA = {
+  type: "object",
+  properties: { city: { type: "string" } },
+  required: ["city"],
+  additionalProperties: false,
+};
+const PORTO = { city: "Porto" };
+const WRONG = { town: "Porto" };
+const FINAL = "think_final_answer";
+
+const unique = () => ({ headers: { test: crypto.randomUUID() } });
+const charge = () => ({ name: "charge", input: { account: crypto.randomUUID() } });
+
+/** An agent whose model tells what it was asked, also across its lives. */
+function given() {
+  const model = new NotingModel();
+  const agent = givenAgent({
+    beforeTurn: () => ({ model }),
+    options: { retry: { baseDelay: 1 } },
+  });
+  cutOff.add(agent.name ?? "");
+  return { agent, model };
+}
+
+async function prompt(
+  agent: Agent,
+  script: Script,
+  answer: AnswerSpec,
+  rest: Partial<PromptRequest> = {},
+) {
+  const request: PromptRequest = {
+    idempotencyKey: crypto.randomUUID(),
+    run: "r",
+    messages: [{ role: "user", parts: [{ type: "text", text: ask(script) }] }],
+    workflow: { name: "PROMPT_WORKFLOW", id: crypto.randomUUID(), stepName: "s" },
+    answer,
+    ...rest,
+  };
+  return (await agent.acceptPrompt(request)).submissionId;
+}
+
+/** The agent dies when something is there, and is asked in its next life. */
+async function crashAt(agent: Agent, isThere: () => unknown): Promise<Agent> {
+  await until(isThere);
+  await runInDurableObject<ThinkAgent, void>(agent, (_, ctx) => ctx.abort("crash")).catch(() => {});
+  return again(agent);
+}
+
+describe("W4 on Think the answer is the text of the reply", () => {
+  it.each(["main", "side", "isolated"])("W4 without a schema (%s)", async (thread) => {
+    const { agent } = given();
+    const script = { tool: charge(), text: `paid in ${thread}` };
+    const end = await ended(agent, await prompt(agent, script, {}, { thread }));
+    expect(end).toMatchObject({ status: "completed", output: `paid in ${thread}`, attempts: 1 });
+  });
+
+  it("W4 a turn that says nothing is an error", async () => {
+    const { agent } = given();
+    const end = await ended(agent, await prompt(agent, { ...unique(), text: "" }, {}));
+    expect(end).toMatchObject({ status: "error", errorName: "EmptyReplyError", attempts: 1 });
+  });
+
+  it(
+    "W4 a turn that Think's recovery goes on with is answered by all that it said",
+    async () => {
+      const { agent } = given();
+      const script = { ...unique(), first: "a beginning", delayMs: 1_000, text: ", and the end" };
+      const id = await prompt(agent, script, {});
+      await until(() => modelCalls.get(ask(script)));
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      const next = await crashAt(agent, () => true);
+      const end = await ended(next, id);
+      expect(end).toMatchObject({ status: "completed", attempts: 1 });
+      const said = (await texts(next)).at(-1)?.slice("assistant: ".length);
+      expect(end.output).toBe(said);
+      expect(said).toMatch(/^a beginning./);
+    },
+    RECOVERY_MS,
+  );
+});
+
+describe("W4 on Think strategies", () => {
+  it("W4 json leaves the agent its tools, and takes a fenced block", async () => {
+    const { agent, model } = given();
+    const script = { tool: charge(), answers: ['```json\n{"city": "Porto"}\n```'] };
+    const end = await ended(
+      agent,
+      await prompt(agent, script, { schema: SCHEMA, strategy: "json" }),
+    );
+    expect(end).toMatchObject({ status: "completed", output: PORTO, attempts: 1 });
+    expect(model.offered().every((names) => names.includes("charge"))).toBe(true);
+    expect(model.offered().flat()).not.toContain(FINAL);
+  });
+
+  it.each<[string, Script]>([
+    ["takes a text that is the answer", { ignoreTools: true, text: JSON.stringify(PORTO) }],
+    ["asks again where the model only talks", { ignoreTools: true, text: "Porto", answer: PORTO }],
+    ["asks again where the choice is refused", { refuses: "tool_choice", answer: PORTO }],
+    ["asks again where tools are refused", { refuses: "tools", answer: PORTO }],
+  ])("W4 auto %s", async (_, script) => {
+    const { agent } = given();
+    const all = { ...unique(), ...script };
+    const end = await ended(agent, await prompt(agent, all, { schema: SCHEMA }));
+    expect(end).toMatchObject({ status: "completed", output: PORTO });
+    expect(end.attempts).toBe(script.text?.startsWith("{") ? 1 : 2);
+    expect((await texts(agent))[0]).toBe(`user: ${ask(all)}`);
+  });
+});
+
+describe("W4 on Think repair", () => {
+  it.each(["tool", "json"] as const)(
+    "W4 L6 the model sees what was wrong, and no tool runs twice (%s)",
+    async (strategy) => {
+      const { agent, model } = given();
+      const tool = charge();
+      const script = { tool, answers: [WRONG, PORTO] };
+      const end = await ended(
+        agent,
+        await prompt(agent, script, { schema: SCHEMA, strategy, repair: 1 }),
+      );
+      expect(end).toMatchObject({ status: "completed", output: PORTO, attempts: 2 });
+      expect(charges.get(tool.input.account)).toBe(1);
+      const [asked = []] = model.prompts().slice(-1);
+      expect(asked).toContain("tool: [tool-result]");
+      expect(asked.at(-1)).toContain(JSON.stringify(WRONG));
+      expect(model.offered().at(-1)).toEqual(strategy === "tool" ? [FINAL] : []);
+      const said = await texts(agent);
+      expect(said.filter((text) => text.startsWith("user:"))).toEqual([`user: ${ask(script)}`]);
+      expect(said.filter((text) => text.includes("[tool-charge]"))).toHaveLength(1);
+    },
+  );
+
+  it.each(["tool", "json"] as const)(
+    "W4 a crash in the middle of it asks the same again (%s)",
+    async (strategy) => {
+      const { agent, model } = given();
+      const tool = charge();
+      const script = { tool, delayMs: 700, answers: [WRONG, PORTO] };
+      const id = await prompt(agent, script, { schema: SCHEMA, strategy, repair: 1 });
+      const next = await crashAt(agent, () => model.calls.length === 3);
+      const end = await ended(next, id);
+      expect(end).toMatchObject({ status: "completed", output: PORTO });
+      expect(charges.get(tool.input.account)).toBe(1);
+      expect(model.offered().slice(2)).toEqual(Array(2).fill(strategy === "tool" ? [FINAL] : []));
+      const [before, after] = model.prompts().slice(2);
+      expect(after?.at(-1)).toBe(before?.at(-1));
+    },
+    RECOVERY_MS,
+  );
+
+  it("W4 L6 a tool that is not offered is not run", async () => {
+    const { agent } = given();
+    const tool = charge();
+    const script = { tool, isUnruly: true, answers: [WRONG] };
+    const answer = { schema: SCHEMA, repair: 1, strategy: "tool" } as const;
+    const end = await ended(agent, await prompt(agent, script, answer));
+    expect(end).toMatchObject({ status: "error", attempts: 2 });
+    expect(charges.get(tool.input.account)).toBe(1);
+  });
+});
+
+describe("W4 on Think models and maxSteps", () => {
+  const answer = { schema: SCHEMA, models: ["a", "b"] };
+
+  it.each(["main", "side"])(
+    "W4 the next model is asked at once, whatever model the app prefers (%s)",
+    async (thread) => {
+      const { agent, model } = given();
+      const script = { ...unique(), fail: "no", status: 401, failOn: ["a"], answer: PORTO };
+      const id = await prompt(agent, script, answer, { thread, retry: { maxAttempts: 1 } });
+      expect(await ended(agent, id)).toMatchObject({ output: PORTO, attempts: 2 });
+      expect(modelsCalled.get(ask(script))).toEqual(["a", "b"]);
+      expect(model.calls).toEqual([]);
+      expect(await agent.inspectSubmission(id)).toMatchObject({
+        failedAttempts: [{ error: "no", errorName: "AI_APICallError" }],
+      });
+    },
+  );
+
+  it(
+    "W4 a crash in the middle of the second asks the second again",
+    async () => {
+      const { agent } = given();
+      const failing = { fail: "no", status: 401, failOn: ["a"] };
+      const script = { ...unique(), ...failing, delayMs: 700, answer: PORTO };
+      const id = await prompt(agent, script, answer);
+      const next = await crashAt(agent, () => modelCalls.get(ask(script)) === 2);
+      expect(await ended(next, id)).toMatchObject({ status: "completed", output: PORTO });
+      expect(modelsCalled.get(ask(script))).toEqual(["a", "b", "b"]);
+    },
+    RECOVERY_MS,
+  );
+
+  it("W4 maxSteps wins over the agent's, and the last step gives the answer", async () => {
+    const { agent, model } = given();
+    const script = { tools: [charge(), charge(), charge()], answer: PORTO };
+    const id = await prompt(agent, script, { schema: SCHEMA, maxSteps: 2 });
+    expect(await ended(agent, id)).toMatchObject({ status: "completed", output: PORTO });
+    expect(model.offered()).toHaveLength(2);
+    expect(model.offered().at(-1)).toEqual([FINAL]);
+  });
+});
+
+/** A prompt has many writes: every so many crashes are tried; 1 tries all, in two minutes. */
+const STRIDE = knob("CRASH_STRIDE", 7);
+
+type Crash = { at: number; when: "before" | "after" };
+
+/** Runs a prompt to its end, through a crash at one of its writes, counted from the accept on. */
+async function promptWithCrash(script: Script, answer: AnswerSpec, crash?: Crash) {
+  const { agent } = given();
+  const idempotencyKey = crypto.randomUUID();
+  let write = 0;
+  await runInDurableObject<ThinkAgent, void>(agent, ({ meter }, ctx) => {
+    meter.onWrite = (_, statement) => {
+      if (write === 0 && !statement.includes("INTO perdure_submissions")) return;
+      if (++write !== crash?.at) return;
+      if (crash.when === "after") return void ctx.storage.sync().then(() => ctx.abort("crash"));
+      ctx.abort("crash");
+      throw new Error("crash");
+    };
+  });
+  const submit = (to: Agent) => prompt(to, script, answer, { idempotencyKey });
+  const id = await submit(agent).catch(() => submit(again(agent)));
+  const end = await until(async () => {
+    // It may go down just while it is asked.
+    const found = await Promise.resolve(again(agent).inspectSubmission(id)).catch(() => null);
+    return found?.completedAt !== undefined && found;
+  }, RECOVERY_MS);
+  return { end, texts: await texts(again(agent)), writes: write };
+}
+
+const WRITES: [string, Script, AnswerSpec, unknown][] = [
+  ["text", { text: "the text" }, {}, undefined],
+  [
+    "json that is repaired",
+    { answers: ["none", PORTO] },
+    { schema: SCHEMA, strategy: "json", repair: 1 },
+    PORTO,
+  ],
+  ["call that is repaired", { answers: [WRONG, PORTO] }, { schema: SCHEMA, repair: 1 }, PORTO],
+];
+
+it.each(WRITES)(
+  "W4 L1 a crash between any two writes loses no %s",
+  async (_, script, answer, output) => {
+    const run = async (crash?: Crash) => {
+      const all = {
+        ...script,
+        headers: { test: `${crash?.when} ${crash?.at} ${crypto.randomUUID()}` },
+      };
+      const found = await promptWithCrash(all, answer, crash);
+      const replies = found.texts.slice(1).map((text) => text.slice("assistant: ".length));
+      const expected = {
+        status: "completed",
+        output: output ?? replies.join(""),
+        first: `user: ${ask(all)}`,
+        others: [],
+      };
+      const { status, output: given } = found.end;
+      const others = found.texts.slice(1).filter((text) => !text.startsWith("assistant:"));
+      const seen = { status, output: given, first: found.texts[0], others };
+      return { writes: found.writes, crash, seen, expected, error: found.end.error };
+    };
+    const { writes } = await run();
+    const points = Array.from({ length: writes }, (_, index) => index + 1).flatMap((at) => [
+      { at, when: "before" } as const,
+      { at, when: "after" } as const,
+    ]);
+    const tried = points.filter((_, index) => index % STRIDE === 0);
+    const runs = await Promise.all(tried.map(run));
+    const wrong = runs.filter(({ seen, expected }) => !isDeepStrictEqual(seen, expected));
+    console.log(`crash points tried: ${tried.length}, found wrong: ${wrong.length}`);
+    expect(wrong).toEqual([]);
+  },
+  180_000,
+);

@@ -1,0 +1,73 @@
+/** W5 where the agent is not told that a workflow was terminated: it asks, now and then. */
+
+import { expect, it } from "vitest";
+import { givenLedger } from "./support/given.ts";
+import { expectState, somewhere, submit, wakeNow } from "./support/ledger.ts";
+import { gone, time } from "./support/ledger-object.ts";
+
+const SLOW = { delayMs: 60_000 };
+const BECAUSE = { error: "The workflow that waited for it was terminated" };
+
+it("W5 a turn whose workflow was terminated elsewhere is cancelled, and what waits for that workflow", async () => {
+  const stub = givenLedger();
+  const to = somewhere();
+  await submit(stub, SLOW, { submissionId: "runs", notify: [to] });
+  await submit(stub, SLOW, { submissionId: "waits", notify: [to] });
+  await submit(stub, {}, { submissionId: "another's", notify: [somewhere()] });
+  await expectState(stub, "runs", "running");
+  gone.add(to.instance);
+  time.aheadMs = 30_000;
+  await wakeNow(stub);
+  await expectState(stub, "runs", "aborted", BECAUSE);
+  await expectState(stub, "waits", "aborted", BECAUSE);
+  await expectState(stub, "another's", "completed");
+});
+
+it("W5 one that has been in line for long is not begun for a workflow that was terminated", async () => {
+  const stub = givenLedger();
+  const to = somewhere();
+  await submit(stub, { delayMs: 300 }, { submissionId: "first" });
+  await submit(stub, SLOW, { submissionId: "second", notify: [to] });
+  gone.add(to.instance);
+  time.aheadMs = 30_000;
+  await expectState(stub, "first", "completed");
+  await expectState(stub, "second", "aborted", BECAUSE);
+});
+
+it("W5 a workflow that was terminated does not end what somebody else is told of, too", async () => {
+  const stub = givenLedger();
+  const to = somewhere();
+  await submit(stub, { delayMs: 400 }, { submissionId: "shared", notify: [to, somewhere()] });
+  await expectState(stub, "shared", "running");
+  gone.add(to.instance);
+  time.aheadMs = 30_000;
+  await wakeNow(stub);
+  await expectState(stub, "shared", "completed");
+});
+
+it("W5 the prompts of a batch are cancelled with their workflow", async () => {
+  const stub = givenLedger();
+  const { workflow, instance } = somewhere();
+  const parts = [{ type: "text" as const, text: JSON.stringify(SLOW) }];
+  await stub.acceptPrompts({
+    batch: "b",
+    run: "1",
+    workflow: { name: workflow, id: instance, stepName: "step" },
+    answer: {},
+    concurrency: 1,
+    items: ["x", "y"].map((key) => ({
+      idempotencyKey: key,
+      key,
+      messages: [{ role: "user" as const, parts }],
+    })),
+  });
+  const [, first] = await stub.list();
+  await expectState(stub, first?.submissionId ?? "", "running");
+  gone.add(instance);
+  time.aheadMs = 30_000;
+  await wakeNow(stub);
+  for (const { submissionId } of await stub.list()) {
+    await expectState(stub, submissionId, "aborted", BECAUSE);
+  }
+  expect(await stub.list()).toHaveLength(2);
+});
