@@ -1,12 +1,14 @@
 /** The demo's command: its arguments, its deadline, its exit code, and an end without leftovers. */
 
 import { randomBytes } from "node:crypto";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { Runtime } from "../../runtime.ts";
 import { loadFeed } from "./feed.ts";
 import { Progress } from "./report.ts";
-import { Runtime } from "./runtime.ts";
 import { run } from "./scenario.ts";
 
+const EXAMPLE = fileURLToPath(new URL("..", import.meta.url).href);
 const OFFLINE = "offline-rules";
 const PROVIDER_KEYS: Record<string, string> = {
   openai: "OPENAI_API_KEY",
@@ -78,7 +80,7 @@ function keyFor(model: string): Record<string, string> {
 async function main(options: Options): Promise<number> {
   const adminToken = randomBytes(24).toString("hex");
   const webhookSecret = randomBytes(24).toString("hex");
-  const runtime = new Runtime({
+  const runtime = new Runtime(EXAMPLE, {
     ...options.key,
     MODEL: options.model,
     ADMIN_TOKEN: adminToken,

@@ -3,11 +3,11 @@
  * post everything a second time. Resolves with what went wrong.
  */
 
+import type { Runtime } from "../../runtime.ts";
 import type { AgentReport } from "../src/triage.ts";
 import { agentsOf, type Delivery, postFeed } from "./feed.ts";
 import type { Operator } from "./operator.ts";
 import { differences, type Progress, problemsIn, type Totals, table, totalsOf } from "./report.ts";
-import type { Runtime } from "./runtime.ts";
 import { KILL_AT, Watcher } from "./watcher.ts";
 
 export interface Scenario {

@@ -1,5 +1,5 @@
 /**
- * The local Cloudflare runtime under the demo: `wrangler dev` in a process group of its own, its state in a temporary
+ * The local Cloudflare runtime under the examples: `wrangler dev` in a process group of its own, its state in a temporary
  * folder. start(), kill() with SIGKILL, start() again on the same state and port; destroy() leaves nothing behind.
  */
 
@@ -17,27 +17,30 @@ import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { delay } from "./feed.ts";
+import { setTimeout as delay } from "node:timers/promises";
 
 const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 10_000;
 const POLL_MS = 50;
-const EXAMPLE = fileURLToPath(new URL("..", import.meta.url).href);
 
 export class Runtime {
-  readonly #state = mkdtempSync(join(tmpdir(), "perdure-triage-"));
+  readonly #state = mkdtempSync(join(tmpdir(), "perdure-example-"));
   readonly #log = join(this.#state, "wrangler.log");
+  readonly #example: string;
   #port = 0;
   #process: ChildProcess | undefined;
 
-  /** `secrets` reach the worker through a file that only this user can read, never through a command line. */
-  constructor(secrets: Record<string, string>) {
+  /**
+   * @param example the folder with its wrangler.jsonc
+   * @param secrets reach the worker through a file that only this user can read, never through a command line
+   */
+  constructor(example: string, secrets: Record<string, string> = {}) {
+    this.#example = example;
     const lines = Object.entries(secrets).map(
       ([name, value]) => `${name}=${JSON.stringify(value)}\n`,
     );
     writeFileSync(this.#envFile, lines.join(""), { mode: 0o600 });
-    writeFileSync(this.#config, configFor(EXAMPLE));
+    writeFileSync(this.#config, configFor(example));
   }
 
   get url(): string {
@@ -48,7 +51,7 @@ export class Runtime {
     this.#port ||= await freePort();
     const log = openSync(this.#log, "a");
     const child = spawn(process.execPath, this.#command(), {
-      cwd: EXAMPLE,
+      cwd: this.#example,
       // A group of its own: killing it takes workerd along, and a Ctrl-C in the terminal reaches the demo only.
       detached: true,
       stdio: ["ignore", log, log],
@@ -67,7 +70,7 @@ export class Runtime {
     while (pid !== undefined && groupLives(pid)) {
       if (Date.now() > deadline)
         throw new Error(`Process group ${pid} is still there ${STOP_TIMEOUT_MS} ms after SIGKILL.`);
-      await delay(POLL_MS, AbortSignal.timeout(STOP_TIMEOUT_MS));
+      await delay(POLL_MS);
     }
   }
 
@@ -147,7 +150,7 @@ export class Runtime {
         throw new Error(`wrangler dev ended with code ${child.exitCode} before it answered.`);
       if (Date.now() > deadline)
         throw new Error(`wrangler dev did not answer within ${START_TIMEOUT_MS / 1000} s.`);
-      await delay(POLL_MS, signal);
+      await delay(POLL_MS, undefined, { signal });
     }
   }
 

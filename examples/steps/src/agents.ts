@@ -1,0 +1,72 @@
+/** The agents of the examples: one that has workflows, and one that works for it. */
+
+import { CodemodeConnector } from "@cloudflare/codemode";
+import { createExecuteTool } from "@cloudflare/think/tools/execute";
+import type { ToolSet } from "ai";
+import { DurableThink } from "perdure/think";
+import { OfflineModel } from "./offline-model.ts";
+
+export interface Env extends Cloudflare.Env {
+  Desk: DurableObjectNamespace<Desk>;
+  LOADER: WorkerLoader;
+}
+
+/** What the code of the codemode example can call. */
+class Hotel extends CodemodeConnector<Env> {
+  override name() {
+    return "hotel";
+  }
+
+  protected override tools() {
+    return {
+      search: {
+        description: "Free rooms of a city.",
+        execute: async (args: unknown) => [{ id: `${(args as { city: string }).city}-12` }],
+      },
+      book: {
+        description: "Books a room.",
+        requiresApproval: true,
+        execute: async (args: unknown) => ({ booking: `B-${(args as { room: string }).room}` }),
+        revert: async () => {},
+      },
+    };
+  }
+}
+
+export class Desk extends DurableThink<Env> {
+  override getModel() {
+    return new OfflineModel();
+  }
+
+  override getTools(): ToolSet {
+    return { execute: createExecuteTool(this, { connectors: [new Hotel(this.ctx, this.env)] }) };
+  }
+
+  async run(binding: string, params: unknown): Promise<string> {
+    return this.runWorkflow(binding, params);
+  }
+
+  /**
+   * For local use. Cloudflare resumes the workflows of a machine that died by itself; the local engine resumes one when an
+   * event reaches it. No workflow waits for this one.
+   */
+  async wake(binding: string, id: string): Promise<void> {
+    await this.sendWorkflowEvent(binding as never, id, { type: "wake", payload: {} });
+  }
+
+  async statusOf(binding: string, id: string) {
+    const { status, output, error } = await this.getWorkflowStatus(binding as never, id);
+    return { status, output: output as object | undefined, error };
+  }
+}
+
+/** Works in a conversation of its own, one for each run. */
+export class Researcher extends DurableThink<Env> {
+  override getModel() {
+    return new OfflineModel();
+  }
+
+  override getSystemPrompt() {
+    return "Research the topic, and end with a summary.";
+  }
+}

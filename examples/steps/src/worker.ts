@@ -1,0 +1,56 @@
+/**
+ * The examples' door, for local use: it asks nobody who they are.
+ *
+ *   POST /run/<example>          starts it with the body as its params, and returns the id
+ *   GET  /run/<example>/<id>     how it stands: status, output, error
+ *   POST /run/<example>/<id>     wakes it, after the local runtime was killed
+ *   GET  /approvals              what waits for a person
+ *   POST /approvals/<id>         grants it, with the body: { payload, by, reason }
+ *   GET  /health
+ */
+
+import { getAgentByName } from "agents";
+import type { Env } from "./agents.ts";
+
+export { CodemodeRuntime } from "@cloudflare/codemode";
+export { Desk, Researcher } from "./agents.ts";
+export { AgentToolExample } from "./workflows/agent-tool.ts";
+export { ApprovalExample } from "./workflows/approval.ts";
+export { CodemodeExample } from "./workflows/codemode.ts";
+export { PromptExample } from "./workflows/prompt.ts";
+export { PromptAllExample } from "./workflows/prompt-all.ts";
+export { SleepUntilNextExample } from "./workflows/sleep-until-next.ts";
+
+/** Bindings of the workflows, by the examples' names. */
+const EXAMPLES: Readonly<Record<string, string>> = {
+  prompt: "PROMPT",
+  "prompt-all": "PROMPT_ALL",
+  approval: "APPROVAL",
+  "agent-tool": "AGENT_TOOL",
+  codemode: "CODEMODE",
+  "sleep-until-next": "SLEEP_UNTIL_NEXT",
+};
+
+export default {
+  async fetch(request, env) {
+    const [what = "", name = "", id] = new URL(request.url).pathname.slice(1).split("/");
+    const desk = await getAgentByName(env.Desk, "front");
+    if (what === "health") return Response.json({ ok: true });
+    if (what === "approvals" && name === "") return Response.json(await desk.listApprovals());
+    if (what === "approvals") {
+      return Response.json(await desk.grantApproval(name, await request.json()));
+    }
+    const binding = EXAMPLES[name];
+    if (what !== "run" || binding === undefined) {
+      const known = Object.keys(EXAMPLES).join(", ");
+      return Response.json(
+        { error: `There is no such example; there are ${known}.` },
+        { status: 404 },
+      );
+    }
+    if (id === undefined)
+      return Response.json({ id: await desk.run(binding, await request.json()) });
+    if (request.method === "POST") await desk.wake(binding, id);
+    return Response.json(await desk.statusOf(binding, id));
+  },
+} satisfies ExportedHandler<Env>;

@@ -1,0 +1,12 @@
+/** Sleep until a schedule says so. */
+
+import type { AgentWorkflowEvent } from "agents/workflows";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
+import type { Desk } from "../agents.ts";
+
+export class SleepUntilNextExample extends ThinkWorkflow<Desk> {
+  override async run(_event: AgentWorkflowEvent<unknown>, step: ThinkWorkflowStep) {
+    const woken = await step.sleepUntilNext("a minute", "every 1 minute");
+    return { woken: woken?.toISOString() };
+  }
+}
