@@ -73,8 +73,8 @@ export async function stepKey({
 /**
  * The name of one of the platform steps that a step consists of. A step name
  * that is short and plain is kept as it is; any other, and any with a key, gets
- * a digest behind a `~`, which no plain one has. Two kinds of steps of one
- * name share none either: their parts have other names, or a digest of the kind.
+ * a digest behind a `~`, which no plain one has. Two kinds of steps share none:
+ * the kind is part of the name, but for a prompt, whose names are Think's.
  */
 export async function partName(
   { kind, stepName, key }: StepIdentity,

@@ -7,6 +7,7 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
 import { shown } from "../core/json.ts";
+import type { Delivery, ReferencedDelivery } from "../outbox/types.ts";
 import type { UsedNames } from "./used-names.ts";
 
 /** One step of one run of a workflow. */
@@ -180,6 +181,23 @@ export async function eventOrEnd<Event, End>(
     const end = await durably(step, await nameOf(`check-${turn}`), () => ask(false));
     if (end !== null) return { end };
   }
+}
+
+/**
+ * {@link eventOrEnd} for an event of the outbox that tells of an end. One that is too large for an event comes as a
+ * reference, and the agent is asked for it (O4).
+ */
+export async function endTold<End>(
+  step: AgentWorkflowStep,
+  nameOf: Parameters<typeof eventOrEnd>[1],
+  wait: { type: string; timeoutMs: number },
+  ask: (isOver: boolean) => Promise<End | null>,
+): Promise<End | null> {
+  type Told = Delivery<{ data: End }> | ReferencedDelivery;
+  const found = await eventOrEnd<Told, End>(step, nameOf, wait, ask);
+  if ("end" in found) return found.end;
+  if ("event" in found.event) return found.event.event.data;
+  return durably(step, await nameOf("expire"), () => ask(false));
 }
 
 /** The payload of an event, or undefined when the time was over. */

@@ -14,9 +14,8 @@ import type {
   GateRequest,
   GateStatus,
 } from "../../gates/types.ts";
-import type { Delivery, ReferencedDelivery } from "../../outbox/types.ts";
 import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
-import { durably, eventOrEnd, inParts, type StepCall } from "../step-call.ts";
+import { durably, endTold, inParts, type StepCall } from "../step-call.ts";
 
 /** What an agent offers to steps that wait for something else than a turn. */
 export interface GatedAgent {
@@ -99,17 +98,7 @@ async function waitForEnd(
   const ask = async (isOver: boolean) =>
     (await agent()).expireGate(gateId, isOver ? closing : null);
   const nameOf = (part: StepPart) => partName(identity, part);
-  const wait = { type: eventType, timeoutMs };
-  const found = await eventOrEnd<Delivery<{ data: PassedGate }> | ReferencedDelivery, GateEnd>(
-    step,
-    nameOf,
-    wait,
-    ask,
-  );
-  if ("event" in found && "event" in found.event) return found.event.event.data;
-  // An end that is too large for an event is told by the agent.
-  const end =
-    "end" in found ? found.end : await durably(step, await nameOf("expire"), () => ask(true));
+  const end = await endTold<GateEnd>(step, nameOf, { type: eventType, timeoutMs }, ask);
   if (end) return end;
   throw new Error(`The agent did not say how the step ${shown(name)} ended`);
 }

@@ -5,18 +5,16 @@
  */
 
 import { digest } from "../../core/ids.ts";
-import type { Delivery, ReferencedDelivery } from "../../outbox/types.ts";
 import type {
   AnswerPart,
   PromptEnd,
   PromptReceipt,
   PromptRequest,
-  SubmissionEvent,
 } from "../../submissions/types.ts";
 import { compensated } from "../compensation.ts";
 import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
 import type { AnySchema } from "../schema.ts";
-import { durably, eventOrEnd, type StepCall } from "../step-call.ts";
+import { durably, endTold, type StepCall } from "../step-call.ts";
 import { answerOf, isRefusedAnswer, type PromptResult, wholeEnd } from "./answer.ts";
 import { ThinkPromptTimeoutError } from "./errors.ts";
 import { type CheckedPrompt, checkedPrompt, type ThinkPromptOptions } from "./options.ts";
@@ -74,17 +72,7 @@ async function waitForEnd(
   const ask = async (isOver: boolean) =>
     (await agent()).expirePrompt(submissionId, { cancel: isOver && cancelOnTimeout });
   const nameOf = (part: StepPart) => partName(identity, part);
-  const wait = { type: eventType, timeoutMs };
-  const found = await eventOrEnd<Delivery<SubmissionEvent> | ReferencedDelivery, PromptEnd>(
-    step,
-    nameOf,
-    wait,
-    ask,
-  );
-  if ("event" in found && "event" in found.event) return found.event.event.data;
-  // An end that is too large for an event is told by the ledger.
-  const end =
-    "end" in found ? found.end : await durably(step, await nameOf("expire"), () => ask(false));
+  const end = await endTold<PromptEnd>(step, nameOf, { type: eventType, timeoutMs }, ask);
   if (end) return end;
   throw new ThinkPromptTimeoutError(submissionId);
 }
