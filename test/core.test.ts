@@ -7,10 +7,10 @@ import { systemClock } from "../src/core/clock.ts";
 import { millisecondsOf } from "../src/core/duration.ts";
 import { migrate, NewerSchemaError } from "../src/core/migrations.ts";
 import { Wake } from "../src/core/wake.ts";
+import type { Meter } from "../src/testing/meter.ts";
 import { givenLedger, until } from "./support/given.ts";
 import { again, crashOne, jobOf, type Ledger, sleep, within } from "./support/ledger.ts";
 import { births } from "./support/ledger-object.ts";
-import type { Meter } from "./support/meter.ts";
 import { ROOM, type WakeRoom } from "./support/wake-room.ts";
 
 const MIGRATIONS = [

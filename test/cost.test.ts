@@ -8,9 +8,9 @@
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
+import type { Count, Meter } from "../src/testing/meter.ts";
+import { ask } from "../src/testing/scripted-model.ts";
 import { givenThink, message } from "./support/given.ts";
-import type { Count, Meter } from "./support/meter.ts";
-import { ask } from "./support/scripted-model.ts";
 
 type Metered = DurableObjectStub<undefined> & {
   startPrompts(id: string, params: unknown): Promise<string>;

@@ -6,6 +6,7 @@
 
 import { afterAll, describe, expect, it } from "vitest";
 import { NEXT, type SubmissionStatus } from "../src/submissions/states.ts";
+import { ask } from "../src/testing/scripted-model.ts";
 import { givenLedger, message, until } from "./support/given.ts";
 import {
   again,
@@ -20,7 +21,6 @@ import {
   within,
 } from "./support/ledger.ts";
 import { births, couriers, delivered, type LedgerObject } from "./support/ledger-object.ts";
-import { ask } from "./support/scripted-model.ts";
 
 /**
  * When the crash comes. Before and after the write itself, everything since the

@@ -5,9 +5,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { AnswerSpec } from "../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../src/submissions/types.ts";
+import { ask, isFollowUp, modelCalls, type Script } from "../src/testing/scripted-model.ts";
 import { type AnswerObject, asked, charges, lent, WatchedModel } from "./support/answer-object.ts";
 import { message, until } from "./support/given.ts";
-import { ask, isFollowUp, modelCalls, type Script } from "./support/scripted-model.ts";
 
 const SCHEMA = {
   type: "object",

@@ -3,6 +3,7 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { PromptEnd } from "../src/submissions/index.ts";
+import { ask } from "../src/testing/scripted-model.ts";
 import { givenLedger, refusal, until } from "./support/given.ts";
 import {
   again,
@@ -21,7 +22,6 @@ import {
   resetClock,
   type TurnScript,
 } from "./support/ledger-object.ts";
-import { ask } from "./support/scripted-model.ts";
 
 beforeEach(resetClock);
 

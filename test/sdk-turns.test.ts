@@ -4,8 +4,8 @@ import { APICallError, type UIMessage } from "ai";
 import { describe, expect, it, vi } from "vitest";
 import { transientOf } from "../src/core/failures.ts";
 import { ISOLATED, TurnRefused } from "../src/submissions/turn.ts";
+import { ask, modelCalls, type Script, ScriptedModel } from "../src/testing/scripted-model.ts";
 import { crash, message, until } from "./support/given.ts";
-import { ask, modelCalls, type Script, ScriptedModel } from "./support/scripted-model.ts";
 import type { SdkObject } from "./support/sdk-object.ts";
 
 /** Runs in an object of the plain host, a fresh one unless it has a name. */

@@ -1,6 +1,7 @@
 /** The ledger's other verbs on the light host: wait, list, delete, skip, starting over. */
 
 import { describe, expect, it } from "vitest";
+import type { Script } from "../src/testing/scripted-model.ts";
 import { givenLedger, message } from "./support/given.ts";
 import {
   again,
@@ -14,7 +15,6 @@ import {
   within,
 } from "./support/ledger.ts";
 import { births, time } from "./support/ledger-object.ts";
-import type { Script } from "./support/scripted-model.ts";
 
 const LONG: Script = { delayMs: 60_000 };
 

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { TurnHost } from "../src/submissions/index.ts";
+import { ask, type Script } from "../src/testing/scripted-model.ts";
 import { crash, givenLedger, message } from "./support/given.ts";
 import {
   again,
@@ -14,7 +15,6 @@ import {
   within,
 } from "./support/ledger.ts";
 import { births } from "./support/ledger-object.ts";
-import { ask, type Script } from "./support/scripted-model.ts";
 
 const LONG: Script = { delayMs: 60_000 };
 

@@ -1,9 +1,9 @@
 /** Turns of a Think agent that are asked again, and turns that are given up because nothing is heard of them. */
 
 import { describe, expect, it } from "vitest";
+import { ask, NotingModel } from "../src/testing/scripted-model.ts";
 import { until } from "./support/given.ts";
 import { sleep } from "./support/ledger.ts";
-import { ask, NotingModel } from "./support/scripted-model.ts";
 import {
   type Agent,
   asked,

@@ -4,6 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import type { Json } from "../src/core/json.ts";
+import { modelCalls } from "../src/testing/scripted-model.ts";
 import type { AgentToolResult, ThinkWorkflowStep } from "../src/workflow/index.ts";
 import { streams, ToolChild, type ToolParent } from "./support/agent-tool-agents.ts";
 import type { ToolParams } from "./support/agent-tool-workflow.ts";
@@ -11,7 +12,6 @@ import { givenTools, input } from "./support/agent-tools.ts";
 import { message, until } from "./support/given.ts";
 import { sleep } from "./support/ledger.ts";
 import { OutboxAgent } from "./support/outbox-agent.ts";
-import { modelCalls } from "./support/scripted-model.ts";
 
 const LONG_MS = 90_000;
 

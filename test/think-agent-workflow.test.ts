@@ -3,9 +3,9 @@
 import type { WorkflowCallback } from "agents/workflows";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { ask } from "../src/testing/scripted-model.ts";
 import { until } from "./support/given.ts";
 import { givenPlot } from "./support/plot-workflow.ts";
-import { ask } from "./support/scripted-model.ts";
 
 describe("what a workflow tells its agent", () => {
   it("progress, events, the end and an error arrive as callbacks", async () => {

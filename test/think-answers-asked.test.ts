@@ -4,15 +4,15 @@ import { runInDurableObject } from "cloudflare:test";
 import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
 import type { AnswerSpec, PromptRequest } from "../src/submissions/index.ts";
-import { until } from "./support/given.ts";
-import { knob } from "./support/knobs.ts";
 import {
   ask,
   modelCalls,
   modelsCalled,
   NotingModel,
   type Script,
-} from "./support/scripted-model.ts";
+} from "../src/testing/scripted-model.ts";
+import { until } from "./support/given.ts";
+import { knob } from "./support/knobs.ts";
 import { type Agent, again, ended, givenAgent, texts } from "./support/think.ts";
 import { charges, cutOff, type ThinkAgent } from "./support/think-agent.ts";
 

@@ -5,9 +5,9 @@ import { env } from "cloudflare:workers";
 import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
 import { PART_LENGTH } from "../src/core/parts.ts";
+import { ask, type LongText, long, modelCalls } from "../src/testing/scripted-model.ts";
 import { givenThink, until } from "./support/given.ts";
 import type { PromptOutcome } from "./support/prompt-workflow.ts";
-import { ask, type LongText, long, modelCalls } from "./support/scripted-model.ts";
 import { appHooks, cutOff, type ThinkAgent } from "./support/think-agent.ts";
 
 const WHOLE = [{ isWhole: true }];

@@ -7,12 +7,12 @@ import { z } from "zod";
 import type { Json } from "../src/core/json.ts";
 import type { Gate } from "../src/gates/types.ts";
 import { ROOMS } from "../src/hosts/think/think-rooms.ts";
+import type { Meter } from "../src/testing/meter.ts";
 import type { ThinkWorkflowStep } from "../src/workflow/index.ts";
 import { charging, givenCode, times } from "./support/codemode.ts";
 import type { CodemodeAgent } from "./support/codemode-agent.ts";
 import { reached, restartFrom, type StepAt } from "./support/engine.ts";
 import { until } from "./support/given.ts";
-import type { Meter } from "./support/meter.ts";
 
 describe("a run", () => {
   it("returns what the code returned and logged", async () => {

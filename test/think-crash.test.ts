@@ -8,9 +8,9 @@ import {
 import { env } from "cloudflare:workers";
 import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
+import { ask, modelCalls, type Script } from "../src/testing/scripted-model.ts";
 import { crash, givenThink, message, until } from "./support/given.ts";
 import type { PromptOutcome } from "./support/prompt-workflow.ts";
-import { ask, modelCalls, type Script } from "./support/scripted-model.ts";
 import { charges, type ThinkAgent } from "./support/think-agent.ts";
 
 const ANSWER = { title: "hello", count: 3 };

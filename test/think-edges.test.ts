@@ -2,9 +2,9 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
+import { ask, NotingModel, type Script, ScriptedModel } from "../src/testing/scripted-model.ts";
 import { crash, message, until } from "./support/given.ts";
 import { sleep } from "./support/ledger.ts";
-import { ask, NotingModel, type Script, ScriptedModel } from "./support/scripted-model.ts";
 import {
   type Agent,
   again,

@@ -3,6 +3,7 @@
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { ask, modelCalls, type Script } from "../src/testing/scripted-model.ts";
 import { givenThink, message, until } from "./support/given.ts";
 import { forever } from "./support/ledger.ts";
 import {
@@ -12,7 +13,6 @@ import {
   stepsOf,
 } from "./support/prompt-all-workflow.ts";
 import { silence } from "./support/scheduler.ts";
-import { ask, modelCalls, type Script } from "./support/scripted-model.ts";
 import { type Agent, texts } from "./support/think.ts";
 import {
   type AppHooks,

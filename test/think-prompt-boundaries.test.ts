@@ -3,10 +3,10 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { ask, modelCalls } from "../src/testing/scripted-model.ts";
 import { outputOf, pauseAndResume, restartFrom } from "./support/engine.ts";
 import { crash, until } from "./support/given.ts";
 import { givenPlot } from "./support/plot-workflow.ts";
-import { ask, modelCalls } from "./support/scripted-model.ts";
 
 const output = z.object({ title: z.string() });
 

@@ -1,8 +1,8 @@
 /** L8 on Think: a provider's transient failures defer its turns. */
 
 import { describe, expect, it } from "vitest";
+import { ask, modelCalls } from "../src/testing/scripted-model.ts";
 import { givenThink, message, until } from "./support/given.ts";
-import { ask, modelCalls } from "./support/scripted-model.ts";
 
 describe("L8 on Think", () => {
   it("a provider's 429 defers the turn, and its messages join the conversation once", async () => {

@@ -2,6 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { ask } from "../src/testing/scripted-model.ts";
 import { ToolChild } from "./support/agent-tool-agents.ts";
 import { input } from "./support/agent-tools.ts";
 import { dyingAt, givenCode, times } from "./support/codemode.ts";
@@ -9,7 +10,6 @@ import { pauseAndResume, reached } from "./support/engine.ts";
 import { until } from "./support/given.ts";
 import { givenPlot } from "./support/plot-workflow.ts";
 import { silence } from "./support/scheduler.ts";
-import { ask } from "./support/scripted-model.ts";
 
 function reserving(order: string): string {
   return `async () => {

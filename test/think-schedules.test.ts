@@ -5,8 +5,8 @@ import { Think } from "@cloudflare/think";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { DurableThink, defineScheduledTasks } from "../src/hosts/think/index.ts";
 import type { ScheduledTaskContext } from "../src/scheduler/index.ts";
+import { ask, modelCalls } from "../src/testing/scripted-model.ts";
 import { givenThink, until } from "./support/given.ts";
-import { ask, modelCalls } from "./support/scripted-model.ts";
 import { type Declared, declared, type ThinkAgent } from "./support/think-agent.ts";
 
 /** Every second, to see it within the test. */

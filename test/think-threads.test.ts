@@ -2,9 +2,9 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
+import { ask, modelCalls } from "../src/testing/scripted-model.ts";
 import { crash, refusal, until } from "./support/given.ts";
 import { sleep } from "./support/ledger.ts";
-import { ask, modelCalls } from "./support/scripted-model.ts";
 import {
   again,
   asked,

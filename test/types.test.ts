@@ -7,12 +7,12 @@ import { expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { type Approval, DurableThink } from "../src/hosts/think/index.ts";
 import type { SubmissionInspection, SubmitMessagesOptions } from "../src/submissions/index.ts";
+import { ScriptedModel } from "../src/testing/scripted-model.ts";
 import {
   type PromptAllSettled,
   ThinkWorkflow,
   type ThinkWorkflowStep,
 } from "../src/workflow/index.ts";
-import { ScriptedModel } from "./support/scripted-model.ts";
 
 const draftSchema = z.object({
   title: z.string(),

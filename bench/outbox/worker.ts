@@ -3,8 +3,8 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { Outbox, queue } from "../../src/outbox/index.ts";
+import { Meter, metered } from "../../src/testing/meter.ts";
 import { Recorder } from "../../test/support/ledger-scale.ts";
-import { Meter, metered } from "../../test/support/meter.ts";
 import {
   type Crowd,
   type Delays,

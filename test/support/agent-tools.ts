@@ -2,10 +2,10 @@
 
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { ask, type Script } from "../../src/testing/scripted-model.ts";
 import { finishesOf, progressOf, type ToolParent, toolHooks } from "./agent-tool-agents.ts";
 import type { ToolOutcome, ToolParams } from "./agent-tool-workflow.ts";
 import { outputOf } from "./engine.ts";
-import { ask, type Script } from "./scripted-model.ts";
 
 /** An input that is another text each time, so that its calls of the model are its own. */
 export function input(script: Script = {}): string {

@@ -9,8 +9,8 @@ import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
 import { Outbox } from "../../src/outbox/index.ts";
 import { Submissions, type TurnHost } from "../../src/submissions/index.ts";
-import { Meter, metered } from "./meter.ts";
-import { NotingModel } from "./scripted-model.ts";
+import { Meter, metered } from "../../src/testing/meter.ts";
+import { NotingModel } from "../../src/testing/scripted-model.ts";
 
 /** How often an account was charged, across the lives of all objects. */
 export const charges = new Map<string, number>();

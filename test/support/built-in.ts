@@ -3,9 +3,9 @@
 import { Think } from "@cloudflare/think";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "@cloudflare/think/workflows";
 import type { AgentWorkflowEvent } from "agents/workflows";
-import { Meter, metered } from "./meter.ts";
+import { Meter, metered } from "../../src/testing/meter.ts";
+import { ScriptedModel } from "../../src/testing/scripted-model.ts";
 import { answerSchema, type PromptParams } from "./prompt-workflow.ts";
-import { ScriptedModel } from "./scripted-model.ts";
 
 export class BuiltInAgent extends Think<Cloudflare.Env> {
   readonly meter: Meter;

@@ -3,7 +3,7 @@
 import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
-import { ask, type Script } from "./scripted-model.ts";
+import { ask, type Script } from "../../src/testing/scripted-model.ts";
 
 let made = 0;
 

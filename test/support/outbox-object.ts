@@ -16,7 +16,7 @@ import {
   type OutboxSettings,
   type ReferencedDelivery,
 } from "../../src/outbox/index.ts";
-import { Meter, metered } from "./meter.ts";
+import { Meter, metered } from "../../src/testing/meter.ts";
 
 export type Sent = Delivery | ReferencedDelivery;
 

@@ -1,6 +1,7 @@
 /** A workflow that asks about many items as its params say, and returns what came of it. */
 
 import type { AgentWorkflowEvent, AgentWorkflowStep } from "agents/workflows";
+import { type LongText, long } from "../../src/testing/scripted-model.ts";
 import {
   type PromptAllSettled,
   ThinkPromptError,
@@ -8,7 +9,6 @@ import {
   type ThinkWorkflowStep,
 } from "../../src/workflow/index.ts";
 import { answerSchema } from "./prompt-workflow.ts";
-import { type LongText, long } from "./scripted-model.ts";
 import type { ThinkAgent } from "./think-agent.ts";
 
 export type PromptAllParams = {

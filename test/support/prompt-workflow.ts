@@ -2,12 +2,12 @@
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
+import { type LongText, long } from "../../src/testing/scripted-model.ts";
 import {
   ThinkPromptError,
   ThinkWorkflow,
   type ThinkWorkflowStep,
 } from "../../src/workflow/index.ts";
-import { type LongText, long } from "./scripted-model.ts";
 import type { ThinkAgent } from "./think-agent.ts";
 
 export const answerSchema = z.object({ title: z.string(), count: z.number().int() });

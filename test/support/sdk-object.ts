@@ -13,7 +13,7 @@ import type { TurnRequest, TurnSetup } from "../../src/hosts/sdk/turn-source.ts"
 import { askingOf, type Prior } from "../../src/submissions/asking.ts";
 import type { Turn, TurnEnd, TurnLedger, TurnTraces } from "../../src/submissions/turn.ts";
 import type { AnswerSpec, TokenUsage } from "../../src/submissions/types.ts";
-import { NotingModel } from "./scripted-model.ts";
+import { NotingModel } from "../../src/testing/scripted-model.ts";
 
 /** Keeps a log of all that a turn says, and answers as a test wants it. */
 class NotingLedger implements TurnLedger {

@@ -2,9 +2,9 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { LedgerOptions, SubmitMessagesOptions } from "../../src/submissions/index.ts";
+import { ask, modelCalls, type Script } from "../../src/testing/scripted-model.ts";
 import { givenThink, message, until } from "./given.ts";
 import { sleep } from "./ledger.ts";
-import { ask, modelCalls, type Script } from "./scripted-model.ts";
 import { type AppHooks, appHooks, type ThinkAgent, thinkOptions } from "./think-agent.ts";
 
 export type Agent = DurableObjectStub<ThinkAgent>;
