@@ -1,5 +1,4 @@
 import fc from "fast-check";
-import { IANAZone } from "luxon";
 import { describe, expect, it, vi } from "vitest";
 import { InvalidOptionError } from "../../src/core/options.ts";
 import { cronOf } from "../../src/scheduler/language/cron.ts";
@@ -232,7 +231,7 @@ describe("what is parsed", () => {
   });
 
   it("asks the platform once for each zone", () => {
-    const asked = vi.spyOn(IANAZone, "isValidZone");
+    const asked = vi.spyOn(Intl, "DateTimeFormat");
     const zones = Intl.supportedValuesOf("timeZone");
     for (const timezone of [...zones, ...zones]) parseSchedule("every hour", { timezone });
     expect(asked.mock.calls.length).toBeLessThanOrEqual(zones.length);

@@ -1,14 +1,13 @@
 /**
  * The clock on a zone's wall: which local time it shows at an instant, and at which instant it shows a local time
- * (S2). Offsets are Luxon's; they are looked up once for each stretch of about a year, and kept. The only file that
- * asks for offsets.
+ * (S2). Offsets are the platform's; they are looked up once for each stretch of about a year, and kept.
  */
 
-import { IANAZone } from "luxon";
 import { InvalidOptionError } from "../../core/options.ts";
 import { BoundedCache } from "../bounded-cache.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
 import { DAY_MS, dateOf } from "./civil.ts";
+import { isZone, ZoneOffsets } from "./offsets.ts";
 
 /** What is kept for one zone at a time: a Julian year, which is a whole number of seconds. */
 const SPAN_MS = 365.25 * DAY_MS;
@@ -49,20 +48,20 @@ type Span = {
 };
 
 export class ZoneClock {
-  readonly #zone: IANAZone;
+  readonly #zone: ZoneOffsets;
   readonly #spans = new BoundedCache<Span, number>(MAX_SPANS);
   #recent: Span | undefined;
   #recentIndex = Number.NaN;
 
   /** @throws InvalidOptionError when there is no such zone */
   constructor(readonly name: string) {
-    this.#zone = new IANAZone(name);
-    if (!this.#zone.isValid) {
+    if (!isZone(name)) {
       throw new InvalidOptionError(
         "timezone",
         `timezone is ${JSON.stringify(name)}; expected the IANA name of a zone, such as "Europe/London" or "UTC".`,
       );
     }
+    this.#zone = new ZoneOffsets(name);
   }
 
   /** What the clock shows. */
@@ -168,16 +167,16 @@ function isDateSkipped(span: Span, at: number, date: LocalDate): boolean {
   return (span.peaks[at] as number) <= date * DAY_MS && to >= (date + 1) * DAY_MS;
 }
 
-function spanOf(zone: IANAZone, from: number, to: number): Span {
+function spanOf(zone: ZoneOffsets, from: number, to: number): Span {
   const starts = [Number.NEGATIVE_INFINITY];
-  const offsets = [offsetMs(zone, from)];
+  const offsets = [zone.at(from)];
   for (let low = from; low < to; low += SAMPLE_MS) {
     const high = Math.min(low + SAMPLE_MS, to);
-    const last = offsetMs(zone, high);
+    const last = zone.at(high);
     while (offsets.at(-1) !== last) {
       const start = changeIn(zone, Math.max(low, starts.at(-1) as number), high);
       starts.push(start);
-      offsets.push(offsetMs(zone, start));
+      offsets.push(zone.at(start));
     }
   }
   const ends = [...starts.slice(1), Number.POSITIVE_INFINITY];
@@ -192,19 +191,14 @@ function spanOf(zone: IANAZone, from: number, to: number): Span {
 }
 
 /** The first instant of another offset than that at `low`, to the second, where `high` has another. */
-function changeIn(zone: IANAZone, low: number, high: number): number {
-  const offset = offsetMs(zone, low);
+function changeIn(zone: ZoneOffsets, low: number, high: number): number {
+  const offset = zone.at(low);
   let before = low / 1_000;
   let after = high / 1_000;
   while (after - before > 1) {
     const middle = Math.floor((before + after) / 2);
-    if (offsetMs(zone, middle * 1_000) === offset) before = middle;
+    if (zone.at(middle * 1_000) === offset) before = middle;
     else after = middle;
   }
   return after * 1_000;
-}
-
-/** Luxon's are minutes, and a fraction for the mean solar times of old. */
-function offsetMs(zone: IANAZone, instant: number): number {
-  return Math.round(zone.offset(instant) * 60_000);
 }

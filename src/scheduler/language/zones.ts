@@ -1,7 +1,7 @@
 /** Names of time zones: whether there is one, how it is spelled, and which was meant. Computes no offsets. */
 
-import { IANAZone } from "luxon";
 import { BoundedCache } from "../bounded-cache.ts";
+import { isZone } from "../calendar/offsets.ts";
 import { editDistance } from "./distance.ts";
 
 /** No offset such as `+02:00`, which the platform takes for a zone, too. */
@@ -30,7 +30,7 @@ let spellings: ReadonlyMap<string, string> | undefined;
 /** The name of a zone in its usual case, never another name for the same zone; undefined where there is no such zone. */
 export function zoneOf(name: string): string | undefined {
   return found.get(name, () => {
-    if (!NAME.test(name) || !IANAZone.isValidZone(name)) return { name: undefined };
+    if (!NAME.test(name) || !isZone(name)) return { name: undefined };
     return { name: zoneSpellings().get(name.toLowerCase()) ?? name };
   }).name;
 }
