@@ -17,11 +17,12 @@ import {
   expectState,
   forever,
   jobOf,
+  sleep,
   submit,
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { chance, time } from "./support/ledger-object.ts";
+import { chance, ledgerOptions, time } from "./support/ledger-object.ts";
 import { Run } from "./support/ledger-run.ts";
 import { RULES, step } from "./support/ledger-steps.ts";
 import { playSequences } from "./support/sequences.ts";
@@ -146,10 +147,12 @@ describe("what such sequences have found", () => {
 
   it("L1 what joined a turn and was not said has a turn of its own, though that one was answered", async () => {
     const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { holdAnswer: 1 });
     await within(stub, ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {
         const ref = begin();
         submissions.answer(ref, "done");
+        await sleep(20);
         await until(() => submissions.nextStep(ref).length > 0);
         return forever();
       };

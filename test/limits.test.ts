@@ -25,6 +25,7 @@ describe("options", () => {
       maxPayloadBytes: 1_900_000,
       maxAgeMs: 30 * 86_400_000,
       maxCount: 100_000,
+      holdAnswerMs: 250,
     });
     expect(readOptions({ retention: { maxCount: Number.POSITIVE_INFINITY } }).maxCount).toBe(
       Number.POSITIVE_INFINITY,
@@ -49,6 +50,7 @@ describe("options", () => {
     ["retry.baseDelay", { retry: { baseDelay: -5 } }, "retry.baseDelay is -5"],
     ["retry.maxDelay", { retry: { maxDelay: "a while" as "1 day" } }, 'is "a while"; expected a'],
     ["maxConcurrentTurns", { maxConcurrentTurns: 0 }, "maxConcurrentTurns is 0"],
+    ["holdAnswer", { holdAnswer: 0 }, "holdAnswer is 0; expected a positive"],
     ["stallTimeout", { stallTimeout: 0 }, "stallTimeout is 0"],
     ["maxConcurentTurns", { maxConcurentTurns: 3 } as never, "is no option of the ledger"],
     ["tokens", { budget: { tokens: 5 } as never }, '"tokens" is no option of budget'],

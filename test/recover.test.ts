@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { type Evidence, HOST_RECOVERY_LIMIT_MS, recover } from "../src/submissions/recover.ts";
+import {
+  type Evidence,
+  HOST_RECOVERY_LIMIT_MS,
+  isAskedAgain,
+  recover,
+} from "../src/submissions/recover.ts";
 
 const APPLIED = ["none", "partial", "all"] as const;
 const MAX_ATTEMPTS = 5;
@@ -97,5 +102,25 @@ describe("L6 what becomes of a submission that was running when its object stopp
     expect(recover({ ...evidence, hasEffects: false, attempts: 5 })).toMatchObject({
       failure: { message: "The turn was interrupted, and this was attempt 5 of 5." },
     });
+  });
+});
+
+describe("L6 L7 an answer that may be lost with a crash", () => {
+  const answered = COMBINATIONS.filter(({ isAnswered, isReplied }) => !isAnswered && !isReplied);
+
+  it.each([false, true])(
+    "is given again whatever the restart finds; with a budget: %s",
+    (hasBudget) => {
+      const lost = answered.filter((evidence) => isAskedAgain({ ...evidence, hasBudget }));
+      expect(lost).toHaveLength(hasBudget ? 0 : 48);
+      for (const evidence of lost) {
+        expect(["startOver", "wait"]).toContain(recover(evidence).action);
+      }
+    },
+  );
+
+  it("is not of a turn whose tools have had effects, though those may be repeated", () => {
+    const acted = answered.filter(({ hasEffects }) => hasEffects);
+    expect(acted.filter((evidence) => isAskedAgain({ ...evidence, hasBudget: false }))).toEqual([]);
   });
 });

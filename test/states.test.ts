@@ -1,10 +1,12 @@
 /** The verbs of the ledger's store on real storage: what each may do to a submission in each of its states. */
 
 import { beforeAll, describe, expect, it } from "vitest";
+import type { Seen, Settlement } from "../src/submissions/changes.ts";
+import { readOptions } from "../src/submissions/options.ts";
 import { SubmissionRecords } from "../src/submissions/records.ts";
 import type { Submission } from "../src/submissions/rows.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "../src/submissions/states.ts";
-import { type Seen, type Settlement, SubmissionStore } from "../src/submissions/store.ts";
+import { SubmissionStore } from "../src/submissions/store.ts";
 import { givenLedger, message } from "./support/given.ts";
 import { within } from "./support/ledger.ts";
 
@@ -21,7 +23,7 @@ beforeAll(async () => {
 /** Runs `work` with the store, and a way to make submissions in it. */
 function onStore<T>(work: (store: SubmissionStore, given: Given) => T): Promise<T> {
   return within(stub, (_, { storage }) => {
-    const store = new SubmissionStore(storage);
+    const store = new SubmissionStore(storage, readOptions());
     store.skipPending("main", { name: "Cleared", message: "by the next test" }, NOW);
     for (const running of store.open.running()) store.settle(running, { status: "error" }, NOW);
     const row = (seq: number) =>
@@ -49,6 +51,7 @@ function make(
   const { seq } = store.accept(
     {
       submissionId: id,
+      isGenerated: false,
       idempotencyKey: `key-${id}`,
       messages: JSON.stringify([message("hello", `message-${id}`)]),
       metadata: undefined,
@@ -195,15 +198,15 @@ describe("L2 a word about another attempt changes nothing", () => {
     onStore((store, { submission, row }) => {
       const { seq, attempts } = submission(from);
       const before = row(seq);
-      expect(store.answers.record(seq, attempts - 1, '"stale"')).toBeUndefined();
-      expect(store.answers.record(seq, attempts + 1, '"early"')).toBeUndefined();
+      const answer = (attempt: number, output: string) =>
+        store.answers.record({ seq, attempt }, output);
+      expect(answer(attempts - 1, '"stale"')).toBe(false);
+      expect(answer(attempts + 1, '"early"')).toBe(false);
+      expect(answer(attempts, "null")).toBe(from === "running");
+      expect(answer(attempts, '"second"')).toBe(false);
       expect(row(seq)).toEqual(before);
-      const first = store.answers.record(seq, attempts, "null");
-      expect(first?.isAnswered).toBe(from === "running" ? true : undefined);
-      expect(store.answers.record(seq, attempts, '"second"')).toBeUndefined();
-      expect(store.find(first?.submissionId ?? "")?.output?.read()).toBe(
-        from === "running" ? null : undefined,
-      );
+      const ended = store.settle({ seq, status: from, attempts }, { status: "completed" }, NOW);
+      expect(ended?.output?.read()).toBe(from === "running" ? null : undefined);
     }),
   );
 });

@@ -14,7 +14,7 @@ import {
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { births } from "./support/ledger-object.ts";
+import { births, ledgerOptions } from "./support/ledger-object.ts";
 
 const LONG: Script = { delayMs: 60_000 };
 
@@ -357,8 +357,9 @@ describe("L7 what came of it stays readable", () => {
     expect(ended).not.toHaveProperty("output");
   });
 
-  it("an answer that was recorded before a crash is not asked for again", async () => {
+  it("an answer that was written before a crash is not asked for again", async () => {
     const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { holdAnswer: 1 });
     let asked = 0;
     births.set(stub.name ?? "", ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {
@@ -369,6 +370,7 @@ describe("L7 what came of it stays readable", () => {
     });
     await submit(stub, ask({}), { submissionId: "s", answer: { schema: {} } });
     await expectState(stub, "s", "running");
+    await sleep(20);
     await expectState(await crashOne(stub), "s", "completed", {
       output: "the answer",
       attempts: 1,

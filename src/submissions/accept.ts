@@ -5,6 +5,7 @@ import type { UIMessage } from "ai";
 import type { Duration } from "../core/duration.ts";
 import { byteLength, shown } from "../core/json.ts";
 import { checkAnswer } from "./answer-spec.ts";
+import type { NewSubmission } from "./changes.ts";
 import {
   checkBoolean,
   checkNames,
@@ -16,7 +17,6 @@ import {
 } from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import type { Submission } from "./rows.ts";
-import type { NewSubmission } from "./store.ts";
 import { ISOLATED, isIsolated, isPool, MAIN, poolOf } from "./turn.ts";
 import type { Debounce, InternalSubmitOptions, WhenBusy } from "./types.ts";
 
@@ -78,6 +78,7 @@ export function prepare(
   checkDestinations(notify, problemOf);
   return {
     submissionId,
+    isGenerated: options.submissionId === undefined,
     idempotencyKey: options.idempotencyKey,
     messages: text,
     metadata: options.metadata,

@@ -7,6 +7,7 @@
 
 import type { Failure } from "../core/failures.ts";
 import type { InstanceOf, WorkflowDestination } from "../outbox/types.ts";
+import { bindIds, SEQ_OF_EACH } from "./ids.ts";
 import type { OpenSubmissions } from "./open.ts";
 import { each, type Submission, select } from "./rows.ts";
 import type { SubmissionStatus } from "./states.ts";
@@ -152,8 +153,8 @@ export class PromptBatches {
     const found = this.sql
       .exec<BatchState>(
         `SELECT submission_id AS submissionId, status, error_name AS errorName FROM perdure_submissions
-         WHERE submission_id IN (SELECT value FROM json_each(?))`,
-        JSON.stringify(submissionIds),
+         WHERE seq IN (SELECT ${SEQ_OF_EACH} FROM json_each(?))`,
+        bindIds(submissionIds),
       )
       .toArray();
     const byId = new Map(found.map((state) => [state.submissionId, state]));
@@ -163,9 +164,9 @@ export class PromptBatches {
   /** Those with these ids, one by one, in the order of the list; those that are not there are left out. */
   each(submissionIds: readonly string[]): Generator<Submission> {
     // The loop over the list is the outer one, so the order is that of the list, and no row is read ahead.
-    const query = `SELECT perdure_submissions.* FROM json_each(?) AS asked
-                   CROSS JOIN perdure_submissions ON submission_id = asked.value`;
-    return each(this.sql, query, JSON.stringify(submissionIds));
+    const query = `SELECT found.* FROM json_each(?)
+                   CROSS JOIN perdure_submissions AS found ON found.seq = ${SEQ_OF_EACH}`;
+    return each(this.sql, query, bindIds(submissionIds));
   }
 
   #destination(query: string, ...bindings: SqlStorageValue[]): WorkflowDestination | undefined {

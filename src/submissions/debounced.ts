@@ -1,8 +1,8 @@
 /** Submissions in which repetitions are gathered. All SQL of `debounce_key` but its first write, by `accept`. */
 
+import type { NewSubmission } from "./changes.ts";
 import type { OpenSubmissions } from "./open.ts";
 import { json, type Submission, select } from "./rows.ts";
-import type { NewSubmission } from "./store.ts";
 
 export class Debounced {
   constructor(

@@ -8,6 +8,7 @@ import type { Clock } from "../core/clock.ts";
 import { type Failure, transientOf } from "../core/failures.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { endedEvent } from "./batches.ts";
+import type { Seen, Settlement } from "./changes.ts";
 import { endOf } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import type { SubmissionRecords } from "./records.ts";
@@ -15,7 +16,7 @@ import { toolRefusalOf } from "./refusals.ts";
 import { nextAttempt, type Why } from "./retry.ts";
 import type { Submission } from "./rows.ts";
 import type { Spending } from "./spending.ts";
-import type { Seen, Settlement, SubmissionStore } from "./store.ts";
+import type { SubmissionStore } from "./store.ts";
 import { ISOLATED, type TurnEnd } from "./turn.ts";
 import type { SubmissionEvent } from "./types.ts";
 
@@ -64,9 +65,10 @@ export class Endings {
   /** A failure that is not the end: the answer was there before it (L7), or another attempt follows (L8). */
   #fail(seen: Seen, end: FailedEnd): Submission | undefined {
     if (seen.status !== "running") return undefined;
-    const submission = this.owner.store.get(seen.seq);
+    const { store } = this.owner;
+    const submission = store.get(seen.seq);
     if (!submission) return undefined;
-    if (!submission.isAnswered) return this.#retry(submission, seen, end);
+    if (!store.isAnswered(submission)) return this.#retry(submission, seen, end);
     const { requestId, messageId } = end;
     return this.settle(seen, { status: "completed", requestId, messageId });
   }
@@ -80,6 +82,7 @@ export class Endings {
       return row ? [row, ...this.#withIt(row, ending)] : [];
     });
     if (settled) spending.close(seen.seq);
+    if (settled) store.answers.drop(seen.seq);
     if (settled) store.open.forgetJoined(settled.submissionId);
     if (settled && ++this.#sincePrune >= PRUNE_EVERY) this.prune();
     return settled;

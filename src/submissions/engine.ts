@@ -12,6 +12,7 @@ import { withTimeout } from "../core/timeout.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
+import type { Seen } from "./changes.ts";
 import { DayUsage } from "./day-usage.ts";
 import { Endings, type EndingsOwner } from "./endings.ts";
 import { inspect } from "./inspection.ts";
@@ -23,7 +24,7 @@ import { Runner, type RunnerOwner } from "./runner.ts";
 import { Spending, type SpendingOwner } from "./spending.ts";
 import { isTerminal } from "./states.ts";
 import { Steering, type SteeringOwner } from "./steering.ts";
-import { type Seen, SubmissionStore } from "./store.ts";
+import { SubmissionStore } from "./store.ts";
 import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
 import { Waiters } from "./waiters.ts";
 import { Wanted } from "./wanted.ts";
@@ -261,7 +262,7 @@ export class Engine
   #open() {
     const { storage } = this.#lifecycle();
     this.#opened ??= {
-      store: new SubmissionStore(storage),
+      store: new SubmissionStore(storage, this.limits),
       records: new SubmissionRecords(storage),
       dayUsage: new DayUsage(storage.sql),
     };

@@ -8,6 +8,7 @@ import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { asksTheSame, prepare } from "./accept.ts";
+import type { NewSubmission } from "./changes.ts";
 import {
   BacklogFullError,
   BusyError,
@@ -18,7 +19,7 @@ import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import type { Submission } from "./rows.ts";
 import { isTerminal } from "./states.ts";
-import type { NewSubmission, SubmissionStore } from "./store.ts";
+import type { SubmissionStore } from "./store.ts";
 import type { InternalSubmitOptions, SubmitMessagesResult } from "./types.ts";
 
 export type IntakeOwner = {
@@ -53,7 +54,7 @@ export class Intake {
     const { clock, limits, outbox } = this.owner;
     const submission = prepare(messages, options, {
       maxPayloadBytes: limits.maxPayloadBytes,
-      newId: () => crypto.randomUUID(),
+      newId: () => this.owner.store.newId(),
       now: clock.now(),
       problemOf: (destination) => outbox.problemOf(destination),
     });
@@ -110,6 +111,7 @@ export class Intake {
     const again = {
       ...old,
       submissionId: retryId,
+      isGenerated: false,
       // Ids of their own: the old messages stay where they are, with what was replied to them.
       messages: JSON.stringify(old.messages.map((said) => ({ ...said, id: `${said.id}:retry` }))),
       notBefore: undefined,

@@ -28,6 +28,14 @@ export type LedgerOptions = {
    * @default "1 hour"
    */
   readonly stallTimeout?: Duration;
+  /**
+   * How long an answer may wait in memory to be written together with the end
+   * of its turn, which saves a row. A crash within that time asks the model
+   * again. It does not wait where that could not be, or must not: once a tool
+   * has run, in the last attempt, and with a budget (L6, L7).
+   * @default 250
+   */
+  readonly holdAnswer?: Duration;
   /** What the submissions of this agent may use together. */
   readonly budget?: {
     /**
@@ -77,6 +85,7 @@ export type Limits = {
   readonly maxPending: number;
   readonly maxConcurrentTurns: number;
   readonly stallTimeoutMs: number;
+  readonly holdAnswerMs: number;
   readonly tokensPerDay: number;
   readonly maxPayloadBytes: number;
   readonly maxAgeMs: number;
@@ -105,6 +114,7 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     maxPayloadBytes = PAYLOAD_BYTES,
     maxConcurrentTurns = 4,
     stallTimeout = "1 hour",
+    holdAnswer = 250,
     budget: { tokensPerDay = Number.POSITIVE_INFINITY } = {},
     retention: { maxAge = "30 days", maxCount = 100_000 } = {},
     retry: { maxAttempts = 5, baseDelay = "1 second", maxDelay = "5 minutes" } = {},
@@ -118,6 +128,7 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     maxPending: countOf("maxPending", maxPending),
     maxConcurrentTurns: countOf("maxConcurrentTurns", maxConcurrentTurns),
     stallTimeoutMs: durationOf("stallTimeout", stallTimeout),
+    holdAnswerMs: durationOf("holdAnswer", holdAnswer),
     tokensPerDay: countOf("budget.tokensPerDay", tokensPerDay),
     maxPayloadBytes: countOf("maxPayloadBytes", maxPayloadBytes, PAYLOAD_BYTES),
     maxAgeMs: durationOf("retention.maxAge", maxAge),
@@ -140,6 +151,7 @@ const NAMES = {
     "maxPayloadBytes",
     "maxConcurrentTurns",
     "stallTimeout",
+    "holdAnswer",
     "budget",
     "retry",
     "retention",

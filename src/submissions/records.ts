@@ -3,6 +3,7 @@
  * no state: it reads, and deletes what has ended.
  */
 
+import { bindId, SEQ_OF_ID } from "./ids.ts";
 import { select } from "./rows.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";
 import type { FailedAttempt, ListSubmissionsOptions, TokenUsage } from "./types.ts";
@@ -40,9 +41,7 @@ export class SubmissionRecords {
       bindings.push(...values);
     };
     if (statuses) only("status IN (SELECT value FROM json_each(?))", JSON.stringify(statuses));
-    if (before !== undefined) {
-      only("seq < (SELECT seq FROM perdure_submissions WHERE submission_id = ?)", before);
-    }
+    if (before !== undefined) only(`seq < ${SEQ_OF_ID}`, ...bindId(before));
     if (thread !== undefined) only("thread = ?", thread);
     if (createdAfter) only("created_at >= ?", createdAfter.getTime());
     if (createdBefore) only("created_at < ?", createdBefore.getTime());
@@ -83,8 +82,9 @@ export class SubmissionRecords {
     return (
       this.storage.sql
         .exec(
-          "DELETE FROM perdure_submissions WHERE submission_id = ? AND settled_at IS NOT NULL AND is_undone IS NOT 0 RETURNING seq",
-          submissionId,
+          `DELETE FROM perdure_submissions
+           WHERE seq = ${SEQ_OF_ID} AND settled_at IS NOT NULL AND is_undone IS NOT 0 RETURNING seq`,
+          ...bindId(submissionId),
         )
         .toArray().length > 0
     );

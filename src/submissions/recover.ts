@@ -57,6 +57,21 @@ export function recover(evidence: Evidence): Decision {
   return { action: "startOver" };
 }
 
+/** What is known of an attempt that has just given its answer. */
+export type Answered = Pick<Evidence, "hasEffects" | "attempts" | "maxAttempts"> & {
+  /** Whether its tokens are limited, so that another attempt might find none left. */
+  readonly hasBudget: boolean;
+};
+
+/**
+ * Whether a crash from now on would surely be followed by another attempt, which
+ * gives an answer again: only then the one that was given may be lost with it.
+ * What has had effects is not asked again for this, though the caller lets it.
+ */
+export function isAskedAgain({ hasEffects, hasBudget, attempts, maxAttempts }: Answered): boolean {
+  return !hasEffects && !hasBudget && attempts < maxAttempts;
+}
+
 function fail(why: string): Decision {
   return {
     action: "fail",

@@ -8,11 +8,12 @@ import type { Clock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { askingOf, freeAttempts } from "./asking.ts";
+import type { Seen } from "./changes.ts";
 import type { Limits } from "./options.ts";
 import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recover.ts";
 import type { Submission } from "./rows.ts";
 import type { Spending } from "./spending.ts";
-import type { Seen, SubmissionStore } from "./store.ts";
+import type { SubmissionStore } from "./store.ts";
 import { isIsolated, type TurnEnd, type TurnHost } from "./turn.ts";
 
 /** How often what is left is looked at; after failures more rarely, down to every so often. */
@@ -193,7 +194,7 @@ export class Recovery {
       applied: trace.applied,
       // What an attempt without tools does again has no effects.
       hasEffects: hasTools && (trace.hasEffects || orphan.hasEffects),
-      isAnswered: orphan.isAnswered,
+      isAnswered: store.isAnswered(orphan),
       isReplied: answer === undefined && trace.messageId !== undefined,
       mayRepeatEffects: retry?.afterSideEffects ?? false,
       isHostRecovering: await this.#isHostRecovering(orphan.thread),

@@ -1,7 +1,4 @@
-/**
- * The rows of `perdure_submissions`: their schema, and how they are read. Only
- * the store writes them.
- */
+/** The rows of `perdure_submissions`, as they are read. Only the store writes them. */
 
 import type { UIMessage } from "ai";
 import type { Json } from "../core/json.ts";
@@ -9,90 +6,6 @@ import type { Destination } from "../outbox/types.ts";
 import { StoredAnswer } from "./answer-parts.ts";
 import type { SubmissionStatus } from "./states.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "./types.ts";
-
-/** Numbered by their place; a published one is never edited. */
-export const MIGRATIONS = [
-  `CREATE TABLE perdure_submissions (
-     seq INTEGER PRIMARY KEY,
-     submission_id TEXT NOT NULL UNIQUE,
-     idempotency_key TEXT,
-     status TEXT NOT NULL DEFAULT 'pending',
-     attempts INTEGER NOT NULL DEFAULT 0,
-     messages TEXT NOT NULL,
-     metadata TEXT,
-     thread TEXT NOT NULL DEFAULT 'main',
-     channel TEXT,
-     answer TEXT,
-     notify TEXT,
-     run TEXT,
-     output TEXT,
-     error TEXT,
-     error_name TEXT,
-     request_id TEXT,
-     message_id TEXT,
-     usage TEXT,
-     created_at INTEGER NOT NULL,
-     started_at INTEGER,
-     settled_at INTEGER,
-     retry TEXT,
-     due_at INTEGER,
-     rank INTEGER NOT NULL DEFAULT 0,
-     not_before INTEGER,
-     expires_at INTEGER,
-     key_expires_at INTEGER,
-     budget INTEGER,
-     has_effects INTEGER NOT NULL DEFAULT 0,
-     resets INTEGER NOT NULL DEFAULT 0,
-     merged_into TEXT,
-     debounce_key TEXT,
-     debounce_until INTEGER,
-     is_undone INTEGER,
-     batch TEXT,
-     is_refused INTEGER NOT NULL DEFAULT 0
-   );
-   CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)
-     WHERE idempotency_key IS NOT NULL;
-   CREATE INDEX perdure_submissions_open ON perdure_submissions (thread, rank, seq)
-     WHERE settled_at IS NULL AND not_before IS NULL;
-   CREATE INDEX perdure_submissions_scheduled ON perdure_submissions (not_before)
-     WHERE settled_at IS NULL AND not_before IS NOT NULL;
-   CREATE UNIQUE INDEX perdure_submissions_debounce ON perdure_submissions (debounce_key)
-     WHERE debounce_key IS NOT NULL AND settled_at IS NULL;
-   CREATE INDEX perdure_submissions_merged ON perdure_submissions (merged_into)
-     WHERE merged_into IS NOT NULL AND settled_at IS NULL;
-   CREATE INDEX perdure_submissions_undo ON perdure_submissions (seq) WHERE is_undone = 0;
-   CREATE INDEX perdure_submissions_batch ON perdure_submissions (batch)
-     WHERE batch IS NOT NULL AND settled_at IS NULL;
-   CREATE TABLE perdure_batches (
-     batch TEXT PRIMARY KEY,
-     workflow TEXT NOT NULL,
-     instance TEXT NOT NULL,
-     event_type TEXT,
-     fails_fast INTEGER NOT NULL DEFAULT 0
-   ) WITHOUT ROWID;
-   CREATE TABLE perdure_usage (day INTEGER PRIMARY KEY, tokens INTEGER NOT NULL);
-   CREATE TABLE perdure_attempts (
-     seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
-     attempt INTEGER NOT NULL,
-     started_at INTEGER NOT NULL,
-     ended_at INTEGER NOT NULL,
-     error TEXT NOT NULL,
-     error_name TEXT NOT NULL,
-     usage TEXT,
-     follow TEXT NOT NULL,
-     given TEXT,
-     PRIMARY KEY (seq, attempt)
-   ) WITHOUT ROWID;
-   CREATE TABLE perdure_answer_parts (
-     seq INTEGER NOT NULL,
-     part INTEGER NOT NULL,
-     text TEXT NOT NULL,
-     PRIMARY KEY (seq, part)
-   ) WITHOUT ROWID;
-   CREATE TRIGGER perdure_answer_parts_end AFTER DELETE ON perdure_submissions WHEN OLD.output = '' BEGIN
-     DELETE FROM perdure_answer_parts WHERE seq = OLD.seq;
-   END;`,
-] as const;
 
 /** A row as SQLite has it. */
 type Row = {

@@ -8,11 +8,12 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf, isReset } from "../core/failures.ts";
 import { type Asking, askingOf } from "./asking.ts";
+import type { Seen } from "./changes.ts";
 import { TurnStalledError } from "./errors.ts";
 import type { Limits } from "./options.ts";
 import type { Left, Recovery } from "./recovery.ts";
 import type { Submission } from "./rows.ts";
-import type { Seen, SubmissionStore } from "./store.ts";
+import type { SubmissionStore } from "./store.ts";
 import {
   type AttemptRef,
   isPool,

@@ -1,9 +1,10 @@
 /**
  * Writes `perdure_submissions`, by transition verbs only: each is fenced by the
  * state and the attempt that it expects, and returns the row when it took effect (L2).
+ * An answer that waits in memory is written with the end; `answers.ts` holds it.
  *
- * Indexes, and what each bills: the id (1 row on accept), the key (1 on accept
- * with a key), and the line, or those that wait for their time to join it (1 on
+ * Indexes, and what each bills: the id (1 row on accept, of one that the caller
+ * has chosen), the key (1 on accept with a key), and the line, or those that wait for their time to join it (1 on
  * accept; their predicates are not on the status, so a claim or settle touches
  * them no more). Those of debouncing, joining, batches and rollbacks hold only what is
  * under way, and bill 1 where it is asked for. Ended ones are listed by rowid,
@@ -12,68 +13,23 @@
 
 import type { Failure } from "../core/failures.ts";
 import { migrate } from "../core/migrations.ts";
-import type { Destination } from "../outbox/types.ts";
 import { Answers } from "./answers.ts";
-import type { Follow } from "./asking.ts";
 import { Attempts } from "./attempts.ts";
 import { PromptBatches } from "./batches.ts";
+import type { FailedEnd, NewSubmission, Seen, Settlement } from "./changes.ts";
 import { Debounced } from "./debounced.ts";
+import { bindIds, generatedId, SEQ_OF_EACH, seqIn } from "./ids.ts";
 import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
+import type { Limits } from "./options.ts";
 import { Rollbacks } from "./rollbacks.ts";
-import { json, MIGRATIONS, type Submission, select } from "./rows.ts";
-import { NEXT, type SubmissionStatus, type TerminalStatus } from "./states.ts";
-import { type AttemptRef, isIsolated, type TurnFacts } from "./turn.ts";
-import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "./types.ts";
+import { json, type Submission, select } from "./rows.ts";
+import { MIGRATIONS } from "./schema.ts";
+import { NEXT, type SubmissionStatus } from "./states.ts";
+import { type AttemptRef, isIsolated } from "./turn.ts";
+import type { TokenUsage } from "./types.ts";
 
-/** What a caller knows of a submission that it wants to end: the fence of the end (L2). */
-export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
-
-/** What `accept` stores. */
-export type NewSubmission = {
-  readonly submissionId: string;
-  readonly idempotencyKey: string | undefined;
-  /** JSON of the messages, serialised once by the caller who checked its size. */
-  readonly messages: string;
-  readonly metadata: Record<string, unknown> | undefined;
-  readonly thread: string;
-  readonly channel: string | undefined;
-  readonly answer: AnswerSpec | undefined;
-  readonly notify: readonly Destination[] | undefined;
-  readonly run: string | undefined;
-  readonly retry: SubmitMessagesOptions["retry"];
-  readonly rank: number;
-  readonly notBefore: number | undefined;
-  readonly expiresAt: number | undefined;
-  readonly keyExpiresAt: number | undefined;
-  readonly budget: number | undefined;
-  readonly debounceKey: string | undefined;
-  /** The latest time that repetitions may put it off to. */
-  readonly debounceUntil: number | undefined;
-  /** The batch of prompts that it is one of. */
-  readonly batch: string | undefined;
-};
-
-export type Settlement = TurnFacts & {
-  readonly status: TerminalStatus;
-  readonly failure?: Failure | undefined;
-  /** Tokens in all, where they are known. */
-  readonly usage?: TokenUsage | undefined;
-  /** Whether its messages have to leave the conversation again. */
-  readonly isToBeUndone?: boolean | undefined;
-};
-
-/** What an attempt that is followed by another one has come to. */
-export type FailedEnd = {
-  /** When that is made; unset for one that is made as soon as its thread is free. */
-  readonly dueAt: number | undefined;
-  readonly follow: Follow;
-  /** What it gave for an answer. */
-  readonly given: string | undefined;
-  readonly failure: Failure;
-  /** Tokens of this attempt, and of all so far. */
-  readonly spent: TokenUsage | undefined;
-  readonly usage: TokenUsage | undefined;
-};
+/** SQL for the number of the next row: behind all that are there, and all that this life has had to do with. */
+const NEXT_SEQ = "(SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissions)";
 
 /** How far back a message is looked for among ended submissions. */
 const RECENT = 100;
@@ -90,9 +46,12 @@ export class SubmissionStore {
   /** The newest one that this life has had to do with: its number is not given again, though it is deleted (L2). */
   #newest = 0;
 
-  constructor(private readonly storage: DurableObjectStorage) {
+  constructor(
+    private readonly storage: DurableObjectStorage,
+    limits: Limits,
+  ) {
     this.open = new OpenSubmissions(storage.sql);
-    this.answers = new Answers(storage);
+    this.answers = new Answers(storage, limits);
     this.attempts = new Attempts(storage.sql);
     this.debounced = new Debounced(storage.sql, this.open);
     this.rollbacks = new Rollbacks(storage.sql);
@@ -113,19 +72,28 @@ export class SubmissionStore {
     }
   }
 
+  /** The id of what is stored next, if nothing else is stored before. */
+  newId(): string {
+    const { seq } = this.storage.sql
+      .exec<{ seq: number }>(`SELECT ${NEXT_SEQ} AS seq`, this.#newest)
+      .one();
+    return generatedId(seq, crypto.randomUUID());
+  }
+
   /** (new) → pending. */
   accept(submission: NewSubmission, now: number): Submission {
     const { submissionId, idempotencyKey, messages, metadata, thread, channel } = submission;
     const { answer, notify, run, retry, rank, notBefore, expiresAt, keyExpiresAt } = submission;
-    const { budget, debounceKey, debounceUntil, batch } = submission;
+    const { budget, debounceKey, debounceUntil, batch, isGenerated } = submission;
     if (notBefore !== undefined) this.open.reschedule();
     return this.#counted(
       +1,
       `INSERT INTO perdure_submissions
          (seq, submission_id, idempotency_key, messages, metadata, thread, channel, answer, notify, run, retry, rank,
-          not_before, expires_at, key_expires_at, budget, debounce_key, debounce_until, batch, created_at)
-       VALUES ((SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissions),
-         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+          not_before, expires_at, key_expires_at, budget, debounce_key, debounce_until, batch, created_at, is_generated)
+       VALUES (COALESCE(?, ${NEXT_SEQ}),
+         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+      isGenerated ? seqIn(submissionId) : null,
       this.#newest,
       submissionId,
       idempotencyKey ?? null,
@@ -146,11 +114,18 @@ export class SubmissionStore {
       debounceUntil ?? null,
       batch ?? null,
       now,
+      isGenerated ? 1 : 0,
     ) as Submission;
   }
 
   find(submissionId: string): Submission | undefined {
-    return this.#one("SELECT * FROM perdure_submissions WHERE submission_id = ?", submissionId);
+    const seq = seqIn(submissionId);
+    const generated = seq === null ? undefined : this.get(seq);
+    if (generated?.submissionId === submissionId) return generated;
+    return this.#one(
+      "SELECT * FROM perdure_submissions WHERE submission_id = ? AND is_generated = 0",
+      submissionId,
+    );
   }
 
   findByKey(idempotencyKey: string): Submission | undefined {
@@ -168,7 +143,13 @@ export class SubmissionStore {
         RECENT,
       ).find(holds);
     // The turn is that of the one that it has joined.
-    return found?.mergedInto === undefined ? found : (this.find(found.mergedInto) ?? found);
+    const asked = found?.mergedInto === undefined ? found : (this.find(found.mergedInto) ?? found);
+    return asked && { ...asked, isAnswered: this.isAnswered(asked) };
+  }
+
+  /** Whether its attempt has given an answer, which may not be in the row yet. */
+  isAnswered({ seq, attempts, isAnswered }: Pick<Submission, "seq" | "attempts" | "isAnswered">) {
+    return isAnswered || this.answers.heldOf({ seq, attempt: attempts }) !== undefined;
   }
 
   /** Those whose time has come join the line, at the place of their acceptance. Returns their threads. */
@@ -273,13 +254,16 @@ export class SubmissionStore {
     return this.storage.sql.exec(query, seq, attempt).toArray().length > 0;
   }
 
-  /** running → running: a tool of it is about to run beside the conversation, once. */
-  markEffects({ seq, attempt }: AttemptRef): void {
+  /** running → running: a tool of it is about to run, once. From here on no attempt would give its answer again. */
+  markEffects(ref: AttemptRef): void {
     this.storage.sql.exec(
-      "UPDATE perdure_submissions SET has_effects = 1 WHERE seq = ? AND attempts = ? AND has_effects = 0",
-      seq,
-      attempt,
+      `UPDATE perdure_submissions SET has_effects = 1, output = COALESCE(output, ?)
+       WHERE seq = ? AND attempts = ? AND has_effects = 0`,
+      this.answers.heldOf(ref) ?? null,
+      ref.seq,
+      ref.attempt,
     );
+    this.answers.drop(ref.seq);
   }
 
   /** Tokens of a running one so far: a budget has to survive a crash. */
@@ -296,18 +280,19 @@ export class SubmissionStore {
     return this.#one("SELECT * FROM perdure_submissions WHERE seq = ?", seq);
   }
 
-  /** pending or running → terminal, if it is still as the caller saw it. */
+  /** pending or running → terminal, if it is still as the caller saw it, with the answer that has waited for it. */
   settle(
     seen: Seen,
     { status, failure, requestId, messageId, usage, isToBeUndone }: Settlement,
     now: number,
   ): Submission | undefined {
     if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;
+    const held = this.answers.heldOf({ seq: seen.seq, attempt: seen.attempts });
     return this.#counted(
       seen.status === "pending" ? -1 : 0,
       `UPDATE perdure_submissions
        SET status = ?, error = ?, error_name = ?, request_id = ?, message_id = ?, usage = COALESCE(?, usage),
-         is_undone = ?, settled_at = ?
+         is_undone = ?, settled_at = ?, output = COALESCE(output, ?)
        WHERE seq = ? AND status = ? AND attempts = ? RETURNING *`,
       status,
       failure?.message ?? null,
@@ -317,6 +302,8 @@ export class SubmissionStore {
       json(usage),
       isToBeUndone ? 0 : null,
       now,
+      // Nobody reads the answer of another end.
+      status === "completed" ? (held ?? null) : null,
       seen.seq,
       seen.status,
       seen.attempts,
@@ -338,8 +325,8 @@ export class SubmissionStore {
   refuse(submissionIds: readonly string[]): void {
     this.storage.sql.exec(
       `UPDATE perdure_submissions SET is_refused = 1
-       WHERE submission_id IN (SELECT value FROM json_each(?)) AND status = 'completed' AND is_refused = 0`,
-      JSON.stringify(submissionIds),
+       WHERE seq IN (SELECT ${SEQ_OF_EACH} FROM json_each(?)) AND status = 'completed' AND is_refused = 0`,
+      bindIds(submissionIds),
     );
   }
 

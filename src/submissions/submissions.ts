@@ -331,8 +331,8 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   /** For hosts. @inheritDoc */
-  answer({ seq, attempt }: AttemptRef, output: unknown): boolean {
-    return this.#store.answers.record(seq, attempt, JSON.stringify(output)) !== undefined;
+  answer(ref: AttemptRef, output: unknown): boolean {
+    return this.#store.answers.record(ref, JSON.stringify(output));
   }
 
   /** For hosts: the turn has ended. A later end of the same attempt changes nothing (L2). */

@@ -90,7 +90,8 @@ export interface TurnLedger {
   /** The turn is getting on: a part of an answer has come. */
   alive(ref: AttemptRef): void;
   /**
-   * Records the answer, once (L7). Returns whether it was recorded now.
+   * Records the answer, once (L7), to be written with the end of the turn at
+   * the latest. Returns whether it was recorded now.
    *
    * @throws AnswerTooLargeError for one over 16 MiB of JSON
    */

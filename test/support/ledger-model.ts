@@ -266,7 +266,10 @@ export class LedgerModel {
     this.#change(entry, "running");
     this.began.push(`${id}#${attempt}`);
     this.talk.add(entry, messages);
-    entry.isAnswered = plot.answers && entry.failed >= plot.fails;
+    // L6 L7: what waits in memory for the end of the turn is lost with a crash, which is followed by another attempt.
+    const isLast = attempt - entry.resets >= this.#maxAttempts(entry);
+    const isWritten = plot.effects || isLast;
+    entry.isAnswered = isWritten && plot.answers && entry.failed >= plot.fails;
     this.#goOn(turn, now);
   }
 
@@ -309,8 +312,10 @@ export class LedgerModel {
       this.#reset.add(entry);
       return;
     }
-    if (!hasFailed) this.#settle(entry, "completed");
-    else if (mayRetry) {
+    if (!hasFailed) {
+      entry.isAnswered = plot.answers;
+      this.#settle(entry, "completed");
+    } else if (mayRetry) {
       entry.dueAt = now + this.rules.delayMs(entry.attempts - entry.resets);
       // Nobody is behind an isolated one.
       if (ask.thread === ISOLATED) entry.notBefore = entry.dueAt;

@@ -59,6 +59,7 @@ export type Entry = {
   mergedInto: string | undefined;
   /** Its messages are still to leave the conversation. */
   isToBeUndone: boolean;
+  /** Whether its answer is written. */
   isAnswered: boolean;
   /** How many failed attempts were followed by another. */
   deferrals: number;

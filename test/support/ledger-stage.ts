@@ -68,6 +68,7 @@ export class Stage {
       const ref = turn.begin();
       attempt = `${name}#${ref.attempt}`;
       this.#begin(attempt, turn);
+      if (plotOf(turn.messages).effects) this.submissions.acts(ref);
       return await this.#play(turn, ref, attempt, place);
     } finally {
       if (attempt !== undefined) this.#running.delete(attempt);

@@ -83,6 +83,8 @@ export class World {
       retry: { maxAttempts, baseDelay: delayMs(1) * 2, maxDelay: 3_600_000 },
       // A held turn is silent for as long as the sequence likes.
       stallTimeout: "365 days",
+      // And so is its answer held: none is written by itself at a moment that only a clock knows.
+      holdAnswer: Number.POSITIVE_INFINITY,
     });
     births.set(name, (object, ctx) => this.#inhabit(object, ctx));
   }

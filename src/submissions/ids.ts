@@ -1,0 +1,42 @@
+/**
+ * Ids of submissions, and how their rows are found. An id that the ledger
+ * gives begins with the number of its row, so that no index has to hold it: to
+ * callers it is a text like any other. Those that a caller has chosen are in
+ * an index of their own, whatever they look like.
+ */
+
+const GENERATED = /^([0-9a-z]{1,11})-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const RADIX = 36;
+
+/** The id of the submission with this number. */
+export function generatedId(seq: number, uuid: string): string {
+  return `${seq.toString(RADIX)}-${uuid}`;
+}
+
+/** The number of the row that an id may be of, if the ledger has given it; null for one that it has not. */
+export function seqIn(submissionId: string): number | null {
+  const [, number] = GENERATED.exec(submissionId) ?? [];
+  const seq = number === undefined ? Number.NaN : Number.parseInt(number, RADIX);
+  return Number.isSafeInteger(seq) ? seq : null;
+}
+
+/** SQL for the number of the row with an id, or NULL: by the number in it, or by the index of those that callers have chosen. */
+function seqOf(id: string, seq: string): string {
+  return `COALESCE((SELECT seq FROM perdure_submissions WHERE seq = ${seq} AND submission_id = ${id}),
+    (SELECT seq FROM perdure_submissions WHERE submission_id = ${id} AND is_generated = 0))`;
+}
+
+/** The same for one id, which {@link bindId} binds. */
+export const SEQ_OF_ID = seqOf("?", "?");
+
+/** In the order of {@link SEQ_OF_ID}. */
+export function bindId(submissionId: string): [number | null, string, string] {
+  return [seqIn(submissionId), submissionId, submissionId];
+}
+
+/** The same for each `value` of json_each(), of which {@link bindIds} makes the list. */
+export const SEQ_OF_EACH = seqOf("value ->> 0", "value ->> 1");
+
+export function bindIds(submissionIds: readonly string[]): string {
+  return JSON.stringify(submissionIds.map((id) => [id, seqIn(id)]));
+}
