@@ -8,7 +8,7 @@ import { millisecondsOf } from "../src/core/duration.ts";
 import { migrate, NewerSchemaError } from "../src/core/migrations.ts";
 import { Wake } from "../src/core/wake.ts";
 import { MIGRATIONS as LEDGER } from "../src/submissions/schema.ts";
-import type { Meter } from "../src/testing/meter.ts";
+import type { Meter } from "../src/testing/index.ts";
 import { givenLedger, until } from "./support/given.ts";
 import { again, crashOne, jobOf, type Ledger, sleep, within } from "./support/ledger.ts";
 import { births } from "./support/ledger-object.ts";

@@ -8,8 +8,8 @@
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import type { Count, Meter } from "../src/testing/meter.ts";
-import { ask } from "../src/testing/scripted-model.ts";
+import type { Count, Meter } from "../src/testing/index.ts";
+import { ask } from "../src/testing/index.ts";
 import { givenThink, message } from "./support/given.ts";
 
 type Metered = DurableObjectStub<undefined> & {

@@ -11,6 +11,7 @@ declare namespace Cloudflare {
     LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
     GatesObject: DurableObjectNamespace<import("./support/gates-object.ts").GatesObject>;
     OutboxObject: DurableObjectNamespace<import("./support/outbox-object.ts").OutboxObject>;
+    PlantedObject: DurableObjectNamespace<import("./support/planted-object.ts").PlantedObject>;
     BuiltInAgent: DurableObjectNamespace<import("./support/built-in.ts").BuiltInAgent>;
     SdkObject: DurableObjectNamespace<import("./support/sdk-object.ts").SdkObject>;
     Receiver: DurableObjectNamespace<import("./support/recipients.ts").Receiver>;

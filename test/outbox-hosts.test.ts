@@ -80,7 +80,7 @@ describe("O1 O2 a plain agent puts events in a transaction of its own, and tells
   });
 });
 
-it("O3 what is given up, and an endpoint that changes, is told on the agents' channel for observability", async () => {
+it("O2 O3 attempts, what is given up, and an endpoint that changes, are told on the agents' channel for observability", async () => {
   const seen: { type: string; name: string; payload: object }[] = [];
   const note = (message: unknown) => void seen.push(message as (typeof seen)[number]);
   subscribe("agents:lifecycle", note);
@@ -89,11 +89,16 @@ it("O3 what is given up, and an endpoint that changes, is told on the agents' ch
   const url = receiverUrl(`/status/410/${someReceiver()}`);
   const [id] = await stub.order("o1", [webhook(url, { secret: "HOOK_SECRET" })]);
   const ours = () => seen.filter((event) => event.name === name && event.type.startsWith("outbox"));
-  await until(() => ours().length === 2);
+  await until(() => ours().length === 3);
+  const [taken] = await stub.order("o2", [method("onOrder")]);
+  await until(() => ours().length === 5);
   unsubscribe("agents:lifecycle", note);
   const error = expect.stringContaining("410");
   expect(ours()).toMatchObject([
+    { type: "outbox:attempt", payload: { id, attempt: 1, kind: "webhook" } },
     { type: "outbox:endpoint", payload: { url, state: "disabled" } },
     { type: "outbox:dead", payload: { id, kind: "webhook", attempts: 1, error } },
+    { type: "outbox:attempt", payload: { id: taken, attempt: 1, kind: "method" } },
+    { type: "outbox:delivered", payload: { id: taken, attempt: 1, kind: "method" } },
   ]);
 });

@@ -5,7 +5,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { AnswerSpec } from "../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../src/submissions/types.ts";
-import { ask, isFollowUp, modelCalls, type Script } from "../src/testing/scripted-model.ts";
+import { ask, isFollowUp, modelCalls, type Script } from "../src/testing/index.ts";
 import { type AnswerObject, asked, charges, lent, WatchedModel } from "./support/answer-object.ts";
 import { message, until } from "./support/given.ts";
 
@@ -74,7 +74,7 @@ const callsOf = ({ name }: Stub) => asked.get(name ?? "") ?? [];
 const texts = (stub: Stub) => within(stub, (object) => object.texts("side"));
 /** Every script is another text, so that its calls are its own. */
 const charge = () => ({ name: "charge", input: { account: crypto.randomUUID() } });
-const unique = () => ({ headers: { test: crypto.randomUUID() } });
+const unique = () => ({ id: crypto.randomUUID() });
 
 async function crashAt(stub: Stub, isThere: () => unknown): Promise<void> {
   await until(async () => isThere());
@@ -306,7 +306,7 @@ describe("W4 repair", () => {
 
 it("W4 O4 an answer that is too large can be repaired, and is shown cut", async () => {
   const stub = given();
-  const script = { answer: {}, title: { text: "too large ", times: 1_800_000 } };
+  const script = { answer: {}, long: { title: { text: "too large ", times: 1_800_000 } } };
   const schema = { type: "object", properties: { title: { type: "string" } } };
   const end = await prompted(stub, script, { schema, repair: 1 });
   expect(end).toMatchObject({ errorName: "AnswerTooLargeError", attempts: 2 });

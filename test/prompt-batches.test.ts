@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { PromptEnd } from "../src/submissions/index.ts";
-import { ask } from "../src/testing/scripted-model.ts";
+import { ask } from "../src/testing/index.ts";
 import { givenLedger, refusal, until } from "./support/given.ts";
 import {
   again,

@@ -4,7 +4,7 @@ import { APICallError, type UIMessage } from "ai";
 import { describe, expect, it, vi } from "vitest";
 import { transientOf } from "../src/core/failures.ts";
 import { ISOLATED, TurnRefused } from "../src/submissions/turn.ts";
-import { ask, modelCalls, type Script, ScriptedModel } from "../src/testing/scripted-model.ts";
+import { ask, modelCalls, type Script, ScriptedModel } from "../src/testing/index.ts";
 import { crash, message, until } from "./support/given.ts";
 import type { SdkObject } from "./support/sdk-object.ts";
 

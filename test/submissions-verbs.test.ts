@@ -1,7 +1,7 @@
 /** The ledger's other verbs on the light host: wait, list, delete, skip, starting over. */
 
 import { describe, expect, it } from "vitest";
-import type { Script } from "../src/testing/scripted-model.ts";
+import type { Script } from "../src/testing/index.ts";
 import { givenLedger, message } from "./support/given.ts";
 import {
   again,

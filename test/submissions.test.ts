@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { TurnHost } from "../src/submissions/index.ts";
-import { ask, type Script } from "../src/testing/scripted-model.ts";
+import { ask, type Script } from "../src/testing/index.ts";
 import { crash, givenLedger, message } from "./support/given.ts";
 import {
   again,

@@ -1,7 +1,7 @@
 /** Turns of a Think agent that are asked again, and turns that are given up because nothing is heard of them. */
 
 import { describe, expect, it } from "vitest";
-import { ask, NotingModel } from "../src/testing/scripted-model.ts";
+import { ask, RecordingModel } from "../src/testing/index.ts";
 import { until } from "./support/given.ts";
 import { sleep } from "./support/ledger.ts";
 import {
@@ -42,7 +42,7 @@ describe("L6 what is asked again", () => {
   it.each(THREADS)(
     "by retrySubmission() is asked last, though others have come since (%s)",
     async (thread) => {
-      const model = new NotingModel();
+      const model = new RecordingModel();
       const agent = givenAgent({ beforeTurn: () => ({ model }) });
       const text = `the answer in ${thread}`;
       const script = { fail: "bad request", status: 400, failTimes: 1, text };

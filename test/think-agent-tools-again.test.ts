@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { modelCalls } from "../src/testing/scripted-model.ts";
+import { modelCalls } from "../src/testing/index.ts";
 import { streams, type ToolParent } from "./support/agent-tool-agents.ts";
 import type { ToolOutcome } from "./support/agent-tool-workflow.ts";
 import { givenTools, input } from "./support/agent-tools.ts";

@@ -4,7 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import type { Json } from "../src/core/json.ts";
-import { modelCalls } from "../src/testing/scripted-model.ts";
+import { modelCalls } from "../src/testing/index.ts";
 import type { AgentToolResult, ThinkWorkflowStep } from "../src/workflow/index.ts";
 import { streams, ToolChild, type ToolParent } from "./support/agent-tool-agents.ts";
 import type { ToolParams } from "./support/agent-tool-workflow.ts";

@@ -3,7 +3,7 @@
 import type { WorkflowCallback } from "agents/workflows";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { ask } from "../src/testing/scripted-model.ts";
+import { ask } from "../src/testing/index.ts";
 import { until } from "./support/given.ts";
 import { givenPlot } from "./support/plot-workflow.ts";
 

@@ -8,9 +8,9 @@ import {
   ask,
   modelCalls,
   modelsCalled,
-  NotingModel,
+  RecordingModel,
   type Script,
-} from "../src/testing/scripted-model.ts";
+} from "../src/testing/index.ts";
 import { until } from "./support/given.ts";
 import { knob } from "./support/knobs.ts";
 import { type Agent, again, ended, givenAgent, texts } from "./support/think.ts";
@@ -28,12 +28,12 @@ const PORTO = { city: "Porto" };
 const WRONG = { town: "Porto" };
 const FINAL = "think_final_answer";
 
-const unique = () => ({ headers: { test: crypto.randomUUID() } });
+const unique = () => ({ id: crypto.randomUUID() });
 const charge = () => ({ name: "charge", input: { account: crypto.randomUUID() } });
 
 /** An agent whose model tells what it was asked, also across its lives. */
 function given() {
-  const model = new NotingModel();
+  const model = new RecordingModel();
   const agent = givenAgent({
     beforeTurn: () => ({ model }),
     options: { retry: { baseDelay: 1 } },
@@ -267,7 +267,7 @@ it.each(WRITES)(
     const run = async (crash?: Crash) => {
       const all = {
         ...script,
-        headers: { test: `${crash?.when} ${crash?.at} ${crypto.randomUUID()}` },
+        id: `${crash?.when} ${crash?.at} ${crypto.randomUUID()}`,
       };
       const found = await promptWithCrash(all, answer, crash);
       const replies = found.texts.slice(1).map((text) => text.slice("assistant: ".length));

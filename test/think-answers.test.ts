@@ -5,7 +5,7 @@ import { env } from "cloudflare:workers";
 import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
 import { PART_LENGTH } from "../src/core/parts.ts";
-import { ask, type LongText, long, modelCalls } from "../src/testing/scripted-model.ts";
+import { ask, type LongText, longText, modelCalls } from "../src/testing/index.ts";
 import { givenThink, until } from "./support/given.ts";
 import type { PromptOutcome } from "./support/prompt-workflow.ts";
 import { appHooks, cutOff, type ThinkAgent } from "./support/think-agent.ts";
@@ -27,7 +27,7 @@ async function givenWorkflow(title: LongText, onRead = (_part: number, _agent: T
       onRead(part, object);
     },
   });
-  const prompt = ask({ answer: { count: 3 }, title, delayMs: 50, text: id });
+  const prompt = ask({ answer: { count: 3 }, long: { title }, delayMs: 50, text: id });
   const instance = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
   return {
     id,
@@ -46,7 +46,7 @@ async function givenWorkflow(title: LongText, onRead = (_part: number, _agent: T
 
 /** The parts of the answer, in their order. */
 function partsOf(title: LongText): number[] {
-  const { length } = JSON.stringify({ count: 3, title: long(title) });
+  const { length } = JSON.stringify({ count: 3, title: longText(title) });
   return Array.from({ length: Math.ceil(length / PART_LENGTH) }, (_, part) => part);
 }
 
@@ -59,7 +59,7 @@ it.each([
   expect(await workflow.complete()).toEqual(WHOLE);
   expect(workflow.reads).toEqual(partsOf(title));
   const [submission] = await workflow.agent.listSubmissions();
-  expect(isDeepStrictEqual(submission?.output, { title: long(title), count: 3 })).toBe(true);
+  expect(isDeepStrictEqual(submission?.output, { title: longText(title), count: 3 })).toBe(true);
   expect(workflow.calls()).toBe(1);
 });
 

@@ -7,7 +7,7 @@ import { z } from "zod";
 import type { Json } from "../src/core/json.ts";
 import type { Gate } from "../src/gates/types.ts";
 import { ROOMS } from "../src/hosts/think/think-rooms.ts";
-import type { Meter } from "../src/testing/meter.ts";
+import type { Meter } from "../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../src/workflow/index.ts";
 import { charging, givenCode, times } from "./support/codemode.ts";
 import type { CodemodeAgent } from "./support/codemode-agent.ts";

@@ -8,7 +8,7 @@ import {
 import { env } from "cloudflare:workers";
 import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
-import { ask, modelCalls, type Script } from "../src/testing/scripted-model.ts";
+import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { crash, givenThink, message, until } from "./support/given.ts";
 import type { PromptOutcome } from "./support/prompt-workflow.ts";
 import { charges, type ThinkAgent } from "./support/think-agent.ts";

@@ -2,7 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { ask, NotingModel, type Script, ScriptedModel } from "../src/testing/scripted-model.ts";
+import { ask, RecordingModel, type Script, ScriptedModel } from "../src/testing/index.ts";
 import { crash, message, until } from "./support/given.ts";
 import { sleep } from "./support/ledger.ts";
 import {
@@ -135,7 +135,7 @@ describe("L5 a cancelled turn of a thread", () => {
 
 describe("L4 what joins a turn", () => {
   it.each(THREADS)("stays in sight of all its later steps, once (%s)", async (thread) => {
-    const model = new NotingModel();
+    const model = new RecordingModel();
     const agent = givenAgent({ beforeTurn: () => ({ model }) });
     await submit(agent, { tool: charge(), delayMs: 300 }, { submissionId: "s", thread });
     await running(agent, "s");

@@ -3,7 +3,7 @@
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { ask, modelCalls, type Script } from "../src/testing/scripted-model.ts";
+import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { givenThink, message, until } from "./support/given.ts";
 import { forever } from "./support/ledger.ts";
 import {
@@ -115,7 +115,9 @@ describe("answers", () => {
 
   it("O4 that are large are read in parts, each in a step of its own", async () => {
     const title = { text: "é", times: 400_000 };
-    const items = scripts(3).map((item) => ask({ ...(JSON.parse(item) as Script), title }));
+    const items = scripts(3).map((item) =>
+      ask({ ...(JSON.parse(item) as Script), long: { title } }),
+    );
     await using workflow = await givenWorkflow({ items, title });
     await workflow.start();
     expect(await workflow.complete()).toEqual({ values: [true, true, true] });

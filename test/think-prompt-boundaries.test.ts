@@ -3,7 +3,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { ask, modelCalls } from "../src/testing/scripted-model.ts";
+import { ask, modelCalls } from "../src/testing/index.ts";
 import { outputOf, pauseAndResume, restartFrom } from "./support/engine.ts";
 import { crash, until } from "./support/given.ts";
 import { givenPlot } from "./support/plot-workflow.ts";

@@ -7,7 +7,7 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
-import { ask, modelCalls, type Script } from "../src/testing/scripted-model.ts";
+import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { outputOf } from "./support/engine.ts";
 import { givenThink, until } from "./support/given.ts";
 import { givenPlot } from "./support/plot-workflow.ts";

@@ -3,7 +3,7 @@
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { ask, modelCalls, type Script } from "../src/testing/scripted-model.ts";
+import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { givenThink, message, refusal, until } from "./support/given.ts";
 import type { PromptOutcome, PromptParams } from "./support/prompt-workflow.ts";
 import { type AppHooks, appHooks, charges, cutOff } from "./support/think-agent.ts";

@@ -1,7 +1,7 @@
 /** L8 on Think: a provider's transient failures defer its turns. */
 
 import { describe, expect, it } from "vitest";
-import { ask, modelCalls } from "../src/testing/scripted-model.ts";
+import { ask, modelCalls } from "../src/testing/index.ts";
 import { givenThink, message, until } from "./support/given.ts";
 
 describe("L8 on Think", () => {

@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { ask } from "../src/testing/scripted-model.ts";
+import { ask } from "../src/testing/index.ts";
 import { ToolChild } from "./support/agent-tool-agents.ts";
 import { input } from "./support/agent-tools.ts";
 import { dyingAt, givenCode, times } from "./support/codemode.ts";

@@ -5,7 +5,7 @@ import { Think } from "@cloudflare/think";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { DurableThink, defineScheduledTasks } from "../src/hosts/think/index.ts";
 import type { ScheduledTaskContext } from "../src/scheduler/index.ts";
-import { ask, modelCalls } from "../src/testing/scripted-model.ts";
+import { ask, modelCalls } from "../src/testing/index.ts";
 import { givenThink, until } from "./support/given.ts";
 import { type Declared, declared, type ThinkAgent } from "./support/think-agent.ts";
 

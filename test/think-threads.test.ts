@@ -2,7 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { ask, modelCalls } from "../src/testing/scripted-model.ts";
+import { ask, modelCalls } from "../src/testing/index.ts";
 import { crash, refusal, until } from "./support/given.ts";
 import { sleep } from "./support/ledger.ts";
 import {

@@ -7,7 +7,7 @@ import { expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { type Approval, DurableThink } from "../src/hosts/think/index.ts";
 import type { SubmissionInspection, SubmitMessagesOptions } from "../src/submissions/index.ts";
-import { ScriptedModel } from "../src/testing/scripted-model.ts";
+import { ScriptedModel } from "../src/testing/index.ts";
 import {
   type PromptAllSettled,
   ThinkWorkflow,

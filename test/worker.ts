@@ -1,5 +1,8 @@
 /** The worker of the tests that need Think: all that the other one has, and agents of Think. */
 
+import { crashable } from "../src/testing/index.ts";
+import { ThinkAgent as Think } from "./support/think-agent.ts";
+
 export { CodemodeRuntime } from "@cloudflare/codemode";
 export * from "./rooms-worker.ts";
 export { default } from "./rooms-worker.ts";
@@ -11,4 +14,6 @@ export { CodemodeAgent } from "./support/codemode-agent.ts";
 export { CodemodeWorkflow } from "./support/codemode-workflow.ts";
 export { PlotWorkflow } from "./support/plot-workflow.ts";
 export { PromptAllWorkflow } from "./support/prompt-all-workflow.ts";
-export { ThinkAgent } from "./support/think-agent.ts";
+
+/** For scenarios that crash it at every write. */
+export const ThinkAgent = crashable(Think);

@@ -40,6 +40,10 @@ export type DeliveriesOwner = {
   adapterOf(destination: Destination): Adapter;
   /** The object must be awake at that time. */
   wakeAt(time: number): void;
+  /** The next thing that happens is that its destination is told. */
+  attempting(entry: Entry): void;
+  /** The destination has taken it, and nothing says so yet but this call. */
+  taken(entry: Entry): void;
   /** An attempt is over. */
   settled(): void;
   /** Somebody is to be told of dead letters. */
@@ -223,13 +227,14 @@ export class Deliveries {
 
   /** Returns how it failed, or undefined when it was taken. */
   async #send(entry: Entry): Promise<Failed | undefined> {
-    const { adapterOf, store, limits, clock } = this.owner;
+    const { store, limits, clock } = this.owner;
     const abort = new AbortController();
     let isWhole = true;
     try {
-      const adapter = adapterOf(entry.destination);
+      const adapter = this.owner.adapterOf(entry.destination);
       const delivery = deliveryOf(entry, adapter.maxBytes, this.owner.sender);
       isWhole = "event" in delivery;
+      this.owner.attempting(entry);
       const sending = adapter.deliver(entry.destination, delivery, abort.signal);
       await withTimeout(sending, this.#policyOf(entry).timeoutMs ?? adapter.timeoutMs);
     } catch (error) {
@@ -237,6 +242,7 @@ export class Deliveries {
     } finally {
       abort.abort();
     }
+    this.owner.taken(entry);
     store.delivered(entry, { isKept: limits.kept.all || !isWhole, isWhole }, clock.now());
     if (entry.destination.kind === "webhook") this.#heardFrom(entry.key, entry.destination.url);
     return undefined;

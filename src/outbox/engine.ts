@@ -14,7 +14,7 @@ import { BACKSTOP_MS, Deliveries, type DeliveriesOwner } from "./deliveries.ts";
 import { Endpoints } from "./endpoints.ts";
 import type { OutboxLimits, OutboxSettings } from "./options.ts";
 import { isOrdered } from "./policy.ts";
-import { OutboxStore } from "./store.ts";
+import { type Entry, OutboxStore } from "./store.ts";
 import { Telling, type TellingOwner } from "./telling.ts";
 import type { DeadLetter, Destination, Endpoint } from "./types.ts";
 
@@ -194,9 +194,17 @@ export class Engine implements DeliveriesOwner, TellingOwner {
     await runInHostContext(async () => this.#onDeadLetter?.(letter));
   };
 
+  readonly attempting = (entry: Entry): void => this.#report("outbox:attempt", entry);
+
+  readonly taken = (entry: Entry): void => this.#report("outbox:delivered", entry);
+
   readonly changed = (url: string, state: Endpoint["state"]): void => {
     this.#lifecycle().events.emit("outbox:endpoint", { url, state });
   };
+
+  #report(type: string, { id, attempt, destination: { kind } }: Entry): void {
+    this.#lifecycle().events.emit(type, { id, attempt, kind });
+  }
 
   async #drive(): Promise<number | null> {
     this.#deliveries.deliver();

@@ -1,20 +1,45 @@
 /**
- * Counts what an object does to its storage, and can stop it there. Stands in
- * front of `ctx.storage` before the object is constructed, so that it sees
- * every statement of every library in it.
+ * Counts what an object does to its storage. Stands in front of `ctx.storage`
+ * before the object is constructed, so that it sees every statement of every
+ * library in it.
  */
 
+type Cursor = SqlStorageCursor<Record<string, SqlStorageValue>>;
+
+/** Sees each use of an object's storage: before it happens, and what comes of it. */
+export interface StorageObserver {
+  /** A statement, or several in one text. */
+  exec(query: string, run: () => Cursor): Cursor;
+  /** So many keys are put or deleted. */
+  put<T>(keys: number, run: () => T): T;
+  setAlarm<T>(run: () => T): T;
+}
+
+/** What was counted since the last {@link Meter.reset}. */
 export type Count = {
+  /** Calls of `sql.exec`. */
   statements: number;
+  /** As the platform bills them. */
   rowsRead: number;
+  /** As the platform bills them: an index entry is one, too. */
   rowsWritten: number;
+  /** Each is billed as a row. */
   setAlarms: number;
   /** Keys written or deleted through the key-value interface, which is not SQL and billed as rows, too. */
   keysWritten: number;
 };
 
-export class Meter {
-  #cursors: { query: string; cursor: SqlStorageCursor<Record<string, SqlStorageValue>> }[] = [];
+/** Whether a statement changes rows. */
+export function isWrite(query: string): boolean {
+  return /^\s*(INSERT|UPDATE|DELETE|REPLACE)/i.test(query);
+}
+
+/**
+ * Counts statements, rows and alarms of one object. It keeps each statement
+ * until the next {@link reset}: the platform counts the rows of one as they are read.
+ */
+export class Meter implements StorageObserver {
+  #cursors: { query: string; cursor: Cursor }[] = [];
   #statements = 0;
   #keysWritten = 0;
   #setAlarms = 0;
@@ -24,6 +49,7 @@ export class Meter {
   onWritten: ((write: number, what: string) => void) | undefined;
   #writes = 0;
 
+  /** Counts from zero again. */
   reset(): void {
     this.#cursors = [];
     this.#statements = 0;
@@ -32,6 +58,7 @@ export class Meter {
     this.#writes = 0;
   }
 
+  /** What was counted so far; rows that a statement has still to return are not among them. */
   read(): Count {
     const sum = (key: "rowsRead" | "rowsWritten") =>
       this.#cursors.reduce((total, { cursor }) => total + cursor[key], 0);
@@ -44,10 +71,9 @@ export class Meter {
     };
   }
 
-  exec(query: string, run: () => SqlStorageCursor<Record<string, SqlStorageValue>>) {
-    const isWrite = /^\s*(INSERT|UPDATE|DELETE|REPLACE)/i.test(query);
+  exec(query: string, run: () => Cursor): Cursor {
     this.#statements++;
-    const cursor = isWrite ? this.#write(query, run) : run();
+    const cursor = isWrite(query) ? this.#write(query, run) : run();
     this.#cursors.push({ query, cursor });
     return cursor;
   }
@@ -83,8 +109,11 @@ export class Meter {
   }
 }
 
-/** Puts a meter in front of an object's storage. Call it before `super(ctx, env)`. */
-export function metered(ctx: DurableObjectState, meter: Meter): DurableObjectState {
+/**
+ * Puts a meter in front of an object's storage, and returns the same `ctx`.
+ * Call it before the base class sees it: `super(metered(ctx, meter), env)`.
+ */
+export function metered(ctx: DurableObjectState, meter: StorageObserver): DurableObjectState {
   const { storage } = ctx;
   const sql = intercept(storage.sql, {
     exec: (target, query: string, ...bindings: SqlStorageValue[]) =>

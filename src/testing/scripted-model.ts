@@ -5,87 +5,68 @@
  */
 
 import { APICallError, type LanguageModel } from "ai";
+import { checkScript, longText, type Script } from "./script.ts";
 
-export type LongText = { text: string; times: number };
-
-export function long({ text, times }: LongText): string {
-  return text.repeat(times);
-}
-
-export type Script = {
-  /** What the final-answer tool is called with, when it is offered. */
-  answer?: unknown;
-  /** What is given each time that an answer is asked for, by the tool or as JSON; the last one from then on. */
-  answers?: unknown[];
-  /** So many calls of the final answer have arguments that are no JSON, e.g. cut off. */
-  brokenTimes?: number;
-  /** Its title is this text instead, so often: a script of megabytes would be too large to submit. */
-  title?: LongText;
-  /** What is said when there is no answer to give. */
-  text?: string;
-  /** How long the model thinks. */
-  delayMs?: number;
-  /** Fail with this message instead. */
-  fail?: string;
-  /** Fail so often, and not after that. */
-  failTimes?: number;
-  /** Say nothing so often, and go on with that though the turn is stopped. */
-  hangTimes?: number;
-  /** Fail as a provider does, with this status and these headers. */
-  status?: number;
-  headers?: Record<string, string>;
-  /** Only models of these ids fail. */
-  failOn?: string[];
-  /** Refuse requests that have this, as some providers do. */
-  refuses?: "tool_choice" | "tools";
-  /** Call this tool first, once. */
-  tool?: { name: string; input: unknown };
-  /** Call these tools, one per step. */
-  tools?: { name: string; input: unknown }[];
-  /** Call these tools also where they are not offered. */
-  isUnruly?: boolean;
-  /** Said before anything else, also before a failure. */
-  first?: string;
-  /** Say text even if a final answer is asked for. */
-  ignoreTools?: boolean;
-};
-
-/** How many times the model was called, by the text that it was asked. */
-export const modelCalls = new Map<string, number>();
-/** Ids of the models that were called, by the same. */
-export const modelsCalled = new Map<string, string[]>();
-/** How many answers it has given, by the same. */
+/** How many times the models were called, by the text that they were asked: `modelCalls.get(ask(script))`. */
+export const modelCalls: Map<string, number> = new Map();
+/** Ids of the models that were called, in their order, by the same. */
+export const modelsCalled: Map<string, string[]> = new Map();
+/** How many answers have been given, by the same. */
 const answersGiven = new Map<string, number>();
 
+/**
+ * Forgets all calls: scripts that fail or hang so often do so again. Call it before each test that repeats a script,
+ * or give each script an `id` of its own.
+ */
+export function resetModelCalls(): void {
+  for (const counted of [modelCalls, modelsCalled, answersGiven]) counted.clear();
+}
+
+/**
+ * The text of a user's message that makes the scripted model do this.
+ *
+ * @throws InvalidScriptError for a script that cannot be meant
+ */
 export function ask(script: Script): string {
-  return JSON.stringify(script);
+  return JSON.stringify(checkScript(script));
 }
 
 type Model = Extract<LanguageModel, { specificationVersion: "v4" }>;
 type CallOptions = Parameters<Model["doStream"]>[0];
+type Generated = Awaited<ReturnType<Model["doGenerate"]>>;
 type Part =
   Awaited<ReturnType<Model["doStream"]>>["stream"] extends ReadableStream<infer P> ? P : never;
 
+/**
+ * A model of the AI SDK that needs no provider. Return it from `getModel()`, or pass it to `generateText()` and
+ * `streamText()`. A message that is no script is answered by `You said: ...`. It uses 10 tokens in and 5 out per call.
+ */
 export class ScriptedModel implements Model {
   readonly specificationVersion = "v4";
-  readonly provider = "test";
+  readonly provider = "perdure.testing";
   readonly modelId: string;
   readonly supportedUrls = {};
+  readonly #told: string | undefined;
 
-  /** @param told what it does whatever it is asked; without it, what the last user message tells it to */
-  constructor(
-    private readonly told?: Script,
-    modelId = "scripted",
-  ) {
+  /**
+   * @param told what it does whatever it is asked; without it, what the last user message tells it to (see {@link ask})
+   * @param modelId of several models that are told apart by `failOn` and {@link modelsCalled}
+   * @throws InvalidScriptError for a script that cannot be meant
+   */
+  constructor(told?: Script, modelId = "scripted") {
+    this.#told = told && ask(told);
     this.modelId = modelId;
   }
 
-  async doGenerate(): Promise<never> {
-    throw new Error("The scripted model only streams");
+  /** What {@link doStream} streams, in one piece. */
+  async doGenerate(options: CallOptions): Promise<Generated> {
+    const { stream } = await this.doStream(options);
+    return collected(stream);
   }
 
-  async doStream(options: CallOptions) {
-    const text = this.told ? ask(this.told) : lastUserText(options);
+  /** @throws InvalidScriptError when the message is a JSON object, and no script that can be meant */
+  async doStream(options: CallOptions): Promise<{ stream: ReadableStream<Part> }> {
+    const text = this.#told ?? lastUserText(options);
     const calls = (modelCalls.get(text) ?? 0) + 1;
     modelCalls.set(text, calls);
     modelsCalled.set(text, [...(modelsCalled.get(text) ?? []), this.modelId]);
@@ -100,8 +81,9 @@ export class ScriptedModel implements Model {
   }
 }
 
-/** The scripted model, with all that it was called with. */
-export class NotingModel extends ScriptedModel {
+/** The scripted model, which keeps all that it was called with. */
+export class RecordingModel extends ScriptedModel {
+  /** What each call was given, the AI SDK's own words. */
   readonly calls: CallOptions[] = [];
 
   override doStream(options: CallOptions) {
@@ -126,6 +108,20 @@ export class NotingModel extends ScriptedModel {
 
 function textOf(part: { type: string; text?: string }): string {
   return part.type === "text" ? (part.text ?? "") : `[${part.type}]`;
+}
+
+/** The parts of a stream as one result. */
+async function collected(stream: ReadableStream<Part>): Promise<Generated> {
+  const content: Generated["content"] = [];
+  let end: Pick<Generated, "finishReason" | "usage"> | undefined;
+  for await (const part of stream) {
+    if (part.type === "text-delta") content.push({ type: "text", text: part.delta });
+    if (part.type === "tool-call") content.push(part);
+    if (part.type === "finish") end = part;
+  }
+  if (!end) throw new Error("The scripted model ended without a finish");
+  const { finishReason, usage } = end;
+  return { content, finishReason, usage, warnings: [] };
 }
 
 function streamOf(parts: AsyncGenerator<Part>): ReadableStream<Part> {
@@ -160,8 +156,12 @@ function refuse({ refuses }: Script, { tools = [], toolChoice }: CallOptions): v
 
 /** What it gives for an answer, if one is asked for. */
 function answerOf(script: Script, text: string): unknown {
-  const { answer, answers, title } = script;
-  if (!answers) return title ? { ...(answer as object), title: long(title) } : answer;
+  const { answer, answers, long } = script;
+  if (!answers) {
+    if (!long) return answer;
+    const fields = Object.entries(long).map(([name, text]) => [name, longText(text)]);
+    return { ...(answer as object | undefined), ...Object.fromEntries(fields) };
+  }
   const given = answersGiven.get(text) ?? 0;
   answersGiven.set(text, given + 1);
   return answers[Math.min(given, answers.length - 1)];
@@ -246,25 +246,30 @@ function lastUserText({ prompt }: CallOptions): string {
   return said.findLast((text) => !isFollowUp(text)) ?? "";
 }
 
-/** Whether it is what an attempt is told of the one before it, by the ledger or by Think, which no test has written. */
+/** Whether it is what an attempt is told of the one before it, by the ledger or by Think, and nobody's script. */
 export function isFollowUp(text: string): boolean {
   return /^(Your answer was not accepted|Your work is done|Continue your previous)/.test(text);
 }
 
 function parse(text: string): Script {
+  let said: unknown;
   try {
-    return JSON.parse(text) as Script;
+    said = JSON.parse(text);
   } catch {
     return { text: `You said: ${text}` };
   }
+  const isScript = typeof said === "object" && said !== null && !Array.isArray(said);
+  return isScript ? checkScript(said) : { text: `You said: ${text}` };
 }
 
 function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, ms);
-    signal?.addEventListener("abort", () => {
+    const stop = () => {
       clearTimeout(timer);
-      reject(signal.reason);
-    });
+      reject(signal?.reason);
+    };
+    if (signal?.aborted) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
   });
 }

@@ -8,7 +8,7 @@ import {
 } from "agents/agent-tools";
 import { tool } from "ai";
 import { z } from "zod";
-import { ScriptedModel } from "../../src/testing/scripted-model.ts";
+import { ScriptedModel } from "../../src/testing/index.ts";
 import { ThinkAgent } from "./think-agent.ts";
 
 /** What the app of the agent with that name was told, across its lives. */

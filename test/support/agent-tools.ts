@@ -2,7 +2,7 @@
 
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { ask, type Script } from "../../src/testing/scripted-model.ts";
+import { ask, type Script } from "../../src/testing/index.ts";
 import { finishesOf, progressOf, type ToolParent, toolHooks } from "./agent-tool-agents.ts";
 import type { ToolOutcome, ToolParams } from "./agent-tool-workflow.ts";
 import { outputOf } from "./engine.ts";

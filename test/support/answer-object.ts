@@ -9,8 +9,7 @@ import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
 import { Outbox } from "../../src/outbox/index.ts";
 import { Submissions, type TurnHost } from "../../src/submissions/index.ts";
-import { Meter, metered } from "../../src/testing/meter.ts";
-import { NotingModel } from "../../src/testing/scripted-model.ts";
+import { Meter, metered, RecordingModel } from "../../src/testing/index.ts";
 
 /** How often an account was charged, across the lives of all objects. */
 export const charges = new Map<string, number>();
@@ -20,7 +19,7 @@ export const asked = new Map<string, { model: string; tools: string[]; prompt: s
 export const lent = new Map<string, Partial<TurnSetup>>();
 
 /** Tells what it was asked. */
-export class WatchedModel extends NotingModel {
+export class WatchedModel extends RecordingModel {
   /** @param talks whether it calls no tools, also where it has to */
   constructor(
     modelId: string,
@@ -30,7 +29,7 @@ export class WatchedModel extends NotingModel {
     super(undefined, modelId);
   }
 
-  override doStream(options: Parameters<NotingModel["doStream"]>[0]) {
+  override doStream(options: Parameters<RecordingModel["doStream"]>[0]) {
     const { tools: _, ...withoutTools } = options;
     const stream = super.doStream(this.talks ? withoutTools : options);
     const call = {

@@ -3,8 +3,7 @@
 import { Think } from "@cloudflare/think";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "@cloudflare/think/workflows";
 import type { AgentWorkflowEvent } from "agents/workflows";
-import { Meter, metered } from "../../src/testing/meter.ts";
-import { ScriptedModel } from "../../src/testing/scripted-model.ts";
+import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
 import { answerSchema, type PromptParams } from "./prompt-workflow.ts";
 
 export class BuiltInAgent extends Think<Cloudflare.Env> {

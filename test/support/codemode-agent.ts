@@ -4,8 +4,7 @@ import { CodemodeConnector, type CodemodeRuntimeHandle } from "@cloudflare/codem
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
 import { DurableThink } from "../../src/hosts/think/index.ts";
 import { ROOMS } from "../../src/hosts/think/think-rooms.ts";
-import { Meter, metered } from "../../src/testing/meter.ts";
-import { ScriptedModel } from "../../src/testing/scripted-model.ts";
+import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
 
 /** How often something was done, over the lives of all agents: `charge:<order>`, `uncharge:<order>` ... */
 export const effects = new Map<string, number>();

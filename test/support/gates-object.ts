@@ -15,7 +15,7 @@ import {
   Gates,
 } from "../../src/gates/index.ts";
 import { type Adapter, type Destination, Outbox } from "../../src/outbox/index.ts";
-import { Meter, metered } from "../../src/testing/meter.ts";
+import { Meter, metered } from "../../src/testing/index.ts";
 
 export type GatesScript = {
   /** In place of a kind that does nothing. */

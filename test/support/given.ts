@@ -3,7 +3,7 @@
 import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
-import { ask, type Script } from "../../src/testing/scripted-model.ts";
+import type { Script } from "../../src/testing/index.ts";
 
 let made = 0;
 
@@ -18,7 +18,7 @@ export function givenThink(name = `think-${++made}-${crypto.randomUUID()}`) {
 }
 
 export function message(script: Script | string, id: string = crypto.randomUUID()): UIMessage {
-  const text = typeof script === "string" ? script : ask(script);
+  const text = typeof script === "string" ? script : JSON.stringify(script);
   return { id, role: "user", parts: [{ type: "text", text }] };
 }
 

@@ -40,8 +40,8 @@ import {
   type TurnHost,
   type TurnTraces,
 } from "../../src/submissions/index.ts";
-import { Meter, metered } from "../../src/testing/meter.ts";
-import type { Script } from "../../src/testing/scripted-model.ts";
+import type { Script } from "../../src/testing/index.ts";
+import { Meter, metered } from "../../src/testing/index.ts";
 import { WakeRoom } from "./wake-room.ts";
 
 /** What left the outboxes, by the workflow instance it was for, and how often it is to be refused. */

@@ -1,7 +1,7 @@
 /** Fills a ledger by the thousands, and tells what each of its statements costs. */
 
 import { isDeepStrictEqual } from "node:util";
-import type { Meter } from "../../src/testing/meter.ts";
+import type { Meter } from "../../src/testing/index.ts";
 
 /** One statement, and what it did to the storage. */
 export type Statement = { query: string; rowsRead: number; rowsWritten: number };

@@ -16,7 +16,7 @@ import {
   type OutboxSettings,
   type ReferencedDelivery,
 } from "../../src/outbox/index.ts";
-import { Meter, metered } from "../../src/testing/meter.ts";
+import { Meter, metered } from "../../src/testing/index.ts";
 
 export type Sent = Delivery | ReferencedDelivery;
 

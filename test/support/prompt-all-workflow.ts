@@ -1,7 +1,7 @@
 /** A workflow that asks about many items as its params say, and returns what came of it. */
 
 import type { AgentWorkflowEvent, AgentWorkflowStep } from "agents/workflows";
-import { type LongText, long } from "../../src/testing/scripted-model.ts";
+import { type LongText, longText } from "../../src/testing/index.ts";
 import {
   type PromptAllSettled,
   ThinkPromptError,
@@ -90,7 +90,7 @@ export class PromptAllWorkflow extends ThinkWorkflow<ThinkAgent, PromptAllParams
         ...common,
         ...(onError !== undefined && { onError }),
       });
-      return { values: title ? values.map((value) => value.title === long(title)) : values };
+      return { values: title ? values.map((value) => value.title === longText(title)) : values };
     } catch (error) {
       if (!(error instanceof ThinkPromptError)) throw error;
       const { name: errorName, message, submissionId, index, key } = error;

@@ -2,7 +2,7 @@
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
-import { type LongText, long } from "../../src/testing/scripted-model.ts";
+import { type LongText, longText } from "../../src/testing/index.ts";
 import {
   ThinkPromptError,
   ThinkWorkflow,
@@ -39,7 +39,7 @@ export class PromptWorkflow extends ThinkWorkflow<ThinkAgent, PromptParams> {
       const output = schema === "date" ? answerSchema.extend({ when: z.date() }) : answerSchema;
       try {
         const answer = await step.prompt(name, { ...options, output });
-        if (title) outcomes.push({ isWhole: answer.title === long(title) });
+        if (title) outcomes.push({ isWhole: answer.title === longText(title) });
         else outcomes.push({ answer, at: Date.now() });
       } catch (error) {
         if (!(error instanceof ThinkPromptError)) throw error;

@@ -6,7 +6,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { Scheduler, type SchedulerSettings } from "../../src/scheduler/index.ts";
-import { Meter, metered } from "../../src/testing/meter.ts";
+import { Meter, metered } from "../../src/testing/index.ts";
 
 export type SchedulerScript = Omit<SchedulerSettings, "tasks"> & {
   tasks: SchedulerSettings["tasks"];

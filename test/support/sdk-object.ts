@@ -13,7 +13,7 @@ import type { TurnRequest, TurnSetup } from "../../src/hosts/sdk/turn-source.ts"
 import { askingOf, type Prior } from "../../src/submissions/asking.ts";
 import type { Turn, TurnEnd, TurnLedger, TurnTraces } from "../../src/submissions/turn.ts";
 import type { AnswerSpec, TokenUsage } from "../../src/submissions/types.ts";
-import { NotingModel } from "../../src/testing/scripted-model.ts";
+import { RecordingModel } from "../../src/testing/index.ts";
 
 /** Keeps a log of all that a turn says, and answers as a test wants it. */
 class NotingLedger implements TurnLedger {
@@ -69,7 +69,7 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
   readonly sessions = new Sessions();
   readonly lifecycle = Lifecycle.install(this).use(this.sessions);
   ledger = new NotingLedger();
-  readonly model = new NotingModel();
+  readonly model = new RecordingModel();
   /** What the agent lends in place of what it has. */
   lent: Partial<TurnSetup> = {};
   readonly turns = new SdkTurns({

@@ -13,8 +13,7 @@ import type { Json } from "../../src/core/json.ts";
 import { type Approval, DurableThink } from "../../src/hosts/think/index.ts";
 import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
-import { Meter, metered } from "../../src/testing/meter.ts";
-import { ScriptedModel } from "../../src/testing/scripted-model.ts";
+import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
 
 /** Hooks of the app, which a test can set by the agent's name. */
 export type AppHooks = {

@@ -2,7 +2,7 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { LedgerOptions, SubmitMessagesOptions } from "../../src/submissions/index.ts";
-import { ask, modelCalls, type Script } from "../../src/testing/scripted-model.ts";
+import { ask, modelCalls, type Script } from "../../src/testing/index.ts";
 import { givenThink, message, until } from "./given.ts";
 import { sleep } from "./ledger.ts";
 import { type AppHooks, appHooks, type ThinkAgent, thinkOptions } from "./think-agent.ts";

@@ -1,0 +1,22 @@
+/** `perdure/testing`: scripted models, counted storage, crashes at every write, and time that a test moves. */
+
+export type { Duration } from "../core/duration.ts";
+export { type CrashReport, crashAtEveryWrite, type WrongPoint } from "./crash-matrix.ts";
+export { crashable } from "./crashable.ts";
+export { InvalidScenarioError, InvalidScriptError, VirtualClockError } from "./errors.ts";
+export type { SaidMessage } from "./invariants/conversation.ts";
+export { type InvariantOptions, invariantsOf } from "./invariants/invariants.ts";
+export type { CrashPoint, Moment } from "./life.ts";
+export { type Count, Meter, metered, type StorageObserver } from "./meter.ts";
+export type { CrashRun, CrashScenario } from "./scenario.ts";
+export { type LongText, longText, type Script } from "./script.ts";
+export {
+  ask,
+  isFollowUp,
+  modelCalls,
+  modelsCalled,
+  RecordingModel,
+  resetModelCalls,
+  ScriptedModel,
+} from "./scripted-model.ts";
+export { type VirtualClock, type VirtualClockOptions, virtualClock } from "./virtual-clock.ts";

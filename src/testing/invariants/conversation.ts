@@ -1,0 +1,59 @@
+/** L4: what a completed submission has said is in its conversation, once. */
+
+import type { Rows } from "./rows.ts";
+
+/** A message of a conversation, as far as it matters here. */
+export type SaidMessage = { readonly id: string };
+
+/** Reads a thread; undefined where the object has no conversations. */
+export type ReadThread = (thread: string) => Promise<readonly SaidMessage[] | undefined>;
+
+type Said = {
+  submission_id: string;
+  thread: string;
+  status: string;
+  messages: string;
+  seq: number;
+};
+
+/** A thread that leaves no messages. */
+const ISOLATED = "isolated";
+
+export async function conversationProblems(rows: Rows, read: ReadThread): Promise<string[]> {
+  const said = rows.of<Said>(
+    "perdure_submissions",
+    `SELECT seq, submission_id, thread, status, messages FROM perdure_submissions
+     WHERE settled_at IS NOT NULL ORDER BY seq`,
+  );
+  const problems: string[] = [];
+  const main = { thread: "main" };
+  for (const thread of new Set([main, ...said].map(({ thread }) => thread))) {
+    if (thread === ISOLATED) continue;
+    const messages = await read(thread);
+    if (!messages) continue;
+    const own = said.filter((one) => one.thread === thread);
+    problems.push(...problemsOf(own, timesOf(messages)));
+  }
+  return problems;
+}
+
+function timesOf(messages: readonly SaidMessage[]): Map<string, number> {
+  const times = new Map<string, number>();
+  for (const { id } of messages) times.set(id, (times.get(id) ?? 0) + 1);
+  return times;
+}
+
+function problemsOf(said: readonly Said[], times: ReadonlyMap<string, number>): string[] {
+  const twice = [...times].filter(([, count]) => count > 1);
+  const missing = said
+    .filter(({ status }) => status === "completed")
+    .flatMap(({ submission_id, messages }) =>
+      (JSON.parse(messages) as SaidMessage[])
+        .filter(({ id }) => !times.has(id))
+        .map(({ id }) => `L4 message ${id} of ${submission_id} is not in its conversation`),
+    );
+  return [
+    ...twice.map(([id, count]) => `L4 message ${id} is in its conversation ${count} times`),
+    ...missing,
+  ];
+}

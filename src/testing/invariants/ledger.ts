@@ -1,0 +1,86 @@
+/** L1 L2 O1: what has to hold of submissions whatever happened, read from their rows and their history. */
+
+import type { Destination } from "../../outbox/index.ts";
+import { isTerminal, NEXT, type SubmissionStatus } from "../../submissions/states.ts";
+import type { Change, Put } from "../history.ts";
+import type { Rows } from "./rows.ts";
+
+type Ended = { submission_id: string; status: SubmissionStatus; notify: string | null };
+
+export function ledgerProblems(rows: Rows): string[] {
+  return [...transitions(rows), ...endings(rows), ...tellings(rows)];
+}
+
+/** L2: each change of status is one that the table of states has. */
+function transitions(rows: Rows): string[] {
+  return changes(rows).flatMap(({ id, before, after }) => {
+    if (before === null) return [];
+    const allowed: readonly string[] = NEXT[before as SubmissionStatus];
+    return allowed.includes(after) ? [] : [`L2 ${id}: ${before} was followed by ${after}`];
+  });
+}
+
+/** L1: exactly one end for each that was accepted and is not open; that none is open for ever is said of open work. */
+function endings(rows: Rows): string[] {
+  const ends = new Map<string, string[]>();
+  for (const { id, after } of changes(rows)) {
+    const known = ends.get(id) ?? [];
+    ends.set(id, isTerminal(after as SubmissionStatus) ? [...known, after] : known);
+  }
+  const open = rows.of<{ submission_id: string }>(
+    "perdure_submissions",
+    "SELECT submission_id FROM perdure_submissions WHERE settled_at IS NULL",
+  );
+  for (const { submission_id } of open) ends.delete(submission_id);
+  return [...ends].flatMap(([id, states]) =>
+    states.length === 1
+      ? []
+      : [`L1 ${id} ended ${states.length} times${states.length ? `: ${states.join(", ")}` : ""}`],
+  );
+}
+
+/** O1 O2: whoever was to be told of an end has one delivery of it, under one id. */
+function tellings(rows: Rows): string[] {
+  if (!rows.has("perdure_testing_puts") || !rows.has("perdure_submissions")) return [];
+  const puts = rows.of<Put>("perdure_testing_puts", "SELECT * FROM perdure_testing_puts");
+  const ended = rows.of<Ended>(
+    "perdure_submissions",
+    `SELECT submission_id, status, notify FROM perdure_submissions
+     WHERE settled_at IS NOT NULL AND notify IS NOT NULL`,
+  );
+  return ended.flatMap(({ submission_id, notify }) => {
+    const own = puts.filter(({ payload }) => submissionOf(payload) === submission_id);
+    const destinations = JSON.parse(notify ?? "[]") as Destination[];
+    return [...new Set(destinations.map(keyOf))].flatMap((key) => {
+      const wanted = destinations.filter((to) => keyOf(to) === key).length;
+      const ids = new Set(
+        own
+          .filter(({ destination }) => keyOf(JSON.parse(destination) as Destination) === key)
+          .map(({ id }) => id),
+      );
+      if (ids.size === wanted) return [];
+      const found = ids.size === 0 ? "was never put" : `has ${ids.size} delivery ids`;
+      return [
+        `${ids.size === 0 ? "O1" : "O2"} the word of ${submission_id} ended to ${key} ${found}`,
+      ];
+    });
+  });
+}
+
+function changes(rows: Rows): Change[] {
+  return rows.of<Change>("perdure_testing_changes", "SELECT * FROM perdure_testing_changes");
+}
+
+/** The submission that an event reports; a payload in parts is not read. */
+function submissionOf(payload: string | null): string | undefined {
+  const event = JSON.parse(payload ?? "null") as {
+    type?: unknown;
+    data?: { submissionId?: string };
+  } | null;
+  const isEnd = typeof event?.type === "string" && event.type.startsWith("submission.");
+  return isEnd ? event?.data?.submissionId : undefined;
+}
+
+function keyOf({ policy: _policy, ...to }: Destination): string {
+  return JSON.stringify(Object.entries(to).sort());
+}

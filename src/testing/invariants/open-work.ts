@@ -1,0 +1,104 @@
+/** What is still to be done in an object, in the words of a problem. Reads only. */
+
+import type { Rows } from "./rows.ts";
+
+/**
+ * How far ahead counts: what can go on now, or also what waits for another attempt at some time. What was asked for a
+ * later time (`notBefore`, a schedule) is neither.
+ */
+export type Horizon = "now" | "ever";
+
+/** What is to be done still: an object with nothing of it is at rest. */
+export function openWork(rows: Rows, horizon: Horizon = "ever"): string[] {
+  return [
+    ...submissions(rows, horizon),
+    ...deliveries(rows, horizon),
+    ...runs(rows, horizon),
+    ...gates(rows),
+  ];
+}
+
+type Open = {
+  submission_id: string;
+  status: string;
+  not_before: number | null;
+  due_at: number | null;
+};
+
+function submissions(rows: Rows, horizon: Horizon): string[] {
+  const open = rows.of<Open>(
+    "perdure_submissions",
+    `SELECT submission_id, status, not_before, due_at FROM perdure_submissions
+     WHERE settled_at IS NULL`,
+  );
+  const isLater = ({ status, not_before: asked, due_at: retried }: Open) => {
+    const at = (horizon === "now" ? retried : null) ?? asked;
+    return status === "pending" && at !== null && at > rows.now;
+  };
+  return open
+    .filter((one) => !isLater(one))
+    .map(({ submission_id, status }) => `L1 submission ${submission_id} is still ${status}`);
+}
+
+function deliveries(rows: Rows, horizon: Horizon): string[] {
+  const waiting = rows.of<{ id: string; attempts: number; last_error: string | null }>(
+    "perdure_outbox",
+    "SELECT id, attempts, last_error FROM perdure_outbox WHERE due_at <= ?",
+    until(rows, horizon),
+  );
+  const untold = rows.of<{ id: string }>(
+    "perdure_dead_letters",
+    "SELECT id FROM perdure_dead_letters WHERE is_told = 0",
+  );
+  return [
+    ...waiting.map(
+      ({ id, attempts, last_error: why }) =>
+        `O2 delivery ${id} still waits, at attempt ${attempts}${why === null ? "" : ` (${why})`}`,
+    ),
+    ...untold.map(({ id }) => `O3 nobody was told of the dead letter ${id}`),
+  ];
+}
+
+function runs(rows: Rows, horizon: Horizon): string[] {
+  const open = rows.of<{ task_id: string; slot: number; status: string }>(
+    "perdure_runs",
+    "SELECT task_id, slot, status FROM perdure_runs WHERE ended_at IS NULL AND not_before <= ?",
+    until(rows, horizon),
+  );
+  const late = rows.of<{ task_id: string; next_at: number }>(
+    "perdure_tasks",
+    "SELECT task_id, next_at FROM perdure_tasks WHERE paused_at IS NULL AND next_at <= ?",
+    rows.now,
+  );
+  return [
+    ...open.map(
+      ({ task_id, slot, status }) => `S5 the run of ${task_id} at ${time(slot)} is still ${status}`,
+    ),
+    ...late.map(({ task_id, next_at }) => `S1 ${task_id} was due at ${time(next_at)}`),
+  ];
+}
+
+/** A gate that is open waits for somebody; one that has ended has something left to do. */
+function gates(rows: Rows): string[] {
+  const ended = rows.of<{ gate_id: string; status: string }>(
+    "perdure_gates",
+    "SELECT gate_id, status FROM perdure_gates WHERE settled_at IS NOT NULL AND done_at IS NULL",
+  );
+  const late = rows.of<{ gate_id: string }>(
+    "perdure_gates",
+    "SELECT gate_id FROM perdure_gates WHERE settled_at IS NULL AND expires_at <= ?",
+    rows.now,
+  );
+  return [
+    ...ended.map(({ gate_id, status }) => `W2 gate ${gate_id} is ${status} and not done with`),
+    ...late.map(({ gate_id }) => `W2 gate ${gate_id} has expired and is open`),
+  ];
+}
+
+export function time(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function until({ now }: Rows, horizon: Horizon): number {
+  return horizon === "now" ? now : Number.MAX_SAFE_INTEGER;
+}

@@ -1,0 +1,49 @@
+/** S1, W2 and O5: what has to hold of schedules, gates and the alarm, read from their rows. */
+
+import { time } from "./open-work.ts";
+import type { Rows } from "./rows.ts";
+
+/** A wake that is not needed any more may lapse instead of being removed: the longest that a room arms ahead, and a little. */
+const LAPSE_MS = 35_000;
+
+/** S1: one run for each slot, however often it was tried. */
+export function runProblems(rows: Rows): string[] {
+  return rows
+    .of<{ task_id: string; slot: number; count: number }>(
+      "perdure_runs",
+      `SELECT task_id, slot, count(*) AS count FROM perdure_runs WHERE cause <> 'trigger'
+       GROUP BY task_id, slot HAVING count > 1`,
+    )
+    .map(({ task_id, slot, count }) => `S1 ${task_id} has ${count} runs at ${time(slot)}`);
+}
+
+/** W2: nobody is left waiting. */
+export function gateProblems(rows: Rows): string[] {
+  return rows
+    .of<{ gate_id: string; kind: string }>(
+      "perdure_gates",
+      "SELECT gate_id, kind FROM perdure_gates WHERE settled_at IS NULL",
+    )
+    .map(({ gate_id, kind }) => `W2 the gate ${gate_id} (${kind}) is open`);
+}
+
+/** O5: an object that has nothing to do is not woken for it. */
+export function alarmProblems(rows: Rows, alarm: number | null): string[] {
+  if (alarm === null || alarm <= rows.now + LAPSE_MS || hasPlans(rows)) return [];
+  return [`O5 nothing is to be done, and an alarm is set for ${time(alarm)}`];
+}
+
+/** What is not due and will be. */
+function hasPlans(rows: Rows): boolean {
+  const plans = [
+    ["perdure_submissions", "settled_at IS NULL"],
+    ["perdure_submissions", "is_undone = 0"],
+    ["perdure_tasks", "next_at IS NOT NULL"],
+    ["perdure_runs", "ended_at IS NULL"],
+    ["perdure_gates", "done_at IS NULL"],
+    ["perdure_endpoints", "held_until IS NOT NULL"],
+  ] as const;
+  return plans.some(
+    ([table, where]) => rows.of(table, `SELECT 1 FROM ${table} WHERE ${where} LIMIT 1`).length > 0,
+  );
+}

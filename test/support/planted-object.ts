@@ -1,0 +1,54 @@
+/**
+ * A ledger with a defect that shows after a crash only: which one, the first
+ * word of the object's name says. The crash kit has to find each of them.
+ */
+
+import type { Destination } from "../../src/outbox/index.ts";
+import { LedgerObject } from "./ledger-object.ts";
+
+export class PlantedObject extends LedgerObject {
+  readonly #defect = this.ctx.id.name?.split("-")[0];
+  readonly #life = crypto.randomUUID();
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    super(ctx, env);
+    if (this.#defect === "repeats") this.#forgetWhatWasSaid();
+  }
+
+  /** After the rooms' own start; in the first life there is nothing yet. */
+  onStart(): void {
+    if (this.#defect === "forgets") this.#sql("DELETE FROM perdure_outbox");
+    if (this.#defect === "twice") {
+      this.#sql("UPDATE perdure_submissions SET status = status WHERE settled_at IS NOT NULL");
+    }
+    if (this.#defect === "renames") this.#putAgain();
+    if (this.#defect === "endless" && this.#sql("SELECT 1 FROM perdure_submissions").length > 0) {
+      this.turns.run = () => new Promise(() => {});
+    }
+  }
+
+  /** The conversation, each message under the id that it was given by whoever said it. */
+  async said(): Promise<{ id: string }[]> {
+    return this.turns.conversation().map((id) => ({ id: id.split("~")[0] ?? id }));
+  }
+
+  #forgetWhatWasSaid(): void {
+    const say = this.turns.say.bind(this.turns);
+    this.turns.say = (thread, id, text) => say(thread, `${id}~${this.#life}`, text);
+    this.turns.trace = async () => ({ applied: "none", hasEffects: false });
+  }
+
+  #putAgain(): void {
+    for (const { id, destination, payload } of this.#sql("SELECT * FROM perdure_outbox")) {
+      this.#sql("DELETE FROM perdure_outbox WHERE id = ?", String(id));
+      this.outbox.put(
+        JSON.parse(String(destination)) as Destination,
+        JSON.parse(String(payload)) as unknown,
+      );
+    }
+  }
+
+  #sql(query: string, ...bindings: SqlStorageValue[]) {
+    return this.ctx.storage.sql.exec(query, ...bindings).toArray();
+  }
+}
