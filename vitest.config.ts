@@ -11,7 +11,7 @@ const THINK = ["test/think-*.test.ts", "test/cost.test.ts"];
 const SCHEDULER = ["test/scheduler-*.test.ts"];
 
 /** Tests of what runs in Node as well as in Workers, in Node. */
-const PURE = ["test/schedule/**/*.test.ts"];
+const PURE = ["test/schedule/**/*.test.ts", "test/bench/**/*.test.ts"];
 
 export default defineConfig({
   // The public names lead to the sources, never to a dist/ that was built earlier.

@@ -3,8 +3,10 @@
 import path from "node:path";
 import { unstable_startWorker } from "wrangler";
 
+export type StartedWorker = Awaited<ReturnType<typeof unstable_startWorker>>;
+
 /** @param folder the bench's, with its wrangler.jsonc */
-export function startWorker(folder: string): ReturnType<typeof unstable_startWorker> {
+export function startWorker(folder: string): Promise<StartedWorker> {
   return unstable_startWorker({
     config: path.join(folder, "wrangler.jsonc"),
     dev: {

@@ -3,18 +3,30 @@
 import { Cron } from "croner";
 import { DateTime } from "luxon";
 import { nextOccurrence } from "../../src/scheduler/index.ts";
+import { median } from "../result.ts";
 
 const ZONE = "America/New_York";
 
 type Next = (after: number) => number | null;
 
-/** Calls for at least this long; they alternate between moments eight months apart. */
-export function run(ms: number): void {
-  console.log(`next occurrences a second, in ${ZONE}`);
-  for (const [name, next] of contenders()) {
-    measure(next, ms / 5);
-    console.log(`${name.padEnd(56)}${measure(next, ms).toLocaleString("en").padStart(12)}`);
+/** Next occurrences a second, by what computes them. */
+export type Rates = readonly {
+  readonly form: string;
+  readonly by: string;
+  readonly rate: number;
+}[];
+
+/** Calls each for at least this long, in each of some turns; the calls alternate between moments eight months apart. */
+export function rates(ms: number, turns: number): Rates {
+  const all = contenders();
+  const found = all.map(() => [] as number[]);
+  for (let turn = 0; turn < turns; turn++) {
+    for (const [index, { next }] of all.entries()) {
+      measure(next, ms / 5);
+      found[index]?.push(measure(next, ms));
+    }
   }
+  return all.map(({ form, by }, index) => ({ form, by, rate: median(found[index] ?? []) }));
 }
 
 function measure(next: Next, ms: number): number {
@@ -29,38 +41,43 @@ function measure(next: Next, ms: number): number {
   return Math.round(calls / ((performance.now() - begin) / 1_000));
 }
 
-function contenders(): [string, Next][] {
+type Contender = { readonly form: string; readonly by: string; readonly next: Next };
+
+function contenders(): Contender[] {
   return [
     ours("every 15 minutes"),
+    croner("every 15 minutes", "*/15 * * * *"),
     ours("every day at 09:00"),
-    ["  by hand with Luxon", withLuxon],
-    croner("0 9 * * *"),
+    croner("every day at 09:00", "0 9 * * *"),
+    { form: "every day at 09:00", by: "Luxon by hand", next: withLuxon },
     ours("every 3 days at 09:00"),
     ours("every weekday at 09:00"),
-    croner("0 9 * * 1-5"),
+    croner("every weekday at 09:00", "0 9 * * 1-5"),
     ours("every 2 weeks on monday at 09:00"),
     ours("every month on 31 at 09:00"),
-    croner("0 9 31 * *"),
+    croner("every month on 31 at 09:00", "0 9 31 * *"),
     ours("every month on last weekday at 09:00"),
     ours("every year on february 29 at 09:00"),
-    croner("0 9 29 2 *"),
+    croner("every year on february 29 at 09:00", "0 9 29 2 *"),
     ours("every 15 minutes between 22:00 and 02:00 on weekdays"),
     ours("cron 0 9 * * 1-5"),
+    croner("cron 0 9 * * 1-5", "0 9 * * 1-5"),
     ours("cron */15 * * * *"),
-    croner("*/15 * * * *"),
+    croner("cron */15 * * * *", "*/15 * * * *"),
   ];
 }
 
 /** By the public function and from the text, as an app does it. */
-function ours(text: string): [string, Next] {
+function ours(text: string): Contender {
   const next = (after: number) =>
     nextOccurrence(text, { after, timezone: ZONE })?.getTime() ?? null;
-  return [text, next];
+  return { form: text, by: "Perdure", next };
 }
 
-function croner(expression: string): [string, Next] {
+function croner(form: string, expression: string): Contender {
   const cron = new Cron(expression, { timezone: ZONE });
-  return ["  Croner, with the zone", (after) => cron.nextRun(new Date(after))?.getTime() ?? null];
+  const next = (after: number) => cron.nextRun(new Date(after))?.getTime() ?? null;
+  return { form, by: "Croner", next };
 }
 
 function withLuxon(after: number): number {

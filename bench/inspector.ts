@@ -1,17 +1,4 @@
-/**
- * What the JavaScript heap of an object holds for 10,000 waiting submissions, and after their ends, above what it held
- * idle (L9). Measured by the runtime's own inspector after a garbage collection, so that the numbers are what is held
- * and not what is about to be freed. Fails above the limits.
- */
-
-import { startWorker } from "../start-worker.ts";
-
-const COUNT = 10_000;
-/** Of one message. The content waits in storage: were it held, that alone would be twice the limit. */
-const BYTES = 6_400;
-const MEBIBYTE = 1024 * 1024;
-const MAX_PENDING = 32 * MEBIBYTE;
-const MAX_ENDED = 8 * MEBIBYTE;
+/** Asks the runtime's own inspector what the heap holds, after a garbage collection: what is held, and not what is about to be freed. */
 
 /** Node's WebSocket takes headers, which the type of a browser's does not know. */
 const NodeWebSocket = WebSocket as unknown as new (
@@ -20,7 +7,7 @@ const NodeWebSocket = WebSocket as unknown as new (
 ) => WebSocket;
 
 /** Asks the inspector of a worker. */
-class Inspector {
+export class Inspector {
   #next = 1;
   readonly #socket: WebSocket;
 
@@ -74,27 +61,4 @@ class Inspector {
   close(): void {
     this.#socket.close();
   }
-}
-
-const worker = await startWorker(import.meta.dirname);
-try {
-  const ask = async (what: string) => (await worker.fetch(`http://worker/${what}`)).text();
-  await ask("fill?count=0");
-  const inspectorUrl = await worker.inspectorUrl;
-  if (!inspectorUrl) throw new Error("The runtime has no inspector");
-  const inspector = await Inspector.connect(inspectorUrl);
-  const idle = await inspector.heapUsed();
-  const pending = await ask(`fill?count=${COUNT}&bytes=${BYTES}`);
-  const filled = (await inspector.heapUsed()) - idle;
-  await ask("drain");
-  const ended = (await inspector.heapUsed()) - idle;
-  const mib = (bytes: number) => `${(bytes / MEBIBYTE).toFixed(1)} MiB`;
-  console.log(
-    `${pending} pending, ${mib(COUNT * BYTES)} of messages: ${mib(filled)} of heap above idle (at most ${mib(MAX_PENDING)})`,
-  );
-  console.log(`after their ends: ${mib(ended)} above idle (at most ${mib(MAX_ENDED)})`);
-  inspector.close();
-  process.exitCode = filled <= MAX_PENDING && ended <= MAX_ENDED ? 0 : 1;
-} finally {
-  await worker.dispose();
 }

@@ -1,0 +1,34 @@
+/** On what, and of what, a run was. */
+
+import { readFileSync } from "node:fs";
+import { findPackageJSON } from "node:module";
+import { cpus, totalmem } from "node:os";
+
+const PACKAGES = ["@cloudflare/think", "agents", "ai", "wrangler"];
+
+export function machine(): Record<string, string | number> {
+  const [cpu, ...others] = cpus();
+  return {
+    cpu: cpu?.model.trim() || "unknown",
+    cores: others.length + 1,
+    memory: `${Math.round(totalmem() / 2 ** 30)} GiB`,
+    os: `${process.platform} ${process.arch}`,
+  };
+}
+
+export function versions(): Record<string, string> {
+  // The runtime is Wrangler's, and no package of ours.
+  const runtime = ["workerd", versionOf("workerd", manifestOf("wrangler"))] as const;
+  const found = PACKAGES.map((name) => [name, versionOf(name)] as const);
+  return { ...Object.fromEntries([...found, runtime]), node: process.versions.node };
+}
+
+function versionOf(name: string, from?: string): string {
+  return (JSON.parse(readFileSync(manifestOf(name, from), "utf8")) as { version: string }).version;
+}
+
+function manifestOf(name: string, from: string = import.meta.filename): string {
+  const manifest = findPackageJSON(name, from);
+  if (manifest === undefined) throw new Error(`The package ${name} is not installed`);
+  return manifest;
+}

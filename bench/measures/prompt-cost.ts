@@ -1,0 +1,47 @@
+/** What a prompt costs in the object, whole and above a bare turn. */
+
+import type { Measure } from "../measure.ts";
+import { atMost, type Result } from "../result.ts";
+import type { Cost } from "../worker/cost.ts";
+
+const COUNTS = [
+  ["statements", "SQL statements", 105, 20],
+  ["rowsWritten", "rows written", 36, 7],
+  ["setAlarms", "setAlarm calls", 6, 2],
+] as const;
+
+export const promptCost: Measure = {
+  name: "prompt-cost",
+  does: "counts what a warm step.prompt() does to the object's storage, whole and above a bare turn",
+  hasCounts: true,
+  async run({ worker }) {
+    const ours = await worker.ask("promptCost", { kind: "perdure" });
+    const theirs = await worker.ask("promptCost", { kind: "built-in" });
+    const whole = COUNTS.map(
+      ([key, unit, most]): Result => ({
+        what: "step.prompt(), whole",
+        unit,
+        perdure: ours.prompt[key],
+        builtIn: theirs.prompt[key],
+        limit: atMost(most),
+      }),
+    );
+    const above = COUNTS.map(
+      ([key, unit, , most]): Result => ({
+        what: "its part above a bare turn, agents' tracking of workflows left out",
+        unit,
+        perdure: aboveTurn(ours, key),
+        builtIn: aboveTurn(theirs, key),
+        limit: atMost(most),
+      }),
+    );
+    return [...whole, ...above];
+  },
+};
+
+function aboveTurn(
+  { prompt, turn }: { prompt: Cost; turn: Cost },
+  key: (typeof COUNTS)[number][0],
+): number {
+  return prompt[key] - turn[key] - (key === "rowsWritten" ? prompt.trackingRows : 0);
+}

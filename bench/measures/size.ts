@@ -1,0 +1,67 @@
+/** How large what an app imports is: minified and gzipped, without peers. */
+
+import path from "node:path";
+import { gzipSync } from "node:zlib";
+import { minified } from "../bundle.ts";
+import type { Measure } from "../measure.ts";
+import { atMost, type Result } from "../result.ts";
+
+const SRC = path.join(import.meta.dirname, "../../src");
+const PEERS = ["agents", "ai", "zod", "@cloudflare/*", "just-bash"];
+/** Of package.json. */
+const DEPENDENCIES = [
+  "@standard-schema/spec",
+  "croner",
+  "ipaddr.js",
+  "luxon",
+  "standardwebhooks",
+  "zod-to-json-schema",
+];
+const GOAL_KB = 40;
+/** As it is now, so that it does not grow unseen. */
+const FLOOR = {
+  atMost: 140,
+  why:
+    "Perdure's own code is 92 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, gates and " +
+    "their SQL, all of which a Think agent constructs at its start, so that no bundler drops it. Our dependencies are 46 kB (luxon 22, " +
+    "croner 10, zod-to-json-schema 6, standardwebhooks 4, ipaddr.js 4); without any of them it would still be 92 kB.",
+};
+
+const WORKFLOW = "workflow/index.ts";
+const THINK = "hosts/think/index.ts";
+/** What can be imported by itself. */
+const ROOMS = [WORKFLOW, "submissions/index.ts", "outbox/index.ts", "scheduler/index.ts"];
+
+export const size: Measure = {
+  name: "size",
+  does: "bundles perdure/workflow and perdure/think, minified and gzipped, without peers; and each room by itself",
+  hasCounts: true,
+  async run() {
+    const both = [WORKFLOW, THINK];
+    const results: Result[] = [
+      {
+        what: "perdure/workflow and perdure/think",
+        unit: "kB",
+        perdure: await kilobytes(both, PEERS),
+        limit: atMost(GOAL_KB, FLOOR),
+      },
+      {
+        what: "the same without our own dependencies",
+        unit: "kB",
+        perdure: await kilobytes(both, [...PEERS, ...DEPENDENCIES]),
+      },
+    ];
+    for (const room of ROOMS) {
+      const perdure = await kilobytes([room], [...PEERS, ...DEPENDENCIES]);
+      results.push({ what: `${path.dirname(room)} alone, without them`, unit: "kB", perdure });
+    }
+    return results;
+  },
+};
+
+/** Thousands of bytes that an app loads which imports these, with the packages of `leftOut` left out. */
+async function kilobytes(files: readonly string[], leftOut: readonly string[]): Promise<number> {
+  const contents = files.map((file) => `export * from "./${file}";`).join("\n");
+  const code = await minified(contents, SRC, leftOut);
+  return gzipSync(code, { level: 9 }).length / 1_000;
+}

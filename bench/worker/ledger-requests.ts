@@ -1,0 +1,29 @@
+/** What is asked of a ledger alone. */
+
+import type { LoadedLedger } from "./loaded-ledger.ts";
+
+type Env = { readonly LoadedLedger: DurableObjectNamespace<LoadedLedger> };
+
+export const ledgerRequests = {
+  /** Fills the ledger of that name with ended submissions. Returns how long that took, in milliseconds. */
+  storeEnded: ({ LoadedLedger }: Env, { name, count }: { name: string; count: number }) =>
+    LoadedLedger.getByName(name).fill(count),
+
+  /** Milliseconds of a submission that is accepted, claimed and settled, of so many. */
+  passTime: ({ LoadedLedger }: Env, { name, times }: { name: string; times: number }) =>
+    LoadedLedger.getByName(name).pass(times),
+
+  /** What one such submission costs. */
+  passCost: ({ LoadedLedger }: Env, { name }: { name: string }) =>
+    LoadedLedger.getByName(name).cost(),
+
+  /** Lets so many submissions of a message of `bytes` wait in the ledger of that name. */
+  hold: (
+    { LoadedLedger }: Env,
+    { name, count, bytes }: { name: string; count: number; bytes: number },
+  ) => LoadedLedger.getByName(name).hold(count, bytes),
+
+  /** Lets them go. */
+  drain: ({ LoadedLedger }: Env, { name }: { name: string }) =>
+    LoadedLedger.getByName(name).drain(),
+};

@@ -1,0 +1,107 @@
+/** A ledger alone on a plain Durable Object, whose turns end at once, or wait until they are let go. */
+
+import { DurableObject } from "cloudflare:workers";
+import { Lifecycle } from "agents/lifecycle";
+import { Outbox } from "../../src/outbox/index.ts";
+import {
+  Submissions,
+  type Turn,
+  type TurnEnd,
+  type TurnHost,
+} from "../../src/submissions/index.ts";
+import type { Meter } from "../../src/testing/meter.ts";
+import { fillEnded } from "../../test/support/ledger-scale.ts";
+import { type Cost, costOf, counting, message, meterOf } from "./cost.ts";
+import type { Env } from "./env.ts";
+import { sleep } from "./marks.ts";
+
+export class LoadedLedger extends DurableObject<Env> {
+  readonly lifecycle = Lifecycle.install(this);
+  readonly #meter: Meter | undefined;
+  #open: () => void = () => {};
+  #gate = Promise.resolve();
+  readonly #outbox = new Outbox({ host: this, env: this.env });
+  readonly #ledger = ledgerOf((turn) => this.#run(turn), this.#outbox);
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    const meter = meterOf(ctx);
+    super(ctx, env);
+    this.#meter = meter;
+    this.lifecycle.use(this.#outbox).use(this.#ledger);
+  }
+
+  /** Accepts so many submissions of a message of `bytes` each, which wait. Returns how many do, with the one that runs. */
+  async hold(count: number, bytes: number): Promise<number> {
+    this.#gate = new Promise((resolve) => {
+      this.#open = resolve;
+    });
+    for (let index = 0; index < count; index++) {
+      await this.#ledger.submit([message(`${index} ${"x".repeat(bytes)}`)]);
+    }
+    const { pending, running } = await this.#ledger.stats();
+    return pending + running;
+  }
+
+  /** Lets the turns go, and resolves when none is open. */
+  async drain(): Promise<void> {
+    this.#open();
+    for (;;) {
+      const { pending, running } = await this.#ledger.stats();
+      if (pending + running === 0) return;
+      await sleep(50);
+    }
+  }
+
+  /** Has so many ended submissions from now on. Returns how long that took, in milliseconds. */
+  async fill(count: number): Promise<number> {
+    await this.lifecycle.start();
+    return fillEnded(this.ctx.storage, 1, count);
+  }
+
+  /** Accepts, claims and settles so many, one after the other. Returns the milliseconds of each, and forgets them. */
+  async pass(times: number): Promise<number> {
+    const ids: string[] = [];
+    this.#meter?.reset();
+    const from = performance.now();
+    for (let index = 0; index < times; index++) ids.push(await this.#passOne());
+    const ms = (performance.now() - from) / times;
+    for (const id of ids) await this.#ledger.delete(id);
+    return ms;
+  }
+
+  /** What one costs in all. */
+  async cost(): Promise<Cost> {
+    const meter = counting(this.#meter);
+    meter.reset();
+    await this.#passOne();
+    await sleep(20);
+    return costOf(meter);
+  }
+
+  async #passOne(): Promise<string> {
+    const { submissionId } = await this.#ledger.submit([message("x")]);
+    await this.#ledger.wait(submissionId);
+    return submissionId;
+  }
+
+  async #run({ begin }: Turn): Promise<TurnEnd> {
+    begin();
+    await this.#gate;
+    return { outcome: "completed" };
+  }
+}
+
+/** A ledger for turns that no crash interrupts, as none does in a bench. */
+export function ledgerOf(run: TurnHost["run"], outbox: Outbox): Submissions {
+  const host: TurnHost = {
+    start: () => {},
+    run,
+    stop: () => {},
+    trace: async () => ({ applied: "none", hasEffects: false }),
+    isRecovering: async () => false,
+    takeBack: async () => {},
+    onStatus: async () => {},
+    isInsideTurn: () => false,
+  };
+  return new Submissions(host, outbox);
+}

@@ -1,0 +1,44 @@
+/** A scheduler alone on a plain Durable Object, with the tasks that its script declares. */
+
+import { SchedulerObject, schedulerScripts } from "../../test/support/scheduler-object.ts";
+import { type Cost, costOf } from "./cost.ts";
+
+export type Reconciled = Cost & {
+  readonly ownStatements: number;
+  readonly tasks: number;
+  readonly ms: number;
+};
+
+/** What the object with that name declares: so many tasks every 15 minutes. */
+export function declareMany(name: string, count: number): void {
+  const task = { schedule: "every 15 minutes", handler: async () => {} } as const;
+  const ids = Array.from({ length: count }, (_, index) => `task-${index}`);
+  schedulerScripts.set(name, { tasks: () => Object.fromEntries(ids.map((id) => [id, task])) });
+}
+
+const isOfScheduler = (query: string) => /perdure_(tasks|runs)/.test(query);
+
+export class LoadedScheduler extends SchedulerObject {
+  /** What has been done in this life, and to which tables of its own; with the tasks that it has. */
+  async reconciled(): Promise<Reconciled> {
+    await this.lifecycle.start();
+    const from = performance.now();
+    await this.scheduler.reconcile();
+    const ms = performance.now() - from;
+    const cost = {
+      ...costOf(this.meter),
+      // The local runtime notes the name of each object in a table of its own.
+      rowsWritten: this.meter.rowsWrittenBy((query) => !query.includes("__miniflare")),
+      ownStatements: this.meter.statementsOf(isOfScheduler),
+    };
+    const tasks = await this.scheduler.list({ occurrences: 0 });
+    this.meter.reset();
+    return { ...cost, ms, tasks: tasks.length };
+  }
+
+  /** The object dies; what it has stored stays. */
+  async die(): Promise<void> {
+    await this.ctx.storage.sync();
+    this.ctx.abort("The bench ends this life of the object, to measure the start of the next one");
+  }
+}

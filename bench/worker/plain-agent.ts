@@ -1,0 +1,77 @@
+/** A plain agent of the agents SDK with the rooms that a prompt needs, as an adapter for such agents would have them. */
+
+import { Agent } from "agents";
+import { Sessions } from "agents/sessions";
+import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
+import type { TurnRequest, TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
+import { Outbox } from "../../src/outbox/index.ts";
+import {
+  type AnswerPart,
+  acceptPrompt,
+  expirePrompt,
+  type PromptEnd,
+  type PromptReceipt,
+  type PromptRequest,
+  readPrompt,
+  refusePrompts,
+  type Submissions,
+} from "../../src/submissions/index.ts";
+import type { Meter } from "../../src/testing/meter.ts";
+import { type Cost, costOf, counting, meterOf } from "./cost.ts";
+import type { Env } from "./env.ts";
+import { ledgerOf } from "./loaded-ledger.ts";
+import { sleep } from "./marks.ts";
+import { TimedModel } from "./timed-model.ts";
+
+export class PlainAgent extends Agent<Env> {
+  readonly meter: Meter | undefined;
+  readonly #ledger: Submissions;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    const meter = meterOf(ctx);
+    super(ctx, env);
+    this.meter = meter;
+    const sessions = new Sessions();
+    const outbox = new Outbox({ host: this, env });
+    const turns = new SdkTurns({
+      source: { setup },
+      sessions,
+      ledger: () => this.#ledger,
+    });
+    this.#ledger = ledgerOf((turn) => turns.run(turn), outbox);
+    this.lifecycle.use(sessions).use(outbox).use(this.#ledger);
+  }
+
+  async startPrompts(id: string, params: unknown): Promise<string> {
+    return this.runWorkflow("PERDURE_WORKFLOW", params, { id, agentBinding: "PlainAgent" });
+  }
+
+  acceptPrompt(request: PromptRequest): Promise<PromptReceipt> {
+    return acceptPrompt(this.#ledger, request);
+  }
+
+  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<PromptEnd | null> {
+    return expirePrompt(this.#ledger, submissionId, options);
+  }
+
+  readPrompt(submissionId: string, part: number): Promise<AnswerPart | null> {
+    return readPrompt(this.#ledger, submissionId, part);
+  }
+
+  refusePrompts(submissionIds: readonly string[]): Promise<void> {
+    return refusePrompts(this.#ledger, submissionIds);
+  }
+
+  async reset(): Promise<void> {
+    counting(this.meter).reset();
+  }
+
+  async cost(): Promise<Cost> {
+    await sleep(300);
+    return costOf(counting(this.meter));
+  }
+}
+
+async function setup({ messagesFor }: TurnRequest): Promise<TurnSetup> {
+  return { model: new TimedModel(), messages: await messagesFor({}), tools: {}, maxSteps: 2 };
+}

@@ -1,0 +1,13 @@
+/** The worker of the bench: Perdure and the built-in in one isolate, and what the script asks of them. */
+
+import { requests } from "./requests.ts";
+import { served } from "./served.ts";
+
+export { BuiltInBench } from "./built-in.ts";
+export { LoadedLedger } from "./loaded-ledger.ts";
+export { LoadedScheduler } from "./loaded-scheduler.ts";
+export { PerdureAgent } from "./perdure-agent.ts";
+export { PlainAgent } from "./plain-agent.ts";
+export { BuiltInPrompts, Echo, EnginePairs, PerdurePrompts } from "./workflows.ts";
+
+export default served(requests);
