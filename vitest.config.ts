@@ -10,7 +10,7 @@ const THINK = ["test/think-*.test.ts", "test/cost.test.ts"];
 /** Tests of the scheduler's room, which run beside those of the other rooms. */
 const SCHEDULER = ["test/scheduler-*.test.ts"];
 
-/** Tests of what runs in Node as well as in Workers, in Node. */
+/** Tests of what runs in Node as well as in Workers, or in Node alone, in Node. */
 const PURE = ["test/schedule/**/*.test.ts", "test/bench/**/*.test.ts"];
 
 export default defineConfig({

@@ -218,6 +218,31 @@ describe("W2 no gate stays open for ever", () => {
     expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
   });
 
+  it.each<[string, (room: Room, gateId: string) => Promise<unknown>]>([
+    ["was closed", (room, gateId) => close(room, gateId)],
+    ["was cancelled", (room, gateId) => expire(room, gateId)],
+  ])("O5 one that %s leaves no wake for the day on which it would have expired", async (_, end) => {
+    const room = givenGates();
+    const { gateId } = await open(room, ask({ timeoutMs: 30 * DAY_MS }));
+    const armedFor = () => inside(room, (__, ctx) => jobOf("perdure.gates", ctx));
+    expect(await armedFor()).toBeGreaterThan(Date.now() + 30 * DAY_MS);
+    await end(room, gateId);
+    // The one that is left may lapse, which takes half a minute.
+    expect((await armedFor()) ?? 0).toBeLessThanOrEqual(Date.now() + 30_000);
+    await wake(room);
+    expect(await armedFor()).toBeNull();
+  });
+
+  it("O5 the wake of those that are still open comes after the one that an end has drawn near", async () => {
+    const room = givenGates();
+    const { gateId } = await open(room, ask({ timeoutMs: 30 * DAY_MS }));
+    await open(room, ask({ timeoutMs: 60 * DAY_MS }));
+    await close(room, gateId);
+    await wake(room);
+    const armedFor = await inside(room, (_, ctx) => jobOf("perdure.gates", ctx));
+    expect(armedFor).toBe((await rowsOf(room))[1]?.wake_at);
+  });
+
   it("W2 nobody asks for it any more: it expires a day after its step's time, by the alarm alone", async () => {
     const room = givenGates();
     await open(room, ask({ timeoutMs: 60_000 }));

@@ -275,6 +275,14 @@ export class Gates extends Room {
     this.wake.request(this.#clock.now() + AGAIN_MS);
   }
 
+  /**
+   * The wake that waits for the day on which a closed gate would have expired comes soon instead, and finds the next one.
+   * Until then it covers the delivery of the end, so that the outbox needs none.
+   */
+  #drawNear(now: number): void {
+    if (this.wake.armedFor !== null) this.wake.request(now + AGAIN_MS);
+  }
+
   async #look(time: number): Promise<void> {
     await this.wake
       .noLaterThan(time)
@@ -304,6 +312,7 @@ export class Gates extends Room {
     }
     const parent = closed.parent === undefined ? undefined : this.#store.find(closed.parent);
     if (parent?.status === "open") this.#drive(parent);
+    this.#drawNear(now);
     if (closed.parent === undefined && !isOrder) this.#outbox.flush(this.wake.armedFor);
     return closed;
   }

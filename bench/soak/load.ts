@@ -1,0 +1,127 @@
+/** Keeps so many things going, over any number of the machine's lives: what ends is followed by something new. */
+
+import { setTimeout as delay } from "node:timers/promises";
+import type { Client } from "./client.ts";
+import { type Entry, isOver } from "./ledger.ts";
+import { askOf, outcomeOf, planOf } from "./plans.ts";
+import { between, oneOf, type Random } from "./random.ts";
+import type { Records } from "./records.ts";
+
+const TICK_MS = 100;
+/** Things that begin in one tick. */
+const MOST_NEW = 5;
+const WORKFLOWS = 0.6;
+const TWICE = 0.15;
+const CANCELLED = 0.1;
+/** How often the person looks who grants. */
+const PERSON_MS = 1_000;
+
+export class Load {
+  readonly #client: Client;
+  readonly #records: Records;
+  readonly #random: Random;
+  readonly #agents: readonly string[];
+  readonly entries: Entry[] = [];
+  /** How many submissions were asked for twice, and cancelled. */
+  readonly asked = { twice: 0, cancelled: 0 };
+  #open: Entry[] = [];
+  #isOver = false;
+
+  constructor(client: Client, records: Records, random: Random, agents: readonly string[]) {
+    this.#client = client;
+    this.#records = records;
+    this.#random = random;
+    this.#agents = agents;
+  }
+
+  /** Until it is told to {@link stop}. */
+  async keep(count: number): Promise<void> {
+    while (!this.#isOver) {
+      this.#open = this.#open.filter((entry) => !isOver(entry, this.#records));
+      const missing = Math.min(MOST_NEW, count - this.#open.length);
+      for (let index = 0; index < missing; index++) this.#begin();
+      await delay(TICK_MS);
+    }
+  }
+
+  /** Nothing new begins. */
+  stop(): void {
+    this.#isOver = true;
+  }
+
+  /** What the receiver has not heard the end of. */
+  open(): Entry[] {
+    this.#open = this.#open.filter((entry) => !isOver(entry, this.#records));
+    return this.#open;
+  }
+
+  /** The person who grants, until the signal. */
+  async grant(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      if (this.#client.isHeld) {
+        await delay(PERSON_MS);
+        continue;
+      }
+      const waiting = this.#open.filter(({ needsApproval }) => needsApproval);
+      const agents = new Set(waiting.map(({ agent }) => agent));
+      // Who is killed meanwhile is asked again in a second.
+      await Promise.allSettled([...agents].map((agent) => this.#client.call(agent, "grantAll")));
+      await delay(PERSON_MS);
+    }
+  }
+
+  #begin(): void {
+    const agent = oneOf(this.#random, this.#agents);
+    const id = `${agent}-${this.entries.length}`;
+    if (this.#random() < WORKFLOWS) this.#beginWorkflow(agent, `w-${id}`);
+    else this.#beginSubmission(agent, `s-${id}`);
+  }
+
+  #add(entry: Entry): Entry {
+    this.entries.push(entry);
+    this.#open.push(entry);
+    return entry;
+  }
+
+  #beginWorkflow(agent: string, id: string): void {
+    const plan = planOf(this.#random, id, Date.now());
+    const entry = this.#add({
+      kind: "workflow",
+      agent,
+      id,
+      askedAt: Date.now(),
+      submissionIds: new Set(),
+      expected: outcomeOf(plan),
+      needsApproval: plan.steps.some(({ kind }) => kind === "approval"),
+    });
+    void this.#client.insist<string>(agent, "begin", plan).then((answer) => {
+      if (answer !== undefined) entry.acceptedAt = Date.now();
+    });
+  }
+
+  #beginSubmission(agent: string, id: string): void {
+    const ask = askOf(this.#random, id, Date.now());
+    const entry = this.#add({
+      kind: "submission",
+      agent,
+      id,
+      askedAt: Date.now(),
+      submissionIds: new Set(),
+      hasEffect: ask.hasEffect,
+    });
+    const times = this.#random() < TWICE ? 2 : 1;
+    const cancelsAfter = this.#random() < CANCELLED ? between(this.#random, 0, 1_500) : undefined;
+    if (times === 2) this.asked.twice++;
+    if (cancelsAfter !== undefined) this.asked.cancelled++;
+    for (let time = 0; time < times; time++) {
+      void this.#client.insist<string>(agent, "submit", ask).then(async (submissionId) => {
+        if (submissionId === undefined) return;
+        entry.acceptedAt ??= Date.now();
+        entry.submissionIds.add(submissionId);
+        if (cancelsAfter === undefined) return;
+        await delay(cancelsAfter);
+        await this.#client.insist(agent, "cancel", submissionId);
+      });
+    }
+  }
+}

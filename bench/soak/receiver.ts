@@ -1,0 +1,74 @@
+/**
+ * The receiver of the soak, which lives through all of it: verifies each webhook by Standard Webhooks, notes what it is
+ * told, and refuses now and then, before or after it has noted, so that what is sent comes again.
+ */
+
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { Webhook } from "standardwebhooks";
+import type { Random } from "./random.ts";
+import { noRecords, noteDelivery, noteEffect, noteOutcome, type Records } from "./records.ts";
+import { HOOK_SECRET, type Outcome } from "./words.ts";
+
+/** Of all webhooks, those that are answered 503: without being noted, and after that. */
+const REFUSED = 0.05;
+const FORGOTTEN = 0.05;
+
+export class Receiver {
+  readonly #random: Random;
+  readonly records: Records = noRecords();
+  /** Answers of 503. */
+  refusals = 0;
+  readonly #server: Server;
+
+  constructor(random: Random) {
+    this.#random = random;
+
+    this.#server = createServer((request, response) => {
+      this.#take(request, response).catch((error) => {
+        // Its caller was killed while it spoke; it will come again.
+        if (!response.destroyed) response.writeHead(500).end(String(error));
+      });
+    });
+  }
+
+  /** Returns its URL. */
+  async start(): Promise<string> {
+    this.#server.listen(0, "127.0.0.1");
+    await once(this.#server, "listening");
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  stop(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  async #take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await text(request);
+    if (request.url === "/hooks") this.#hook(request, body, response);
+    else {
+      if (request.url === "/effects") noteEffect(this.records, JSON.parse(body).key);
+      else if (request.url === "/outcomes") noteOutcome(this.records, JSON.parse(body) as Outcome);
+      else throw new Error(`Nobody is told of ${request.url}`);
+      response.end("{}");
+    }
+  }
+
+  #hook({ headers }: IncomingMessage, body: string, response: ServerResponse): void {
+    try {
+      new Webhook(HOOK_SECRET).verify(body, headers as Record<string, string>);
+    } catch (error) {
+      this.records.forged.push(`${headers["webhook-id"]}: ${error}`);
+      response.writeHead(401).end();
+      return;
+    }
+    const luck = this.#random();
+    if (luck >= REFUSED) noteDelivery(this.records, headers["webhook-id"] as string, body);
+    const isRefused = luck < REFUSED + FORGOTTEN;
+    if (isRefused) this.refusals++;
+    response.writeHead(isRefused ? 503 : 200).end();
+  }
+}

@@ -1,0 +1,75 @@
+/** Prints what the soak has come to: what there was, what was found, and what a developer can begin to look at. */
+
+import type { Failures } from "./client.ts";
+import { type Evidence, type Finding, isGivenUp, KINDS } from "./count.ts";
+import type { Load } from "./load.ts";
+import { CUT_OFF } from "./words.ts";
+
+export type Course = {
+  readonly seed: number;
+  readonly kills: number;
+  readonly downMs: number;
+  readonly openAtLast: number;
+  readonly settleMs: number;
+  /** Webhooks that the receiver answered 503. */
+  readonly refusals: number;
+  readonly asked: Load["asked"];
+  readonly failures: Failures;
+  readonly log: string;
+};
+
+/** Of one kind, before the rest is only counted. */
+const MOST_SHOWN = 20;
+
+/** Returns whether there was nothing to find. */
+export function report(findings: readonly Finding[], evidence: Evidence, course: Course): boolean {
+  tellOfLoad(evidence, course);
+  const counts = KINDS.map((kind) => {
+    const own = findings.filter((finding) => finding.kind === kind);
+    for (const { id, what } of own.slice(0, MOST_SHOWN)) console.error(`${kind} ${id}: ${what}`);
+    if (own.length > MOST_SHOWN) console.error(`... and ${own.length - MOST_SHOWN} more ${kind}`);
+    return `${kind} ${own.length}`;
+  });
+  for (const forged of evidence.records.forged) console.error(`refused as not genuine: ${forged}`);
+  const isFine = findings.length === 0 && evidence.records.forged.length === 0;
+  if (!isFine) tellOfTrouble(course);
+  console.log(`seed ${course.seed}: ${counts.join(", ")}`);
+  return isFine;
+}
+
+function tellOfLoad({ entries, records, looks }: Evidence, course: Course): void {
+  const { deliveries, effects, outcomes } = records;
+  const again = (times: Iterable<number>) => [...times].reduce((sum, time) => sum + time - 1, 0);
+  const count = (kind: string) => entries.filter((entry) => entry.kind === kind).length;
+  const told = [...outcomes.values()].map((of) => [...of.values()].reduce((sum, n) => sum + n, 0));
+  const { kills, downMs, openAtLast, settleMs, refusals, asked } = course;
+  const turns = looks.flatMap(({ submissions }) => submissions);
+  const runs = looks.flatMap((look) => look.runs);
+  console.log(
+    [
+      `${kills} kills, ${(downMs / Math.max(kills, 1) / 1_000).toFixed(1)} s down each; ` +
+        `${openAtLast} open at the last, settled in ${(settleMs / 1_000).toFixed(0)} s`,
+      `${count("workflow")} workflows, ${count("submission")} submissions ` +
+        `(${asked.twice} asked for twice, ${asked.cancelled} cancelled), ` +
+        `${turns.length} turns with those of workflows and schedules, ` +
+        `${turns.filter(({ attempts }) => attempts > 1).length} of them in more than one attempt, ` +
+        `${turns.filter(isGivenUp).length} given up after an effect (L6); ` +
+        `${[...outcomes.values()].filter((of) => [...of.keys()].join().includes(CUT_OFF)).length} workflows with a child that was interrupted`,
+      `${runs.length} runs of schedules, ${deliveries.size} events, ${effects.size} effects`,
+      `came again, as is allowed: ${again([...deliveries.values()].map(({ times }) => times))} events ` +
+        `(${refusals} were refused), ${again(effects.values())} effects, ${again(told)} outcomes`,
+    ].join("\n"),
+  );
+}
+
+function tellOfTrouble({ failures, log }: Course): void {
+  const calls = [...failures].sort(([, one], [, other]) => other - one).slice(0, MOST_SHOWN);
+  for (const [failure, times] of calls) console.error(`answered ${times} times: ${failure}`);
+  const lines = new Map<string, number>();
+  for (const line of log.split("\n").filter((text) => /error|perdure/i.test(text))) {
+    const known = line.replace(/[0-9a-f-]{16,}|\d+/g, "#").slice(0, 300);
+    lines.set(known, (lines.get(known) ?? 0) + 1);
+  }
+  const most = [...lines].sort(([, one], [, other]) => other - one).slice(0, MOST_SHOWN);
+  for (const [line, times] of most) console.error(`logged ${times} times: ${line}`);
+}

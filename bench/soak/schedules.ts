@@ -1,0 +1,66 @@
+/** Looks for slots of the schedules that were left out, and for runs that have not come to their end. */
+
+import type { Finding } from "./count.ts";
+import type { Records } from "./records.ts";
+import { type HookEvent, type Look, TASKS } from "./words.ts";
+
+type Run = Look["runs"][number];
+
+export function scheduleFindings(
+  { agent, runs, missed, submissions }: Look,
+  records: Records,
+): Finding[] {
+  const rows = new Map(submissions.map((row) => [row.id, row]));
+  const told = toldSlots(agent, records);
+  return Object.entries(TASKS).flatMap(([task, apart]) => {
+    const own = runs.filter((run) => run.task === task);
+    const name = (slot: number) => `${agent} ${task} ${new Date(slot).toISOString()}`;
+    const counted = missed[task] ?? 0;
+    return [
+      ...gapsIn([...own.map(({ slot }) => slot), ...(task === "tick" ? told : [])], apart).map(
+        (slot): Finding => ({ kind: "lost", id: name(slot), what: "a slot that never fired" }),
+      ),
+      ...(counted === 0
+        ? []
+        : [{ kind: "lost", id: `${agent} ${task}`, what: `${counted} slots missed` } as const]),
+      ...own.flatMap((run) => runFindings(run, name(run.slot), { rows, told })),
+    ];
+  });
+}
+
+function runFindings(
+  { task, slot, status, key, submissionId, error }: Run,
+  id: string,
+  { rows, told }: { rows: ReadonlyMap<string, unknown>; told: ReadonlySet<number> },
+): Finding[] {
+  const known = `run ${key} is ${status} (${error ?? "no error"})`;
+  if (status === "waiting" || status === "running") return [{ kind: "stuck", id, what: known }];
+  if (status !== "completed") return [{ kind: "failed", id, what: known }];
+  const hasCome =
+    task === "tick" ? told.has(slot) : submissionId !== null && rows.has(submissionId);
+  if (hasCome) return [];
+  const missing = task === "tick" ? "its event never came" : `no submission ${submissionId}`;
+  return [{ kind: "lost", id, what: `${known}, and ${missing}` }];
+}
+
+/** The slots of an agent's ticks that the receiver was told of. */
+function toldSlots(agent: string, { deliveries }: Records): Set<number> {
+  const slots = new Set<number>();
+  for (const { bodies } of deliveries.values()) {
+    for (const body of bodies) {
+      const event = JSON.parse(body) as HookEvent & { type: "slot" };
+      if (event.type === "slot" && event.agent === agent) slots.add(event.slot);
+    }
+  }
+  return slots;
+}
+
+/** Between the first and the last one. */
+function gapsIn(slots: readonly number[], apart: number): number[] {
+  if (slots.length === 0) return [];
+  const known = new Set(slots);
+  const [first, last] = [Math.min(...slots), Math.max(...slots)];
+  return Array.from({ length: (last - first) / apart }, (_, index) => first + index * apart).filter(
+    (slot) => !known.has(slot),
+  );
+}

@@ -1,0 +1,55 @@
+/** Lets everything come to its end after the last kill, and takes a look at each agent when it has, or its time is over. */
+
+import { setTimeout as delay } from "node:timers/promises";
+import type { Chaos } from "./chaos.ts";
+import type { Client } from "./client.ts";
+import type { Evidence } from "./count.ts";
+import type { Load } from "./load.ts";
+import type { Look } from "./words.ts";
+
+const POLL_MS = 1_000;
+/** The local engine forgets a workflow that nobody speaks to. */
+const WAKE_MS = 10_000;
+/** What may lapse instead of being removed has lapsed by then: a wake comes within 30 seconds of the last thing to do. */
+const LAPSE_MS = 75_000;
+const LOOK_MS = 5_000;
+
+export async function settled(
+  load: Load,
+  chaos: Chaos,
+  { until, signal }: { until: number; signal: AbortSignal },
+): Promise<void> {
+  let openWorkflows = 1;
+  let wokenAt = Date.now();
+  while (Date.now() < until && (load.open().length > 0 || openWorkflows > 0)) {
+    await delay(POLL_MS, undefined, { signal });
+    const isDue = load.open().length === 0 || Date.now() - wokenAt > WAKE_MS;
+    if (!isDue) continue;
+    openWorkflows = await chaos.wake();
+    wokenAt = Date.now();
+  }
+}
+
+/** Looks until there is nothing left that may lapse. */
+export async function lastLook(
+  client: Client,
+  agents: readonly string[],
+  workflows: readonly string[],
+): Promise<Pick<Evidence, "looks" | "platform">> {
+  const deadline = Date.now() + LAPSE_MS;
+  for (;;) {
+    const looks = await Promise.all(agents.map((agent) => client.insist<Look>(agent, "look")));
+    const seen = looks.filter((look) => look !== undefined);
+    const isQuiet = seen.length === agents.length && seen.every(isAsleep);
+    if (isQuiet || Date.now() > deadline) {
+      const platform = await client.insist<Evidence["platform"]>("-", "statuses", workflows);
+      if (seen.length < agents.length || !platform) throw new Error("The agents do not answer.");
+      return { looks: seen, platform };
+    }
+    await delay(LOOK_MS);
+  }
+}
+
+function isAsleep({ jobs, outbox }: Look): boolean {
+  return outbox.length === 0 && !jobs.some(({ id }) => id.startsWith("perdure"));
+}

@@ -1,0 +1,97 @@
+/**
+ * `npm run soak`: keeps some hundred workflows, turns, webhooks and schedules going on the local runtime, kills it at random
+ * every few seconds, lets it settle, and counts: nothing lost, nothing stuck, nothing twice, no alarm left. Exit code 1 else.
+ *
+ *   npm run soak -- --seconds 180 --seed 7 --agents 20 --open 200 --settle 120
+ */
+
+import { randomInt } from "node:crypto";
+import { parseArgs } from "node:util";
+import { Chaos } from "./chaos.ts";
+import { Client } from "./client.ts";
+import { findingsOf } from "./count.ts";
+import { Load } from "./load.ts";
+import { Machine } from "./machine.ts";
+import { randomOf } from "./random.ts";
+import { Receiver } from "./receiver.ts";
+import { report } from "./report.ts";
+import { lastLook, settled } from "./settle.ts";
+import { HOOK_SECRET } from "./words.ts";
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "180" },
+    seed: { type: "string", default: String(randomInt(2 ** 31)) },
+    agents: { type: "string", default: "20" },
+    open: { type: "string", default: "200" },
+    settle: { type: "string", default: "120" },
+  },
+});
+const [seconds, seed, agentCount, open, settle] = (
+  ["seconds", "seed", "agents", "open", "settle"] as const
+).map((option) => wholeNumber(option, values[option])) as [number, number, number, number, number];
+
+const receiver = new Receiver(randomOf(seed, "receiver"));
+const receiverUrl = await receiver.start();
+const machine = new Machine({ RECEIVER: receiverUrl, HOOK_SECRET });
+process.on("exit", () => machine.destroy());
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
+try {
+  process.exitCode = await soak();
+} catch (error) {
+  console.error(error, `\nThe end of the runtime's log:\n${machine.log().slice(-4_000)}`);
+  process.exitCode = 1;
+} finally {
+  machine.destroy();
+  receiver.stop();
+}
+
+async function soak(): Promise<number> {
+  console.log(`seed ${seed}: ${open} things on ${agentCount} agents, killed for ${seconds} s`);
+  const over = new AbortController();
+  await machine.build();
+  await machine.start(over.signal);
+  const client = new Client(machine.url, over.signal);
+  const agents = Array.from({ length: agentCount }, (_, index) => `a${index}`);
+  const load = new Load(client, receiver.records, randomOf(seed, "load"), agents);
+  const workflows = () => load.entries.flatMap(({ kind, id }) => (kind === "workflow" ? [id] : []));
+  const chaos = new Chaos(machine, client, randomOf(seed, "chaos"), workflows);
+  const loading = load.keep(open);
+  const granting = load.grant(over.signal);
+  await chaos.reign(Date.now() + seconds * 1_000, over.signal);
+  load.stop();
+  await loading;
+  await Promise.all(agents.map((agent) => client.insist(agent, "pauseTasks")));
+  // The last life begins with nobody who calls the agents: they have to wake by themselves.
+  await chaos.strike(over.signal);
+  const openAtLast = load.open().length;
+  const settledFrom = Date.now();
+  await settled(load, chaos, { until: settledFrom + settle * 1_000, signal: over.signal });
+  const settleMs = Date.now() - settledFrom;
+  const evidence = {
+    entries: load.entries,
+    records: receiver.records,
+    ...(await lastLook(client, agents, workflows())),
+  };
+  over.abort();
+  await granting;
+  const isFine = report(findingsOf(evidence), evidence, {
+    seed,
+    kills: chaos.kills,
+    downMs: chaos.downMs,
+    openAtLast,
+    settleMs,
+    refusals: receiver.refusals,
+    asked: load.asked,
+    failures: client.failures,
+    log: machine.log(),
+  });
+  return isFine ? 0 : 1;
+}
+
+function wholeNumber(option: string, text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= 0) return value;
+  console.error(`--${option} is ${JSON.stringify(text)}; expected a whole number, e.g. 60.`);
+  process.exit(2);
+}

@@ -1,0 +1,49 @@
+/** Reads what an agent has in storage: of Perdure's tables, of its workflows' and of the job queue. Changes nothing. */
+
+import type { DurableThink } from "perdure/think";
+import type { Look } from "../words.ts";
+
+/** As many as a task's history has. */
+const RUNS = 200;
+
+export async function lookAt(
+  agent: Pick<DurableThink, "name" | "listScheduledTasks" | "listScheduledRuns">,
+  storage: DurableObjectStorage,
+): Promise<Look> {
+  const all = <Row extends Record<string, SqlStorageValue>>(query: string) =>
+    storage.sql.exec<Row>(query).toArray();
+  const tasks = await agent.listScheduledTasks();
+  const runs = await Promise.all(
+    tasks.map(({ taskId }) => agent.listScheduledRuns(taskId, { limit: RUNS })),
+  );
+  return {
+    agent: agent.name,
+    submissions: all(
+      `SELECT submission_id AS id, idempotency_key AS key, status, attempts, error, has_effects AS hasEffects, started_at AS startedAt, due_at AS dueAt,
+         (SELECT GROUP_CONCAT(attempt || ' at ' || ended_at || ': ' || error, '; ') FROM perdure_attempts WHERE seq = s.seq) AS failures
+       FROM perdure_submissions s`,
+    ),
+    workflows: all("SELECT workflow_id AS id, status FROM cf_agents_workflows"),
+    runs: runs.flat().map((run) => ({
+      task: run.taskId,
+      slot: run.scheduledFor.getTime(),
+      key: run.idempotencyKey,
+      status: run.status,
+      submissionId: run.submissionId ?? null,
+      error: run.error?.message ?? run.reason ?? null,
+    })),
+    missed: Object.fromEntries(tasks.map(({ taskId, counts }) => [taskId, counts.missed])),
+    openGates: all<{ gate: string }>(
+      "SELECT kind || ' of ' || instance AS gate FROM perdure_gates WHERE settled_at IS NULL",
+    ).map(({ gate }) => gate),
+    outbox: all<{ entry: string }>(
+      `SELECT id || ' to ' || destination_key || ', attempt ' || attempts || ', due ' || due_at || ', ' || COALESCE(last_error, 'no error') AS entry
+       FROM perdure_outbox`,
+    ).map(({ entry }) => entry),
+    deadLetters: all<{ letter: string }>(
+      "SELECT id || ' to ' || destination_key || ': ' || last_error AS letter FROM perdure_dead_letters",
+    ).map(({ letter }) => letter),
+    alarm: await storage.getAlarm(),
+    jobs: all("SELECT id, time FROM cf_agents_jobs ORDER BY time"),
+  };
+}

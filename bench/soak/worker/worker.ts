@@ -1,0 +1,59 @@
+/**
+ * The soak's door, for its driver alone: it asks nobody who they are.
+ *
+ *   POST /<agent>/<verb>   calls the verb with the body as its argument, and returns what it returns
+ *   POST /-/wake           resumes the workflows with the ids of the body, without a word to their agents
+ *   POST /-/statuses       what the platform says of them
+ *   GET  /health
+ */
+
+import { getAgentByName } from "agents";
+import type { Ask, Plan } from "../words.ts";
+import type { Env, SoakAgent } from "./agents.ts";
+
+export { Helper, SoakAgent } from "./agents.ts";
+export { SoakWorkflow } from "./workflow.ts";
+
+type Verb = (agent: DurableObjectStub<SoakAgent>, body: unknown) => Promise<unknown>;
+
+const VERBS: Readonly<Record<string, Verb>> = {
+  begin: (agent, plan) => agent.begin(plan as Plan),
+  submit: (agent, ask) => agent.submit(ask as Ask),
+  cancel: (agent, id) => agent.cancel(id as string),
+  grantAll: (agent) => agent.grantAll(),
+  pauseTasks: (agent) => agent.pauseTasks(),
+  look: (agent) => agent.look(),
+};
+
+export default {
+  async fetch(request, env) {
+    const [name = "", verb = ""] = new URL(request.url).pathname.slice(1).split("/");
+    if (name === "health") return Response.json({ ok: true });
+    if (name === "-") {
+      return Response.json(await statuses(env, await request.json(), verb === "wake"));
+    }
+    const call = VERBS[verb];
+    if (call === undefined) return new Response(`There is no verb ${verb}`, { status: 404 });
+    const agent = await getAgentByName(env.SoakAgent, name);
+    return Response.json((await call(agent, await request.json())) ?? null);
+  },
+} satisfies ExportedHandler<Env>;
+
+/**
+ * Cloudflare resumes the workflows of a machine that died by itself; the local engine resumes one when an event reaches
+ * it. No workflow waits for this one.
+ */
+async function statuses(env: Env, ids: readonly string[], wakes: boolean) {
+  const found = ids.map(async (id) => {
+    try {
+      const instance = await env.SOAK.get(id);
+      const { status, error } = await instance.status();
+      const isOver = ["complete", "errored", "terminated"].includes(status);
+      if (wakes && !isOver) await instance.sendEvent({ type: "wake", payload: {} });
+      return [id, error ? `${status}: ${error.name}: ${error.message}` : status] as const;
+    } catch (error) {
+      return [id, String(error)] as const;
+    }
+  });
+  return Object.fromEntries(await Promise.all(found));
+}

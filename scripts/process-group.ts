@@ -1,0 +1,138 @@
+/**
+ * A program in a process group of its own, which dies as a whole: what it has started dies with it. Ctrl-C in the terminal
+ * reaches the script that started it only.
+ */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+
+const STOP_TIMEOUT_MS = 10_000;
+const POLL_MS = 50;
+
+export type Program = {
+  /** Arguments of Node. */
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: NodeJS.ProcessEnv;
+  /** The file that its output is added to. */
+  readonly log: string;
+};
+
+export class ProcessGroup {
+  #process: ChildProcess | undefined;
+
+  start({ args, cwd, env, log }: Program): void {
+    const output = openSync(log, "a");
+    this.#process = spawn(process.execPath, args, {
+      cwd,
+      detached: true,
+      stdio: ["ignore", output, output],
+      env,
+    });
+    closeSync(output);
+  }
+
+  /** False once it has ended by itself, or has not been started. */
+  get running(): boolean {
+    return (
+      this.#process !== undefined &&
+      this.#process.exitCode === null &&
+      this.#process.signalCode === null
+    );
+  }
+
+  /** SIGKILL to everything at once: no chance to finish, flush or say goodbye. Resolves when the group is gone. */
+  async kill(): Promise<void> {
+    const pid = this.#process?.pid;
+    this.killNow();
+    const deadline = Date.now() + STOP_TIMEOUT_MS;
+    while (pid !== undefined && groupLives(pid)) {
+      if (Date.now() > deadline)
+        throw new Error(`Process group ${pid} is still there ${STOP_TIMEOUT_MS} ms after SIGKILL.`);
+      await delay(POLL_MS);
+    }
+  }
+
+  /** For exit handlers, which cannot wait. */
+  killNow(): void {
+    const pid = this.#process?.pid;
+    this.#process = undefined;
+    if (pid === undefined) return;
+    try {
+      process.kill(-pid, "SIGKILL");
+    } catch {
+      // Gone already.
+    }
+  }
+}
+
+/** Waits until `/health` of the program answers. */
+export async function healthy(
+  url: string,
+  group: ProcessGroup,
+  { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+): Promise<void> {
+  const deadline = Date.now() + timeoutMs;
+  while (!(await answers(url))) {
+    signal.throwIfAborted();
+    if (!group.running) throw new Error("The runtime ended before it answered.");
+    if (Date.now() > deadline)
+      throw new Error(`The runtime did not answer within ${timeoutMs / 1000} s.`);
+    await delay(POLL_MS, undefined, { signal });
+  }
+}
+
+async function answers(url: string): Promise<boolean> {
+  try {
+    return (await fetch(`${url}/health`, { signal: AbortSignal.timeout(2_000) })).ok;
+  } catch {
+    return false;
+  }
+}
+
+function groupLives(pid: number): boolean {
+  try {
+    process.kill(-pid, 0);
+  } catch {
+    return false;
+  }
+  // In a container nobody may collect the dead children of a dead parent; they still count as members of their group.
+  return (
+    process.platform !== "linux" || readdirSync("/proc").some((entry) => isLivingMember(entry, pid))
+  );
+}
+
+function isLivingMember(entry: string, group: number): boolean {
+  if (!/^\d+$/.test(entry)) return false;
+  try {
+    const stat = readFileSync(`/proc/${entry}/stat`, "utf8");
+    const [state, , pgrp] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return Number(pgrp) === group && state !== "Z";
+  } catch {
+    return false;
+  }
+}
+
+/** Below the ports that Linux gives to callers: one that calls a port of its own kind while nobody listens may reach itself. */
+const PORTS = { from: 20_000, to: 32_000 } as const;
+const MOST_TRIES = 100;
+
+/** A port on which nobody listens, and which no caller is given. */
+export async function freePort(): Promise<number> {
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const port = randomInt(PORTS.from, PORTS.to);
+    if (await isFree(port)) return port;
+  }
+  throw new Error("No free port was found.");
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+  });
+}

@@ -1,0 +1,249 @@
+/** The counting of bench/soak: a defect that is planted in the records is found, and what is right is not. */
+
+import { describe, expect, it } from "vitest";
+import { type Evidence, findingsOf } from "../../bench/soak/count.ts";
+import type { Entry } from "../../bench/soak/ledger.ts";
+import { noRecords, noteDelivery, noteOutcome } from "../../bench/soak/records.ts";
+import { CUT_OFF, type Look } from "../../bench/soak/words.ts";
+
+const ENDED: Look["submissions"][number] = {
+  id: "sub-1",
+  key: "s-1",
+  status: "completed",
+  attempts: 1,
+  error: null,
+  hasEffects: 0,
+  startedAt: 1_000,
+  dueAt: null,
+  failures: null,
+};
+const RUN: Look["runs"][number] = {
+  task: "tick",
+  slot: 10_000,
+  key: "tick-10",
+  status: "completed",
+  submissionId: null,
+  error: null,
+};
+const LOOK: Look = {
+  agent: "a",
+  submissions: [ENDED],
+  workflows: [],
+  runs: [RUN, { ...RUN, slot: 20_000, key: "tick-20" }],
+  missed: {},
+  openGates: [],
+  outbox: [],
+  deadLetters: [],
+  alarm: null,
+  jobs: [],
+};
+const ASKED = { agent: "a", askedAt: 1_000, acceptedAt: 1_100 } as const;
+
+const SUBMITTED: Entry = {
+  ...ASKED,
+  kind: "submission",
+  id: "s-1",
+  submissionIds: new Set(["sub-1"]),
+};
+
+const endOf = (submissionId: string, status = "completed") =>
+  JSON.stringify({ type: `submission.${status}`, data: { submissionId, status } });
+const slotOf = (slot: number, key: string) =>
+  JSON.stringify({ type: "slot", agent: "a", task: "tick", slot, key });
+
+/** One of each kind, all of them well. */
+function given(): Evidence & { records: Evidence["records"]; entries: Entry[] } {
+  const records = noRecords();
+  noteDelivery(records, "d-1", endOf("sub-1"));
+  noteDelivery(records, "d-2", slotOf(10_000, "tick-10"));
+  noteDelivery(records, "d-3", slotOf(20_000, "tick-20"));
+  noteOutcome(records, { workflow: "w-1", outcome: "sleep" });
+  const entries: Entry[] = [
+    { ...SUBMITTED, submissionIds: new Set(SUBMITTED.submissionIds) },
+    { ...ASKED, kind: "workflow", id: "w-1", submissionIds: new Set(), expected: "sleep" },
+  ];
+  return { entries, records, looks: [LOOK], platform: { "w-1": "complete" } };
+}
+
+const withLook = (change: Partial<Look>): Evidence => ({
+  ...given(),
+  looks: [{ ...LOOK, ...change }],
+});
+const withRow = (change: Partial<typeof ENDED>) =>
+  withLook({ submissions: [{ ...ENDED, ...change }] });
+
+/** Evidence in which something is different. */
+function changed(change: (evidence: ReturnType<typeof given>) => void): Evidence {
+  const evidence = given();
+  change(evidence);
+  return evidence;
+}
+
+describe("nothing is found", () => {
+  it.each<[string, Evidence]>([
+    ["where all is well", given()],
+    [
+      "where an event came again",
+      changed(({ records }) => noteDelivery(records, "d-1", endOf("sub-1"))),
+    ],
+    [
+      "where an outcome came again",
+      changed(({ records }) => noteOutcome(records, { workflow: "w-1", outcome: "sleep" })),
+    ],
+    [
+      "where a workflow's child was interrupted",
+      changed(({ entries, records }) => {
+        entries[1] = {
+          ...ASKED,
+          kind: "workflow",
+          id: "w-1",
+          submissionIds: new Set(),
+          expected: "child:researched",
+        };
+        records.outcomes.clear();
+        noteOutcome(records, { workflow: "w-1", outcome: CUT_OFF });
+      }),
+    ],
+    [
+      "where a turn that has an effect was given up (L6)",
+      {
+        ...withRow({ status: "error", hasEffects: 1 }),
+        entries: [{ ...SUBMITTED, hasEffect: true }],
+      },
+    ],
+    [
+      "where a job of the platform's is left",
+      withLook({ alarm: 5, jobs: [{ id: "cf:housekeeping", time: 5 }] }),
+    ],
+  ])("%s", (_, evidence) => {
+    expect(findingsOf(evidence)).toEqual([]);
+  });
+});
+
+describe("a planted defect is found", () => {
+  it.each<[string, string, string, Evidence]>([
+    [
+      "lost",
+      "s-1",
+      "an accepted submission that the ledger does not have (L1)",
+      withLook({ submissions: [] }),
+    ],
+    [
+      "lost",
+      "s-1",
+      "an end that nobody was told of (O1)",
+      changed(({ records }) => records.ends.clear()),
+    ],
+    [
+      "lost",
+      "w-1",
+      "a workflow without an outcome",
+      changed(({ records }) => records.outcomes.clear()),
+    ],
+    [
+      "lost",
+      "a tick 1970-01-01T00:00:20.000Z",
+      "a slot that was left out (S1)",
+      {
+        ...changed(({ records }) => {
+          records.deliveries.delete("d-3");
+          noteDelivery(records, "d-4", slotOf(30_000, "tick-30"));
+        }),
+        looks: [{ ...LOOK, runs: [RUN] }],
+      },
+    ],
+    [
+      "lost",
+      "a tick 1970-01-01T00:00:20.000Z",
+      "a run whose event never came (O2)",
+      changed(({ records }) => records.deliveries.delete("d-3")),
+    ],
+    ["lost", "a tick", "slots that were missed (S3)", withLook({ missed: { tick: 2 } })],
+    ["lost", "letter", "a dead letter (O3)", withLook({ deadLetters: ["letter"] })],
+    [
+      "stuck",
+      "s-1",
+      "a question without an answer",
+      changed(({ entries }) => delete entries[0]?.acceptedAt),
+    ],
+    ["stuck", "sub-1", "a turn that is open", withRow({ status: "running" })],
+    ["stuck", "w-1", "a workflow that is running", { ...given(), platform: { "w-1": "running" } }],
+    ["stuck", "a gate", "a gate that is open", withLook({ openGates: ["a gate"] })],
+    [
+      "stuck",
+      "a tick 1970-01-01T00:00:10.000Z",
+      "a run that is open",
+      withLook({ runs: [{ ...RUN, status: "running" }] }),
+    ],
+    [
+      "duplicate",
+      "sub-1",
+      "one end by two delivery ids (O2)",
+      changed(({ records }) => noteDelivery(records, "d-9", endOf("sub-1"))),
+    ],
+    [
+      "duplicate",
+      "d-1",
+      "one delivery id with two events (L2)",
+      changed(({ records }) => noteDelivery(records, "d-1", endOf("sub-1", "error"))),
+    ],
+    [
+      "duplicate",
+      "w-1",
+      "two outcomes of one workflow (W1)",
+      changed(({ records }) => noteOutcome(records, { workflow: "w-1", outcome: "other" })),
+    ],
+    [
+      "duplicate",
+      "s-1",
+      "one key that was answered with two ids (L3)",
+      changed(({ entries, records }) => {
+        entries[0]?.submissionIds.add("sub-2");
+        noteDelivery(records, "d-5", endOf("sub-2"));
+      }),
+    ],
+    [
+      "duplicate",
+      "a: s-1",
+      "one key with two rows (L3)",
+      withLook({ submissions: [ENDED, { ...ENDED, id: "sub-2" }] }),
+    ],
+    [
+      "duplicate",
+      "a tick 1970-01-01T00:00:10.000Z",
+      "one slot with two keys (S1)",
+      changed(({ records }) => noteDelivery(records, "d-6", slotOf(10_000, "other"))),
+    ],
+    ["alarm", "a", "an entry in the outbox (O5)", withLook({ outbox: ["entry"] })],
+    [
+      "alarm",
+      "a",
+      "a job of Perdure's (O5)",
+      withLook({ jobs: [{ id: "perdure.gates:wake", time: 5 }] }),
+    ],
+    ["alarm", "a", "an alarm without a job (O5)", withLook({ alarm: 5 })],
+    [
+      "failed",
+      "s-1",
+      "a turn that is said to have had an effect, and has none (L6)",
+      withRow({ status: "error", hasEffects: 1 }),
+    ],
+    [
+      "failed",
+      "s-1",
+      "a turn that failed without an effect (L8)",
+      withRow({ status: "error", error: "no" }),
+    ],
+    [
+      "failed",
+      "w-1",
+      "a workflow that came to something else",
+      changed(({ records }) => {
+        records.outcomes.clear();
+        noteOutcome(records, { workflow: "w-1", outcome: "other" });
+      }),
+    ],
+  ])("%s %s: %s", (kind, id, _, evidence) => {
+    expect(findingsOf(evidence)).toContainEqual(expect.objectContaining({ kind, id }));
+  });
+});
