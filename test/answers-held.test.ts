@@ -95,7 +95,7 @@ describe("L7 an answer that waits for the end of its turn", () => {
   });
 
   it("is written by itself when that takes longer than holdAnswer", async () => {
-    const stub = givenAnswering(stuck, { holdAnswer: 30 });
+    const stub = givenAnswering(stuck, { holdAnswer: 700 });
     await answered(stub);
     expect(await written(stub)).toBeNull();
     await until(async () => (await written(stub)) === "1", 1_000);

@@ -1,14 +1,20 @@
 /**
- * One submission with a destination, and a crash at every single write and
- * delivery of it: of its acceptance, its turn, its end, its delivery, and of
- * the recovery from an earlier crash. Whatever was committed when, the outcome
- * is the same.
+ * What was submitted, and a crash at every write and delivery of it: of its
+ * acceptance, its turn, its end, of what is done with it later, and of the
+ * recovery from an earlier crash. What is played is in `matrix/ledger.ts`,
+ * `matrix/prompts.ts` and `matrix/answers.ts`. And O1 by itself: an end and its
+ * entries are one commit.
  */
 
-import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { ask, type CrashRun, crashAtEveryWrite } from "../src/testing/index.ts";
-import { givenLedger, message, until } from "./support/given.ts";
+import * as batches from "../src/submissions/prompt-batches.ts";
+import * as prompts from "../src/submissions/prompts.ts";
+import { Submissions } from "../src/submissions/submissions.ts";
+import { ANSWERS } from "./matrix/answers.ts";
+import { LEDGER } from "./matrix/ledger.ts";
+import { playMatrix } from "./matrix/matrix.ts";
+import { PROMPT_PLANS } from "./matrix/prompts.ts";
+import { givenLedger, until } from "./support/given.ts";
 import {
   again,
   arrived,
@@ -21,119 +27,46 @@ import {
   waitingIn,
   within,
 } from "./support/ledger.ts";
-import { births, couriers, delivered, type LedgerObject } from "./support/ledger-object.ts";
+import { births, couriers } from "./support/ledger-object.ts";
 
-const KINDS = { "a turn": submitTurn, "a prompt that is answered": submitPrompt };
+const READS = "reads only";
 
-/** A caller that tries again with the same key until it has been told that its work was accepted. */
-function submitTurn(stub: Ledger, { id }: CrashRun<LedgerObject>) {
-  const to = { ...somewhere(), instance: id };
-  return within(stub, ({ submissions }) =>
-    submissions.submit([message({ delayMs: 5 }, "said")], {
-      idempotencyKey: "k",
-      notify: () => [to],
-    }),
-  );
-}
-
-function submitPrompt(stub: Ledger, { id }: CrashRun<LedgerObject>) {
-  const text = ask({ answer: { ok: true }, delayMs: 5 });
-  return within(stub, (object) =>
-    object.prompt({
-      idempotencyKey: "k",
-      run: "1",
-      workflow: { name: "PROMPT_WORKFLOW", id, stepName: "step" },
-      messages: [{ role: "user" as const, parts: [{ type: "text" as const, text }] }],
-      answer: { schema: {} },
-    }),
-  );
-}
-
-/** Lets every phase of a life have a commit of its own: the light host is too fast otherwise. */
-function slowDown({ turns }: LedgerObject): void {
-  const run = turns.run.bind(turns);
-  turns.run = async (turn) => {
-    await sleep(5);
-    return run(turn);
-  };
-}
-
-async function prepare(stub: Ledger, { id }: CrashRun<LedgerObject>): Promise<void> {
-  births.set(id, slowDown);
-  couriers.set(id, () => sleep(5));
-  await stub.list();
-  await within(stub, slowDown);
-}
-
-/** What is wrong beside what the kit finds in the rows. */
-async function check(stub: Ledger, { id }: CrashRun<LedgerObject>): Promise<string[]> {
-  const problems: string[] = [];
-  const expectThat = (isRight: boolean, problem: string) => isRight || problems.push(problem);
-  const submissions = await stub.list();
-  expectThat(submissions.length === 1, `${submissions.length} submissions instead of one`);
-  expectThat(submissions[0]?.status === "completed", `it is ${submissions[0]?.status}`);
-  const conversation = await stub.conversation();
-  expectThat(conversation.length === 2, `the conversation is ${conversation}`);
-  const told = delivered.get(id) ?? [];
-  const ids = new Set(told.map((delivery) => delivery.id));
-  expectThat(ids.size === 1, `delivery ids: ${[...ids]}`);
-  const payloads = new Set(told.map(({ payload }) => JSON.stringify(payload)));
-  expectThat(payloads.size === 1, `payloads: ${[...payloads]}`);
-  for (const payload of payloads) {
-    expectThat(payload.includes('"completed"'), `it was told ${payload}`);
-  }
-  return problems;
-}
-
-const messages = async (object: object) =>
-  (object as LedgerObject).turns.conversation().map((id) => ({ id }));
-
-describe("L1 L4 O1 O2 one end, one set of messages, told at least once with one id", () => {
-  const names = Object.keys(KINDS) as (keyof typeof KINDS)[];
-  const scenario = (name: keyof typeof KINDS) => ({
-    name,
-    objects: env.LedgerObject,
-    prepare,
-    steps: [KINDS[name]],
-    check,
-    expect: { messages },
-  });
-
-  it.each(names)(
-    "whenever the object crashes in %s",
-    async (name) => {
-      const report = await crashAtEveryWrite(scenario(name));
-      console.log(String(report));
-      expect(report.wrong, String(report)).toEqual([]);
-      // Each point was reached.
-      expect(report.crashed).toBe(report.points);
-      for (const phase of [
-        /INTO perdure_submissions/,
-        /'running'/,
-        /INTO conversation/,
-        /status = \?/,
-        /INTO perdure_outbox/,
-        /FROM perdure_outbox/,
-      ]) {
-        const isThere = report.writes.some((what) => phase.test(what));
-        expect(isThere, `a write like ${phase}`).toBe(true);
-      }
+playMatrix(
+  "L1 L2 L4 L5 L6 O1 O2",
+  { ...LEDGER, ...PROMPT_PLANS, ...ANSWERS },
+  {
+    owners: {
+      Submissions,
+      Batches: batches.Batches,
+      prompts: functionsOf(prompts),
+      "prompt-batches": functionsOf(batches),
     },
-    60_000,
-  );
-
-  it.each(names)(
-    "whenever it crashes again in the recovery of %s",
-    async (name) => {
-      const report = await crashAtEveryWrite({ ...scenario(name), again: /INTO conversation/ });
-      console.log(String(report));
-      expect(report.wrong, String(report)).toEqual([]);
-      expect(report.writes.length).toBeGreaterThan(3);
-      expect(report.crashed).toBeGreaterThan(report.points / 2);
+    harmless: {
+      "Submissions.onStart": "each life begins with it",
+      "Submissions.wake": "the room's alarm, which wakes every scenario",
+      "Submissions.inspect": READS,
+      "Submissions.list": READS,
+      "Submissions.stats": READS,
+      "Submissions.endOf": READS,
+      "Submissions.answerPart": READS,
+      "Submissions.findByMessage": READS,
+      "Submissions.askingOf": READS,
+      "Submissions.wait": "waits in memory, and writes nothing",
+      "Submissions.ready": "waits for the start",
+      "Batches.read": READS,
+      "prompts.readPrompt": READS,
+      "prompt-batches.readPrompts": READS,
     },
-    60_000,
+  },
+);
+
+/** What a module exports, without its classes and constants. */
+function functionsOf(module: object): object {
+  const functions = Object.entries(module).filter(
+    ([, value]) => typeof value === "function" && !/^class\b/.test(String(value)),
   );
-});
+  return Object.fromEntries(functions);
+}
 
 /** What storage holds at the birth of an object's next life: its submission's status, and how many entries. */
 function atNextBirth(stub: Ledger): Promise<{ status: unknown; entries: number }> {

@@ -173,7 +173,7 @@ describe("a scenario that cannot be meant is refused:", () => {
     ["no binding", { objects: {} }, /objects is \{\}; expected the binding/],
     [
       "an object that cannot be crashed",
-      { objects: env.AnswerObject, prepare: undefined },
+      { objects: env.SdkObject, prepare: undefined },
       /crashable\(YourClass\)/,
     ],
     [

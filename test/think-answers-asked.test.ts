@@ -1,7 +1,6 @@
 /** W4 how a prompt's answer is asked for, and asked for again, in the conversation of a Think agent and beside it. */
 
 import { runInDurableObject } from "cloudflare:test";
-import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
 import type { AnswerSpec, PromptRequest } from "../src/submissions/index.ts";
 import {
@@ -12,7 +11,6 @@ import {
   type Script,
 } from "../src/testing/index.ts";
 import { until } from "./support/given.ts";
-import { knob } from "./support/knobs.ts";
 import { type Agent, again, ended, givenAgent, texts } from "./support/think.ts";
 import { charges, cutOff, type ThinkAgent } from "./support/think-agent.ts";
 
@@ -220,78 +218,3 @@ describe("W4 on Think models and maxSteps", () => {
     expect(model.offered().at(-1)).toEqual([FINAL]);
   });
 });
-
-/** A prompt has many writes: every so many crashes are tried; 1 tries all, in two minutes. */
-const STRIDE = knob("CRASH_STRIDE", 7);
-
-type Crash = { at: number; when: "before" | "after" };
-
-/** Runs a prompt to its end, through a crash at one of its writes, counted from the accept on. */
-async function promptWithCrash(script: Script, answer: AnswerSpec, crash?: Crash) {
-  const { agent } = given();
-  const idempotencyKey = crypto.randomUUID();
-  let write = 0;
-  await runInDurableObject<ThinkAgent, void>(agent, ({ meter }, ctx) => {
-    meter.onWrite = (_, statement) => {
-      if (write === 0 && !statement.includes("INTO perdure_submissions")) return;
-      if (++write !== crash?.at) return;
-      if (crash.when === "after") return void ctx.storage.sync().then(() => ctx.abort("crash"));
-      ctx.abort("crash");
-      throw new Error("crash");
-    };
-  });
-  const submit = (to: Agent) => prompt(to, script, answer, { idempotencyKey });
-  const id = await submit(agent).catch(() => submit(again(agent)));
-  const end = await until(async () => {
-    // It may go down just while it is asked.
-    const found = await Promise.resolve(again(agent).inspectSubmission(id)).catch(() => null);
-    return found?.completedAt !== undefined && found;
-  }, RECOVERY_MS);
-  return { end, texts: await texts(again(agent)), writes: write };
-}
-
-const WRITES: [string, Script, AnswerSpec, unknown][] = [
-  ["text", { text: "the text" }, {}, undefined],
-  [
-    "json that is repaired",
-    { answers: ["none", PORTO] },
-    { schema: SCHEMA, strategy: "json", repair: 1 },
-    PORTO,
-  ],
-  ["call that is repaired", { answers: [WRONG, PORTO] }, { schema: SCHEMA, repair: 1 }, PORTO],
-];
-
-it.each(WRITES)(
-  "W4 L1 a crash between any two writes loses no %s",
-  async (_, script, answer, output) => {
-    const run = async (crash?: Crash) => {
-      const all = {
-        ...script,
-        id: `${crash?.when} ${crash?.at} ${crypto.randomUUID()}`,
-      };
-      const found = await promptWithCrash(all, answer, crash);
-      const replies = found.texts.slice(1).map((text) => text.slice("assistant: ".length));
-      const expected = {
-        status: "completed",
-        output: output ?? replies.join(""),
-        first: `user: ${ask(all)}`,
-        others: [],
-      };
-      const { status, output: given } = found.end;
-      const others = found.texts.slice(1).filter((text) => !text.startsWith("assistant:"));
-      const seen = { status, output: given, first: found.texts[0], others };
-      return { writes: found.writes, crash, seen, expected, error: found.end.error };
-    };
-    const { writes } = await run();
-    const points = Array.from({ length: writes }, (_, index) => index + 1).flatMap((at) => [
-      { at, when: "before" } as const,
-      { at, when: "after" } as const,
-    ]);
-    const tried = points.filter((_, index) => index % STRIDE === 0);
-    const runs = await Promise.all(tried.map(run));
-    const wrong = runs.filter(({ seen, expected }) => !isDeepStrictEqual(seen, expected));
-    console.log(`crash points tried: ${tried.length}, found wrong: ${wrong.length}`);
-    expect(wrong).toEqual([]);
-  },
-  180_000,
-);

@@ -1,4 +1,4 @@
-/** `step.approval()` when the agent dies, when the engine dies, when the workflow is restarted at any of its steps, and in a sub-agent. */
+/** `step.approval()` when the agent dies while a person is asked (at its writes: `matrix/think-gates.ts`), when the engine dies, when the workflow is restarted at any of its steps, and in a sub-agent. */
 
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -27,40 +27,6 @@ async function crash(agent: Agent): Promise<void> {
   }).catch(() => {});
 }
 
-/** The agent dies at its nth write to a table from now on, before or after it. Returns whether it has. */
-async function crashAt(agent: Agent, table: string, nth: number, when: "onWrite" | "onWritten") {
-  let hasDied = false;
-  await runInDurableObject<ThinkAgent, void>(agent, async (object) => {
-    await object.listApprovals();
-    let writes = 0;
-    const die = () => {
-      hasDied = true;
-      object.die();
-    };
-    const exec = object.meter.exec.bind(object.meter);
-    object.meter.exec = (query, run) => {
-      const isIt = query.includes(` ${table}`) && !query.includes("SELECT *") && ++writes === nth;
-      if (isIt && when === "onWrite") die();
-      const cursor = exec(query, run);
-      if (isIt && when === "onWritten") die();
-      return cursor;
-    };
-  });
-  return () => hasDied;
-}
-
-/** What the agent answers in its next life, where this one ends in the middle of the call. */
-async function persistently<T>(call: () => Promise<T>): Promise<T> {
-  for (let tries = 0; ; tries++) {
-    try {
-      return await call();
-    } catch (error) {
-      if (tries > 20) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-  }
-}
-
 describe("the agent dies", () => {
   it("L1 while a person is asked: the approval is there, and its decision arrives", async () => {
     const workflow = await givenWorkflow([{ name: "gate" }]);
@@ -70,71 +36,6 @@ describe("the agent dies", () => {
     await crash(workflow.agent);
     await workflow.agent.grantApproval(approvalId);
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
-  });
-
-  it.each(["onWrite", "onWritten"] as const)(
-    "W1 when it is asked (%s): the step asks again, and there is one approval",
-    async (when) => {
-      const id = `wf-${crypto.randomUUID()}`;
-      const agent = givenThink(`agent-of-${id}`);
-      const hasDied = await crashAt(agent, "perdure_gates", 1, when);
-      await givenThink(agent.name).runWorkflow(
-        "APPROVAL_WORKFLOW",
-        { approvals: [{ name: "gate" }] },
-        { id },
-      );
-      await until(hasDied);
-      const { approvalId } = await persistently(() => pendingAt(givenThink(agent.name)));
-      await givenThink(agent.name).grantApproval(approvalId);
-      const { outcomes } = await outputOf<Output>(env.APPROVAL_WORKFLOW, id);
-      expect(outcomes).toMatchObject([{ approved: true }]);
-      const all: Approval[] = await givenThink(agent.name).listApprovals({
-        status: ["pending", "approved"],
-      });
-      expect(all).toHaveLength(1);
-    },
-  );
-
-  it.each([
-    ["before the end is written", "perdure_gates", "onWrite"],
-    ["before the event is written", "perdure_outbox", "onWrite"],
-    ["after the event is written", "perdure_outbox", "onWritten"],
-  ] as const)("O1 when a person decides, %s: all or nothing", async (_, table, when) => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
-    const { approvalId } = await workflow.pending();
-    const hasDied = await crashAt(workflow.agent, table, 1, when);
-    await workflow.agent.grantApproval(approvalId, { by: "first" }).then(
-      () => {},
-      () => {},
-    );
-    expect(hasDied()).toBe(true);
-    await persistently(async () => {
-      await workflow.agent.grantApproval(approvalId, { by: "second" });
-    });
-    const { outcomes } = await workflow.output();
-    const approval = await workflow.agent.inspectApproval(approvalId);
-    expect(outcomes).toMatchObject([{ approved: true, by: approval?.by }]);
-  });
-
-  it("O2 right after the decision is stored: the event still arrives", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
-    const { approvalId } = await workflow.pending();
-    await runInDurableObject<ThinkAgent, void>(workflow.agent, async (agent, ctx) => {
-      await agent.grantApproval(approvalId);
-      await ctx.storage.sync();
-      agent.die();
-    }).catch(() => {});
-    await workflow.agent.listApprovals();
-    expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);
-  });
-
-  it("W2 when its time is over: the step asks again how it stands", async () => {
-    const workflow = await givenWorkflow([{ name: "gate", timeout: 800, onTimeout: "reject" }]);
-    const { approvalId } = await workflow.pending();
-    const hasDied = await crashAt(workflow.agent, "perdure_gates", 1, "onWritten");
-    expect((await workflow.output()).outcomes).toMatchObject([{ approved: false }]);
-    expect(hasDied()).toBe(true);
-    expect(await workflow.agent.inspectApproval(approvalId)).toMatchObject({ status: "expired" });
   });
 });
 

@@ -1,4 +1,4 @@
-/** Crashes of a DurableThink agent in the middle of a prompt, at every write of it. */
+/** Crashes of a DurableThink agent in the middle of a prompt, while the model thinks. At its writes: `matrix/think-prompts.ts`. */
 
 import {
   evictDurableObject,
@@ -6,7 +6,6 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
 import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { crash, givenThink, message, until } from "./support/given.ts";
@@ -111,69 +110,3 @@ it(
   },
   RECOVERY_MS,
 );
-
-type CrashPoint = { at: number; when: "before" | "after" };
-
-/** Counts the writes from the accept on, and crashes at one of them. */
-async function crashAt(
-  stub: DurableObjectStub<ThinkAgent>,
-  point?: CrashPoint,
-): Promise<() => number> {
-  let write = 0;
-  await runInDurableObject(stub, (agent, ctx) => {
-    agent.meter.onWrite = (_, statement) => {
-      if (write === 0 && !statement.includes("INTO perdure_submissions")) return;
-      if (++write !== point?.at) return;
-      if (point.when === "after") void ctx.storage.sync().then(() => ctx.abort("crash after"));
-      else {
-        ctx.abort("crash before");
-        throw new Error("crash before");
-      }
-    };
-  });
-  return () => write;
-}
-
-async function promptWithCrash(point?: CrashPoint) {
-  const prompt = script({ text: `${point?.when} ${point?.at} ${crypto.randomUUID()}` });
-  await using workflow = await givenPrompt(prompt);
-  const writes = await crashAt(workflow.agent(), point);
-  await workflow.start();
-  const outcomes = await workflow.complete();
-  const agent = workflow.agent();
-  const submissions = await until(async () => {
-    const all = await agent.listSubmissions();
-    return all.every(({ completedAt }) => completedAt !== undefined) && all;
-  });
-  // A delivery that arrived and was not forgotten yet is repeated by the next wake (O2).
-  await until(() =>
-    runInDurableObject(agent, (_, ctx) => {
-      const { left } = ctx.storage.sql
-        .exec<{ left: number }>("SELECT COUNT(*) AS left FROM perdure_outbox")
-        .one();
-      return left === 0;
-    }),
-  );
-  const statuses = submissions.map(({ status }) => status);
-  return { outcomes, statuses, texts: await agent.texts(), prompt, writes: writes() };
-}
-
-it("a crash between any two writes of one prompt still ends in exactly one completed workflow", async () => {
-  const { writes } = await promptWithCrash();
-  const points = Array.from({ length: writes }, (_, index) => index + 1).flatMap((at) => [
-    { at, when: "before" } as const,
-    { at, when: "after" } as const,
-  ]);
-  const wrong: unknown[] = [];
-  await Promise.all(
-    points.map(async (point) => {
-      const { outcomes, statuses, texts, prompt } = await promptWithCrash(point);
-      const answers = outcomes.map((outcome) => ("answer" in outcome ? outcome.answer : outcome));
-      const found = { answers, statuses, texts };
-      const right = { answers: [ANSWER], statuses: ["completed"], texts: [`user: ${prompt}`] };
-      if (!isDeepStrictEqual(found, right)) wrong.push({ point, ...found });
-    }),
-  );
-  console.log(`crash points tried: ${points.length}, found wrong: ${wrong.length}`);
-  expect(wrong).toEqual([]);
-}, 180_000);

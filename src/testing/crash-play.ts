@@ -51,6 +51,8 @@ class Play<T extends Objects> {
   readonly #run: CrashRun<T>;
   readonly #lives: Lives;
   readonly #all: Life[] = [];
+  /** Whether all has come about: who looks at it then may begin a life, which is no part of the play. */
+  #isPlayed = false;
 
   constructor(
     private readonly scenario: Checked<T>,
@@ -66,7 +68,7 @@ class Play<T extends Objects> {
     this.#lives = watchLives(this.#plain(), (life, count) => {
       this.#all.push(life);
       // The first life is prepared before it may crash.
-      if (count > 1) life.watch(crashes[this.#crashed().length]);
+      if (count > 1 && !this.#isPlayed) life.watch(crashes[this.#crashed().length]);
     });
   }
 
@@ -76,6 +78,8 @@ class Play<T extends Objects> {
     try {
       for (const index of this.scenario.steps.keys()) await this.#step(index);
       await this.#rest();
+      this.#isPlayed = true;
+      this.#lives.latest?.release();
       problems.push(...(await this.#problems()));
     } catch (error) {
       if (error instanceof InvalidScenarioError) throw error;

@@ -24,6 +24,10 @@ export type GatesScript = {
   readonly deliver?: () => Promise<void>;
   /** What is announced of approvals. */
   readonly onApproval?: (approval: Approval) => void;
+  /** How far the clock of this object alone is ahead, on top of the others'. */
+  readonly aheadMs?: () => number;
+  /** Its workflows were terminated where it did not see it. */
+  readonly isGone?: () => boolean;
 };
 
 /** By the object's name. */
@@ -35,10 +39,10 @@ export const gatesTime: { aheadMs: number; stoppedAt: number | undefined } = {
   aheadMs: 0,
   stoppedAt: undefined,
 };
-const clock = {
-  now: () => gatesTime.stoppedAt ?? Date.now() + gatesTime.aheadMs,
+const clockOf = ({ aheadMs = () => 0 }: GatesScript = {}) => ({
+  now: () => (gatesTime.stoppedAt ?? Date.now() + gatesTime.aheadMs) + aheadMs(),
   random: () => 0,
-};
+});
 
 export class GatesObject extends DurableObject<Cloudflare.Env> {
   readonly meter: Meter;
@@ -52,11 +56,13 @@ export class GatesObject extends DurableObject<Cloudflare.Env> {
     super(metered(ctx, meter), env);
     this.meter = meter;
     const script = gatesScripts.get(ctx.id.name ?? "");
+    const clock = clockOf(script);
     const workflow: Adapter<Extract<Destination, { kind: "workflow" }>> = {
       problemOf: () => undefined,
       keyOf: ({ instance }) => `workflow ${instance}`,
       maxBytes: Number.POSITIVE_INFINITY,
       timeoutMs: 30_000,
+      isGone: async () => script?.isGone?.() ?? false,
       deliver: async ({ instance, eventType }, sent) => {
         // Nothing leaves the object before what was written is stored.
         await ctx.storage.sync();

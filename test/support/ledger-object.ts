@@ -62,7 +62,12 @@ export const births = new Map<string, (object: LedgerObject, ctx: DurableObjectS
 export const chance = { random: half };
 /** How far the objects' clock is ahead of the machine's, in milliseconds. */
 export const time = { aheadMs: 0 };
-const clock = { now: () => Date.now() + time.aheadMs, random: () => chance.random() };
+/** The same for the object with that name alone, on top of it. */
+export const aheadOf = new Map<string, number>();
+const clockOf = (name: string) => ({
+  now: () => Date.now() + time.aheadMs + (aheadOf.get(name) ?? 0),
+  random: () => chance.random(),
+});
 /** Time and chance are again what they are for a test that says nothing of them. */
 export function resetClock(): void {
   time.aheadMs = 0;
@@ -168,6 +173,11 @@ class ScriptedTurns implements TurnHost {
     );
   }
 
+  /** Deletes all messages of a thread. */
+  empty(thread: string): void {
+    this.storage.sql.exec("DELETE FROM conversation WHERE thread = ?", thread);
+  }
+
   private has(id: string): boolean {
     return (
       this.storage.sql.exec("SELECT 1 FROM conversation WHERE id = ?", id).toArray().length > 0
@@ -180,15 +190,20 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
   readonly lifecycle = Lifecycle.install(this);
   readonly turns = new ScriptedTurns(this.ctx.storage, () => this.submissions);
   readonly room = new WakeRoom();
+  readonly #clock = clockOf(this.ctx.id.name ?? "");
   readonly outbox: Outbox = new Outbox({
     ...outboxSettings.get(this.ctx.id.name ?? ""),
     host: this,
     env: this.env,
-    clock,
+    clock: this.#clock,
     adapters: {
       workflow: {
         ...workflowAdapter(this.env),
-        deliver: ({ instance }, delivery) => hand(instance, delivery),
+        deliver: async ({ instance }, delivery) => {
+          // Nothing leaves the object before what was written is stored.
+          await this.ctx.storage.sync();
+          await hand(instance, delivery);
+        },
         isGone: async ({ instance }) => gone.has(instance),
       },
     },
@@ -199,7 +214,7 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
   });
   readonly submissions: Submissions = new Submissions(this.turns, this.outbox, {
     ...ledgerOptions.get(this.ctx.id.name ?? ""),
-    clock,
+    clock: this.#clock,
   });
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
@@ -260,6 +275,12 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
 
   skipPending() {
     this.submissions.skipPending({ name: "TurnResetError", message: "reset" });
+  }
+
+  /** How many rows a table has. */
+  rowsIn(table: string): number {
+    const query = `SELECT COUNT(*) AS rows FROM ${table}`;
+    return this.ctx.storage.sql.exec<{ rows: number }>(query).one().rows;
   }
 
   async conversation(thread?: string): Promise<string[]> {

@@ -7,9 +7,10 @@ import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.
 import { givenThink } from "./given.ts";
 import { type AppHooks, appHooks, type ThinkAgent } from "./think-agent.ts";
 
-type Plot = (step: ThinkWorkflowStep, workflow: PlotWorkflow) => Promise<unknown>;
+export type Plot = (step: ThinkWorkflowStep, workflow: PlotWorkflow) => Promise<unknown>;
 
-const plots = new Map<string, Plot>();
+/** By the id of the instance. */
+export const plots = new Map<string, Plot>();
 
 export class PlotWorkflow extends ThinkWorkflow<ThinkAgent, object> {
   override run(_event: AgentWorkflowEvent<object>, step: ThinkWorkflowStep) {

@@ -1,5 +1,6 @@
 /** L4: what a completed submission has said is in its conversation, once. */
 
+import { isIsolated } from "../../submissions/index.ts";
 import type { Rows } from "./rows.ts";
 
 /** A message of a conversation, as far as it matters here. */
@@ -16,9 +17,6 @@ type Said = {
   seq: number;
 };
 
-/** A thread that leaves no messages. */
-const ISOLATED = "isolated";
-
 export async function conversationProblems(rows: Rows, read: ReadThread): Promise<string[]> {
   const said = rows.of<Said>(
     "perdure_submissions",
@@ -28,7 +26,8 @@ export async function conversationProblems(rows: Rows, read: ReadThread): Promis
   const problems: string[] = [];
   const main = { thread: "main" };
   for (const thread of new Set([main, ...said].map(({ thread }) => thread))) {
-    if (thread === ISOLATED) continue;
+    // Nor do turns of a batch leave any.
+    if (isIsolated(thread)) continue;
     const messages = await read(thread);
     if (!messages) continue;
     const own = said.filter((one) => one.thread === thread);

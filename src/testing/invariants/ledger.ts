@@ -50,15 +50,15 @@ function tellings(rows: Rows): string[] {
   );
   return ended.flatMap(({ submission_id, notify }) => {
     const own = puts.filter(({ payload }) => submissionOf(payload) === submission_id);
+    // Of which submission one in parts tells is not read: it may be of this one.
+    const inParts = puts.filter(({ payload }) => payload === null);
     const destinations = JSON.parse(notify ?? "[]") as Destination[];
     return [...new Set(destinations.map(keyOf))].flatMap((key) => {
       const wanted = destinations.filter((to) => keyOf(to) === key).length;
-      const ids = new Set(
-        own
-          .filter(({ destination }) => keyOf(JSON.parse(destination) as Destination) === key)
-          .map(({ id }) => id),
-      );
-      if (ids.size === wanted) return [];
+      const isTo = ({ destination }: Put) => keyOf(JSON.parse(destination) as Destination) === key;
+      const ids = new Set(own.filter(isTo).map(({ id }) => id));
+      const unread = new Set(inParts.filter(isTo).map(({ id }) => id));
+      if (ids.size <= wanted && ids.size + unread.size >= wanted) return [];
       const found = ids.size === 0 ? "was never put" : `has ${ids.size} delivery ids`;
       return [
         `${ids.size === 0 ? "O1" : "O2"} the word of ${submission_id} ended to ${key} ${found}`,

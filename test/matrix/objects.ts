@@ -1,0 +1,89 @@
+/** What scenarios of the crash matrix do to objects, whatever room they are of. */
+
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { until } from "../support/given.ts";
+import { sleep } from "../support/ledger.ts";
+
+type Objects = Rpc.DurableObjectBranded | undefined;
+
+/** The same objects; before one is constructed for the first time, `give` says what is there for it. */
+export function given<T extends Objects>(
+  objects: DurableObjectNamespace<T>,
+  give: (name: string) => void,
+): DurableObjectNamespace<T> {
+  const known = new Set<string>();
+  return new Proxy(objects, {
+    get(target, key) {
+      if (key !== "getByName") return Reflect.get(target, key) as unknown;
+      return (name: string) => {
+        if (!known.has(name)) give(name);
+        known.add(name);
+        return target.getByName(name);
+      };
+    },
+  });
+}
+
+/** Runs `work` in the object's present life, which may begin with it. */
+export function inObject<T, R>(
+  stub: object,
+  work: (object: T, ctx: DurableObjectState) => R | Promise<R>,
+): Promise<R> {
+  const plain = stub as DurableObjectStub;
+  return runInDurableObject(plain, (object, ctx) => work(object as unknown as T, ctx));
+}
+
+/** All its jobs become due, and its alarm comes, as when their time has come: the queue has the machine's clock. */
+export async function wakeAll(stub: object): Promise<void> {
+  await inObject(stub, (_, { storage: { sql } }) => {
+    const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'cf_agents_jobs'").toArray();
+    // The comment keeps it from being counted as a write of the object's own.
+    if (made.length > 0) {
+      sql.exec("/* time */ UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
+    }
+  });
+  await runDurableObjectAlarm(stub as DurableObjectStub);
+}
+
+/** The alarm comes until nothing is left to do: for a step that goes on from there. */
+export async function rest(stub: () => object, isAtRest: () => Promise<boolean>): Promise<void> {
+  for (let wake = 0; wake < 10; wake++) {
+    const isQuiet = await until(isAtRest, 120).catch(() => false);
+    // A crash may be on its way still.
+    await sleep(10);
+    if (isQuiet && (await isAtRest())) return;
+    await wakeAll(stub());
+  }
+  throw new Error("It never came to rest");
+}
+
+/** One for each play, by the name of its object. */
+export class PerPlay<State> {
+  readonly #states = new Map<string, State>();
+
+  constructor(private readonly make: (name: string) => State) {}
+
+  of(name: string): State {
+    const known = this.#states.get(name);
+    if (known !== undefined) return known;
+    const made = this.make(name);
+    this.#states.set(name, made);
+    return made;
+  }
+}
+
+/** What is different from what is expected, in words; nothing where it is not. */
+export function differs(what: string, found: unknown, expected: unknown): string[] {
+  const [is, should] = [JSON.stringify(found), JSON.stringify(expected)];
+  return is === should ? [] : [`${what} is ${is}, not ${should}`];
+}
+
+/** Asks again when the object dies meanwhile: a crash may come as late as in the last look at it. */
+export async function surely<R>(ask: () => Promise<R>): Promise<R> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!String(error).includes("crash of a test")) throw error;
+    return ask();
+  }
+}
