@@ -12,7 +12,7 @@ import {
 } from "./support/gates-model.ts";
 import { arrivals, gatesTime } from "./support/gates-object.ts";
 import { until } from "./support/given.ts";
-import { knob } from "./support/knobs.ts";
+import { knob, limitMs } from "./support/knobs.ts";
 import { silence } from "./support/scheduler.ts";
 
 afterEach(() => {
@@ -94,7 +94,9 @@ function requestOf(
   });
 }
 
-it("W1 W2 W5 O1 any sequence of calls, crashes and wakes leaves what the model says", async () => {
+it("W1 W2 W5 O1 any sequence of calls, crashes and wakes leaves what the model says", {
+  timeout: limitMs(120_000),
+}, async () => {
   silence();
   await fc.assert(fc.asyncProperty(commands, play), { numRuns: knob("GATES_RUNS", 40) });
-}, 120_000);
+});

@@ -12,6 +12,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { endWithAnswer } from "../src/submissions/index.ts";
 import { givenLedger, until } from "./support/given.ts";
+import { limitMs } from "./support/knobs.ts";
 import {
   crashOne,
   expectState,
@@ -34,7 +35,7 @@ it(
   () =>
     playSequences({
       name: "MODEL",
-      runs: 80,
+      runs: 40,
       step,
       given: fc.constant(null),
       hastyMs: 300,
@@ -44,7 +45,7 @@ it(
         return new Run(RULES, patienceMs);
       },
     }),
-  600_000,
+  limitMs(600_000),
 );
 
 describe("what such sequences have found", () => {

@@ -11,6 +11,7 @@ import {
   partName,
   stepKey,
 } from "../src/workflow/names.ts";
+import { knob } from "./support/knobs.ts";
 
 const KINDS = ["prompt", "approval", "agent-tool", "codemode"] as const;
 const PARTS = [
@@ -24,7 +25,7 @@ const PARTS = [
   "result-0",
 ] as const;
 const kind = "prompt" as const;
-const RUNS = { numRuns: 100 };
+const RUNS = { numRuns: knob("NAMES_RUNS", 40) };
 
 /** Any text: short ones full of what could be mistaken for a border, and long ones of any script. */
 const text = fc.oneof(

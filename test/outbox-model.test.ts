@@ -12,6 +12,7 @@
 
 import fc from "fast-check";
 import { it } from "vitest";
+import { limitMs } from "./support/knobs.ts";
 import { OutboxRun } from "./support/outbox-run.ts";
 import { outboxStep } from "./support/outbox-steps.ts";
 import { playSequences } from "./support/sequences.ts";
@@ -21,11 +22,11 @@ it(
   () =>
     playSequences({
       name: "OUTBOX_MODEL",
-      runs: 40,
+      runs: 24,
       step: outboxStep,
       given: fc.constantFrom(undefined, { maxAge: 400_000, maxCount: 2 }),
       hastyMs: 500,
       begin: (keepDelivered, patienceMs) => new OutboxRun(keepDelivered, patienceMs),
     }),
-  600_000,
+  limitMs(600_000),
 );

@@ -5,6 +5,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { PromptEnd } from "../src/submissions/index.ts";
 import { ask } from "../src/testing/index.ts";
 import { givenLedger, refusal, until } from "./support/given.ts";
+import { knob, limitMs } from "./support/knobs.ts";
 import {
   again,
   crashOne,
@@ -342,7 +343,9 @@ const fate = fc.constantFrom<{ script: TurnScript; isAnswered: boolean }>(
   { script: { ...failing, delayMs: 15 }, isAnswered: false },
 );
 
-it("W1 W2 batches of any size, in any chunks, with any ends and a crash at any time, lose nothing and keep their order", async () => {
+it("W1 W2 batches of any size, in any chunks, with any ends and a crash at any time, lose nothing and keep their order", {
+  timeout: limitMs(120_000),
+}, async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.record({
@@ -379,6 +382,6 @@ it("W1 W2 batches of any size, in any chunks, with any ends and a crash at any t
         expect(await rowsIn(stub, "perdure_batches")).toBe(0);
       },
     ),
-    { numRuns: 30 },
+    { numRuns: knob("BATCH_RUNS", 15) },
   );
-}, 120_000);
+});

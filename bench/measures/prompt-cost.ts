@@ -4,6 +4,15 @@ import type { Measure } from "../measure.ts";
 import { atMost, type Result } from "../result.ts";
 import type { Cost } from "../worker/cost.ts";
 
+/** Of the rows of a whole prompt. */
+const ROWS_FLOOR = {
+  atMost: 37,
+  why:
+    "25 rows are the bare turn's and 5 the tracking of workflows, which are not Perdure's. Of its 7, the submission is 3 (its row, its key, " +
+    "its place in line), and its attempt, its end with the answer, the word of the end and its delivery 1 each. One less would be an attempt " +
+    "that is counted before it has begun, which a crash could not tell from one that had.",
+};
+
 const COUNTS = [
   ["statements", "SQL statements", 105, 20],
   ["rowsWritten", "rows written", 36, 7],
@@ -23,7 +32,7 @@ export const promptCost: Measure = {
         unit,
         perdure: ours.prompt[key],
         builtIn: theirs.prompt[key],
-        limit: atMost(most),
+        limit: atMost(most, key === "rowsWritten" ? ROWS_FLOOR : undefined),
       }),
     );
     const above = COUNTS.map(

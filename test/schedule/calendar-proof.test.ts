@@ -15,7 +15,7 @@ const YEAR_MS = 366 * 86_400_000;
 const QUARTER_DAY_MS = 21_600_000;
 const HOURS = 3_600_000;
 
-const runs = knob("SCHEDULE_RUNS", 1_000);
+const runs = knob("SCHEDULE_RUNS", 500);
 const seed = knob("SCHEDULE_SEED", 20_261_121);
 const isFull = knob("SCHEDULE_FULL", 0) === 1;
 const timeout = isFull ? 24 * HOURS : 120_000;

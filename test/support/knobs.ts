@@ -2,6 +2,23 @@
  * Numbers that a run of the tests can be given from outside, e.g.
  * `VITE_PERDURE_MODEL_RUNS=5000 npx vitest run test/ledger-model.test.ts`.
  * Vite hands on what begins with VITE_; the environment itself does not reach workerd.
+ *
+ * Each begins with `VITE_PERDURE_`. `npm test` takes the first number, `npm run prove` the second (scripts/prove.ts):
+ *
+ *   CRASH_STRIDE           its own, 1      every so many points of the crash matrix
+ *   MODEL_RUNS             40, 1000        sequences for the ledger; also MODEL_SEED, MODEL_PATH
+ *   OUTBOX_MODEL_RUNS      24, 500         for the outbox; also OUTBOX_MODEL_SEED, OUTBOX_MODEL_PATH
+ *   SCHEDULER_MODEL_RUNS   14, 200         for the scheduler; also SCHEDULER_MODEL_SEED, SCHEDULER_MODEL_PATH
+ *   GATES_RUNS             40, 1000        for the gates
+ *   BATCH_RUNS             15, 200         batches of any size with a crash at any time
+ *   BATCH_ITEMS            250, 1000       items of the largest batch
+ *   NAMES_RUNS             40, 400         pairs of names for each of their rules
+ *   SCALE_ROWS             100000, 1000000 submissions stored
+ *   SCALE_LOAD             2000, 10000     submissions at once
+ *   OUTBOX_LOAD            2000, 10000     entries at once
+ *   SCHEDULE_RUNS          500, 10000      schedules; also SCHEDULE_SEED
+ *   SCHEDULE_FULL          0, 1            1: every zone and every change from 1990 to 2060
+ *   LIMIT_MS               each its own    how long a test of these may take
  */
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -19,4 +36,9 @@ export function knob(name: string, otherwise: number): number {
   const value = Number(text);
   if (Number.isFinite(value)) return value;
   throw new Error(`VITE_PERDURE_${name} is ${JSON.stringify(text)}; expected a number`);
+}
+
+/** How long a test may take whose size is a knob: `shortMs`, unless LIMIT_MS says otherwise. */
+export function limitMs(shortMs: number): number {
+  return knob("LIMIT_MS", shortMs);
 }

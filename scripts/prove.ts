@@ -1,0 +1,72 @@
+/**
+ * `npm run prove`: what `npm test` plays in a short form, in its full one, one after the other. It takes hours. Prints a
+ * line with the counts of each, the output of one that failed, and goes on. The knobs are told of in test/support/knobs.ts.
+ */
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { offline } from "./offline.ts";
+
+type Proof = { readonly file: string; readonly knobs: Readonly<Record<string, number>> };
+
+const PROOFS: readonly Proof[] = [
+  { file: "test/crash-ledger.test.ts", knobs: { CRASH_STRIDE: 1 } },
+  { file: "test/crash-outbox.test.ts", knobs: { CRASH_STRIDE: 1 } },
+  { file: "test/crash-gates.test.ts", knobs: { CRASH_STRIDE: 1 } },
+  { file: "test/scheduler-crash.test.ts", knobs: { CRASH_STRIDE: 1 } },
+  { file: "test/think-crash-turns.test.ts", knobs: { CRASH_STRIDE: 1 } },
+  { file: "test/think-crash-prompts.test.ts", knobs: { CRASH_STRIDE: 1 } },
+  { file: "test/think-crash-gates.test.ts", knobs: { CRASH_STRIDE: 1 } },
+  { file: "test/think-prompt-all.test.ts", knobs: { BATCH_ITEMS: 1_000 } },
+  { file: "test/ledger-model.test.ts", knobs: { MODEL_RUNS: 1_000 } },
+  { file: "test/outbox-model.test.ts", knobs: { OUTBOX_MODEL_RUNS: 500 } },
+  { file: "test/scheduler-model.test.ts", knobs: { SCHEDULER_MODEL_RUNS: 200 } },
+  { file: "test/gates-model.test.ts", knobs: { GATES_RUNS: 1_000 } },
+  { file: "test/prompt-batches.test.ts", knobs: { BATCH_RUNS: 200 } },
+  { file: "test/names.test.ts", knobs: { NAMES_RUNS: 400 } },
+  { file: "test/ledger-scale.test.ts", knobs: { SCALE_ROWS: 1_000_000, SCALE_LOAD: 10_000 } },
+  { file: "test/outbox-scale.test.ts", knobs: { OUTBOX_LOAD: 10_000 } },
+  { file: "test/schedule/calendar-range.test.ts", knobs: { SCHEDULE_RUNS: 10_000 } },
+  {
+    file: "test/schedule/calendar-proof.test.ts",
+    knobs: { SCHEDULE_RUNS: 10_000, SCHEDULE_FULL: 1 },
+  },
+];
+
+/** Each test's own limit is made for its short form. */
+const LIMIT_MS = 24 * 3_600_000;
+const scratch = mkdtempSync(path.join(tmpdir(), "perdure-prove-"));
+
+async function prove({ file, knobs }: Proof): Promise<{ passed: number; failed: number }> {
+  const startedAt = performance.now();
+  const report = path.join(scratch, `${path.basename(file)}.json`);
+  const chosen = Object.entries(knobs).map(([name, value]) => [`VITE_PERDURE_${name}`, `${value}`]);
+  const env = { ...offline, ...Object.fromEntries(chosen), VITE_PERDURE_LIMIT_MS: `${LIMIT_MS}` };
+  const args = ["run", "--silent", "test:unit", "--", file, "--reporter=default"];
+  const child = spawn("npm", [...args, "--reporter=json", `--outputFile.json=${report}`], { env });
+  const closed = new Promise<number | null>((resolve) => child.on("close", resolve));
+  const output = await Promise.all([text(child.stdout), text(child.stderr)]);
+  const isOk = (await closed) === 0;
+  const counts = isOk ? JSON.parse(readFileSync(report, "utf8")) : undefined;
+  const passed: number = counts?.numPassedTests ?? 0;
+  const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
+  const told = chosen.map((pair) => pair.join("=")).join(" ");
+  console.log(
+    `${isOk ? "ok  " : "FAIL"} ${seconds.padStart(6)} s ${passed} passed: ${file} ${told}`,
+  );
+  if (!isOk) console.log(output.join(""));
+  return { passed, failed: isOk ? 0 : 1 };
+}
+
+let passed = 0;
+let failed = 0;
+for (const proof of PROOFS) {
+  const counts = await prove(proof);
+  passed += counts.passed;
+  failed += counts.failed;
+}
+rmSync(scratch, { recursive: true });
+console.log(`${passed} passed, ${failed} files failed`);
+process.exitCode = failed > 0 ? 1 : 0;
