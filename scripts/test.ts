@@ -74,6 +74,7 @@ const STAGES: readonly (readonly Check[])[] = [
     ["lint", ["check:lint"]],
     ["imports", ["check:imports"]],
     ["unused", ["check:unused"]],
+    ["docs", ["check:docs"]],
   ],
   [...RUNS.map((run): Check => [run.name, tests(run)]), ["bundle", ["check:bundle"]]],
 ];

@@ -51,8 +51,8 @@ type Action =
       readonly handler?: never;
     }
   | {
-      /** Called at least once for each occurrence (S1). */
-      readonly handler: (context: ScheduledTaskContext) => void | Promise<void>;
+      /** Called at least once for each occurrence. It is awaited; what it returns is ignored. */
+      readonly handler: (context: ScheduledTaskContext) => unknown;
       readonly prompt?: never;
     };
 

@@ -151,6 +151,14 @@ describe("defineScheduledTasks()", () => {
     expect(Object.keys(tasks)).toEqual(["hourly", "often", "good", "bad"]);
   });
 
+  it("S4: a handler may return anything, like the workflow that it started", () => {
+    const tasks = defineScheduledTasks({
+      value: { schedule: "every day at 09:00", handler: () => 7 },
+      promise: { schedule: "every day at 09:00", handler: async () => ({ id: "started" }) },
+    });
+    expect(Object.keys(tasks)).toEqual(["value", "promise"]);
+  });
+
   it("leaves a record that is built at run time as it is", () => {
     const built: Record<string, ScheduledTask> = {};
     expectTypeOf(defineScheduledTasks(built)).toEqualTypeOf<Record<string, ScheduledTask>>();
