@@ -1,9 +1,9 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import type { LifecycleJob, LifecycleRouteContext, LifecycleServices } from "agents/lifecycle";
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { backoffMs } from "../src/core/backoff.ts";
-import { systemClock } from "../src/core/clock.ts";
+import { LAST_ALARM } from "../src/core/clock.ts";
 import { millisecondsOf } from "../src/core/duration.ts";
 import { migrate, NewerSchemaError } from "../src/core/migrations.ts";
 import { Wake } from "../src/core/wake.ts";
@@ -152,6 +152,8 @@ describe("migrations", () => {
 });
 
 describe("wake", () => {
+  const atZero = { now: () => 0 };
+
   it("L1 is armed before the second of two callers goes on, too", async () => {
     const log: string[] = [];
     let arm = () => {};
@@ -166,7 +168,7 @@ describe("wake", () => {
       () => routed,
       "room",
       async () => null,
-      systemClock,
+      atZero,
     );
     const callers = [1_000, 2_000].map((time) =>
       wake.noLaterThan(time).then(() => log.push(`${time}`)),
@@ -210,6 +212,43 @@ describe("wake", () => {
       await wake.noLaterThan(time - 1);
       expect(jobOf(ROOM, ctx)).toBe(time - 1);
     }));
+
+  it("L1: noLaterThan sets the job again when its alarm is overdue and has not fired", () =>
+    inRoom(givenLedger(), async ({ wake }, { storage }) => {
+      const time = Date.now() + LATER;
+      await wake.noLaterThan(time);
+      await storage.deleteAlarm();
+      vi.setSystemTime(time + 20_000);
+      onTestFinished(() => void vi.useRealTimers());
+      await wake.noLaterThan(Date.now());
+      // It may be on its way.
+      expect(await storage.getAlarm()).toBeNull();
+      vi.setSystemTime(time + 60_000);
+      await wake.noLaterThan(time + LATER);
+      expect(await storage.getAlarm()).toBeLessThan(time + 61_000);
+      expect(wake.armedFor).toBeLessThan(time + 61_000);
+    }));
+
+  it.each([[Date.UTC(2300, 0, 1)], [8.64e15], [1e18]])(
+    "L9: a wake that is asked for at %d comes at the last time of an alarm",
+    (time) =>
+      inRoom(givenLedger(), async ({ wake }, ctx, meter) => {
+        await wake.noLaterThan(time);
+        expect([wake.armedFor, jobOf(ROOM, ctx)]).toEqual([LAST_ALARM, LAST_ALARM]);
+        expect(await ctx.storage.getAlarm()).toBe(LAST_ALARM);
+        meter.reset();
+        await wake.noLaterThan(time + 1);
+        expect(meter.read()).toMatchObject({ rowsWritten: 0, setAlarms: 0 });
+        const soon = Date.now() + LATER;
+        await wake.noLaterThan(soon);
+        expect(jobOf(ROOM, ctx)).toBe(soon);
+      }),
+  );
+
+  it("L9: a drive that wants to be woken after the last alarm is woken by the last alarm", async () => {
+    const next = { drives: 1, armedFor: LAST_ALARM, job: LAST_ALARM, alarm: LAST_ALARM };
+    expect(await driven(async () => Date.UTC(9998, 0, 1))).toEqual(next);
+  });
 
   it("is known again after a crash", async () => {
     const stub = givenLedger();
@@ -350,7 +389,7 @@ describe("wake", () => {
         }) as unknown as LifecycleServices,
       ROOM,
       async () => null,
-      systemClock,
+      atZero,
     );
     const outcomes = [5_000, null];
     const child: Wake = new Wake(
@@ -364,7 +403,7 @@ describe("wake", () => {
         }) as unknown as LifecycleServices,
       ROOM,
       async () => outcomes.shift() ?? null,
-      systemClock,
+      atZero,
     );
     await root.noLaterThan(1_000);
     await child.noLaterThan(3_000);

@@ -10,6 +10,9 @@ export type Clock = {
   readonly random: () => number;
 };
 
+/** The platform's alarms reach no further, epoch milliseconds. */
+export const LAST_ALARM = Date.UTC(2189, 0, 1);
+
 /** The same clock, which stands still where the machine's is set back, until that has caught up. */
 export function steady({ now, random }: Clock): Clock {
   let latest = Number.NEGATIVE_INFINITY;

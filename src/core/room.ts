@@ -10,6 +10,10 @@ import type { Wake } from "./wake.ts";
 export abstract class Room extends LifecycleCapability {
   protected abstract readonly wake: Wake;
 
+  override async onStart(): Promise<void> {
+    await this.wake.restore();
+  }
+
   onJob(context: LifecycleJobContext) {
     return this.wake.onJob(context);
   }

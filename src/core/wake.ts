@@ -18,7 +18,7 @@ import type {
   LifecycleRouteContext,
   LifecycleServices,
 } from "agents/lifecycle";
-import type { Clock } from "./clock.ts";
+import { type Clock, LAST_ALARM } from "./clock.ts";
 
 /** What one room's wakes say to each other across sub-agents. */
 type WakeMessage =
@@ -28,6 +28,11 @@ type WakeMessage =
 
 /** How long after a failed drive, or a wake that could not be armed, it is tried again. */
 const FAILED_DRIVE_DELAY_MS = 30_000;
+/**
+ * How far an alarm may be from its time. Lifecycle itself sets one 30 seconds ahead while it starts and while it runs
+ * jobs; one that is later than this is lost: the platform gives an alarm up after six failures, a failed start included.
+ */
+const TOLERANCE_MS = 30_000;
 
 export class Wake {
   /** When the job fires; null: there is none; undefined: not read since the start. */
@@ -60,11 +65,30 @@ export class Wake {
     return this.#armedFor;
   }
 
+  /**
+   * Sets the alarm again if it was lost. Call it at each start: an earlier life's jobs do not run without an alarm.
+   * A start that finds the alarm writes nothing. The root does it for its sub-agents, whose jobs are in its queue.
+   */
+  async restore(): Promise<void> {
+    if (this.#isRouted()) return;
+    const { jobs, storage } = this.services();
+    const alarm = await storage.getAlarm();
+    const now = this.clock.now();
+    if (alarm !== null && Math.abs(alarm - now) <= TOLERANCE_MS) return;
+    const [first] = jobs.list();
+    if (!first) return;
+    const isLost = alarm === null || alarm < now || alarm > Math.max(first.time, now);
+    if (isLost) await jobs.rearm();
+  }
+
   /** Makes sure that a wake comes at or before `time` (epoch milliseconds). */
   async noLaterThan(time: number): Promise<void> {
     const armed = this.armedFor;
-    if (armed === null || time < armed) {
-      const pushing = this.#push(time).finally(() => {
+    const now = this.clock.now();
+    const isLost = armed !== null && armed < now - TOLERANCE_MS;
+    const wanted = Math.min(time, isLost ? now : LAST_ALARM);
+    if (armed === null || isLost || wanted < armed) {
+      const pushing = this.#push(wanted).finally(() => {
         if (this.#pushing === pushing) this.#pushing = undefined;
       });
       this.#pushing = pushing;
@@ -133,7 +157,8 @@ export class Wake {
   async #fire(): Promise<number | null> {
     this.#armedFor = null;
     this.#hasChanged = false;
-    const next = await this.drive();
+    const wanted = await this.drive();
+    const next = wanted === null ? null : Math.min(wanted, LAST_ALARM);
     // Whatever was pushed or removed during the drive wins over the outcome
     // that is returned here, so the outcome has to be pushed after it.
     if (!this.#hasChanged) this.#armedFor = next;

@@ -81,6 +81,7 @@ export class Gates extends Room {
   }
 
   override async onStart(): Promise<void> {
+    await super.onStart();
     this.#store.migrate();
     this.#driver.resume();
     const next = this.#store.nextWake();

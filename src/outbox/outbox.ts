@@ -73,8 +73,9 @@ export class Outbox extends Room {
     });
   }
 
-  override onStart(): Promise<void> {
-    return this.#engine.start();
+  override async onStart(): Promise<void> {
+    await super.onStart();
+    await this.#engine.start();
   }
 
   protected override get wake(): Wake {

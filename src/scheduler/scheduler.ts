@@ -41,8 +41,9 @@ export class Scheduler extends Room {
     this.#verbs = new Verbs(this.#engine);
   }
 
-  override onStart(): Promise<void> {
-    return this.#engine.start();
+  override async onStart(): Promise<void> {
+    await super.onStart();
+    await this.#engine.start();
   }
 
   protected override get wake(): Wake {

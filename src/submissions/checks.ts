@@ -1,5 +1,6 @@
 /** Looks at one argument at a time, and says what is wrong with it: its name, its value, and what it has to be. */
 
+import { LAST_ALARM } from "../core/clock.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
 import { byteLength } from "../core/json.ts";
@@ -8,8 +9,6 @@ import { InvalidSubmissionError } from "./errors.ts";
 
 /** Bytes of an id or a key: they are indexed, and travel in names. */
 const MAX_ID_BYTES = 2_048;
-/** The platform's alarms reach no further. */
-const LAST_TIME = Date.UTC(2189, 0, 1);
 
 /** @throws InvalidSubmissionError for what is no bag of options, or has an unknown name in it */
 export function checkNames(what: string, options: unknown, names: readonly string[]): void {
@@ -40,7 +39,7 @@ export function msOf(field: string, value: Duration | undefined): number | undef
 export function timeOf(field: string, value: unknown): number | undefined {
   if (value === undefined) return undefined;
   const time = value instanceof Date ? value.getTime() : Number.NaN;
-  if (time < LAST_TIME) return time;
+  if (time < LAST_ALARM) return time;
   throw new InvalidSubmissionError(
     field,
     `${field} is ${String(value)}; expected a valid Date before the year 2189.`,

@@ -85,8 +85,9 @@ export class Submissions extends Room implements TurnLedger {
     });
   }
 
-  override onStart(): Promise<void> {
-    return this.#engine.start();
+  override async onStart(): Promise<void> {
+    await super.onStart();
+    await this.#engine.start();
   }
 
   protected override get wake(): Wake {
