@@ -1,10 +1,8 @@
-/** Ids of submissions: those that the ledger gives, those that callers choose, and those of an earlier schema. */
+/** Ids of submissions: those that the ledger gives, and those that callers choose. */
 
 import { describe, expect, it } from "vitest";
-import { migrate } from "../src/core/migrations.ts";
 import { generatedId, seqIn } from "../src/submissions/ids.ts";
 import { refusePrompts } from "../src/submissions/index.ts";
-import { MIGRATIONS } from "../src/submissions/schema.ts";
 import { givenLedger } from "./support/given.ts";
 import { crashOne, expectState, type Ledger, submit, within } from "./support/ledger.ts";
 
@@ -102,39 +100,36 @@ describe("L3 an id of the caller's own", () => {
   );
 });
 
-/** An object of the schema before ids said where their rows are, with two submissions, one of which has all that a row can have. */
-async function givenEarlier(): Promise<Ledger> {
+/** An object with two submissions of ids that callers have chosen, one of which has all that a row can have. */
+async function givenStored(): Promise<Ledger> {
   const stub = givenLedger();
+  await stub.list();
   await within(stub, (_, { storage }) => {
-    migrate(storage, "submissions", MIGRATIONS.slice(0, 1));
     storage.sql.exec(`
       INSERT INTO perdure_submissions (seq, submission_id, idempotency_key, status, attempts, messages, output, created_at, started_at, settled_at)
-      VALUES (7, '${OLD}', 'k', 'completed', 2, '[]', '', 1, 1, 1), (9, 'own', NULL, 'aborted', 1, '[]', NULL, 1, 1, 1);
-      INSERT INTO perdure_attempts VALUES (7, 1, 1, 1, 'overloaded', 'OverloadedError', NULL, 'again', NULL);
+      VALUES (7, '${OWN}', 'k', 'completed', 2, '[]', '', 1, 1, 1), (9, 'own', NULL, 'aborted', 1, '[]', NULL, 1, 1, 1);
+      INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, follow)
+      VALUES (7, 1, 1, 1, 'overloaded', 'OverloadedError', 'again');
       INSERT INTO perdure_answer_parts VALUES (7, 0, '"in '), (7, 1, 'parts"')`);
   });
   return stub;
 }
-const OLD = crypto.randomUUID();
+const OWN = crypto.randomUUID();
 
-describe("L1 L3 L7 what an earlier schema has stored", () => {
-  it("stays as it was, is found, and is followed by numbers of its own", async () => {
-    const stub = await givenEarlier();
-    expect(await stub.list()).toHaveLength(2);
-    expect(await inspected(stub, OLD)).toMatchObject({
+describe("L3 L7 submissions of generated ids beside those of chosen ids", () => {
+  it("L3: a generated id follows the highest number that is stored", async () => {
+    const stub = await givenStored();
+    expect(await inspected(stub, OWN)).toMatchObject({
       status: "completed",
       output: "in parts",
       failedAttempts: [{ attempt: 1, error: "overloaded" }],
     });
-    const known = { submissionId: OLD, accepted: false };
-    expect(await submit(stub, "x", { idempotencyKey: "k" })).toMatchObject(known);
-    expect(await submit(stub, "x", { submissionId: "own" })).toMatchObject({ accepted: false });
     expect(seqIn(await ended(stub))).toBe(10);
   });
 
-  it("is deleted with all that belongs to it", async () => {
-    const stub = await givenEarlier();
-    expect(await deleted(stub, OLD)).toBe(true);
+  it("L9: deleting a submission deletes its attempts and the parts of its answer", async () => {
+    const stub = await givenStored();
+    expect(await deleted(stub, OWN)).toBe(true);
     const left = await within(stub, (_, { storage }) =>
       ["attempts", "answer_parts"].map((name) =>
         storage.sql.exec(`SELECT COUNT(*) AS rows FROM perdure_${name}`).one(),
@@ -143,18 +138,18 @@ describe("L1 L3 L7 what an earlier schema has stored", () => {
     expect(left).toEqual([{ rows: 0 }, { rows: 0 }]);
   });
 
-  it("is read and refused beside what has come since, in the order that is asked", async () => {
-    const stub = await givenEarlier();
+  it("L7: both are read and refused in the order that is asked", async () => {
+    const stub = await givenStored();
     const [first, last] = [await ended(stub), await ended(stub)];
-    const asked = [last, "nobody", OLD, generatedId(7, crypto.randomUUID()), "own", first];
+    const asked = [last, "nobody", OWN, generatedId(7, crypto.randomUUID()), "own", first];
     const { ends } = await stub.readPrompts(asked);
-    expect(ends.map(({ submissionId }) => submissionId)).toEqual([last, OLD, "own", first]);
+    expect(ends.map(({ submissionId }) => submissionId)).toEqual([last, OWN, "own", first]);
     await within(stub, ({ submissions }) => refusePrompts(submissions, asked));
     const refused = await within(stub, (_, { storage }) =>
       storage.sql
         .exec("SELECT submission_id AS id FROM perdure_submissions WHERE is_refused ORDER BY seq")
         .toArray(),
     );
-    expect(refused).toEqual([{ id: OLD }, { id: first }, { id: last }]);
+    expect(refused).toEqual([{ id: OWN }, { id: first }, { id: last }]);
   });
 });

@@ -3,7 +3,7 @@
 import type { Json } from "../core/json.ts";
 import type { Gate, GateKindName, GateStatus } from "./types.ts";
 
-/** Numbered by their place; a published one is never edited. */
+/** Numbered by their place; a published one is never edited. Columns that may be large come last. */
 export const MIGRATIONS = [
   `CREATE TABLE perdure_gates (
      seq INTEGER PRIMARY KEY,
@@ -16,14 +16,14 @@ export const MIGRATIONS = [
      instance TEXT NOT NULL,
      step TEXT NOT NULL,
      parent TEXT,
-     request TEXT NOT NULL,
-     state TEXT,
-     result TEXT,
      wake_at INTEGER NOT NULL,
      expires_at INTEGER NOT NULL,
      created_at INTEGER NOT NULL,
      settled_at INTEGER,
-     done_at INTEGER
+     done_at INTEGER,
+     state TEXT,
+     request TEXT NOT NULL,
+     result TEXT
    );
    CREATE UNIQUE INDEX perdure_gates_key ON perdure_gates (idempotency_key) WHERE idempotency_key IS NOT NULL;
    CREATE INDEX perdure_gates_live ON perdure_gates (kind, wake_at) WHERE done_at IS NULL;

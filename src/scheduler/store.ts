@@ -37,10 +37,10 @@ const MIGRATIONS = [
      attempts INTEGER NOT NULL,
      not_before INTEGER NOT NULL,
      ended_at INTEGER,
-     error_name TEXT,
-     error_message TEXT,
-     reason TEXT,
      submission_id TEXT,
+     error_name TEXT,
+     reason TEXT,
+     error_message TEXT,
      PRIMARY KEY (task_id, slot, trigger_key)
    ) WITHOUT ROWID;`,
 ] as const;

@@ -1,30 +1,21 @@
-/** The tables of the ledger, and how they came to be what they are. */
+/** The tables of the ledger. */
 
-/** Numbered by their place; a published one is never edited. */
+/**
+ * Numbered by their place; a published one is never edited.
+ *
+ * Columns that may be large come last: SQLite reads all pages of a row up to the last column that a statement needs.
+ */
 export const MIGRATIONS = [
   `CREATE TABLE perdure_submissions (
      seq INTEGER PRIMARY KEY,
-     submission_id TEXT NOT NULL UNIQUE,
+     submission_id TEXT NOT NULL,
      idempotency_key TEXT,
      status TEXT NOT NULL DEFAULT 'pending',
      attempts INTEGER NOT NULL DEFAULT 0,
-     messages TEXT NOT NULL,
-     metadata TEXT,
      thread TEXT NOT NULL DEFAULT 'main',
-     channel TEXT,
-     answer TEXT,
-     notify TEXT,
-     run TEXT,
-     output TEXT,
-     error TEXT,
-     error_name TEXT,
-     request_id TEXT,
-     message_id TEXT,
-     usage TEXT,
      created_at INTEGER NOT NULL,
      started_at INTEGER,
      settled_at INTEGER,
-     retry TEXT,
      due_at INTEGER,
      rank INTEGER NOT NULL DEFAULT 0,
      not_before INTEGER,
@@ -33,13 +24,28 @@ export const MIGRATIONS = [
      budget INTEGER,
      has_effects INTEGER NOT NULL DEFAULT 0,
      resets INTEGER NOT NULL DEFAULT 0,
+     is_undone INTEGER,
+     is_refused INTEGER NOT NULL DEFAULT 0,
+     is_generated INTEGER NOT NULL DEFAULT 0,
      merged_into TEXT,
+     batch TEXT,
      debounce_key TEXT,
      debounce_until INTEGER,
-     is_undone INTEGER,
-     batch TEXT,
-     is_refused INTEGER NOT NULL DEFAULT 0
+     run TEXT,
+     channel TEXT,
+     request_id TEXT,
+     message_id TEXT,
+     retry TEXT,
+     usage TEXT,
+     error_name TEXT,
+     error TEXT,
+     notify TEXT,
+     metadata TEXT,
+     answer TEXT,
+     messages TEXT NOT NULL,
+     output TEXT
    );
+   CREATE UNIQUE INDEX perdure_submissions_id ON perdure_submissions (submission_id) WHERE is_generated = 0;
    CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)
      WHERE idempotency_key IS NOT NULL;
    CREATE INDEX perdure_submissions_open ON perdure_submissions (thread, rank, seq)
@@ -66,10 +72,10 @@ export const MIGRATIONS = [
      attempt INTEGER NOT NULL,
      started_at INTEGER NOT NULL,
      ended_at INTEGER NOT NULL,
-     error TEXT NOT NULL,
      error_name TEXT NOT NULL,
-     usage TEXT,
      follow TEXT NOT NULL,
+     usage TEXT,
+     error TEXT NOT NULL,
      given TEXT,
      PRIMARY KEY (seq, attempt)
    ) WITHOUT ROWID;
@@ -79,82 +85,6 @@ export const MIGRATIONS = [
      text TEXT NOT NULL,
      PRIMARY KEY (seq, part)
    ) WITHOUT ROWID;
-   CREATE TRIGGER perdure_answer_parts_end AFTER DELETE ON perdure_submissions WHEN OLD.output = '' BEGIN
-     DELETE FROM perdure_answer_parts WHERE seq = OLD.seq;
-   END;`,
-  // Ids that the ledger gives say where their row is, and need no index. SQLite takes no UNIQUE off a column: the table is
-  // made anew, and that of the attempts first, which would lose its rows with the old one.
-  `CREATE TABLE perdure_next_submissions (
-     seq INTEGER PRIMARY KEY,
-     submission_id TEXT NOT NULL,
-     idempotency_key TEXT,
-     status TEXT NOT NULL DEFAULT 'pending',
-     attempts INTEGER NOT NULL DEFAULT 0,
-     messages TEXT NOT NULL,
-     metadata TEXT,
-     thread TEXT NOT NULL DEFAULT 'main',
-     channel TEXT,
-     answer TEXT,
-     notify TEXT,
-     run TEXT,
-     output TEXT,
-     error TEXT,
-     error_name TEXT,
-     request_id TEXT,
-     message_id TEXT,
-     usage TEXT,
-     created_at INTEGER NOT NULL,
-     started_at INTEGER,
-     settled_at INTEGER,
-     retry TEXT,
-     due_at INTEGER,
-     rank INTEGER NOT NULL DEFAULT 0,
-     not_before INTEGER,
-     expires_at INTEGER,
-     key_expires_at INTEGER,
-     budget INTEGER,
-     has_effects INTEGER NOT NULL DEFAULT 0,
-     resets INTEGER NOT NULL DEFAULT 0,
-     merged_into TEXT,
-     debounce_key TEXT,
-     debounce_until INTEGER,
-     is_undone INTEGER,
-     batch TEXT,
-     is_refused INTEGER NOT NULL DEFAULT 0,
-     is_generated INTEGER NOT NULL DEFAULT 0
-   );
-   INSERT INTO perdure_next_submissions SELECT *, 0 FROM perdure_submissions;
-   CREATE TABLE perdure_next_attempts (
-     seq INTEGER NOT NULL REFERENCES perdure_next_submissions (seq) ON DELETE CASCADE,
-     attempt INTEGER NOT NULL,
-     started_at INTEGER NOT NULL,
-     ended_at INTEGER NOT NULL,
-     error TEXT NOT NULL,
-     error_name TEXT NOT NULL,
-     usage TEXT,
-     follow TEXT NOT NULL,
-     given TEXT,
-     PRIMARY KEY (seq, attempt)
-   ) WITHOUT ROWID;
-   INSERT INTO perdure_next_attempts SELECT * FROM perdure_attempts;
-   DROP TABLE perdure_attempts;
-   DROP TABLE perdure_submissions;
-   ALTER TABLE perdure_next_submissions RENAME TO perdure_submissions;
-   ALTER TABLE perdure_next_attempts RENAME TO perdure_attempts;
-   CREATE UNIQUE INDEX perdure_submissions_id ON perdure_submissions (submission_id) WHERE is_generated = 0;
-   CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)
-     WHERE idempotency_key IS NOT NULL;
-   CREATE INDEX perdure_submissions_open ON perdure_submissions (thread, rank, seq)
-     WHERE settled_at IS NULL AND not_before IS NULL;
-   CREATE INDEX perdure_submissions_scheduled ON perdure_submissions (not_before)
-     WHERE settled_at IS NULL AND not_before IS NOT NULL;
-   CREATE UNIQUE INDEX perdure_submissions_debounce ON perdure_submissions (debounce_key)
-     WHERE debounce_key IS NOT NULL AND settled_at IS NULL;
-   CREATE INDEX perdure_submissions_merged ON perdure_submissions (merged_into)
-     WHERE merged_into IS NOT NULL AND settled_at IS NULL;
-   CREATE INDEX perdure_submissions_undo ON perdure_submissions (seq) WHERE is_undone = 0;
-   CREATE INDEX perdure_submissions_batch ON perdure_submissions (batch)
-     WHERE batch IS NOT NULL AND settled_at IS NULL;
    CREATE TRIGGER perdure_answer_parts_end AFTER DELETE ON perdure_submissions WHEN OLD.output = '' BEGIN
      DELETE FROM perdure_answer_parts WHERE seq = OLD.seq;
    END;`,
