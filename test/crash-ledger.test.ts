@@ -48,6 +48,7 @@ playMatrix(
       "Submissions.list": READS,
       "Submissions.stats": READS,
       "Submissions.endOf": READS,
+      "Submissions.notified": READS,
       "Submissions.answerPart": READS,
       "Submissions.findByMessage": READS,
       "Submissions.askingOf": READS,

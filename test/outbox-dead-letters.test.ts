@@ -194,6 +194,16 @@ describe("O3 the app is told of a dead letter", () => {
   });
 });
 
+it("W3: a dead letter does not show the proof of its event, and keeps it", async () => {
+  const stub = givenLedger();
+  await givenLetters(stub, ["proven"], { ...somewhere(), proof: "secret" });
+  await within(stub, async ({ outbox }, { storage }) => {
+    expect(JSON.stringify(await outbox.listDeadLetters())).not.toContain("secret");
+    const kept = storage.sql.exec("SELECT destination FROM perdure_dead_letters").one();
+    expect(kept.destination).toContain('"proof":"secret"');
+  });
+});
+
 describe("O3 dead letters are listed", () => {
   it("newest first, page by page, without gap or repetition while others come and go", async () => {
     const stub = givenLedger();

@@ -335,7 +335,7 @@ export class Gates extends Room {
     ];
   }
 
-  #put({ gateId, workflow }: Gate, { status, result }: Closing, now: number): void {
+  #put({ gateId, workflow, proof }: Gate, { status, result }: Closing, now: number): void {
     const event = {
       type: `gate.${status}`,
       timestamp: new Date(now).toISOString(),
@@ -346,6 +346,7 @@ export class Gates extends Room {
       workflow: workflow.name,
       instance: workflow.id,
       eventType: eventTypeOf(gateId),
+      proof,
     } as const;
     this.#outbox.enqueue(crypto.randomUUID(), destination, JSON.stringify(event));
   }
@@ -362,8 +363,9 @@ function eventTypeOf(gateId: string): string {
 }
 
 function receiptOf(gate: Gate): GateReceipt {
-  const { gateId, status } = gate;
-  return { gateId, eventType: eventTypeOf(gateId), ...(status !== "open" && { end: endOf(gate) }) };
+  const { gateId, proof, status } = gate;
+  const receipt = { gateId, eventType: eventTypeOf(gateId), proof };
+  return { ...receipt, ...(status !== "open" && { end: endOf(gate) }) };
 }
 
 function endOf({ gateId, status, settledAt, result = null }: Gate): GateEnd {

@@ -16,6 +16,7 @@ export const MIGRATIONS = [
      instance TEXT NOT NULL,
      step TEXT NOT NULL,
      parent TEXT,
+     proof TEXT NOT NULL,
      wake_at INTEGER NOT NULL,
      expires_at INTEGER NOT NULL,
      created_at INTEGER NOT NULL,
@@ -39,6 +40,7 @@ type Row = {
   instance: string;
   step: string;
   parent: string | null;
+  proof: string;
   request: string;
   state: string | null;
   result: string | null;
@@ -80,6 +82,7 @@ function toGate(row: Row): Gate {
     run: row.run,
     workflow: { name: row.workflow, id: row.instance, stepName: row.step },
     parent: row.parent ?? undefined,
+    proof: row.proof,
     request: JSON.parse(row.request) as Json,
     state: parse(row.state),
     status: row.status,

@@ -64,8 +64,8 @@ export class GateStore {
   open(gate: NewGate, now: number): Gate {
     const [opened] = this.#select(
       `INSERT INTO perdure_gates
-         (gate_id, idempotency_key, kind, run, workflow, instance, step, parent, request, wake_at, expires_at, created_at)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+         (gate_id, idempotency_key, kind, run, workflow, instance, step, parent, proof, request, wake_at, expires_at, created_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
       gate.gateId,
       gate.idempotencyKey ?? null,
       gate.kind,
@@ -74,6 +74,7 @@ export class GateStore {
       gate.workflow.id,
       gate.workflow.stepName,
       gate.parent ?? null,
+      crypto.randomUUID(),
       JSON.stringify(gate.request),
       gate.expiresAt,
       gate.expiresAt,

@@ -46,6 +46,8 @@ export type GateRequest = {
 export type GateReceipt = {
   readonly gateId: string;
   readonly eventType: string;
+  /** Comes with the event. Nobody else knows it, so an event without it is not the agent's (W3). */
+  readonly proof: string;
   /** Set when there is nothing to wait for. */
   readonly end?: GateEnd;
 };
@@ -96,6 +98,8 @@ export type Gate = {
   readonly workflow: GateWorkflow;
   /** The gate that this one was opened for, if it is not the workflow itself. */
   readonly parent: string | undefined;
+  /** What its event proves by that the agent has sent it. */
+  readonly proof: string;
   readonly request: Json;
   /** What its kind has noted, from one drive to the next. */
   readonly state: Json | undefined;

@@ -2,7 +2,7 @@
 
 import type { Json } from "../core/json.ts";
 import { cursorOf, readCursor } from "./filters.ts";
-import type { DeadLetter, DeadLetterPage, Destination } from "./types.ts";
+import type { DeadLetter, DeadLetterPage, Destination, WorkflowDestination } from "./types.ts";
 
 /** A letter as it is shown, without its event where that is long, so that a page of them fits into memory. */
 const SHOWN = `SELECT id, attempts, created_at, died_at, last_error, destination,
@@ -152,9 +152,10 @@ export class DeadLetters {
 }
 
 function toLetter(row: Row): DeadLetter {
+  const { proof: _, ...destination } = JSON.parse(row.destination) as WorkflowDestination;
   return {
     id: row.id,
-    destination: JSON.parse(row.destination) as Destination,
+    destination: destination as Destination,
     ...(row.payload !== null && { event: JSON.parse(row.payload) as Json }),
     attempts: row.attempts,
     lastError: row.last_error,

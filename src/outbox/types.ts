@@ -48,6 +48,8 @@ export type WorkflowDestination = WithPolicy & {
   readonly instance: string;
   /** The event type that the instance waits for. */
   readonly eventType: string;
+  /** A secret of the sender and the instance. It comes with the event as `proof`, and is in no list of dead letters. */
+  readonly proof?: string;
 };
 
 /** One instance of a Workflow: the binding's name and the instance's id. Instances of two Workflows may have one id. */

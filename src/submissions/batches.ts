@@ -35,7 +35,7 @@ export function endedEvent(batch: string | undefined, now: number): string {
   return JSON.stringify({ type: "prompts.ended", timestamp, data: { batch } });
 }
 
-type Row = { workflow: string; instance: string; event_type: string | null };
+type Row = { workflow: string; instance: string; event_type: string | null; proof: string | null };
 
 export class PromptBatches {
   constructor(
@@ -60,12 +60,14 @@ export class PromptBatches {
   wait(batch: string, to: WorkflowDestination, failsFast: boolean): boolean {
     if (!this.isOpen(batch)) return false;
     this.sql.exec(
-      `INSERT INTO perdure_batches (batch, workflow, instance, event_type, fails_fast) VALUES (?, ?, ?, ?, ?)
-       ON CONFLICT (batch) DO UPDATE SET event_type = excluded.event_type, fails_fast = excluded.fails_fast`,
+      `INSERT INTO perdure_batches (batch, workflow, instance, event_type, proof, fails_fast) VALUES (?, ?, ?, ?, ?, ?)
+       ON CONFLICT (batch) DO UPDATE SET
+         event_type = excluded.event_type, proof = excluded.proof, fails_fast = excluded.fails_fast`,
       batch,
       to.workflow,
       to.instance,
       to.eventType,
+      to.proof ?? null,
       failsFast ? 1 : 0,
     );
     return true;
@@ -91,7 +93,7 @@ export class PromptBatches {
   forget(batch: string): WorkflowDestination | undefined {
     return this.#destination(
       `DELETE FROM perdure_batches WHERE batch = ? AND NOT EXISTS (SELECT 1 ${OPEN})
-       RETURNING workflow, instance, event_type`,
+       RETURNING workflow, instance, event_type, proof`,
       batch,
       batch,
     );
@@ -100,7 +102,8 @@ export class PromptBatches {
   /** awaited → open, where the first failure is enough. The row stays, for the rest to be found by. */
   #failed(batch: string): WorkflowDestination | undefined {
     const waiting = this.#destination(
-      "DELETE FROM perdure_batches WHERE batch = ? AND fails_fast = 1 RETURNING workflow, instance, event_type",
+      `DELETE FROM perdure_batches WHERE batch = ? AND fails_fast = 1
+       RETURNING workflow, instance, event_type, proof`,
       batch,
     );
     if (waiting) this.begin(batch, waiting);
@@ -172,7 +175,7 @@ export class PromptBatches {
   #destination(query: string, ...bindings: SqlStorageValue[]): WorkflowDestination | undefined {
     const [row] = this.sql.exec<Row>(query, ...bindings).toArray();
     if (!row || row.event_type === null) return undefined;
-    const { workflow, instance, event_type: eventType } = row;
-    return { kind: "workflow", workflow, instance, eventType };
+    const { workflow, instance, event_type: eventType, proof } = row;
+    return { kind: "workflow", workflow, instance, eventType, ...(proof !== null && { proof }) };
   }
 }

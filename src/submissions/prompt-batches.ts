@@ -59,6 +59,8 @@ export type PromptsWait = {
   readonly submissionIds: readonly string[];
   /** The event that tells the workflow, of this wait alone (W3). */
   readonly eventType: string;
+  /** Comes with the event, so that the workflow believes it (W3). */
+  readonly proof?: string;
   /** Whether the first failure ends the wait, and cancels the rest. */
   readonly failsFast: boolean;
 };
@@ -165,7 +167,7 @@ export class Batches {
   async wait({ batch, workflow, submissionIds, ...wait }: PromptsWait): Promise<PromptsState> {
     await this.owner.ready();
     const { store } = this.engine;
-    const to = destinationOf(workflow, wait.eventType);
+    const to = destinationOf(workflow, wait.eventType, wait.proof);
     const failure = wait.failsFast ? this.#firstFailure(submissionIds) : undefined;
     if (failure) this.#cancel(batch, REASONS.failure);
     const isAwaited =
@@ -250,8 +252,15 @@ export class Batches {
 function destinationOf(
   { name: workflow, id: instance }: PromptsWait["workflow"],
   eventType: string,
+  proof?: string,
 ): WorkflowDestination {
-  return { kind: "workflow", workflow, instance, eventType };
+  return {
+    kind: "workflow",
+    workflow,
+    instance,
+    eventType,
+    ...(proof !== undefined && { proof }),
+  };
 }
 
 /** Accepts a chunk of a batch, all or none; what is known is found (W1). */

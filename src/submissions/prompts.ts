@@ -14,7 +14,8 @@ export async function acceptPrompt(
   ledger: Submissions,
   { idempotencyKey, run, workflow, messages, answer, thread = MAIN, budget, retry }: PromptRequest,
 ): Promise<PromptReceipt> {
-  const { submissionId, status } = await ledger.submit(
+  const drawn = crypto.randomUUID();
+  const { submissionId, status, accepted } = await ledger.submit(
     messages.map((message) => ({ ...message, id: message.id ?? crypto.randomUUID() })),
     {
       idempotencyKey,
@@ -30,13 +31,24 @@ export async function acceptPrompt(
           workflow: workflow.name,
           instance: workflow.id,
           eventType: eventTypeOf(id),
+          proof: drawn,
         },
       ],
     },
   );
   const end =
     status === "pending" || status === "running" ? null : await ledger.endOf(submissionId);
-  return { submissionId, eventType: eventTypeOf(submissionId), ...(end && { end }) };
+  const proof = accepted ? drawn : await proofOf(ledger, submissionId);
+  return { submissionId, eventType: eventTypeOf(submissionId), proof, ...(end && { end }) };
+}
+
+/** The proof that its event comes with, of a submission that was accepted before. */
+async function proofOf(ledger: Submissions, submissionId: string): Promise<string | undefined> {
+  const eventType = eventTypeOf(submissionId);
+  for (const to of (await ledger.notified(submissionId)) ?? []) {
+    if (to.kind === "workflow" && to.eventType === eventType) return to.proof;
+  }
+  return undefined;
 }
 
 /**

@@ -64,6 +64,7 @@ export const MIGRATIONS = [
      workflow TEXT NOT NULL,
      instance TEXT NOT NULL,
      event_type TEXT,
+     proof TEXT,
      fails_fast INTEGER NOT NULL DEFAULT 0
    ) WITHOUT ROWID;
    CREATE TABLE perdure_usage (day INTEGER PRIMARY KEY, tokens INTEGER NOT NULL);

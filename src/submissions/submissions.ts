@@ -10,7 +10,7 @@ import type { Failure } from "../core/failures.ts";
 import { Room } from "../core/room.ts";
 import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
-import type { InstanceOf } from "../outbox/types.ts";
+import type { Destination, InstanceOf } from "../outbox/types.ts";
 import { type Asking, askingOf } from "./asking.ts";
 import { Engine } from "./engine.ts";
 import { begin, type Entry } from "./entries.ts";
@@ -167,6 +167,12 @@ export class Submissions extends Room implements TurnLedger {
     await this.lifecycle.ready();
     const found = this.#store.find(submissionId);
     return found && isTerminal(found.status) ? shortEndOf(found) : null;
+  }
+
+  /** Who is told of the end of a submission; undefined for an unknown one. */
+  async notified(submissionId: string): Promise<readonly Destination[] | undefined> {
+    await this.lifecycle.ready();
+    return this.#store.find(submissionId)?.notify;
   }
 
   /** A part of the answer of a completed submission, from 0 on; null where there is none (O4). */

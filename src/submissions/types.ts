@@ -393,6 +393,8 @@ export type PromptMessage = Omit<UIMessage, "id"> & { readonly id?: string };
 export type PromptReceipt = {
   readonly submissionId: string;
   readonly eventType: string;
+  /** Comes with the event. Nobody else knows it, so an event without it is not the agent's (W3). */
+  readonly proof: string | undefined;
   /** Set when there is nothing to wait for. */
   readonly end?: PromptEnd;
 };

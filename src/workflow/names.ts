@@ -130,6 +130,11 @@ export async function batchEventType(batch: string, run: string): Promise<string
   return `perdure-prompts-${await digest(JSON.stringify([batch, run]))}`;
 }
 
+/** What only that run of the workflow, and the agent that it has told, can know (W3). */
+export function batchProof(batch: string, run: string): Promise<string> {
+  return digest(JSON.stringify(["proof", batch, run]));
+}
+
 /** The name of one of the platform steps that a batch consists of: the step's own, as far as there is room, and the batch. */
 export function batchStepName(
   stepName: string,

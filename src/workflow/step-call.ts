@@ -1,13 +1,11 @@
 /**
  * What every step of Perdure is made of: calls of the agent that are repeated
- * until they succeed, waits that end, and options that are checked before
- * anything is stored.
+ * until they succeed, and options that are checked before anything is stored.
  */
 
 import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
 import { shown } from "../core/json.ts";
-import type { Delivery, ReferencedDelivery } from "../outbox/types.ts";
 import type { UsedNames } from "./used-names.ts";
 
 /** One step of one run of a workflow. */
@@ -149,80 +147,6 @@ function reasonOf(error: Error): string {
   return `${error.message}. The class of the agent has to extend DurableThink of perdure/think, in the version of this workflow.`;
 }
 
-/**
- * How long an event is waited for before the agent is asked how it stands; each time is ten times the one before. An
- * event can be lost to this run: a restart from the waiting step finds it spent by the run before.
- */
-const FIRST_WAIT_MS = 10_000;
-const WAIT_FACTOR = 10;
-
-/**
- * Waits for an event, and asks the agent now and then (W2): whatever of the two is there first.
- *
- * @param nameOf names the steps of the platform: the waits, and what asks between them
- * @param ask how it stands, or null when it has not ended; the last time with `isOver`, and what it returns then stands
- */
-export async function eventOrEnd<Event, End>(
-  step: AgentWorkflowStep,
-  nameOf: (part: `wait${"" | `-${number}`}` | `check-${number}` | "expire") => Promise<string>,
-  { type, timeoutMs }: { type: string; timeoutMs: number },
-  ask: (isOver: boolean) => Promise<End | null>,
-): Promise<{ event: Event } | { end: End | null }> {
-  let left = timeoutMs;
-  for (let turn = 1, length = FIRST_WAIT_MS; ; turn++, length *= WAIT_FACTOR) {
-    const timeout = Math.min(length, left);
-    left -= timeout;
-    const event = await eventOf<Event>(step, await nameOf(turn === 1 ? "wait" : `wait-${turn}`), {
-      type,
-      timeout,
-    });
-    if (event !== undefined) return { event };
-    if (left <= 0) return { end: await durably(step, await nameOf("expire"), () => ask(true)) };
-    const end = await durably(step, await nameOf(`check-${turn}`), () => ask(false));
-    if (end !== null) return { end };
-  }
-}
-
-/**
- * {@link eventOrEnd} for an event of the outbox that tells of an end. One that is too large for an event comes as a
- * reference, and the agent is asked for it (O4).
- */
-export async function endTold<End>(
-  step: AgentWorkflowStep,
-  nameOf: Parameters<typeof eventOrEnd>[1],
-  wait: { type: string; timeoutMs: number },
-  ask: (isOver: boolean) => Promise<End | null>,
-): Promise<End | null> {
-  type Told = Delivery<{ data: End }> | ReferencedDelivery;
-  const found = await eventOrEnd<Told, End>(step, nameOf, wait, ask);
-  if ("end" in found) return found.end;
-  if ("event" in found.event) return found.event.event.data;
-  return durably(step, await nameOf("expire"), () => ask(false));
-}
-
-/** The payload of an event, or undefined when the time was over. */
-async function eventOf<T>(
-  step: AgentWorkflowStep,
-  name: string,
-  wait: { type: string; timeout: number },
-): Promise<T | undefined> {
-  try {
-    const event = await step.waitForEvent(name, wait);
-    return plain(event.payload as T);
-  } catch (error) {
-    if (isTimeout(error)) return undefined;
-    throw error;
-  }
-}
-
-/** The platform tells a timeout by its name, or where an error lost that, by its message. */
-function isTimeout(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    (error.name === "WorkflowTimeoutError" || /timed out/i.test(error.message))
-  );
-}
-
 /** Reads a text that the agent keeps in parts, each in a step of its own, which its result can hold (O4). */
 export async function inParts(
   step: AgentWorkflowStep,
@@ -241,7 +165,7 @@ export async function inParts(
 }
 
 /** A copy without the remote handle that an RPC result carries, which would outlive its call. */
-function plain<T>(result: T): T {
+export function plain<T>(result: T): T {
   try {
     return structuredClone(result);
   } finally {

@@ -14,7 +14,7 @@ type All = { readonly [K in Kind]: Adapter<Extract<Destination, { kind: K }>> };
 
 /** What a destination says, beside its kind and its policy. */
 const FIELDS: Readonly<Record<Kind, readonly string[]>> = {
-  workflow: ["workflow", "instance", "eventType"],
+  workflow: ["workflow", "instance", "eventType", "proof"],
   webhook: ["url", "secrets"],
   queue: ["queue"],
   method: ["method"],

@@ -44,8 +44,8 @@ export function workflowAdapter(env: object): Adapter<WorkflowDestination> {
     maxBytes: MAX_BYTES,
     timeoutMs: 30_000,
     keyOf: ({ workflow, instance }) => `workflow ${JSON.stringify([workflow, instance])}`,
-    problemOf({ workflow, instance, eventType }) {
-      const problem = problemOfTexts({ workflow, instance });
+    problemOf({ workflow, instance, eventType, proof }) {
+      const problem = problemOfTexts({ workflow, instance, ...(proof !== undefined && { proof }) });
       if (problem) return problem;
       if (typeof eventType !== "string" || !EVENT_TYPE.test(eventType)) {
         return `has ${shown(eventType)} as eventType; expected 1 to 100 of a-z, A-Z, 0-9, _ and -.`;
@@ -69,7 +69,11 @@ export function workflowAdapter(env: object): Adapter<WorkflowDestination> {
         if (ENDED.has(status)) throw undeliverable(to, `is ${status}, and takes no event`);
         // The next attempt may have begun.
         signal.throwIfAborted();
-        await instance.sendEvent({ type: to.eventType, payload: delivery });
+        const { eventType: type, proof } = to;
+        await instance.sendEvent({
+          type,
+          payload: proof === undefined ? delivery : { ...delivery, proof },
+        });
       } catch (error) {
         if (error instanceof UndeliverableError) throw error;
         if (says(error, NO_INSTANCE)) throw undeliverable(to, "does not exist", error);

@@ -15,7 +15,8 @@ import type {
   GateStatus,
 } from "../../gates/types.ts";
 import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
-import { durably, endTold, inParts, type StepCall } from "../step-call.ts";
+import { durably, inParts, type StepCall } from "../step-call.ts";
+import { endTold, timed } from "../wait.ts";
 
 /** What an agent offers to steps that wait for something else than a turn. */
 export interface GatedAgent {
@@ -73,7 +74,7 @@ export async function passGate(call: StepCall<GatedAgent>, ask: GateAsk): Promis
   const receipt = await durably(
     step,
     await partName(identity, "ask"),
-    async () => (await agent()).openGate(asked),
+    async () => timed((await agent()).openGate(asked)),
     rollback && (({ gateId }) => rollback(gateId)),
   );
   return whole(call, identity, receipt.end ?? (await waitForEnd(call, identity, receipt, ask)));
@@ -92,13 +93,14 @@ export async function refuseGate(
 async function waitForEnd(
   { step, agent, name }: StepCall<GatedAgent>,
   identity: StepIdentity,
-  { gateId, eventType }: GateReceipt,
+  { gateId, eventType, proof, at }: GateReceipt & { at: number },
   { timeoutMs, closing }: GateAsk,
 ): Promise<GateEnd> {
   const ask = async (isOver: boolean) =>
     (await agent()).expireGate(gateId, isOver ? closing : null);
   const nameOf = (part: StepPart) => partName(identity, part);
-  const end = await endTold<GateEnd>(step, nameOf, { type: eventType, timeoutMs }, ask);
+  const wait = { type: eventType, proof, timeoutMs, startedAt: at };
+  const end = await endTold<GateEnd>(step, nameOf, wait, ask);
   if (end) return end;
   throw new Error(`The agent did not say how the step ${shown(name)} ended`);
 }

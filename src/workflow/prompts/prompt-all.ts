@@ -18,9 +18,10 @@ import type {
   PromptsWait,
 } from "../../submissions/prompt-batches.ts";
 import type { AnswerPart, PromptEnd } from "../../submissions/types.ts";
-import { batchEventType, batchId, batchItemKeys, batchStepName } from "../names.ts";
+import { batchEventType, batchId, batchItemKeys, batchProof, batchStepName } from "../names.ts";
 import type { AnySchema } from "../schema.ts";
-import { durably, eventOrEnd, type StepCall } from "../step-call.ts";
+import { durably, type StepCall } from "../step-call.ts";
+import { eventOrEnd, timed } from "../wait.ts";
 import { answerOf, isRefusedAnswer, wholeEnd } from "./answer.ts";
 import { ThinkPromptError, ThinkPromptTimeoutError } from "./errors.ts";
 import {
@@ -145,18 +146,20 @@ async function wait(
   submissionIds: readonly string[],
 ): Promise<PromptsFailure | undefined> {
   const { step, agent, batch, failsFast, timeoutMs, workflowName, workflowId, named } = prompts;
-  const eventType = await batchEventType(batch, await prompts.run());
+  const run = await prompts.run();
+  const eventType = await batchEventType(batch, run);
+  const proof = await batchProof(batch, run);
   const workflow = { name: workflowName, id: workflowId };
-  const awaited = { batch, workflow, submissionIds, eventType, failsFast };
+  const awaited = { batch, workflow, submissionIds, eventType, proof, failsFast };
   const stands = async () => (await agent()).awaitPrompts(awaited);
   const expire = async (because: PromptsExpiry["because"]) =>
     (await agent()).expirePrompts({ batch, submissionIds, because, cancel: true });
-  const state = await durably(step, named("await"), stands);
+  const state = await durably(step, named("await"), () => timed(stands()));
   if (state.isOver) return state.failure;
-  const found = await eventOrEnd<unknown, PromptsState>(
+  const found = await eventOrEnd<PromptsState>(
     step,
     async (part) => named(part),
-    { type: eventType, timeoutMs },
+    { type: eventType, proof, timeoutMs, startedAt: state.at },
     async (isOver) => {
       if (isOver) return expire("timeout");
       const now = await stands();

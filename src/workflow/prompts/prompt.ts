@@ -14,7 +14,8 @@ import type {
 import { compensated } from "../compensation.ts";
 import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
 import type { AnySchema } from "../schema.ts";
-import { durably, endTold, type StepCall } from "../step-call.ts";
+import { durably, type StepCall } from "../step-call.ts";
+import { endTold, timed } from "../wait.ts";
 import { answerOf, isRefusedAnswer, type PromptResult, wholeEnd } from "./answer.ts";
 import { ThinkPromptTimeoutError } from "./errors.ts";
 import { type CheckedPrompt, checkedPrompt, type ThinkPromptOptions } from "./options.ts";
@@ -48,7 +49,7 @@ export async function runPrompt<Schema extends AnySchema | undefined>(
     workflow: { name: workflowName, id: workflowId, stepName: name },
   };
   const receipt = await durably(step, await partName(identity, "submit"), async () =>
-    (await agent()).acceptPrompt(request),
+    timed((await agent()).acceptPrompt(request)),
   );
   const end = receipt.end ?? (await waitForEnd(call, checked, receipt));
   const nameOf = (part: StepPart) => partName(identity, part);
@@ -67,12 +68,13 @@ export async function runPrompt<Schema extends AnySchema | undefined>(
 async function waitForEnd(
   { step, agent, identity }: PromptCall,
   { timeoutMs, cancelOnTimeout }: CheckedPrompt,
-  { submissionId, eventType }: PromptReceipt,
+  { submissionId, eventType, proof, at }: PromptReceipt & { at: number },
 ): Promise<PromptEnd> {
   const ask = async (isOver: boolean) =>
     (await agent()).expirePrompt(submissionId, { cancel: isOver && cancelOnTimeout });
   const nameOf = (part: StepPart) => partName(identity, part);
-  const end = await endTold<PromptEnd>(step, nameOf, { type: eventType, timeoutMs }, ask);
+  const wait = { type: eventType, proof, timeoutMs, startedAt: at };
+  const end = await endTold<PromptEnd>(step, nameOf, wait, ask);
   if (end) return end;
   throw new ThinkPromptTimeoutError(submissionId);
 }
