@@ -4,6 +4,9 @@ import type { Submissions } from "./submissions.ts";
 import { MAIN } from "./turn.ts";
 import type { AnswerPart, PromptEnd, PromptReceipt, PromptRequest } from "./types.ts";
 
+/** `errorName` of the end of a prompt that the agent no longer has. */
+export const NOT_FOUND = "SubmissionNotFoundError";
+
 /** The event that reports this submission's end, and no other's (W3). */
 function eventTypeOf(submissionId: string): string {
   return `perdure-prompt-${submissionId}`;
@@ -52,8 +55,10 @@ async function proofOf(ledger: Submissions, submissionId: string): Promise<strin
 }
 
 /**
- * The end of a prompt whose waiting time is over: a result that is there wins
- * (W2). Without one the submission is cancelled, if asked for, and null returned.
+ * How a prompt has ended, or null: a result that is there wins (W2). One that the agent no longer has never ends, and must
+ * not run again without being asked: that is an end as well.
+ *
+ * @param cancel whether an open one is cancelled: nobody waits for it any more
  */
 export async function expirePrompt(
   ledger: Submissions,
@@ -61,9 +66,18 @@ export async function expirePrompt(
   { cancel }: { cancel: boolean },
 ): Promise<PromptEnd | null> {
   const end = await ledger.endOf(submissionId);
-  if (end || !cancel) return end;
+  if (end) return end;
+  if (!(await ledger.notified(submissionId))) return notFound(submissionId);
+  if (!cancel) return null;
   const { outcome } = await ledger.cancel(submissionId, "Workflow prompt wait timed out");
   return outcome === "already_terminal" ? ledger.endOf(submissionId) : null;
+}
+
+function notFound(submissionId: string): PromptEnd {
+  const error =
+    `The agent has no submission "${submissionId}" any more: it was deleted, or the agent was destroyed. ` +
+    "The prompt is not run again by itself. Restart the workflow to ask again.";
+  return { submissionId, status: "error", error, errorName: NOT_FOUND, attempts: 0 };
 }
 
 /**

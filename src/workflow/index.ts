@@ -32,6 +32,7 @@ export type { PromptResult } from "./prompts/answer.ts";
 export {
   ThinkPromptAbortedError,
   ThinkPromptError,
+  ThinkPromptNotFoundError,
   ThinkPromptSkippedError,
   ThinkPromptTimeoutError,
   ThinkPromptValidationError,

@@ -35,6 +35,7 @@ export interface ThinkWorkflowSteps {
    * @throws ThinkPromptAbortedError when the submission was cancelled
    * @throws ThinkPromptSkippedError when the agent's turns were reset first
    * @throws ThinkPromptValidationError when the answer does not match `output`
+   * @throws ThinkPromptNotFoundError when the agent no longer has the submission; it is not run again
    * @throws ThinkPromptError when the turn failed
    */
   prompt<Schema extends AnySchema | undefined = undefined>(

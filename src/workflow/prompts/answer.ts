@@ -1,15 +1,19 @@
 /** What has become of a prompt: its answer, as the schema takes it, or the error that says how it failed (W4). */
 
 import type { Json } from "../../core/json.ts";
+import type { NOT_FOUND } from "../../submissions/prompts.ts";
 import type { AnswerPart, PromptEnd, SubmissionEnd, TokenUsage } from "../../submissions/types.ts";
 import { type AnySchema, type OutputOf, validated } from "../schema.ts";
 import { inParts, type StepCall } from "../step-call.ts";
 import {
   ThinkPromptAbortedError,
   ThinkPromptError,
+  ThinkPromptNotFoundError,
   ThinkPromptSkippedError,
   ThinkPromptValidationError,
 } from "./errors.ts";
+
+const GONE: typeof NOT_FOUND = "SubmissionNotFoundError";
 
 /** The answer: what the schema makes of it, or without a schema the text of the reply. */
 export type AnswerOf<Schema extends AnySchema | undefined> = Schema extends AnySchema
@@ -51,7 +55,7 @@ export async function wholeEnd(
   if (text !== undefined) return { ...rest, output: JSON.parse(text) as Json };
   const what = `The answer of ${reference.bytes} bytes was deleted from the agent's ledger before all of it was read.`;
   const remedy = "Keep submissions until their workflows have ended.";
-  throw new ThinkPromptError(`${what} ${remedy}`, end.submissionId, end.status);
+  throw new ThinkPromptNotFoundError(end.submissionId, `${what} ${remedy}`);
 }
 
 /** @throws ThinkPromptError, or the one of its kinds that says how it failed */
@@ -74,6 +78,7 @@ export async function answerOf<Schema extends AnySchema | undefined>(
   if (errorName === "InvalidAnswerError") {
     throw new ThinkPromptValidationError(submissionId, new Error(error));
   }
+  if (errorName === GONE) throw new ThinkPromptNotFoundError(submissionId, error ?? GONE);
   throw new ThinkPromptError(error ?? "Think prompt ended with an error", submissionId, status);
 }
 

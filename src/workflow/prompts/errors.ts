@@ -45,6 +45,14 @@ export class ThinkPromptTimeoutError extends ThinkPromptError {
   }
 }
 
+/** The agent no longer has the submission: it was deleted, or the agent was destroyed. The prompt is not run again. */
+export class ThinkPromptNotFoundError extends ThinkPromptError {
+  override name = "ThinkPromptNotFoundError";
+  constructor(submissionId: string, message: string) {
+    super(message, submissionId, "error");
+  }
+}
+
 /** The model's answer does not match the schema (W4). */
 export class ThinkPromptValidationError extends ThinkPromptError {
   override name = "ThinkPromptValidationError";

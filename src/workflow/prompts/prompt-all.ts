@@ -23,7 +23,7 @@ import type { AnySchema } from "../schema.ts";
 import { durably, type StepCall } from "../step-call.ts";
 import { eventOrEnd, timed } from "../wait.ts";
 import { answerOf, isRefusedAnswer, wholeEnd } from "./answer.ts";
-import { ThinkPromptError, ThinkPromptTimeoutError } from "./errors.ts";
+import { ThinkPromptError, ThinkPromptNotFoundError, ThinkPromptTimeoutError } from "./errors.ts";
 import {
   type AnyOptions,
   type CheckedBatch,
@@ -251,7 +251,7 @@ async function answerOfItem(
     const what = "The agent's ledger has no end of it: it was deleted, or another use of the name";
     const how =
       "at the same time asks it, too. Keep submissions until their workflows have ended, and give each use other keys.";
-    throw new ThinkPromptError(`${what} ${how}`, submissionId, "error");
+    throw new ThinkPromptNotFoundError(submissionId, `${what} ${how}`);
   }
   const nameOf = async (part: `answer-${number}`) => prompts.named(`item-${index}-${part}`);
   const whole = await wholeEnd(prompts, nameOf, end);
