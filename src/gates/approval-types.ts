@@ -79,5 +79,11 @@ export type GrantApprovalOptions = RejectApprovalOptions & {
   readonly payload?: Json;
 };
 
-/** What clients of the agent are sent when an approval is asked for, decided, expired or cancelled. */
-export type ApprovalMessage = { readonly type: "perdure:approval"; readonly approval: Approval };
+/** What every client of the agent may know of an approval. */
+export type ApprovalSummary = Pick<Approval, "approvalId" | "status" | "title">;
+
+/** What clients are sent when an approval is asked for, decided, expired or cancelled: all of it only if the app says so. */
+export type ApprovalMessage = {
+  readonly type: "perdure:approval";
+  readonly approval: Approval | ApprovalSummary;
+};

@@ -6,6 +6,7 @@ export type {
   ApprovalDecisionResult,
   ApprovalMessage,
   ApprovalStatus,
+  ApprovalSummary,
   GrantApprovalOptions,
   ListApprovalsOptions,
   RejectApprovalOptions,

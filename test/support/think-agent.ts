@@ -6,6 +6,7 @@ import type {
   TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
+import type { Connection } from "agents";
 import type { WorkflowCallback } from "agents/workflows";
 import { tool } from "ai";
 import { z } from "zod";
@@ -23,6 +24,7 @@ export type AppHooks = {
   /** What a workflow has told its agent. */
   onCallback?: (callback: WorkflowCallback) => void;
   onApproval?: (approval: Approval, agent: ThinkAgent) => void | Promise<void>;
+  shouldSendApproval?: (approval: Approval, connection: Connection) => boolean;
   /** Before a workflow is handed a part of an answer. */
   onRead?: (part: number, agent: ThinkAgent) => void;
 };
@@ -138,6 +140,11 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   protected override async onSubmissionStatus(submission: SubmissionInspection): Promise<void> {
     await appHooks.get(this.name)?.onStatus?.(submission, this);
+  }
+
+  protected override shouldSendApproval(approval: Approval, connection: Connection): boolean {
+    const hook = appHooks.get(this.name)?.shouldSendApproval;
+    return hook ? hook(approval, connection) : super.shouldSendApproval(approval, connection);
   }
 
   protected override onApproval(approval: Approval): void | Promise<void> {

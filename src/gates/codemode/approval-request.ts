@@ -6,7 +6,7 @@ import { approvalRequest } from "../approvals.ts";
 import { jsonOf } from "./outcome.ts";
 import type { CallRecord } from "./types.ts";
 
-/** Bytes of arguments that are shown whole, as JSON: what is pending is listed, and told to every client. */
+/** Bytes of arguments that are shown whole, as JSON: what is pending is listed, and told to the clients that the app chooses. */
 const MOST_SHOWN_BYTES = 100_000;
 /** UTF-16 units of those that are larger. */
 const SHOWN_LENGTH = 30_000;

@@ -1,6 +1,7 @@
 /** What a Think agent lends to the gates of its workflows, by kind. */
 
 import type { Think } from "@cloudflare/think";
+import type { Connection } from "agents";
 import {
   type AgentTools,
   type Approval,
@@ -18,15 +19,44 @@ export function kindsOf(
   gates: Gates,
   own: {
     readonly agentTools: AgentTools;
+    /** Whether the app lets a client have the whole approval. */
+    readonly shouldSendApproval: (approval: Approval, connection: Connection) => boolean;
     /** The app's hook. */
     readonly onApproval: (approval: Approval) => void | Promise<void>;
   },
 ): Record<GateKindName, GateKind> {
   const approval = approvalKind((approval) => {
-    const message: ApprovalMessage = { type: "perdure:approval", approval };
-    agent.broadcast(JSON.stringify(message));
+    try {
+      tellClients(agent, approval, own.shouldSendApproval);
+    } catch (error) {
+      console.error(`[perdure] clients were not told of approval ${approval.approvalId}:`, error);
+    }
     return own.onApproval(approval);
   });
   const codemode = new Codemode(gates, codemodePort(agent));
   return { approval, "agent-tool": own.agentTools, codemode };
+}
+
+/** Those that the app has chosen get all of it, the others its id, status and title. */
+function tellClients(
+  agent: Pick<Think, "broadcast" | "getConnections">,
+  approval: Approval,
+  isChosen: (approval: Approval, connection: Connection) => boolean,
+): void {
+  const { approvalId, status, title } = approval;
+  const chosen: string[] = [];
+  try {
+    for (const connection of agent.getConnections()) {
+      // A promise is no yes.
+      if (isChosen(approval, connection) !== true) continue;
+      chosen.push(connection.id);
+      connection.send(messageOf(approval));
+    }
+  } finally {
+    agent.broadcast(messageOf({ approvalId, status, title }), chosen);
+  }
+}
+
+function messageOf(approval: ApprovalMessage["approval"]): string {
+  return JSON.stringify({ type: "perdure:approval", approval } satisfies ApprovalMessage);
 }

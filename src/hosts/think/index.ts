@@ -5,6 +5,7 @@ export {
   type ApprovalDecisionResult,
   type ApprovalMessage,
   type ApprovalStatus,
+  type ApprovalSummary,
   type GrantApprovalOptions,
   InvalidApprovalError,
   type ListApprovalsOptions,

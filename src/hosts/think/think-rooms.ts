@@ -4,6 +4,7 @@
  */
 
 import { Think } from "@cloudflare/think";
+import type { Connection } from "agents";
 import { AgentTools, type Approval, Approvals, Gates } from "../../gates/index.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
 import { Scheduler } from "../../scheduler/index.ts";
@@ -72,14 +73,18 @@ export class ThinkRooms<
       prompts: promptsTo(submissions),
       onFailure: (error) => tellOnError(this, error),
     });
-    const onApproval = (approval: Approval) => this.onApproval(approval);
+    const approvalHooks = {
+      shouldSendApproval: (approval: Approval, connection: Connection) =>
+        this.shouldSendApproval(approval, connection),
+      onApproval: (approval: Approval) => this.onApproval(approval),
+    };
     const agentTools = new AgentTools(
       agentToolPort(this as unknown as Think, "finishAgentToolStep"),
       () => gates,
     );
     const gates: Gates = new Gates({
       outbox: this.outbox,
-      kinds: (own) => kindsOf(this as unknown as Think, own, { agentTools, onApproval }),
+      kinds: (own) => kindsOf(this as unknown as Think, own, { agentTools, ...approvalHooks }),
     });
     const approvals = new Approvals(gates);
     this[ROOMS] = { host, submissions, gates, agentTools, approvals, scheduler };
@@ -99,8 +104,23 @@ export class ThinkRooms<
   protected override onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}
 
   /**
-   * Called after an approval was asked for, decided, expired or cancelled, when the connected clients have been sent the
-   * same. What it throws is logged, and changes nothing; a crash right after the change may leave it out. Override it.
+   * Decides whether a connected client is sent the whole approval when it changes: its data, schema, workflow and decision.
+   * Every other client is sent `approvalId`, `status` and `title`. Override it.
+   *
+   * @returns true for the whole approval
+   * @default false
+   * @example
+   * protected override shouldSendApproval(approval: Approval, connection: Connection<{ isAdmin: boolean }>) {
+   *   return connection.state?.isAdmin === true;
+   * }
+   */
+  protected shouldSendApproval(_approval: Approval, _connection: Connection): boolean {
+    return false;
+  }
+
+  /**
+   * Called after an approval was asked for, decided, expired or cancelled, when the connected clients have been told.
+   * What it throws is logged, and changes nothing; a crash right after the change may leave it out. Override it.
    */
   protected onApproval(_approval: Approval): void | Promise<void> {}
 
