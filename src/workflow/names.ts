@@ -82,15 +82,15 @@ export async function partName(
 ): Promise<string> {
   const suffixed = kind === "prompt" ? part : `${kind}-${part}`;
   const plain = `${stepName}:${suffixed}`;
-  const isPlain = !stepName.includes("~") && stepName.isWellFormed();
+  const isPlain = !stepName.includes("~") && headOf(stepName, "") === stepName;
   if (key === undefined && isPlain && plain.length <= MAX_STEP_NAME) return plain;
   const suffix = `~${await digest(JSON.stringify([stepName, key]))}:${suffixed}`;
   return headOf(stepName, suffix) + suffix;
 }
 
-/** As much of a step name as there is room for beside its suffix. */
+/** As much of a step name as there is room for beside its suffix, without the control characters that the platform refuses. */
 function headOf(stepName: string, suffix: string): string {
-  const head = stepName.slice(0, MAX_STEP_NAME - suffix.length);
+  const head = stepName.replace(/\p{Cc}/gu, "").slice(0, MAX_STEP_NAME - suffix.length);
   // A cut through a character would leave half of it.
   return head.replace(/[\uD800-\uDBFF]$/, "").toWellFormed();
 }

@@ -2,7 +2,7 @@
 
 import { nextOccurrence } from "../scheduler/calendar/occurrences.ts";
 import { partName } from "./names.ts";
-import { invalidStep, type StepCall } from "./step-call.ts";
+import { checkText, invalidStep, type StepCall } from "./step-call.ts";
 
 /** The platform sleeps for a year at most, so longer sleeps are made of several. https://developers.cloudflare.com/workflows/reference/limits/ */
 const HOP_MS = 360 * 86_400_000;
@@ -23,6 +23,7 @@ export async function sleepUntilNext(
   schedule: string,
   { timezone, key }: SleepUntilNextOptions,
 ): Promise<Date | null> {
+  checkText("sleepUntilNext", name, "key", key);
   const next = (after: number) => {
     try {
       return nextOccurrence(schedule, { after, timezone })?.getTime() ?? null;

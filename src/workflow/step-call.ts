@@ -6,6 +6,7 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
 import { shown } from "../core/json.ts";
+import { isWellFormedText } from "../core/text.ts";
 import type { UsedNames } from "./used-names.ts";
 
 /** One step of one run of a workflow. */
@@ -53,6 +54,21 @@ export function invalidStep(kind: string, name: string, problem: string): NonRet
     `Invalid${kind.charAt(0).toUpperCase()}${kind.slice(1)}Error`,
   );
 }
+
+/** @throws NonRetryableError for what is neither a text that storage keeps as it is nor undefined */
+export function checkText(kind: string, name: string, option: string, value: unknown): void {
+  if (value === undefined) return;
+  if (typeof value !== "string") {
+    throw invalidStep(kind, name, `got ${shown(value)} as ${option}; expected a string.`);
+  }
+  if (isWellFormedText(value)) return;
+  throw invalidStep(kind, name, `got ${shown(value)} as ${option}, ${HALF_CHARACTER}`);
+}
+
+/** What is wrong with a text that is not well-formed UTF-16, and what to do about it. */
+export const HALF_CHARACTER =
+  "which contains half of a character (an unpaired surrogate). " +
+  'Cut a text between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed().';
 
 /**
  * Milliseconds of a step's timeout. The platform takes a text that it does not understand for milliseconds.

@@ -21,7 +21,7 @@ import { type PromptBatchAgent, runPromptAll } from "./prompts/prompt-all.ts";
 import type { PromptAllOptions, PromptAllResults } from "./prompts/prompt-all-options.ts";
 import type { AnySchema } from "./schema.ts";
 import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
-import { invalidStep, type StepCall } from "./step-call.ts";
+import { checkText, invalidStep, type StepCall } from "./step-call.ts";
 
 /** What an agent offers to the steps of its workflows. */
 export type StepAgent = PromptableAgent & PromptBatchAgent & GatedAgent & CodemodeAgent;
@@ -188,5 +188,6 @@ function prompted(
       `got ${shown(target)} as agent; expected a name, and as binding one of ${bindings.join(", ") || "none: env has no namespace"}.`,
     );
   }
+  checkText("prompt", call.name, "the name of agent", name);
   return { ...call, agent: () => agentAt<PromptableAgent>(env, binding, name) };
 }

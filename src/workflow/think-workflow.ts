@@ -9,10 +9,11 @@ import {
   type DefaultProgress,
 } from "agents/workflows";
 import { shown } from "../core/json.ts";
+import { isWellFormedText } from "../core/text.ts";
 import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
 import type { GatedAgent } from "./gates/gate.ts";
 import type { PromptableAgent } from "./prompts/prompt.ts";
-import type { StepCall } from "./step-call.ts";
+import { HALF_CHARACTER, type StepCall } from "./step-call.ts";
 import { type StepAgent, stepsOf, type ThinkWorkflowSteps } from "./steps.ts";
 import { UsedNames } from "./used-names.ts";
 
@@ -73,9 +74,11 @@ export class ThinkWorkflow<
 
 /** @throws NonRetryableError for a name that no step can have */
 function checkedName(name: string): string {
-  if (typeof name === "string" && name !== "") return name;
+  const isText = typeof name === "string" && name !== "";
+  if (isText && isWellFormedText(name)) return name;
+  const problem = isText ? `, ${HALF_CHARACTER}` : "; expected a non-empty string.";
   throw new NonRetryableError(
-    `A step got ${shown(name)} as its name; expected a non-empty string.`,
+    `A step got ${shown(name)} as its name${problem}`,
     "InvalidStepNameError",
   );
 }

@@ -10,7 +10,13 @@ import type { AgentToolEnd, Milestone } from "../../gates/agent-tools/types.ts";
 import { checkRollback, compensated, type Rollback } from "../compensation.ts";
 import { partName } from "../names.ts";
 import { type AnySchema, type OutputOf, validated } from "../schema.ts";
-import { invalidStep, type StepCall, timeoutMsOf, type WaitTimeout } from "../step-call.ts";
+import {
+  checkText,
+  invalidStep,
+  type StepCall,
+  timeoutMsOf,
+  type WaitTimeout,
+} from "../step-call.ts";
 import {
   AgentToolAbortedError,
   AgentToolFailedError,
@@ -159,9 +165,7 @@ function checkOptions(name: string, options: AgentToolOptions<AnySchema | undefi
     throw invalidStep("agentTool", name, problem);
   }
   const { key, output } = options;
-  if (key !== undefined && typeof key !== "string") {
-    throw invalidStep("agentTool", name, `got ${shown(key)} as key; expected a string.`);
-  }
+  checkText("agentTool", name, "key", key);
   if (output !== undefined && typeof output["~standard"]?.validate !== "function") {
     const problem = `got ${shown(output)} as output; expected a Standard Schema (https://standardschema.dev), e.g. of Zod.`;
     throw invalidStep("agentTool", name, problem);
@@ -170,7 +174,10 @@ function checkOptions(name: string, options: AgentToolOptions<AnySchema | undefi
 
 function classNameOf(name: string, child: AgentToolClass | string): string {
   const className: unknown = typeof child === "string" ? child : child?.name;
-  if (typeof className === "string" && className !== "") return className;
+  if (typeof className === "string" && className !== "") {
+    checkText("agentTool", name, "child", className);
+    return className;
+  }
   const problem = `got ${shown(child)} as child; expected the child agent's class, or its name as the Worker exports it.`;
   throw invalidStep("agentTool", name, problem);
 }

@@ -13,7 +13,13 @@ import {
   SchemaMismatchError,
   validated,
 } from "../schema.ts";
-import { invalidStep, type StepCall, timeoutMsOf, type WaitTimeout } from "../step-call.ts";
+import {
+  checkText,
+  invalidStep,
+  type StepCall,
+  timeoutMsOf,
+  type WaitTimeout,
+} from "../step-call.ts";
 import {
   ApprovalCancelledError,
   ApprovalPayloadError,
@@ -146,7 +152,8 @@ async function checkedAsk<Schema extends AnySchema | undefined>(
     );
   }
   for (const [option, value] of Object.entries({ title, key })) {
-    if (value === undefined || (typeof value === "string" && value.trim() !== "")) continue;
+    checkText("approval", name, option, value);
+    if (value === undefined || value.trim() !== "") continue;
     throw refused(name, `got ${shown(value)} as ${option}; expected a non-empty string.`);
   }
   if (title !== undefined) checkBytes(name, "a title", title, MOST_BYTES_BESIDE);

@@ -3,7 +3,7 @@
 import { byteLength, type Json, shown } from "../../core/json.ts";
 import type { CodemodeRequest } from "../../gates/codemode/types.ts";
 import type { AnySchema, OutputOf } from "../schema.ts";
-import { invalidStep, timeoutMsOf, type WaitTimeout } from "../step-call.ts";
+import { checkText, invalidStep, timeoutMsOf, type WaitTimeout } from "../step-call.ts";
 
 /** Codemode takes a million characters, of which a comment that names the step takes some. */
 const MOST_CODE_BYTES = 999_000;
@@ -74,7 +74,8 @@ export function checkedCodemode(
       `at most ${MOST_CODE_BYTES}: let it read its data by a tool`,
     );
   }
-  if (key !== undefined && typeof key !== "string") throw refuse("key", key, "a string");
+  checkText("codemode", name, "code", code);
+  checkText("codemode", name, "key", key);
   if (typeof rollback !== "boolean") throw refuse("rollback", rollback, "true or false");
   if (onReject !== "keep" && onReject !== "rollback") {
     throw refuse("onReject", onReject, '"keep" or "rollback"');

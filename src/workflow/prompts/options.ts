@@ -9,7 +9,7 @@ import type {
 } from "../../submissions/types.ts";
 import { checkRollback, type Rollback } from "../compensation.ts";
 import { type AnySchema, jsonSchemaOf } from "../schema.ts";
-import { invalidStep, timeoutMsOf, type WaitTimeout } from "../step-call.ts";
+import { checkText, invalidStep, timeoutMsOf, type WaitTimeout } from "../step-call.ts";
 import type { PromptResult } from "./answer.ts";
 
 export type ThinkPromptOptions<Schema extends AnySchema | undefined = undefined> =
@@ -134,9 +134,7 @@ export function checkedPrompt<Schema extends AnySchema | undefined>(
     ...settings
   }: ThinkPromptOptions<Schema>,
 ): CheckedPrompt {
-  if (key !== undefined && typeof key !== "string") {
-    throw invalidStep("prompt", name, `got ${shown(key)} as key; expected a string.`);
-  }
+  checkText("prompt", name, "key", key);
   if (typeof cancelOnTimeout !== "boolean") {
     const got = `got ${shown(cancelOnTimeout)} as cancelOnTimeout`;
     throw invalidStep("prompt", name, `${got}; expected true or false.`);
@@ -173,6 +171,7 @@ export function checkedSettings(
     const expected = 'a non-empty string that does not begin with "isolated/"';
     throw invalidStep(kind, name, `got ${shown(thread)} as thread; expected ${expected}.`);
   }
+  checkText(kind, name, "thread", thread);
   return {
     request: {
       answer: answerSpecOf(kind, name, settings),

@@ -7,7 +7,7 @@
 import { shown } from "../../core/json.ts";
 import type { PromptMessage } from "../../submissions/types.ts";
 import type { AnySchema } from "../schema.ts";
-import { invalidStep, type WaitTimeout } from "../step-call.ts";
+import { checkText, invalidStep, type WaitTimeout } from "../step-call.ts";
 import type { AnswerOf } from "./answer.ts";
 import { checkedSettings, messagesOf, type PromptSettings } from "./options.ts";
 
@@ -126,7 +126,8 @@ export function checkedBatch(name: string, items: readonly unknown[], options: A
 function checkedKeys(name: string, keys: string[]): string[] {
   const places = new Map<unknown, number>();
   for (const [index, key] of keys.entries()) {
-    if (typeof key !== "string") throw wrong(name, key, `the key of item ${index}`, "a string");
+    if (key === undefined) throw wrong(name, key, `the key of item ${index}`, "a string");
+    checkText(KIND, name, `the key of item ${index}`, key);
     const place = places.get(key);
     if (place !== undefined) {
       const both = `the key of the items ${place} and ${index}`;
