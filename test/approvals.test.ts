@@ -1,11 +1,13 @@
 /** Approvals at the agent, without a workflow: asked for, listed, and decided once. */
 
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { approvalRequest } from "../src/gates/approvals.ts";
 import type { Approval, GateRequest } from "../src/gates/index.ts";
 import { ask, givenGates, inside, open, type Room, rowsOf } from "./support/gates.ts";
 import type { GatesObject } from "./support/gates-object.ts";
+import { knob } from "./support/knobs.ts";
 
 const at = <T>(room: Room, work: (approvals: GatesObject["approvals"]) => Promise<T>) =>
   inside(room, ({ approvals }) => work(approvals));
@@ -165,5 +167,73 @@ it("a page of large approvals is cut, and the next ones have the rest", async ()
     }
     expect(pages.length).toBeGreaterThan(1);
     expect(pages.flat()).toEqual(Array.from({ length: 12 }, (_, n) => String(11 - n)));
+  });
+});
+
+describe("L1: texts of every kind are kept as they are, or refused", () => {
+  const whole = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
+  /** With half of a surrogate pair at any place, between any other characters. */
+  const half = fc
+    .tuple(
+      fc.string({ unit: fc.constantFrom("a", "😀", "\u0000"), maxLength: 3 }),
+      fc.constantFrom("\ud83d", "\ude00", "\ude00\ud83d"),
+      fc.string({ unit: fc.constantFrom("a", "é"), maxLength: 3 }),
+    )
+    .map((parts) => parts.join(""));
+  const ANY = z.toJSONSchema(z.record(z.string(), z.unknown())) as never;
+  const RUNS = { numRuns: knob("GATES_RUNS", 40) };
+
+  it("L1: what was asked and decided is read as it was written", async () => {
+    const room = givenGates();
+    await inside(room, ({ gates, approvals }) =>
+      fc.assert(
+        fc.asyncProperty(fc.tuple(whole, whole, whole), async ([one, other, third]) => {
+          const workflow = { name: one, id: other, stepName: third };
+          const request = approvalRequest({ title: one, data: { [other]: third }, schema: ANY });
+          const asked = ask({ request, workflow, idempotencyKey: one + crypto.randomUUID() });
+          const { gateId } = await gates.open(asked);
+          expect((await gates.open(asked)).gateId).toBe(gateId);
+          const decision = { by: one, reason: other, payload: { [third]: other } };
+          await approvals.grant(gateId, decision);
+          const expected = { title: one, data: { [other]: third }, workflow, ...decision };
+          expect(await approvals.inspect(gateId)).toMatchObject(expected);
+          const listed = await approvals.list({ workflowId: other, status: "approved" });
+          expect(listed.map(({ approvalId }) => approvalId)).toContain(gateId);
+        }),
+        RUNS,
+      ),
+    );
+  });
+
+  it("L1: half of a character in any text is refused, and nothing is stored", async () => {
+    const room = givenGates();
+    const id = await given(room, ANY);
+    await inside(room, ({ gates, approvals }) =>
+      fc.assert(
+        fc.asyncProperty(half, async (text) => {
+          const calls: Record<string, () => Promise<unknown>> = {
+            by: () => approvals.reject(id, { by: text }),
+            reason: () => approvals.grant(id, { payload: {}, reason: text }),
+            payload: () => approvals.grant(id, { payload: { deep: [{ [text]: 1 }] } }),
+            approvalId: () => approvals.inspect(text),
+            workflowId: () => approvals.list({ workflowId: text }),
+            before: () => approvals.list({ before: text }),
+            idempotencyKey: () => gates.open(ask({ idempotencyKey: text })),
+            run: () => gates.open(ask({ run: text })),
+            id: () => gates.open(ask({ instance: text, idempotencyKey: "key" })),
+            stepName: () => gates.open(ask({ workflow: { name: "W", id: "i", stepName: text } })),
+          };
+          for (const [field, call] of Object.entries(calls)) {
+            await expect(call()).rejects.toMatchObject({
+              name: expect.stringMatching(/^Invalid(Approval|Gate)Error$/),
+              field,
+              message: expect.stringContaining("half of a character"),
+            });
+          }
+        }),
+        RUNS,
+      ),
+    );
+    expect(await rowsOf(room)).toMatchObject([{ gate_id: id, status: "open" }]);
   });
 });

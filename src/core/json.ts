@@ -1,5 +1,7 @@
 /** JSON: what it can hold, how large it is, and how it is shown. */
 
+import { isWellFormedText } from "./text.ts";
+
 /**
  * A value that JSON can hold. Named, and not `unknown`, so that types survive
  * the platform's RPC; interfaces, because those are what RPC's mapped types
@@ -14,6 +16,21 @@ interface JsonObject {
 /** Bytes of a text in UTF-8, as storage counts them. */
 export function byteLength(text: string): number {
   return new TextEncoder().encode(text).byteLength;
+}
+
+/** What is wrong with a text that is not well-formed UTF-16, and what to do about it. */
+export const HALF_CHARACTER =
+  "which contains half of a character (an unpaired surrogate). " +
+  'Cut a text between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed().';
+
+/** The first key in a JSON value that is not well-formed UTF-16; undefined where all are. */
+export function malformedKeyIn(value: unknown): string | undefined {
+  let found: string | undefined;
+  JSON.stringify(value, (key, inner: unknown) => {
+    if (!isWellFormedText(key)) found ??= key;
+    return inner;
+  });
+  return found;
 }
 
 /** A value that somebody gave, for a message: as JSON where it has a form, and short. */

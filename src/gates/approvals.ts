@@ -3,9 +3,10 @@
  * and the one decision that counts. The row is a gate's; nothing else is stored.
  */
 
-import { byteLength, type Json, shown } from "../core/json.ts";
+import { byteLength, HALF_CHARACTER, type Json, malformedKeyIn, shown } from "../core/json.ts";
 import { mismatchesOf } from "../core/json-schema.ts";
 import { problemOfNames } from "../core/options.ts";
+import { isWellFormedText } from "../core/text.ts";
 import type {
   Approval,
   ApprovalDecisionResult,
@@ -166,7 +167,7 @@ export class Approvals {
     if (!gate) return { outcome: "not_found", approvalId };
     if (gate.status !== "open") return { outcome: "already_decided", approval: approvalOf(gate) };
     const closing = closingOf(gate);
-    checkBytes(closing.result);
+    checkDecision(closing.result);
     await this.gates.cancelIfGone(gate);
     const closed = await this.gates.close(approvalId, closing);
     if (closed) return { outcome: "decided", approval: approvalOf(closed) };
@@ -215,11 +216,15 @@ function decisionOf(
 }
 
 function checkText(field: string, value: unknown): void {
-  if (value === undefined || (typeof value === "string" && value !== "")) return;
-  throw new InvalidApprovalError(
-    field,
-    `${field} is ${shown(value)}; expected a non-empty string, or leave it out.`,
-  );
+  if (value === undefined) return;
+  if (typeof value !== "string" || value === "") {
+    throw new InvalidApprovalError(
+      field,
+      `${field} is ${shown(value)}; expected a non-empty string, or leave it out.`,
+    );
+  }
+  if (isWellFormedText(value)) return;
+  throw new InvalidApprovalError(field, `${field} is ${shown(value)}, ${HALF_CHARACTER}`);
 }
 
 /** The workflow has the schema itself, and checks again: what only it can know is found there. */
@@ -243,14 +248,22 @@ function checkPayload(payload: Json | undefined, gate: Gate): void {
   );
 }
 
-function checkBytes(result: Json): void {
+function checkDecision(result: Json): void {
   let bytes: number;
+  let malformed: string | undefined;
   try {
     bytes = byteLength(JSON.stringify(result));
+    malformed = malformedKeyIn(result);
   } catch (error) {
     throw new InvalidApprovalError(
       "payload",
       `payload cannot be stored as JSON: ${error instanceof Error ? error.message : String(error)}.`,
+    );
+  }
+  if (malformed !== undefined) {
+    throw new InvalidApprovalError(
+      "payload",
+      `payload has the key ${shown(malformed)}, ${HALF_CHARACTER}`,
     );
   }
   if (bytes <= MOST_DECISION_BYTES) return;

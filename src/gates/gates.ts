@@ -12,6 +12,7 @@ import { Wake } from "../core/wake.ts";
 import { workflowEvent } from "../outbox/destinations.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
+import { checkRequest, checkResult } from "./checks.ts";
 import { AGAIN_MS, Driver } from "./driver.ts";
 import { InvalidGateError } from "./errors.ts";
 import { type GateQuery, GateStore } from "./store.ts";
@@ -26,8 +27,6 @@ import type {
   GateRequest,
 } from "./types.ts";
 
-/** Bytes of a request or of a result, as JSON: a row takes 2 MB. */
-export const MOST_BYTES = 1_500_000;
 /** How long after the step's own time a gate waits for the step to ask for its end. */
 export const GRACE_MS = 86_400_000;
 
@@ -93,11 +92,11 @@ export class Gates extends Room {
    * kind says that what is asked now has to be asked anew; a closed one answers its own run, and a later run where its kind
    * says so.
    *
-   * @throws InvalidGateError for a request that is too large; nothing is stored then
+   * @throws InvalidGateError for a request that cannot be stored; nothing is stored then
    */
   async open(request: GateRequest): Promise<GateReceipt> {
     await this.lifecycle.ready();
-    checkSize(request);
+    checkRequest(request);
     const now = this.#clock.now();
     const expiresAt = now + request.timeoutMs + GRACE_MS;
     const known = this.#store.findByKey(request.idempotencyKey);
@@ -124,7 +123,7 @@ export class Gates extends Room {
    * the caller's, so that it is opened once.
    *
    * @returns undefined where the other one was closed meanwhile: nobody would want this one
-   * @throws InvalidGateError for a request that is too large
+   * @throws InvalidGateError for a request that cannot be stored
    */
   async openInside(
     { gateId: parent }: Pick<Gate, "gateId">,
@@ -133,7 +132,7 @@ export class Gates extends Room {
     await this.lifecycle.ready();
     const known = this.#store.find(inner.gateId);
     if (known) return known;
-    checkSize(inner);
+    checkRequest(inner);
     const outer = this.#store.find(parent);
     if (outer?.status !== "open") return undefined;
     const { run, workflow, expiresAt } = outer;
@@ -373,26 +372,6 @@ function endOf({ gateId, status, settledAt, result = null }: Gate): GateEnd {
   const text = JSON.stringify(result);
   if (text.length <= PART_LENGTH) return { gateId, status, settledAt, result };
   return { gateId, status, settledAt, reference: { bytes: byteLength(text) } };
-}
-
-function checkSize({ kind, request }: Pick<GateRequest, "kind" | "request">): void {
-  const bytes = byteLength(JSON.stringify(request));
-  if (bytes <= MOST_BYTES) return;
-  throw new InvalidGateError(
-    "request",
-    `The request of a step of kind ${kind} is ${bytes} bytes, and at most ${MOST_BYTES} are taken. ` +
-      "Keep the content elsewhere (R2, the agent's own tables) and pass a reference to it.",
-  );
-}
-
-function checkResult({ result }: Closing): void {
-  const bytes = byteLength(JSON.stringify(result));
-  if (bytes <= MOST_BYTES) return;
-  throw new InvalidGateError(
-    "result",
-    `The result of a step is ${bytes} bytes, and at most ${MOST_BYTES} are taken. ` +
-      "Keep the content elsewhere (R2, the agent's own tables) and return a reference to it.",
-  );
 }
 
 function isSame(one: Json, other: Json): boolean {

@@ -5,7 +5,7 @@
 
 import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
-import { shown } from "../core/json.ts";
+import { HALF_CHARACTER, shown } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
 import type { UsedNames } from "./used-names.ts";
 
@@ -64,11 +64,6 @@ export function checkText(kind: string, name: string, option: string, value: unk
   if (isWellFormedText(value)) return;
   throw invalidStep(kind, name, `got ${shown(value)} as ${option}, ${HALF_CHARACTER}`);
 }
-
-/** What is wrong with a text that is not well-formed UTF-16, and what to do about it. */
-export const HALF_CHARACTER =
-  "which contains half of a character (an unpaired surrogate). " +
-  'Cut a text between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed().';
 
 /**
  * Milliseconds of a step's timeout. The platform takes a text that it does not understand for milliseconds.

@@ -8,12 +8,12 @@ import {
   type AgentWorkflowStep,
   type DefaultProgress,
 } from "agents/workflows";
-import { shown } from "../core/json.ts";
+import { HALF_CHARACTER, shown } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
 import type { GatedAgent } from "./gates/gate.ts";
 import type { PromptableAgent } from "./prompts/prompt.ts";
-import { HALF_CHARACTER, type StepCall } from "./step-call.ts";
+import type { StepCall } from "./step-call.ts";
 import { type StepAgent, stepsOf, type ThinkWorkflowSteps } from "./steps.ts";
 import { UsedNames } from "./used-names.ts";
 

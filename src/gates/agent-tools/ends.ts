@@ -2,7 +2,7 @@
 
 import type { AgentToolLifecycleResult } from "agents/agent-tools";
 import { byteLength, type Json } from "../../core/json.ts";
-import { MOST_BYTES } from "../gates.ts";
+import { MOST_BYTES } from "../checks.ts";
 import type { Closing, Gate } from "../types.ts";
 import type { AgentToolEnd, AgentToolRequest, AgentToolState, Inspection } from "./types.ts";
 

@@ -35,7 +35,7 @@ function shownArgs(args: unknown): Json {
     const text = JSON.stringify(plain);
     const bytes = byteLength(text);
     if (bytes <= MOST_SHOWN_BYTES) return plain;
-    return `(${bytes} bytes, of which this is the beginning; the execution's record has the rest) ${text.slice(0, SHOWN_LENGTH)}`;
+    return `(${bytes} bytes, of which this is the beginning; the execution's record has the rest) ${text.slice(0, SHOWN_LENGTH).toWellFormed()}`;
   } catch (error) {
     return `(not shown: ${error instanceof Error ? error.message : String(error)})`;
   }

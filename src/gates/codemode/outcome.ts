@@ -38,7 +38,11 @@ export function failed(
 ): Closing {
   return {
     status: "failed",
-    result: { error: error.slice(0, MOST_ERROR_CHARS), failure, ...known(execution) },
+    result: {
+      error: error.slice(0, MOST_ERROR_CHARS).toWellFormed(),
+      failure,
+      ...known(execution),
+    },
   };
 }
 
@@ -52,7 +56,7 @@ export function rejected(
   return {
     status: "rejected",
     result: {
-      error: error.slice(0, MOST_ERROR_CHARS),
+      error: error.slice(0, MOST_ERROR_CHARS).toWellFormed(),
       ...known(execution),
       ...(action && { action: { connector: action.connector, method: action.method } }),
       ...decision,

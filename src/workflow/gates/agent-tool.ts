@@ -5,7 +5,7 @@ import type {
   AgentToolDisplayMetadata,
   ChatCapableAgentClass,
 } from "agents/agent-tools";
-import { byteLength, type Json, shown } from "../../core/json.ts";
+import { byteLength, type Json, malformedKeyIn, shown } from "../../core/json.ts";
 import type { AgentToolEnd, Milestone } from "../../gates/agent-tools/types.ts";
 import { checkRollback, compensated, type Rollback } from "../compensation.ts";
 import { partName } from "../names.ts";
@@ -192,6 +192,7 @@ function jsonOf(name: string, option: string, value: unknown): Json {
   if (text === undefined) {
     throw invalidStep("agentTool", name, `got ${shown(value)} as ${option}; expected JSON.`);
   }
+  checkText("agentTool", name, `a key of ${option}`, malformedKeyIn(value));
   const bytes = byteLength(text);
   if (bytes > MOST_INPUT_BYTES) {
     const problem =

@@ -3,7 +3,7 @@
  * `gate.ts`; here is what is asked, and what the decision means to the workflow.
  */
 
-import { byteLength, type Json, shown } from "../../core/json.ts";
+import { byteLength, type Json, malformedKeyIn, shown } from "../../core/json.ts";
 import type { ApprovalRequest } from "../../gates/approval-types.ts";
 import {
   type AnySchema,
@@ -192,6 +192,7 @@ function checkJson(name: string, what: string, value: unknown): void {
     throw refused(name, `got ${what} that JSON cannot hold: ${messageOf(error)}.`);
   }
   if (text === undefined) throw refused(name, `got ${shown(value)} as ${what}; expected JSON.`);
+  checkText("approval", name, `a key of ${what}`, malformedKeyIn(value));
   checkBytes(name, what, text, MOST_BYTES);
 }
 
