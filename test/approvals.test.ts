@@ -1,7 +1,7 @@
 /** Approvals at the agent, without a workflow: asked for, listed, and decided once. */
 
 import fc from "fast-check";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { approvalRequest } from "../src/gates/approvals.ts";
 import type { Approval, GateRequest } from "../src/gates/index.ts";
@@ -235,5 +235,26 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
       ),
     );
     expect(await rowsOf(room)).toMatchObject([{ gate_id: id, status: "open" }]);
+  });
+});
+
+describe("W2: a decision about a workflow whose status is not known", () => {
+  it.each<[string, () => Promise<boolean>]>([
+    ["is never told", () => new Promise(() => {})],
+    ["cannot be read", () => Promise.reject(new Error("the engine is down"))],
+  ])("W2: counts within seconds where the status %s", async (_, isGone) => {
+    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+    const room = givenGates({ isGone });
+    const id = await given(room);
+    const began = Date.now();
+    expect(await at(room, (approvals) => approvals.grant(id))).toMatchObject({
+      outcome: "decided",
+    });
+    expect(Date.now() - began).toBeLessThan(8_000);
+    expect(logged).toHaveBeenCalledWith(
+      expect.stringMatching(/the status of workflow W instance-\S+ could not be read/),
+      expect.any(Error),
+    );
+    logged.mockRestore();
   });
 });

@@ -204,10 +204,13 @@ export class Gates extends Room {
   /** Closes what its workflow waits for, where that was terminated and the agent was not told of it (W5). */
   async cancelIfGone({ workflow: { name, id } }: Gate): Promise<void> {
     const of = { workflow: name, instance: id };
-    // What cannot be told now is no reason to refuse anything.
     const isGone = await this.#outbox
       .isGone(workflowEvent({ ...of, eventType: "none" }))
-      .catch(() => false);
+      .catch((error: unknown) => {
+        // A decision counts all the same: the workflow may well be there.
+        console.error(`[perdure] the status of workflow ${name} ${id} could not be read:`, error);
+        return false;
+      });
     if (isGone) await this.cancelFor(of, "The workflow that waited for it was terminated");
   }
 

@@ -7,6 +7,7 @@
 import { type Clock, steady, systemClock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import { Room } from "../core/room.ts";
+import { withTimeout } from "../core/timeout.ts";
 import type { Wake } from "../core/wake.ts";
 import { type AdapterOverrides, Adapters } from "./adapters/adapters.ts";
 import type { Selection } from "./dead-letters.ts";
@@ -26,6 +27,8 @@ import type {
 } from "./types.ts";
 
 const DEFAULT_LIMIT = 100;
+/** How long the platform may take to tell the status of a workflow: a person may be waiting for the answer. */
+const STATUS_MS = 5_000;
 
 export type OutboxOptions = OutboxSettings & {
   /** The object that the outbox belongs to: whose methods `method()` names. */
@@ -116,11 +119,12 @@ export class Outbox extends Room {
    * Whether nobody is there to be told, and nobody wants what it would be told: a Workflow instance that was
    * terminated, or is gone. False for all other kinds.
    *
-   * @throws what the platform throws when it cannot tell
+   * @throws what the platform throws when it cannot tell, or an Error when it does not answer within 5 seconds
    * @internal
    */
   async isGone(destination: Destination): Promise<boolean> {
-    return (await this.#adapters.of(destination).isGone?.(destination)) ?? false;
+    const answer = this.#adapters.of(destination).isGone?.(destination);
+    return answer === undefined ? false : withTimeout(answer, STATUS_MS);
   }
 
   /**

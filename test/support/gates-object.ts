@@ -27,7 +27,7 @@ export type GatesScript = {
   /** How far the clock of this object alone is ahead, on top of the others'. */
   readonly aheadMs?: () => number;
   /** Its workflows were terminated where it did not see it. */
-  readonly isGone?: () => boolean;
+  readonly isGone?: () => boolean | Promise<boolean>;
 };
 
 /** By the object's name. */
@@ -62,7 +62,7 @@ export class GatesObject extends DurableObject<Cloudflare.Env> {
       keyOf: ({ instance }) => `workflow ${instance}`,
       maxBytes: Number.POSITIVE_INFINITY,
       timeoutMs: 30_000,
-      isGone: async () => script?.isGone?.() ?? false,
+      isGone: async () => (await script?.isGone?.()) ?? false,
       deliver: async ({ instance, eventType }, sent) => {
         // Nothing leaves the object before what was written is stored.
         await ctx.storage.sync();

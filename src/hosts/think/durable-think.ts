@@ -121,8 +121,9 @@ export class DurableThink<
       if (rollback && workflow !== "") await this.#terminateWithRollback(of);
       else await super.terminateWorkflow(workflowId);
     } catch (error) {
-      const isGone = await this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
-      if (isGone) await this.#cancelFor(of);
+      const asked = this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
+      // The app is told of the first error.
+      if (await asked.catch(() => false)) await this.#cancelFor(of);
       throw error;
     }
     await this.#cancelFor(of);
