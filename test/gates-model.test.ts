@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import { afterEach, expect, it } from "vitest";
+import type { GateReceipt } from "../src/gates/index.ts";
 import { ask, crash, givenGates, inside, open, type Room, rowsOf, wake } from "./support/gates.ts";
 import {
   type Command,
@@ -26,6 +27,7 @@ async function play(sequence: readonly Command[]): Promise<void> {
   const mark = crypto.randomUUID();
   const model = new GatesModel();
   const ids: string[] = [];
+  const proofs = new Map<string, string>();
   for (const command of sequence) {
     const place = model.apply(command);
     gatesTime.stoppedAt = START + model.now;
@@ -33,8 +35,11 @@ async function play(sequence: readonly Command[]): Promise<void> {
       room,
       mark,
       id: ids[place ?? -1],
-      opened: (id) => {
+      opened: ({ gateId: id, proof }) => {
         if (place !== undefined) ids[place] ??= id;
+        // Whoever asks for it again is told the proof that its event comes with.
+        expect(proofs.get(id) ?? proof).toBe(proof);
+        proofs.set(id, proof);
         // The same gate where the model has the same, and another one where it has another.
         expect(id).toBe(ids[place ?? -1]);
       },
@@ -50,23 +55,30 @@ async function play(sequence: readonly Command[]): Promise<void> {
     })),
   );
   const told = ids.filter((_, place) => model.gates[place]?.isTold);
-  const came = () =>
+  const events = () =>
     ["a", "b"]
       .flatMap((instance) => arrivals.get(`${mark}-${instance}`) ?? [])
-      .map(({ data }) => (data as { gateId: string }).gateId);
+      .map(({ data, proof }) => ({ ...(data as { gateId: string }), proof }));
+  const came = () => events().map(({ gateId }) => gateId);
   // What was lost with a life is delivered by the next one.
   await crash(room);
   await wake(room);
   await until(() => new Set(came()).size >= told.length, 5_000).catch(() => {});
   expect([...new Set(came())].sort()).toEqual([...told].sort());
+  for (const { gateId, proof } of events()) expect(proof).toBe(proofs.get(gateId));
+  expect(new Set(proofs.values()).size).toBe(proofs.size);
 }
 
-type Stage = { room: Room; mark: string; id: string | undefined; opened: (gateId: string) => void };
+type Stage = {
+  room: Room;
+  mark: string;
+  id: string | undefined;
+  opened: (receipt: GateReceipt) => void;
+};
 
 async function perform(command: Command, { room, mark, id, opened }: Stage): Promise<void> {
   if (command.do === "open") {
-    const { gateId } = await open(room, requestOf(command, mark));
-    opened(gateId);
+    opened(await open(room, requestOf(command, mark)));
   } else if (command.do === "cancel") {
     await inside(room, ({ gates }) =>
       gates.cancelFor({ workflow: "W", instance: `${mark}-${command.instance}` }, "gone"),

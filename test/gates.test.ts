@@ -106,13 +106,13 @@ describe("O1 a gate is closed once", () => {
   it("L2 the first end stands, and the workflow is told of it once", async () => {
     const room = givenGates();
     const request = ask();
-    const { gateId, eventType } = await open(room, request);
+    const { gateId, eventType, proof } = await open(room, request);
     expect(await close(room, gateId)).toMatchObject({ ...DONE, isLive: false });
     expect(await close(room, gateId, CANCELLED)).toBeUndefined();
     expect(await expire(room, gateId)).toMatchObject(DONE);
     const { id: instance } = request.workflow;
     await until(() => cameTo(instance).length > 0);
-    expect(cameTo(instance)).toMatchObject([{ eventType, data: { gateId, ...DONE } }]);
+    expect(cameTo(instance)).toMatchObject([{ eventType, proof, data: { gateId, ...DONE } }]);
   });
 
   it("O1 a crash before or after any write leaves it open and untold, or closed and told", async () => {

@@ -33,7 +33,8 @@ export type GatesScript = {
 /** By the object's name. */
 export const gatesScripts = new Map<string, GatesScript>();
 /** Events that came to a workflow instance, in their order. */
-export const arrivals = new Map<string, { id: string; eventType: string; data: unknown }[]>();
+export const arrivals = new Map<string, Arrival[]>();
+type Arrival = { id: string; eventType: string; proof: string | undefined; data: unknown };
 /** How far the objects' clock is ahead of the machine's, or where it stands still. */
 export const gatesTime: { aheadMs: number; stoppedAt: number | undefined } = {
   aheadMs: 0,
@@ -63,14 +64,14 @@ export class GatesObject extends DurableObject<Cloudflare.Env> {
       maxBytes: Number.POSITIVE_INFINITY,
       timeoutMs: 30_000,
       isGone: async () => (await script?.isGone?.()) ?? false,
-      deliver: async ({ instance, eventType }, sent) => {
+      deliver: async ({ instance, eventType, proof }, sent) => {
         // Nothing leaves the object before what was written is stored.
         await ctx.storage.sync();
         await script?.deliver?.();
         const { data } = (sent as { event: { data: unknown } }).event;
         arrivals.set(instance, [
           ...(arrivals.get(instance) ?? []),
-          { id: sent.id, eventType, data },
+          { id: sent.id, eventType, proof, data },
         ]);
       },
     };
