@@ -1,6 +1,7 @@
 /** What the `ts` blocks of the Markdown files use without an import: the app that a page is about. */
 
 type UIMessage = import("ai").UIMessage;
+type TurnContext = import("@cloudflare/think").TurnContext;
 type Schema<Output> = import("zod").ZodType<Output>;
 
 declare const AppAgent: typeof import("perdure/think").DurableThink<Env>;
@@ -31,6 +32,8 @@ declare const question: UIMessage;
 declare const delivery: { readonly id: string };
 declare const issue: number;
 declare const order: string;
+declare function pay(order: string): Promise<string>;
+declare function statusOf(order: string): Promise<string>;
 declare const topic: string;
 declare const code: string;
 declare const reviews: readonly { readonly id: string; readonly text: string }[];

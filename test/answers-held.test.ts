@@ -19,7 +19,14 @@ import {
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { births, chance, type LedgerObject, ledgerOptions, time } from "./support/ledger-object.ts";
+import {
+  act,
+  births,
+  chance,
+  type LedgerObject,
+  ledgerOptions,
+  time,
+} from "./support/ledger-object.ts";
 
 const ANSWERED = { answer: { schema: {} }, submissionId: "s" } as const;
 const HOUR_MS = 3_600_000;
@@ -203,7 +210,7 @@ describe("L6 a crash between an answer and the end of its turn", () => {
     births.set(stub.name ?? "", ({ turns, submissions }) => {
       turns.run = async ({ begin }) => {
         const ref = begin();
-        submissions.acts(ref);
+        await submissions.toolCalls(ref).start(act());
         effects++;
         expect(submissions.answer(ref, "of an effect")).toBe(true);
         return forever();
@@ -217,7 +224,7 @@ describe("L6 a crash between an answer and the end of its turn", () => {
 
   it("L2 nor a tool that runs after the answer, which is written before it does", async () => {
     const stub = givenAnswering(async (ref, _, { submissions }) => {
-      submissions.acts(ref);
+      await submissions.toolCalls(ref).start(act());
       return forever();
     });
     await answered(stub, isolated);

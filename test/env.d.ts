@@ -2,6 +2,8 @@
 declare namespace Cloudflare {
   interface Env {
     ThinkAgent: DurableObjectNamespace<import("./support/think-agent.ts").ThinkAgent>;
+    ToolAgent: DurableObjectNamespace<import("./support/tool-agent.ts").ToolAgent>;
+    Till: DurableObjectNamespace<import("./support/tool-agent.ts").Till>;
     AnswerObject: DurableObjectNamespace<import("./support/answer-object.ts").AnswerObject>;
     ToolChild: DurableObjectNamespace<import("./support/agent-tool-agents.ts").ToolChild>;
     ToolParent: DurableObjectNamespace<import("./support/agent-tool-agents.ts").ToolParent>;

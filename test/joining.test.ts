@@ -15,7 +15,7 @@ import {
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { chance, time } from "./support/ledger-object.ts";
+import { act, chance, time } from "./support/ledger-object.ts";
 
 const hold = { delayMs: 60_000 };
 /** Calls the model for a while. */
@@ -130,12 +130,13 @@ describe("whenBusy: steer", () => {
     await playing(stub, "s", async (turn, { turns, submissions }) => {
       const ref = turn.begin();
       for (const { id } of turn.messages) turns.say(turn.thread, id, "asked");
-      submissions.acts(ref);
+      await submissions.toolCalls(ref).start(act());
       while (submissions.nextStep(ref).length === 0) await sleep(10);
       await hasJoined.pass();
       return { outcome: "completed" };
     });
-    await submit(stub, "x", { submissionId: "s" });
+    const retry = { afterSideEffects: "fail" } as const;
+    await submit(stub, "x", { submissionId: "s", retry });
     await expectState(stub, "s", "running");
     const unsaid = message("x");
     await stub.submit([unsaid], { submissionId: "unsaid", whenBusy: "steer" });

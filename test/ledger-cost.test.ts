@@ -47,7 +47,7 @@ it.each<[string, number, InternalSubmitOptions, TurnScript]>([
   ["a key", TURN + 1, { idempotencyKey: "k" }, {}],
   ["an answer", TURN, ANSWERED, { answer: "x" }],
   ["an answer of the last attempt", TURN + 1, { ...ANSWERED, ...once }, { answer: "x" }],
-  ["an answer after a tool", TURN + 2, ANSWERED, { answer: "x", acts: true }],
+  ["an answer after a tool", TURN + 3, ANSWERED, { answer: "x", acts: true }],
   ["an answer with a budget", TURN + 2, { ...ANSWERED, budget }, { answer: "x", tokens: 1 }],
   [
     "a prompt",
@@ -60,7 +60,7 @@ it.each<[string, number, InternalSubmitOptions, TurnScript]>([
   ["two destinations", TURN + 4, { notify: [somewhere(), somewhere()] }, {}],
   ["tokens without a budget", TURN, {}, { tokens: 1, calls: 3 }],
   ["a budget, and three calls", TURN + 3, { budget: { tokens: 9 } }, { tokens: 1, calls: 3 }],
-  ["tools in two calls", TURN + 1, {}, { acts: true, calls: 2 }],
+  ["tools in two calls", TURN + 4, {}, { acts: true, calls: 2 }],
   ["another attempt", TURN + 2 + CLAIM, {}, failing],
   ["another attempt of an isolated one", TURN + 6 + CLAIM, isolated, failing],
 ])("%s: %d rows", async (_, rows, options, script) => {

@@ -18,7 +18,14 @@ import {
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { births, chance, type LedgerObject, ledgerOptions, time } from "./support/ledger-object.ts";
+import {
+  act,
+  births,
+  chance,
+  type LedgerObject,
+  ledgerOptions,
+  time,
+} from "./support/ledger-object.ts";
 
 const RESET = "Durable Object reset because its code was updated.";
 const hold = { delayMs: 60_000 };
@@ -40,7 +47,7 @@ async function stall(stub: Ledger): Promise<void> {
 describe("L2 an attempt that is over", () => {
   const steps: [string, (object: LedgerObject, ref: AttemptRef) => unknown][] = [
     ["call of the model", ({ submissions }, ref) => submissions.nextStep(ref)],
-    ["tool", ({ submissions }, ref) => submissions.acts(ref)],
+    ["tool", ({ submissions }, ref) => submissions.toolCalls(ref).start(act())],
   ];
 
   /** The first turn of "s" comes to its next step when the gate opens. Returns the gate and what became of the step. */
@@ -53,7 +60,7 @@ describe("L2 an attempt that is over", () => {
       if (ref.attempt > 1) return { outcome: "completed" };
       await gate.pass();
       try {
-        step(object, ref);
+        await step(object, ref);
         late.isDone = true;
       } catch (error) {
         late.refusal = error;

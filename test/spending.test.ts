@@ -12,7 +12,7 @@ import {
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { births, chance, ledgerOptions, time } from "./support/ledger-object.ts";
+import { act, births, chance, ledgerOptions, time } from "./support/ledger-object.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -142,20 +142,20 @@ describe("L6 the watchdog", () => {
     await expectState(stub, "s", "running", { attempts: 1 });
   });
 
-  it("does not repeat a turn whose tools have run, and its late end changes nothing", async () => {
+  it("does not repeat a turn whose tools have run and that means to fail then, and its late end changes nothing", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", stalls);
     let finish = () => {};
     await within(stub, ({ turns, submissions }) => {
       turns.run = async (turn) => {
-        submissions.acts(turn.begin());
+        await submissions.toolCalls(turn.begin()).start(act());
         await new Promise<void>((resolve) => {
           finish = resolve;
         });
         return { outcome: "completed" };
       };
     });
-    await submit(stub, "x", { submissionId: "s" });
+    await submit(stub, "x", { submissionId: "s", retry: { afterSideEffects: "fail" } });
     await expectState(stub, "s", "running");
     time.aheadMs = 301_000;
     await wakeNow(stub);

@@ -216,7 +216,11 @@ describe("bad values are refused by name", () => {
     ["onConflict", { onConflict: "thorw" as "throw" }, 'is "thorw"; expected "return" or "throw"'],
     ["notBefore", { notBefore: "tomorrow" as unknown as Date }, "a valid Date"],
     ["retry.maxAttempts", { retry: { maxAttempts: 0 } }, "from 1"],
-    ["retry.afterSideEffects", { retry: { afterSideEffects: "no" as never } }, "true or false"],
+    [
+      "retry.afterSideEffects",
+      { retry: { afterSideEffects: "no" as never } },
+      'is "no"; expected "tell", "fail"',
+    ],
     ["maxAttemps", { retry: { maxAttemps: 3 } as never }, "no option of retry"],
     ["idempotancyKey", { idempotancyKey: "x" } as never, '"idempotancyKey" is no option'],
     ["budget", { budget: 5 as never }, "expected an object with tokens"],

@@ -269,7 +269,7 @@ describe("L6 starting over after a crash", () => {
     await expectState(next, "s", "completed", { attempts: 2 });
   });
 
-  it("is not for a turn whose tools had effects", async () => {
+  it("is not for a turn whose effects nobody has recorded", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     await expectState(stub, "s", "running");

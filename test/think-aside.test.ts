@@ -16,7 +16,7 @@ const ledger: TurnLedger = {
   nextStep: () => [],
   part: () => undefined,
   spent: () => undefined,
-  acts: () => undefined,
+  toolCalls: () => ({ start: async () => ({ action: "run", end: () => undefined }) }),
   alive: () => undefined,
   answer: () => true,
 };

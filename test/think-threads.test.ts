@@ -51,20 +51,24 @@ describe("L4 threads of a Think agent", () => {
     expect(await agent.threadMessages("isolated")).toEqual([]);
   });
 
-  it("L6 one whose tool has run is not repeated after a crash", async () => {
-    const agent = givenAgent();
-    const account = crypto.randomUUID();
-    const tool = { name: "charge", input: { account } };
-    await submit(agent, { tools: [tool], delayMs: 300 }, { submissionId: "s", thread: "isolated" });
-    await until(() => charges.get(account) === 1);
-    await crash();
-    const next = again(agent);
-    expect(await ended(next, "s")).toMatchObject({
-      status: "error",
-      errorName: "TurnInterruptedError",
-    });
-    expect(charges.get(account)).toBe(1);
-  });
+  it.each([
+    ["fail", { status: "error", errorName: "TurnInterruptedError" }],
+    ["tell", { status: "completed", attempts: 2 }],
+  ] as const)(
+    "L6: a tool of an isolated turn runs once over a crash (%s)",
+    async (afterSideEffects, end) => {
+      const agent = givenAgent();
+      const account = crypto.randomUUID();
+      const script = { tools: [{ name: "charge", input: { account } }], delayMs: 300 };
+      const retry = { afterSideEffects };
+      await submit(agent, script, { submissionId: "s", thread: "isolated", retry });
+      await until(() => charges.get(account) === 1);
+      await crash();
+      const next = again(agent);
+      expect(await ended(next, "s")).toMatchObject(end);
+      expect(charges.get(account)).toBe(1);
+    },
+  );
 
   it("L6 a thread's turn starts over after a crash, and its messages are there once", async () => {
     const agent = givenAgent();

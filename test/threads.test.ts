@@ -188,7 +188,7 @@ describe("L4 isolated turns", () => {
     await expectState(stub, "off", "completed", { attempts: 2 });
   });
 
-  it("L6 one that a crash interrupts starts over, unless a tool of it has run", async () => {
+  it("L6: an isolated turn that a crash interrupts starts over, after side effects only if they do not mean to fail", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { ...isolated, submissionId: "plain" });
     await submit(
@@ -196,18 +196,18 @@ describe("L4 isolated turns", () => {
       { delayMs: 30, calls: 100, acts: true },
       { ...isolated, submissionId: "acts" },
     );
-    const repeatable = { ...isolated, retry: { afterSideEffects: true } };
+    const fails = { ...isolated, retry: { afterSideEffects: "fail" } } as const;
     await submit(
       stub,
       { delayMs: 30, calls: 100, acts: true },
-      { ...repeatable, submissionId: "may" },
+      { ...fails, submissionId: "fails" },
     );
     await new Promise((resolve) => setTimeout(resolve, 100));
     const next = await crashOne(stub);
     await wakeNow(next);
     await expectState(next, "plain", "running", { attempts: 2 });
-    await expectState(next, "may", "running", { attempts: 2 });
-    const ended = await expectState(next, "acts", "error", { errorName: "TurnInterruptedError" });
+    await expectState(next, "acts", "running", { attempts: 2 });
+    const ended = await expectState(next, "fails", "error", { errorName: "TurnInterruptedError" });
     expect(ended.error).toContain("its tools have had effects");
   });
 });

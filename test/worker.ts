@@ -4,6 +4,7 @@ import { crashable } from "../src/testing/index.ts";
 import { ToolParent as Parent } from "./support/agent-tool-agents.ts";
 import { CodemodeAgent as Codemode } from "./support/codemode-agent.ts";
 import { ThinkAgent as Think } from "./support/think-agent.ts";
+import { ToolAgent as Tools } from "./support/tool-agent.ts";
 
 export { CodemodeRuntime } from "@cloudflare/codemode";
 export * from "./rooms-worker.ts";
@@ -15,8 +16,10 @@ export { BuiltInAgent, BuiltInWorkflow } from "./support/built-in.ts";
 export { CodemodeWorkflow } from "./support/codemode-workflow.ts";
 export { PlotWorkflow } from "./support/plot-workflow.ts";
 export { PromptAllWorkflow } from "./support/prompt-all-workflow.ts";
+export { Till } from "./support/tool-agent.ts";
 
 // For scenarios that crash them at every write.
 export const CodemodeAgent = crashable(Codemode);
 export const ThinkAgent = crashable(Think);
+export const ToolAgent = crashable(Tools);
 export const ToolParent = crashable(Parent);

@@ -79,13 +79,19 @@ function retryAfterOf(
 
 /** Some providers repeat the whole request in their errors, and a row takes 2 MB. */
 const MAX_MESSAGE = 4_096;
+const CUT = " [cut]";
 
 /** What was thrown, as plain data that a row can hold; a long message is cut. */
 export function failureOf(error: unknown): Failure {
   const { name, message } =
     error instanceof Error ? error : { name: "Error", message: String(error) };
   const isLong = message.length > MAX_MESSAGE;
-  return { name, message: isLong ? `${message.slice(0, MAX_MESSAGE)} [cut]` : message };
+  return { name, message: isLong ? `${message.slice(0, MAX_MESSAGE)}${CUT}` : message };
+}
+
+/** The part of a message of {@link failureOf} that the error began with. */
+export function uncut(message: string): string {
+  return message.endsWith(CUT) ? message.slice(0, -CUT.length) : message;
 }
 
 /**

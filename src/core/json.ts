@@ -33,6 +33,17 @@ export function malformedKeyIn(value: unknown): string | undefined {
   return found;
 }
 
+/** JSON that is the same for equal values, whatever the order of their keys. */
+export function stableJson(value: unknown): string {
+  return JSON.stringify(value, inOrder) ?? "undefined";
+}
+
+function inOrder(_key: string, value: unknown): unknown {
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
 /** A value that somebody gave, for a message: as JSON where it has a form, and short. */
 export function shown(value: unknown): string {
   const text = formOf(value);

@@ -7,7 +7,7 @@ import { byteLength, shown } from "../core/json.ts";
 import { checkAnswer } from "./answer-spec.ts";
 import type { NewSubmission } from "./changes.ts";
 import {
-  checkBoolean,
+  checkAfterSideEffects,
   checkNames,
   checkNumber,
   checkText,
@@ -59,7 +59,7 @@ export function prepare(
   checkNumber("retry.maxAttempts", options.retry?.maxAttempts, 1);
   checkNumber("priority", options.priority, -100, 100);
   if (options.budget) checkNumber("budget.tokens", options.budget.tokens ?? Number.NaN, 1);
-  checkBoolean("retry.afterSideEffects", options.retry?.afterSideEffects);
+  checkAfterSideEffects(options.retry?.afterSideEffects);
   const { priority = 0, whenBusy = "enqueue", budget } = options;
   const thread = threadOf(options);
   if (options.onConflict !== undefined && !["return", "throw"].includes(options.onConflict)) {

@@ -107,7 +107,8 @@ export class Answers {
 
   /** The attempt, if it runs and has no answer yet. */
   #unanswered({ seq, attempt }: AttemptRef): Row | undefined {
-    const query = `SELECT ${SUBMITTED_BYTES} AS bytes, resets, retry, budget, has_effects FROM perdure_submissions
+    const query = `SELECT ${SUBMITTED_BYTES} AS bytes, resets, retry, budget,
+                     EXISTS (SELECT 1 FROM perdure_tool_calls WHERE seq = s.seq) AS has_effects FROM perdure_submissions s
                    WHERE seq = ? AND status = 'running' AND attempts = ? AND output IS NULL`;
     return this.storage.sql.exec<Row>(query, seq, attempt).toArray()[0];
   }

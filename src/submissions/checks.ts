@@ -3,7 +3,7 @@
 import { LAST_ALARM } from "../core/clock.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
-import { byteLength } from "../core/json.ts";
+import { byteLength, shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 
@@ -16,13 +16,15 @@ export function checkNames(what: string, options: unknown, names: readonly strin
   if (problem) throw new InvalidSubmissionError(problem.name, problem.message);
 }
 
-export function checkBoolean(field: string, value: unknown): void {
-  if (value === undefined || typeof value === "boolean") return;
+export function checkAfterSideEffects(value: unknown): void {
+  if (value === undefined || AFTER_SIDE_EFFECTS.includes(value)) return;
   throw new InvalidSubmissionError(
-    field,
-    `${field} is ${JSON.stringify(value)}; expected true or false, or leave it out.`,
+    "retry.afterSideEffects",
+    `retry.afterSideEffects is ${shown(value)}; expected "tell", "fail", "repeat", true or false, or leave it out.`,
   );
 }
+
+const AFTER_SIDE_EFFECTS: readonly unknown[] = ["tell", "fail", "repeat", true, false];
 
 /** @throws InvalidSubmissionError for what is given and no length of time */
 export function msOf(field: string, value: Duration | undefined): number | undefined {

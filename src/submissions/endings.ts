@@ -13,7 +13,7 @@ import { endOf } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import type { SubmissionRecords } from "./records.ts";
 import { toolRefusalOf } from "./refusals.ts";
-import { nextAttempt, type Why } from "./retry.ts";
+import { mayRepeatEffects, nextAttempt, type Why } from "./retry.ts";
 import type { Submission } from "./rows.ts";
 import type { Spending } from "./spending.ts";
 import type { SubmissionStore } from "./store.ts";
@@ -122,7 +122,7 @@ export class Endings {
   /** running → pending, where the failure lets another attempt do better and one is left (L8, W4). */
   #retry(submission: Submission, seen: Seen, end: FailedEnd): Submission | undefined {
     const { store, spending, clock, limits } = this.owner;
-    const { retry, resets, thread, answer: spec, hasEffects: hasActed } = submission;
+    const { retry, resets, thread, answer: spec } = submission;
     const { cause, failure, hasEffects = false, answer } = end;
     const now = clock.now();
     const turn = {
@@ -130,8 +130,8 @@ export class Endings {
       priors: store.attempts.priors(submission),
       why: whyOf(end),
       transient: transientOf(cause, now),
-      hasEffects: hasEffects || hasActed,
-      mayRepeatEffects: retry?.afterSideEffects ?? false,
+      hasEffects: hasEffects || store.toolCalls.exist(seen.seq),
+      mayRepeatEffects: mayRepeatEffects(retry, hasEffects),
       isRemembered: thread !== ISOLATED,
       attempts: seen.attempts - resets,
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,

@@ -107,6 +107,20 @@ export class AnswerTooLargeError extends Error {
   }
 }
 
+/** A turn has made as many tool calls as are recorded for one: the model is told, and the tool does not run (L6, L9). */
+export class ToolCallLimitError extends Error {
+  override readonly name = "ToolCallLimitError";
+  constructor(
+    /** The option `maxToolCalls`. */
+    readonly maxToolCalls: number,
+  ) {
+    super(
+      `This turn has made ${maxToolCalls} tool calls, which is the limit. The tool was not run. Finish without more calls. ` +
+        "(For the developer: raise maxToolCalls, or mark tools that are safe to repeat; those are not counted.)",
+    );
+  }
+}
+
 /** The turn gave no sign of life for longer than `stallTimeout`: a transient failure (L8). */
 export class TurnStalledError extends Error {
   override readonly name = "TurnStalledError";

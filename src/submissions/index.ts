@@ -12,6 +12,7 @@ export {
   IdempotencyConflictError,
   InvalidSubmissionError,
   SubmissionIdentityError,
+  ToolCallLimitError,
   TurnStalledError,
   UnknownCursorError,
 } from "./errors.ts";
@@ -36,10 +37,14 @@ export { Submissions, type SubmissionsOptions } from "./submissions.ts";
 export {
   type AnswerState,
   type AttemptRef,
+  type CallEnd,
   endWithAnswer,
   ISOLATED,
   isIsolated,
   MAIN,
+  type SettledCall,
+  type ToolCalls,
+  type ToolDecision,
   type Trace,
   type Turn,
   type TurnEnd,

@@ -22,6 +22,12 @@ export type LedgerOptions = {
    */
   readonly maxConcurrentTurns?: number;
   /**
+   * Tool calls that are recorded for one submission. Further calls fail with ToolCallLimitError, and the
+   * model can finish without them. Calls of tools that are safe to repeat are not counted.
+   * @default 1_000
+   */
+  readonly maxToolCalls?: number;
+  /**
    * How long a turn may go without a sign of life (a part of an answer, a call
    * of the model or of a tool) before it is given up as stalled, which is a
    * transient failure (L6, L8).
@@ -84,6 +90,7 @@ export type LedgerOptions = {
 export type Limits = {
   readonly maxPending: number;
   readonly maxConcurrentTurns: number;
+  readonly maxToolCalls: number;
   readonly stallTimeoutMs: number;
   readonly holdAnswerMs: number;
   readonly tokensPerDay: number;
@@ -113,6 +120,7 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     maxPending = 10_000,
     maxPayloadBytes = PAYLOAD_BYTES,
     maxConcurrentTurns = 4,
+    maxToolCalls = 1_000,
     stallTimeout = "1 hour",
     holdAnswer = 250,
     budget: { tokensPerDay = Number.POSITIVE_INFINITY } = {},
@@ -127,6 +135,7 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     },
     maxPending: countOf("maxPending", maxPending),
     maxConcurrentTurns: countOf("maxConcurrentTurns", maxConcurrentTurns),
+    maxToolCalls: countOf("maxToolCalls", maxToolCalls),
     stallTimeoutMs: durationOf("stallTimeout", stallTimeout),
     holdAnswerMs: durationOf("holdAnswer", holdAnswer),
     tokensPerDay: countOf("budget.tokensPerDay", tokensPerDay),
@@ -150,6 +159,7 @@ const NAMES = {
     "maxPending",
     "maxPayloadBytes",
     "maxConcurrentTurns",
+    "maxToolCalls",
     "stallTimeout",
     "holdAnswer",
     "budget",

@@ -15,7 +15,7 @@ export type Evidence = {
   readonly hasEffects: boolean;
   /** Whether the host may still be about to go on with the turn. */
   readonly isHostRecovering: boolean;
-  /** Whether the caller said that a tool may run again. */
+  /** Whether another attempt may be made all the same. */
   readonly mayRepeatEffects: boolean;
   /** Attempts so far, without those that the platform's own resets ended, and at most. */
   readonly attempts: number;

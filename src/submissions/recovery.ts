@@ -11,6 +11,7 @@ import { askingOf, freeAttempts } from "./asking.ts";
 import type { Seen } from "./changes.ts";
 import type { Limits } from "./options.ts";
 import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recover.ts";
+import { mayRepeatEffects } from "./retry.ts";
 import type { Submission } from "./rows.ts";
 import type { Spending } from "./spending.ts";
 import type { SubmissionStore } from "./store.ts";
@@ -193,10 +194,10 @@ export class Recovery {
     const decision = recover({
       applied: trace.applied,
       // What an attempt without tools does again has no effects.
-      hasEffects: hasTools && (trace.hasEffects || orphan.hasEffects),
+      hasEffects: hasTools && (trace.hasEffects || store.toolCalls.exist(seq)),
       isAnswered: store.isAnswered(orphan),
       isReplied: answer === undefined && trace.messageId !== undefined,
-      mayRepeatEffects: retry?.afterSideEffects ?? false,
+      mayRepeatEffects: mayRepeatEffects(retry, trace.hasEffects),
       isHostRecovering: await this.#isHostRecovering(orphan.thread),
       attempts: attempts - freeAttempts(priors) - orphan.resets - (isFree ? 1 : 0),
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,

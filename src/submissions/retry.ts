@@ -5,7 +5,7 @@ import type { Transient } from "../core/failures.ts";
 import { askingOf, type Follow, failuresOfModels, freeAttempts, type Prior } from "./asking.ts";
 import type { ToolRefusal } from "./refusals.ts";
 import type { Unanswered } from "./turn.ts";
-import type { AnswerSpec } from "./types.ts";
+import type { AnswerSpec, SubmitMessagesOptions } from "./types.ts";
 
 /** No provider is waited for longer: its thread is closed for that time. */
 const MAX_RETRY_AFTER_MS = 86_400_000;
@@ -26,8 +26,9 @@ export type FailedTurn = {
   readonly why: Why;
   /** Set when the failure may not happen again. */
   readonly transient: Transient | undefined;
-  /** Whether a tool of the turn has run, and whether the caller said that it may run again. */
+  /** Whether a tool of the turn has run, */
   readonly hasEffects: boolean;
+  /** and whether another attempt may be made all the same. */
   readonly mayRepeatEffects: boolean;
   /** Whether what was said and done before is there for another attempt to see. */
   readonly isRemembered: boolean;
@@ -97,6 +98,28 @@ function laterAttempt(turn: FailedTurn, backoff: Backoff, random: number): NextA
   if (!transient || attempts >= maxAttempts || !mayActAgain(turn)) return undefined;
   const asked = Math.min(transient.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
   return { follow: "again", delayMs: Math.max(backoffMs(attempts, backoff, random), asked) };
+}
+
+export type AfterSideEffects = "tell" | "fail" | "repeat";
+
+/** What the caller has chosen for a turn whose tools have run. */
+export function afterSideEffects(retry: SubmitMessagesOptions["retry"]): AfterSideEffects {
+  const { afterSideEffects: chosen = "tell" } = retry ?? {};
+  if (typeof chosen !== "boolean") return chosen;
+  return chosen ? "repeat" : "fail";
+}
+
+/**
+ * Whether a turn whose tools have run may be attempted again (L6).
+ *
+ * @param isUnrecorded whether one of them was run by the model's provider, so that nothing keeps it from running twice
+ */
+export function mayRepeatEffects(
+  retry: SubmitMessagesOptions["retry"],
+  isUnrecorded: boolean,
+): boolean {
+  const chosen = afterSideEffects(retry);
+  return chosen === "repeat" || (chosen === "tell" && !isUnrecorded);
 }
 
 /** What has had effects is not done again without leave (L6); what can have none is. */

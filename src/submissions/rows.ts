@@ -37,7 +37,6 @@ type Row = {
   expires_at: number | null;
   key_expires_at: number | null;
   budget: number | null;
-  has_effects: number;
   resets: number;
   merged_into: string | null;
   debounce_key: string | null;
@@ -82,8 +81,6 @@ function toSubmission(sql: SqlStorage, row: Row) {
     keyExpiresAt: row.key_expires_at ?? undefined,
     /** Tokens that it may use in all. */
     budget: row.budget ?? undefined,
-    /** Whether a tool of it has been let run beside the conversation. */
-    hasEffects: row.has_effects === 1,
     /** Attempts that the platform's own resets ended. */
     resets: row.resets,
     /** The submission whose turn it has joined. */

@@ -22,7 +22,6 @@ export const MIGRATIONS = [
      expires_at INTEGER,
      key_expires_at INTEGER,
      budget INTEGER,
-     has_effects INTEGER NOT NULL DEFAULT 0,
      resets INTEGER NOT NULL DEFAULT 0,
      is_undone INTEGER,
      is_refused INTEGER NOT NULL DEFAULT 0,
@@ -79,6 +78,16 @@ export const MIGRATIONS = [
      error TEXT NOT NULL,
      given TEXT,
      PRIMARY KEY (seq, attempt)
+   ) WITHOUT ROWID;
+   CREATE TABLE perdure_tool_calls (
+     seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
+     ordinal INTEGER NOT NULL,
+     tool_call_id TEXT NOT NULL,
+     tool TEXT NOT NULL,
+     input_digest TEXT NOT NULL,
+     outcome TEXT,
+     value TEXT,
+     PRIMARY KEY (seq, ordinal)
    ) WITHOUT ROWID;
    CREATE TABLE perdure_answer_parts (
      seq INTEGER NOT NULL,

@@ -25,6 +25,7 @@ import { Rollbacks } from "./rollbacks.ts";
 import { json, type Submission, select } from "./rows.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { NEXT, type SubmissionStatus } from "./states.ts";
+import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
 import { type AttemptRef, isIsolated } from "./turn.ts";
 import type { TokenUsage } from "./types.ts";
 
@@ -39,6 +40,7 @@ export class SubmissionStore {
   readonly open: OpenSubmissions;
   readonly answers: Answers;
   readonly attempts: Attempts;
+  readonly toolCalls: ToolCallRecords;
   readonly debounced: Debounced;
   readonly rollbacks: Rollbacks;
   readonly batches: PromptBatches;
@@ -53,6 +55,7 @@ export class SubmissionStore {
     this.open = new OpenSubmissions(storage.sql);
     this.answers = new Answers(storage, limits);
     this.attempts = new Attempts(storage.sql);
+    this.toolCalls = new ToolCallRecords(storage.sql);
     this.debounced = new Debounced(storage.sql, this.open);
     this.rollbacks = new Rollbacks(storage.sql);
     this.batches = new PromptBatches(storage.sql, this.open);
@@ -254,15 +257,13 @@ export class SubmissionStore {
     return this.storage.sql.exec(query, seq, attempt).toArray().length > 0;
   }
 
-  /** running → running: a tool of it is about to run, once. From here on no attempt would give its answer again. */
-  markEffects(ref: AttemptRef): void {
-    this.storage.sql.exec(
-      `UPDATE perdure_submissions SET has_effects = 1, output = COALESCE(output, ?)
-       WHERE seq = ? AND attempts = ? AND has_effects = 0`,
-      this.answers.heldOf(ref) ?? null,
-      ref.seq,
-      ref.attempt,
-    );
+  /** running → running: a tool is about to run. From here on no attempt would give an answer that is held again. */
+  beginCall(ref: AttemptRef, ordinal: number, call: NewCall): void {
+    const held = this.answers.heldOf(ref);
+    this.toolCalls.add(ref.seq, ordinal, call);
+    if (held === undefined) return;
+    const query = "UPDATE perdure_submissions SET output = COALESCE(output, ?) WHERE seq = ?";
+    this.storage.sql.exec(query, held, ref.seq);
     this.answers.drop(ref.seq);
   }
 

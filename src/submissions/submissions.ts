@@ -20,16 +20,19 @@ import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
 import { Intake, resultOf } from "./intake.ts";
 import { type LedgerOptions, readOptions } from "./options.ts";
 import { Batches } from "./prompt-batches.ts";
+import { afterSideEffects } from "./retry.ts";
 import type { Submission } from "./rows.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
+import { ToolReplay } from "./tool-replay.ts";
 import {
   type AttemptRef,
   isIsolated,
   MAIN,
+  type SettledCall,
+  type ToolCalls,
   type TurnEnd,
   type TurnHost,
   type TurnLedger,
-  TurnRefused,
 } from "./turn.ts";
 import type {
   AnswerPart,
@@ -326,10 +329,14 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   /** For hosts. @inheritDoc */
-  acts(ref: AttemptRef): void {
-    if (!this.#store.isRunning(ref)) throw new TurnRefused();
-    this.#engine.heard(ref);
-    this.#store.markEffects(ref);
+  toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls {
+    return new ToolReplay(this.#engine, ref, settled);
+  }
+
+  /** For hosts: whether their own recovery may continue an interrupted turn, with these calls in its conversation (L6). */
+  mayContinue({ seq, retry }: Submission, settled: readonly SettledCall[]): boolean {
+    if (afterSideEffects(retry) !== "fail") return true;
+    return this.#store.toolCalls.missing(seq, settled).length === 0;
   }
 
   /** For hosts. @inheritDoc */

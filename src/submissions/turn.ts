@@ -82,11 +82,12 @@ export interface TurnLedger {
   /** Tokens that a call of the model has used. */
   spent(ref: AttemptRef, usage: TokenUsage): void;
   /**
-   * A tool is about to run: from here on the turn is not repeated without leave (L6).
+   * Records the tool calls of a run of the turn: an attempt, or a recovery of one (L6).
    *
-   * @throws TurnRefused when the attempt has been ended or given up: the tool must not run
+   * @param settled the ended calls in the stored replies to the turn, read at the first call of the run; leave it out for
+   *   the first run of the first attempt
    */
-  acts(ref: AttemptRef): void;
+  toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls;
   /** The turn is getting on: a part of an answer has come. */
   alive(ref: AttemptRef): void;
   /**
@@ -97,6 +98,31 @@ export interface TurnLedger {
    */
   answer(ref: AttemptRef, output: unknown): boolean;
 }
+
+/** The tool calls of one run of a turn. */
+export interface ToolCalls {
+  /**
+   * Decides about a call before its tool runs.
+   *
+   * @param call.input as the model gave it
+   * @throws TurnRefused when the attempt has been ended or given up: the tool must not run
+   */
+  start(call: { toolCallId: string; toolName: string; input: unknown }): Promise<ToolDecision>;
+}
+
+export type ToolDecision =
+  /** Run the tool, and report its end. Without a report the call counts as interrupted. */
+  | { readonly action: "run"; end(end: CallEnd): void }
+  /** An earlier run of the turn has this output. */
+  | { readonly action: "answer"; readonly output: unknown }
+  /** The tool must not run, and the model gets this error as its result. */
+  | { readonly action: "fail"; readonly error: Error };
+
+/** How a tool call ended. */
+export type CallEnd = { readonly output: unknown } | { readonly error: unknown };
+
+/** A call with an output or an error in a stored reply. */
+export type SettledCall = { readonly toolCallId: string; readonly errorText?: string | undefined };
 
 /** The submission was cancelled, given up or taken over: there is nothing to run. */
 export class TurnRefused extends Error {
@@ -114,7 +140,7 @@ export type TurnEnd =
       readonly failure: Failure;
       /** What was thrown, where the host has it: tells whether another attempt may do better (L8). */
       readonly cause?: unknown;
-      /** Whether a tool of the turn has run. */
+      /** Whether a tool that the model's provider runs has run: the ledger has no record of its call. */
       readonly hasEffects?: boolean;
       /** Set where the answer is what failed: none was given, or one that was not taken. */
       readonly answer?: Unanswered;
@@ -183,7 +209,7 @@ export type Applied = "none" | "partial" | "all";
 /** What a turn left in the conversation. */
 export type Trace = {
   readonly applied: Applied;
-  /** Whether a tool is known to have run. */
+  /** Whether a tool that the model's provider runs is known to have run. */
   readonly hasEffects: boolean;
   /** The reply, where all of it is there. */
   readonly messageId?: string | undefined;

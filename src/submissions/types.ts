@@ -128,10 +128,12 @@ export type SubmitMessagesOptions = {
      */
     maxAttempts?: number;
     /**
-     * Whether another attempt is made though a tool of an earlier one has run.
-     * @default false
+     * After a crash or a transient failure of a turn whose tools have run, `"fail"` (or `false`) ends the submission. Otherwise
+     * the turn continues, and finished calls are answered from their records. A call that has no result is not run again, and
+     * a tool error tells the model (`"tell"`), or it runs again (`"repeat"`, or `true`).
+     * @default "tell"
      */
-    afterSideEffects?: boolean;
+    afterSideEffects?: "tell" | "fail" | "repeat" | boolean;
   };
 };
 

@@ -11,7 +11,7 @@ export function longText({ text, times }: LongText): string {
   return text.repeat(times);
 }
 
-type ToolCall = { name: string; input: unknown };
+export type ToolCall = { name: string; input: unknown };
 
 /** What the scripted model does when it is asked. Every field can be left out; `{}` says `"done"` at once. */
 export type Script = {
@@ -49,8 +49,8 @@ export type Script = {
 
   /** Call this tool first, once. */
   tool?: ToolCall;
-  /** Call these tools, one in each step. */
-  tools?: ToolCall[];
+  /** Call these tools, one in each step; those of a list together in one step. */
+  tools?: (ToolCall | ToolCall[])[];
   /**
    * Call the tools also where they are not offered, as models sometimes do.
    * @default false
@@ -117,7 +117,10 @@ const FIELDS: Record<keyof Script, Check> = {
   brokenTimes: COUNT,
   ignoreTools: FLAG,
   tool: [isTool, "{ name, input }"],
-  tools: [listOf(isTool), "a list of { name, input }, with at least one"],
+  tools: [
+    listOf((calls) => isTool(calls) || listOf(isTool)(calls)),
+    "a list of { name, input }, or of lists of these, with at least one",
+  ],
   isUnruly: FLAG,
   fail: TEXT,
   failTimes: COUNT,

@@ -5,7 +5,7 @@
  */
 
 import { APICallError, type LanguageModel } from "ai";
-import { checkScript, longText, type Script } from "./script.ts";
+import { checkScript, longText, type Script, type ToolCall } from "./script.ts";
 
 /** How many times the models were called, by the text that they were asked: `modelCalls.get(ask(script))`. */
 export const modelCalls: Map<string, number> = new Map();
@@ -179,8 +179,8 @@ async function* play(
   if (script.first !== undefined) yield* say("0", script.first);
   await delay(script.delayMs ?? 0, options.abortSignal);
   if (fails) throw new Error(script.fail);
-  const call = callOf(script, options, () => answerOf(script, text));
-  if (call) {
+  const made = callsOf(script, options, () => answerOf(script, text));
+  for (const call of made) {
     const id = crypto.randomUUID();
     const isBroken = isFinal(call.name) && calls <= (script.brokenTimes ?? 0);
     const input = isBroken ? '{"title": "cut o' : JSON.stringify(call.input);
@@ -188,7 +188,8 @@ async function* play(
     yield { type: "tool-input-delta", id, delta: input };
     yield { type: "tool-input-end", id };
     yield { type: "tool-call", toolCallId: id, toolName: call.name, input };
-  } else {
+  }
+  if (made.length === 0) {
     yield* say(
       "1",
       saidBy(script, options, () => answerOf(script, text)),
@@ -196,7 +197,7 @@ async function* play(
   }
   yield {
     type: "finish",
-    finishReason: { unified: call ? "tool-calls" : "stop", raw: undefined },
+    finishReason: { unified: made.length > 0 ? "tool-calls" : "stop", raw: undefined },
     usage: {
       inputTokens: { total: 10, noCache: 10, cacheRead: 0, cacheWrite: 0 },
       outputTokens: { total: 5, text: 5, reasoning: 0 },
@@ -220,13 +221,20 @@ function saidBy(script: Script, { prompt }: CallOptions, answer: () => unknown):
   return typeof given === "string" ? given : JSON.stringify(given);
 }
 
-function callOf(script: Script, { tools, prompt, toolChoice }: CallOptions, answer: () => unknown) {
-  if (script.ignoreTools || toolChoice?.type === "none") return undefined;
+/** The calls of tools that it makes in this step. */
+function callsOf(
+  script: Script,
+  { tools, prompt, toolChoice }: CallOptions,
+  answer: () => unknown,
+): ToolCall[] {
+  if (script.ignoreTools || toolChoice?.type === "none") return [];
   const hasCalled = prompt.at(-1)?.role === "tool";
   const next = script.tool && !hasCalled ? script.tool : script.tools?.[stepsSince(prompt)];
-  if (next && (script.isUnruly || tools?.some(({ name }) => name === next.name))) return next;
+  const isOffered = (call: ToolCall) => tools?.some(({ name }) => name === call.name);
+  const calls = [next ?? []].flat().filter((call) => script.isUnruly || isOffered(call));
+  if (calls.length > 0) return calls;
   const final = tools?.find(({ name }) => isFinal(name));
-  return final && { name: final.name, input: answer() };
+  return final ? [{ name: final.name, input: answer() }] : [];
 }
 
 function isFinal(name: string): boolean {

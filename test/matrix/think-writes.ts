@@ -2,7 +2,7 @@
 
 export const ACCEPTED = /INSERT INTO perdure_submissions/;
 export const CLAIMED = /UPDATE perdure_submissions SET status = 'running'/;
-export const ACTED = /UPDATE perdure_submissions SET has_effects/;
+export const ACTED = /INSERT INTO perdure_tool_calls/;
 export const TRIED = /INSERT INTO perdure_attempts/;
 /** The event of an end is written with it. */
 export const ENDED = /INSERT INTO perdure_outbox/;

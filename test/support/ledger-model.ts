@@ -305,7 +305,7 @@ export class LedgerModel {
     else this.talk.add(entry, [replyId(entry.id)]);
     const mayRetry =
       plot.failure === "transient" &&
-      (!plot.effects || ask.afterSideEffects) &&
+      (!plot.effects || ask.afterSideEffects !== "fail") &&
       entry.attempts - entry.resets < this.#maxAttempts(entry);
     if (hasFailed && plot.failure === "reset") {
       this.orphans.add(entry);
@@ -384,7 +384,7 @@ export class LedgerModel {
     const { plot, ask } = entry;
     const resets = entry.resets + (this.#reset.delete(entry) ? 1 : 0);
     const isLast = entry.attempts - resets >= this.#maxAttempts(entry);
-    const mayRun = (!plot.effects || ask.afterSideEffects) && !isLast;
+    const mayRun = (!plot.effects || ask.afterSideEffects !== "fail") && !isLast;
     if (entry.isAnswered) this.#settle(entry, "completed");
     else if (!mayRun) this.#settle(entry, "error");
     else {

@@ -16,6 +16,7 @@ import {
   UndeliverableError,
 } from "../../src/outbox/index.ts";
 import {
+  type AttemptRef,
   acceptPrompt,
   acceptPrompts,
   awaitPrompts,
@@ -46,6 +47,11 @@ import { WakeRoom } from "./wake-room.ts";
 
 /** What left the outboxes, by the workflow instance it was for, and how often it is to be refused. */
 export const delivered = new Map<string, { id: string; payload: unknown }[]>();
+/** A call of a tool by a turn: the same one for the same step. */
+export function act(step = 0) {
+  return { toolCallId: crypto.randomUUID(), toolName: "act", input: { step } };
+}
+
 /** How often the app was told of a dead letter, by its id. */
 export const told = new Map<string, number>();
 /** What the outbox of the object with that name is constructed with. */
@@ -117,7 +123,7 @@ class ScriptedTurns implements TurnHost {
       }
       await pause(script.delayMs ?? 0, script.isDeaf ? undefined : signal);
       if (script.tokens) this.ledger().spent(ref, { totalTokens: script.tokens });
-      if (script.acts) this.ledger().acts(ref);
+      if (script.acts) await this.#act(ref, call);
     }
     // One that is tried again is the same work, under ids of its own.
     failAsAsked(script, (messages.at(-1)?.id ?? "").replaceAll(":retry", ""));
@@ -127,6 +133,11 @@ class ScriptedTurns implements TurnHost {
     this.say(thread, messageId, script.text ?? "done");
     const end = { outcome: "completed", messageId, requestId: `request-${submissionId}` } as const;
     return asking ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
+  }
+
+  async #act(ref: AttemptRef, call: number): Promise<void> {
+    const decision = await this.ledger().toolCalls(ref).start(act(call));
+    if (decision.action === "run") decision.end({ output: "done" });
   }
 
   stop(_turn: TurnTraces, _reason: string | undefined): void {}

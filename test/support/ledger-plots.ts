@@ -27,7 +27,7 @@ export type Ask = {
   readonly priority: number;
   readonly whenBusy: WhenBusy;
   readonly maxAttempts: number | undefined;
-  readonly afterSideEffects: boolean;
+  readonly afterSideEffects: "tell" | "fail" | "repeat";
   readonly onConflict: "return" | "throw";
   /** How long from now it must not start, */
   readonly delayMs: number | undefined;

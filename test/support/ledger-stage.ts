@@ -5,7 +5,6 @@
  * of milliseconds.
  */
 
-import { failureOf } from "../../src/core/failures.ts";
 import {
   endWithAnswer,
   type Submissions,
@@ -13,6 +12,7 @@ import {
   type TurnEnd,
 } from "../../src/submissions/index.ts";
 import { sleep } from "./ledger.ts";
+import { act } from "./ledger-object.ts";
 import { idOf, type Plot, type Rules, replyId } from "./ledger-plots.ts";
 
 const ISOLATED = "isolated";
@@ -68,13 +68,22 @@ export class Stage {
       const ref = turn.begin();
       attempt = `${name}#${ref.attempt}`;
       this.#begin(attempt, turn);
-      if (plotOf(turn.messages).effects) this.submissions.acts(ref);
+      if (plotOf(turn.messages).effects) await this.#act(ref, attempt);
       return await this.#play(turn, ref, attempt, place);
     } finally {
       if (attempt !== undefined) this.#running.delete(attempt);
       this.#count--;
       place.leave();
     }
+  }
+
+  /** Its tool has an effect, unless an earlier attempt has recorded the call. */
+  async #act(ref: ReturnType<Turn["begin"]>, attempt: string): Promise<void> {
+    const calls = this.submissions.toolCalls(ref, ref.attempt > 1 ? () => [] : undefined);
+    const decision = await calls.start(act());
+    if (decision.action !== "run") return;
+    this.sql.exec("INSERT INTO effects VALUES (?)", idOf(attempt));
+    decision.end({ output: "done" });
   }
 
   /** Resolves when nobody else goes on, with what lets the next one. */
@@ -99,8 +108,6 @@ export class Stage {
     if (!isAlone || this.#running.size > maxConcurrentTurns) this.breaches.push(all);
     const [, number] = attempt.split("#");
     this.sql.exec("INSERT INTO began VALUES (?, ?)", idOf(attempt), Number(number));
-    const plot = plotOf(messages);
-    if (plot.effects) this.sql.exec("INSERT INTO effects VALUES (?)", idOf(attempt));
     this.#say(thread, messages);
   }
 
@@ -126,9 +133,7 @@ export class Stage {
     if (failed < plot.fails) {
       this.owner.failed.set(name, failed + 1);
       const error = errorOf(plot);
-      // A reset looks the same to whoever awaits the turn: it is thrown, and nothing is known.
-      if (plot.failure === "reset" || !plot.effects) throw error;
-      return { outcome: "error", failure: failureOf(error), cause: error, hasEffects: true };
+      throw error;
     }
     this.#say(thread, [{ id: replyId(name) }]);
     const end = { outcome: "completed" } as const;

@@ -46,7 +46,7 @@ const submit: fc.Arbitrary<Submit> = fc
       ...(["enqueue", "enqueue", "reject", "interrupt", "rollback", "steer", "steer"] as const),
     ),
     maxAttempts: fc.constantFrom(undefined, undefined, 1, 2),
-    afterSideEffects: fc.constantFrom(false, true),
+    afterSideEffects: fc.constantFrom("tell" as const, "fail" as const, "repeat" as const),
     onConflict: fc.constantFrom("return" as const, "throw" as const),
     delayMs: fc.constantFrom(undefined, undefined, undefined, NOT_BEFORE_MS),
     expiresMs: fc.constantFrom(undefined, undefined, EXPIRES_MS),

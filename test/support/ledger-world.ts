@@ -6,7 +6,7 @@
  */
 
 import { runDurableObjectAlarm } from "cloudflare:test";
-import type { Trace, Turn } from "../../src/submissions/index.ts";
+import type { Turn } from "../../src/submissions/index.ts";
 import type { SubmissionStatus } from "../../src/submissions/states.ts";
 import { givenLedger } from "./given.ts";
 import { again, jobOf, type Ledger, within } from "./ledger.ts";
@@ -302,12 +302,6 @@ export class World {
     turns.run = (turn) => stage.run(turn);
     turns.onStatus = async ({ submissionId, status }) => {
       this.#events.push({ id: submissionId, status });
-    };
-    const trace = turns.trace.bind(turns);
-    turns.trace = async (turn): Promise<Trace> => {
-      const name = this.#name(turn.submissionId);
-      const found = sql.exec("SELECT 1 FROM effects WHERE id = ?", name).toArray();
-      return { ...(await trace(turn)), hasEffects: found.length > 0 };
     };
     turns.takeBack = async ({ submissionId, messages }) => {
       const gone = [...messages.map(({ id }) => id), replyId(this.#name(submissionId))];

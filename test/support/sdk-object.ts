@@ -39,8 +39,13 @@ class NotingLedger implements TurnLedger {
     this.usage.push(usage);
     this.log.push("spent");
   }
-  acts(): void {
-    this.log.push("acts");
+  toolCalls() {
+    return {
+      start: async () => {
+        this.log.push("acts");
+        return { action: "run", end: () => undefined } as const;
+      },
+    };
   }
   alive(): void {
     this.log.push("alive");

@@ -19,7 +19,7 @@ export async function lookAt(
   return {
     agent: agent.name,
     submissions: all(
-      `SELECT submission_id AS id, idempotency_key AS key, status, attempts, error, has_effects AS hasEffects, started_at AS startedAt, due_at AS dueAt,
+      `SELECT submission_id AS id, idempotency_key AS key, status, attempts, error, EXISTS (SELECT 1 FROM perdure_tool_calls WHERE seq = s.seq) AS hasEffects, started_at AS startedAt, due_at AS dueAt,
          (SELECT GROUP_CONCAT(attempt || ' at ' || ended_at || ': ' || error, '; ') FROM perdure_attempts WHERE seq = s.seq) AS failures
        FROM perdure_submissions s`,
     ),

@@ -35,7 +35,6 @@ type Join = (messages: readonly UIMessage[]) => Promise<void>;
 export class Attempt {
   readonly requestId = crypto.randomUUID();
   #error: { readonly cause: unknown } | undefined;
-  #hasEffects = false;
   readonly #answering: Answering | undefined;
   #answerName = "";
   #aliveAt = 0;
@@ -64,12 +63,10 @@ export class Attempt {
   armed({ tools, ...lent }: TurnSetup): TurnSetup {
     const { asking } = this.turn;
     const setup = { ...lent, maxSteps: asking?.maxSteps ?? lent.maxSteps };
-    const acts = () => {
-      this.ledger.acts(this.ref);
-      this.#hasEffects = true;
-    };
     const decide = setup.hooks?.beforeTool?.bind(setup.hooks);
-    const offered = this.isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, acts });
+    // Of a reply that is not complete nothing is left when another attempt asks again.
+    const calls = this.ledger.toolCalls(this.ref, this.number > 1 ? () => [] : undefined);
+    const offered = this.isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, calls });
     const armed = { ...setup, tools: offered };
     const answering = this.#answering;
     if (!asking || !answering) return armed;
@@ -134,8 +131,7 @@ export class Attempt {
     const answering = this.#answering;
     if (!answering) return end;
     if (end.outcome === "completed") answering.conclude(textOf(reply));
-    const answered = endWithAnswer(end, answering);
-    return answered.outcome === "error" ? { ...answered, hasEffects: this.#hasEffects } : answered;
+    return endWithAnswer(end, answering);
   }
 
   #endOfStream(): TurnEnd {
@@ -143,8 +139,7 @@ export class Attempt {
     if (this.turn.signal.aborted) return { outcome: "aborted", requestId };
     if (!this.#error || this.#isUnanswered()) return { outcome: "completed", requestId };
     const { cause } = this.#error;
-    const failure = failureOf(cause);
-    return { outcome: "error", failure, cause, hasEffects: this.#hasEffects, requestId };
+    return { outcome: "error", failure: failureOf(cause), cause, requestId };
   }
 
   /** Whether the AI SDK found that the model did not call the tool that it had to: what it said is looked at. */

@@ -4,17 +4,18 @@
  */
 
 import type { ToolSet } from "ai";
+import type { ToolCalls } from "../../submissions/turn.ts";
+import { type Execute, executeLike, recorded } from "./recorded-tools.ts";
 import type { ToolCall, ToolDecision } from "./turn-source.ts";
 
 type Tool = ToolSet[string];
-type Execute = NonNullable<Tool["execute"]>;
 type ExecuteOptions = Parameters<Execute>[1];
 
 type Before = {
   /** The app's word on a call. */
   readonly decide: ((call: ToolCall) => ToolDecision | Promise<ToolDecision>) | undefined;
-  /** Called right before a tool runs; what it throws keeps the tool from running. */
-  readonly acts: () => void;
+  /** Where the ledger records the calls. */
+  readonly calls: ToolCalls;
 };
 
 /** The tools that run here or at the provider, and ask nobody. */
@@ -36,46 +37,23 @@ export function guardedOf(tools: ToolSet, before: Before): ToolSet {
   );
 }
 
-const AsyncGeneratorFunction = async function* () {}.constructor;
-
-function guarded(toolName: string, tool: Tool, { decide, acts }: Before): Tool {
+function guarded(toolName: string, tool: Tool, { decide, calls }: Before): Tool {
   const { execute, type } = tool;
   if (!execute) return tool;
   const resolve = async (input: unknown, options: ExecuteOptions): Promise<ToolDecision> => {
     const { toolCallId, messages, abortSignal } = options;
     const isDynamic = type === "dynamic";
-    const decision = (await decide?.({
-      toolName,
-      toolCallId,
-      input,
-      isDynamic,
-      messages,
-      abortSignal,
-    })) ?? { run: true, input };
-    if (decision.run) acts();
-    return decision;
+    const call = { toolName, toolCallId, input, isDynamic, messages, abortSignal };
+    return (await decide?.(call)) ?? { run: true, input };
   };
-  // A generator shows results that are not final yet; any other tool must not seem to.
-  const wrapped: Execute =
-    execute instanceof AsyncGeneratorFunction
-      ? async function* (input: unknown, options: ExecuteOptions) {
-          const decision = await resolve(input, options);
-          if (decision.run) yield* execute(decision.input, options);
-          else yield decision.output;
-        }
-      : async (input: unknown, options: ExecuteOptions) => {
-          const decision = await resolve(input, options);
-          return decision.run ? lastOf(await execute(decision.input, options)) : decision.output;
-        };
-  return { ...tool, execute: wrapped };
-}
-
-/** The output, or the last of a series of them. */
-async function lastOf(output: unknown): Promise<unknown> {
-  if (typeof output !== "object" || output === null || !(Symbol.asyncIterator in output)) {
-    return output;
-  }
-  let last: unknown;
-  for await (const part of output as AsyncIterable<unknown>) last = part;
-  return last;
+  const outputs = async function* (input: unknown, options: ExecuteOptions) {
+    const decision = await resolve(input, options);
+    if (!decision.run) yield decision.output;
+    else {
+      const call = { toolName, toolCallId: options.toolCallId, input };
+      const run = () => execute(decision.input, options);
+      yield* recorded({ tool, call, calls, abortSignal: options.abortSignal }, run);
+    }
+  };
+  return { ...tool, execute: executeLike(execute, outputs) };
 }

@@ -4,6 +4,7 @@
  */
 
 import type { UIMessage } from "ai";
+import type { SettledCall } from "../../submissions/turn.ts";
 import { isFinalAnswer } from "./final-answer.ts";
 
 type Part = UIMessage["parts"][number];
@@ -52,12 +53,32 @@ export function isPartial({ metadata }: UIMessage): boolean {
   return (metadata as Partial<typeof PARTIAL> | undefined)?.perdure?.isPartial === true;
 }
 
-/** Whether a part says that a tool has run; the final answer is none. */
-export function isToolResult(part: Part): boolean {
-  const name = toolOf(part);
-  if (name === undefined || isFinalAnswer(name)) return false;
-  const { state } = part as { state?: string };
-  return state === "output-available" || state === "output-error";
+/** The fields of a part that is a call of a tool. */
+type CallPart = {
+  readonly toolCallId: string;
+  readonly state: string;
+  readonly preliminary?: boolean;
+  readonly providerExecuted?: boolean;
+  readonly errorText?: string;
+};
+
+/** The calls of tools that have ended in these replies. */
+export function settledCalls(replies: readonly Pick<UIMessage, "parts">[]): SettledCall[] {
+  return replies.flatMap(({ parts }) =>
+    parts.flatMap((part) => {
+      if (toolOf(part) === undefined) return [];
+      const { toolCallId, state, preliminary, errorText } = part as CallPart;
+      if (state === "output-error") return [{ toolCallId, errorText: errorText ?? "" }];
+      return state === "output-available" && !preliminary ? [{ toolCallId }] : [];
+    }),
+  );
+}
+
+/** Whether a part says that a tool has run at the model's provider, where nobody records its calls. */
+export function isProviderResult(part: Part): boolean {
+  if (toolOf(part) === undefined) return false;
+  const { state, providerExecuted } = part as CallPart;
+  return providerExecuted === true && (state === "output-available" || state === "output-error");
 }
 
 /** Nothing comes after what was cut off, so it must not look as if it were still being written. */

@@ -17,7 +17,7 @@ import {
   type TurnTraces,
 } from "../../submissions/turn.ts";
 import { Attempt } from "./attempt.ts";
-import { continued, isPartial, isToolResult, keptOf, replyIdOf } from "./reply.ts";
+import { continued, isPartial, isProviderResult, keptOf, replyIdOf } from "./reply.ts";
 import { streamedReply } from "./streamed-reply.ts";
 import { Threads } from "./threads.ts";
 import type { TurnSource } from "./turn-source.ts";
@@ -87,7 +87,7 @@ export class SdkTurns {
     const reply = await this.threads.replyOf(thread, replyIdOf(submissionId));
     return {
       applied: size === 0 ? "none" : size === ids.size ? "all" : "partial",
-      hasEffects: reply?.parts.some(isToolResult) ?? false,
+      hasEffects: reply?.parts.some(isProviderResult) ?? false,
       ...(reply && !isPartial(reply) && { messageId: reply.id }),
     };
   }

@@ -11,6 +11,7 @@ export {
   type ListApprovalsOptions,
   type RejectApprovalOptions,
 } from "../../gates/index.ts";
+export { safeToRepeat } from "../sdk/recorded-tools.ts";
 export { DurableThink } from "./durable-think.ts";
 export { defineScheduledTasks } from "./scheduled-tasks.ts";
 export type { DurableThinkOptions } from "./think-rooms.ts";

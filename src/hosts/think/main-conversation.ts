@@ -2,8 +2,8 @@
 
 import type { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import type { AttemptRef, Trace, TurnTraces } from "../../submissions/index.ts";
-import { isToolResult } from "../sdk/reply.ts";
+import type { AttemptRef, SettledCall, Trace, TurnTraces } from "../../submissions/index.ts";
+import { isProviderResult, settledCalls } from "../sdk/reply.ts";
 import { idsOf, withReplies } from "./conversation.ts";
 
 export class MainConversation {
@@ -18,7 +18,7 @@ export class MainConversation {
     const after = agent.messages.slice(agent.messages.findLastIndex(({ id }) => ids.has(id)) + 1);
     return {
       applied: count === 0 ? "none" : count === ids.size ? "all" : "partial",
-      hasEffects: count > 0 && after.some(({ parts }) => parts.some(isToolResult)),
+      hasEffects: count > 0 && after.some(({ parts }) => parts.some(isProviderResult)),
     };
   }
 
@@ -26,6 +26,11 @@ export class MainConversation {
   async takeBack({ messages }: TurnTraces): Promise<void> {
     const ids = withReplies(this.agent.messages, idsOf(messages));
     if (ids.length > 0) await this.agent.session.deleteMessages(ids);
+  }
+
+  /** The calls of tools that have ended in the replies to these messages. */
+  settledCalls(ids: ReadonlySet<string>, messages = this.agent.messages): SettledCall[] {
+    return settledCalls(messages.slice(messages.findIndex(({ id }) => ids.has(id)) + 1));
   }
 
   /** Those of the messages that are not in it yet. */

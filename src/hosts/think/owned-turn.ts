@@ -3,20 +3,27 @@
  * lives, what it asks, and how it ends. It stores nothing.
  */
 
-import type { PrepareStepContext, TurnConfig, TurnContext } from "@cloudflare/think";
-import type { UIMessage } from "ai";
+import type {
+  PrepareStepContext,
+  ToolCallContext,
+  TurnConfig,
+  TurnContext,
+} from "@cloudflare/think";
+import type { ToolSet, UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import {
   type Asking,
   type AttemptRef,
   endWithAnswer,
+  type ToolCalls,
   type TurnEnd,
 } from "../../submissions/index.ts";
 import { textOf } from "../sdk/answer-text.ts";
 import { Answering, type RecordAnswer } from "../sdk/answering.ts";
 import { askedInStep, askedSettings } from "../sdk/asked-settings.ts";
 import { finalAnswerName, isToolChoiceViolation } from "../sdk/final-answer.ts";
-import { isToolResult } from "../sdk/reply.ts";
+import { recordedOf } from "../sdk/recorded-tools.ts";
+import { isProviderResult } from "../sdk/reply.ts";
 import { isKept } from "./conversation.ts";
 import type { StepOverrides } from "./port.ts";
 
@@ -29,10 +36,12 @@ export type ThinkEnd = {
 };
 
 /** What an owned turn is made of. */
-type Owned = {
+export type OwnedParts = {
   readonly ref: AttemptRef;
   readonly asking: Asking | undefined;
   readonly record: RecordAnswer;
+  /** Where the ledger records its calls of tools. */
+  readonly calls: ToolCalls;
   /** Whether an earlier life has recorded an answer. */
   readonly isAnswered: boolean;
   /** Whether Think's recovery runs it. */
@@ -48,15 +57,19 @@ export class OwnedTurn {
   isReported = false;
   readonly #asking: Asking | undefined;
   readonly #answering: Answering | undefined;
+  readonly #calls: ToolCalls;
+  /** What the model gave the tools, by the ids of its calls. */
+  readonly #inputs = new Map<string, unknown>();
   #toolName = "";
   #maxSteps = 0;
   /** The reply of an earlier attempt that it goes on from, and how much of it was there before. */
   #earlier: { readonly id: string; readonly parts: number } | undefined;
 
-  constructor({ ref, asking, record, isAnswered, isRecovered }: Owned) {
+  constructor({ ref, asking, record, calls, isAnswered, isRecovered }: OwnedParts) {
     this.ref = ref;
     this.isRecovered = isRecovered;
     this.#asking = asking;
+    this.#calls = calls;
     this.#answering = asking && new Answering(asking, record, isAnswered);
   }
 
@@ -91,8 +104,22 @@ export class OwnedTurn {
     return askedSettings(ctx, asked, this.#asking, { name: this.#toolName, take });
   }
 
+  /** The model has called a tool, and the app lets it run. */
+  called({ toolCallId, input }: Pick<ToolCallContext, "toolCallId" | "input">): void {
+    this.#inputs.set(toolCallId, input);
+  }
+
+  /** The tools, with their calls recorded. */
+  recorded(tools: ToolSet): ToolSet {
+    return recordedOf(tools, this.#calls, (toolCallId, input) => {
+      const given = this.#inputs.has(toolCallId) ? this.#inputs.get(toolCallId) : input;
+      this.#inputs.delete(toolCallId);
+      return given;
+    });
+  }
+
   /** A step has ended, with these calls of tools. */
-  called(calls: Parameters<Answering["called"]>[0]): void {
+  stepped(calls: Parameters<Answering["called"]>[0]): void {
     this.#answering?.called(calls);
   }
 
@@ -133,6 +160,6 @@ export function endOf({ requestId, status, error, message }: ThinkEnd, cause?: u
     name: cause === undefined ? "TurnError" : failureOf(cause).name,
     message: error ?? `The turn was ${status}`,
   };
-  const hasEffects = message?.parts.some(isToolResult) ?? false;
+  const hasEffects = message?.parts.some(isProviderResult) ?? false;
   return { outcome: status, failure, cause, hasEffects, ...facts };
 }

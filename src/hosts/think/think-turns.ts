@@ -19,8 +19,8 @@ import type {
 } from "@cloudflare/think";
 import { convertToModelMessages, type UIMessage } from "ai";
 import type {
-  Asking,
   AttemptRef,
+  SettledCall,
   Submissions,
   Trace,
   Turn,
@@ -28,9 +28,10 @@ import type {
   TurnTraces,
 } from "../../submissions/index.ts";
 import { isFinalAnswer } from "../sdk/final-answer.ts";
+import { settledCalls } from "../sdk/reply.ts";
 import { idsOf, lastAsked } from "./conversation.ts";
 import { MainConversation } from "./main-conversation.ts";
-import { endOf, OwnedTurn, type ThinkEnd } from "./owned-turn.ts";
+import { endOf, type OwnedParts, OwnedTurn, type ThinkEnd } from "./owned-turn.ts";
 import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "./port.ts";
 
 /** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
@@ -128,7 +129,9 @@ export class ThinkTurns implements MainTurns {
         const owned = this.#own(ctx);
         const config = (await app.beforeTurn(ctx)) ?? {};
         const { maxSteps, messages: conversation } = this.port.agent;
-        return owned ? owned.arm(ctx, config, { maxSteps, conversation }) : config;
+        if (!owned) return config;
+        const recorded = { ...config, tools: owned.recorded({ ...ctx.tools, ...config.tools }) };
+        return owned.arm(ctx, recorded, { maxSteps, conversation });
       },
       beforeStep: async (ctx) => this.#beforeStep(ctx, (await app.beforeStep(ctx)) ?? {}),
       beforeToolCall: (ctx) =>
@@ -136,7 +139,7 @@ export class ThinkTurns implements MainTurns {
       afterToolCall: (ctx) => (isFinalAnswer(ctx.toolName) ? undefined : app.afterToolCall(ctx)),
       onStepEnd: (ctx) => {
         const owned = this.#current();
-        owned?.called(ctx.toolCalls);
+        owned?.stepped(ctx.toolCalls);
         if (owned) this.port.ledger().spent(owned.ref, ctx.usage);
         return app.onStepEnd(ctx);
       },
@@ -169,7 +172,8 @@ export class ThinkTurns implements MainTurns {
     if (begun && trigger === "programmatic") {
       this.#begun = undefined;
       const { ref, turn } = begun;
-      return this.#remember(requestId, { ref, asking: turn.asking });
+      const { asking, messages } = turn;
+      return this.#remember(requestId, { ref, asking, messages });
     }
     if (!trigger?.startsWith("recovery-")) return undefined;
     const submission = this.#asked(this.port.agent.messages);
@@ -183,22 +187,25 @@ export class ThinkTurns implements MainTurns {
 
   #remember(
     requestId: string,
-    known: { ref: AttemptRef; asking: Asking | undefined; isAnswered?: boolean },
+    known: Pick<OwnedParts, "ref" | "asking"> & { messages: UIMessage[]; isAnswered?: boolean },
     isRecovered = false,
   ): OwnedTurn {
-    const { ref, asking, isAnswered = false } = known;
+    const { ref, asking, messages, isAnswered = false } = known;
     const record = (answer: unknown) => this.port.ledger().answer(ref, answer);
-    const owned = new OwnedTurn({ ref, asking, record, isAnswered, isRecovered });
+    const settled = () => this.#conversation.settledCalls(idsOf(messages));
+    const isFirst = !isRecovered && ref.attempt === 1;
+    const calls = this.port.ledger().toolCalls(ref, isFirst ? undefined : settled);
+    const owned = new OwnedTurn({ ref, asking, record, calls, isAnswered, isRecovered });
     this.#owned.set(requestId, owned);
     return owned;
   }
 
   /** One that an earlier life has left: it asks the same again. */
   #rememberLeft(requestId: string, left: Left, isRecovered: boolean): OwnedTurn {
-    const { seq, attempts, isAnswered } = left;
+    const { seq, attempts, messages, isAnswered } = left;
     const ref = { seq, attempt: attempts };
     const asking = this.port.ledger().askingOf(left);
-    return this.#remember(requestId, { ref, asking, isAnswered }, isRecovered);
+    return this.#remember(requestId, { ref, asking, messages, isAnswered }, isRecovered);
   }
 
   /** The budget is asked before each call of the model, and what wants to join the turn joins it. */
@@ -230,14 +237,12 @@ export class ThinkTurns implements MainTurns {
     }
   }
 
-  /** What the app lets a tool do is noted before it does it (L6). */
+  /** The app may give the tool another input; the call is known by the one that the model gave (L6). */
   async #beforeTool(ctx: ToolCallContext, app: ThinkHooks): Promise<ToolCallDecision | undefined> {
     const owned = this.#current();
     if (owned?.isFollowUp) return { action: "block", reason: "No tools are left for this turn." };
     const decision = (await app.beforeToolCall(ctx)) ?? undefined;
-    if (owned && (decision === undefined || decision.action === "allow")) {
-      this.port.ledger().acts(owned.ref);
-    }
+    if (decision === undefined || decision.action === "allow") owned?.called(ctx);
     return decision;
   }
 
@@ -284,12 +289,24 @@ export class ThinkTurns implements MainTurns {
     const isOver = submission.isAnswered || submission.status !== "running";
     if (isOver || this.#isSuperseded(ref, ctx.requestId)) return { continue: false };
     const decision = (await app.onChatRecovery(ctx)) ?? {};
-    if (decision.continue === false) {
-      ledger.end(ref, interrupted("onChatRecovery declined to continue it", ctx.requestId));
-    } else {
+    const isDeclined = decision.continue === false;
+    if (!isDeclined && ledger.mayContinue(submission, this.#settled(submission, ctx, decision))) {
       this.#recovering.set(ref.seq, ctx.requestId);
+      return decision;
     }
-    return decision;
+    ledger.end(ref, interrupted(isDeclined ? DECLINED : HAD_EFFECTS, ctx.requestId));
+    return { ...decision, continue: false };
+  }
+
+  /** The calls of tools in the conversation, with those of the reply that Think is about to store. */
+  #settled(
+    submission: Left,
+    { messages, partialParts }: ChatRecoveryContext,
+    { persist }: ChatRecoveryOptions,
+  ): SettledCall[] {
+    const stored = this.#conversation.settledCalls(idsOf(submission.messages), messages);
+    const parts = partialParts as UIMessage["parts"];
+    return persist === false ? stored : [...stored, ...settledCalls([{ parts }])];
   }
 
   /** Whether the submission runs again already, in another turn than the interrupted one. */
@@ -336,6 +353,9 @@ type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
 function reported(owned: OwnedTurn | undefined, ended: ThinkEnd): TurnEnd {
   return owned ? owned.end(ended) : endOf(ended);
 }
+
+const DECLINED = "onChatRecovery declined to continue it";
+const HAD_EFFECTS = "its tools have had effects, so it is not run again";
 
 function interrupted(why: string, requestId: string): TurnEnd {
   const message = `The turn was interrupted and not continued: ${why}.`;

@@ -1,0 +1,109 @@
+/**
+ * Tools whose calls the ledger records: a call that an earlier run of the turn has made is answered for it (L6). Tools that
+ * are safe to repeat are left out.
+ */
+
+import type { ToolSet } from "ai";
+import type { ToolCalls } from "../../submissions/turn.ts";
+
+type Tool = ToolSet[string];
+export type Execute = NonNullable<Tool["execute"]>;
+type ExecuteOptions = Parameters<Execute>[1];
+type Outputs = (input: unknown, options: ExecuteOptions) => AsyncGenerator<unknown>;
+
+/** An own property, which copies of the tool have as well; registered, so that two copies of this module share it. */
+const SAFE = Symbol.for("perdure.safeToRepeat");
+
+/**
+ * Marks a tool as read-only, or as safe to run again. Its calls are not recorded, do not count as side effects, and run
+ * again when a turn is recovered or retried.
+ *
+ * @param tool any tool with `execute`. Mark a tool of an MCP server in `beforeTurn()`
+ * @returns a copy with the mark
+ * @throws TypeError for a value that is not a tool
+ * @example
+ * beforeTurn({ tools: { tool_docs_search: search } }: TurnContext) {
+ *   return search && { tools: { tool_docs_search: safeToRepeat(search) } };
+ * }
+ */
+export function safeToRepeat<T extends object>(tool: T): T {
+  if (typeof tool === "object" && tool !== null) return { ...tool, [SAFE]: true };
+  throw new TypeError(
+    `safeToRepeat() was given ${String(tool)}; expected a tool. Check the name of the tool.`,
+  );
+}
+
+/**
+ * The same tools, with their calls recorded.
+ *
+ * @param inputOf the input that the model gave, where the app may have given the tool another one
+ */
+export function recordedOf(
+  tools: ToolSet,
+  calls: ToolCalls,
+  inputOf: (toolCallId: string, input: unknown) => unknown,
+): ToolSet {
+  const record = (toolName: string, tool: Tool): Tool => {
+    const { execute } = tool;
+    if (!execute) return tool;
+    const outputs: Outputs = (input, options) => {
+      const { toolCallId, abortSignal } = options;
+      const call = { toolName, toolCallId, input: inputOf(toolCallId, input) };
+      return recorded({ tool, call, calls, abortSignal }, () => execute(input, options));
+    };
+    return { ...tool, execute: executeLike(execute, outputs) };
+  };
+  return Object.fromEntries(
+    Object.entries(tools).map(([name, tool]) => [name, record(name, tool)]),
+  );
+}
+
+type Recorded = {
+  readonly tool: object;
+  readonly call: Parameters<ToolCalls["start"]>[0];
+  readonly calls: ToolCalls;
+  readonly abortSignal: AbortSignal | undefined;
+};
+
+/** The outputs of a call, of which the last is its result: those of the tool, or that of an earlier run. */
+export async function* recorded(
+  { tool, call, calls, abortSignal }: Recorded,
+  execute: () => unknown,
+): AsyncGenerator<unknown> {
+  if (SAFE in tool) return yield* outputsOf(execute());
+  const decision = await calls.start(call);
+  if (decision.action === "fail") throw decision.error;
+  if (decision.action === "answer") return yield decision.output;
+  let output: unknown;
+  try {
+    for await (output of outputsOf(execute())) yield output;
+  } catch (error) {
+    // What a tool did before it was stopped is unknown: the call stays an interrupted one.
+    if (!abortSignal?.aborted) decision.end({ error });
+    throw error;
+  }
+  decision.end({ output });
+}
+
+async function* outputsOf(result: unknown): AsyncGenerator<unknown> {
+  const output = await result;
+  const isSeries = typeof output === "object" && output !== null && Symbol.asyncIterator in output;
+  if (isSeries) yield* output as AsyncIterable<unknown>;
+  else yield output;
+}
+
+const AsyncGeneratorFunction = async function* () {}.constructor;
+
+/** An `execute` in the form of the given one: a generator shows outputs that are not final yet, and any other tool must not seem to. */
+export function executeLike(execute: Execute, outputs: Outputs): Execute {
+  if (execute instanceof AsyncGeneratorFunction) {
+    return async function* (input: unknown, options: ExecuteOptions) {
+      yield* outputs(input, options);
+    };
+  }
+  return async (input: unknown, options: ExecuteOptions) => {
+    let last: unknown;
+    for await (const output of outputs(input, options)) last = output;
+    return last;
+  };
+}

@@ -1,0 +1,119 @@
+/**
+ * The tool calls of one run of a turn: an attempt, or a recovery of one. A call that an earlier run has recorded, and that the
+ * conversation does not contain, is matched by its tool and input, once and in order; any other call is new.
+ */
+
+import type { Failure } from "../core/failures.ts";
+import { digest } from "../core/ids.ts";
+import { stableJson } from "../core/json.ts";
+import { ToolCallLimitError } from "./errors.ts";
+import type { Limits } from "./options.ts";
+import { type AfterSideEffects, afterSideEffects } from "./retry.ts";
+import type { SubmissionStore } from "./store.ts";
+import { failureOfCall, type NewCall, type RecordedCall } from "./tool-calls.ts";
+import {
+  type AttemptRef,
+  type CallEnd,
+  type SettledCall,
+  type ToolCalls,
+  type ToolDecision,
+  TurnRefused,
+} from "./turn.ts";
+
+export type ReplayOwner = {
+  readonly store: SubmissionStore;
+  readonly limits: Pick<Limits, "maxToolCalls">;
+  /** The turn is getting on. */
+  heard(ref: AttemptRef): void;
+};
+
+type Earlier = { readonly open: RecordedCall[]; readonly policy: AfterSideEffects };
+
+export class ToolReplay implements ToolCalls {
+  #earlier: Promise<Earlier> | undefined;
+  #isFull = false;
+
+  /** @param settled calls in the stored replies to the turn; undefined for the first run, which has no earlier calls */
+  constructor(
+    private readonly owner: ReplayOwner,
+    private readonly ref: AttemptRef,
+    private readonly settled: (() => readonly SettledCall[]) | undefined,
+  ) {}
+
+  async start({ toolCallId, toolName, input }: Parameters<ToolCalls["start"]>[0]) {
+    const reading = this.settled && this.#read(this.settled);
+    const call = { toolCallId, toolName, inputDigest: await digest(stableJson(input)) };
+    const earlier = await reading;
+    // From here on nothing is awaited, so that calls of one step cannot get the same record.
+    return this.#decide(call, earlier);
+  }
+
+  #decide(call: NewCall, { open, policy }: Earlier = FIRST): ToolDecision {
+    const { store } = this.owner;
+    const { seq } = this.ref;
+    const count = store.toolCalls.count(this.ref);
+    if (count === undefined) throw new TurnRefused();
+    this.owner.heard(this.ref);
+    const at = open.findIndex(
+      ({ toolName, inputDigest }) => toolName === call.toolName && inputDigest === call.inputDigest,
+    );
+    const record = open[at];
+    if (!record) return this.#begin(call, count + 1);
+    open.splice(at, 1);
+    store.toolCalls.take(seq, record.ordinal, call.toolCallId);
+    if (record.outcome === null && policy === "repeat") return this.#running(record.ordinal);
+    const failure = failureOfCall(record);
+    if (failure) return { action: "fail", error: errorOf(failure) };
+    return { action: "answer", output: store.toolCalls.output(seq, record.ordinal) };
+  }
+
+  #begin(call: NewCall, ordinal: number): ToolDecision {
+    const { store, limits } = this.owner;
+    if (ordinal > limits.maxToolCalls) {
+      const error = new ToolCallLimitError(limits.maxToolCalls);
+      const { submissionId } = store.get(this.ref.seq) ?? {};
+      if (!this.#isFull) console.warn(`[perdure] submission ${submissionId}:`, error.message);
+      this.#isFull = true;
+      return { action: "fail", error };
+    }
+    store.beginCall(this.ref, ordinal, call);
+    return this.#running(ordinal);
+  }
+
+  #running(ordinal: number): ToolDecision {
+    return { action: "run", end: (end) => this.#end(ordinal, end) };
+  }
+
+  /** The model gets the outcome in any case. Without a record it is told, after a crash, that the call was interrupted. */
+  #end(ordinal: number, end: CallEnd): void {
+    const { seq } = this.ref;
+    try {
+      this.owner.store.toolCalls.end(seq, ordinal, end);
+      this.owner.heard(this.ref);
+    } catch (error) {
+      console.error(
+        `[perdure] the outcome of tool call ${ordinal} of submission number ${seq} could not be stored:`,
+        error,
+      );
+    }
+  }
+
+  /** Once for the run: what is recorded from here on are its own calls. */
+  #read(settled: () => readonly SettledCall[]): Promise<Earlier> {
+    this.#earlier ??= Promise.resolve().then(() => {
+      const { store } = this.owner;
+      const { seq } = this.ref;
+      return {
+        open: store.toolCalls.missing(seq, settled()),
+        policy: afterSideEffects(store.get(seq)?.retry),
+      };
+    });
+    return this.#earlier;
+  }
+}
+
+const FIRST: Earlier = { open: [], policy: "tell" };
+
+function errorOf({ name, message }: Failure): Error {
+  return Object.assign(new Error(message), { name });
+}
