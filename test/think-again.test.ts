@@ -131,26 +131,32 @@ describe("L6 a turn of which nothing is heard", () => {
     });
   });
 
-  it("is ended where a tool of it runs, and the next one comes though the tool cannot be stopped", async () => {
-    let isActing = false;
-    const agent = givenAgent({
-      options,
-      onTool: () => {
-        isActing = true;
-        return new Promise<never>(() => {});
-      },
-    });
-    const tool = { name: "charge", input: { account: crypto.randomUUID() } };
-    const script = { tool, text: "never said" };
-    await submit(agent, script, { submissionId: "s" });
-    await until(() => isActing);
-    await stall(agent);
-    const end = await ended(agent, "s");
-    expect(end).toMatchObject({ status: "error", errorName: "TurnStalledError", attempts: 1 });
-    await submit(agent, "next", { submissionId: "next" });
-    expect(await ended(agent, "next")).toMatchObject({ status: "completed" });
-    expect((await texts(agent)).slice(-2)).toEqual(["user: next", "assistant: You said: next"]);
-  });
+  it.each([
+    ["fail", { status: "error", errorName: "TurnStalledError", attempts: 1 }],
+    ["tell", { status: "completed", attempts: 2 }],
+  ] as const)(
+    "L6: leaves a tool that cannot be stopped, which runs once (%s)",
+    async (afterSideEffects, end) => {
+      let acting = 0;
+      const agent = givenAgent({
+        options,
+        onTool: () => {
+          acting++;
+          return new Promise<never>(() => {});
+        },
+      });
+      const tool = { name: "charge", input: { account: crypto.randomUUID() } };
+      const retry = { afterSideEffects };
+      await submit(agent, { tool, text: "told" }, { submissionId: "s", retry });
+      await until(() => acting);
+      await stall(agent);
+      expect(await ended(agent, "s")).toMatchObject(end);
+      expect(acting).toBe(1);
+      await submit(agent, "next", { submissionId: "next" });
+      expect(await ended(agent, "next")).toMatchObject({ status: "completed" });
+      expect((await texts(agent)).slice(-2)).toEqual(["user: next", "assistant: You said: next"]);
+    },
+  );
 
   it("is given up, though isolated turns beside it are heard of", async () => {
     const agent = givenAgent({ options });

@@ -4,7 +4,7 @@ import { defineScheduledTasks } from "../../src/hosts/think/index.ts";
 import { method, webhook } from "../../src/outbox/index.ts";
 import { ask, modelCalls, type Script } from "../../src/testing/index.ts";
 import { message } from "../support/given.ts";
-import { charges, declared } from "../support/think-agent.ts";
+import { declared } from "../support/think-agent.ts";
 import {
   type Agent,
   differs,
@@ -18,7 +18,6 @@ import {
 } from "../support/think-matrix.ts";
 import {
   ACCEPTED,
-  ACTED,
   ANY,
   BURIED,
   DECLARED,
@@ -29,12 +28,12 @@ import {
 } from "./think-writes.ts";
 
 /** A script that no other play has. */
-const script = (id: string, rest: Script = {}): Script => ({ text: id, ...rest });
+export const script = (id: string, rest: Script = {}): Script => ({ text: id, ...rest });
 /** One that does not end by itself. */
 const endless = (id: string): Script => script(id, { delayMs: 60_000 });
 const slow = (id: string): Script => script(id, { delayMs: 3_000 });
 
-const submit =
+export const submit =
   (of: (id: string) => Script, options: object = {}) =>
   (agent: Agent, { id }: Run) =>
     agent.submitMessages([message(of(id), id)], {
@@ -61,22 +60,10 @@ const asked = (of: (id: string) => Script) => async (_: Agent, run: Run) =>
 
 const ended = async (_: Agent, run: Run) => met(() => isAtRest(run.stub()));
 
-const statusesAre = async (agent: Agent, ...wanted: string[]) =>
+export const statusesAre = async (agent: Agent, ...wanted: string[]) =>
   differs("the submissions are", await statuses(agent), wanted);
 
 const SUBMISSIONS: readonly ThinkScenario[] = [
-  {
-    name: "L1 L3 submitMessages, with a tool that has an effect",
-    verbs: ["submitMessages"],
-    soonAfter: ACTED,
-    stride: 103,
-    prepare: (agent) => agent.listSubmissions(),
-    steps: [submit((id) => script(id, { tool: { name: "charge", input: { account: id } } }))],
-    check: async (agent, { id }) => [
-      ...(await statusesAre(agent, "completed")),
-      ...differs("the account was charged", charges.get(id), 1),
-    ],
-  },
   {
     name: "L1 runTurn as a submission",
     verbs: ["runTurn", "submitMessages"],
