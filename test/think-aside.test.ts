@@ -16,7 +16,10 @@ const ledger: TurnLedger = {
   nextStep: () => [],
   part: () => undefined,
   spent: () => undefined,
-  toolCalls: () => ({ start: async () => ({ action: "run", end: () => undefined }) }),
+  toolCalls: () => ({
+    note: async () => undefined,
+    start: async () => ({ action: "run", end: () => undefined }),
+  }),
   alive: () => undefined,
   answer: () => true,
 };

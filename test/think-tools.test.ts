@@ -10,7 +10,7 @@ import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import type { ToolCall } from "../src/testing/script.ts";
 import { message, until } from "./support/given.ts";
 import { thinkOptions } from "./support/think-agent.ts";
-import { limited, mcpTools, type ToolAgent } from "./support/tool-agent.ts";
+import { lastAsked, limited, mcpTools, type ToolAgent } from "./support/tool-agent.ts";
 
 const RECOVERY_MS = 60_000;
 /** How long a tool runs that a crash interrupts. */
@@ -270,6 +270,46 @@ describe("retry.afterSideEffects", () => {
       );
       expect(await effects(effect)).toBe(1);
     },
+  );
+});
+
+describe("what the model is told of earlier calls", () => {
+  it.each(THREADS)(
+    "L6: another attempt is told of a finished call, and the conversation does not contain it (%s)",
+    async (thread) => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      limited.set(agent.name ?? "", 1);
+      const script = { tools: [call("pay", { effect })], text: "paid" };
+      const { submissionId } = await submit(agent, script, { thread });
+      expect(await ended(agent, submissionId)).toMatchObject({ status: "completed", attempts: 2 });
+      const asked = lastAsked.get(agent.name ?? "") ?? "";
+      expect(asked).toContain("Your turn was interrupted");
+      expect(asked).toContain(`- pay {\\"effect\\":\\"${effect}\\"}: finished`);
+      const said = [
+        await agent.getMessages(),
+        thread === "side" && (await agent.threadMessages(thread)),
+      ];
+      expect(JSON.stringify(said)).not.toContain("Your turn was interrupted");
+    },
+  );
+
+  it(
+    "L6: a recovered turn is told of an interrupted call, and a first attempt is told nothing",
+    async () => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const pay = call("pay", { effect, ms: SLOW_MS });
+      const { submissionId } = await submit(agent, { first: "I will pay.", tools: [pay] });
+      await happened(effect);
+      expect(lastAsked.get(agent.name ?? "")).not.toContain("Your turn was interrupted");
+      const next = await crashInTool(agent, effect);
+      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+      expect(lastAsked.get(agent.name ?? "")).toMatch(
+        /- pay .*: interrupted, its effect is unknown/,
+      );
+    },
+    RECOVERY_MS,
   );
 });
 

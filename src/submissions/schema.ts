@@ -86,6 +86,7 @@ export const MIGRATIONS = [
      tool TEXT NOT NULL,
      input_digest TEXT NOT NULL,
      outcome TEXT,
+     input TEXT NOT NULL,
      value TEXT,
      PRIMARY KEY (seq, ordinal)
    ) WITHOUT ROWID;

@@ -10,6 +10,9 @@ import type { AttemptRef, CallEnd, SettledCall } from "./turn.ts";
 /** Bytes of JSON that are stored of an output. A row takes 2 MB. */
 const OUTPUT_BYTES = 1_000_000;
 
+/** UTF-16 units that are stored of an input, to show it to the model again. */
+const INPUT_LENGTH = 2_000;
+
 /** What the model is told about a call that began and has no recorded outcome. */
 const INTERRUPTED =
   "The call was interrupted before its result was recorded. Its effect is unknown: it may have happened, in part or in full. " +
@@ -21,13 +24,15 @@ export type RecordedCall = {
   readonly toolCallId: string;
   readonly toolName: string;
   readonly inputDigest: string;
+  /** The input as JSON, maybe cut. */
+  readonly input: string;
   /** How it ended: `note` says why its output is not stored. Null when it was interrupted. */
   readonly outcome: "result" | "error" | "note" | null;
   /** JSON of the {@link Failure} that the model is told: of an error, and of a note. */
   readonly failure: string | null;
 };
 
-export type NewCall = Pick<RecordedCall, "toolCallId" | "toolName" | "inputDigest">;
+export type NewCall = Pick<RecordedCall, "toolCallId" | "toolName" | "inputDigest" | "input">;
 
 export class ToolCallRecords {
   constructor(private readonly sql: SqlStorage) {}
@@ -45,14 +50,15 @@ export class ToolCallRecords {
   }
 
   /** (new) → begun. */
-  add(seq: number, ordinal: number, { toolCallId, toolName, inputDigest }: NewCall): void {
+  add(seq: number, ordinal: number, { toolCallId, toolName, inputDigest, input }: NewCall): void {
     this.sql.exec(
-      "INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest) VALUES (?, ?, ?, ?, ?)",
+      "INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, input) VALUES (?, ?, ?, ?, ?, ?)",
       seq,
       ordinal,
       toolCallId,
       toolName,
       inputDigest,
+      input.length > INPUT_LENGTH ? `${input.slice(0, INPUT_LENGTH)} [cut]` : input,
     );
   }
 
@@ -85,7 +91,7 @@ export class ToolCallRecords {
     const byId = new Map(settled.map((call) => [call.toolCallId, call]));
     return this.sql
       .exec<RecordedCall>(
-        `SELECT ordinal, tool_call_id AS toolCallId, tool AS toolName, input_digest AS inputDigest, outcome,
+        `SELECT ordinal, tool_call_id AS toolCallId, tool AS toolName, input_digest AS inputDigest, input, outcome,
            CASE WHEN outcome <> 'result' THEN value END AS failure
          FROM perdure_tool_calls WHERE seq = ? ORDER BY ordinal`,
         seq,

@@ -40,9 +40,16 @@ export class ToolReplay implements ToolCalls {
     private readonly settled: (() => readonly SettledCall[]) | undefined,
   ) {}
 
+  async note(): Promise<string | undefined> {
+    if (!this.settled) return undefined;
+    const { open, policy } = await this.#read(this.settled);
+    return open.length > 0 ? noteOf(open, policy) : undefined;
+  }
+
   async start({ toolCallId, toolName, input }: Parameters<ToolCalls["start"]>[0]) {
     const reading = this.settled && this.#read(this.settled);
-    const call = { toolCallId, toolName, inputDigest: await digest(stableJson(input)) };
+    const json = stableJson(input);
+    const call = { toolCallId, toolName, input: json, inputDigest: await digest(json) };
     const earlier = await reading;
     // From here on nothing is awaited, so that calls of one step cannot get the same record.
     return this.#decide(call, earlier);
@@ -113,6 +120,30 @@ export class ToolReplay implements ToolCalls {
 }
 
 const FIRST: Earlier = { open: [], policy: "tell" };
+
+/** Calls that a note lists; the latest ones. */
+const NOTED = 50;
+
+function noteOf(open: readonly RecordedCall[], policy: AfterSideEffects): string {
+  const interrupted =
+    policy === "repeat"
+      ? "interrupted, and may be made again"
+      : "interrupted, its effect is unknown";
+  const lines = open
+    .slice(-NOTED)
+    .map(
+      ({ toolName, input, outcome }) =>
+        `- ${toolName} ${input}: ${outcome === null ? interrupted : "finished"}`,
+    );
+  if (open.length > NOTED) lines.unshift(`- ${open.length - NOTED} earlier calls`);
+  return `${NOTE}\n\n${lines.join("\n")}\n\n${HOW_TO_GO_ON}`;
+}
+
+const NOTE =
+  "Your turn was interrupted. These tool calls had been made, and their results are not shown here:";
+const HOW_TO_GO_ON =
+  "Do not make them with other arguments. To get the result of a finished call, make it with exactly the same arguments: " +
+  "you get its result, and the tool does not run again.";
 
 function errorOf({ name, message }: Failure): Error {
   return Object.assign(new Error(message), { name });

@@ -102,6 +102,11 @@ export interface TurnLedger {
 /** The tool calls of one run of a turn. */
 export interface ToolCalls {
   /**
+   * What the model is told when the run begins: the calls of earlier runs that the conversation does not contain. Otherwise
+   * it would make them with other arguments, as new calls. The host stores it nowhere.
+   */
+  note(): Promise<string | undefined>;
+  /**
    * Decides about a call before its tool runs.
    *
    * @param call.input as the model gave it

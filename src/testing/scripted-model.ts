@@ -256,7 +256,9 @@ function lastUserText({ prompt }: CallOptions): string {
 
 /** Whether it is what an attempt is told of the one before it, by the ledger or by Think, and nobody's script. */
 export function isFollowUp(text: string): boolean {
-  return /^(Your answer was not accepted|Your work is done|Continue your previous)/.test(text);
+  return /^(Your answer was not accepted|Your work is done|Continue your previous|Your turn was interrupted)/.test(
+    text,
+  );
 }
 
 function parse(text: string): Script {

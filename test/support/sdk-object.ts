@@ -41,6 +41,7 @@ class NotingLedger implements TurnLedger {
   }
   toolCalls() {
     return {
+      note: async () => undefined,
       start: async () => {
         this.log.push("acts");
         return { action: "run", end: () => undefined } as const;

@@ -39,6 +39,8 @@ type Input = z.infer<typeof input>;
 
 /** How many calls of the model right after a tool fail with 429, by the agent's name. */
 export const limited = new Map<string, number>();
+/** What the model was last asked, as JSON, by the agent's name. */
+export const lastAsked = new Map<string, string>();
 /** Names of agents that have an MCP server. */
 export const mcpTools = new Set<string>();
 
@@ -48,6 +50,7 @@ class LimitedModel extends ScriptedModel {
   }
 
   override async doStream(options: Parameters<ScriptedModel["doStream"]>[0]) {
+    lastAsked.set(this.agent, JSON.stringify(options.prompt));
     const left = limited.get(this.agent) ?? 0;
     if (left === 0 || options.prompt.at(-1)?.role !== "tool") return super.doStream(options);
     limited.set(this.agent, left - 1);

@@ -24,6 +24,7 @@ import { Answering } from "./answering.ts";
 import { askedInStep, askedSettings } from "./asked-settings.ts";
 import { finalAnswerName, isToolChoiceViolation } from "./final-answer.ts";
 import { guardedOf, offeredOf } from "./offered-tools.ts";
+import { noted } from "./recorded-tools.ts";
 import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
 
 /** How often the ledger is told that the model is still answering, in milliseconds. */
@@ -60,12 +61,13 @@ export class Attempt {
   }
 
   /** What the agent lends, with the ledger's part around the tools and with the answer that is asked for. */
-  armed({ tools, ...lent }: TurnSetup): TurnSetup {
+  async armed({ tools, ...lent }: TurnSetup): Promise<TurnSetup> {
     const { asking } = this.turn;
-    const setup = { ...lent, maxSteps: asking?.maxSteps ?? lent.maxSteps };
-    const decide = setup.hooks?.beforeTool?.bind(setup.hooks);
+    const decide = lent.hooks?.beforeTool?.bind(lent.hooks);
     // Of a reply that is not complete nothing is left when another attempt asks again.
     const calls = this.ledger.toolCalls(this.ref, this.number > 1 ? () => [] : undefined);
+    const note = this.isFollowUp ? {} : await noted(lent.messages, calls);
+    const setup = { ...lent, ...note, maxSteps: asking?.maxSteps ?? lent.maxSteps };
     const offered = this.isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, calls });
     const armed = { ...setup, tools: offered };
     const answering = this.#answering;

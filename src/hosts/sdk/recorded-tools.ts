@@ -3,7 +3,7 @@
  * are safe to repeat are left out.
  */
 
-import type { ToolSet } from "ai";
+import type { ModelMessage, ToolSet } from "ai";
 import type { ToolCalls } from "../../submissions/turn.ts";
 
 type Tool = ToolSet[string];
@@ -56,6 +56,17 @@ export function recordedOf(
   return Object.fromEntries(
     Object.entries(tools).map(([name, tool]) => [name, record(name, tool)]),
   );
+}
+
+/** What the model is asked, with a note about calls of earlier runs after the user's last message. Empty when there is none. */
+export async function noted(
+  asked: readonly ModelMessage[],
+  calls: ToolCalls,
+): Promise<{ messages?: ModelMessage[] }> {
+  const content = await calls.note();
+  if (content === undefined) return {};
+  const at = asked.findLastIndex(({ role }) => role === "user") + 1;
+  return { messages: asked.toSpliced(at, 0, { role: "user", content }) };
 }
 
 type Recorded = {

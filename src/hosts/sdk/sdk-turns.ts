@@ -113,7 +113,7 @@ export class SdkTurns {
         convertToModelMessages(asked, { tools, ignoreIncompleteToolCalls: true }),
     });
     const known = new Set(asked.map(({ id }) => id));
-    return streamedReply(attempt, attempt.armed(setup), { replyId, known });
+    return streamedReply(attempt, await attempt.armed(setup), { replyId, known });
   }
 
   /** What the model is asked: the thread with the turn's messages at its end, or these alone. */

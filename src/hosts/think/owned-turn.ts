@@ -9,7 +9,7 @@ import type {
   TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
-import type { ToolSet, UIMessage } from "ai";
+import type { UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import {
   type Asking,
@@ -22,7 +22,7 @@ import { textOf } from "../sdk/answer-text.ts";
 import { Answering, type RecordAnswer } from "../sdk/answering.ts";
 import { askedInStep, askedSettings } from "../sdk/asked-settings.ts";
 import { finalAnswerName, isToolChoiceViolation } from "../sdk/final-answer.ts";
-import { recordedOf } from "../sdk/recorded-tools.ts";
+import { noted, recordedOf } from "../sdk/recorded-tools.ts";
 import { isProviderResult } from "../sdk/reply.ts";
 import { isKept } from "./conversation.ts";
 import type { StepOverrides } from "./port.ts";
@@ -109,13 +109,15 @@ export class OwnedTurn {
     this.#inputs.set(toolCallId, input);
   }
 
-  /** The tools, with their calls recorded. */
-  recorded(tools: ToolSet): ToolSet {
-    return recordedOf(tools, this.#calls, (toolCallId, input) => {
-      const given = this.#inputs.has(toolCallId) ? this.#inputs.get(toolCallId) : input;
-      this.#inputs.delete(toolCallId);
+  /** The app's settings with the calls of tools recorded, and with a note about those of earlier runs. */
+  async recorded(ctx: TurnContext, config: TurnConfig): Promise<TurnConfig> {
+    const tools = recordedOf({ ...ctx.tools, ...config.tools }, this.#calls, (id, input) => {
+      const given = this.#inputs.has(id) ? this.#inputs.get(id) : input;
+      this.#inputs.delete(id);
       return given;
     });
+    if (this.isFollowUp) return { ...config, tools };
+    return { ...config, tools, ...(await noted(config.messages ?? ctx.messages, this.#calls)) };
   }
 
   /** A step has ended, with these calls of tools. */

@@ -130,7 +130,7 @@ export class ThinkTurns implements MainTurns {
         const config = (await app.beforeTurn(ctx)) ?? {};
         const { maxSteps, messages: conversation } = this.port.agent;
         if (!owned) return config;
-        const recorded = { ...config, tools: owned.recorded({ ...ctx.tools, ...config.tools }) };
+        const recorded = await owned.recorded(ctx, config);
         return owned.arm(ctx, recorded, { maxSteps, conversation });
       },
       beforeStep: async (ctx) => this.#beforeStep(ctx, (await app.beforeStep(ctx)) ?? {}),
