@@ -51,6 +51,7 @@ playMatrix(
       "Submissions.notified": READS,
       "Submissions.answerPart": READS,
       "Submissions.findByMessage": READS,
+      "Submissions.mayContinue": READS,
       "Submissions.askingOf": READS,
       "Submissions.wait": "waits in memory, and writes nothing",
       "Submissions.ready": "waits for the start",

@@ -208,10 +208,8 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
     },
   },
   "submit, and a tool acts": {
-    verbs: ["Submissions.submit", "Submissions.acts"],
+    verbs: ["Submissions.submit", "Submissions.toolCalls"],
     steps: [first({ delayMs: 5, acts: true })],
-    // L6: it is not run again once the tool may have had its effect.
-    ends: { a: ["completed", "error"] },
   },
   "submit, and a transient failure": {
     verbs: ["Submissions.submit"],

@@ -26,7 +26,7 @@ export type StageOwner = {
 };
 
 export class Stage {
-  /** Turns that ran side by side, and must not have (L4). */
+  /** Turns that ran side by side, and tools that ran twice, and must not have (L4, L6). */
   readonly breaches: string[] = [];
   /** The attempts whose turns are held, and what lets each of them go on. */
   readonly #held = new Map<string, () => void>();
@@ -82,7 +82,10 @@ export class Stage {
     const calls = this.submissions.toolCalls(ref, ref.attempt > 1 ? () => [] : undefined);
     const decision = await calls.start(act());
     if (decision.action !== "run") return;
-    this.sql.exec("INSERT INTO effects VALUES (?)", idOf(attempt));
+    const name = idOf(attempt);
+    const before = this.sql.exec("SELECT 1 FROM effects WHERE id = ?", name).toArray();
+    if (before.length > 0) this.breaches.push(`L6 the tool of ${attempt} has run before`);
+    this.sql.exec("INSERT INTO effects VALUES (?)", name);
     decision.end({ output: "done" });
   }
 
