@@ -24,6 +24,7 @@ const whys: fc.Arbitrary<Why> = fc.oneof(
   fc.record({
     answer: fc.constantFrom("invalid", "missing", "unreadable"),
     given: fc.option(fc.string(), { nil: undefined }),
+    isCutOff: fc.boolean(),
   }),
   fc.record({ refusal: fc.constantFrom("toolChoice", "tools", undefined) }),
   fc.constant("other" as const),

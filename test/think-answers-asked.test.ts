@@ -11,7 +11,7 @@ import {
   type Script,
 } from "../src/testing/index.ts";
 import { until } from "./support/given.ts";
-import { type Agent, again, ended, givenAgent, texts } from "./support/think.ts";
+import { type Agent, again, ended, givenAgent, submit, texts } from "./support/think.ts";
 import { charges, cutOff, type ThinkAgent } from "./support/think-agent.ts";
 
 /** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
@@ -95,6 +95,78 @@ describe("W4 on Think the answer is the text of the reply", () => {
     },
     RECOVERY_MS,
   );
+});
+
+describe.each(["main", "side", "isolated"])("a reply that is cut off in %s", (thread) => {
+  const CUT = { status: "error", errorName: "IncompleteReplyError", attempts: 1 };
+
+  it.each([
+    ["length", "length"],
+    ["content-filter", "content-filter"],
+    ["error", "error"],
+    ["none", "unknown"],
+  ] as const)("W4: a text with the finish %s is no answer", async (finish, finishReason) => {
+    const { agent } = given();
+    const script = { ...unique(), text: "half a senten", finish };
+    const end = await ended(agent, await prompt(agent, script, {}, { thread }));
+    expect(end).toMatchObject({ ...CUT, finishReason });
+    expect(end.error).toContain(`finish reason "${finishReason}"`);
+  });
+
+  it("W4: repair asks for a text that was cut off again", async () => {
+    const { agent, model } = given();
+    const script = {
+      ...unique(),
+      text: "the whole answer",
+      finish: "length",
+      finishTimes: 1,
+    } as const;
+    const end = await ended(agent, await prompt(agent, script, { repair: 1 }, { thread }));
+    expect(end).toMatchObject({ status: "completed", attempts: 2, finishReason: "stop" });
+    expect(end.output).toBe("the whole answer");
+    expect(model.prompts().at(-1)?.at(-1)).toContain('finish reason "length"');
+  });
+
+  it("W4: the next of models is asked after a text that was cut off", async () => {
+    const { agent } = given();
+    const script = { ...unique(), text: "the answer", finish: "length", finishTimes: 1 } as const;
+    const answer = { models: ["small", "large"] };
+    const end = await ended(agent, await prompt(agent, script, answer, { thread }));
+    expect(end).toMatchObject({ status: "completed", output: "the answer", attempts: 2 });
+    expect(modelsCalled.get(ask(script))).toEqual(["small", "large"]);
+  });
+
+  it("W4: the next of models is asked after JSON that was cut off", async () => {
+    const { agent } = given();
+    const answers = ['{"city": "Por', PORTO];
+    const script = { ...unique(), answers, finish: "length", finishTimes: 1 } as const;
+    const answer = { schema: SCHEMA, strategy: "json", models: ["small", "large"] } as const;
+    const end = await ended(agent, await prompt(agent, script, answer, { thread }));
+    expect(end).toMatchObject({ status: "completed", output: PORTO, attempts: 2 });
+  });
+
+  it("W4: a JSON answer that is complete is taken, whatever was cut off after it", async () => {
+    const { agent } = given();
+    const script: Script = { ...unique(), answers: [PORTO], finish: "length" };
+    const answer = { schema: SCHEMA, strategy: "json" } as const;
+    const end = await ended(agent, await prompt(agent, script, answer, { thread }));
+    expect(end).toMatchObject({ status: "completed", output: PORTO, finishReason: "length" });
+  });
+
+  it("W4: a turn that has used up its steps on tools was not cut off", async () => {
+    const agent = givenAgent({ beforeTurn: () => ({ maxSteps: 1 }) });
+    const { submissionId } = await submit(agent, { tool: charge() }, { thread });
+    const end = await ended(agent, submissionId);
+    expect(end).toMatchObject({ status: "completed", finishReason: "tool-calls" });
+  });
+
+  it("L7: a submission without an answer to give completes, and has the finish reason", async () => {
+    const { agent } = given();
+    const script = { ...unique(), text: "half a senten", finish: "length" } as const;
+    const { submissionId } = await submit(agent, script, { thread });
+    const end = await ended(agent, submissionId);
+    expect(end).toMatchObject({ status: "completed", finishReason: "length" });
+  });
 });
 
 describe("W4 on Think strategies", () => {

@@ -191,7 +191,21 @@ describe("what a prompt is", () => {
       usage: { inputTokens: 10, outputTokens: 5, totalTokens: 15 },
       submissionId: submission?.submissionId,
       attempts: 2,
+      finishReason: "tool-calls",
     });
+  });
+
+  it("W4: a text that was cut off fails the step, unless repair has it asked for again", async () => {
+    const prompt = ask({ id: crypto.randomUUID(), text: "a", finish: "length", finishTimes: 2 });
+    await using workflow = await givenPlot(async (step) => {
+      const cut = await step.prompt("cut", { prompt }).catch((error: Error) => error.message);
+      return [cut, await step.promptResult("repaired", { prompt, repair: 1 })];
+    });
+    await workflow.start();
+    expect(await workflow.output()).toMatchObject([
+      expect.stringContaining('finish reason "length"'),
+      { output: "a", attempts: 2, finishReason: "stop" },
+    ]);
   });
 
   it("L7 promptResult() of a text names its message", async () => {
@@ -226,7 +240,7 @@ describe("what a prompt is", () => {
     [{ retries: 3 }, 'unknown option "retries"'],
     [{ key: 7 }, "got 7 as key"],
     [{ repair: -1, output: z.object({}) }, "repair"],
-    [{ repair: 2 }, "got 2 as repair without an output schema"],
+    [{ strategy: "json" }, 'got "json" as strategy without an output schema'],
     [{ agent: { binding: "NOBODY", name: "x" } }, "as binding one of"],
     [{ timeout: 0.5 }, "got 0.5 as timeout"],
     [{ timeout: "0.0001 seconds" }, "as timeout"],

@@ -69,8 +69,8 @@ export class Endings {
     const submission = store.get(seen.seq);
     if (!submission) return undefined;
     if (!store.isAnswered(submission)) return this.#retry(submission, seen, end);
-    const { requestId, messageId } = end;
-    return this.settle(seen, { status: "completed", requestId, messageId });
+    const { requestId, messageId, finishReason } = end;
+    return this.settle(seen, { status: "completed", requestId, messageId, finishReason });
   }
 
   /** pending or running → terminal. Returns the row, unless it is not as it was seen (L2). */

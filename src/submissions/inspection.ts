@@ -28,11 +28,11 @@ export function inspect(
   if (status === "running") {
     return { ...common, status, startedAt: startedAt ?? createdAt, ...defined({ requestId }) };
   }
-  const { messageId, output, error, errorName } = submission;
+  const { messageId, finishReason, output, error, errorName } = submission;
   const ended = {
     ...common,
     completedAt: settledAt ?? createdAt,
-    ...defined({ requestId, startedAt, messageId }),
+    ...defined({ requestId, startedAt, messageId, finishReason }),
   };
   return status === "completed"
     ? { ...ended, status, ...defined({ output: output?.read() }) }
@@ -69,8 +69,8 @@ export function shortEndOf(submission: Submission): PromptEnd {
   return { submissionId, status, ...costsOf(submission), reference: { bytes: output.bytes } };
 }
 
-function costsOf({ attempts, usage, messageId }: Submission) {
-  return { attempts, ...defined({ usage, messageId }) };
+function costsOf({ attempts, usage, messageId, finishReason }: Submission) {
+  return { attempts, ...defined({ usage, messageId, finishReason }) };
 }
 
 /** The same object without the keys that are undefined. */

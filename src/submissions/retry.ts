@@ -48,7 +48,9 @@ export function nextAttempt(
 ): NextAttempt | undefined {
   const { why } = turn;
   if (why === "other") return laterAttempt(turn, backoff, random);
-  if ("answer" in why) return atOnce(afterAnswer(turn, why));
+  if ("answer" in why) {
+    return atOnce(afterAnswer(turn, why)) ?? (why.isCutOff ? nextModel(turn) : undefined);
+  }
   const switching = why.refusal === undefined ? undefined : switched(turn);
   if (switching) return atOnce(switching);
   return nextModel(turn) ?? laterAttempt(turn, backoff, random);

@@ -44,6 +44,7 @@ type Row = {
   is_undone: number | null;
   batch: string | null;
   is_refused: number;
+  finish_reason: string | null;
 };
 
 /** A stored submission, with its JSON read. */
@@ -101,6 +102,7 @@ function toSubmission(sql: SqlStorage, row: Row) {
     errorName: row.error_name ?? undefined,
     requestId: row.request_id ?? undefined,
     messageId: row.message_id ?? undefined,
+    finishReason: row.finish_reason ?? undefined,
     usage: parse<TokenUsage>(row.usage),
     createdAt: row.created_at,
     startedAt: row.started_at ?? undefined,

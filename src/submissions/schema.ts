@@ -34,6 +34,7 @@ export const MIGRATIONS = [
      channel TEXT,
      request_id TEXT,
      message_id TEXT,
+     finish_reason TEXT,
      retry TEXT,
      usage TEXT,
      error_name TEXT,

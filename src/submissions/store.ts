@@ -284,7 +284,7 @@ export class SubmissionStore {
   /** pending or running → terminal, if it is still as the caller saw it, with the answer that has waited for it. */
   settle(
     seen: Seen,
-    { status, failure, requestId, messageId, usage, isToBeUndone }: Settlement,
+    { status, failure, requestId, messageId, finishReason, usage, isToBeUndone }: Settlement,
     now: number,
   ): Submission | undefined {
     if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;
@@ -292,14 +292,15 @@ export class SubmissionStore {
     return this.#counted(
       seen.status === "pending" ? -1 : 0,
       `UPDATE perdure_submissions
-       SET status = ?, error = ?, error_name = ?, request_id = ?, message_id = ?, usage = COALESCE(?, usage),
-         is_undone = ?, settled_at = ?, output = COALESCE(output, ?)
+       SET status = ?, error = ?, error_name = ?, request_id = ?, message_id = ?, finish_reason = ?,
+         usage = COALESCE(?, usage), is_undone = ?, settled_at = ?, output = COALESCE(output, ?)
        WHERE seq = ? AND status = ? AND attempts = ? RETURNING *`,
       status,
       failure?.message ?? null,
       failure?.name ?? null,
       requestId ?? null,
       messageId ?? null,
+      finishReason ?? null,
       json(usage),
       isToBeUndone ? 0 : null,
       now,

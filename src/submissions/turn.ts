@@ -166,6 +166,8 @@ export type Unanswered = {
   readonly answer: "invalid" | "missing" | "unreadable";
   /** What was given in its place, as a text. */
   readonly given: string | undefined;
+  /** Whether the reply was cut off, so that another model may do better. */
+  readonly isCutOff?: boolean | undefined;
 };
 
 /** What became of the answer that a turn was to end with. */
@@ -179,6 +181,8 @@ export type AnswerState = {
   readonly missing?: Failure | undefined;
   /** What was given, though it was not taken, as a text. */
   readonly given?: string | undefined;
+  /** Whether the reply was cut off. */
+  readonly isCutOff?: boolean;
 };
 
 /**
@@ -187,13 +191,14 @@ export type AnswerState = {
  */
 export function endWithAnswer(end: TurnEnd, state: AnswerState): TurnEnd {
   if (end.outcome === "recovering" || end.outcome === "reported") return end;
-  const { isAnswered, problem, isUnreadable, missing = UNANSWERED, given } = state;
-  const { requestId, messageId } = end;
-  const facts = { requestId, messageId };
+  const { isAnswered, problem, isUnreadable, missing = UNANSWERED, given, isCutOff } = state;
+  const { requestId, messageId, finishReason } = end;
+  const facts = { requestId, messageId, finishReason };
   if (isAnswered) return { outcome: "completed", ...facts };
   if (end.outcome !== "completed") return end;
   const answer = !problem ? "missing" : isUnreadable ? "unreadable" : "invalid";
-  return { outcome: "error", failure: problem ?? missing, answer: { answer, given }, ...facts };
+  const unanswered = { answer, given, isCutOff } as const;
+  return { outcome: "error", failure: problem ?? missing, answer: unanswered, ...facts };
 }
 
 const UNANSWERED: Failure = {
@@ -206,6 +211,8 @@ const UNANSWERED: Failure = {
 export type TurnFacts = {
   readonly requestId?: string | undefined;
   readonly messageId?: string | undefined;
+  /** Why the model's last call ended, where the host knows it. */
+  readonly finishReason?: string | undefined;
 };
 
 /** How many of a submission's messages are in the conversation. */

@@ -21,7 +21,7 @@ export type AnswerSpec = {
    */
   readonly strategy?: AnswerStrategy;
   /**
-   * How often the model is shown what is wrong with its answer, and may give a
+   * How often the model is shown what is wrong with its answer (or that its text was cut off), and may give a
    * better one; each time is an attempt of the submission (W4).
    * @default 0
    */
@@ -206,7 +206,14 @@ type Pending = Common & {
   /** When the next attempt is made; unset when its turn is simply not there yet. */
   dueAt?: number;
 } & Absent<
-    "requestId" | "startedAt" | "completedAt" | "messageId" | "error" | "errorName" | "output"
+    | "requestId"
+    | "startedAt"
+    | "completedAt"
+    | "messageId"
+    | "finishReason"
+    | "error"
+    | "errorName"
+    | "output"
   >;
 
 type Running = Common & {
@@ -214,7 +221,9 @@ type Running = Common & {
   /** The request id of the turn, where the host has told it. */
   requestId?: string;
   startedAt: number;
-} & Absent<"dueAt" | "completedAt" | "messageId" | "error" | "errorName" | "output">;
+} & Absent<
+    "dueAt" | "completedAt" | "messageId" | "finishReason" | "error" | "errorName" | "output"
+  >;
 
 type Ended = Common &
   Absent<"dueAt"> & {
@@ -224,6 +233,11 @@ type Ended = Common &
     completedAt: number;
     /** Id of the assistant message that the turn wrote, if it wrote one (L7). */
     messageId?: string;
+    /**
+     * Why the model's last call ended: `"stop"`, `"tool-calls"`, `"length"`, `"content-filter"`, `"error"`, `"other"`,
+     * or `"unknown"` when its stream ended without a reason. Unset when no call ended, or a crash came after it.
+     */
+    finishReason?: string;
   };
 
 type Completed = Ended & {
@@ -342,6 +356,8 @@ export type SubmissionEnd = {
   readonly usage?: TokenUsage;
   /** The assistant message that the turn wrote, if it wrote one (L7). */
   readonly messageId?: string;
+  /** Why the model's last call ended: `"stop"`, `"length"`, `"content-filter"` and so on. */
+  readonly finishReason?: string;
 };
 
 /** How a prompt ended, in a form that the result of a workflow's step can hold (O4). */

@@ -78,6 +78,16 @@ export type Script = {
    * @default 0
    */
   hangTimes?: number;
+  /**
+   * How a reply that is a text finishes: `"none"` is a stream that ends without a finish.
+   * @default "stop"
+   */
+  finish?: "stop" | "length" | "content-filter" | "error" | "other" | "none";
+  /**
+   * Finish like that so often, and with `"stop"` after that.
+   * @default always
+   */
+  finishTimes?: number;
   /** Refuse requests that force a tool, or that have any, as some providers do. */
   refuses?: "tool_choice" | "tools";
 };
@@ -105,6 +115,15 @@ const recordOf = (is: (value: unknown) => boolean, of: string): Check => [
   `an object of ${of}`,
 ];
 
+const FINISHES: readonly unknown[] = [
+  "stop",
+  "length",
+  "content-filter",
+  "error",
+  "other",
+  "none",
+] satisfies Script["finish"][];
+
 /** One line for each field, so that none is forgotten here. */
 const FIELDS: Record<keyof Script, Check> = {
   id: TEXT,
@@ -128,6 +147,8 @@ const FIELDS: Record<keyof Script, Check> = {
   headers: recordOf(isText, "texts"),
   failOn: [listOf(isText), "a list with at least one model id"],
   hangTimes: COUNT,
+  finish: [(reason) => FINISHES.includes(reason), `one of ${FINISHES.join(", ")}`],
+  finishTimes: COUNT,
   refuses: [(what) => what === "tool_choice" || what === "tools", '"tool_choice" or "tools"'],
 };
 

@@ -195,9 +195,12 @@ async function* play(
       saidBy(script, options, () => answerOf(script, text)),
     );
   }
+  const { finish = "stop", finishTimes = calls } = script;
+  const reason = made.length > 0 ? "tool-calls" : calls <= finishTimes ? finish : "stop";
+  if (reason === "none") return;
   yield {
     type: "finish",
-    finishReason: { unified: made.length > 0 ? "tool-calls" : "stop", raw: undefined },
+    finishReason: { unified: reason, raw: reason },
     usage: {
       inputTokens: { total: 10, noCache: 10, cacheRead: 0, cacheWrite: 0 },
       outputTokens: { total: 5, text: 5, reasoning: 0 },

@@ -9,6 +9,7 @@ import { mismatchesOf } from "../../core/json-schema.ts";
 import { type AnswerState, AnswerTooLargeError, type Asking } from "../../submissions/index.ts";
 import { jsonAlone, jsonIn } from "./answer-text.ts";
 import { isFinalAnswer } from "./final-answer.ts";
+import { cutOffBy } from "./finish-reason.ts";
 
 /** Records an answer. Returns whether it was recorded now, and throws when it is too large. */
 export type RecordAnswer = (answer: unknown) => boolean;
@@ -23,6 +24,7 @@ type Call = {
 export class Answering implements AnswerState {
   problem: Failure | undefined;
   isUnreadable = false;
+  isCutOff = false;
   given: string | undefined;
 
   constructor(
@@ -60,11 +62,29 @@ export class Answering implements AnswerState {
   /**
    * The turn has ended with this text, which is the answer where it is asked for as one.
    *
+   * @param finishReason why the last call of the model ended; undefined when it is not known
    * @throws what storage throws: then nothing is known of the answer
    */
-  conclude(text: string): void {
-    const { how, takesText } = this.asking;
+  conclude(text: string, finishReason?: string): void {
     if (this.isAnswered) return;
+    const cutOff = cutOffBy(finishReason);
+    // JSON shows whether it is complete; half a text looks like a whole one.
+    if (cutOff !== undefined && this.asking.how === "text") this.#refuseText(text, cutOff);
+    else this.#takeText(text);
+    if (cutOff === undefined || this.isAnswered) return;
+    this.isCutOff = true;
+    const { problem } = this;
+    if (problem?.name !== "InvalidAnswerError") return;
+    this.problem = { ...problem, message: `${problem.message} ${cutOff}` };
+  }
+
+  #refuseText(text: string, cutOff: string): void {
+    this.problem = { name: "IncompleteReplyError", message: `${cutOff} ${REMEDY}` };
+    this.given = text.trim() === "" ? undefined : text;
+  }
+
+  #takeText(text: string): void {
+    const { how, takesText } = this.asking;
     if (how === "json") this.#takeJson(text);
     else if (text.trim() === "") return;
     else if (how === "text") this.#take(text);
@@ -110,6 +130,9 @@ export class Answering implements AnswerState {
       : invalid(`does not match the schema: ${issues.join("; ")}`);
   }
 }
+
+const REMEDY =
+  "Ask for a shorter answer, raise maxOutputTokens, or set repair or models on the prompt.";
 
 function asText(answer: unknown): string | undefined {
   return typeof answer === "string" ? answer : JSON.stringify(answer);

@@ -23,22 +23,25 @@ import { textOf } from "./answer-text.ts";
 import { Answering } from "./answering.ts";
 import { askedInStep, askedSettings } from "./asked-settings.ts";
 import { finalAnswerName, isToolChoiceViolation } from "./final-answer.ts";
+import { finishReasonOf } from "./finish-reason.ts";
 import { guardedOf, offeredOf } from "./offered-tools.ts";
 import { noted } from "./recorded-tools.ts";
 import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
 
-/** How often the ledger is told that the model is still answering, in milliseconds. */
-const ALIVE_EVERY_MS = 1_000;
-
 /** Stores messages that join the turn, where there is a thread to store them in. */
 type Join = (messages: readonly UIMessage[]) => Promise<void>;
+
+type EndedStep = Pick<
+  StepResult<ToolSet>,
+  "toolCalls" | "usage" | "finishReason" | "rawFinishReason"
+>;
 
 export class Attempt {
   readonly requestId = crypto.randomUUID();
   #error: { readonly cause: unknown } | undefined;
   readonly #answering: Answering | undefined;
   #answerName = "";
-  #aliveAt = 0;
+  #finishReason: string | undefined;
 
   constructor(
     readonly turn: Turn,
@@ -98,7 +101,9 @@ export class Attempt {
   }
 
   /** After a call of the model, of whose usage the ledger keeps the sums. */
-  stepped({ toolCalls, usage }: Pick<StepResult<ToolSet>, "toolCalls" | "usage">): void {
+  stepped(step: EndedStep): void {
+    const { toolCalls, usage } = step;
+    this.#finishReason = finishReasonOf(step);
     this.#answering?.called(toolCalls);
     const { inputTokens, outputTokens, totalTokens } = usage;
     try {
@@ -111,9 +116,6 @@ export class Attempt {
 
   /** A part of the answer has come. */
   alive(): void {
-    const now = Date.now();
-    if (now - this.#aliveAt < ALIVE_EVERY_MS) return;
-    this.#aliveAt = now;
     this.ledger.alive(this.ref);
   }
 
@@ -132,16 +134,16 @@ export class Attempt {
     const end = this.#endOfStream();
     const answering = this.#answering;
     if (!answering) return end;
-    if (end.outcome === "completed") answering.conclude(textOf(reply));
+    if (end.outcome === "completed") answering.conclude(textOf(reply), this.#finishReason);
     return endWithAnswer(end, answering);
   }
 
   #endOfStream(): TurnEnd {
-    const { requestId } = this;
-    if (this.turn.signal.aborted) return { outcome: "aborted", requestId };
-    if (!this.#error || this.#isUnanswered()) return { outcome: "completed", requestId };
+    const facts = { requestId: this.requestId, finishReason: this.#finishReason };
+    if (this.turn.signal.aborted) return { outcome: "aborted", ...facts };
+    if (!this.#error || this.#isUnanswered()) return { outcome: "completed", ...facts };
     const { cause } = this.#error;
-    return { outcome: "error", failure: failureOf(cause), cause, requestId };
+    return { outcome: "error", failure: failureOf(cause), cause, ...facts };
   }
 
   /** Whether the AI SDK found that the model did not call the tool that it had to: what it said is looked at. */

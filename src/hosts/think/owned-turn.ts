@@ -5,6 +5,7 @@
 
 import type {
   PrepareStepContext,
+  StepContext,
   ToolCallContext,
   TurnConfig,
   TurnContext,
@@ -22,6 +23,7 @@ import { textOf } from "../sdk/answer-text.ts";
 import { Answering, type RecordAnswer } from "../sdk/answering.ts";
 import { askedInStep, askedSettings } from "../sdk/asked-settings.ts";
 import { finalAnswerName, isToolChoiceViolation } from "../sdk/final-answer.ts";
+import { finishReasonOf } from "../sdk/finish-reason.ts";
 import { noted, recordedOf } from "../sdk/recorded-tools.ts";
 import { isProviderResult } from "../sdk/reply.ts";
 import { isKept } from "./conversation.ts";
@@ -62,6 +64,7 @@ export class OwnedTurn {
   readonly #inputs = new Map<string, unknown>();
   #toolName = "";
   #maxSteps = 0;
+  #finishReason: string | undefined;
   /** The reply of an earlier attempt that it goes on from, and how much of it was there before. */
   #earlier: { readonly id: string; readonly parts: number } | undefined;
 
@@ -120,9 +123,10 @@ export class OwnedTurn {
     return { ...config, tools, ...(await noted(config.messages ?? ctx.messages, this.#calls)) };
   }
 
-  /** A step has ended, with these calls of tools. */
-  stepped(calls: Parameters<Answering["called"]>[0]): void {
-    this.#answering?.called(calls);
+  /** A call of the model has ended. */
+  stepped(step: StepContext): void {
+    this.#finishReason = finishReasonOf(step);
+    this.#answering?.called(step.toolCalls);
   }
 
   /** The app's settings of a step, which cannot keep the model from the answer, nor ask another one. */
@@ -138,11 +142,12 @@ export class OwnedTurn {
 
   /** How it ended, with its answer taken from the reply where that is the answer. */
   end(ended: ThinkEnd): TurnEnd {
-    const end = this.#endOf(ended);
+    const end = { ...this.#endOf(ended), finishReason: this.#finishReason };
     if (!this.#answering) return end;
     const { message } = ended;
     const from = message && message.id === this.#earlier?.id ? this.#earlier.parts : 0;
-    if (end.outcome === "completed") this.#answering.conclude(textOf(message, from));
+    if (end.outcome === "completed")
+      this.#answering.conclude(textOf(message, from), this.#finishReason);
     return endWithAnswer(end, this.#answering);
   }
 

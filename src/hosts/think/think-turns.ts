@@ -139,7 +139,7 @@ export class ThinkTurns implements MainTurns {
       afterToolCall: (ctx) => (isFinalAnswer(ctx.toolName) ? undefined : app.afterToolCall(ctx)),
       onStepEnd: (ctx) => {
         const owned = this.#current();
-        owned?.stepped(ctx.toolCalls);
+        owned?.stepped(ctx);
         if (owned) this.port.ledger().spent(owned.ref, ctx.usage);
         return app.onStepEnd(ctx);
       },

@@ -29,6 +29,8 @@ export type PromptResult<Schema extends AnySchema | undefined> = {
   readonly submissionId: string;
   /** The assistant message that the turn wrote, if it wrote one (L7). */
   readonly messageId?: string;
+  /** Why the model's last call ended: `"stop"`, `"tool-calls"`, `"length"` and so on. */
+  readonly finishReason?: string;
   /** How many times the turn was started: more than one after a crash, a failure of the model, or a repair. */
   readonly attempts: number;
 };
@@ -63,7 +65,7 @@ export async function answerOf<Schema extends AnySchema | undefined>(
   end: SubmissionEnd,
   schema: Schema,
 ): Promise<PromptResult<Schema>> {
-  const { submissionId, status, usage, messageId, attempts, error, errorName } = end;
+  const { submissionId, status, usage, messageId, finishReason, attempts, error, errorName } = end;
   if (status === "completed") {
     return {
       output: await outputOf(end, schema),
@@ -71,6 +73,7 @@ export async function answerOf<Schema extends AnySchema | undefined>(
       attempts,
       ...(usage && { usage }),
       ...(messageId !== undefined && { messageId }),
+      ...(finishReason !== undefined && { finishReason }),
     };
   }
   if (status === "aborted") throw new ThinkPromptAbortedError(submissionId, error);

@@ -76,6 +76,7 @@ export type PromptSettings<Schema extends AnySchema | undefined> = {
    * How often the model is shown what is wrong with its answer, and may give a
    * better one; each time is an attempt in the ledger (W4). From 0 to 10. What is wrong is told by the schema's JSON form:
    * refinements and transforms are looked at by the workflow alone, when the turn is over.
+   * Without an `output`, it is how often a text that was cut off is asked for again.
    * @default 0
    */
   repair?: number;
@@ -209,9 +210,8 @@ function answerSpecOf(
   name: string,
   { output, strategy, repair, models, maxSteps }: PromptSettings<AnySchema | undefined>,
 ): AnswerSpec {
-  for (const [option, value] of Object.entries({ repair, strategy })) {
-    if (output !== undefined || value === undefined || value === 0) continue;
-    const problem = `got ${shown(value)} as ${option} without an output schema`;
+  if (output === undefined && strategy !== undefined) {
+    const problem = `got ${shown(strategy)} as strategy without an output schema`;
     throw invalidStep(
       kind,
       name,
