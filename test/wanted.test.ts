@@ -1,9 +1,9 @@
 /** W5 where the agent is not told that a workflow was terminated: it asks, now and then. */
 
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { givenLedger } from "./support/given.ts";
-import { expectState, somewhere, submit, wakeNow } from "./support/ledger.ts";
-import { gone, time } from "./support/ledger-object.ts";
+import { crashOne, expectState, somewhere, submit, wakeNow } from "./support/ledger.ts";
+import { births, gone, type LedgerObject, time } from "./support/ledger-object.ts";
 
 const SLOW = { delayMs: 60_000 };
 const BECAUSE = { error: "The workflow that waited for it was terminated" };
@@ -70,4 +70,43 @@ it("W5 the prompts of a batch are cancelled with their workflow", async () => {
     await expectState(stub, submissionId, "aborted", BECAUSE);
   }
   expect(await stub.list()).toHaveLength(2);
+});
+
+it("W5: a turn that the host goes on with after a crash is cancelled with its workflow", async () => {
+  const stub = givenLedger();
+  const to = somewhere();
+  await submit(stub, SLOW, { submissionId: "runs", notify: [to] });
+  await expectState(stub, "runs", "running");
+  const stopped: unknown[] = [];
+  births.set(stub.name ?? "", ({ turns }: LedgerObject) => {
+    turns.isRecovering = async () => true;
+    turns.stop = ({ submissionId }) => void stopped.push(submissionId);
+  });
+  const next = await crashOne(stub);
+  await wakeNow(next);
+  await expectState(next, "runs", "running", { attempts: 1 });
+  gone.add(to.instance);
+  time.aheadMs = 30_000;
+  await wakeNow(next);
+  await expectState(next, "runs", "aborted", { ...BECAUSE, attempts: 1 });
+  expect(stopped).toEqual(["runs"]);
+});
+
+it("W5: an object that wakes often to recover a turn asks for its workflow every 25 seconds", async () => {
+  const stub = givenLedger();
+  const to = somewhere();
+  await submit(stub, SLOW, { submissionId: "runs", notify: [to] });
+  await expectState(stub, "runs", "running");
+  births.set(stub.name ?? "", ({ turns }: LedgerObject) => {
+    turns.isRecovering = async () => true;
+  });
+  const asked = vi.spyOn(gone, "has");
+  const next = await crashOne(stub);
+  for (const seconds of [30, 32, 34, 54, 56, 58, 60, 80]) {
+    time.aheadMs = seconds * 1_000;
+    await wakeNow(next);
+  }
+  expect(asked.mock.calls.filter(([instance]) => instance === to.instance)).toHaveLength(2);
+  asked.mockRestore();
+  await next.cancel("runs");
 });

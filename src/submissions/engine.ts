@@ -274,7 +274,7 @@ export class Engine
     // A host that is long in answering for what is left holds up nothing else.
     await withTimeout(recovered, PATIENCE_MS).catch(() => {});
     this.#runner.endStalled();
-    this.#wanted.look(this.#runner.running);
+    this.#wanted.lookAtAll(() => [...this.#runner.running, ...this.recovery.running]);
     this.#runner.kick();
     const { work } = this.#runner;
     this.#lifecycle().trackAlarmWork(Promise.all([recovered, work]));

@@ -93,6 +93,12 @@ export class Recovery {
     return due.length > 0 ? Math.min(...due) : null;
   }
 
+  /** Those of them that have not ended: the host may go on with them. */
+  get running(): Submission[] {
+    const found = [...this.#left.keys()].map((seq) => this.owner.store.get(seq));
+    return found.filter((left) => left?.status === "running") as Submission[];
+  }
+
   /** How many places they take up. */
   get count(): number {
     return this.#left.size;

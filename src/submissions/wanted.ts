@@ -11,6 +11,8 @@ import type { Submission } from "./rows.ts";
 
 /** How old a submission is before anybody asks for its workflow: a shorter turn is over sooner than that is of use. */
 const PATIENCE_MS = 25_000;
+/** How often all that run are looked at: while something is left to recover, the object wakes every other second. */
+const LOOK_EVERY_MS = 25_000;
 
 export type WantedOwner = {
   readonly outbox: { isGone(destination: Destination): Promise<boolean> };
@@ -24,8 +26,17 @@ export type WantedOwner = {
 export class Wanted {
   /** Instances that are being asked for. */
   readonly #asking = new Set<string>();
+  #lookedAt = Number.NEGATIVE_INFINITY;
 
   constructor(private readonly owner: WantedOwner) {}
+
+  /** {@link look} at all that run, unless that was done shortly before. */
+  lookAtAll(running: () => readonly Submission[]): void {
+    const now = this.owner.clock.now();
+    if (now - this.#lookedAt < LOOK_EVERY_MS) return;
+    this.#lookedAt = now;
+    this.look(running());
+  }
 
   /** Asks for the workflows that these are for, in the background. Never fails. */
   look(running: readonly Submission[]): void {
