@@ -52,6 +52,7 @@ playMatrix(
       "Submissions.answerPart": READS,
       "Submissions.findByMessage": READS,
       "Submissions.mayContinue": READS,
+      "Submissions.now": READS,
       "Submissions.askingOf": READS,
       "Submissions.wait": "waits in memory, and writes nothing",
       "Submissions.ready": "waits for the start",

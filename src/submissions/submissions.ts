@@ -273,6 +273,11 @@ export class Submissions extends Room implements TurnLedger {
     this.#engine.skipPending(MAIN, failure);
   }
 
+  /** For hosts: the ledger's time, epoch milliseconds. */
+  now(): number {
+    return this.#engine.clock.now();
+  }
+
   /** For hosts: resolves when the object has started. */
   async ready(): Promise<void> {
     await this.lifecycle.ready();

@@ -1,14 +1,16 @@
 /** A DurableThink with a scripted model and a meter, and the few verbs that tests call on it. */
 
 import type {
+  ChatRecoveryConfig,
   ChatRecoveryContext,
   ThinkScheduledTasks,
   TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
 import type { Connection } from "agents";
+import type { TaskStep } from "agents/tasks";
 import type { WorkflowCallback } from "agents/workflows";
-import { tool } from "ai";
+import { tool, type UIMessage } from "ai";
 import { z } from "zod";
 import type { Json } from "../../src/core/json.ts";
 import { type Approval, DurableThink } from "../../src/hosts/think/index.ts";
@@ -21,6 +23,7 @@ export type AppHooks = {
   beforeTurn?: (ctx: TurnContext) => TurnConfig | undefined;
   onStatus?: (submission: SubmissionInspection, agent: ThinkAgent) => Promise<void>;
   onTool?: (agent: ThinkAgent) => Promise<void>;
+  chatRecovery?: ChatRecoveryConfig;
   /** What a workflow has told its agent. */
   onCallback?: (callback: WorkflowCallback) => void;
   onApproval?: (approval: Approval, agent: ThinkAgent) => void | Promise<void>;
@@ -68,11 +71,27 @@ export const deadLetters = new Map<string, DeadLetter>();
 
 export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   readonly meter: Meter;
+  override readonly taskDefinitions = {
+    nap: async (_input: unknown, step: TaskStep) => step.sleep("nap", "1 hour"),
+  };
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();
     super(metered(ctx, meter), reachable(env, ctx.id.name), thinkOptions.get(ctx.id.name ?? ""));
     this.meter = meter;
+    // In the id of a sub-agent its name is one part.
+    const names = [ctx.id.name ?? "", ctx.id.name?.split(":")[2] ?? ""];
+    this.chatRecovery = names.map((name) => appHooks.get(name)?.chatRecovery).find(Boolean) ?? true;
+  }
+
+  async startLongTask(): Promise<void> {
+    await this.tasks.run("nap", {});
+  }
+
+  /** Names of the tasks that have not ended. */
+  async openTasks(): Promise<string[]> {
+    const open = await this.tasks.list({ status: ["pending", "running", "waiting"] });
+    return open.map(({ definition }) => definition);
   }
 
   override getModel() {
@@ -214,6 +233,11 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return (await child.listSubmissions()).map(({ status }) => status);
   }
 
+  async submitToChild(name: string, message: UIMessage, submissionId: string): Promise<void> {
+    const child = await this.subAgent(ThinkAgent, name);
+    await child.submitMessages([message], { submissionId });
+  }
+
   async startPlotOfChild(name: string, id: string): Promise<string> {
     const child = await this.subAgent(ThinkAgent, name);
     return child.startPlot(id);
@@ -232,6 +256,11 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   }
 
   async resetTurns(): Promise<void> {
+    this.resetTurnState();
+  }
+
+  /** The same; being no async method, it does not wait for the start of its object. */
+  resetAtOnce(): void {
     this.resetTurnState();
   }
 

@@ -7,16 +7,19 @@
  * submission from `onChatResponse`, as the first one would have.
  */
 
-import type {
-  ChatRecoveryConfig,
-  ChatRecoveryContext,
-  ChatRecoveryOptions,
-  ChatResponseResult,
-  PrepareStepContext,
-  ToolCallContext,
-  ToolCallDecision,
-  TurnContext,
+import {
+  type ChatRecoveryConfig,
+  type ChatRecoveryContext,
+  type ChatRecoveryOptions,
+  type ChatResponseResult,
+  type PrepareStepContext,
+  Think,
+  type ToolCallContext,
+  type ToolCallDecision,
+  type TurnContext,
 } from "@cloudflare/think";
+import { CHAT_RECOVERY_TASK_NAME } from "agents/chat";
+import type { TaskRunState } from "agents/tasks";
 import { convertToModelMessages, type UIMessage } from "ai";
 import type {
   AttemptRef,
@@ -37,6 +40,9 @@ import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "./port.ts"
 /** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
 const SUB_AGENT_RECOVERY_MS = 60_000;
 
+/** The states of a task that has not ended. */
+const OPEN: TaskRunState[] = ["pending", "running", "waiting"];
+
 /** Turns of the agent's own conversation. */
 export class ThinkTurns implements MainTurns {
   /** By request id, from `beforeTurn` to the turn's end. */
@@ -56,7 +62,7 @@ export class ThinkTurns implements MainTurns {
 
   /** Think's own recovery starts about now. */
   start(): void {
-    this.#startedAt = Date.now();
+    this.#startedAt = this.port.ledger().now();
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
@@ -115,11 +121,15 @@ export class ThinkTurns implements MainTurns {
   }
 
   async isRecovering(): Promise<boolean> {
-    const { agent } = this.port;
-    if (agent.parentPath.length > 0) return Date.now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
-    // Think keeps its recoveries as durable Tasks of the agent.
-    const open = await agent.tasks.list({ status: ["pending", "running", "waiting"], limit: 1 });
-    return open.length > 0;
+    const { agent, ledger } = this.port;
+    if (agent.parentPath.length > 0) {
+      return ledger().now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
+    }
+    // Think keeps turns, and their recoveries, as durable Tasks of the agent. The app may have tasks of its own.
+    for (const definition of [Think.CHAT_FIBER_NAME, CHAT_RECOVERY_TASK_NAME]) {
+      if ((await agent.tasks.list({ definition, status: OPEN, limit: 1 })).length > 0) return true;
+    }
+    return false;
   }
 
   /** The app's hooks with Perdure's part around them. */
