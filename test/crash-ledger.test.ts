@@ -105,7 +105,7 @@ describe("O1 a terminal state and its entries commit together", () => {
       notify: () => to,
     });
     if (status === "aborted") await stub.cancel("s");
-    if (status === "skipped") await stub.skipPending();
+    if (status === "skipped") await stub.reset();
     await until(async () => (await stub.inspect("s"))?.status === status, 5_000);
     expect(seen).toEqual([status, status]);
     await within(stub, (_, ctx) => expect(waitingIn(ctx)).toHaveLength(2));

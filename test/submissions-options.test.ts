@@ -57,7 +57,7 @@ describe("notBefore", () => {
     const notBefore = new Date(Date.now() + HOUR_MS);
     for (const id of ["a", "b"]) await submit(stub, "x", { submissionId: id, notBefore });
     expect(await stub.cancel("a")).toMatchObject({ outcome: "cancelled", messagesApplied: false });
-    await stub.skipPending();
+    await stub.reset();
     await expectState(stub, "a", "aborted");
     await expectState(stub, "b", "skipped");
     expect(await within(stub, ({ submissions }) => submissions.stats())).toEqual({
@@ -277,7 +277,7 @@ describe("submitMany", () => {
         many.map(({ options }) => options.submissionId),
       );
       expect(meter.read().rowsWritten).toBeLessThanOrEqual(3 * 1_000 + 10);
-      submissions.skipPending({ name: "Test", message: "enough" });
+      submissions.reset({ name: "Test", message: "enough" });
     }));
 
   it("accepts none when one is refused", async () => {
@@ -388,7 +388,7 @@ describe("list", () => {
         },
       }));
       await submissions.submitMany(many);
-      submissions.skipPending({ name: "Test", message: "enough" });
+      submissions.reset({ name: "Test", message: "enough" });
       const ids: string[] = [];
       for (let before: string | undefined; ; ) {
         const page = await submissions.list({ limit: 60, ...(before && { before }) });

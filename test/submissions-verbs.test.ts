@@ -76,7 +76,7 @@ describe("wait", () => {
       object.turns.run = forever;
       await object.submit([message("x")], { submissionId: "s" });
       const end = object.wait("s");
-      await (how === "cancelled" ? object.cancel("s") : object.skipPending());
+      await (how === "cancelled" ? object.cancel("s") : object.reset());
       expect((await end)?.status).toBe(how === "cancelled" ? "aborted" : "skipped");
     });
   });
@@ -204,26 +204,56 @@ describe("delete", () => {
   });
 });
 
-describe("skipPending", () => {
-  it("ends what waits, appends nothing of it, and leaves what runs or has ended", async () => {
+describe("reset", () => {
+  it("L5: a reset ends what waits and what runs, appends nothing of it, and leaves what has ended", async () => {
     const stub = await givenMany();
-    await stub.skipPending();
+    await stub.reset();
     for (const id of ["pending-1", "pending-2"]) {
       await expectState(stub, id, "skipped", { error: "reset", errorName: "TurnResetError" });
     }
-    for (const id of ["running", "completed", "error", "aborted"] as const)
-      await expectState(stub, id, id);
-    await stub.cancel("running");
+    await expectState(stub, "running", "aborted", { errorName: "TurnResetError" });
+    for (const id of ["completed", "error", "aborted"] as const) await expectState(stub, id, id);
     await submit(stub, "x", { submissionId: "new" });
     await expectState(stub, "new", "completed");
     expect(await idsOf(stub, { status: "skipped" })).toEqual(["pending-2", "pending-1"]);
     expect(await stub.conversation()).toHaveLength(6);
   });
 
+  it("L5: a reset ends a turn that a crash has interrupted, though that is being decided about", async () => {
+    const stub = givenLedger();
+    await submit(stub, { delayMs: 60_000 }, { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    let decide = () => {};
+    births.set(stub.name ?? "", ({ turns }) => {
+      const trace = turns.trace.bind(turns);
+      turns.trace = async (turn) => {
+        await new Promise<void>((resolve) => {
+          decide = resolve;
+        });
+        return trace(turn);
+      };
+    });
+    const next = await crashOne(stub);
+    await within(next, async (object) => {
+      await object.lifecycle.start();
+      void object.submissions.stats();
+    });
+    await wakeNow(next);
+    await within(next, (object) => {
+      object.reset();
+      decide();
+    });
+    await expectState(next, "s", "skipped", { errorName: "TurnResetError", attempts: 1 });
+    await wakeNow(next);
+    await submit(next, "x", { submissionId: "next" });
+    await expectState(next, "next", "completed");
+    await expectState(next, "s", "skipped", { attempts: 1 });
+  });
+
   it("with nothing waiting does nothing", async () => {
     const stub = givenLedger();
     await stub.list();
-    await stub.skipPending();
+    await stub.reset();
     expect(await stub.list()).toEqual([]);
   });
 });

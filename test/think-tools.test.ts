@@ -104,7 +104,7 @@ describe("an interrupted tool call", () => {
       const effect = crypto.randomUUID();
       const pay = call("pay", { effect, ms: SLOW_MS });
       const text = ask({ id: effect, first: "I will pay now.", tools: [pay], text: "told" });
-      await agent.submitToChild(text, effect);
+      await agent.submitToPayingChild(text, effect);
       const next = await crashInTool(agent, effect);
       await until(async () => (await next.childStatus(effect)) === "completed", 40_000);
       expect(await effects(effect)).toBe(1);

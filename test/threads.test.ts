@@ -138,14 +138,16 @@ describe("L4 threads", () => {
     await expectState(stub, "main", "running");
   });
 
-  it("a reset of the main conversation skips what waits in it, and nothing else", async () => {
+  it("L5: a reset of the main conversation ends what is open in it, and nothing else", async () => {
     const stub = givenLedger();
     for (const thread of ["main", "side"]) {
       await submit(stub, hold, { submissionId: `${thread} runs`, thread });
       await submit(stub, "x", { submissionId: `${thread} waits`, thread });
     }
-    await stub.skipPending();
+    await stub.reset();
+    await expectState(stub, "main runs", "aborted");
     await expectState(stub, "main waits", "skipped");
+    await expectState(stub, "side runs", "running");
     await expectState(stub, "side waits", "pending");
   });
 });

@@ -35,6 +35,7 @@ const BACKSTOP_MS = 10_000;
 const HEARTBEAT_MS = 30_000;
 /** How long a wake waits for what is left to be decided about. */
 const PATIENCE_MS = 1_000;
+const ABORTED = "Its turn was aborted: the conversation was reset.";
 
 export type EngineOwner = {
   readonly host: TurnHost;
@@ -68,6 +69,7 @@ export class Engine
   #opened: { store: SubmissionStore; records: SubmissionRecords; dayUsage: DayUsage } | undefined;
 
   readonly #wanted: Wanted;
+  #hasStarted = false;
 
   constructor({ host, outbox, clock, limits, lifecycle, cancelFor }: EngineOwner) {
     this.host = host;
@@ -100,6 +102,7 @@ export class Engine
     this.host.start();
     this.store.migrate();
     this.recovery.start();
+    this.#hasStarted = true;
     const threads = this.store.open.threads();
     this.#runner.expect(threads);
     const isOpen = threads.length > 0 || this.store.open.nextScheduled !== null;
@@ -209,6 +212,26 @@ export class Engine
   /** Ends some of what waits in a batch as `aborted`, and returns how many that were. */
   abortWaiting(batch: string, failure: Failure): number {
     return this.#endings.abortWaiting(batch, failure);
+  }
+
+  /**
+   * Ends all that is open in a thread: a turn that runs in this life as `aborted`, and as `skipped` what waits and what
+   * an earlier life left running. Goes by the rows: it may come before the start, which finds nothing left then.
+   */
+  reset(thread: string, failure: Failure): void {
+    if (!this.#hasStarted) this.store.migrate();
+    this.#endings.skipPending(thread, failure);
+    const live = this.#runner.current(thread);
+    if (live !== undefined) this.#runner.abort(live, failure.message);
+    for (const running of this.store.open.running()) {
+      if (running.thread !== thread || running.mergedInto !== undefined) continue;
+      const isLive = running.seq === live;
+      const aborted = { status: "aborted", failure: { ...failure, message: ABORTED } } as const;
+      const ending = isLive ? aborted : ({ status: "skipped", failure } as const);
+      if (!this.#endings.settle(running, ending)) continue;
+      if (!isLive) this.host.stop(running, failure.message);
+      if (this.#hasStarted) this.release(running);
+    }
   }
 
   /** Ends whatever waits in a thread as `skipped`. */

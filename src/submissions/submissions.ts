@@ -268,9 +268,9 @@ export class Submissions extends Room implements TurnLedger {
     return ended.length === 0 ? 0 : this.#records.delete(ended, completedBefore, limit);
   }
 
-  /** For hosts: the main conversation is reset, and what waits for its turn in it is `skipped`. */
-  skipPending(failure: Failure): void {
-    this.#engine.skipPending(MAIN, failure);
+  /** For hosts: the main conversation is reset, and all that is open in it ends. May be called before the start. */
+  reset(failure: Failure): void {
+    this.#engine.reset(MAIN, failure);
   }
 
   /** For hosts: the ledger's time, epoch milliseconds. */

@@ -201,29 +201,20 @@ export type FailedAttempt = {
 /** Keys that a state does not have can be read without narrowing, and are undefined. */
 type Absent<Keys extends string> = { [Key in Keys]?: never };
 
+type KeyOfEnd = "completedAt" | "messageId" | "finishReason" | "error" | "errorName" | "output";
+
 type Pending = Common & {
   status: "pending";
   /** When the next attempt is made; unset when its turn is simply not there yet. */
   dueAt?: number;
-} & Absent<
-    | "requestId"
-    | "startedAt"
-    | "completedAt"
-    | "messageId"
-    | "finishReason"
-    | "error"
-    | "errorName"
-    | "output"
-  >;
+} & Absent<"requestId" | "startedAt" | KeyOfEnd>;
 
 type Running = Common & {
   status: "running";
   /** The request id of the turn, where the host has told it. */
   requestId?: string;
   startedAt: number;
-} & Absent<
-    "dueAt" | "completedAt" | "messageId" | "finishReason" | "error" | "errorName" | "output"
-  >;
+} & Absent<"dueAt" | KeyOfEnd>;
 
 type Ended = Common &
   Absent<"dueAt"> & {

@@ -327,14 +327,14 @@ const AFTERWARDS: Readonly<Record<string, LedgerPlan>> = {
     soonAfter: /DELETE FROM perdure_submissions/,
     ends: { b: "completed", c: "completed" },
   },
-  "skip what waits": {
-    verbs: ["Submissions.skipPending"],
+  "reset the conversation": {
+    verbs: ["Submissions.reset"],
     hasLapsing: true,
     steps: [
       first(SHORT, FAR),
       async (object) => {
         await object.submissions.ready();
-        object.skipPending();
+        object.reset();
       },
     ],
     soonAfter: /status = 'skipped'/,

@@ -51,6 +51,13 @@ const submitBehind =
     return agent.submitMessages(said, { idempotencyKey: next, submissionId: next, ...options });
   };
 
+/** The turn that ran was ended; called again after a crash, a reset ends what the crash has interrupted. */
+async function endedByReset(agent: Agent, lives: number): Promise<string[]> {
+  const [first] = await statuses(agent);
+  const isInterrupted = lives > 1 && first === "skipped";
+  return statusesAre(agent, isInterrupted ? "skipped" : "aborted", "skipped");
+}
+
 /** The model has been asked, in whatever life. Asking its agent wakes it. */
 const asked = (of: (id: string) => Script) => async (_: Agent, run: Run) =>
   met(async () => {
@@ -195,11 +202,23 @@ const SUBMISSIONS: readonly ThinkScenario[] = [
       await asked(slow)(agent, run);
     },
     steps: [(agent) => agent.resetTurns()],
-    // What a crash has interrupted does not run when it is called again: Think goes on with it afterwards (L6).
-    check: async (agent, { lives }) =>
-      lives() > 1 && (await statuses(agent))[0] === "completed"
-        ? statusesAre(agent, "completed", "skipped")
-        : statusesAre(agent, "aborted", "skipped"),
+    check: (agent, { lives }) => endedByReset(agent, lives()),
+  },
+  {
+    name: "L5 clearMessages with a turn that runs, and one behind it",
+    verbs: ["clearMessages"],
+    soonAfter: SKIPPED,
+    stride: 41,
+    prepare: async (agent, run) => {
+      await submit(slow)(agent, run);
+      await submitBehind()(agent, run);
+      await asked(slow)(agent, run);
+    },
+    steps: [(agent) => agent.clearMessages()],
+    check: async (agent, { lives }) => [
+      ...(await endedByReset(agent, lives())),
+      ...differs("the conversation has", await said(agent, "main"), []),
+    ],
   },
 ];
 

@@ -135,11 +135,16 @@ export class LedgerModel {
     this.#play(now);
   }
 
-  /** The main conversation is reset. */
-  skipPending(): void {
-    for (const entry of this.entries) {
-      if (entry.status === "pending" && entry.ask.thread === MAIN) this.#settle(entry, "skipped");
+  /** The main conversation is reset, and all that is open in it ends. */
+  reset(now: number): void {
+    const open = this.open.filter(({ ask }) => ask.thread === MAIN);
+    for (const entry of open) if (entry.status === "pending") this.#settle(entry, "skipped");
+    for (const entry of open) {
+      if (entry.status !== "running" || entry.mergedInto !== undefined) continue;
+      const isLive = this.live.some((turn) => turn.entry === entry);
+      this.#stop(entry, isLive ? "aborted" : "skipped", false, now);
     }
+    this.#play(now);
   }
 
   /** L6. Whatever was in memory is gone. */
@@ -282,6 +287,10 @@ export class LedgerModel {
       this.#finish(turn.entry, now);
     }
     this.#over(turn, now);
+    const { id, status } = turn.entry;
+    // What has joined a turn that is put off is looked at, and with it all that is left.
+    const isPutOff = status === "pending" && this.open.some(({ mergedInto }) => mergedInto === id);
+    if (isPutOff) this.#recoverAll(now);
   }
 
   /** Those that want to join a turn do so when it calls the model. */
@@ -339,8 +348,12 @@ export class LedgerModel {
   }
 
   #cancel(entry: Entry, isToBeUndone: boolean, now: number): void {
+    this.#stop(entry, "aborted", isToBeUndone, now);
+  }
+
+  #stop(entry: Entry, status: TerminalStatus, isToBeUndone: boolean, now: number): void {
     const turn = this.live.find((held) => held.entry === entry);
-    this.#settle(entry, "aborted", isToBeUndone);
+    this.#settle(entry, status, isToBeUndone);
     this.#waiting.add(entry.ask.thread);
     if (!isToBeUndone) {
       this.orphans.delete(entry);

@@ -284,8 +284,8 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
     return readPrompt(this.submissions, id, part);
   }
 
-  skipPending() {
-    this.submissions.skipPending({ name: "TurnResetError", message: "reset" });
+  reset() {
+    this.submissions.reset({ name: "TurnResetError", message: "reset" });
   }
 
   /** How many rows a table has. */

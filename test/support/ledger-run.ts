@@ -26,7 +26,7 @@ export type CalmStep =
   | { readonly op: "repeat"; readonly nth: number }
   | { readonly op: "cancel"; readonly nth: number; readonly of: "open" | "all" }
   | { readonly op: "release" | "retry" | "delete"; readonly nth: number }
-  | { readonly op: "wake" | "skip" };
+  | { readonly op: "wake" | "reset" };
 
 export type Step =
   | CalmStep
@@ -130,9 +130,9 @@ export class Run {
     }
     if (step.op === "wake") model.wake(now());
     if (step.op === "release") model.release(step.nth, now());
-    if (step.op === "skip") model.skipPending();
+    if (step.op === "reset") model.reset(now());
     if (step.op === "release") await world.release(step.nth);
-    else await (step.op === "skip" ? world.skipPending() : world.wake());
+    else await (step.op === "reset" ? world.reset() : world.wake());
     return {};
   }
 

@@ -84,7 +84,7 @@ const calm: fc.Arbitrary<CalmStep> = fc.oneof(
   { weight: 4, arbitrary: fc.constant({ op: "wake" as const }) },
   { weight: 2, arbitrary: fc.record({ op: fc.constant("retry" as const), nth: fc.nat(5) }) },
   { weight: 2, arbitrary: fc.record({ op: fc.constant("delete" as const), nth: fc.nat(5) }) },
-  { weight: 1, arbitrary: fc.constant({ op: "skip" as const }) },
+  { weight: 2, arbitrary: fc.constant({ op: "reset" as const }) },
 );
 
 export const step: fc.Arbitrary<Step> = fc.oneof(

@@ -164,10 +164,10 @@ export class World {
     return within(this.stub, () => this.#stage?.release(nth));
   }
 
-  skipPending(): Promise<void> {
+  reset(): Promise<void> {
     return within(this.stub, async (object) => {
       await object.lifecycle.start();
-      object.skipPending();
+      object.reset();
     });
   }
 

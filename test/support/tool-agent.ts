@@ -88,7 +88,7 @@ export class ToolAgent extends ThinkAgent {
     return new LimitedModel(this.name);
   }
 
-  async submitToChild(text: string, submissionId: string): Promise<void> {
+  async submitToPayingChild(text: string, submissionId: string): Promise<void> {
     const child = await this.subAgent(ToolAgent, "child");
     const parts = [{ type: "text" as const, text }];
     await child.submitMessages([{ id: submissionId, role: "user", parts }], { submissionId });

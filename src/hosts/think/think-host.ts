@@ -82,6 +82,11 @@ export class ThinkHost implements TurnHost {
     return thread === MAIN ? this.port.agent.getMessages() : this.#besides.threads.messages(thread);
   }
 
+  /** Resolves when Think has nothing to store any more of turns that a crash interrupted. */
+  caughtUp(): Promise<void> {
+    return this.#main.caughtUp();
+  }
+
   async clear(thread: string): Promise<void> {
     await this.#besides.threads.clear(thread);
   }

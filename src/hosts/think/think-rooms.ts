@@ -124,9 +124,16 @@ export class ThinkRooms<
    */
   protected onApproval(_approval: Approval): void | Promise<void> {}
 
+  /** Deletes the agent's own conversation. Ends what runs in it and what waits for its turn, also what a crash has interrupted. */
+  override async clearMessages(): Promise<void> {
+    this.resetTurnState();
+    await this[ROOMS].host.caughtUp();
+    await super.clearMessages();
+  }
+
   protected override resetTurnState(): void {
     super.resetTurnState();
-    this[ROOMS].submissions.skipPending({
+    this[ROOMS].submissions.reset({
       name: "TurnResetError",
       message: "Submission was skipped by turn reset.",
     });

@@ -21,14 +21,15 @@ import {
 import { CHAT_RECOVERY_TASK_NAME } from "agents/chat";
 import type { TaskRunState } from "agents/tasks";
 import { convertToModelMessages, type UIMessage } from "ai";
-import type {
-  AttemptRef,
-  SettledCall,
-  Submissions,
-  Trace,
-  Turn,
-  TurnEnd,
-  TurnTraces,
+import {
+  type AttemptRef,
+  type SettledCall,
+  type Submissions,
+  type Trace,
+  type Turn,
+  type TurnEnd,
+  TurnRefused,
+  type TurnTraces,
 } from "../../submissions/index.ts";
 import { isFinalAnswer } from "../sdk/final-answer.ts";
 import { settledCalls } from "../sdk/reply.ts";
@@ -42,6 +43,9 @@ const SUB_AGENT_RECOVERY_MS = 60_000;
 
 /** The states of a task that has not ended. */
 const OPEN: TaskRunState[] = ["pending", "running", "waiting"];
+/** How long a cleared conversation waits for Think to look at interrupted turns, and how often it asks. */
+const CATCH_UP_MS = 5_000;
+const LOOK_EVERY_MS = 50;
 
 /** Turns of the agent's own conversation. */
 export class ThinkTurns implements MainTurns {
@@ -70,11 +74,13 @@ export class ThinkTurns implements MainTurns {
     let ref: AttemptRef | undefined;
     const begin = async () => {
       ref = turn.begin();
+      this.#live = ref;
       const { messages, asking } = turn;
       const isFollowUp = asking?.followUp !== undefined;
       if (!isFollowUp) await this.#conversation.askAgain(messages, ref);
+      // Ended meanwhile, by a reset of the conversation or by a cancellation, it says nothing any more.
+      if (signal.aborted) throw new TurnRefused();
       this.#begun = { turn, ref };
-      this.#live = ref;
       // Those that are there stay where they are, with the reply that the attempt goes on from.
       return isFollowUp ? this.#conversation.unsaid(messages) : messages;
     };
@@ -130,6 +136,20 @@ export class ThinkTurns implements MainTurns {
       if ((await agent.tasks.list({ definition, status: OPEN, limit: 1 })).length > 0) return true;
     }
     return false;
+  }
+
+  /**
+   * Resolves when Think has looked at the turns that a crash interrupted, or soon after: it stores the results of their
+   * tools, also in a conversation that was cleared.
+   */
+  async caughtUp(): Promise<void> {
+    const { agent, ledger } = this.port;
+    const left = { definition: Think.CHAT_FIBER_NAME, status: OPEN };
+    for (const until = ledger().now() + CATCH_UP_MS; ledger().now() < until; ) {
+      const turns = await agent.tasks.list(left);
+      if (turns.every(({ createdAt }) => createdAt >= this.#startedAt)) return;
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    }
   }
 
   /** The app's hooks with Perdure's part around them. */
@@ -291,13 +311,16 @@ export class ThinkTurns implements MainTurns {
     ctx: ChatRecoveryContext,
     app: ThinkHooks,
   ): Promise<ChatRecoveryOptions | void> {
+    // Its conversation was cleared: what it had begun to say must not come back.
+    if (ctx.messages.length === 0) return DROPPED;
     const submission = this.#asked(ctx.messages);
     if (!submission) return app.onChatRecovery(ctx);
     const ref = { seq: submission.seq, attempt: submission.attempts };
     const ledger = this.port.ledger();
     if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId: ctx.requestId });
-    const isOver = submission.isAnswered || submission.status !== "running";
-    if (isOver || this.#isSuperseded(ref, ctx.requestId)) return { continue: false };
+    // What is at the end of the conversation is not what the interrupted turn was asked.
+    if (this.#isSuperseded(ref, ctx.requestId)) return DROPPED;
+    if (submission.isAnswered || submission.status !== "running") return { continue: false };
     const decision = (await app.onChatRecovery(ctx)) ?? {};
     const isDeclined = decision.continue === false;
     if (!isDeclined && ledger.mayContinue(submission, this.#settled(submission, ctx, decision))) {
@@ -319,12 +342,10 @@ export class ThinkTurns implements MainTurns {
     return persist === false ? stored : [...stored, ...settledCalls([{ parts }])];
   }
 
-  /** Whether the submission runs again already, in another turn than the interrupted one. */
+  /** Whether the submission runs in another turn than this one: again, or its conversation was cleared before it. */
   #isSuperseded({ seq }: AttemptRef, requestId: string): boolean {
-    for (const [running, { ref }] of this.#owned) {
-      if (ref.seq === seq && running !== requestId) return true;
-    }
-    return false;
+    if (this.#owned.get(requestId)?.ref.seq === seq) return false;
+    return this.#live?.seq === seq || [...this.#owned.values()].some(({ ref }) => ref.seq === seq);
   }
 
   /** Think gives up on a turn: so does the ledger. */
@@ -334,8 +355,8 @@ export class ThinkTurns implements MainTurns {
     return Object.assign(Object.create(custom) as typeof custom, {
       onExhausted: async (ctx: Parameters<NonNullable<typeof custom.onExhausted>>[0]) => {
         const submission = this.#asked(this.port.agent.messages);
-        if (submission?.status === "running") {
-          const ref = { seq: submission.seq, attempt: submission.attempts };
+        const ref = submission && { seq: submission.seq, attempt: submission.attempts };
+        if (ref && submission.status === "running" && !this.#isSuperseded(ref, ctx.requestId)) {
           this.port.ledger().end(ref, interrupted(ctx.reason, ctx.requestId));
         }
         await custom.onExhausted?.(ctx);
@@ -355,6 +376,9 @@ export class ThinkTurns implements MainTurns {
     }
   }
 }
+
+/** Nothing of an interrupted turn is continued or kept. */
+const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
 
 /** A submission that an earlier life has left running. */
 type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
