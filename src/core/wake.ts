@@ -37,6 +37,8 @@ const TOLERANCE_MS = 30_000;
 export class Wake {
   /** When the job fires; null: there is none; undefined: not read since the start. */
   #armedFor: number | null | undefined;
+  /** When the job was last pushed in this life. */
+  #pushedAt = Number.NEGATIVE_INFINITY;
   /** Whether the job was pushed or removed since the last drive began. */
   #hasChanged = false;
   /** The latest push, as long as it is under way: until then nothing is armed. */
@@ -84,16 +86,19 @@ export class Wake {
   /** Makes sure that a wake comes at or before `time` (epoch milliseconds). */
   async noLaterThan(time: number): Promise<void> {
     const armed = this.armedFor;
-    const now = this.clock.now();
-    const isLost = armed !== null && armed < now - TOLERANCE_MS;
-    const wanted = Math.min(time, isLost ? now : LAST_ALARM);
-    if (armed === null || isLost || wanted < armed) {
+    const wanted = Math.min(time, armed ?? LAST_ALARM, LAST_ALARM);
+    if (armed === null || wanted < armed || this.#isLost(armed)) {
       const pushing = this.#push(wanted).finally(() => {
         if (this.#pushing === pushing) this.#pushing = undefined;
       });
       this.#pushing = pushing;
     }
     await this.#pushing;
+  }
+
+  /** Whether the alarm should have come long ago, and was not set lately. */
+  #isLost(armed: number): boolean {
+    return Math.max(armed, this.#pushedAt) < this.clock.now() - TOLERANCE_MS;
   }
 
   /** Removes the wake, where the room must hold none. */
@@ -168,6 +173,7 @@ export class Wake {
 
   async #push(time: number): Promise<void> {
     this.#armedFor = time;
+    this.#pushedAt = this.clock.now();
     this.#hasChanged = true;
     try {
       if (this.#isRouted()) await this.services().routes.toRoot({ verb: "arm", time });

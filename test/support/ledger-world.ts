@@ -9,7 +9,7 @@ import { runDurableObjectAlarm } from "cloudflare:test";
 import type { Turn } from "../../src/submissions/index.ts";
 import type { SubmissionStatus } from "../../src/submissions/states.ts";
 import { givenLedger } from "./given.ts";
-import { again, jobOf, type Ledger, within } from "./ledger.ts";
+import { again, jobOf, type Ledger, notByItself, within } from "./ledger.ts";
 import { births, type LedgerObject, ledgerOptions, time } from "./ledger-object.ts";
 import { type Ask, idOf, messageIds, type Plot, type Rules, replyId } from "./ledger-plots.ts";
 import { plotOf, Stage } from "./ledger-stage.ts";
@@ -177,7 +177,13 @@ export class World {
       if (jobOf("perdure.submissions", ctx) === null) return;
       ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = ?", Date.now());
     });
-    await runDurableObjectAlarm(this.stub);
+    try {
+      await runDurableObjectAlarm(this.stub);
+    } catch (error) {
+      const now = Date.now() + time.aheadMs;
+      await within(again(this.stub), (_, ctx) => notByItself(ctx, now));
+      throw error;
+    }
   }
 
   /** The object dies; what it had committed stays. */

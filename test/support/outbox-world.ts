@@ -6,7 +6,7 @@
 
 import type { DeliveryPolicy, Destination } from "../../src/outbox/index.ts";
 import { UndeliverableError } from "../../src/outbox/index.ts";
-import { forever } from "./ledger.ts";
+import { forever, notByItself } from "./ledger.ts";
 import {
   type Box,
   crashBox,
@@ -176,8 +176,13 @@ export class World {
     });
   }
 
-  wake(): Promise<boolean> {
-    return wakeBox(this.#box);
+  async wake(): Promise<void> {
+    try {
+      await wakeBox(this.#box);
+    } catch (error) {
+      await inside(this.#box, (_, ctx) => notByItself(ctx, this.now));
+      throw error;
+    }
   }
 
   async crash(): Promise<void> {
