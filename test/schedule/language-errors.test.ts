@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { InvalidOptionError } from "../../src/core/options.ts";
 import { ScheduleSyntaxError } from "../../src/scheduler/language/errors.ts";
 import { parseSchedule } from "../../src/scheduler/language/parse.ts";
 import { plainText } from "./valid-arbitrary.ts";
@@ -209,6 +210,36 @@ describe("the nearest text", () => {
     }
     expect(mended).toBeGreaterThan(300);
     expect(same / mended).toBeGreaterThan(0.97);
+  });
+
+  it("S2: a name that every object has is a mistake like any other, at each place of any text", () => {
+    const names = ["__proto__", ...Object.getOwnPropertyNames(Object.prototype)];
+    const mistaken = fc
+      .tuple(plainText, fc.constantFrom(...names), fc.nat(), fc.constantFrom(0, 1))
+      .map(([text, name, at, replaced]) => {
+        const words = text.split(" ");
+        return words.toSpliced(at % (words.length + 1), replaced, name).join(" ");
+      });
+    fc.assert(
+      fc.property(mistaken, (text) => {
+        const error = errorOf(text);
+        expect(error.message).toContain(text);
+        if (error.nearest !== undefined) parseSchedule(error.nearest, LONDON);
+      }),
+      {
+        examples: [
+          ["every constructor at 09:00"],
+          ["every day at constructor"],
+          ["every day at __proto__"],
+          ["once at 2027-01-05 toString"],
+          ["once at constructorTtoString"],
+          ["every month on hasOwnProperty at 09:00"],
+        ],
+      },
+    );
+    for (const timezone of names) {
+      expect(() => parseSchedule("every day at 09:00", { timezone })).toThrow(InvalidOptionError);
+    }
   });
 
   it("is looked for within a bound, whatever the text is", () => {

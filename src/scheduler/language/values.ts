@@ -8,6 +8,12 @@ const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const DATE_EXAMPLE = "2026-12-24";
 const TIME_EXAMPLE = "09:00";
+// A plain object would find `constructor` too.
+const NAMED_TIMES: ReadonlyMap<string, string> = new Map([
+  ["noon", "12:00"],
+  ["midday", "12:00"],
+  ["midnight", "00:00"],
+]);
 
 /** Minutes after 00:00. */
 export function readTime(reader: Reader): number {
@@ -89,7 +95,7 @@ export function readLocalDate(word: string): LocalDate | undefined {
 
 /** `9:00`, `9am`, `17.30`, `0930`, `25:00`: what is meant, as far as it can be told; else an example. */
 function mendedTimes(found: string): readonly string[] {
-  const named = { noon: "12:00", midday: "12:00", midnight: "00:00" }[found];
+  const named = NAMED_TIMES.get(found);
   if (named !== undefined) return [named];
   const [, hours, minutes = "0", half] =
     /^(\d{1,2}?)(?:[:.h]?(\d{2}|(?<=:)\d))?(?::\d\d)?(am|pm)?\W*$/.exec(found) ?? [];
