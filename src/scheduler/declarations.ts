@@ -4,7 +4,6 @@ import { shown } from "../core/json.ts";
 import { mistake } from "../core/options.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { type DeclaredTask, readTask } from "./declared.ts";
-import { jitterShare } from "./keys.ts";
 import type { SchedulerSettings } from "./options.ts";
 import type { ScheduledTasks } from "./types.ts";
 
@@ -27,7 +26,8 @@ export const NONE: Declarations = { valid: new Map(), invalid: new Map() };
 
 export type DeclaringHost = {
   readonly settings: SchedulerSettings;
-  readonly owner: string;
+  /** In [0, 1), a task's own. */
+  readonly share: (taskId: string) => number;
   readonly isSubAgent: boolean;
   readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
 };
@@ -40,7 +40,7 @@ export async function declarationsOf(host: DeclaringHost): Promise<{
   /** Tasks that a sub-agent declares, and whose scope is the root. */
   readonly outOfScope: number;
 }> {
-  const { settings, owner, isSubAgent } = host;
+  const { settings, share, isSubAgent } = host;
   const asked = host.inHostContext(async () => {
     const scope = isSubAgent ? ((await settings.scope?.()) ?? "root") : "all";
     if (scope !== "root" && scope !== "all") throw mistake("scope", scope, '"root" or "all"');
@@ -58,7 +58,7 @@ export async function declarationsOf(host: DeclaringHost): Promise<{
   const context = {
     defaultTimezone,
     hasPrompts: settings.prompts !== undefined,
-    jitterShare: (taskId: string) => jitterShare(owner, taskId),
+    jitterShare: share,
   };
   return { declarations: readAll(tasks, context), outOfScope: 0 };
 }

@@ -13,7 +13,7 @@ import type { DeclaredTask } from "./declared.ts";
 import { fireTime } from "./due.ts";
 import { InvalidTaskError, UnknownTaskError } from "./errors.ts";
 import { Firing } from "./firing.ts";
-import { ownerKeyOf } from "./keys.ts";
+import { jitterShare, newOwner, ownerOfNames } from "./keys.ts";
 import type { SchedulerLimits, SchedulerSettings } from "./options.ts";
 import { plan } from "./plan.ts";
 import { scheduledRunOf } from "./reading.ts";
@@ -43,6 +43,8 @@ export class Engine implements RunnerOwner {
   readonly #lifecycle: EngineOwner["lifecycle"];
   #parts: { readonly store: Store; readonly firing: Firing } | undefined;
   #owner: string | undefined;
+  /** Whether the owner is not stored yet. */
+  #isOwnerNew = false;
   #declared: Declarations = NONE;
   /** The latest reconcile; undefined before the first. */
   #reconciling: Promise<void> | undefined;
@@ -72,9 +74,15 @@ export class Engine implements RunnerOwner {
     return this.#open().firing;
   }
 
+  /** A part of each key, the same in every version of the app: stored with the first task. */
   get owner(): string {
-    this.#owner ??= this.settings.owner ?? ownerKeyOf(this.#lifecycle());
+    this.#owner ??= this.settings.owner ?? this.store.owner ?? this.#firstOwner();
     return this.#owner;
+  }
+
+  #firstOwner(): string {
+    this.#isOwnerNew = true;
+    return this.store.tasks.rows.size > 0 ? ownerOfNames(this.#lifecycle()) : newOwner();
   }
 
   get prompts() {
@@ -135,8 +143,9 @@ export class Engine implements RunnerOwner {
     try {
       const { routes } = this.#lifecycle();
       const isSubAgent = routes.source !== undefined;
-      const { settings, owner, inHostContext } = this;
-      const found = await declarationsOf({ settings, owner, isSubAgent, inHostContext });
+      const { settings, inHostContext } = this;
+      const share = (taskId: string) => jitterShare(this.owner, taskId);
+      const found = await declarationsOf({ settings, share, isSubAgent, inHostContext });
       if (found.outOfScope > 0) this.#warnOfScope(found.outOfScope);
       this.#apply(found.declarations);
     } catch (error) {
@@ -152,11 +161,14 @@ export class Engine implements RunnerOwner {
     const { store, runner } = this;
     const changes = plan(declared, store.tasks.rows, this.clock.now());
     const { insert, update, delete: gone } = changes;
-    if (insert.length + update.length + gone.length > 0) {
+    const storesOwner = this.#isOwnerNew && declared.valid.size > 0;
+    if (insert.length + update.length + gone.length > 0 || storesOwner) {
       store.transaction(() => {
+        if (storesOwner) store.keepOwner(this.owner);
         for (const row of [...insert, ...update]) store.tasks.put(row);
         store.forget(gone);
       });
+      if (storesOwner) this.#isOwnerNew = false;
       runner.forget(gone);
     }
     this.#declared = declared;

@@ -5,8 +5,19 @@ import type { LifecycleServices } from "agents/lifecycle";
 import { digestOf, instanceIdFor } from "./instance-id.ts";
 import type { RunKey } from "./rows.ts";
 
-/** One object, among all of all classes and of all parents, in 22 characters. */
-export function ownerKeyOf({ className, name, routes }: LifecycleServices): string {
+/** A new owner, in 22 characters. Made once for each object, and stored: neither a class's name nor anything else of the code is in it. */
+export function newOwner(): string {
+  return digestOf(crypto.randomUUID());
+}
+
+/** The owner of runs from before owners were stored. */
+export function ownerOfNames({
+  className,
+  name,
+  routes,
+}: Pick<LifecycleServices, "className" | "name"> & {
+  readonly routes: Pick<LifecycleServices["routes"], "source">;
+}): string {
   // A sub-agent's name is unique within its parent only; its address has the parents.
   return digestOf(JSON.stringify([className, name, routes.source?.key ?? null]));
 }

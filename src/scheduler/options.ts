@@ -22,7 +22,7 @@ export type SchedulerSettings = {
   readonly scope?: () => "root" | "all" | Promise<"root" | "all">;
   /**
    * Tells this object's runs from those of all others, in their idempotency keys.
-   * @default a digest of class, name and parents
+   * @default an id of its own, stored with the first task
    */
   readonly owner?: string;
   /** Durable turns, for tasks with a `prompt`. */

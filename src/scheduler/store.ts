@@ -43,6 +43,7 @@ const MIGRATIONS = [
      error_message TEXT,
      PRIMARY KEY (task_id, slot, trigger_key)
    ) WITHOUT ROWID;`,
+  `CREATE TABLE perdure_schedule_owner (owner TEXT NOT NULL)`,
 ] as const;
 
 export class Store {
@@ -67,6 +68,16 @@ export class Store {
   load(): void {
     this.tasks.load();
     this.runs.load();
+  }
+
+  /** What tells this object's runs from those of all others; undefined before the first task. */
+  get owner(): string | undefined {
+    const query = "SELECT owner FROM perdure_schedule_owner";
+    return this.storage.sql.exec<{ owner: string }>(query).toArray()[0]?.owner;
+  }
+
+  keepOwner(owner: string): void {
+    this.storage.sql.exec("INSERT INTO perdure_schedule_owner VALUES (?)", owner);
   }
 
   /** All that `work` changes commits together, or nothing does. No transaction within another. */

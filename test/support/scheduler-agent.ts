@@ -41,13 +41,14 @@ export class SchedulerAgent extends Agent<Cloudflare.Env> {
     await this.schedules.reconcile();
   }
 
-  async triggerIn(name: string, taskId: string): Promise<string> {
+  async triggerIn(name: string, taskId: string, key?: string): Promise<string> {
     const child = await this.subAgent(SchedulerAgent, name);
-    return child.triggered(taskId);
+    return child.triggered(taskId, key);
   }
 
   /** The idempotency key of a run made now. */
-  async triggered(taskId: string): Promise<string> {
-    return (await this.schedules.trigger(taskId)).idempotencyKey;
+  async triggered(taskId: string, key?: string): Promise<string> {
+    const run = await this.schedules.trigger(taskId, key === undefined ? {} : { key });
+    return run.idempotencyKey;
   }
 }
