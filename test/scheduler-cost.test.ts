@@ -5,7 +5,7 @@ import { until } from "./support/given.ts";
 import { MINUTE, MONDAY, recorder, Stage, task } from "./support/scheduler.ts";
 import type { SchedulerObject } from "./support/scheduler-object.ts";
 
-const isOurs = (query: string) => query.includes("perdure_tasks") || query.includes("perdure_runs");
+const isOurs = (query: string) => /perdure_(tasks|runs|schedule_owner)/.test(query);
 
 type Cost = { readonly rows: number; readonly statements: number };
 

@@ -101,6 +101,85 @@ describe("S4 an edit", () => {
   });
 });
 
+describe("S4 a paused task that a deploy leaves out", () => {
+  /** Tasks `t` and `u`, with `t` paused, left out, and away for that long. */
+  async function omitted(ms: number) {
+    const stage = new Stage({});
+    await stage.declare({ t: task(noop), u: task(noop) });
+    await stage.pass(10 * MINUTE);
+    await stage.in(({ scheduler }) => scheduler.pause("t", "a broken feed"));
+    await stage.declare({});
+    await stage.crash();
+    stage.script.now = stage.now + ms;
+    await stage.start();
+    await stage.declare({ t: task(noop), u: task(noop) });
+    return stage;
+  }
+
+  it("S4: is still paused when the next deploy declares it again, and its history is gone", async () => {
+    const stage = await omitted(DAY);
+    const { state, paused, counts } = await stage.info("t");
+    expect({ state, paused }).toMatchObject({
+      state: "paused",
+      paused: { by: "hand", note: "a broken feed", at: new Date(MONDAY + 10 * MINUTE) },
+    });
+    expect(counts).toEqual({ completed: 0, failed: 0, skipped: 0, missed: 0 });
+    expect((await stage.info("u")).state).toBe("active");
+    await stage.pass(60 * MINUTE);
+    expect(await stage.history("t")).toEqual([]);
+    await stage.in(({ scheduler }) => scheduler.resume("t"));
+    await stage.pass(10 * MINUTE);
+    expect(await stage.history("t")).toHaveLength(1);
+  });
+
+  it("S4: writes no row while it stays omitted, and is unknown to every verb", async () => {
+    const stage = new Stage({});
+    await stage.declare({ t: task(noop) });
+    await stage.in(({ scheduler }) => scheduler.pause("t"));
+    await stage.declare({});
+    const { written, listed, error } = await stage.in(async ({ scheduler, meter }) => {
+      meter.reset();
+      await scheduler.reconcile();
+      await scheduler.reconcile();
+      const { rowsWritten: written } = meter.read();
+      return {
+        written,
+        listed: await scheduler.list(),
+        error: await refusal(scheduler.resume("t")),
+      };
+    });
+    expect({ written, listed }).toEqual({ written: 0, listed: [] });
+    expect(error.name).toBe("UnknownTaskError");
+    expect(await stage.wakesIn()).toBeNull();
+  });
+
+  it("S4: is a new task after a year", async () => {
+    expect((await (await omitted(364 * DAY)).info("t")).state).toBe("paused");
+    const stage = await omitted(365 * DAY);
+    expect((await stage.info("t")).state).toBe("active");
+  });
+
+  it("S4: is forgotten when 1,000 others were omitted later", async () => {
+    const ids = Array.from({ length: 1_001 }, (_, index) => `t${index}`);
+    const stage = new Stage({});
+    const rows = () =>
+      stage.in((_, { storage: { sql } }) =>
+        sql.exec<{ task_id: string }>("SELECT task_id FROM perdure_tasks").toArray(),
+      );
+    await stage.declare(Object.fromEntries(ids.map((id) => [id, task(noop)])));
+    await stage.inside((_, { storage: { sql } }) => {
+      sql.exec("UPDATE perdure_tasks SET paused_at = 1, paused_by = 'hand'");
+    });
+    await stage.crash();
+    await stage.declare(Object.fromEntries(ids.slice(1).map((id) => [id, task(noop)])));
+    stage.script.now = stage.now + 1;
+    await stage.declare({});
+    const kept = (await rows()).map(({ task_id }) => task_id);
+    expect(kept).toHaveLength(1_000);
+    expect(kept).not.toContain("t0");
+  });
+});
+
 describe("S4 one bad task", () => {
   it("is listed with its error, and the others are armed; repaired, it is where it was", async () => {
     const logged = complaints("error");

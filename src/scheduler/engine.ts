@@ -160,16 +160,17 @@ export class Engine implements RunnerOwner {
   #apply(declared: Declarations): void {
     const { store, runner } = this;
     const changes = plan(declared, store.tasks.rows, this.clock.now());
-    const { insert, update, delete: gone } = changes;
+    const { insert, update, omit, delete: gone } = changes;
     const storesOwner = this.#isOwnerNew && declared.valid.size > 0;
-    if (insert.length + update.length + gone.length > 0 || storesOwner) {
+    const count = insert.length + update.length + omit.length + gone.length;
+    if (count > 0 || storesOwner) {
       store.transaction(() => {
         if (storesOwner) store.keepOwner(this.owner);
         for (const row of [...insert, ...update]) store.tasks.put(row);
-        store.forget(gone);
+        store.forget(gone, omit);
       });
       if (storesOwner) this.#isOwnerNew = false;
-      runner.forget(gone);
+      runner.forget([...gone, ...omit.map(({ taskId }) => taskId)]);
     }
     this.#declared = declared;
     this.#hasReconciled = true;

@@ -3,17 +3,41 @@
  * has no state: unchanged declarations need nothing (S4).
  */
 
+import { DAY_MS } from "./calendar/civil.ts";
 import type { Declarations } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
 import type { TaskRow } from "./rows.ts";
 import { nextSlot } from "./slots.ts";
 
+/** The pause of a task that is not declared is kept so long. */
+const OMITTED_MS = 365 * DAY_MS;
+/** And of so many tasks at most: those that were omitted last. */
+const MAX_OMITTED = 1_000;
+
 export type Plan = {
   readonly insert: readonly TaskRow[];
   readonly update: readonly TaskRow[];
+  /** Paused tasks that are not declared any more: their runs are forgotten, and their pause is not. */
+  readonly omit: readonly TaskRow[];
   /** Ids of tasks. */
   readonly delete: readonly string[];
 };
+
+/** A task of which nothing is known yet. */
+const EMPTY = {
+  fingerprint: "",
+  nextAt: null,
+  openFrom: null,
+  pausedAt: null,
+  pausedBy: null,
+  pausedNote: null,
+  fired: 0,
+  runs: 0,
+  failures: 0,
+  missed: 0,
+  forgotten: { completed: 0, failed: 0, skipped: 0 },
+  omittedAt: null,
+} as const satisfies Partial<TaskRow>;
 
 /** @param now epoch milliseconds; the times of what is new or changed begin after it */
 export function plan(
@@ -26,6 +50,7 @@ export function plan(
   for (const task of valid.values()) {
     const row = stored.get(task.taskId);
     if (!row) insert.push(newRow(task, now));
+    else if (row.omittedAt !== null) insert.push({ ...newRow(task, now), ...pauseOf(row) });
     else if (row.fingerprint !== task.fingerprint) update.push(rearmed(row, task, now));
     else if (row.runs >= task.maxRuns) {
       if (row.nextAt !== null) update.push({ ...row, nextAt: null });
@@ -36,8 +61,33 @@ export function plan(
     }
   }
   // One that cannot be understood keeps its row: it may only be mistyped.
-  const gone = [...stored.keys()].filter((taskId) => !valid.has(taskId) && !invalid.has(taskId));
-  return { insert, update, delete: gone };
+  const gone = [...stored.values()].filter(
+    ({ taskId }) => !valid.has(taskId) && !invalid.has(taskId),
+  );
+  return { insert, update, ...omission(gone, now) };
+}
+
+/** What becomes of tasks that are not declared: a deploy may have left them out by mistake. */
+function omission(gone: readonly TaskRow[], now: number): Pick<Plan, "omit" | "delete"> {
+  const paused = gone
+    .filter(({ pausedAt }) => pausedAt !== null)
+    .toSorted((one, other) => (other.omittedAt ?? now) - (one.omittedAt ?? now));
+  const kept = new Set(
+    paused.slice(0, MAX_OMITTED).filter(({ omittedAt }) => now - (omittedAt ?? now) < OMITTED_MS),
+  );
+  return {
+    omit: [...kept].filter(({ omittedAt }) => omittedAt === null).map((row) => omitted(row, now)),
+    delete: gone.filter((row) => !kept.has(row)).map(({ taskId }) => taskId),
+  };
+}
+
+function omitted(row: TaskRow, now: number): TaskRow {
+  const { taskId } = row;
+  return { ...EMPTY, taskId, anchor: now, ...pauseOf(row), omittedAt: now };
+}
+
+function pauseOf({ pausedAt, pausedBy, pausedNote }: TaskRow) {
+  return { pausedAt, pausedBy, pausedNote };
 }
 
 /** Intervals count from now, or so that the first one is at a `startAt` that is to come. */
@@ -48,21 +98,8 @@ function anchorOf({ schedule, startAt }: DeclaredTask, now: number): number {
 
 function newRow(task: DeclaredTask, now: number): TaskRow {
   const anchor = anchorOf(task, now);
-  return {
-    taskId: task.taskId,
-    fingerprint: task.fingerprint,
-    anchor,
-    nextAt: nextSlot(task, now, anchor),
-    openFrom: null,
-    pausedAt: null,
-    pausedBy: null,
-    pausedNote: null,
-    fired: 0,
-    runs: 0,
-    failures: 0,
-    missed: 0,
-    forgotten: { completed: 0, failed: 0, skipped: 0 },
-  };
+  const { taskId, fingerprint } = task;
+  return { ...EMPTY, taskId, fingerprint, anchor, nextAt: nextSlot(task, now, anchor) };
 }
 
 /** The times have changed: they start afresh. A slot that was due fires where the new times have it, too, and else is missed. */

@@ -34,6 +34,8 @@ export type TaskRow = {
   readonly missed: number;
   /** Runs that have been forgotten. */
   readonly forgotten: Tally;
+  /** Since when a paused task is not declared; null for one that is. Nothing but its pause is kept then. */
+  readonly omittedAt: number | null;
 };
 
 /** What tells runs apart. */

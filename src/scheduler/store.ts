@@ -5,6 +5,7 @@
  */
 
 import { migrate } from "../core/migrations.ts";
+import type { TaskRow } from "./rows.ts";
 import { RunStore } from "./run-store.ts";
 import { TaskStore } from "./task-store.ts";
 
@@ -43,7 +44,8 @@ const MIGRATIONS = [
      error_message TEXT,
      PRIMARY KEY (task_id, slot, trigger_key)
    ) WITHOUT ROWID;`,
-  `CREATE TABLE perdure_schedule_owner (owner TEXT NOT NULL)`,
+  `CREATE TABLE perdure_schedule_owner (owner TEXT NOT NULL);
+   ALTER TABLE perdure_tasks ADD COLUMN omitted_at INTEGER;`,
 ] as const;
 
 export class Store {
@@ -94,10 +96,11 @@ export class Store {
     return result;
   }
 
-  /** Forgets tasks and all of their runs. */
-  forget(taskIds: readonly string[]): void {
-    if (taskIds.length === 0) return;
-    this.tasks.delete(taskIds);
-    this.runs.deleteOf(taskIds);
+  /** Forgets tasks and all of their runs. Of those that are `omitted`, the rows stay as they are given. */
+  forget(taskIds: readonly string[], omitted: readonly TaskRow[] = []): void {
+    for (const row of omitted) this.tasks.put(row);
+    if (taskIds.length > 0) this.tasks.delete(taskIds);
+    const all = [...taskIds, ...omitted.map(({ taskId }) => taskId)];
+    if (all.length > 0) this.runs.deleteOf(all);
   }
 }

@@ -21,6 +21,7 @@ type SqlRow = {
   forgotten_completed: number;
   forgotten_failed: number;
   forgotten_skipped: number;
+  omitted_at: number | null;
 };
 
 const COLUMNS = [
@@ -39,6 +40,7 @@ const COLUMNS = [
   "forgotten_completed",
   "forgotten_failed",
   "forgotten_skipped",
+  "omitted_at",
 ] as const satisfies readonly (keyof SqlRow)[];
 
 const PUT = `INSERT INTO perdure_tasks (${COLUMNS.join(", ")}) VALUES (${COLUMNS.map(() => "?").join(", ")})
@@ -84,6 +86,7 @@ export class TaskStore {
       forgotten.completed,
       forgotten.failed,
       forgotten.skipped,
+      row.omittedAt,
     );
     this.defer(() => this.#rows.set(row.taskId, row));
   }
@@ -118,5 +121,6 @@ function toRow(row: SqlRow): TaskRow {
       failed: row.forgotten_failed,
       skipped: row.forgotten_skipped,
     },
+    omittedAt: row.omitted_at,
   };
 }

@@ -19,7 +19,8 @@ export type Step = (
   | { readonly kind: "declare"; readonly id: Id; readonly every: number | undefined }
   | { readonly kind: "pause" | "resume" | "trigger" | "backfill" | "skipNext"; readonly id: Id }
   | { readonly kind: "fail"; readonly fail: Fail }
-  | { readonly kind: "crash" }
+  /** With its alarm, as the platform loses it. */
+  | { readonly kind: "crash"; readonly losesAlarm: boolean }
 ) & {
   /** The object dies before the nth write of this step. */
   readonly crashAt?: number | undefined;
@@ -62,7 +63,10 @@ export const STEP: fc.Arbitrary<Step> = fc.oneof(
       fail: fc.constantFrom<Fail[]>("never", "once", "always"),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant("crash" as const) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant("crash" as const), losesAlarm: fc.boolean() }),
+  },
 );
 
 type Model = {
@@ -80,6 +84,7 @@ export class Play {
   #hasCrashed = false;
   #fail: Fail = "never";
   readonly #tasks = new Map<Id, Model>();
+  readonly #pausedOnes = new Set<Id>();
   readonly #calls = new Set<string>();
   readonly #problems: string[] = [];
   #storage: DurableObjectStorage | undefined;
@@ -147,6 +152,7 @@ export class Play {
         break;
       case "crash":
         this.#noteCrash();
+        if (step.losesAlarm) await stage.inside((_, { storage }) => storage.deleteAlarm());
         await stage.crash();
         break;
       default:
@@ -195,9 +201,13 @@ export class Play {
 
   #declare(taskId: Id, every: number | undefined, now: number): void {
     const model = this.#tasks.get(taskId);
-    if (every === undefined) this.#tasks.delete(taskId);
-    else if (!model) {
-      const fresh = { every, anchor: now, next: now + every * MINUTE, isPaused: false };
+    if (every === undefined) {
+      if (model?.isPaused) this.#pausedOnes.add(taskId);
+      this.#tasks.delete(taskId);
+    } else if (!model) {
+      // A pause survives a deploy that leaves the task out (S4).
+      const isPaused = this.#pausedOnes.delete(taskId);
+      const fresh = { every, anchor: now, next: now + every * MINUTE, isPaused };
       this.#tasks.set(taskId, { ...fresh, runs: new Map(), triggers: new Set() });
     } else if (model.every !== every) {
       Object.assign(model, { every, anchor: now, next: now + every * MINUTE });
@@ -302,6 +312,9 @@ export class Play {
     const wakes = await this.#stage.wakesIn();
     const isArmed = [...this.#tasks.values()].some(({ isPaused }) => !isPaused);
     if (isArmed && wakes === null) problems.push("no wake");
+    // L1: the object has started since it lost its alarm.
+    const alarm = await this.#stage.inside((_, { storage }) => storage.getAlarm());
+    if (wakes !== null && alarm === null) problems.push("no alarm");
     if (problems.length > 0) throw new Error(`${where}: ${problems.join("; ")}`);
   }
 }
