@@ -4,6 +4,8 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { getAgentByName } from "agents";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { LAST_ALARM } from "../src/core/clock.ts";
+import type { InvalidTaskError } from "../src/scheduler/errors.ts";
 import { type ScheduledTask, type ScheduledTasks, Scheduler } from "../src/scheduler/index.ts";
 import { refusal, until } from "./support/given.ts";
 import { DAY, MINUTE, MONDAY, recorder, Stage, task } from "./support/scheduler.ts";
@@ -232,6 +234,28 @@ describe("S4 one bad task", () => {
     ["no runs", task(noop, { maxRuns: 0 }), "maxRuns is 0"],
     ["a timeout beyond all timers", task(noop, { timeout: "30 days" }), "24 days"],
     ["nothing", undefined, "undefined"],
+    [
+      "L9: once after the last alarm",
+      task(noop, { schedule: "once at 9998-01-01 09:00 in UTC" }),
+      "before the year 2189",
+    ],
+    [
+      "L9: a start after the last alarm",
+      task(noop, { schedule: "every day at 09:00 in UTC starting 2200-01-01" }),
+      "before the year 2189",
+    ],
+    [
+      "L9: an interval that starts after the last alarm",
+      task(noop, { schedule: "every 3 hours starting 2200-01-01 in UTC" }),
+      "before the year 2189",
+    ],
+    [
+      "L9: a startAt after the last alarm",
+      task(noop, { startAt: "2189-01-01T00:00:00Z" }),
+      "startAt",
+    ],
+    ["L9: a jitter of centuries", task(noop, { jitter: 1e15 }), "365 days"],
+    ["L9: a delay of centuries", task(noop, { retry: { baseDelayMs: 1e15 } }), "365 days"],
   ];
   it.each(wrong)("%s", async (_, declared, says) => {
     complaints("error");
@@ -241,6 +265,56 @@ describe("S4 one bad task", () => {
     expect(info.state).toBe("invalid");
     expect(info.error?.message).toContain(says);
     expect((await stage.info("ok")).state).toBe("active");
+  });
+
+  it("L9: an occurrence hours after the last alarm is armed for that, and fails no call", async () => {
+    const schedule = "once at 2188-12-31 23:30 in America/Los_Angeles";
+    const stage = new Stage({ tasks: () => ({ t: task(noop, { schedule }) }) });
+    await stage.start();
+    expect(await stage.info()).toMatchObject({ state: "active" });
+    expect(await stage.inside((_, { storage }) => storage.getAlarm())).toBe(LAST_ALARM);
+  });
+
+  it("S4: a default zone that is invalid stops only the tasks that need one, each with its own error", async () => {
+    complaints("error");
+    const record = recorder();
+    const told: InvalidTaskError[] = [];
+    const london = "Europe/London";
+    const stage = new Stage({
+      defaultTimezone: () => "Mars/Phobos",
+      onInvalid: (error) => void told.push(error),
+      tasks: () => ({
+        interval: task(record.note),
+        text: task(noop, { schedule: `every day at 09:00 in ${london}` }),
+        option: task(noop, { schedule: "every day at 09:00", timezone: london }),
+        dates: task(noop, { schedule: `every hour until 2040-01-01 in ${london}` }),
+        excepted: task(noop, { except: ["2030-01-08"], timezone: london }),
+        wall: task(noop, { schedule: "every day at 09:00" }),
+        limited: task(noop, { schedule: "every hour until 2040-01-01" }),
+        bare: task(noop, { except: ["2030-01-08"] }),
+        wrong: task(noop, { schedule: "every dya at 09:00" }),
+      }),
+    });
+    const infos = await stage.in(({ scheduler }) => scheduler.list());
+    const active = infos.filter(({ state }) => state === "active").map(({ taskId }) => taskId);
+    expect(active).toEqual(["interval", "text", "option", "dates", "excepted"]);
+    const invalid = infos.filter(({ state }) => state === "invalid");
+    expect(invalid.map(({ taskId, error }) => [taskId, error?.name])).toEqual([
+      ["wall", "InvalidOptionError"],
+      ["limited", "InvalidOptionError"],
+      ["bare", "InvalidOptionError"],
+      ["wrong", "ScheduleSyntaxError"],
+    ]);
+    expect(invalid[0]?.error?.message).toContain('defaultTimezone is "Mars/Phobos"');
+    await until(() => told.length === 4);
+    expect(told.map(({ name, taskId }) => [name, taskId])).toEqual(
+      ["wall", "limited", "bare", "wrong"].map((id) => ["InvalidTaskError", id]),
+    );
+    expect(told[0]?.message).toContain('"wall"');
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    await stage.in(({ scheduler }) => scheduler.reconcile());
+    expect(told).toHaveLength(4);
   });
 
   it("an id that is none", async () => {

@@ -202,6 +202,22 @@ describe("S1 a handler task", () => {
 });
 
 describe("S4 the declarations", () => {
+  it("S4: each task that is invalid is told to onError(), with its name, and the others are armed", async () => {
+    const errors: unknown[] = [];
+    const agent = givenTasks(
+      () =>
+        ({
+          bad: { schedule: "at dawn", handler: () => {} },
+          good: { schedule: YEARLY, handler: () => {} },
+        }) as never,
+      { onError: (error) => void errors.push(error) },
+    );
+    expect(await agent().inspectScheduledTask("good")).toMatchObject({ state: "active" });
+    await until(() => errors.length > 0);
+    expect(errors).toMatchObject([{ name: "InvalidTaskError", taskId: "bad" }]);
+    expect(String(errors[0])).toContain('"bad"');
+  });
+
   it("are Perdure's alone: Think arms nothing, and what it had armed before is disarmed", async () => {
     const agent = givenTasks(() => ({
       old: { schedule: "every day at 09:00", handler: () => {} },

@@ -5,6 +5,7 @@
  */
 
 import type { Backoff } from "../core/backoff.ts";
+import { LAST_ALARM } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import {
   countOf,
@@ -16,12 +17,13 @@ import {
 import { MAX_TIMER_MS } from "../core/timeout.ts";
 import { DAY_MS } from "./calendar/civil.ts";
 import { digestOf } from "./instance-id.ts";
-import { parseSchedule } from "./language/parse.ts";
+import { parseSchedule, readZone } from "./language/parse.ts";
 import { readLocalDate } from "./language/values.ts";
 import { zoneOf } from "./language/zones.ts";
 import type { LocalDate, ParsedSchedule } from "./rule.ts";
 import type { Overlap, RetryOptions, ScheduledTask } from "./types.ts";
 
+const YEAR_MS = 365 * DAY_MS;
 const TASK_ID = /^[A-Za-z0-9_-]{1,128}$/;
 const OVERLAPS: readonly Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
 /** An instant, and not a time on some wall: its offset is said. */
@@ -92,13 +94,14 @@ export function readTask(
   const endAt = task.endAt === undefined ? Infinity : instantOf("endAt", task.endAt);
   if (endAt <= startAt) throw mistake("endAt", task.endAt, "an instant after startAt");
   const schedule = scheduleOf(task, context.defaultTimezone);
+  checkReach(schedule, startAt);
   const { text, timezone, except } = schedule;
   const { metadata, retry, overlap = "skip", maxRuns = Infinity, jitter, timeout } = task;
   if (!OVERLAPS.includes(overlap)) throw mistake("overlap", overlap, `one of ${listed(OVERLAPS)}`);
   const timeoutMs = durationOf("timeout", timeout ?? "15 minutes");
   if (timeoutMs > MAX_TIMER_MS) throw mistake("timeout", timeout, "at most 24 days");
   const jitterMs = jitter === undefined ? 0 : durationOf("jitter", jitter);
-  if (jitterMs === Infinity) throw mistake("jitter", jitter, "a finite length of time");
+  if (jitterMs > YEAR_MS) throw mistake("jitter", jitter, "at most 365 days");
   return {
     taskId,
     schedule,
@@ -166,7 +169,7 @@ function checkAction({ prompt, handler }: ScheduledTask, hasPrompts: boolean): v
 
 function scheduleOf(task: ScheduledTask, defaultTimezone: string | undefined): ParsedSchedule {
   const { schedule: text, timezone: own, except = [] } = task;
-  const timezone = own ?? defaultTimezone;
+  const timezone = own ?? defaultFor(task, defaultTimezone);
   const schedule = parseSchedule(text, timezone === undefined ? {} : { timezone });
   // In its one spelling, which the text's may differ from.
   const zone = timezone === undefined ? undefined : zoneOf(timezone);
@@ -189,6 +192,34 @@ function scheduleOf(task: ScheduledTask, defaultTimezone: string | undefined): P
   return { ...schedule, timezone: inZone, except: [...dates].sort((a, b) => a - b) };
 }
 
+/** An invalid default zone is an error of those tasks alone that need one. */
+function defaultFor(
+  { schedule, except = [] }: ScheduledTask,
+  given: string | undefined,
+): string | undefined {
+  if (given === undefined || zoneOf(given) !== undefined) return given;
+  // Whatever needs the default zone takes the one that there is.
+  const [one, other] = ["UTC", "Asia/Tokyo"].map(
+    (timezone) => parseSchedule(schedule, { timezone }).timezone,
+  );
+  const isNeeded = one !== other || (one === undefined && except.length > 0);
+  return isNeeded ? readZone(given, "defaultTimezone") : undefined;
+}
+
+/** @throws InvalidOptionError for a schedule without an occurrence that an alarm can be set for */
+function checkReach({ text, rule, starting }: ParsedSchedule, startAt: number): void {
+  if (startAt >= LAST_ALARM) {
+    throw mistake("startAt", new Date(startAt).toISOString(), "a time before the year 2189");
+  }
+  const first = rule.form === "once" ? rule.at : starting;
+  if (first === undefined || first < LAST_ALARM) return;
+  throw mistake(
+    "schedule",
+    text,
+    "a time before the year 2189, the last for which an alarm can be set",
+  );
+}
+
 function dateOf(text: unknown): LocalDate {
   const date = typeof text === "string" ? readLocalDate(text) : undefined;
   if (date === undefined) throw mistake("except", text, "dates such as 2026-12-25");
@@ -206,9 +237,11 @@ function attemptsOf(retry: RetryOptions = {}): { maxAttempts: number; backoff: B
   const { maxAttempts = 3, baseDelayMs = 100, maxDelayMs = 3_000 } = retry;
   const backoff = {
     baseMs: countOf("retry.baseDelayMs", baseDelayMs),
-    capMs: countOf("retry.maxDelayMs", maxDelayMs),
+    capMs: Math.min(countOf("retry.maxDelayMs", maxDelayMs), YEAR_MS),
   };
-  if (backoff.baseMs === Infinity) throw mistake("retry.baseDelayMs", baseDelayMs, "milliseconds");
+  if (backoff.baseMs > YEAR_MS) {
+    throw mistake("retry.baseDelayMs", baseDelayMs, `at most ${YEAR_MS} milliseconds (365 days)`);
+  }
   return { maxAttempts: countOf("retry.maxAttempts", maxAttempts), backoff };
 }
 

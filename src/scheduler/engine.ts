@@ -206,7 +206,16 @@ export class Engine implements RunnerOwner {
 
   #reportInvalid(taskId: string, error: unknown): void {
     console.error(`[perdure] the scheduled task ${JSON.stringify(taskId)} is not armed:`, error);
-    this.#lifecycle().events.emit("scheduler:invalid", { taskId, error: failureOf(error) });
+    const failure = failureOf(error);
+    this.#lifecycle().events.emit("scheduler:invalid", { taskId, error: failure });
+    const invalid = new InvalidTaskError(taskId, failure.message, { cause: error });
+    this.#tell("onInvalid", taskId, async () => this.settings.onInvalid?.(invalid));
+  }
+
+  #tell(hook: "onFailure" | "onInvalid", taskId: string, work: () => Promise<void>): void {
+    this.inHostContext(work).catch((thrown: unknown) => {
+      console.error(`[perdure] ${hook} failed for ${JSON.stringify(taskId)}:`, thrown);
+    });
   }
 
   readonly taskOf = (taskId: string): DeclaredTask | undefined => this.#declared.valid.get(taskId);
@@ -252,11 +261,7 @@ export class Engine implements RunnerOwner {
     const isPaused = this.store.tasks.rows.get(taskId)?.pausedBy === "failure";
     const what = `the scheduled task ${JSON.stringify(taskId)} has failed${isPaused ? ", and is paused" : ""}`;
     console.error(`[perdure] ${what} (attempt ${attempts}):`, error);
-    const { onFailure } = this.settings;
-    if (!onFailure) return;
-    this.inHostContext(async () => onFailure(error, told)).catch((thrown: unknown) => {
-      console.error(`[perdure] onFailure failed for ${JSON.stringify(taskId)}:`, thrown);
-    });
+    this.#tell("onFailure", taskId, async () => this.settings.onFailure?.(error, told));
   };
 
   /** Something has changed that may change when to wake: the job follows, unless a drive is about to say so itself. */

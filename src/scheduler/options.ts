@@ -8,6 +8,7 @@ import {
   mistake,
   problemOfNames,
 } from "../core/options.ts";
+import type { InvalidTaskError } from "./errors.ts";
 import type { PromptPort, ScheduledRun, ScheduledTasks } from "./types.ts";
 
 export type SchedulerSettings = {
@@ -29,6 +30,8 @@ export type SchedulerSettings = {
   readonly prompts?: PromptPort;
   /** Told of each failed run, once, after it is stored. What it throws is logged, and changes nothing. */
   readonly onFailure?: (error: unknown, run: ScheduledRun) => void | Promise<void>;
+  /** Told of each task that cannot be understood, once for each start and problem. What it throws is logged, and changes nothing. */
+  readonly onInvalid?: (error: InvalidTaskError) => void | Promise<void>;
   /** Attempts at a time. One that takes longer than ten seconds makes room for another, up to eight times as many in all. @default 16 */
   readonly concurrency?: number;
   /** Ended runs that are kept of each task; up to 15 more are, for a while. */
@@ -53,6 +56,7 @@ const NAMES = [
   "owner",
   "prompts",
   "onFailure",
+  "onInvalid",
   "concurrency",
   "history",
 ] as const satisfies readonly (keyof SchedulerSettings)[];
@@ -65,7 +69,7 @@ export function readSettings(settings: SchedulerSettings): SchedulerLimits {
   if (problem) throw new InvalidOptionError(problem.name, problem.message);
   const { tasks, owner, concurrency = 16, history } = settings;
   if (typeof tasks !== "function") throw mistake("tasks", tasks, "a function that returns tasks");
-  for (const name of ["defaultTimezone", "scope", "onFailure"] as const) {
+  for (const name of ["defaultTimezone", "scope", "onFailure", "onInvalid"] as const) {
     const value: unknown = settings[name];
     if (value !== undefined && typeof value !== "function") {
       throw mistake(name, value, "a function, or leave it out");

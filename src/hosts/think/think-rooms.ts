@@ -72,6 +72,7 @@ export class ThinkRooms<
       scope: () => this.getScheduledTasksScope(),
       prompts: promptsTo(submissions),
       onFailure: (error) => tellOnError(this, error),
+      onInvalid: (error) => tellOnError(this, error),
     });
     const approvalHooks = {
       shouldSendApproval: (approval: Approval, connection: Connection) =>

@@ -40,7 +40,7 @@ export function parseSchedule(text: string, options: ParseOptions = {}): ParsedS
   if (text.length > MAX_LENGTH) {
     throw unreadable(text, `at most ${MAX_LENGTH} characters (there are ${text.length})`);
   }
-  const timezone = options.timezone === undefined ? undefined : optionZone(options.timezone);
+  const timezone = options.timezone === undefined ? undefined : readZone(options.timezone);
   return kept.get(timezone ?? "")?.get(text) ?? keep(text, timezone, parsed(text, timezone));
 }
 
@@ -121,15 +121,20 @@ function failWithoutZone(reader: Reader): never {
   return reader.refuse(reader.index, says, () => [IN_UTC.trim()]);
 }
 
-function optionZone(timezone: unknown): string {
+/**
+ * The name of a zone in its one spelling.
+ *
+ * @throws InvalidOptionError for what is no IANA zone
+ */
+export function readZone(timezone: unknown, option = "timezone"): string {
   const zone = typeof timezone === "string" ? zoneOf(timezone) : undefined;
   if (zone !== undefined) return zone;
   const [nearest] = typeof timezone === "string" ? nearestZones(timezone) : [];
   const meant = nearest === undefined ? "" : ` Did you mean ${JSON.stringify(nearest)}?`;
   const given = typeof timezone === "string" ? JSON.stringify(timezone) : String(timezone);
   throw new InvalidOptionError(
-    "timezone",
-    `timezone is ${given}; expected an IANA time zone such as "Europe/London".${meant}`,
+    option,
+    `${option} is ${given}; expected an IANA time zone such as "Europe/London".${meant}`,
   );
 }
 
