@@ -68,6 +68,30 @@ async function given(options: { overlap?: Overlap; prompt?: ScheduledTask["promp
 }
 
 describe("S1 S3 a prompt", () => {
+  it("S3: whose end is never answered is asked for again, and later occurrences are not skipped", async () => {
+    const { stage, end, forgetWaiting } = await given();
+    await stage.comes("running");
+    // As after a status hook that hangs: who waits is never told.
+    forgetWaiting();
+    end(0, { status: "completed" });
+    await stage.pass(0.5 * MINUTE);
+    expect(await stage.wakesIn()).toBe(5 * MINUTE);
+    await stage.pass(5 * MINUTE);
+    await stage.comes("completed");
+    await stage.pass(4.5 * MINUTE);
+    expect(await stage.history()).toEqual(["10 completed", "20 running"]);
+  });
+
+  it("S1: whose end is answered to several questions ends once", async () => {
+    const { stage, end, submissions } = await given();
+    await stage.comes("running");
+    for (let asked = 0; asked < 3; asked++) await stage.pass(2.5 * MINUTE);
+    await stage.inside(() => end(0, { status: "error", error: { name: "E", message: "no" } }));
+    await stage.comes("failed");
+    expect((await stage.info()).counts).toMatchObject({ failed: 1 });
+    expect(submissions.size).toBe(1);
+  });
+
   it("is submitted under the key of its run, with what it is", async () => {
     const { stage, submissions, end } = await given();
     const [run] = await stage.runs();

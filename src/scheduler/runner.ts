@@ -50,8 +50,8 @@ export class Runner {
   /** Attempts, by the names of their runs. */
   readonly #live = new Map<string, Live>();
   readonly #work = new Map<string, Promise<void>>();
-  /** Runs whose prompt's end is being waited for. */
-  readonly #watched = new Map<string, Run>();
+  /** Runs whose prompt's end is being waited for, and when it was last asked for. */
+  readonly #watched = new Map<string, { readonly run: Run; askedAt: number }>();
   /** How attempts have ended of which that could not be stored, by the names of their runs. */
   readonly #unstored = new Map<string, () => void>();
   /** Tasks that may have something to begin, in the order in which they came. */
@@ -187,8 +187,8 @@ export class Runner {
     for (const live of this.#live.values()) {
       if (gone.has(live.run.taskId)) live.isForgotten = true;
     }
-    for (const [name, { taskId }] of this.#watched)
-      if (gone.has(taskId)) this.#watched.delete(name);
+    for (const [name, { run }] of this.#watched)
+      if (gone.has(run.taskId)) this.#watched.delete(name);
   }
 
   async #attempt(task: DeclaredTask, live: Live): Promise<void> {
@@ -271,21 +271,24 @@ export class Runner {
     });
   }
 
-  /** Waits for the end of a prompt. */
+  /** Waits for the end of a prompt. Asks again after five minutes: the answer may be lost. The first answer counts. */
   #watch(run: Run, submissionId: string): void {
     const name = nameOf(run);
-    const { prompts } = this.host;
-    if (this.#watched.has(name) || !prompts) return;
-    this.#watched.set(name, run);
+    const { prompts, clock } = this.host;
+    const watch = this.#watched.get(name) ?? { run, askedAt: Number.NEGATIVE_INFINITY };
+    if (!prompts || clock.now() - watch.askedAt < PROMPT_CHECK_MS) return;
+    watch.askedAt = clock.now();
+    this.#watched.set(name, watch);
     Promise.resolve(submissionId)
       .then((id) => prompts.ended(id))
       .then((end) => {
-        if (this.#watched.get(name) !== run) return;
+        if (this.#watched.get(name) !== watch) return;
         this.#watched.delete(name);
         this.#guarded(() => this.#promptEnded(run, submissionId, end));
       })
       .catch((error: unknown) => {
-        if (this.#watched.get(name) === run) this.#watched.delete(name);
+        if (this.#watched.get(name) !== watch) return;
+        this.#watched.delete(name);
         console.error(`[perdure] the end of ${submissionId} could not be learnt:`, error);
         this.#trouble();
       })

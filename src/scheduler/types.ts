@@ -110,7 +110,7 @@ export type PromptPort = {
       readonly retry?: RetryOptions;
     },
   ): Promise<{ readonly submissionId: string }>;
-  /** Resolves when the submission has ended; with null for an unknown one. Asked again after each start. */
+  /** Resolves when the submission has ended; with null for an unknown one. Asked again after each start, and every five minutes. */
   ended(submissionId: string): Promise<PromptEnd | null>;
   cancel(submissionId: string, reason: string): Promise<void>;
 };

@@ -75,6 +75,17 @@ export async function tellOnError(
 
 /** Prompts as submissions to the agent itself. */
 export function promptsTo(submissions: Submissions): PromptPort {
+  /** Asked again, the scheduler waits with those that have asked before. */
+  const waits = new Map<string, Promise<SubmissionInspection | null>>();
+  const wait = async (id: string) => {
+    const found = await submissions.inspect(id);
+    if (found?.status !== "pending" && found?.status !== "running") return found;
+    const waiting =
+      waits.get(id) ??
+      submissions.wait(id, { isBeside: true }).finally(() => void waits.delete(id));
+    waits.set(id, waiting);
+    return waiting;
+  };
   return {
     submit: async (prompt, { idempotencyKey, metadata, retry }) => {
       const parts = [{ type: "text" as const, text: prompt }];
@@ -87,7 +98,7 @@ export function promptsTo(submissions: Submissions): PromptPort {
       );
     },
     ended: async (submissionId) => {
-      const ended = await submissions.wait(submissionId, { isBeside: true });
+      const ended = await wait(submissionId);
       return ended && endOf(ended);
     },
     cancel: async (submissionId, reason) => {
