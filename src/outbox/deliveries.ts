@@ -7,23 +7,21 @@
 import type { Clock } from "../core/clock.ts";
 import { failureOf, transientOf } from "../core/failures.ts";
 import { byteLength } from "../core/json.ts";
-import { withTimeout } from "../core/timeout.ts";
+import { TimeoutError, withTimeout } from "../core/timeout.ts";
+import { Claims } from "./claims.ts";
 import type { DeadLetters } from "./dead-letters.ts";
 import { type Due, DueLines, type Look } from "./due.ts";
 import type { Endpoints } from "./endpoints.ts";
 import type { OutboxLimits } from "./options.ts";
 import { nextAttempt, type Policy, policyOf } from "./policy.ts";
+import { EvictedError, PATIENCE_MS, Slots, YOUNG_MS } from "./slots.ts";
 import type { Entry, OutboxStore } from "./store.ts";
 import type { Adapter, Delivery, Destination, ReferencedDelivery } from "./types.ts";
 
 /** An object that dies in mid-delivery is looked after at most this long afterwards. */
 export const BACKSTOP_MS = 30_000;
-/** An attempt that takes longer makes room for another destination. */
-const SLOW_MS = 1_000;
-/** How many times as many may be under way in all, with the slow ones. */
-const SLOW_FACTOR = 8;
-/** Slow destinations that are remembered. */
-const MAX_SLOW = 1_024;
+/** How long others wait until a suspect can be tried alone, and how long while it is tried. */
+const QUIET_MS = 15_000;
 /** A destination's Retry-After is not waited for longer than this. */
 const MAX_WAIT_MS = 86_400_000;
 /** What an envelope adds to an event; the limits of the adapters leave room for a little more. */
@@ -52,23 +50,45 @@ export type DeliveriesOwner = {
   changed(url: string, state: "healthy" | "failing" | "disabled"): void;
 };
 
-type UnderWay = { readonly id: string; readonly attempt: Promise<void>; isSlow: boolean };
+type UnderWay = { readonly id: string; readonly attempt: Promise<void> };
 type Failed = { readonly error: unknown };
+/** A suspect is waiting to be tried alone, or is being tried. */
+type Quiet = { readonly timer: ReturnType<typeof setTimeout>; isOver: boolean };
 
 export class Deliveries {
   readonly #lines = new DueLines((inLine) => this.#look(inLine));
   /** By destination key. */
   readonly #underWay = new Map<string, UnderWay>();
-  /** Destinations that were slow the last time: they take no place from others, and never all of the room. */
-  readonly #slow = new Set<string>();
+  #slots: Slots | undefined;
+  readonly #claims: Claims;
+  /** Nothing starts meanwhile but a suspect. */
+  #quiet: Quiet | undefined;
+  /** The key of the suspect that is under way; never more than one is. */
+  #suspect: string | undefined;
+  /** In a crowd, who came last and who has waited longest begin in turn. */
+  #nextEnd: "first" | "last" = "last";
   /** Destinations of which an outcome could not be stored, and until when they are left alone. */
   readonly #resting = new Map<string, number>();
-  readonly #bornAt: number;
-  /** Destinations of which the one has been found that an earlier life may have attempted last. */
-  readonly #doubted = new Set<string>();
 
   constructor(private readonly owner: DeliveriesOwner) {
-    this.#bornAt = owner.clock.now();
+    const { limits, clock, wakeAt } = owner;
+    this.#claims = new Claims({
+      limits,
+      clock,
+      wakeAt,
+      // These are opened later.
+      get store() {
+        return owner.store;
+      },
+      get deadLetters() {
+        return owner.deadLetters;
+      },
+      died: () => owner.died(),
+      isDisabled: (entry) => this.#isDisabled(entry),
+      putOff: ({ key, isOrdered }) => {
+        if (isOrdered) this.#lines.drop(key);
+      },
+    });
   }
 
   get isBusy(): boolean {
@@ -100,6 +120,11 @@ export class Deliveries {
     this.#lines.clear();
   }
 
+  /** An endpoint was enabled by hand: it counts as one that has not answered yet. */
+  enabled(key: string): void {
+    this.#room.forget(key);
+  }
+
   /** When the object must be awake next: for what is due, for what a crash would leave behind; null when nothing waits (O5). */
   nextWake(): number | null {
     const { store, endpoints, clock } = this.owner;
@@ -125,15 +150,61 @@ export class Deliveries {
     }
   }
 
+  /** What starts next. Suspects come after all others that there is room for, so that neither waits for ever. */
   #next(): Due | undefined {
-    const { concurrency } = this.owner.limits;
-    if (this.#underWay.size >= concurrency * SLOW_FACTOR) return undefined;
-    const slow = [...this.#underWay.values()].filter(({ isSlow }) => isSlow).length;
-    if (this.#underWay.size - slow >= concurrency) return undefined;
-    const hasRoomForSlow = slow < concurrency * (SLOW_FACTOR - 1);
-    return this.#lines.next(
-      (key) => !this.#underWay.has(key) && (hasRoomForSlow || !this.#slow.has(key)),
-    );
+    const next = this.#quiet ? undefined : this.#nextInRoom();
+    if (next || this.#suspect !== undefined) return next;
+    const isNext = ({ key, isSuspect }: Due) => isSuspect && !this.#underWay.has(key);
+    const isWaiting = this.#quiet !== undefined || this.#lines.some(isNext);
+    if (!isWaiting) return undefined;
+    const isQuiet = !this.isBusy || this.#quiet?.isOver;
+    const suspect = isQuiet ? this.#lines.next(isNext, () => true) : undefined;
+    if (suspect) return suspect;
+    if (this.#lines.some(isNext)) {
+      this.#quiet ??= this.#keepQuiet(() => {});
+      return undefined;
+    }
+    // It is gone.
+    this.#endQuiet();
+    return this.#nextInRoom();
+  }
+
+  #nextInRoom(): Due | undefined {
+    const hasRoom = (room: "free" | "crowded") => (due: Due) =>
+      !due.isSuspect && !this.#underWay.has(due.key) && this.#room.roomFor(due.key) === room;
+    const isWanted = (key: string) =>
+      !this.#underWay.has(key) && this.#room.roomFor(key) !== undefined;
+    const free = this.#lines.next(hasRoom("free"), isWanted);
+    if (free) return free;
+    const crowded = this.#lines[this.#nextEnd](hasRoom("crowded"));
+    if (crowded) {
+      this.#nextEnd = this.#nextEnd === "last" ? "first" : "last";
+      return crowded;
+    }
+    const waits = ({ key }: Due) => !this.#underWay.has(key) && this.#room.isUnheard(key);
+    if (this.#lines.some(waits)) this.#room.makeRoom();
+    return undefined;
+  }
+
+  #keepQuiet(over: () => void): Quiet {
+    const timer = setTimeout(() => {
+      quiet.isOver = true;
+      over();
+      this.proceed();
+    }, QUIET_MS);
+    const quiet = { timer, isOver: false };
+    return quiet;
+  }
+
+  #endQuiet(): void {
+    clearTimeout(this.#quiet?.timer);
+    this.#quiet = undefined;
+  }
+
+  get #room(): Slots {
+    const { limits, endpoints } = this.owner;
+    this.#slots ??= new Slots(limits.concurrency, endpoints.keys());
+    return this.#slots;
   }
 
   #look(inLine: readonly string[]): Look {
@@ -142,39 +213,64 @@ export class Deliveries {
     for (const [key, time] of this.#resting) if (time <= now) this.#resting.delete(key);
     const leftOut = [...inLine, ...this.#resting.keys(), ...endpoints.held(now)];
     const ids = [...this.#underWay.values()].map(({ id }) => id);
-    return { found: store.due(now, { keys: leftOut, ids }), leftOut };
+    return { found: store.due(now, this.#claims.bornAt, { keys: leftOut, ids }), leftOut };
   }
 
   #start(due: Due): void {
     const { id, key } = due;
-    const isSlow = this.#slow.delete(key);
-    const slow = setTimeout(() => this.#isSlow(key), SLOW_MS);
+    const isAlone = due.isSuspect && !this.isBusy;
+    const { promise: evicted, reject: evict } = Promise.withResolvers<never>();
+    evicted.catch(() => {});
+    const slot = this.#room.begin(key, evict);
+    let timer = setTimeout(() => {
+      slot.isYoung = false;
+      timer = setTimeout(() => {
+        slot.isOverdue = true;
+        this.proceed();
+      }, PATIENCE_MS - YOUNG_MS);
+      this.proceed();
+    }, YOUNG_MS);
+    if (due.isSuspect) this.#beginSuspect(due, isAlone);
     // Not before it is among those under way: what is told may come back here at once.
-    const begun = Promise.resolve(due).then((next) => this.#attempt(next));
+    const begun = Promise.resolve(due).then((next) => this.#attempt(next, isAlone, evicted));
     const attempt = begun.finally(() => {
-      clearTimeout(slow);
+      clearTimeout(timer);
+      this.#room.end(slot);
       this.#underWay.delete(key);
+      if (due.isSuspect) this.#endSuspect();
       this.#lines.freed(key);
       this.proceed();
-      if (!this.isBusy) this.#slow.clear();
       this.owner.settled();
     });
-    this.#underWay.set(key, { id, attempt, isSlow });
+    this.#underWay.set(key, { id, attempt });
   }
 
-  #isSlow(key: string): void {
-    if (this.#slow.size < MAX_SLOW) this.#slow.add(key);
-    const underWay = this.#underWay.get(key);
-    if (underWay) underWay.isSlow = true;
-    this.proceed();
+  #beginSuspect({ id, key }: Due, isAlone: boolean): void {
+    this.#endQuiet();
+    this.#suspect = key;
+    if (!isAlone) return;
+    this.#quiet = this.#keepQuiet(() => {
+      this.#quiet = undefined;
+      // From now on a crash may be another's.
+      try {
+        this.owner.store.notAlone(id);
+      } catch (error) {
+        console.error(`[perdure] it was not stored that delivery ${id} is not alone:`, error);
+      }
+    });
+  }
+
+  #endSuspect(): void {
+    this.#endQuiet();
+    this.#suspect = undefined;
   }
 
   /** Never rejects: what cannot be noted down now is found again by the next wake. */
-  async #attempt({ id, key }: Due): Promise<void> {
+  async #attempt({ id, key }: Due, isAlone: boolean, evicted: Promise<never>): Promise<void> {
     try {
-      const entry = this.#claim(id);
+      const entry = this.#claims.claim(id, isAlone);
       if (!entry) return;
-      const failed = await this.#send(entry);
+      const failed = await this.#send(entry, evicted);
       if (failed) this.#failed(entry, failed.error);
     } catch (error) {
       console.error(`[perdure] the outcome of delivery ${id} was not stored:`, error);
@@ -185,66 +281,34 @@ export class Deliveries {
     }
   }
 
-  /** The entry to be attempted, its attempt counted; or none, when it is not to be. */
-  #claim(id: string): Entry | undefined {
-    const { store, deadLetters, clock, died } = this.owner;
-    const entry = store.get(id);
-    // It may be in line twice, where a transaction that put it was rolled back, and its first attempt has failed.
-    if (!entry || entry.dueAt > clock.now()) return undefined;
-    const bury = (attempts: number, why: string) => {
-      deadLetters.bury(id, attempts, why, clock.now());
-      died();
-      return undefined;
-    };
-    const isDoubtful = this.#isDoubtful(entry);
-    if (this.#isDisabled(entry)) {
-      return bury(isDoubtful ? entry.attempt : entry.attempt - 1, "The endpoint is disabled");
-    }
-    const begun = entry.attempt - entry.attemptsBefore;
-    // Where only one is allowed there is a second: that one may never have begun.
-    if (isDoubtful && begun >= Math.max(this.#policyOf(entry).maxAttempts, 2)) {
-      const why = `Given up after ${begun} attempts, of which the object may not have survived the last`;
-      return bury(entry.attempt, why);
-    }
-    const attempt = isDoubtful ? entry.attempt + 1 : entry.attempt;
-    // The first attempt was counted when it was put.
-    if (isDoubtful || !entry.isBegun) store.begin(id, attempt);
-    return { ...entry, attempt };
-  }
-
-  /**
-   * Whether an earlier life may have ended in the middle of this attempt, which
-   * then counts. A first attempt is not noted before it begins; of those of a
-   * destination, only the first in line can have been under way.
-   */
-  #isDoubtful({ key, isBegun, attempt, attemptsBefore, dueAt }: Entry): boolean {
-    if (!isBegun || dueAt >= this.#bornAt) return false;
-    const isFirst = attempt === attemptsBefore + 1;
-    if (isFirst && this.#doubted.has(key)) return false;
-    this.#doubted.add(key);
-    return true;
-  }
-
   /** Returns how it failed, or undefined when it was taken. */
-  async #send(entry: Entry): Promise<Failed | undefined> {
+  async #send(entry: Entry, evicted: Promise<never>): Promise<Failed | undefined> {
     const { store, limits, clock } = this.owner;
+    const { key } = entry;
     const abort = new AbortController();
     let isWhole = true;
     try {
       const adapter = this.owner.adapterOf(entry.destination);
       const delivery = deliveryOf(entry, adapter.maxBytes, this.owner.sender);
       isWhole = "event" in delivery;
+      // What leaves the object waits for its writes by itself. A method could end it before, and undo what it is told of.
+      if (entry.destination.kind === "method") await store.durable();
       this.owner.attempting(entry);
       const sending = adapter.deliver(entry.destination, delivery, abort.signal);
-      await withTimeout(sending, this.#policyOf(entry).timeoutMs ?? adapter.timeoutMs);
+      const timeoutMs = this.#policyOf(entry).timeoutMs ?? adapter.timeoutMs;
+      await withTimeout(Promise.race([sending, evicted]), timeoutMs);
     } catch (error) {
+      const isSilent = error instanceof TimeoutError || error instanceof EvictedError;
+      if (isSilent) this.#room.silent(key);
+      else this.#room.heard(key);
       return { error };
     } finally {
       abort.abort();
     }
+    this.#room.heard(key);
     this.owner.taken(entry);
     store.delivered(entry, { isKept: limits.kept.all || !isWhole, isWhole }, clock.now());
-    if (entry.destination.kind === "webhook") this.#heardFrom(entry.key, entry.destination.url);
+    if (entry.destination.kind === "webhook") this.#heardFrom(key, entry.destination.url);
     return undefined;
   }
 
@@ -265,7 +329,10 @@ export class Deliveries {
     const policy = this.#policyOf(entry);
     const tried = { attempts: entry.attempt - entry.attemptsBefore, since: entry.since };
     const isOver = isForGood(error) || this.#isDisabled(entry);
-    const next = isOver ? { givenUp: "" } : nextAttempt(tried, policy, clock, heldUntil);
+    const isCounted = !(error instanceof EvictedError);
+    const next = isOver
+      ? { givenUp: "" }
+      : nextAttempt({ ...tried, isCounted }, policy, clock, heldUntil);
     if ("dueAt" in next) {
       store.retryAt(entry.id, next.dueAt, message);
       wakeAt(next.dueAt);

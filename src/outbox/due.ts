@@ -6,7 +6,12 @@
  */
 
 /** An entry whose time has come. */
-export type Due = { readonly id: string; readonly key: string };
+export type Due = {
+  readonly id: string;
+  readonly key: string;
+  /** The object may not have survived its last attempts: it is tried alone. */
+  readonly isSuspect: boolean;
+};
 
 /** Entries that one look brings into line: of one destination, and in all. */
 export const PER_DESTINATION = 64;
@@ -21,8 +26,10 @@ export class DueLines {
   /** By destination key; the one that is first in the map is next. */
   readonly #lines = new Map<string, Due[]>();
   #count = 0;
-  /** Whether something may be due of a destination that has nobody in line. */
+  /** Whether something may be due of any destination that has nobody in line. */
   #mayFindMore = true;
+  /** Destinations of which something may be due, and nobody is in line. */
+  readonly #missing = new Set<string>();
   /** Destinations of which more may be due than is in line. */
   #longer = new Set<string>();
 
@@ -48,21 +55,40 @@ export class DueLines {
     if (isAllInLine && line.length < PER_DESTINATION && this.#count < IN_LINE) this.#append([due]);
     else {
       this.#longer.add(key);
-      if (line.length === 0 && !isBusy) this.#mayFindMore = true;
+      if (line.length === 0 && !isBusy) this.#missing.add(key);
     }
   }
 
-  /** Takes out the first of the destination whose turn it is among those that are free. */
-  next(isFree: (key: string) => boolean): Due | undefined {
-    const next = this.#take(isFree);
-    if (next || !this.#mayFindMore) return next;
+  /**
+   * Takes out the first of the destination whose turn it is among those whose first one may be attempted.
+   *
+   * @param isWanted whether it is worth a look to find one of this destination
+   */
+  next(isFree: (first: Due) => boolean, isWanted: (key: string) => boolean): Due | undefined {
+    const next = this.first(isFree);
+    if (next || !(this.#mayFindMore || [...this.#missing].some(isWanted))) return next;
     this.#lookForMore();
-    return this.#take(isFree);
+    return this.first(isFree);
+  }
+
+  /** The same among what is in line already. */
+  first(isFree: (first: Due) => boolean): Due | undefined {
+    return this.#take(isFree, this.#lines);
+  }
+
+  /** The same, beginning with the destination whose turn would come last. */
+  last(isFree: (first: Due) => boolean): Due | undefined {
+    return this.#take(isFree, [...this.#lines].reverse());
+  }
+
+  /** Whether there is a destination in line for whose first one this is true. */
+  some(is: (first: Due) => boolean): boolean {
+    return [...this.#lines.values()].some(([first]) => first !== undefined && is(first));
   }
 
   /** A destination is free again. */
   freed(key: string): void {
-    if (!this.#lines.has(key) && this.#longer.has(key)) this.#mayFindMore = true;
+    if (!this.#lines.has(key) && this.#longer.has(key)) this.#missing.add(key);
   }
 
   /** Who is in line for a destination is forgotten, and read again when its time has come. */
@@ -79,10 +105,11 @@ export class DueLines {
     this.#mayFindMore = true;
   }
 
-  #take(isFree: (key: string) => boolean): Due | undefined {
-    for (const [key, line] of this.#lines) {
-      if (!isFree(key)) continue;
-      const next = line.shift();
+  #take(isFree: (first: Due) => boolean, lines: Iterable<[string, Due[]]>): Due | undefined {
+    for (const [key, line] of lines) {
+      const [next] = line;
+      if (!next || !isFree(next)) continue;
+      line.shift();
       this.#count--;
       this.#lines.delete(key);
       if (line.length > 0) this.#lines.set(key, line);
@@ -94,6 +121,7 @@ export class DueLines {
   #lookForMore(): void {
     const { found, leftOut } = this.look([...this.#lines.keys()]);
     this.#append(found);
+    this.#missing.clear();
     const keys = new Set(found.map(({ key }) => key));
     const isCut = found.length >= AT_ONCE;
     const isLonger = (key: string) => isCut || this.#lines.get(key)?.length === PER_DESTINATION;

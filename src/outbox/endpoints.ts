@@ -38,6 +38,11 @@ export class Endpoints {
     );
   }
 
+  /** Keys of those that are not healthy. */
+  keys(): Iterable<string> {
+    return this.#known.keys();
+  }
+
   list(): Endpoint[] {
     return [...this.#known.values()].map(toEndpoint);
   }

@@ -106,7 +106,8 @@ export class Engine implements DeliveriesOwner, TellingOwner {
     const key = this.adapters.lineOf(destination);
     const mustWait = isOrdered(destination.policy, this.limits.policy);
     const entry = { id, key, destination, payload, isOrdered: mustWait };
-    if (this.store.put(entry, this.clock.now())) this.#deliveries.added(entry, mustWait);
+    const isNew = this.store.put(entry, this.clock.now());
+    if (isNew) this.#deliveries.added({ id, key, isSuspect: false }, mustWait);
   }
 
   /** {@link flush}, once the code that puts has come to its end. */
@@ -156,6 +157,11 @@ export class Engine implements DeliveriesOwner, TellingOwner {
   flushAgain(): void {
     this.#deliveries.reorder();
     this.flush(null);
+  }
+
+  /** An endpoint was enabled by hand. */
+  enabled(key: string): void {
+    this.#deliveries.enabled(key);
   }
 
   readonly wakeAt = (time: number): void => this.wake.request(time);

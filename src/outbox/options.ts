@@ -8,8 +8,9 @@ import type { DeadLetter, DeliveryPolicy } from "./types.ts";
 
 export type OutboxSettings = {
   /**
-   * Destinations that are told at the same time. One that takes longer than a
-   * second makes room for another, up to eight times as many in all.
+   * Destinations of one kind that are told at the same time. While all of them take their
+   * time one more starts every 300 ms, up to 16 times as many. Endpoints that have not answered yet have
+   * fewer slots.
    * @default 8
    */
   readonly concurrency?: number;

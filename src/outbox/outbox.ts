@@ -268,6 +268,7 @@ export class Outbox extends Room {
     const key = this.#endpointKey(url);
     const since = endpoints.enable(key);
     if (since === undefined) return 0;
+    this.#engine.enabled(key);
     store.dueNow(key, this.#clock.now());
     const count = deadLetters.redriveAll({ key, since }, this.#clock.now());
     this.#engine.changed(url, "healthy");

@@ -74,22 +74,45 @@ export type Tried = {
 
 /**
  * When the next attempt is due after one that failed, or why there is none.
+ * One that was ended early, and is not counted, is never the last.
  *
  * @param asked until when the destination asked to be left alone, or null
  */
 export function nextAttempt(
-  { attempts, since }: Tried,
+  { attempts, since, isCounted }: Tried & { readonly isCounted: boolean },
   policy: Policy,
   { now, random }: Clock,
   asked: number | null,
 ): { readonly dueAt: number } | { readonly givenUp: string } {
   const givenUp = `Given up after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`;
-  if (attempts >= policy.maxAttempts) return { givenUp };
+  if (isCounted && attempts >= policy.maxAttempts) return { givenUp };
   const delayed = onGrid(now(), backoffMs(attempts, policy.backoff, random()));
   const dueAt = Math.max(delayed, asked ?? 0);
   if (dueAt - since <= policy.maxAgeMs) return { dueAt };
   const seconds = Math.round(policy.maxAgeMs / 1_000);
   return { givenUp: `${givenUp}: the next one would come after its maxAge of ${seconds} s` };
+}
+
+/** Of an attempt that a crash interrupted. The destination is not to blame, so no policy makes it longer. */
+const LOST_BASE_MS = 1_000;
+const LOST_CAP_MS = 3_600_000;
+/** Attempts in a row that a crash may interrupt. The last of them were made alone. */
+const MAX_LOST = 8;
+
+/** When the next attempt is due after one that the object may not have survived, or why there is none. */
+export function afterLost(
+  { attempts, since, lost }: Tried & { readonly lost: number },
+  { maxAttempts, maxAgeMs, backoff }: Policy,
+  { now, random }: Clock,
+): { readonly dueAt: number } | { readonly givenUp: string } {
+  const givenUp = `Given up after ${attempts} attempts; the object may not have survived the last ${lost}`;
+  // A second one is always made: the first may never have begun.
+  const mayEnd = attempts >= 2;
+  if ((mayEnd && attempts >= maxAttempts) || lost >= MAX_LOST) return { givenUp };
+  const baseMs = Math.min(backoff.baseMs, LOST_BASE_MS);
+  const capMs = Math.min(backoff.capMs, LOST_CAP_MS);
+  const dueAt = onGrid(now(), backoffMs(lost, { baseMs, capMs }, random()));
+  return mayEnd && dueAt - since > maxAgeMs ? { givenUp } : { dueAt };
 }
 
 /** When a delay is over, or a little later, so that retries of about the same time come together, in one wake. */

@@ -13,62 +13,17 @@ import { migrate } from "../core/migrations.ts";
 import { partsOf } from "../core/parts.ts";
 import { AT_ONCE, type Due, PER_DESTINATION } from "./due.ts";
 import { InvalidEventError } from "./errors.ts";
+import { MIGRATIONS } from "./schema.ts";
+import { isEndpoint } from "./slots.ts";
 import type { DeliveryState, Destination } from "./types.ts";
 
-const MIGRATIONS = [
-  `CREATE TABLE perdure_outbox (
-     id TEXT PRIMARY KEY,
-     destination_key TEXT NOT NULL,
-     seq INTEGER NOT NULL,
-     due_at INTEGER NOT NULL,
-     is_ordered INTEGER NOT NULL,
-     attempts INTEGER NOT NULL DEFAULT 1,
-     is_begun INTEGER NOT NULL DEFAULT 1,
-     attempts_before INTEGER NOT NULL DEFAULT 0,
-     created_at INTEGER NOT NULL,
-     since INTEGER NOT NULL,
-     last_error TEXT,
-     destination TEXT NOT NULL,
-     payload TEXT
-   ) WITHOUT ROWID;
-   CREATE TABLE perdure_outbox_parts (
-     id TEXT NOT NULL,
-     part INTEGER NOT NULL,
-     text TEXT NOT NULL,
-     PRIMARY KEY (id, part)
-   ) WITHOUT ROWID;
-   CREATE TABLE perdure_dead_letters (
-     id TEXT PRIMARY KEY,
-     destination_key TEXT NOT NULL,
-     seq INTEGER NOT NULL,
-     is_ordered INTEGER NOT NULL,
-     attempts INTEGER NOT NULL,
-     created_at INTEGER NOT NULL,
-     died_at INTEGER NOT NULL,
-     is_told INTEGER NOT NULL DEFAULT 0,
-     last_error TEXT NOT NULL,
-     destination TEXT NOT NULL,
-     payload TEXT
-   ) WITHOUT ROWID;
-   CREATE INDEX perdure_dead_letters_by_time ON perdure_dead_letters (died_at, id);
-   CREATE INDEX perdure_dead_letters_untold ON perdure_dead_letters (id) WHERE is_told = 0;
-   CREATE TABLE perdure_delivered (
-     id TEXT PRIMARY KEY,
-     attempts INTEGER NOT NULL,
-     delivered_at INTEGER NOT NULL,
-     is_whole INTEGER NOT NULL,
-     payload TEXT
-   ) WITHOUT ROWID;
-   CREATE INDEX perdure_delivered_by_time ON perdure_delivered (delivered_at, id);
-   CREATE TABLE perdure_endpoints (
-     key TEXT PRIMARY KEY,
-     url TEXT NOT NULL,
-     failing_since INTEGER NOT NULL,
-     held_until INTEGER,
-     disabled_at INTEGER,
-     reason TEXT NOT NULL
-   ) WITHOUT ROWID;`,
-] as const;
+/** Values of `is_begun`. An entry is begun from the start, because its first attempt follows its put without a write. */
+const NOT_BEGUN = 0;
+const BEGUN = 1;
+/** Nothing else was under way when it began, and nothing else has begun since. */
+const BEGUN_ALONE = 2;
+/** After so many lost attempts in a row an entry is tried alone. */
+const SUSPECT_AFTER = 2;
 
 /** What is put. */
 export type NewEntry = {
@@ -90,6 +45,8 @@ export type Entry = {
   readonly attempt: number;
   /** Whether that attempt may have begun: as soon as it is put, but after a failure only when it is due. */
   readonly isBegun: boolean;
+  /** Attempts in a row that a crash of the object may have interrupted. */
+  readonly lost: number;
   /** Attempts that do not count any more: it has been redriven after them. */
   readonly attemptsBefore: number;
   /** Whether those behind it wait for it. */
@@ -108,6 +65,7 @@ type Row = {
   due_at: number;
   attempts: number;
   is_begun: number;
+  lost: number;
   attempts_before: number;
   is_ordered: number;
   since: number;
@@ -185,27 +143,39 @@ export class OutboxStore {
    * on up to a bound, so that none is left out because of another's backlog.
    * One that is ordered is not due before those that were put before it are.
    *
+   * @param bornAt what was begun before this time is not attempted, but found to be lost
    * @param except keys of destinations, and ids of entries, to leave out
    */
-  due(now: number, except: { keys: readonly string[]; ids: readonly string[] }): Due[] {
+  due(
+    now: number,
+    bornAt: number,
+    except: { keys: readonly string[]; ids: readonly string[] },
+  ): Due[] {
     return this.#sql
-      .exec<Due>(
-        `SELECT id, destination_key AS key FROM (
+      .exec<{ id: string; key: string; isSuspect: number }>(
+        `SELECT id, destination_key AS key, isSuspect FROM (
            SELECT *, ROW_NUMBER() OVER (PARTITION BY destination_key ORDER BY seq) AS place FROM (
              SELECT id, destination_key, seq, due_at, is_ordered,
+               lost >= ${SUSPECT_AFTER} AND (is_begun = ${NOT_BEGUN} OR due_at >= ?) AS isSuspect,
                MAX(due_at) OVER (PARTITION BY destination_key ORDER BY seq) AS all_due_at
              FROM perdure_outbox
              WHERE destination_key NOT IN (SELECT value FROM json_each(?))
                AND id NOT IN (SELECT value FROM json_each(?))
            ) WHERE iif(is_ordered, all_due_at, due_at) <= ?
          ) WHERE place <= ? ORDER BY place, seq LIMIT ?`,
+        bornAt,
         JSON.stringify(except.keys),
         JSON.stringify(except.ids),
         now,
         PER_DESTINATION,
         AT_ONCE,
       )
-      .toArray();
+      .toArray()
+      .map(({ id, key, isSuspect }) => ({
+        id,
+        key,
+        isSuspect: isSuspect === 1 && !isEndpoint(key),
+      }));
   }
 
   get(id: string): Entry | undefined {
@@ -217,7 +187,8 @@ export class OutboxStore {
       destination: JSON.parse(row.destination) as Destination,
       dueAt: row.due_at,
       attempt: row.attempts,
-      isBegun: row.is_begun === 1,
+      isBegun: row.is_begun !== NOT_BEGUN,
+      lost: row.lost,
       attemptsBefore: row.attempts_before,
       isOrdered: row.is_ordered === 1,
       since: row.since,
@@ -293,10 +264,41 @@ export class OutboxStore {
   }
 
   /** waiting → waiting: the attempt with this number begins. */
-  begin(id: string, attempt: number): void {
+  begin(id: string, attempt: number, isAlone: boolean): void {
     this.#sql.exec(
-      "UPDATE perdure_outbox SET attempts = ?, is_begun = 1 WHERE id = ?",
+      "UPDATE perdure_outbox SET attempts = ?, is_begun = ? WHERE id = ?",
       attempt,
+      isAlone ? BEGUN_ALONE : BEGUN,
+      id,
+    );
+  }
+
+  /** Resolves when all that was written is durable: no crash undoes it. */
+  durable(): Promise<void> {
+    return this.storage.sync();
+  }
+
+  /** The attempt goes on, and others may begin. */
+  notAlone(id: string): void {
+    this.#sql.exec(
+      `UPDATE perdure_outbox SET is_begun = ${BEGUN} WHERE id = ? AND is_begun = ${BEGUN_ALONE}`,
+      id,
+    );
+  }
+
+  /** The entry that was under way alone when the object crashed. Read before this life begins any. */
+  loner(): string | undefined {
+    const query = `SELECT id FROM perdure_outbox WHERE is_begun = ${BEGUN_ALONE} LIMIT 1`;
+    return this.#sql.exec<{ id: string }>(query).toArray()[0]?.id;
+  }
+
+  /** waiting → waiting: a crash may have interrupted an attempt, the last `lost` of them in a row. */
+  lost(id: string, dueAt: number, lost: number, error: string): void {
+    this.#sql.exec(
+      `UPDATE perdure_outbox SET attempts = attempts + 1, is_begun = ${NOT_BEGUN}, lost = ?, due_at = ?, last_error = ? WHERE id = ?`,
+      lost,
+      dueAt,
+      error,
       id,
     );
   }
@@ -304,7 +306,7 @@ export class OutboxStore {
   /** waiting → waiting: an attempt has failed, and the next one is due at `time`. */
   retryAt(id: string, time: number, error: string): void {
     this.#sql.exec(
-      "UPDATE perdure_outbox SET attempts = attempts + 1, is_begun = 0, due_at = ?, last_error = ? WHERE id = ?",
+      `UPDATE perdure_outbox SET attempts = attempts + 1, is_begun = ${NOT_BEGUN}, lost = 0, due_at = ?, last_error = ? WHERE id = ?`,
       time,
       error,
       id,

@@ -19,6 +19,10 @@ export type Rules = {
 } & {
   /** After so many failures. */
   readonly delayMs: (failures: number) => number;
+  /** After so many attempts in a row that a crash may have interrupted. */
+  readonly lostDelayMs: (lost: number) => number;
+  /** So many of them, and it is given up. */
+  readonly maxLost: number;
   readonly retryAfterMs: number;
 };
 
@@ -39,8 +43,12 @@ export type Entry = Omit<NewEvent, "plot"> & {
   /** When it was put or redriven. */
   since: number;
   dueAt: number;
-  /** Put or redriven, and not known to have failed since: a crash may have come in its attempt. */
+  /** Put or begun, and not known to have failed since: a crash may have come in its attempt. */
   isFresh: boolean;
+  /** Attempts in a row that a crash may have interrupted. */
+  lost: number;
+  /** It was tried alone when the object died. */
+  wasAlone: boolean;
 };
 export type Letter = Entry & { readonly diedAt: number };
 export type Trouble = { since: number; heldUntil: number | null; isDisabled: boolean };
@@ -72,6 +80,8 @@ export class OutboxModel {
   bornAt: number | null = null;
   /** Places of which the present life has met the one that the last life may have attempted. */
   doubted = new Set<Place>();
+  /** The one that was tried alone when the last life ended: no other was under way. */
+  loner: string | undefined;
   /** All that was accepted, whatever became of it, and what somebody has forgotten on purpose. */
   readonly accepted = new Set<string>();
   readonly forgotten = new Set<string>();
@@ -92,6 +102,7 @@ export class OutboxModel {
   crash(): void {
     this.bornAt = null;
     this.doubted = new Set();
+    this.loner = undefined;
   }
 
   isOpen(id: string): boolean {
@@ -106,8 +117,8 @@ export class OutboxModel {
       if (this.isOpen(id)) continue;
       this.accepted.add(id);
       this.forgotten.delete(id);
-      const fresh = { attempt: 1, before: 0, since: now, dueAt: now, isFresh: true };
-      this.waiting.push({ id, place, isLarge, seq: ++this.#seq, ...fresh });
+      const fresh = { attempt: 1, before: 0, since: now, dueAt: now, isFresh: true, lost: 0 };
+      this.waiting.push({ id, place, isLarge, seq: ++this.#seq, wasAlone: false, ...fresh });
     }
     this.flush();
   }
@@ -151,17 +162,21 @@ export class OutboxModel {
 
   #attempt(entry: Entry): void {
     const { id, place, isLarge } = entry;
-    const { maxAttempts, takesLarge } = this.rules[place];
+    const { takesLarge } = this.rules[place];
     const isFirst = entry.attempt === entry.before + 1;
     const isOld = entry.isFresh && entry.dueAt < (this.bornAt ?? 0);
-    const isDoubtful = isOld && !(isFirst && this.doubted.has(place));
+    const isOthers = this.loner !== undefined && this.loner !== id;
+    const isDoubtful = isOld && !isOthers && !(isFirst && this.doubted.has(place));
     if (isDoubtful) this.doubted.add(place);
     const isClosed = place === "hook" && this.trouble?.isDisabled;
-    if (isClosed || (isDoubtful && entry.attempt - entry.before >= Math.max(maxAttempts, 2))) {
+    if (isClosed) {
       this.#bury(entry, isDoubtful ? entry.attempt : entry.attempt - 1);
       return;
     }
-    if (isDoubtful) entry.attempt++;
+    if (isDoubtful) {
+      this.#lose(entry);
+      return;
+    }
     const answer = this.answer(id, place);
     const isWhole = takesLarge || !isLarge;
     this.calls.push({ id, place, attempt: entry.attempt, answer, isLarge, isWhole });
@@ -169,6 +184,17 @@ export class OutboxModel {
       this.#remove(entry);
       if (place === "hook" && !this.trouble?.isDisabled) this.trouble = undefined;
     } else this.#failed(entry, answer);
+  }
+
+  /** A crash may have interrupted its attempt: it counts, and the next one comes later. */
+  #lose(entry: Entry): void {
+    const { maxAttempts, maxAgeMs } = this.rules[entry.place];
+    const attempts = entry.attempt - entry.before;
+    const lost = entry.lost + 1;
+    const dueAt = gathered(this.clock(), this.rules.lostDelayMs(lost));
+    const isLate = attempts >= maxAttempts || dueAt - entry.since > maxAgeMs;
+    if ((attempts >= 2 && isLate) || lost >= this.rules.maxLost) this.#bury(entry, entry.attempt);
+    else Object.assign(entry, { attempt: entry.attempt + 1, dueAt, lost, isFresh: false });
   }
 
   #failed(entry: Entry, answer: Answer): void {
@@ -189,7 +215,7 @@ export class OutboxModel {
       } else if (answer === "later") this.trouble.heldUntil = asked;
     }
     if (isOver) this.#bury(entry, attempt);
-    else Object.assign(entry, { attempt: attempt + 1, dueAt, isFresh: false });
+    else Object.assign(entry, { attempt: attempt + 1, dueAt, lost: 0, isFresh: false });
   }
 
   /** What waits for a place is due now. */
@@ -219,7 +245,7 @@ export class OutboxModel {
     this.dead = this.dead.filter((letter) => !back.includes(letter));
     for (const { diedAt: _, ...entry } of back) {
       const { attempt } = entry;
-      const fresh = { attempt: attempt + 1, before: attempt, since: now, dueAt: now };
+      const fresh = { attempt: attempt + 1, before: attempt, since: now, dueAt: now, lost: 0 };
       this.waiting.push({ ...entry, ...fresh, isFresh: false });
     }
     if (back.length > 0) this.flush();
@@ -269,6 +295,7 @@ export class OutboxModel {
   adopt({ waiting, dead, trouble, calls }: Found, plots: ReadonlyMap<string, number>): void {
     this.crash();
     this.waiting = waiting.map((entry) => ({ ...entry }));
+    this.loner = waiting.find(({ wasAlone }) => wasAlone)?.id;
     this.dead = [...dead];
     this.trouble = trouble;
     this.calls = [...calls];

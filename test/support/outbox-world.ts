@@ -44,6 +44,8 @@ export const RULES: Rules = {
   queue: { maxAttempts: 3, maxAgeMs: DAY_MS, takesLarge: false },
   hook: { maxAttempts: 4, maxAgeMs: DAY_MS, takesLarge: true },
   delayMs: (failures) => Math.min(30_000 * 2 ** (failures - 1), 1_800_000),
+  lostDelayMs: (lost) => Math.min(500 * 2 ** (lost - 1), 1_800_000),
+  maxLost: 8,
   retryAfterMs: 100_000,
 };
 
@@ -86,6 +88,7 @@ type Row = {
   since: number;
   due_at: number;
   is_begun: number;
+  lost: number;
   is_told: number;
   died_at: number;
   length: number;
@@ -223,7 +226,7 @@ export class World {
       const length = `coalesce(length(payload),
         (SELECT SUM(length(text)) FROM perdure_outbox_parts p WHERE p.id = e.id)) AS length`;
       const dead = rows(
-        `SELECT *, ${length}, 0 AS attempts_before, 0 AS since, 0 AS due_at, 0 AS is_begun
+        `SELECT *, ${length}, 0 AS attempts_before, 0 AS since, 0 AS due_at, 0 AS is_begun, 0 AS lost
          FROM perdure_dead_letters e ORDER BY seq`,
       );
       const [row] = hasBegun ? sql.exec("SELECT * FROM perdure_endpoints").toArray() : [];
@@ -257,6 +260,8 @@ function toEntry(row: Row): Entry {
     before: row.attempts_before,
     since: row.since,
     dueAt: row.due_at,
-    isFresh: row.is_begun === 1,
+    isFresh: row.is_begun > 0,
+    lost: row.lost,
+    wasAlone: row.is_begun === 2,
   };
 }
