@@ -103,7 +103,7 @@ describe("what cannot be put is refused, with nothing stored", () => {
     [webhook("https://10.0.0.1/", { secret: "S" }), /expected a public host/],
     [
       webhook("https://example.com", { secret: "NO_SECRET" }),
-      /"NO_SECRET" among its secrets.*wrangler secret put NO_SECRET/,
+      /at place 1 of its secrets what is no name of a secret of this Worker.*wrangler secret put/,
     ],
     [{ ...somewhere(), polcy: {} }, /has "polcy", which is no field of a workflow destination/],
     [{ ...somewhere(), policy: { attempts: 3 } }, /"attempts" is no option of policy/],

@@ -226,6 +226,36 @@ describe("a destination", () => {
     expect(text).not.toContain("MfKQ9");
   });
 
+  it("O1: an invalid secret is never shown, and only texts and Secrets Store bindings are secrets", () => {
+    const raw = btoa("correct horse battery staple!");
+    const bindings = {
+      ...env,
+      KV: { get: async () => "x", put: async () => {}, list: async () => {} },
+      ANY: new Proxy({}, { get: () => () => {} }),
+      CALL: () => "x",
+      NUMBER: 7,
+    };
+    const told = webhookAdapter({ env: bindings });
+    const problemOf = (name: string) =>
+      told.problemOf({ kind: "webhook", url: URL_OK, secrets: ["NEW", name] });
+    expect(problemOf("STORED")).toBeUndefined();
+    const names = [
+      raw,
+      "__proto__",
+      "constructor",
+      "toString",
+      "KV",
+      "ANY",
+      "CALL",
+      "NUMBER",
+      "MISSING",
+    ];
+    for (const name of names) {
+      expect(problemOf(name), name).toMatch(/^has at place 2 of its secrets what is no name/);
+      expect(problemOf(name), name).not.toContain(name);
+    }
+  });
+
   it.each(["http://127.0.0.1:8787/hook", "http://localhost/", "https://10.0.0.1/"])(
     "may be %s where private addresses are allowed, and only there",
     async (url) => {

@@ -9,6 +9,8 @@ import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.
 import { byteLength } from "../core/json.ts";
 import { migrate } from "../core/migrations.ts";
 import { problemOfNames } from "../core/options.ts";
+import { isWellFormedText } from "../core/text.ts";
+import { MALFORMED } from "./errors.ts";
 import type { Delivery, ReferencedDelivery } from "./types.ts";
 
 const MIGRATIONS = [
@@ -120,10 +122,12 @@ function refusePromise(result: unknown): void {
 
 function idOf(received: Received): string {
   const id: unknown = typeof received === "object" && received !== null ? received.id : received;
-  if (typeof id === "string" && id !== "" && byteLength(id) <= MAX_ID_BYTES) return id;
+  const isText = typeof id === "string" && id !== "" && byteLength(id) <= MAX_ID_BYTES;
+  if (isText && isWellFormedText(id)) return id;
+  const expected = isText ? MALFORMED : `expected a text of 1 to ${MAX_ID_BYTES} bytes`;
   const given = typeof id === "string" ? JSON.stringify(id.slice(0, 100)) : String(id);
   throw new TypeError(
-    `The id of a delivery is ${given}; expected a text of 1 to ${MAX_ID_BYTES} bytes. ` +
+    `The id of a delivery is ${given}; ${expected}. ` +
       'Give the delivery, or its id: for a webhook the value of the header "webhook-id".',
   );
 }

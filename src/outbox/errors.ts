@@ -19,6 +19,9 @@ export class UndeliverableError extends Error {
   }
 }
 
+/** Of a text that SQLite and UTF-8 cannot hold: storage would change it, and two texts could become one. */
+export const MALFORMED = "expected well-formed text, and it has half of a surrogate pair";
+
 /** A destination to which nothing can be sent as it is. */
 export class InvalidDestinationError extends Error {
   override readonly name = "InvalidDestinationError";

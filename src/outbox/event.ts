@@ -3,7 +3,8 @@
 import { failureOf } from "../core/failures.ts";
 import { byteLength, shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
-import { InvalidEventError } from "./errors.ts";
+import { isWellFormedText } from "../core/text.ts";
+import { InvalidEventError, MALFORMED } from "./errors.ts";
 
 /** It travels in a header, where a character may take twelve, and is an index in the receiver. */
 const MAX_ID_LENGTH = 256;
@@ -17,10 +18,10 @@ export function deliveryId(options: unknown): string {
   const problem = problemOfNames("put()", options, ["id"]);
   if (problem) throw new InvalidEventError(problem.message);
   const { id = crypto.randomUUID() } = (options ?? {}) as { id?: unknown };
-  if (typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH) return id;
-  throw new InvalidEventError(
-    `id is ${shown(id)}; expected a text of 1 to ${MAX_ID_LENGTH} characters, or leave it out.`,
-  );
+  const isText = typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH;
+  if (isText && isWellFormedText(id)) return id;
+  const expected = isText ? MALFORMED : `expected a text of 1 to ${MAX_ID_LENGTH} characters`;
+  throw new InvalidEventError(`id is ${shown(id)}; ${expected}, or leave it out.`);
 }
 
 /**

@@ -2,7 +2,8 @@
 
 import { shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
-import { InvalidFilterError } from "./errors.ts";
+import { isWellFormedText } from "../core/text.ts";
+import { InvalidFilterError, MALFORMED } from "./errors.ts";
 import type { DeadLetterFilter, ListDeadLettersOptions } from "./types.ts";
 
 const FILTER = ["since", "destination"] as const;
@@ -42,12 +43,19 @@ export function timeOf(name: string, value: Date): number {
   throw new InvalidFilterError(`${name} is ${String(value)}; expected a valid Date.`);
 }
 
+/** @throws InvalidFilterError for what can be no delivery id */
+export function checkId(verb: string, id: unknown): void {
+  if (typeof id === "string" && isWellFormedText(id)) return;
+  const expected = typeof id === "string" ? MALFORMED : "expected the delivery id, a text";
+  throw new InvalidFilterError(`id of ${verb} is ${shown(id)}; ${expected}.`);
+}
+
 /** @throws InvalidFilterError for what is no text that a row should hold */
 export function checkReason(reason: unknown): void {
-  if (typeof reason === "string" && reason !== "" && reason.length <= MAX_REASON) return;
-  throw new InvalidFilterError(
-    `reason is ${shown(reason)}; expected a text of 1 to ${MAX_REASON} characters, or leave it out.`,
-  );
+  const isText = typeof reason === "string" && reason !== "" && reason.length <= MAX_REASON;
+  if (isText && isWellFormedText(reason)) return;
+  const expected = isText ? MALFORMED : `expected a text of 1 to ${MAX_REASON} characters`;
+  throw new InvalidFilterError(`reason is ${shown(reason)}; ${expected}, or leave it out.`);
 }
 
 /** A place among the dead letters, as a list hands it out: it holds when letters come and go. */
@@ -58,7 +66,7 @@ export function cursorOf(diedAt: number, id: string): string {
 /** @throws InvalidFilterError for a text that no list has handed out */
 export function readCursor(cursor: string): [diedAt: number, id: string] {
   const [, diedAt, id] = /^(\d{1,15}):(.+)$/s.exec(cursor) ?? [];
-  if (diedAt !== undefined && id !== undefined) return [Number(diedAt), id];
+  if (diedAt !== undefined && id !== undefined && isWellFormedText(id)) return [Number(diedAt), id];
   throw new InvalidFilterError(
     `cursor is ${JSON.stringify(cursor)}; expected the cursor of an earlier page, as it came.`,
   );

@@ -5,7 +5,7 @@
  */
 
 import { type Clock, steady, systemClock } from "../core/clock.ts";
-import type { Json } from "../core/json.ts";
+import { type Json, shown } from "../core/json.ts";
 import { Room } from "../core/room.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { Wake } from "../core/wake.ts";
@@ -14,7 +14,7 @@ import type { Selection } from "./dead-letters.ts";
 import { Engine } from "./engine.ts";
 import { InvalidDestinationError, InvalidFilterError } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
-import { checkFilter, checkList, checkReason, timeOf } from "./filters.ts";
+import { checkFilter, checkId, checkList, checkReason, timeOf } from "./filters.ts";
 import { type OutboxLimits, type OutboxSettings, readSettings } from "./options.ts";
 import type {
   DeadLetterFilter,
@@ -161,11 +161,13 @@ export class Outbox extends Room {
 
   /** Where the event with this delivery id is; null for one that is unknown, or delivered and not kept. */
   async inspect(id: string): Promise<DeliveryState | null> {
+    checkId("inspect()", id);
     return (await this.#ready()).store.inspect(id);
   }
 
   /** The whole event with this delivery id, for who got a reference to it (O4); null for an unknown one. */
   async read<Event = Json>(id: string): Promise<Event | null> {
+    checkId("read()", id);
     const payload = (await this.#ready()).store.read(id);
     return payload === undefined ? null : (JSON.parse(payload) as Event);
   }
@@ -201,6 +203,7 @@ export class Outbox extends Room {
    * the id that it had (O3), or one that waits for its next attempt. Returns whether there was one.
    */
   async redrive(id: string): Promise<boolean> {
+    checkId("redrive()", id);
     const { deadLetters, store } = await this.#ready();
     const now = this.#clock.now();
     const isThere = deadLetters.redrive(id, now) || store.hasten(id, now);
@@ -224,6 +227,7 @@ export class Outbox extends Room {
 
   /** Forgets a dead letter for good. Returns whether there was one. */
   async deleteDeadLetter(id: string): Promise<boolean> {
+    checkId("deleteDeadLetter()", id);
     return (await this.#ready()).deadLetters.delete(id);
   }
 
@@ -283,12 +287,14 @@ export class Outbox extends Room {
 
   /** @throws InvalidFilterError for what is no destination */
   #selection({ since, destination }: DeadLetterFilter): Selection {
+    const malformed = this.#adapters.problemOfTexts(destination);
+    if (malformed) throw new InvalidFilterError(`destination ${malformed}`);
     try {
       const key = destination && this.#adapters.keyOf(destination);
       return { key, since: since?.getTime() ?? 0 };
     } catch (error) {
       throw new InvalidFilterError(
-        `destination is ${JSON.stringify(destination)}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`,
+        `destination is ${shown(withoutSecrets(destination))}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`,
         { cause: error },
       );
     }
@@ -296,9 +302,17 @@ export class Outbox extends Room {
 
   /** @throws InvalidDestinationError for what is no URL */
   #endpointKey(url: string): string {
+    const malformed = this.#adapters.problemOfTexts({ url });
+    if (malformed) throw new InvalidDestinationError(`The endpoint ${malformed}`);
     if (URL.canParse(url)) return this.#adapters.keyOf({ kind: "webhook", url, secrets: [] });
     throw new InvalidDestinationError(
       `${JSON.stringify(url)} is no URL; expected that of a webhook, e.g. "https://example.com/hook".`,
     );
   }
+}
+
+/** A secret itself may stand where its name is expected. */
+function withoutSecrets(destination: unknown): unknown {
+  if (typeof destination !== "object" || destination === null) return destination;
+  return { ...destination, secrets: undefined };
 }

@@ -3,6 +3,7 @@
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import type { Clock } from "../core/clock.ts";
 import { DURATION_FORMS, millisecondsOf } from "../core/duration.ts";
+import { shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import type { DeliveryPolicy } from "./types.ts";
 
@@ -13,6 +14,11 @@ const DEFAULTS = {
   base: "1 second",
   cap: "1 hour",
 } as const;
+
+/** A timer cannot be longer than 24 days, and an object does not live so long. */
+const MAX_TIMEOUT = { ms: 86_400_000, text: '"1 day"' } as const;
+/** Alarms reach to the year 2189. */
+const MAX_LENGTH = { ms: 3_650 * 86_400_000, text: '"3650 days"' } as const;
 
 /** A policy with every default filled in. */
 export type Policy = {
@@ -39,8 +45,9 @@ export function problemOfPolicy(policy: unknown): string | undefined {
   }
   const lengths = { maxAge, timeout, "backoff.base": backoff.base, "backoff.cap": backoff.cap };
   for (const [name, length] of Object.entries(lengths)) {
-    if (length === undefined || Number.isFinite(millisecondsOf(length) ?? Number.NaN)) continue;
-    return `has ${JSON.stringify(length)} as policy.${name}; expected ${DURATION_FORMS}.`;
+    const most = name === "timeout" ? MAX_TIMEOUT : MAX_LENGTH;
+    if (length === undefined || (millisecondsOf(length) ?? Number.NaN) <= most.ms) continue;
+    return `has ${shown(length)} as policy.${name}; expected ${DURATION_FORMS}, at most ${most.text}.`;
   }
   if (ordered === undefined || typeof ordered === "boolean") return undefined;
   return `has ${JSON.stringify(ordered)} as policy.ordered; expected true or false.`;

@@ -1,6 +1,7 @@
 /** All kinds of destinations behind one interface: the one place that lists them. */
 
 import { shown } from "../../core/json.ts";
+import { isWellFormedText } from "../../core/text.ts";
 import { problemOfPolicy } from "../policy.ts";
 import type { Adapter, Destination } from "../types.ts";
 import { agentAdapter } from "./agent.ts";
@@ -8,6 +9,9 @@ import { methodAdapter } from "./method.ts";
 import { queueAdapter } from "./queue.ts";
 import { webhookAdapter } from "./webhook.ts";
 import { workflowAdapter } from "./workflow-event.ts";
+
+/** Of a destination as JSON, which is stored with each entry. */
+const MAX_LENGTH = 16_384;
 
 type Kind = Destination["kind"];
 type All = { readonly [K in Kind]: Adapter<Extract<Destination, { kind: K }>> };
@@ -84,6 +88,29 @@ export class Adapters {
     if (unknown !== undefined) {
       return `has ${JSON.stringify(unknown)}, which is no field of a ${to.kind} destination; there are ${fields.join(", ")}.`;
     }
-    return problemOfPolicy(to.policy) ?? this.of(to).problemOf(to);
+    return (
+      this.problemOfTexts(to) ??
+      problemOfPolicy(to.policy) ??
+      this.of(to).problemOf(to) ??
+      problemOfLength(to)
+    );
   }
+
+  /** Which field of a destination is a text that cannot be stored; undefined for none. */
+  problemOfTexts(fields: unknown): string | undefined {
+    for (const [field, value] of Object.entries(fields ?? {})) {
+      if (typeof value === "string" && !isWellFormedText(value)) {
+        // Not shown: it may be a URL with a password in it.
+        return `has half of a surrogate pair in its ${field}; expected well-formed text.`;
+      }
+    }
+    return undefined;
+  }
+}
+
+/** The adapters limit each text; this limits them together. */
+function problemOfLength(to: Destination): string | undefined {
+  const { length } = JSON.stringify(to);
+  if (length <= MAX_LENGTH) return undefined;
+  return `has ${length} characters as JSON; expected at most ${MAX_LENGTH}. Use shorter names.`;
 }

@@ -255,9 +255,21 @@ function problemOfSecrets(names: unknown, env: object): string | undefined {
   if (wrong !== -1) {
     return `has no name at place ${wrong + 1} of its secrets; ${expected} The secret itself is never stored.`;
   }
-  const missing = names.find((name: string) => Reflect.get(env, name) === undefined);
-  if (missing === undefined) return undefined;
-  return `has ${shown(missing)} among its secrets, which this Worker does not have; set it: wrangler secret put ${missing}`;
+  const unknown = names.findIndex((name: string) => !isSecret(env, name));
+  if (unknown === -1) return undefined;
+  return `has at place ${unknown + 1} of its secrets what is no name of a secret of this Worker; ${expected} It is not shown here, because it may be the secret itself. Set it: wrangler secret put WEBHOOK_SECRET`;
+}
+
+/** Methods that other bindings have, beside `get`. */
+const OF_OTHER_BINDINGS = ["put", "list", "idFromName", "createBatch", "fetch", "send"] as const;
+
+/** Whether this is a text, or a binding to a Secrets Store. */
+function isSecret(env: object, name: string): boolean {
+  const value: unknown = Object.hasOwn(env, name) ? Reflect.get(env, name) : undefined;
+  if (typeof value !== "object" || value === null) return typeof value === "string";
+  const has = (method: string) => typeof Reflect.get(value, method) === "function";
+  // A binding to another Worker answers to every name.
+  return has("get") && !OF_OTHER_BINDINGS.some(has);
 }
 
 /** The same without what stands before an @, right URL or not: it may be a password. */
