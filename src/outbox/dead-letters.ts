@@ -19,13 +19,27 @@ type Row = {
   payload: string | null;
 };
 
+/** How many are kept, and for how long. */
+export type LetterLimits = { readonly maxAgeMs: number; readonly maxCount: number };
+
+/** Letters that one look at what can go deletes at most, by age and by count each. */
+const AT_ONCE = 256;
+/** Of those that are deleted, ids that are logged. */
+const LOGGED = 10;
+
 /** Letters of one destination, or of a time. */
 export type Selection = { readonly key: string | undefined; readonly since: number };
 
 export class DeadLetters {
   readonly #sql: SqlStorage;
 
-  constructor(private readonly storage: DurableObjectStorage) {
+  /** How many there are; undefined: not counted yet. */
+  #count: number | undefined;
+
+  constructor(
+    private readonly storage: DurableObjectStorage,
+    private readonly limits: LetterLimits,
+  ) {
     this.#sql = storage.sql;
   }
 
@@ -46,8 +60,26 @@ export class DeadLetters {
         error,
         id,
       );
-      this.#sql.exec("DELETE FROM perdure_outbox WHERE id = ?", id);
+      const moved = this.#sql.exec("DELETE FROM perdure_outbox WHERE id = ? RETURNING id", id);
+      this.#changed(moved.toArray().length);
     });
+  }
+
+  /** dead → gone: some of those that are too old, and of too many, once the app has been told of them. */
+  prune(now: number): void {
+    const { maxAgeMs, maxCount } = this.limits;
+    this.#count ??= this.count({ key: undefined, since: 0 });
+    if (this.#count === 0) return;
+    const oldest = "SELECT id FROM perdure_dead_letters WHERE is_told = 1";
+    const which = `id IN (${oldest} AND died_at < ? ORDER BY died_at, id LIMIT ?)`;
+    const tooOld = this.#delete(which, now - maxAgeMs, AT_ONCE);
+    const over = Math.min(this.#count - maxCount, AT_ONCE);
+    const tooMany =
+      over > 0 ? this.#delete(`id IN (${oldest} ORDER BY died_at, id LIMIT ?)`, over) : [];
+    const gone = [...tooOld, ...tooMany];
+    if (gone.length === 0) return;
+    const ids = gone.slice(0, LOGGED).join(", ") + (gone.length > LOGGED ? ", ..." : "");
+    console.warn(`[perdure] ${gone.length} dead letters were deleted by keepDeadLetters: ${ids}`);
   }
 
   /** Newest first, from behind the cursor on. */
@@ -109,29 +141,37 @@ export class DeadLetters {
         ...values,
       );
       const gone = `DELETE FROM perdure_dead_letters WHERE ${which} RETURNING id`;
-      return this.#sql.exec(gone, ...values).toArray().length;
+      const count = this.#sql.exec(gone, ...values).toArray().length;
+      this.#changed(-count);
+      return count;
     });
   }
 
   /** Forgets one for good. Returns whether there was one. */
   delete(id: string): boolean {
-    return this.#delete("id = ?", id) > 0;
+    return this.#delete("id = ?", id).length > 0;
   }
 
   /** Forgets those that died before a time for good. Returns how many. */
   deleteBefore(time: number): number {
-    return this.#delete("died_at < ?", time);
+    return this.#delete("died_at < ?", time).length;
   }
 
-  #delete(which: string, value: SqlStorageValue): number {
+  /** Returns the ids of those that are gone. */
+  #delete(which: string, ...values: SqlStorageValue[]): string[] {
     return this.storage.transactionSync(() => {
       const gone = `DELETE FROM perdure_dead_letters WHERE ${which} RETURNING id, payload IS NULL AS isInParts`;
-      const letters = this.#sql.exec<{ id: string; isInParts: number }>(gone, value).toArray();
+      const letters = this.#sql.exec<{ id: string; isInParts: number }>(gone, ...values).toArray();
       for (const { id, isInParts } of letters) {
         if (isInParts) this.#sql.exec("DELETE FROM perdure_outbox_parts WHERE id = ?", id);
       }
-      return letters.length;
+      this.#changed(-letters.length);
+      return letters.map(({ id }) => id);
     });
+  }
+
+  #changed(by: number): void {
+    if (this.#count !== undefined) this.#count += by;
   }
 
   /** One that the app has not been told of. */

@@ -12,6 +12,7 @@ import { DeadLetters } from "./dead-letters.ts";
 import { Delivered } from "./delivered.ts";
 import { BACKSTOP_MS, Deliveries, type DeliveriesOwner } from "./deliveries.ts";
 import { Endpoints } from "./endpoints.ts";
+import { OutboxFullError } from "./errors.ts";
 import type { OutboxLimits, OutboxSettings } from "./options.ts";
 import { isOrdered } from "./policy.ts";
 import { type Entry, OutboxStore } from "./store.ts";
@@ -53,6 +54,7 @@ export class Engine implements DeliveriesOwner, TellingOwner {
   readonly #onDeadLetter: EngineOwner["onDeadLetter"];
   readonly #lifecycle: EngineOwner["lifecycle"];
   #stores: Stores | undefined;
+  #hasWarned = false;
   #hasStarted = false;
   #isPutting = false;
   #sincePrune = 0;
@@ -93,21 +95,39 @@ export class Engine implements DeliveriesOwner, TellingOwner {
 
   /** The object has started: makes sure of a wake if an earlier life has left anything. */
   async start(): Promise<void> {
-    const { store, deadLetters, endpoints, delivered } = this.#open();
+    const { store, deadLetters } = this.#open();
     this.#hasStarted = true;
-    delivered.prune(this.clock.now());
-    endpoints.prune(this.clock.now() - ENDPOINT_AGE_MS);
+    this.#prune();
     const hasWork = !store.isEmpty() || deadLetters.untold() !== undefined;
     if (hasWork) await this.wake.noLaterThan(this.clock.now());
   }
 
-  /** Stores an entry; {@link flush} is to follow when that has committed. */
-  put(id: string, destination: Destination, payload: string): void {
+  /**
+   * Stores an entry; {@link flush} is to follow when that has committed.
+   *
+   * @param mayRefuse whether the caller can do without, when too many wait
+   * @throws OutboxFullError
+   */
+  put(id: string, destination: Destination, payload: string, mayRefuse: boolean): void {
+    const waiting = this.store.full(this.limits.maxWaiting);
+    if (waiting !== undefined) this.#full(id, waiting, mayRefuse);
     const key = this.adapters.lineOf(destination);
     const mustWait = isOrdered(destination.policy, this.limits.policy);
     const entry = { id, key, destination, payload, isOrdered: mustWait };
     const isNew = this.store.put(entry, this.clock.now());
     if (isNew) this.#deliveries.added({ id, key, isSuspect: false }, mustWait);
+  }
+
+  /** Whoever ends something must not fail because of those that are told of it; what has ended before is bounded elsewhere. */
+  #full(id: string, waiting: number, mayRefuse: boolean): void {
+    const { maxWaiting } = this.limits;
+    // Put again, it stays as it is.
+    if (mayRefuse && !this.store.has(id)) throw new OutboxFullError(waiting, maxWaiting);
+    if (mayRefuse || this.#hasWarned) return;
+    this.#hasWarned = true;
+    console.warn(
+      `[perdure] ${waiting} entries wait in the outbox, and maxWaiting is ${maxWaiting}; those of submissions that end are stored all the same`,
+    );
   }
 
   /** {@link flush}, once the code that puts has come to its end. */
@@ -155,6 +175,7 @@ export class Engine implements DeliveriesOwner, TellingOwner {
 
   /** {@link flush} of what was not put now but comes again, or comes to its end. */
   flushAgain(): void {
+    this.store.countAgain();
     this.#deliveries.reorder();
     this.flush(null);
   }
@@ -174,11 +195,24 @@ export class Engine implements DeliveriesOwner, TellingOwner {
       this.done();
       if (++this.#sincePrune < PRUNE_EVERY) return;
       this.#sincePrune = 0;
-      this.#open().delivered.prune(this.clock.now());
+      this.#prune();
+    } catch (error) {
+      console.error("[perdure] the wake of the outbox could not be removed:", error);
+    }
+  };
+
+  /** What is not deleted now is found the next time. */
+  #prune(): void {
+    try {
+      const now = this.clock.now();
+      const { delivered, deadLetters, endpoints } = this.#open();
+      delivered.prune(now);
+      deadLetters.prune(now);
+      endpoints.prune(now - ENDPOINT_AGE_MS);
     } catch (error) {
       console.error("[perdure] the outbox could not be tidied up:", error);
     }
-  };
+  }
 
   /** Removes the wake when there is nothing left to wake for (O5). */
   readonly done = (): void => {
@@ -191,6 +225,12 @@ export class Engine implements DeliveriesOwner, TellingOwner {
   readonly died = (): void => {
     this.wake.request(this.clock.now() + BACKSTOP_MS);
     this.#telling.start();
+  };
+
+  /** The app has been told of a letter, which need not be kept for that any more. */
+  readonly told = (letter: DeadLetter): void => {
+    this.deadLetters.told(letter);
+    this.deadLetters.prune(this.clock.now());
   };
 
   readonly tell = async (letter: DeadLetter): Promise<void> => {
@@ -226,7 +266,7 @@ export class Engine implements DeliveriesOwner, TellingOwner {
     const { storage } = this.#lifecycle();
     this.#stores ??= {
       store: new OutboxStore(storage),
-      deadLetters: new DeadLetters(storage),
+      deadLetters: new DeadLetters(storage, this.limits.deadLetters),
       endpoints: new Endpoints(storage.sql),
       delivered: new Delivered(storage, this.limits.kept),
     };

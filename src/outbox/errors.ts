@@ -32,6 +32,23 @@ export class InvalidEventError extends Error {
   override readonly name = "InvalidEventError";
 }
 
+/** So many entries wait to be delivered that no more are taken. */
+export class OutboxFullError extends Error {
+  override readonly name = "OutboxFullError";
+  /** Entries that wait. */
+  readonly waiting: number;
+  /** The option `maxWaiting`. */
+  readonly limit: number;
+
+  constructor(waiting: number, limit: number) {
+    super(
+      `The outbox is full: ${waiting} entries wait to be delivered, and at most ${limit} may. Try again when some have been delivered, disable endpoints that hang, or raise maxWaiting.`,
+    );
+    this.waiting = waiting;
+    this.limit = limit;
+  }
+}
+
 /** What a list, a count or a redrive was asked by cannot be meant. */
 export class InvalidFilterError extends Error {
   override readonly name = "InvalidFilterError";

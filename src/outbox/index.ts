@@ -11,6 +11,7 @@ export {
   InvalidDestinationError,
   InvalidEventError,
   InvalidFilterError,
+  OutboxFullError,
   UndeliverableError,
 } from "./errors.ts";
 export type { OutboxSettings } from "./options.ts";

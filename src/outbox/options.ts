@@ -2,6 +2,7 @@
 
 import type { Duration } from "../core/duration.ts";
 import { countOf, durationOf, InvalidOptionError, problemOfNames } from "../core/options.ts";
+import type { LetterLimits } from "./dead-letters.ts";
 import type { KeptLimits } from "./delivered.ts";
 import { problemOfPolicy } from "./policy.ts";
 import type { DeadLetter, DeliveryPolicy } from "./types.ts";
@@ -34,6 +35,22 @@ export type OutboxSettings = {
     readonly maxCount?: number;
   };
   /**
+   * Entries that wait to be delivered. `put()` throws an `OutboxFullError` when there are so many. What the
+   * end of a submission sends is stored all the same, so that the end commits.
+   * @default 10_000
+   */
+  readonly maxWaiting?: number;
+  /**
+   * Dead letters that are kept, of those that `onDeadLetter` has been told of. The oldest are deleted first.
+   * @default 10_000 of them, each for 30 days
+   */
+  readonly keepDeadLetters?: {
+    /** @default "30 days" */
+    readonly maxAge?: Duration;
+    /** @default 10_000 */
+    readonly maxCount?: number;
+  };
+  /**
    * Whether webhooks may go to private and loopback addresses, and over plain
    * `http:` there. For development and tests.
    * @default false
@@ -52,6 +69,8 @@ export type OutboxLimits = {
   readonly policy: DeliveryPolicy;
   readonly maxEventBytes: number;
   readonly kept: KeptLimits;
+  readonly maxWaiting: number;
+  readonly deadLetters: LetterLimits;
   readonly allowPrivateAddresses: boolean;
 };
 
@@ -61,19 +80,24 @@ const NAMES = [
   "policy",
   "maxEventBytes",
   "keepDelivered",
+  "maxWaiting",
+  "keepDeadLetters",
   "allowPrivateAddresses",
   "onDeadLetter",
 ] as const satisfies readonly (keyof OutboxSettings)[];
 
+const KEEP = ["maxAge", "maxCount"] as const;
+
 /** @throws InvalidOptionError naming the option */
 export function readSettings(settings: OutboxSettings): OutboxLimits {
-  const { keepDelivered } = settings;
+  const { keepDelivered, keepDeadLetters } = settings;
   const unknown =
     problemOfNames("the outbox", settings, NAMES) ??
-    problemOfNames("keepDelivered", keepDelivered, ["maxAge", "maxCount"]);
+    problemOfNames("keepDelivered", keepDelivered, KEEP) ??
+    problemOfNames("keepDeadLetters", keepDeadLetters, KEEP);
   if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
   const { concurrency = 8, policy = {}, maxEventBytes = MAX_EVENT_BYTES } = settings;
-  const { onDeadLetter, allowPrivateAddresses = false } = settings;
+  const { maxWaiting = 10_000, onDeadLetter, allowPrivateAddresses = false } = settings;
   if (typeof allowPrivateAddresses !== "boolean") {
     throw new InvalidOptionError(
       "allowPrivateAddresses",
@@ -89,6 +113,7 @@ export function readSettings(settings: OutboxSettings): OutboxLimits {
   const problem = problemOfPolicy(policy);
   if (problem) throw new InvalidOptionError("policy", `The outbox ${problem}`);
   const { maxAge = "7 days", maxCount = 10_000 } = keepDelivered ?? {};
+  const letters = { maxAge: "30 days", maxCount: 10_000, ...keepDeadLetters } as const;
   return {
     concurrency: countOf("concurrency", concurrency, 64),
     policy,
@@ -97,6 +122,11 @@ export function readSettings(settings: OutboxSettings): OutboxLimits {
       all: keepDelivered !== undefined,
       maxAgeMs: durationOf("keepDelivered.maxAge", maxAge),
       maxCount: countOf("keepDelivered.maxCount", maxCount),
+    },
+    maxWaiting: countOf("maxWaiting", maxWaiting),
+    deadLetters: {
+      maxAgeMs: durationOf("keepDeadLetters.maxAge", letters.maxAge),
+      maxCount: countOf("keepDeadLetters.maxCount", letters.maxCount),
     },
     allowPrivateAddresses,
   };

@@ -99,13 +99,14 @@ export class Outbox extends Room {
    * @throws InvalidDestinationError for a destination to which nothing can be sent; nothing is stored then
    * @throws InvalidEventError for an event that JSON cannot hold, or that is too large, or an id that
    *   is that of an event for another destination
+   * @throws OutboxFullError when `maxWaiting` entries wait; nothing is stored then
    */
   put(destination: Destination, event: unknown, options: { id?: string } = {}): string {
     const problem = this.problemOf(destination);
     if (problem) throw new InvalidDestinationError(`The destination ${problem}`);
     const payload = payloadOf(event, this.#limits.maxEventBytes);
     const id = deliveryId(options);
-    this.#engine.put(id, destination, payload);
+    this.#engine.put(id, destination, payload, true);
     this.#engine.flushSoon();
     return id;
   }
@@ -129,13 +130,14 @@ export class Outbox extends Room {
 
   /**
    * {@link put} for a room of Perdure that has checked the destination before,
-   * and that calls {@link flush} after its commit.
+   * and that calls {@link flush} after its commit. Taken even when the outbox is full, so that the end of
+   * what was accepted always commits.
    *
    * @param payload the event as JSON
    * @internal
    */
   enqueue(id: string, destination: Destination, payload: string): void {
-    this.#engine.put(id, destination, payload);
+    this.#engine.put(id, destination, payload, false);
   }
 
   /**

@@ -84,6 +84,8 @@ type Found = {
 export class OutboxStore {
   readonly #sql: SqlStorage;
   #lastSeq: number | undefined;
+  /** At most so many entries wait; undefined: not counted yet. Counted again when that seems to be too many. */
+  #atMost: number | undefined;
 
   constructor(private readonly storage: DurableObjectStorage) {
     this.#sql = storage.sql;
@@ -110,6 +112,7 @@ export class OutboxStore {
       JSON.stringify(destination),
       isInParts ? null : payload,
     );
+    if (this.#atMost !== undefined) this.#atMost++;
     if (put.toArray().length === 0) {
       this.#refuseForAnother(id, key);
       return false;
@@ -250,6 +253,18 @@ export class OutboxStore {
     return { next, isEmpty: count === 0 };
   }
 
+  /** How many entries wait, where they are `limit` or more; undefined for fewer. */
+  full(limit: number): number | undefined {
+    if (this.#atMost === undefined || this.#atMost >= limit) this.#count();
+    const atMost = this.#atMost ?? 0;
+    return atMost >= limit ? atMost : undefined;
+  }
+
+  has(id: string): boolean {
+    const query = "SELECT 1 FROM perdure_outbox WHERE id = ?";
+    return this.#sql.exec(query, id).toArray().length > 0;
+  }
+
   isEmpty(): boolean {
     return this.#sql.exec("SELECT 1 FROM perdure_outbox LIMIT 1").toArray().length === 0;
   }
@@ -365,13 +380,21 @@ export class OutboxStore {
 
   /** Grows with every entry, over restarts as well, even when the clock was set back between two lives. */
   #nextSeq(now: number): number {
-    this.#lastSeq ??= this.#highestSeq();
-    this.#lastSeq = Math.max(this.#lastSeq + 1, now * 1_000);
+    if (this.#lastSeq === undefined) this.#count();
+    this.#lastSeq = Math.max((this.#lastSeq ?? 0) + 1, now * 1_000);
     return this.#lastSeq;
   }
 
-  #highestSeq(): number {
-    const highest = "SELECT ifnull(MAX(seq), 0) AS seq FROM perdure_outbox";
-    return this.#sql.exec<{ seq: number }>(highest).one().seq;
+  /** Both in one statement, because it reads through the table. */
+  #count(): void {
+    const query = "SELECT ifnull(MAX(seq), 0) AS seq, COUNT(*) AS count FROM perdure_outbox";
+    const { seq, count } = this.#sql.exec<{ seq: number; count: number }>(query).one();
+    this.#lastSeq = Math.max(this.#lastSeq ?? 0, seq);
+    this.#atMost = count;
+  }
+
+  /** Entries have come back from elsewhere. */
+  countAgain(): void {
+    this.#atMost = undefined;
   }
 }

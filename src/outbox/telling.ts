@@ -15,6 +15,8 @@ export type TellingOwner = {
   readonly deadLetters: DeadLetters;
   /** Tells of one. */
   tell(letter: DeadLetter): Promise<void>;
+  /** It has been told of. */
+  told(letter: DeadLetter): void;
   /** All have been told of. */
   done(): void;
 };
@@ -45,7 +47,7 @@ export class Telling {
       await Promise.resolve();
       for (let letter = this.#next(); letter; letter = this.#next()) {
         await this.#tell(letter);
-        this.owner.deadLetters.told(letter);
+        this.owner.told(letter);
       }
       // In one go with the last look, so that nothing is buried in between and passed over.
       this.#underWay = undefined;
