@@ -181,7 +181,7 @@ export class Deliveries {
       this.#nextEnd = this.#nextEnd === "last" ? "first" : "last";
       return crowded;
     }
-    const waits = ({ key }: Due) => !this.#underWay.has(key) && this.#room.isUnheard(key);
+    const waits = ({ key }: Due) => !this.#underWay.has(key) && this.#room.isUnknown(key);
     if (this.#lines.some(waits)) this.#room.makeRoom();
     return undefined;
   }
@@ -300,12 +300,12 @@ export class Deliveries {
     } catch (error) {
       const isSilent = error instanceof TimeoutError || error instanceof EvictedError;
       if (isSilent) this.#room.silent(key);
-      else this.#room.heard(key);
+      else this.#room.answered(key);
       return { error };
     } finally {
       abort.abort();
     }
-    this.#room.heard(key);
+    this.#room.answered(key);
     this.owner.taken(entry);
     store.delivered(entry, { isKept: limits.kept.all || !isWhole, isWhole }, clock.now());
     if (entry.destination.kind === "webhook") this.#heardFrom(key, entry.destination.url);

@@ -11,7 +11,7 @@
  */
 
 /** What is known about a destination. */
-type Standing = "heard" | "unheard" | "silent";
+type Standing = "answered" | "unknown" | "silent";
 
 /** `few` start at once. Above that one more starts whenever none is young, up to `most`. */
 type Limits = { readonly few: number; readonly most: number };
@@ -22,7 +22,7 @@ export const YOUNG_MS = 300;
 export const PATIENCE_MS = 1_500;
 /** How many times `concurrency` the attempts of one kind can be, when most of them hang. */
 const MOST_FACTOR = 16;
-const UNHEARD_ENDPOINTS = 4;
+const UNKNOWN_ENDPOINTS = 4;
 const SILENT_ENDPOINTS = 2;
 /** Destinations that are remembered. */
 const MAX_KNOWN = 4_096;
@@ -40,7 +40,7 @@ export type Attempt = {
 
 export class Slots {
   readonly #attempts = new Set<Attempt>();
-  readonly #heard = new Set<string>();
+  readonly #answered = new Set<string>();
   readonly #silent = new Set<string>();
 
   /**
@@ -74,38 +74,38 @@ export class Slots {
   }
 
   /** The destination has answered, or has refused the connection: it does not hang. */
-  heard(key: string): void {
+  answered(key: string): void {
     this.#silent.delete(key);
-    remember(this.#heard, key);
+    remember(this.#answered, key);
   }
 
   /** The destination gave no answer in time. */
   silent(key: string): void {
-    this.#heard.delete(key);
+    this.#answered.delete(key);
     remember(this.#silent, key);
   }
 
   /** Whatever is known of the destination does not hold any more. */
   forget(key: string): void {
-    this.#heard.delete(key);
+    this.#answered.delete(key);
     this.#silent.delete(key);
   }
 
-  isUnheard(key: string): boolean {
-    return this.#standingOf(key) === "unheard";
+  isUnknown(key: string): boolean {
+    return this.#standingOf(key) === "unknown";
   }
 
   /** Ends the attempt that has waited longest for the first answer of an endpoint, if they take all slots. */
   makeRoom(): void {
-    const unheard = [...this.#attempts].filter(({ standing }) => standing === "unheard");
-    if (unheard.length < Math.min(UNHEARD_ENDPOINTS, this.concurrency)) return;
-    const [longest] = unheard.filter(({ isOverdue }) => isOverdue);
+    const unknown = [...this.#attempts].filter(({ standing }) => standing === "unknown");
+    if (unknown.length < Math.min(UNKNOWN_ENDPOINTS, this.concurrency)) return;
+    const [longest] = unknown.filter(({ isOverdue }) => isOverdue);
     longest?.evict(new EvictedError());
   }
 
   #standingOf(key: string): Standing {
     if (this.#silent.has(key)) return "silent";
-    return isEndpoint(key) && !this.#heard.has(key) ? "unheard" : "heard";
+    return isEndpoint(key) && !this.#answered.has(key) ? "unknown" : "answered";
   }
 
   #like(key: string): Attempt[] {
@@ -119,9 +119,9 @@ export class Slots {
   #limitsOf(key: string): Limits {
     const { concurrency } = this;
     const standing = this.#standingOf(key);
-    if (standing === "heard") return { few: concurrency, most: concurrency * MOST_FACTOR };
+    if (standing === "answered") return { few: concurrency, most: concurrency * MOST_FACTOR };
     const few = isEndpoint(key)
-      ? Math.min(concurrency, standing === "silent" ? SILENT_ENDPOINTS : UNHEARD_ENDPOINTS)
+      ? Math.min(concurrency, standing === "silent" ? SILENT_ENDPOINTS : UNKNOWN_ENDPOINTS)
       : concurrency;
     return { few, most: standing === "silent" ? few : 2 * few };
   }

@@ -5,7 +5,7 @@
  */
 
 /** What a destination does with one attempt. Those that a place does not know are a failure there. */
-export type Answer = "take" | "fail" | "refuse" | "gone" | "later" | "hang";
+export type Answer = "take" | "fail" | "refuse" | "gone" | "later" | "hang" | "kill";
 export const PLACES = ["plain", "ordered", "hasty", "queue", "hook"] as const;
 export type Place = (typeof PLACES)[number];
 
@@ -315,7 +315,7 @@ export const deathOf = (id: string, attempts: number, diedAt: number) =>
 export function answerAt(place: Place, answer: Answer): Answer {
   if (answer === "gone" && place !== "hook") return "refuse";
   if (answer === "later" && place !== "hook") return "fail";
-  return answer === "hang" && place !== "hasty" ? "fail" : answer;
+  return answer === "hang" && place !== "hasty" && place !== "hook" ? "fail" : answer;
 }
 
 /** When a delay is over, put off to where others end, too: on a grid of about a sixteenth of it. */

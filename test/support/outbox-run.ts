@@ -88,7 +88,7 @@ export class OutboxRun {
       await this.#world.crash();
       this.#model.crash();
     } else if (step.op === "crash in") return this.#crashIn(step.step, step.point);
-    else await this.#calm(step);
+    else await this.#calmOrKilled(step);
     await this.#agree();
   }
 
@@ -100,6 +100,15 @@ export class OutboxRun {
     expect(await told, `what ${step.op} returns`).toEqual(expected);
     this.#isWoken = step.op === "wake";
     if (this.#isWoken) this.#mayHaveUntold = false;
+  }
+
+  /** Whether a delivery may end the object in this step: what else is under way then is for chance to say. */
+  #mayKill(step: CalmStep): boolean {
+    const { waiting, dead, isCalm } = this.#model;
+    const events = step.op === "put" && step.commits ? step.events : [];
+    const plots = [...waiting, ...dead].map(({ id }) => this.#plots.get(id) ?? []);
+    const all = [...plots, ...events.map(({ plot }) => plot)];
+    return !isCalm && all.some((plot) => plot.includes("kill"));
   }
 
   #nth(nth: number): string {
@@ -182,13 +191,14 @@ export class OutboxRun {
     }
   }
 
-  async #crashIn(step: CalmStep, point: CrashPoint): Promise<void> {
+  /** @param point where it crashes; undefined leaves that to the deliveries that kill it */
+  async #crashIn(step: CalmStep, point: CrashPoint | undefined): Promise<void> {
     const world = this.#world;
     const before = await world.look();
     const ids = new Set(step.op === "put" && step.commits ? step.events.map(({ id }) => id) : []);
     const target = "nth" in step ? this.#nth(step.nth) : undefined;
     const list = this.#list;
-    await world.crashAt(point);
+    if (point) await world.crashAt(point);
     await this.#act(step, target).catch(() => {});
     // It may come in what the step has set off.
     await until(() => world.hasCrashed, 30).catch(() => {});
@@ -205,8 +215,12 @@ export class OutboxRun {
     this.#isExact = false;
     this.#model.adopt(found, world.used);
     // A caller that was not told puts again; what has been delivered since comes again.
-    if (step.op === "put") await this.#calm(step);
+    if (step.op === "put" && point) await this.#calmOrKilled(step);
     await this.#agree();
+  }
+
+  #calmOrKilled(step: CalmStep): Promise<void> {
+    return this.#mayKill(step) ? this.#crashIn(step, undefined) : this.#calm(step);
   }
 
   /** Whatever had been accepted is still there, or was taken, or was to be forgotten. */

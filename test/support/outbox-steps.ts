@@ -9,7 +9,9 @@ const TIMES_MS = [35_001, 70_003, 500_009];
 
 const plot: fc.Arbitrary<readonly Answer[]> = fc
   .tuple(
-    fc.array(fc.constantFrom<Answer>("fail", "fail", "later", "hang"), { maxLength: 3 }),
+    fc.array(fc.constantFrom<Answer>("fail", "fail", "fail", "later", "hang", "hang", "kill"), {
+      maxLength: 3,
+    }),
     fc.constantFrom<Answer>("take", "take", "take", "fail", "refuse", "gone"),
   )
   .map(([first, last]) => [...first, last]);

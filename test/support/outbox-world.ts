@@ -34,7 +34,7 @@ import type { OutboxObject, OutboxScript, Sent } from "./outbox-object.ts";
 
 const DAY_MS = 86_400_000;
 const LARGE_LENGTH = 300_000;
-/** How long an attempt at the hasty place may take: that is waited for in fact. */
+/** How long an attempt may take at the places that may hang: that is waited for in fact. */
 const HASTY_MS = 60;
 
 export const RULES: Rules = {
@@ -54,7 +54,7 @@ const policyAt = (place: Place): DeliveryPolicy => ({
   maxAge: RULES[place].maxAgeMs,
   // Drawn in the middle, so that half of it is waited.
   backoff: { base: 60_000, cap: 3_600_000 },
-  ...(place === "hasty" && { timeout: HASTY_MS }),
+  ...((place === "hasty" || place === "hook") && { timeout: HASTY_MS }),
   ...(place === "ordered" && { ordered: true }),
 });
 
@@ -123,7 +123,7 @@ export class World {
     const script: OutboxScript = {
       settings: { concurrency: 2, ...(keepDelivered && { keepDelivered }) },
       clock: { now: () => this.now, random: () => 0.5 },
-      deliver: (sent, to) => this.#deliver(sent, to),
+      deliver: (sent, to, object) => this.#deliver(sent, to, object),
       told: ({ id, attempts, diedAt }) => {
         const death = deathOf(id, attempts, diedAt);
         this.told.set(death, (this.told.get(death) ?? 0) + 1);
@@ -132,7 +132,7 @@ export class World {
     this.#box = givenOutbox(script);
   }
 
-  async #deliver(sent: Sent, to: Destination): Promise<void> {
+  async #deliver(sent: Sent, to: Destination, object: OutboxObject): Promise<void> {
     const { id, attempt } = sent;
     const place = PLACES.find((one) => sameDestination(DESTINATIONS[one], to)) ?? "plain";
     const nth = this.used.get(id) ?? 0;
@@ -142,6 +142,11 @@ export class World {
     this.calls.push({ id, place, attempt, answer, isLarge, isWhole });
     if (answer === "take") return;
     if (answer === "hang") return forever();
+    if (answer === "kill") {
+      this.hasCrashed = true;
+      // It is protected to everybody but the object itself.
+      (object as unknown as { ctx: DurableObjectState }).ctx.abort("killed by a delivery");
+    }
     if (answer === "refuse" || answer === "gone") {
       throw new UndeliverableError(answer, { isGone: answer === "gone" });
     }
@@ -180,6 +185,10 @@ export class World {
   }
 
   async wake(): Promise<void> {
+    // The start comes first: beside this clock, which is ahead, a job that is due by the machine's seems to be long overdue.
+    await this.run(async ({ lifecycle }, ctx) => {
+      if ((await wakesOf(ctx)).job !== null) await lifecycle.start();
+    });
     try {
       await wakeBox(this.#box);
     } catch (error) {
