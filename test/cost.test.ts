@@ -14,6 +14,8 @@ import { givenThink, message } from "./support/given.ts";
 
 type Metered = DurableObjectStub<undefined> & {
   startPrompts(id: string, params: unknown): Promise<string>;
+  /** By agents' own `runWorkflow()`. */
+  startPlainly(id: string, params: unknown): Promise<string>;
 };
 
 const rows = new Map<string, Count>();
@@ -31,11 +33,12 @@ async function counted(stub: Metered, work: () => Promise<unknown>): Promise<Cou
   return onMeter((meter) => meter.read());
 }
 
+/** A workflow with one prompt. Agents' own `runWorkflow()` starts it, because a durable start is counted apart. */
 async function prompt(stub: Metered, workflow: Workflow, thread?: string): Promise<void> {
   const id = `wf-${crypto.randomUUID()}`;
   await using instance = await introspectWorkflowInstance(workflow, id);
   const text = ask({ answer: { title: "hello", count: 3 }, delayMs: 50 });
-  await stub.startPrompts(id, { prompts: [{ name: "only", prompt: text, thread }] });
+  await stub.startPlainly(id, { prompts: [{ name: "only", prompt: text, thread }] });
   await instance.waitForStatus("complete");
 }
 
@@ -56,6 +59,24 @@ it("one warm step.prompt() beside the conversation", async () => {
   rows.set("DurableThink, isolated", cost);
   // Its ledger 5, its outbox 2, the Workflow's own tracking 5.
   expect(cost.rowsWritten).toBeLessThanOrEqual(12);
+});
+
+it("W6: one warm durable start costs four rows more than agents' own", async () => {
+  const agent = givenThink() as unknown as Metered;
+  const start = async (how: "startPrompts" | "startPlainly") => {
+    const id = `wf-${crypto.randomUUID()}`;
+    await using instance = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
+    await agent[how](id, { prompts: [] });
+    await instance.waitForStatus("complete");
+  };
+  await start("startPrompts");
+  const plain = await counted(agent, () => start("startPlainly"));
+  const durable = await counted(agent, () => start("startPrompts"));
+  rows.set("agents' own runWorkflow()", plain);
+  rows.set("durable runWorkflow()", durable);
+  expect(durable.rowsWritten - plain.rowsWritten).toBeLessThanOrEqual(4);
+  expect(durable.statements - plain.statements).toBeLessThanOrEqual(19);
+  expect(durable.setAlarms - plain.setAlarms).toBeLessThanOrEqual(2);
 });
 
 it("one bare turn", async () => {

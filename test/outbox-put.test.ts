@@ -95,7 +95,7 @@ describe("what cannot be put is refused, with nothing stored", () => {
     ["https://example.com", /is "https:\/\/example.com"; expected what webhook\(\), queue\(\)/],
     [
       { kind: "mail" },
-      /has "mail" as kind; expected one of workflow, webhook, queue, method, agent/,
+      /has "mail" as kind; expected one of workflow, workflow-start, webhook, queue, method, agent/,
     ],
     [method("onNothing"), /has "onNothing" as method.*LedgerObject/],
     [queue("NO_QUEUE"), /"NO_QUEUE"/],

@@ -44,6 +44,28 @@ function inOrder(_key: string, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+/**
+ * Where a value has something that JSON cannot hold, e.g. `.items[2].due is a Date`; undefined if it has nothing.
+ * Properties that are undefined are left out by JSON, and do not count.
+ */
+export function lostInJson(value: unknown, ancestors: readonly object[] = []): string | undefined {
+  if (typeof value === "number") return Number.isFinite(value) ? undefined : ` is ${value}`;
+  if (typeof value === "bigint" || typeof value === "function" || typeof value === "symbol") {
+    return ` is a ${typeof value}`;
+  }
+  if (typeof value !== "object" || value === null) return undefined;
+  if (ancestors.includes(value)) return " contains itself";
+  const isArray = Array.isArray(value);
+  const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
+  if (!isArray && kind !== "Object") return ` is a ${kind}`;
+  for (const [key, entry] of Object.entries(value)) {
+    const lost =
+      isArray && entry === undefined ? " is undefined" : lostInJson(entry, [...ancestors, value]);
+    if (lost) return `${isArray ? `[${key}]` : `.${key}`}${lost}`;
+  }
+  return undefined;
+}
+
 /** A value that somebody gave, for a message: as JSON where it has a form, and short. */
 export function shown(value: unknown): string {
   const text = formOf(value);

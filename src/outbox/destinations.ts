@@ -1,12 +1,18 @@
 /** Names destinations. What these return is plain data, which is stored with each entry. */
 
+import { byteLength, lostInJson } from "../core/json.ts";
+import { problemOfNames } from "../core/options.ts";
+import { InvalidDestinationError, InvalidEventError } from "./errors.ts";
 import type {
   AgentDestination,
   DeliveryPolicy,
+  Destination,
   MethodDestination,
   QueueDestination,
   WebhookDestination,
   WorkflowDestination,
+  WorkflowStart,
+  WorkflowStartOptions,
 } from "./types.ts";
 
 type Own<To> = Omit<To, "kind">;
@@ -51,4 +57,70 @@ export function method(name: string, options: OwnPolicy = {}): MethodDestination
 /** A method of another agent or Durable Object, called over RPC with the {@link Delivery}. */
 export function agent(to: Own<AgentDestination>): AgentDestination {
   return { kind: "agent", ...to };
+}
+
+/** Of a workflow's params as JSON. The platform's limit is 1 MiB, of which an agent adds who it is. */
+const MAX_PARAMS_BYTES = 1_048_576 - 16_384;
+const START_OPTIONS = [
+  "id",
+  "params",
+  "retention",
+  "metadata",
+  "agentBinding",
+  "ifExists",
+  "policy",
+] as const satisfies readonly (keyof WorkflowStartOptions)[];
+
+/**
+ * A new instance of a Workflow, for `outbox.put()`: it is started once, when the caller's transaction has committed.
+ * An agent of Perdure tracks the instance, as `runWorkflow()` does.
+ *
+ * @param binding the Workflow's binding name in `env`
+ * @throws InvalidDestinationError for an unknown option
+ * @throws InvalidEventError for params or metadata that JSON cannot hold, or that are too large
+ * @example
+ * this.ctx.storage.transactionSync(() => {
+ *   this.sql`INSERT INTO orders (id) VALUES (${id})`;
+ *   this.outbox.put(workflow("ORDER_WORKFLOW", { id, params: { order: id } }));
+ * });
+ */
+export function workflow<Params = unknown>(
+  binding: string,
+  options: WorkflowStartOptions<Params> = {},
+): WorkflowStart {
+  const unknown = problemOfNames("workflow()", options, START_OPTIONS);
+  if (unknown) throw new InvalidDestinationError(unknown.message);
+  const { id = crypto.randomUUID(), ifExists, policy, ...event } = options;
+  for (const [name, value] of Object.entries(event)) checkJson(name, value);
+  return {
+    id: `start:${binding}:${id}`,
+    destination: {
+      kind: "workflow-start",
+      workflow: binding,
+      instance: id,
+      ...(ifExists !== undefined && { ifExists }),
+      ...(policy !== undefined && { policy }),
+    },
+    event,
+  };
+}
+
+export function isStart(to: Destination | WorkflowStart): to is WorkflowStart {
+  return typeof to === "object" && to !== null && "destination" in to;
+}
+
+/** @throws InvalidEventError for what a workflow would not receive as it is */
+function checkJson(name: string, value: unknown): void {
+  const lost = lostInJson(value);
+  if (lost) {
+    throw new InvalidEventError(
+      `${name}${lost}, which JSON cannot hold. Pass texts, finite numbers, booleans, null, arrays and plain objects.`,
+    );
+  }
+  const text = JSON.stringify(value) ?? "";
+  const bytes = text.length * 3 <= MAX_PARAMS_BYTES ? 0 : byteLength(text);
+  if (bytes <= MAX_PARAMS_BYTES) return;
+  throw new InvalidEventError(
+    `${name} is ${bytes} bytes as JSON, and a workflow takes at most ${MAX_PARAMS_BYTES}. Store the content (R2) and pass a reference to it.`,
+  );
 }

@@ -53,3 +53,25 @@ export class OutboxFullError extends Error {
 export class InvalidFilterError extends Error {
   override readonly name = "InvalidFilterError";
 }
+
+/** A Workflow has an instance with this id already, or its start is under way. */
+export class WorkflowExistsError extends Error {
+  override readonly name = "WorkflowExistsError";
+  /** The Workflow's binding name. */
+  readonly workflow: string;
+  /** The id of the instance. */
+  readonly instance: string;
+
+  constructor(
+    { workflow, instance }: { readonly workflow: string; readonly instance: string },
+    options?: ErrorOptions,
+  ) {
+    // It begins as the platform's own message does.
+    super(
+      `(instance.already_exists) Workflow ${workflow} has an instance with id ${JSON.stringify(instance)} already. Use another id, or pass ifExists: "return" to accept the instance that exists.`,
+      options,
+    );
+    this.workflow = workflow;
+    this.instance = instance;
+  }
+}

@@ -6,19 +6,21 @@ export type { Json } from "../core/json.ts";
 export { InvalidOptionError } from "../core/options.ts";
 export type { AdapterOverrides } from "./adapters/adapters.ts";
 export { type DedupeOptions, dedupe, type Once, type Received } from "./dedupe.ts";
-export { agent, method, queue, webhook, workflowEvent } from "./destinations.ts";
+export { agent, method, queue, webhook, workflow, workflowEvent } from "./destinations.ts";
 export {
   InvalidDestinationError,
   InvalidEventError,
   InvalidFilterError,
   OutboxFullError,
   UndeliverableError,
+  WorkflowExistsError,
 } from "./errors.ts";
 export type { OutboxSettings } from "./options.ts";
 export { Outbox, type OutboxOptions } from "./outbox.ts";
 export type {
   Adapter,
   AgentDestination,
+  CreateInstance,
   DeadLetter,
   DeadLetterFilter,
   DeadLetterPage,
@@ -27,12 +29,18 @@ export type {
   DeliveryState,
   Destination,
   Endpoint,
+  IfExists,
   InstanceOf,
   ListDeadLettersOptions,
   MethodDestination,
   OutboxStats,
   QueueDestination,
   ReferencedDelivery,
+  StartWorkflow,
   WebhookDestination,
   WorkflowDestination,
+  WorkflowStart,
+  WorkflowStartDestination,
+  WorkflowStartEvent,
+  WorkflowStartOptions,
 } from "./types.ts";

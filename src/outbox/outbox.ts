@@ -11,6 +11,7 @@ import { withTimeout } from "../core/timeout.ts";
 import type { Wake } from "../core/wake.ts";
 import { type AdapterOverrides, Adapters } from "./adapters/adapters.ts";
 import type { Selection } from "./dead-letters.ts";
+import { isStart } from "./destinations.ts";
 import { Engine } from "./engine.ts";
 import { InvalidDestinationError, InvalidFilterError } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
@@ -24,6 +25,8 @@ import type {
   Endpoint,
   ListDeadLettersOptions,
   OutboxStats,
+  StartWorkflow,
+  WorkflowStart,
 } from "./types.ts";
 
 const DEFAULT_LIMIT = 100;
@@ -38,9 +41,16 @@ export type OutboxOptions = OutboxSettings & {
   readonly clock?: Clock;
   /** Other ways to tell a kind of destination. */
   readonly adapters?: AdapterOverrides;
+  /**
+   * How a Workflow instance is started.
+   * @default `create()` of the binding
+   */
+  readonly startWorkflow?: StartWorkflow;
 };
 
 export class Outbox extends Room {
+  /** Tells this instance of the object from those before and after a restart. */
+  readonly #life = crypto.randomUUID();
   readonly #clock: Clock;
   readonly #limits: OutboxLimits;
   readonly #adapters: Adapters;
@@ -52,7 +62,8 @@ export class Outbox extends Room {
    *
    * @throws InvalidOptionError for an option that cannot be meant
    */
-  constructor({ host, env, clock = systemClock, adapters, ...settings }: OutboxOptions) {
+  constructor(options: OutboxOptions) {
+    const { host, env, clock = systemClock, adapters, startWorkflow, ...settings } = options;
     super("perdure.outbox");
     // An entry that seems to come from before this life, or from later than now, would be taken for a crash or left lying.
     this.#clock = steady(clock);
@@ -64,6 +75,8 @@ export class Outbox extends Room {
       allowPrivateAddresses: this.#limits.allowPrivateAddresses,
       inHostContext: <T>(work: () => Promise<T>) =>
         this.lifecycle.runInHostContext(work) as Promise<T>,
+      life: this.#life,
+      startWorkflow,
       overrides: adapters,
     });
     this.#engine = new Engine({
@@ -101,7 +114,24 @@ export class Outbox extends Room {
    *   is that of an event for another destination
    * @throws OutboxFullError when `maxWaiting` entries wait; nothing is stored then
    */
-  put(destination: Destination, event: unknown, options: { id?: string } = {}): string {
+  put(destination: Destination, event: unknown, options?: { id?: string }): string;
+  /**
+   * Starts a Workflow instance in the same way: once, when the caller's transaction has committed.
+   *
+   * @returns the delivery id
+   * @throws InvalidDestinationError, InvalidEventError; nothing is stored then
+   * @example this.outbox.put(workflow("ORDER_WORKFLOW", { id: order.id, params: order }))
+   */
+  put(start: WorkflowStart): string;
+  put(
+    to: Destination | WorkflowStart,
+    event?: unknown,
+    options: { id?: string } | undefined = {},
+  ): string {
+    if (isStart(to)) {
+      return this.put(to.destination, { ...to.event, life: this.#life }, { id: to.id });
+    }
+    const destination = to;
     const problem = this.problemOf(destination);
     if (problem) throw new InvalidDestinationError(`The destination ${problem}`);
     const payload = payloadOf(event, this.#limits.maxEventBytes);
@@ -114,6 +144,15 @@ export class Outbox extends Room {
   /** What is wrong with a destination, to be read after its name; undefined for one that {@link put} takes. */
   problemOf(destination: unknown): string | undefined {
     return this.#adapters.problemOf(destination);
+  }
+
+  /**
+   * {@link inspect} at once, within the caller's transaction.
+   *
+   * @internal
+   */
+  stateOf(id: string): DeliveryState | null {
+    return this.#engine.store.inspect(id);
   }
 
   /**

@@ -87,8 +87,82 @@ export type AgentDestination = WithPolicy & {
   readonly method: string;
 };
 
+/** An instance of a Workflow that is to be started. */
+export type WorkflowStartDestination = WithPolicy & {
+  readonly kind: "workflow-start";
+  /** The Workflow's binding name in `env`. */
+  readonly workflow: string;
+  /** The id of the new instance. */
+  readonly instance: string;
+  /** See {@link WorkflowStartOptions.ifExists}. */
+  readonly ifExists?: IfExists;
+};
+
+/** What an instance is started with. It is stored until the instance has started. */
+export type WorkflowStartEvent = {
+  readonly params?: unknown;
+  readonly retention?: WorkflowInstanceCreateOptions["retention"];
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly agentBinding?: string;
+  /** Set by `put()`: which instance of the object has put it. A later one cannot know whether an attempt was made. */
+  readonly life?: string;
+};
+
+export type IfExists = "throw" | "return";
+
+/** How an instance of a Workflow is started. */
+export type WorkflowStartOptions<Params = unknown> = WithPolicy & {
+  /**
+   * The id of the instance: 1 to 100 of `[A-Za-z0-9_-]`, the first no `-`.
+   * @default a random UUID
+   */
+  readonly id?: string;
+  /** The workflow's `event.payload`: up to 1,032,192 bytes of JSON. */
+  readonly params?: Params;
+  /** How long the platform keeps the instance after its end. Passed to `create()` of the binding. */
+  readonly retention?: WorkflowInstanceCreateOptions["retention"];
+  /** Stored with the instance where the agent tracks it, for `getWorkflows({ metadata })`. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /**
+   * The binding of the agent that starts it, or of its root agent.
+   * @default the binding that has the name of the agent's class
+   */
+  readonly agentBinding?: string;
+  /**
+   * What happens if the Workflow has an instance with this id: with `"throw"` the start fails, with `"return"` it
+   * succeeds without a second instance.
+   * @default "throw"
+   */
+  readonly ifExists?: IfExists;
+};
+
+/** What `workflow()` returns, for `outbox.put()`. */
+export type WorkflowStart = {
+  /** The delivery id: one for each instance. */
+  readonly id: string;
+  readonly destination: WorkflowStartDestination;
+  readonly event: WorkflowStartEvent;
+};
+
+/** `create()` of a Workflow binding, which finds the instance if an earlier attempt has created it. */
+export type CreateInstance = (
+  options: WorkflowInstanceCreateOptions,
+) => Promise<{ readonly instance: WorkflowInstance; readonly isNew: boolean }>;
+
+/** Starts an instance by `create`. A host that tracks instances does both. */
+export type StartWorkflow = (
+  start: WorkflowStartDestination &
+    WorkflowStartEvent & {
+      readonly deliveryId: string;
+      /** Whether no attempt has come before. */
+      readonly isFirst: boolean;
+    },
+  create: CreateInstance,
+) => Promise<void>;
+
 export type Destination =
   | WorkflowDestination
+  | WorkflowStartDestination
   | WebhookDestination
   | QueueDestination
   | MethodDestination

@@ -19,7 +19,7 @@ export class BuiltInAgent extends Think<Cloudflare.Env> {
     return new ScriptedModel();
   }
 
-  async startPrompts(id: string, params: unknown): Promise<string> {
+  async startPlainly(id: string, params: unknown): Promise<string> {
     return this.runWorkflow("BUILT_IN_WORKFLOW", params, { id });
   }
 }

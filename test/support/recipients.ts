@@ -29,13 +29,23 @@ export function queue(batch: MessageBatch<Delivery<string>>): void {
   for (const { body } of batch.messages) note(body);
 }
 
-type WorkflowPlan = "wait" | "return" | "throw";
+type WorkflowPlan = "wait" | "return" | "throw" | "count";
+
+/** How often an instance of the plan "count" has had its effect, by its id. */
+export const counted = new Map<string, number>();
 
 /** Waits for an event, or ends at once, as its params say. */
 export class WaitingWorkflow extends WorkflowEntrypoint<Cloudflare.Env, WorkflowPlan> {
-  override async run({ payload: plan }: WorkflowEvent<WorkflowPlan>, step: WorkflowStep) {
+  override async run(
+    { payload: plan, instanceId }: WorkflowEvent<WorkflowPlan>,
+    step: WorkflowStep,
+  ) {
     if (plan === "throw") throw new Error("The workflow fails");
     if (plan === "return") return "done";
+    if (plan === "count") {
+      const count = async () => void counted.set(instanceId, (counted.get(instanceId) ?? 0) + 1);
+      return step.do("count", count);
+    }
     const { payload } = await step.waitForEvent<Delivery<string>>("wait", { type: "told" });
     return payload;
   }

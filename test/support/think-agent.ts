@@ -1,11 +1,12 @@
 /** A DurableThink with a scripted model and a meter, and the few verbs that tests call on it. */
 
-import type {
-  ChatRecoveryConfig,
-  ChatRecoveryContext,
-  ThinkScheduledTasks,
-  TurnConfig,
-  TurnContext,
+import {
+  type ChatRecoveryConfig,
+  type ChatRecoveryContext,
+  Think,
+  type ThinkScheduledTasks,
+  type TurnConfig,
+  type TurnContext,
 } from "@cloudflare/think";
 import type { Connection } from "agents";
 import type { TaskStep } from "agents/tasks";
@@ -35,6 +36,12 @@ export type AppHooks = {
 /** Names of agents whose events never reach a workflow. */
 export const cutOff = new Set<string>();
 
+/** What `create()` of a Workflow does when the agent with that name calls it. */
+export const creating = new Map<
+  string,
+  (create: () => Promise<WorkflowInstance>) => Promise<WorkflowInstance>
+>();
+
 /** The bindings, with a Workflow that cannot be reached while the agent is cut off. */
 function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.Env {
   return new Proxy(env, {
@@ -43,7 +50,16 @@ function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.En
         const fail = async () => Promise.reject(new Error("Workflows cannot be reached"));
         return { get: fail, createBatch: fail };
       }
-      return Reflect.get(target, key) as unknown;
+      const binding: unknown = Reflect.get(target, key);
+      const hook = creating.get(name ?? "");
+      if (!hook || key !== "PLOT_WORKFLOW") return binding;
+      const { create, get } = binding as Workflow;
+      return {
+        createBatch: () => {},
+        get: get.bind(binding),
+        create: (options: WorkflowInstanceCreateOptions) =>
+          hook(() => create.call(binding, options)),
+      };
     },
   });
 }
@@ -192,6 +208,11 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return this.runWorkflow("PROMPT_WORKFLOW", params, { id });
   }
 
+  /** As a Think agent does. */
+  async startPlainly(id: string, params: unknown): Promise<string> {
+    return Think.prototype.runWorkflow.call(this, "PROMPT_WORKFLOW", params, { id });
+  }
+
   override async onWorkflowCallback(callback: WorkflowCallback): Promise<void> {
     appHooks.get(this.name)?.onCallback?.(callback);
     await super.onWorkflowCallback(callback);
@@ -223,8 +244,22 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     await this.resumeWorkflow(id);
   }
 
-  async startPlot(id: string): Promise<string> {
-    return this.runWorkflow("PLOT_WORKFLOW", {}, { id });
+  async startPlot(id: string, options: object = {}): Promise<string> {
+    return this.runWorkflow("PLOT_WORKFLOW", {}, { id, ...options });
+  }
+
+  async trackedWorkflows(): Promise<{ workflowId: string; status: string }[]> {
+    return this.getWorkflows().workflows.map(({ workflowId, status }) => ({ workflowId, status }));
+  }
+
+  /** Stores an order and starts its workflow, both or none; an order that is there already starts nothing. */
+  async orderPlot(id: string): Promise<void> {
+    this.ctx.storage.transactionSync(() => {
+      this.sql`CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY)`;
+      const isNew = this.sql`INSERT OR IGNORE INTO orders VALUES (${id}) RETURNING id`;
+      // A crash takes the promise with it.
+      if (isNew.length > 0) void this.runWorkflow("PLOT_WORKFLOW", {}, { id });
+    });
   }
 
   /** What a sub-agent has in its ledger, which wakes it. */

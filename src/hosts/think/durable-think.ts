@@ -28,6 +28,7 @@ import {
 } from "../../submissions/index.ts";
 import { ThinkAgentTools } from "./think-agent-tools.ts";
 import { ROOMS } from "./think-rooms.ts";
+import type { RunWorkflow } from "./workflow-starts.ts";
 
 /**
  * A Think agent whose submitted turns survive crashes, deploys and evictions,
@@ -102,6 +103,33 @@ export class DurableThink<
   /** For `step.prompt()` and `step.promptAll()`: their schema refuses these answers, and a later run asks afresh (W1, W4). */
   refusePrompts(submissionIds: readonly string[]): Promise<void> {
     return refusePrompts(this[ROOMS].submissions, submissionIds);
+  }
+
+  /**
+   * Starts a workflow durably, and tracks it as agents' own does: the start is stored in the caller's transaction, and
+   * happens once, whatever crashes. Params are stored as JSON until then.
+   *
+   * Resolves with the id when the instance exists and is tracked. If the platform does not take it within 10 seconds, it
+   * resolves as well, and the start is retried for three days; then it is a dead letter.
+   *
+   * @param options.id of the instance. A new one by default
+   * @param options.ifExists what happens if an instance with this id exists: `"throw"` (the default) rejects with a
+   *   WorkflowExistsError, `"return"` resolves with its id
+   * @throws InvalidDestinationError, InvalidEventError at the call and not as a rejection, so that `transactionSync()` is
+   *   rolled back
+   * @example
+   * const started = this.ctx.storage.transactionSync(() => {
+   *   this.sql`INSERT INTO orders (id) VALUES (${id})`;
+   *   return this.runWorkflow("ORDER_WORKFLOW", { order: id }, { id });
+   * });
+   * await started;
+   */
+  override runWorkflow<P = unknown>(
+    workflowName: Parameters<ThinkAgentTools<Env, State, Props>["runWorkflow"]>[0],
+    params: P,
+    options?: RunWorkflow,
+  ): Promise<string> {
+    return this[ROOMS].starts.run(workflowName, params, options);
   }
 
   /**

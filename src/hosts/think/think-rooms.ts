@@ -18,6 +18,7 @@ import { kindsOf } from "./gate-kinds.ts";
 import type { ThinkHooks } from "./port.ts";
 import { promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
+import { WorkflowStarts } from "./workflow-starts.ts";
 
 /** Limits and retention, each with a default. */
 export type DurableThinkOptions = LedgerOptions & {
@@ -35,6 +36,7 @@ export type Rooms = {
   readonly approvals: Approvals;
   readonly agentTools: AgentTools;
   readonly scheduler: Scheduler;
+  readonly starts: WorkflowStarts;
 };
 
 export class ThinkRooms<
@@ -58,6 +60,15 @@ export class ThinkRooms<
       host: this,
       env,
       onDeadLetter: (letter) => this.onDeadLetter(letter),
+      startWorkflow: (start, create) => starts.start(start, create),
+    });
+    const starts = new WorkflowStarts({
+      env,
+      outbox: this.outbox,
+      getWorkflow: (id) => this.getWorkflow(id),
+      getWorkflowStatus: (name, id) => this.getWorkflowStatus(name, id),
+      runWorkflow: (binding, name, ...rest) =>
+        this.#withBinding(name, binding, () => super.runWorkflow(name, ...rest)),
     });
     const host = new ThinkHost({
       agent: this as unknown as Think,
@@ -88,7 +99,7 @@ export class ThinkRooms<
       kinds: (own) => kindsOf(this as unknown as Think, own, { agentTools, ...approvalHooks }),
     });
     const approvals = new Approvals(gates);
-    this[ROOMS] = { host, submissions, gates, agentTools, approvals, scheduler };
+    this[ROOMS] = { host, submissions, gates, agentTools, approvals, scheduler, starts };
     this.lifecycle.use(this.outbox).use(submissions).use(gates).use(scheduler);
   }
 
@@ -130,6 +141,17 @@ export class ThinkRooms<
     this.resetTurnState();
     await this[ROOMS].host.caughtUp();
     await super.clearMessages();
+  }
+
+  /** Runs the synchronous part of `work` with another binding of this name in `env`. */
+  #withBinding<T>(name: string, binding: object, work: () => T): T {
+    const { env } = this;
+    this.env = { ...env, [name]: binding };
+    try {
+      return work();
+    } finally {
+      this.env = env;
+    }
   }
 
   protected override resetTurnState(): void {

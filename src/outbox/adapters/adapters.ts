@@ -3,12 +3,13 @@
 import { shown } from "../../core/json.ts";
 import { isWellFormedText } from "../../core/text.ts";
 import { problemOfPolicy } from "../policy.ts";
-import type { Adapter, Destination } from "../types.ts";
+import type { Adapter, Destination, StartWorkflow } from "../types.ts";
 import { agentAdapter } from "./agent.ts";
 import { methodAdapter } from "./method.ts";
 import { queueAdapter } from "./queue.ts";
 import { webhookAdapter } from "./webhook.ts";
 import { workflowAdapter } from "./workflow-event.ts";
+import { workflowStartAdapter } from "./workflow-start.ts";
 
 /** Of a destination as JSON, which is stored with each entry. */
 const MAX_LENGTH = 16_384;
@@ -19,6 +20,7 @@ type All = { readonly [K in Kind]: Adapter<Extract<Destination, { kind: K }>> };
 /** What a destination says, beside its kind and its policy. */
 const FIELDS: Readonly<Record<Kind, readonly string[]>> = {
   workflow: ["workflow", "instance", "eventType", "proof"],
+  "workflow-start": ["workflow", "instance", "ifExists"],
   webhook: ["url", "secrets"],
   queue: ["queue"],
   method: ["method"],
@@ -38,15 +40,19 @@ export type AdaptersOptions = {
   readonly now: () => number;
   /** Runs the app's own code as the agent. */
   readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Tells this instance of the object from those before and after a restart. */
+  readonly life: string;
+  readonly startWorkflow: StartWorkflow | undefined;
   readonly overrides: AdapterOverrides | undefined;
 };
 
 export class Adapters {
   readonly #all: All;
 
-  constructor({ env, overrides, ...options }: AdaptersOptions) {
+  constructor({ env, life, startWorkflow, overrides, ...options }: AdaptersOptions) {
     this.#all = {
       workflow: workflowAdapter(env),
+      "workflow-start": workflowStartAdapter({ env, life, run: startWorkflow }),
       webhook: webhookAdapter({ env, ...options }),
       queue: queueAdapter(env),
       method: methodAdapter(options),
@@ -76,7 +82,7 @@ export class Adapters {
   /** What is wrong with a destination, to be read after its name; undefined for a right one. */
   problemOf(destination: unknown): string | undefined {
     if (typeof destination !== "object" || destination === null) {
-      return `is ${shown(destination)}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`;
+      return `is ${shown(destination)}; expected what webhook(), queue(), method(), agent(), workflow() or workflowEvent() returns.`;
     }
     const to = destination as Destination;
     if (!Object.hasOwn(this.#all, to.kind ?? "")) {
