@@ -1,10 +1,6 @@
 /**
  * One agent for each issue or pull request: it remembers every delivery, starts one workflow for each, answers the
  * workflows' prompts, keeps what waits for a person, and holds the labels.
- *
- * A delivery is stored before its workflow is created, under an instance id made from the delivery's own id. Whatever
- * crashes between the two, the next delivery of the same event or the next start of the agent finds the row and finishes
- * the job; asking the platform for the instance first keeps it from being started twice.
  */
 
 import type { LanguageModel } from "ai";
@@ -23,8 +19,6 @@ import {
 
 export class TriageAgent extends DurableThink<Env> {
   readonly #store = new TriageStore(this.ctx.storage);
-  /** Starts under way, so that two deliveries of one event at the same moment share one. */
-  readonly #starts = new Map<string, Promise<void>>();
   readonly #turnsRunning = new Map<number, { delivery: string; since: number }>();
 
   override getModel(): LanguageModel {
@@ -43,25 +37,20 @@ export class TriageAgent extends DurableThink<Env> {
     return SYSTEM_PROMPT;
   }
 
-  override async onStart(): Promise<void> {
-    const unsettled = this.#store.unsettled();
-    const starts = await Promise.allSettled(
-      unsettled.map(({ event }) => this.#ensureWorkflow(event)),
-    );
-    for (const start of starts) {
-      // The agent must come up all the same: the row stays, and the next start or delivery tries again.
-      if (start.status === "rejected")
-        console.error("A delivery's workflow could not be started.", start.reason);
-    }
-  }
-
-  /** Resolves once the delivery is stored and its workflow exists. The same delivery again starts nothing. */
+  /**
+   * Resolves once the delivery is stored and its workflow exists. Both commit together, and a crash afterwards loses
+   * neither. The same delivery again starts nothing.
+   */
   async receiveDelivery(event: TriageEvent): Promise<Receipt> {
-    const workflowId = workflowIdFor(event.delivery);
-    const accepted = this.#store.receive(event, workflowId);
-    const unstarted = this.#store.unstarted(event.delivery);
-    if (unstarted) await this.#ensureWorkflow(unstarted);
-    return { delivery: event.delivery, workflowId, accepted };
+    const { delivery } = event;
+    const id = `triage-${delivery}`;
+    let accepted = false;
+    await this.ctx.storage.transactionSync(() => {
+      accepted = this.#store.receive(event, id);
+      const options = { id, metadata: { delivery }, ifExists: "return" } as const;
+      return this.runWorkflow("TRIAGE_WORKFLOW", event, options);
+    });
+    return { delivery, workflowId: id, accepted };
   }
 
   requestApproval(delivery: string, triage: Triage): void {
@@ -75,9 +64,7 @@ export class TriageAgent extends DurableThink<Env> {
   async approveDelivery(delivery: string, approvedBy: string): Promise<boolean> {
     const workflowId = this.#store.waitingWorkflow(delivery);
     if (!workflowId) return false;
-    if (this.getWorkflow(workflowId))
-      await this.approveWorkflow(workflowId, { metadata: { approvedBy } });
-    else await this.#approveUntracked(workflowId, approvedBy);
+    await this.approveWorkflow(workflowId, { metadata: { approvedBy } });
     this.#store.approved(delivery, approvedBy);
     return true;
   }
@@ -134,35 +121,6 @@ export class TriageAgent extends DurableThink<Env> {
     this.#store.settled(workflowId, "errored", error);
   }
 
-  #ensureWorkflow(event: TriageEvent): Promise<void> {
-    const running = this.#starts.get(event.delivery);
-    if (running) return running;
-    const start = this.#startWorkflow(event).finally(() => this.#starts.delete(event.delivery));
-    this.#starts.set(event.delivery, start);
-    return start;
-  }
-
-  async #startWorkflow(event: TriageEvent): Promise<void> {
-    const id = workflowIdFor(event.delivery);
-    const status = await this.#platformStatus(id);
-    // runWorkflow() creates the instance and then tracks it. A crash can leave a tracking row whose instance the local
-    // engine never wrote to disk; it would stand in the way of creating the instance.
-    if (status === NOT_FOUND) {
-      this.deleteWorkflow(id);
-      await this.runWorkflow("TRIAGE_WORKFLOW", event, {
-        id,
-        metadata: { delivery: event.delivery },
-      });
-    }
-    this.#store.started(event.delivery);
-  }
-
-  /** What approveWorkflow() sends, for an instance that a crash separated from its tracking row. */
-  #approveUntracked(workflowId: string, approvedBy: string): Promise<void> {
-    const payload = { approved: true, metadata: { approvedBy } };
-    return this.sendWorkflowEvent("TRIAGE_WORKFLOW", workflowId, { type: "approval", payload });
-  }
-
   async #platformStatus(workflowId: string): Promise<string> {
     try {
       return (await this.getWorkflowStatus("TRIAGE_WORKFLOW", workflowId)).status;
@@ -175,7 +133,3 @@ export class TriageAgent extends DurableThink<Env> {
 
 const NOT_FOUND = "not found";
 const TERMINAL = ["complete", "errored", "terminated"];
-
-function workflowIdFor(delivery: string): string {
-  return `triage-${delivery}`;
-}

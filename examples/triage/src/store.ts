@@ -35,7 +35,7 @@ export class TriageStore {
         delivery TEXT PRIMARY KEY,
         workflow_id TEXT NOT NULL,
         event TEXT NOT NULL,
-        status TEXT NOT NULL DEFAULT 'received',
+        status TEXT NOT NULL DEFAULT 'running',
         triage TEXT,
         error TEXT,
         approved_by TEXT,
@@ -62,32 +62,9 @@ export class TriageStore {
     return inserted.length > 0;
   }
 
-  /** The event of a delivery whose workflow is not known to be started. */
-  unstarted(delivery: string): TriageEvent | undefined {
-    const sql = "SELECT event FROM triage_deliveries WHERE delivery = ? AND status = 'received'";
-    return this.#all<Pick<DeliveryRow, "event">>(sql, delivery).map(parseEvent)[0];
-  }
-
-  /** Deliveries that are not through: their workflows are unstarted, at work, or at the gate. */
-  unsettled(): { event: TriageEvent; workflowId: string }[] {
-    const sql =
-      "SELECT event, workflow_id FROM triage_deliveries WHERE status IN ('received', 'running', 'waiting')";
-    return this.#all<Pick<DeliveryRow, "event" | "workflow_id">>(sql).map((row) => ({
-      event: parseEvent(row),
-      workflowId: row.workflow_id,
-    }));
-  }
-
-  started(delivery: string): void {
-    this.#all(
-      "UPDATE triage_deliveries SET status = 'running' WHERE delivery = ? AND status = 'received'",
-      delivery,
-    );
-  }
-
   requestApproval(delivery: string, triage: Triage): void {
     this.#all(
-      "UPDATE triage_deliveries SET status = 'waiting', triage = ? WHERE delivery = ? AND status IN ('received', 'running') AND approved_by IS NULL",
+      "UPDATE triage_deliveries SET status = 'waiting', triage = ? WHERE delivery = ? AND status = 'running' AND approved_by IS NULL",
       JSON.stringify(triage),
       delivery,
     );
@@ -134,7 +111,7 @@ export class TriageStore {
   settled(workflowId: string, status: "complete" | "errored", error: string | null): void {
     this.#all(
       `UPDATE triage_deliveries SET status = ?, error = ?
-       WHERE workflow_id = ? AND status IN ('received', 'running', 'waiting')`,
+       WHERE workflow_id = ? AND status IN ('running', 'waiting')`,
       status,
       error,
       workflowId,

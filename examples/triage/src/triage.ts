@@ -31,8 +31,8 @@ export interface TriageEvent {
   comment: string;
 }
 
-/** `received` is stored without a workflow; `waiting` is at the approval gate. */
-export type DeliveryStatus = "received" | "running" | "waiting" | "complete" | "errored";
+/** `waiting` is at the approval gate. */
+export type DeliveryStatus = "running" | "waiting" | "complete" | "errored";
 
 export interface DeliveryReport {
   delivery: string;

@@ -2,7 +2,6 @@
 
 import { introspectWorkflow, runInDurableObject } from "cloudflare:test";
 import { expect, it, vi } from "vitest";
-import type { TriageAgent } from "../src/worker.ts";
 import {
   agentOf,
   approve,
@@ -16,29 +15,24 @@ import {
 } from "./given.ts";
 
 const ONCE = { status: "complete", error: null, modelCalls: 1, labelWrites: 1 };
-type RunWorkflow = TriageAgent["runWorkflow"];
-
-/** What runWorkflow() does the next time; `crash` keeps what is written and ends the object where it stands. */
-function nextStart(
+/** What the platform does when the next workflow is created; `crash` keeps what is written and ends the agent where it stands. */
+async function nextCreate(
   delivery: Delivery,
   act: (given: {
-    agent: TriageAgent;
-    run: () => ReturnType<RunWorkflow>;
+    create: () => Promise<WorkflowInstance>;
     crash: () => Promise<never>;
-  }) => ReturnType<RunWorkflow>,
-): Promise<void> {
-  return runInDurableObject(agentOf(delivery), (agent, ctx) => {
-    const runWorkflow = agent.runWorkflow.bind(agent);
-    const crash = async () => {
-      await ctx.storage.sync();
-      ctx.abort("crash");
-      throw new Error("crash");
-    };
-    agent.runWorkflow = (...args) => {
-      agent.runWorkflow = runWorkflow;
-      return act({ agent, run: () => runWorkflow(...args), crash });
-    };
-  });
+  }) => Promise<WorkflowInstance>,
+): Promise<Disposable> {
+  const ctx = await runInDurableObject(agentOf(delivery), (_, ctx) => ctx);
+  const create = env.TRIAGE_WORKFLOW.create.bind(env.TRIAGE_WORKFLOW);
+  const crash = async () => {
+    await ctx.storage.sync();
+    ctx.abort("crash");
+    throw new Error("crash");
+  };
+  const spy = vi.spyOn(env.TRIAGE_WORKFLOW, "create");
+  spy.mockImplementationOnce((options) => act({ create: () => create(options), crash }));
+  return spy;
 }
 
 /** Posts a delivery whose agent fails; GitHub sees that, and may send it again. */
@@ -52,7 +46,7 @@ async function postInVain(delivery: Delivery): Promise<void> {
 it("a crash between storing a delivery and starting its workflow is repaired by the agent's next start", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery();
-  await nextStart(delivery, ({ crash }) => crash());
+  using _ = await nextCreate(delivery, ({ crash }) => crash());
   await postInVain(delivery);
   expect(await workflows.get()).toEqual([]);
   // Reading the report starts the agent; the delivery is not sent again.
@@ -61,10 +55,10 @@ it("a crash between storing a delivery and starting its workflow is repaired by 
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a crash between storing a delivery and starting its workflow is repaired by the next deliveries", async () => {
+it("after a crash between storing a delivery and starting its workflow, further deliveries start nothing", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery();
-  await nextStart(delivery, ({ crash }) => crash());
+  using _ = await nextCreate(delivery, ({ crash }) => crash());
   await postInVain(delivery);
   const answers = await Promise.all([post(delivery), post(delivery), post(delivery)]);
   for (const answer of answers)
@@ -74,48 +68,36 @@ it("a crash between storing a delivery and starting its workflow is repaired by 
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a delivery whose workflow was refused by the platform is started by its next delivery", async () => {
+it("a workflow that the platform does not start at first is started by a retry", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery();
-  await nextStart(delivery, () => Promise.reject(new Error("Workflows cannot be reached")));
-  await postInVain(delivery);
-  expect(await report(delivery.agent)).toMatchObject({
-    workflows: 0,
-    deliveries: [{ status: "received", modelCalls: 0, labelWrites: 0 }],
+  using _ = await nextCreate(delivery, async () => {
+    throw new Error("Workflows cannot be reached");
   });
-  expect(await post(delivery)).toMatchObject({ status: 202, body: { accepted: false } });
+  expect(await post(delivery)).toMatchObject({ status: 202, body: { accepted: true } });
   const found = await reportWhen(delivery, "complete");
   expect(found).toMatchObject({ workflows: 1, deliveries: [ONCE] });
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a crash that leaves a tracking row without its workflow does not keep the workflow from starting", async () => {
+it("a workflow that the engine said it created, and never wrote, is created by a retry", async () => {
   const delivery = givenDelivery();
-  await nextStart(delivery, async ({ agent, run, crash }) => {
-    // An instance that the engine said it created, and never wrote.
-    using create = vi.spyOn(env.TRIAGE_WORKFLOW, "create");
-    create.mockResolvedValueOnce({ id: `triage-${delivery.id}` } as WorkflowInstance);
-    const id = await run();
-    expect(create).toHaveBeenCalledOnce();
-    expect(agent.getWorkflow(id)).toBeDefined();
-    return crash();
-  });
-  await postInVain(delivery);
-  using log = vi.spyOn(console, "error");
+  using create = await nextCreate(delivery, () => env.TRIAGE_WORKFLOW.get("never-written"));
+  expect(await post(delivery)).toMatchObject({ status: 202, body: { accepted: true } });
+  expect(create).toHaveBeenCalledTimes(2);
   const found = await reportWhen(delivery, "complete");
   expect(found).toMatchObject({ workflows: 1, deliveries: [ONCE] });
-  expect(log).not.toHaveBeenCalled();
 });
 
 it("a workflow that a crash left without a tracking row is not started twice, and can be approved", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery("pull_request", "reopened");
-  await nextStart(delivery, async ({ agent, run, crash }) => {
-    agent.deleteWorkflow(await run());
+  using _ = await nextCreate(delivery, async ({ create, crash }) => {
+    await create();
     return crash();
   });
   await postInVain(delivery);
-  expect(await reportWhen(delivery, "waiting")).toMatchObject({ workflows: 0, labels: [] });
+  expect(await reportWhen(delivery, "waiting")).toMatchObject({ workflows: 1, labels: [] });
   expect(await approve(delivery)).toBe(true);
   const found = await reportWhen(delivery, "complete");
   expect(found.deliveries).toMatchObject([{ ...ONCE, approvedBy: "ann" }]);
