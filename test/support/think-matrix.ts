@@ -119,9 +119,17 @@ export async function stateOf(id: string): Promise<InstanceStatus | undefined> {
   }
 }
 
-/** As an app does that may have been told nothing: unless there is one already. */
+/** Ids of workflows whose plots may begin. */
+const released = new Set<string>();
+
+/** Starts the workflow before anything may crash: `matrix/think-starts.ts` crashes starts. */
 async function start(agent: Agent, { id }: Run): Promise<void> {
-  if ((await stateOf(id)) === undefined) await agent.runWorkflow("PLOT_WORKFLOW", {}, { id });
+  await agent.runWorkflow("PLOT_WORKFLOW", {}, { id, ifExists: "return" });
+  await met(() => isAtRest(agent));
+}
+
+function release(_: Agent, { id }: Run): void {
+  released.add(id);
 }
 
 /** Waits until a probe says yes; what it throws is of a crash, and it is asked again. */
@@ -148,23 +156,28 @@ export async function terminate(agent: Agent, { id }: Run, options = {}): Promis
 
 /** Lets the workflow come so far, before anything may crash. */
 export async function begun(agent: Agent, run: Run, isFar: () => unknown): Promise<void> {
-  await start(agent, run);
+  release(agent, run);
+  await agent.runWorkflow("PLOT_WORKFLOW", {}, { id: run.id, ifExists: "return" });
   await met(isFar);
 }
 
-/** The scenario of a workflow that is started by the first step, unless `prepare` has done so. */
+/** The scenario of a workflow whose plot begins with the first step, unless `prepare` has begun it. */
 export function workflow(scenario: WorkflowScenario): ThinkScenario {
   const { plot, output, status: wanted = "complete", ...rest } = scenario;
   const { prepare, steps, check, isOver } = rest;
-  const watched: Plot = (step, { workflowId: id }) => plot(watchedStep(step, id), id);
+  const watched: Plot = async (step, { workflowId: id }) => {
+    await met(() => released.has(id));
+    return plot(watchedStep(step, id), id);
+  };
   return {
     ...rest,
     prepare: async (agent, run) => {
       plots.set(run.id, watched);
       await prepare?.(agent, run);
+      if (!released.has(run.id)) await start(agent, run);
       await agent.listSubmissions();
     },
-    steps: [start, ...steps],
+    steps: [release, ...steps],
     isOver: async (agent, run) => {
       const { status = "unknown" } = (await stateOf(run.id)) ?? {};
       if (!["complete", "errored", "terminated"].includes(status)) return false;
