@@ -1,11 +1,13 @@
 /** Tokens, budgets, stalls and resets: what a turn may cost and when it is given up; on the light host. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import type { TokenUsage } from "../src/submissions/index.ts";
 import { givenLedger } from "./support/given.ts";
 import {
   crashOne,
   expectState,
   forever,
+  type Ledger,
   sleep,
   somewhere,
   submit,
@@ -97,9 +99,137 @@ describe("budget", () => {
     await expectState(next, "d", "completed");
     await within(next, (_, { storage }) => {
       expect(storage.sql.exec("SELECT tokens FROM perdure_usage").toArray()).toEqual([
+        { tokens: 30 },
         { tokens: 20 },
       ]);
     });
+  });
+});
+
+describe("L7 tokens as a model reports them", () => {
+  /** A turn whose calls of the model report this. */
+  async function reporting(stub: Ledger, reports: readonly unknown[]): Promise<number[]> {
+    const calls: number[] = [];
+    await within(stub, ({ turns, submissions }) => {
+      turns.run = async (turn) => {
+        const ref = turn.begin();
+        for (const [call, report] of reports.entries()) {
+          submissions.nextStep(ref);
+          calls.push(call);
+          submissions.spent(ref, report as TokenUsage);
+        }
+        return { outcome: "completed" };
+      };
+    });
+    return calls;
+  }
+  const GARBAGE = [Number.NaN, -5, Number.POSITIVE_INFINITY, "10", {}, [3]];
+
+  it.each(GARBAGE)("L7: %j tokens count as none, and the turn completes", async (tokens) => {
+    const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 1_000 } });
+    const report = { inputTokens: tokens, outputTokens: 5, totalTokens: tokens };
+    await reporting(stub, [report, report]);
+    await submit(stub, "x", { submissionId: "s", budget: { tokens: 100 } });
+    const ended = await expectState(stub, "s", "completed");
+    expect(ended.usage).toEqual({ inputTokens: 0, outputTokens: 10, totalTokens: 10 });
+    await within(stub, (_, { storage }) => {
+      const query = "SELECT tokens FROM perdure_usage";
+      expect(storage.sql.exec(query).toArray()).toEqual([{ tokens: 10 }]);
+    });
+  });
+
+  it.each(GARBAGE)("L7: %j tokens of one call switch no budget off", async (tokens) => {
+    const stub = givenLedger();
+    const good = { inputTokens: 5, outputTokens: 5, totalTokens: 10 };
+    const bad = { inputTokens: tokens, outputTokens: tokens, totalTokens: tokens };
+    const calls = await reporting(stub, [bad, ...Array.from({ length: 9 }, () => good)]);
+    await submit(stub, "x", { submissionId: "s", budget: { tokens: 30 } });
+    await expectState(stub, "s", "error", { errorName: "BudgetExceededError" });
+    expect(calls).toHaveLength(4);
+  });
+
+  it("L7: are warned of once in the life of an object", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    const stub = givenLedger();
+    await reporting(stub, [{ totalTokens: Number.NaN }, { totalTokens: -1 }]);
+    for (const submissionId of ["a", "b"]) {
+      await submit(stub, "x", { submissionId });
+      await expectState(stub, submissionId, "completed");
+    }
+    const lines = log.mock.calls.map(String).filter((line) => line.includes("usage"));
+    log.mockRestore();
+    expect(lines).toEqual([expect.stringContaining("totalTokens NaN")]);
+  });
+
+  it("L7: that are garbage all the time end a turn with a budget", async () => {
+    const stub = givenLedger();
+    const bad = { totalTokens: Number.NaN };
+    const calls = await reporting(
+      stub,
+      Array.from({ length: 50 }, () => bad),
+    );
+    await submit(stub, "x", { submissionId: "s", budget: { tokens: 30 } });
+    await expectState(stub, "s", "error", { errorName: "UsageNotReportedError" });
+    expect(calls).toHaveLength(5);
+  });
+
+  it.each([[undefined], [{}], [{ inputTokens: undefined, totalTokens: undefined }]])(
+    "L7: a model that reports %j ends a turn with a budget before its next call",
+    async (report) => {
+      const stub = givenLedger();
+      const calls = await reporting(stub, [report, report, report]);
+      await submit(stub, "x", { submissionId: "s", budget: { tokens: 30 } });
+      const ended = await expectState(stub, "s", "error", { errorName: "UsageNotReportedError" });
+      expect(ended).toMatchObject({
+        attempts: 1,
+        error: expect.stringContaining("budget.tokens (30)"),
+      });
+      expect(calls).toHaveLength(1);
+      // Without a budget nothing has to be measured.
+      await submit(stub, "x", { submissionId: "free" });
+      await expectState(stub, "free", "completed");
+    },
+  );
+
+  it("L7: a model that reports none does not use up a day for ever, whatever crashes", async () => {
+    let stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 100 } });
+    time.aheadMs = DAY_MS * 1.5 - (Date.now() % DAY_MS);
+    const ends: string[] = [];
+    for (let n = 0; n < 7; n++) {
+      await reporting(stub, [undefined]);
+      await submit(stub, "x", { submissionId: `s${n}` });
+      ends.push((await stub.wait(`s${n}`))?.errorName ?? "completed");
+      stub = await crashOne(stub);
+    }
+    expect(ends).toEqual([
+      ...Array(5).fill("completed"),
+      ...Array(2).fill("UsageNotReportedError"),
+    ]);
+    time.aheadMs += DAY_MS;
+    await reporting(stub, [{ totalTokens: 10 }]);
+    await submit(stub, "x", { submissionId: "next day" });
+    await expectState(stub, "next day", "completed");
+  });
+
+  it("L7: a clock that passes midnight and comes back finds the day as it left it", async () => {
+    const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 20 } });
+    const noon = DAY_MS * 1.5 - (Date.now() % DAY_MS);
+    const spend = async (id: string, aheadMs: number) => {
+      time.aheadMs = aheadMs;
+      await submit(stub, { calls: 1, tokens: 20 }, { submissionId: id });
+      return (await stub.wait(id))?.status;
+    };
+    expect(await spend("a", noon)).toBe("completed");
+    for (const days of [1, 2, 40, 4_000]) {
+      expect(await spend(`${days} later`, noon + days * DAY_MS)).toBe("completed");
+      expect(await spend(`back from ${days}`, noon)).toBe("error");
+    }
+    // What is kept is bounded.
+    for (let day = 5_000; day < 5_040; day++) await spend(`day ${day}`, noon + day * DAY_MS);
+    expect(await within(stub, (object) => object.rowsIn("perdure_usage"))).toBe(31);
   });
 });
 

@@ -190,7 +190,7 @@ export class Endings {
 }
 
 /** Failures that no other model would do better after. */
-const NOT_OF_THE_MODEL = ["BudgetExceededError", "TurnInterruptedError"];
+const NOT_OF_THE_MODEL = ["BudgetExceededError", "TurnInterruptedError", "UsageNotReportedError"];
 
 function whyOf({ answer, failure, cause }: FailedEnd): Why {
   if (answer) return answer;

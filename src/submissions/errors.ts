@@ -77,6 +77,26 @@ export class BudgetExceededError extends Error {
   }
 }
 
+/**
+ * There is a budget, and the model does not report the tokens that it uses: they cannot be counted, so no further call of
+ * the model is made.
+ */
+export class UsageNotReportedError extends Error {
+  override readonly name = "UsageNotReportedError";
+  constructor(
+    /** Whose budget it is: the submission's own, or that of the agent for this day. */
+    readonly scope: "submission" | "day",
+    /** Tokens given. */
+    readonly budget: number,
+  ) {
+    const option = scope === "submission" ? "budget.tokens" : "budget.tokensPerDay";
+    super(
+      `The model did not report the tokens that it has used, so ${option} (${budget}) cannot be measured. ` +
+        `Use a model or provider that reports usage (many need an option to do so while streaming), or leave out ${option}.`,
+    );
+  }
+}
+
 /** A page was asked for behind a submission that is not there: it was deleted meanwhile, or never was. */
 export class UnknownCursorError extends Error {
   override readonly name = "UnknownCursorError";

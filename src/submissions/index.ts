@@ -15,6 +15,7 @@ export {
   ToolCallLimitError,
   TurnStalledError,
   UnknownCursorError,
+  UsageNotReportedError,
 } from "./errors.ts";
 export type { LedgerOptions } from "./options.ts";
 export {

@@ -67,7 +67,7 @@ export const MIGRATIONS = [
      proof TEXT,
      fails_fast INTEGER NOT NULL DEFAULT 0
    ) WITHOUT ROWID;
-   CREATE TABLE perdure_usage (day INTEGER PRIMARY KEY, tokens INTEGER NOT NULL);
+   CREATE TABLE perdure_usage (day INTEGER PRIMARY KEY, tokens INTEGER NOT NULL, unmeasured INTEGER NOT NULL DEFAULT 0);
    CREATE TABLE perdure_attempts (
      seq INTEGER NOT NULL REFERENCES perdure_submissions (seq) ON DELETE CASCADE,
      attempt INTEGER NOT NULL,

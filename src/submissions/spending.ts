@@ -5,8 +5,9 @@
  */
 
 import type { Clock } from "../core/clock.ts";
+import { shown } from "../core/json.ts";
 import type { DayUsage } from "./day-usage.ts";
-import { BudgetExceededError } from "./errors.ts";
+import { BudgetExceededError, UsageNotReportedError } from "./errors.ts";
 import type { Limits } from "./options.ts";
 import type { Submission } from "./rows.ts";
 import type { SubmissionStore } from "./store.ts";
@@ -14,6 +15,8 @@ import type { AttemptRef } from "./turn.ts";
 import type { TokenUsage } from "./types.ts";
 
 const DAY_MS = 86_400_000;
+/** Calls in a row that may report tokens of which none can be counted, where there is a budget. */
+const MAX_UNMEASURED = 5;
 
 type Account = {
   readonly attempt: number;
@@ -22,6 +25,8 @@ type Account = {
   readonly before: TokenUsage | undefined;
   /** What has been spent since then. */
   spent: TokenUsage | undefined;
+  /** How many of its latest calls have used no tokens that can be counted; the most where the latest reported nothing. */
+  unmeasured: number;
 };
 
 export type SpendingOwner = {
@@ -33,42 +38,86 @@ export type SpendingOwner = {
 
 export class Spending {
   readonly #accounts = new Map<number, Account>();
+  #hasWarned = false;
 
   constructor(private readonly owner: SpendingOwner) {}
 
   /** An attempt begins. */
   begin({ seq, attempts, budget, usage }: Submission): void {
-    this.#accounts.set(seq, { attempt: attempts, budget, before: usage, spent: undefined });
+    this.#accounts.set(seq, {
+      attempt: attempts,
+      budget,
+      before: usage,
+      spent: undefined,
+      unmeasured: 0,
+    });
   }
 
-  /** A call of the model has used tokens. A word about an earlier attempt changes nothing (L2). */
-  add(ref: AttemptRef, usage: TokenUsage): void {
+  /**
+   * A call of the model has used tokens. A word about an earlier attempt changes nothing (L2).
+   *
+   * @param reported as the model reports it, which may be anything
+   */
+  add(ref: AttemptRef, reported: unknown): void {
     const account = this.#accountOf(ref);
     if (!account) return;
-    account.spent = sum(account.spent, usage);
+    const usage = this.#read(reported);
+    const tokens = tokensOf(usage ?? {});
+    if (usage) account.spent = sum(account.spent, usage);
+    if (tokens > 0) account.unmeasured = 0;
+    else account.unmeasured = usage ? account.unmeasured + 1 : MAX_UNMEASURED;
     const { store, dayUsage, clock, limits } = this.owner;
     const isOfDay = Number.isFinite(limits.tokensPerDay);
     if (account.budget === undefined && !isOfDay) return;
     store.transaction(() => {
-      store.spend(ref, sum(account.before, account.spent ?? {}));
-      if (isOfDay) dayUsage.add(dayOf(clock.now()), tokensOf(usage));
+      if (usage) store.spend(ref, sum(account.before, account.spent ?? {}));
+      if (isOfDay) dayUsage.add(dayOf(clock.now()), tokens);
     });
   }
 
-  /** @throws BudgetExceededError when the submission, or the agent for today, has none left */
+  /** What is a number of tokens in a report; undefined where nothing is reported. */
+  #read(reported: unknown): TokenUsage | undefined {
+    const report = (reported ?? {}) as Record<string, unknown>;
+    const fields = FIELDS.filter((name) => report[name] !== undefined && report[name] !== null);
+    if (fields.length === 0) return undefined;
+    const counts = fields.filter((name) => isCount(report[name]));
+    if (counts.length < fields.length && !this.#hasWarned) {
+      this.#hasWarned = true;
+      const given = fields.map((name) => `${name} ${shown(report[name])}`).join(", ");
+      console.error(
+        `[perdure] a model reports its usage as ${given}: what is no finite number from 0 counts as 0. This is logged once.`,
+      );
+    }
+    return Object.fromEntries(counts.map((name) => [name, report[name]]));
+  }
+
+  /**
+   * A call of the model comes next.
+   *
+   * @throws BudgetExceededError when the submission, or the agent for today, has no tokens left
+   * @throws UsageNotReportedError when what is left cannot be told
+   */
   check(ref: AttemptRef): void {
     const account = this.#accountOf(ref);
     if (!account) return;
-    const { budget, before, spent = {} } = account;
+    const { budget, before, spent = {}, unmeasured } = account;
     const used = tokensOf(sum(before, spent));
     if (budget !== undefined && used >= budget) {
       throw new BudgetExceededError("submission", used, budget);
     }
+    const isUnmeasured = unmeasured >= MAX_UNMEASURED;
+    if (budget !== undefined && isUnmeasured) {
+      throw new UsageNotReportedError("submission", budget);
+    }
     const { dayUsage, clock, limits } = this.owner;
-    if (!Number.isFinite(limits.tokensPerDay)) return;
+    const { tokensPerDay } = limits;
+    if (!Number.isFinite(tokensPerDay)) return;
     const today = dayUsage.of(dayOf(clock.now()));
-    if (today >= limits.tokensPerDay) {
-      throw new BudgetExceededError("day", today, limits.tokensPerDay);
+    if (today.tokens >= tokensPerDay) {
+      throw new BudgetExceededError("day", today.tokens, tokensPerDay);
+    }
+    if (isUnmeasured || today.unmeasured >= MAX_UNMEASURED) {
+      throw new UsageNotReportedError("day", tokensPerDay);
     }
   }
 
@@ -102,9 +151,19 @@ function sum(a: TokenUsage | undefined, b: TokenUsage): TokenUsage {
   };
 }
 
-/** Some providers report the parts only. */
-function tokensOf({ inputTokens = 0, outputTokens = 0, totalTokens }: TokenUsage): number {
-  return totalTokens ?? inputTokens + outputTokens;
+/** Some providers report the parts only, or a total that leaves some of them out. */
+function tokensOf({ inputTokens = 0, outputTokens = 0, totalTokens = 0 }: TokenUsage): number {
+  return Math.max(totalTokens, inputTokens + outputTokens);
+}
+
+const FIELDS = [
+  "inputTokens",
+  "outputTokens",
+  "totalTokens",
+] as const satisfies (keyof TokenUsage)[];
+
+function isCount(value: unknown): boolean {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0;
 }
 
 function dayOf(now: number): number {

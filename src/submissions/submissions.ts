@@ -328,7 +328,7 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   /** For hosts. @inheritDoc */
-  spent(ref: AttemptRef, usage: TokenUsage): void {
+  spent(ref: AttemptRef, usage: TokenUsage | undefined): void {
     this.#engine.heard(ref);
     this.#engine.spending.add(ref, usage);
   }

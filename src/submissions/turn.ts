@@ -79,8 +79,8 @@ export interface TurnLedger {
   nextStep(ref: AttemptRef, canJoin?: boolean): UIMessage[];
   /** What {@link nextStep} has handed out could not be stored: those submissions wait for turns of their own. */
   part(ref: AttemptRef, messages: readonly UIMessage[]): void;
-  /** Tokens that a call of the model has used. */
-  spent(ref: AttemptRef, usage: TokenUsage): void;
+  /** A call of the model is over; the tokens that it has used, as the model reports them. */
+  spent(ref: AttemptRef, usage: TokenUsage | undefined): void;
   /**
    * Records the tool calls of a run of the turn: an attempt, or a recovery of one (L6).
    *
