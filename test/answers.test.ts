@@ -131,7 +131,7 @@ describe("O4 an answer comes back whole", () => {
     ] as const) {
       await answering(stub, "x".repeat(length));
       await within(stub, ({ submissions }) =>
-        submissions.submit([asked], { ...ANSWERED, submissionId }),
+        submissions.accept([asked], { ...ANSWERED, submissionId }),
       );
       await expectState(stub, submissionId, "completed");
     }

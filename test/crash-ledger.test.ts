@@ -56,6 +56,7 @@ playMatrix(
       "Submissions.askingOf": READS,
       "Submissions.wait": "waits in memory, and writes nothing",
       "Submissions.ready": "waits for the start",
+      "Submissions.accept": "is played by submit() and acceptPrompt()",
       "Batches.read": READS,
       "prompts.readPrompt": READS,
       "prompt-batches.readPrompts": READS,

@@ -39,7 +39,7 @@ function within<T>(stub: Stub, work: (object: AnswerObject) => Promise<T>): Prom
 function submit(stub: Stub, script: Script | string, options: InternalSubmitOptions) {
   const messages = [message(script)];
   return within(stub, ({ submissions }) =>
-    submissions.submit(messages, { submissionId: "s", thread: "side", ...options }),
+    submissions.accept(messages, { submissionId: "s", thread: "side", ...options }),
   );
 }
 
@@ -549,7 +549,7 @@ describe("what cannot be asked is refused, and nothing is stored", () => {
   ])("%s %j", async (field, answer, text) => {
     const stub = given();
     await within(stub, async ({ submissions }) => {
-      const refused = submissions.submit([message("x")], { answer: answer as AnswerSpec });
+      const refused = submissions.accept([message("x")], { answer: answer as AnswerSpec });
       await expect(refused).rejects.toMatchObject({
         name: "InvalidSubmissionError",
         field,

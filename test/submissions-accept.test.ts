@@ -9,7 +9,7 @@ import {
   SubmissionIdentityError,
 } from "../src/submissions/index.ts";
 import { givenLedger, message } from "./support/given.ts";
-import { crashOne, expectState, submit, within } from "./support/ledger.ts";
+import { crashOne, expectState, somewhere, submit, within } from "./support/ledger.ts";
 
 const MEGABYTE = 1_000_000;
 
@@ -133,7 +133,44 @@ describe("what cannot be accepted is refused, by name, and nothing is stored", (
       [{ ...ok, role: "tool" }],
       {},
       "messages",
-      /has the role "tool" \(one of user, assistant, system\)/,
+      /has the role "tool" \(one of user, assistant\)/,
+    ],
+    [
+      "the role system",
+      [{ ...ok, role: "system" }],
+      {},
+      "messages",
+      /Message 0 has the role "system".*getSystemPrompt\(\) or beforeTurn\(\)/,
+    ],
+    ...[null, "x", {}, { type: 5 }, { type: "text" }, { type: "text", text: 5 }].map(
+      (part): [string, unknown, object, string, RegExp] => [
+        `the part ${JSON.stringify(part)}`,
+        [{ ...ok, parts: [...ok.parts, part] }],
+        {},
+        "messages",
+        /Message 0 has the part .* at 1/,
+      ],
+    ),
+    [
+      "a file without a valid URL",
+      [{ ...ok, parts: [{ type: "file", mediaType: "text/plain", url: "here" }] }],
+      {},
+      "messages",
+      /Message 0 has the part .*"here".* at 0/,
+    ],
+    [
+      "a number for a channel",
+      [ok],
+      { channel: 7 },
+      "channel",
+      /channel is 7; expected a non-empty/,
+    ],
+    [
+      "two megabytes of destinations",
+      [ok],
+      { notify: Array.from({ length: 20_000 }, somewhere) },
+      "messages",
+      /\d+ bytes, and at most 1900000 are taken, with its metadata and destinations/,
     ],
     ["no parts", [{ id: "1", role: "user", content: "x" }], {}, "messages", /has no parts/],
     [

@@ -1,7 +1,12 @@
 /** When and in which order turns run, and what can be asked of many of them, on the light host. */
 
 import { describe, expect, it } from "vitest";
-import { BacklogFullError, BusyError, InvalidSubmissionError } from "../src/submissions/index.ts";
+import {
+  BacklogFullError,
+  BusyError,
+  InvalidSubmissionError,
+  type SubmitMessagesOptions,
+} from "../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../src/submissions/types.ts";
 import { givenLedger, message } from "./support/given.ts";
 import {
@@ -235,7 +240,8 @@ describe("bad values are refused by name", () => {
     ["notify", { notify: [{ ...somewhere(), eventType: "a b" }] }, "as eventType"],
   ] as [string, InternalSubmitOptions, string][])("%s: %j", (field, options, text) =>
     within(givenLedger(), async ({ submissions }) => {
-      const refused = submissions.submit([message("x")], options);
+      const verb = options.answer ? "accept" : "submit";
+      const refused = submissions[verb]([message("x")], options as SubmitMessagesOptions);
       await expect(refused).rejects.toBeInstanceOf(InvalidSubmissionError);
       await expect(refused).rejects.toMatchObject({
         field,

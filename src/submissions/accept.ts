@@ -2,6 +2,7 @@
 
 import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
+import { LAST_ALARM } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import { byteLength, shown } from "../core/json.ts";
 import { checkAnswer } from "./answer-spec.ts";
@@ -11,14 +12,16 @@ import {
   checkNames,
   checkNumber,
   checkText,
+  checkWellFormed,
   msOf,
   serialise,
+  timeAfter,
   timeOf,
 } from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import type { Submission } from "./rows.ts";
 import { ISOLATED, isIsolated, isPool, MAIN, poolOf } from "./turn.ts";
-import type { Debounce, InternalSubmitOptions, WhenBusy } from "./types.ts";
+import type { Debounce, InternalSubmitOptions, SubmitMessagesOptions, WhenBusy } from "./types.ts";
 
 const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt", "rollback", "steer"];
 /** Those that go before every priority, so that they are next. */
@@ -26,7 +29,9 @@ const URGENT: readonly WhenBusy[] = ["interrupt", "rollback", "steer"];
 const FRONT = -1_000;
 /** How much longer than the delay repetitions can put a turn off. */
 const MAX_DELAY_FACTOR = 10;
-const ROLES = ["user", "assistant", "system"];
+const ROLES = ["user", "assistant"];
+
+type SubmissionSize = Pick<NewSubmission, "messages" | "metadata" | "answer" | "notify">;
 
 /** What acceptance depends on, beside the arguments. */
 export type Acceptance = {
@@ -47,7 +52,6 @@ export function prepare(
   options: InternalSubmitOptions,
   { maxPayloadBytes, newId, now, problemOf }: Acceptance,
 ): NewSubmission {
-  checkNames("submitMessages()", options, SUBMIT_NAMES);
   checkNames("retry", options.retry, ["maxAttempts", "afterSideEffects"]);
   checkNames("budget", options.budget, ["tokens"]);
   checkNames("debounce", options.debounce, ["key", "delay", "maxDelay"]);
@@ -56,6 +60,7 @@ export function prepare(
   checkText("submissionId", options.submissionId);
   checkText("idempotencyKey", options.idempotencyKey);
   checkText("thread", options.thread);
+  checkText("channel", options.channel);
   checkNumber("retry.maxAttempts", options.retry?.maxAttempts, 1);
   checkNumber("priority", options.priority, -100, 100);
   if (options.budget) checkNumber("budget.tokens", options.budget.tokens ?? Number.NaN, 1);
@@ -71,20 +76,21 @@ export function prepare(
   checkTogether(options, thread, whenBusy);
   const timing = timingOf(options, now);
   const text = serialise("messages", messages);
-  checkSize(text, options, maxPayloadBytes);
   const submissionId = options.submissionId ?? newId();
   const notify =
     typeof options.notify === "function" ? options.notify(submissionId) : options.notify;
   checkDestinations(notify, problemOf);
+  const { metadata, answer } = options;
+  checkSize({ messages: text, metadata, answer, notify }, maxPayloadBytes);
   return {
     submissionId,
     isGenerated: options.submissionId === undefined,
     idempotencyKey: options.idempotencyKey,
     messages: text,
-    metadata: options.metadata,
+    metadata,
     thread,
     channel: options.channel,
-    answer: options.answer,
+    answer,
     notify,
     run: options.run,
     retry: options.retry,
@@ -96,7 +102,18 @@ export function prepare(
   };
 }
 
-/** Whatever else is asked must not pass for a default. */
+/**
+ * Checks what a caller of the public verbs may pass: an unknown option must not pass for a default, and what Perdure's own
+ * modules pass along is none of theirs.
+ *
+ * @throws InvalidSubmissionError naming the option
+ */
+export function checkPublic(options: unknown): asserts options is SubmitMessagesOptions {
+  checkNames("submitMessages()", options, SUBMIT_NAMES);
+  const { notify } = (options ?? {}) as InternalSubmitOptions;
+  if (typeof notify === "function") checkDestinations(notify, () => undefined);
+}
+
 const SUBMIT_NAMES = [
   "submissionId",
   "idempotencyKey",
@@ -113,10 +130,7 @@ const SUBMIT_NAMES = [
   "notify",
   "budget",
   "retry",
-  "answer",
-  "run",
-  "batch",
-] as const satisfies readonly (keyof InternalSubmitOptions)[];
+] as const satisfies readonly (keyof SubmitMessagesOptions)[];
 
 /** The thread that it runs in: isolated turns of a batch have one of their own. */
 function threadOf({ thread = MAIN, batch }: InternalSubmitOptions): string {
@@ -151,24 +165,29 @@ function timingOf(
   now: number,
 ): Pick<NewSubmission, "notBefore" | "expiresAt" | "keyExpiresAt" | "debounceUntil"> {
   const { expiresIn, idempotencyKeyTtl, debounce } = options;
-  const wait = debounce && debounceOf(debounce);
-  const notBefore = wait ? now + wait.delayMs : timeOf("notBefore", options.notBefore);
-  const expiresAt = after(now, msOf("expiresIn", expiresIn));
+  const wait = debounce && debounceOf(debounce, now);
+  const notBefore = wait ? wait.notBefore : timeOf("notBefore", options.notBefore);
+  const expiresAt = timeAfter("expiresIn", now, msOf("expiresIn", expiresIn));
   checkLifetime(expiresAt, notBefore, expiresIn);
   return {
     notBefore: notBefore !== undefined && notBefore > now ? notBefore : undefined,
     expiresAt,
-    keyExpiresAt: after(now, msOf("idempotencyKeyTtl", idempotencyKeyTtl)),
-    debounceUntil: after(now, wait?.maxDelayMs),
+    keyExpiresAt: timeAfter("idempotencyKeyTtl", now, msOf("idempotencyKeyTtl", idempotencyKeyTtl)),
+    debounceUntil: wait?.debounceUntil,
   };
 }
 
-function debounceOf({ key, delay, maxDelay }: Debounce): { delayMs: number; maxDelayMs: number } {
+function debounceOf({ key, delay, maxDelay }: Debounce, now: number) {
   if (key === undefined) checkText("debounce.key", "");
   checkText("debounce.key", key);
   const delayMs = msOf("debounce.delay", delay ?? Number.NaN) ?? 0;
-  const maxDelayMs = msOf("debounce.maxDelay", maxDelay) ?? delayMs * MAX_DELAY_FACTOR;
-  if (maxDelayMs >= delayMs) return { delayMs, maxDelayMs };
+  const notBefore = timeAfter("debounce.delay", now, delayMs) ?? now;
+  const maxDelayMs = msOf("debounce.maxDelay", maxDelay);
+  const until = timeAfter("debounce.maxDelay", now, maxDelayMs);
+  // The default is ten times the delay, and no error where that is later than an alarm can be set.
+  const debounceUntil =
+    until ?? Math.max(notBefore, Math.min(now + delayMs * MAX_DELAY_FACTOR, LAST_ALARM));
+  if (debounceUntil >= notBefore) return { notBefore, debounceUntil };
   throw new InvalidSubmissionError(
     "debounce.maxDelay",
     `debounce.maxDelay is ${JSON.stringify(maxDelay)}, which is shorter than the delay, ${JSON.stringify(delay)}.`,
@@ -225,13 +244,21 @@ function checkTogether(options: InternalSubmitOptions, thread: string, whenBusy:
   }
 }
 
-function checkSize(text: string, options: InternalSubmitOptions, most: number): void {
-  const rest = serialise("metadata", [options.metadata, options.answer]);
-  const bytes = byteLength(text) + byteLength(rest);
+/**
+ * What shares a row with the messages counts like them.
+ *
+ * @throws InvalidSubmissionError for more than `most` bytes
+ */
+export function checkSize(
+  { messages, metadata, answer, notify }: SubmissionSize,
+  most: number,
+): void {
+  const rest = serialise("metadata", [metadata, answer, notify]);
+  const bytes = byteLength(messages) + byteLength(rest);
   if (bytes <= most) return;
   throw new InvalidSubmissionError(
     "messages",
-    `The submission is ${bytes} bytes, and at most ${most} are taken. ` +
+    `The submission is ${bytes} bytes, and at most ${most} are taken, with its metadata and destinations. ` +
       "Keep the content elsewhere (R2, the workspace) and submit a reference to it.",
   );
 }
@@ -274,23 +301,43 @@ function checkMessages(messages: unknown): void {
   for (const [index, message] of messages.entries()) checkMessage(message, index);
 }
 
+/** What no model takes is refused: once in the conversation, it would fail every later turn, too. */
 function checkMessage(message: Partial<UIMessage> | null, index: number): void {
-  const problem =
-    message === null || typeof message !== "object"
-      ? `is ${message === null ? "null" : typeof message}`
-      : typeof message.id !== "string" || message.id === ""
-        ? "has no id (a non-empty string)"
-        : !ROLES.includes(message.role ?? "")
-          ? `has the role ${JSON.stringify(message.role)} (one of ${ROLES.join(", ")})`
-          : !Array.isArray(message.parts)
-            ? "has no parts (an array)"
-            : undefined;
+  const problem = problemOfMessage(message);
   if (problem) {
     throw new InvalidSubmissionError(
       "messages",
       `Message ${index} ${problem}; expected a UIMessage.`,
     );
   }
+  checkWellFormed(`messages[${index}].id`, message?.id ?? "");
+}
+
+function problemOfMessage(message: Partial<UIMessage> | null): string | undefined {
+  if (message === null || typeof message !== "object") {
+    return `is ${message === null ? "null" : typeof message}`;
+  }
+  const { id, role, parts } = message;
+  if (typeof id !== "string" || id === "") return "has no id (a non-empty string)";
+  if (role === "system") {
+    return 'has the role "system", which models take as instructions only: return them from getSystemPrompt() or beforeTurn()';
+  }
+  if (!ROLES.includes(role ?? ""))
+    return `has the role ${shown(role)} (one of ${ROLES.join(", ")})`;
+  if (!Array.isArray(parts)) return "has no parts (an array)";
+  const wrong = parts.findIndex((part) => !isPart(part));
+  return wrong < 0 ? undefined : `has the part ${shown(parts[wrong])} at ${wrong}`;
+}
+
+/** Whether the AI SDK can hand it to a model. Types that it does not know are left out there. */
+function isPart(part: unknown): boolean {
+  if (typeof part !== "object" || part === null) return false;
+  const { type, text, url, providerReference } = part as Record<string, unknown>;
+  if (typeof type !== "string") return false;
+  if (type === "text") return typeof text === "string";
+  return (
+    type !== "file" || providerReference != null || (typeof url === "string" && URL.canParse(url))
+  );
 }
 
 function checkLifetime(
@@ -305,8 +352,4 @@ function checkLifetime(
       `notBefore, ${new Date(notBefore).toISOString()}, lets it start. Give it more than ` +
       `${notBefore - expiresAt} ms more, or leave it out.`,
   );
-}
-
-function after(now: number, ms: number | undefined): number | undefined {
-  return ms === undefined ? undefined : now + ms;
 }

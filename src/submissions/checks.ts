@@ -5,6 +5,7 @@ import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.
 import { failureOf } from "../core/failures.ts";
 import { byteLength, shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
+import { isWellFormedText } from "../core/text.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 
 /** Bytes of an id or a key: they are indexed, and travel in names. */
@@ -63,14 +64,43 @@ export function checkNumber(
   );
 }
 
+/** A time that an alarm can be set for, `ms` from `now`; undefined where `ms` is. */
+export function timeAfter(field: string, now: number, ms: number | undefined): number | undefined {
+  if (ms === undefined) return undefined;
+  if (now + ms < LAST_ALARM) return now + ms;
+  throw new InvalidSubmissionError(
+    field,
+    `${field} is ${ms} ms, which ends after the year 2188, the last that an alarm can be set for. Use a shorter time.`,
+  );
+}
+
+/** The id or name of something that is asked for, which does not have to exist. */
+export function checkId(field: string, value: unknown): void {
+  if (typeof value !== "string") {
+    throw new InvalidSubmissionError(field, `${field} is ${shown(value)}; expected a string.`);
+  }
+  checkWellFormed(field, value);
+}
+
+/** A text that is stored, and found again by its characters. */
+export function checkWellFormed(field: string, value: string): void {
+  if (isWellFormedText(value)) return;
+  throw new InvalidSubmissionError(
+    field,
+    `${field} is ${shown(value)}, which contains half of a character (an unpaired surrogate). ` +
+      'Cut a text between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed().',
+  );
+}
+
 export function checkText(field: string, value: unknown): void {
   if (value === undefined) return;
   if (typeof value !== "string" || value === "") {
     throw new InvalidSubmissionError(
       field,
-      `${field} is ${JSON.stringify(value)}; expected a non-empty string, or leave it out.`,
+      `${field} is ${shown(value)}; expected a non-empty string, or leave it out.`,
     );
   }
+  checkWellFormed(field, value);
   const bytes = byteLength(value);
   if (bytes > MAX_ID_BYTES) {
     throw new InvalidSubmissionError(

@@ -170,8 +170,17 @@ export class Engine
     }
   }
 
+  /** Ends whatever is open in a thread: what waits as `skipped`, what runs as `aborted`, and what that has said leaves it. */
+  clear(thread: string, failure: Failure): void {
+    this.skipPending(thread, failure);
+    const running = this.current(thread);
+    // What its turn still writes while it ends is taken back.
+    if (running) this.cancel(running, failure, true);
+    else this.#undoEnding(thread);
+  }
+
   /** The messages of what has been cancelled in a thread, and whose turn is still ending, leave it, too. */
-  undoEnding(thread: string): void {
+  #undoEnding(thread: string): void {
     const seq = this.#runner.current(thread);
     const ending = seq === undefined ? undefined : this.store.get(seq);
     if (!ending || !isTerminal(ending.status)) return;

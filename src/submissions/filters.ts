@@ -1,8 +1,10 @@
 /** What lists, deletions and waits can be asked by. Looks at the arguments alone. */
 
-import { checkNames, timeOf } from "./checks.ts";
+import { shown } from "../core/json.ts";
+import { checkId, checkNames, timeOf } from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
-import { NEXT, type SubmissionStatus } from "./states.ts";
+import { isTerminal, NEXT, type SubmissionStatus } from "./states.ts";
+import { isIsolated, MAIN } from "./turn.ts";
 import type { DeleteSubmissionsOptions, ListSubmissionsOptions } from "./types.ts";
 
 type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
@@ -26,16 +28,47 @@ const DELETE_NAMES = [
 /** @throws InvalidSubmissionError for an unknown name, status or time */
 export function readList(options: ListSubmissionsOptions) {
   checkNames("listSubmissions()", options, LIST_NAMES);
+  const { before, thread, metadata } = options;
+  if (before !== undefined) checkId("before", before);
+  if (thread !== undefined) checkId("thread", thread);
+  checkMetadata(metadata);
   timeOf("createdAfter", options.createdAfter);
   timeOf("createdBefore", options.createdBefore);
   return readFilter(options);
+}
+
+/** Half of a character would be compared as another one, and find nothing. */
+function checkMetadata(metadata: unknown): void {
+  if (metadata === undefined) return;
+  if (typeof metadata !== "object" || metadata === null) {
+    throw new InvalidSubmissionError(
+      "metadata",
+      `metadata is ${shown(metadata)}; expected an object with the values to find.`,
+    );
+  }
+  for (const [key, value] of Object.entries(metadata)) {
+    checkId("metadata", key);
+    if (typeof value === "string") checkId(`metadata.${key}`, value);
+  }
 }
 
 /** @throws InvalidSubmissionError for an unknown name, status or time */
 export function readDeletion(options: DeleteSubmissionsOptions) {
   checkNames("deleteSubmissions()", options, DELETE_NAMES);
   const completedBefore = timeOf("completedBefore", options.completedBefore);
-  return { ...readFilter(options), completedBefore };
+  const { statuses = Object.keys(NEXT) as SubmissionStatus[], limit } = readFilter(options);
+  return { ended: statuses.filter(isTerminal), limit, completedBefore };
+}
+
+/** @throws InvalidSubmissionError for a thread that has no name of its own */
+export function checkNamedThread(thread: unknown): void {
+  checkId("thread", thread);
+  if (thread !== MAIN && !isIsolated(String(thread))) return;
+  throw new InvalidSubmissionError(
+    "thread",
+    `thread is ${JSON.stringify(thread)}; only a named thread is cleared here. ` +
+      "Use clearMessages() for the agent's own conversation; an isolated turn leaves nothing.",
+  );
 }
 
 /** @throws InvalidSubmissionError for no length of time: such a wait would return at once, and be asked again at once */

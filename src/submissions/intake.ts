@@ -7,7 +7,7 @@
 import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
 import type { Outbox } from "../outbox/outbox.ts";
-import { asksTheSame, prepare } from "./accept.ts";
+import { asksTheSame, checkSize, prepare } from "./accept.ts";
 import type { NewSubmission } from "./changes.ts";
 import {
   BacklogFullError,
@@ -75,16 +75,14 @@ export class Intake {
 
   /** A repetition takes the place of the one that has not run yet; whoever waited for that one waits for this. */
   #gather(submission: NewSubmission): Submission | undefined {
-    const { store, clock } = this.owner;
+    const { store, clock, limits } = this.owner;
     const { debounceKey, notBefore = clock.now(), notify = [] } = submission;
     const waiting = debounceKey === undefined ? undefined : store.debounced.find(debounceKey);
     if (!waiting) return undefined;
     const told = new Map([...waiting.notify, ...notify].map((to) => [JSON.stringify(to), to]));
-    return store.debounced.replace(
-      waiting.seq,
-      { ...submission, notify: [...told.values()] },
-      notBefore,
-    );
+    const gathered = { ...submission, notify: [...told.values()] };
+    checkSize(gathered, limits.maxPayloadBytes);
+    return store.debounced.replace(waiting.seq, gathered, notBefore);
   }
 
   /** What runs in its thread, or is next there. */

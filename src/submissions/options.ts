@@ -2,7 +2,13 @@
 
 import type { Backoff } from "../core/backoff.ts";
 import type { Duration } from "../core/duration.ts";
-import { countOf, durationOf, InvalidOptionError, problemOfNames } from "../core/options.ts";
+import {
+  countOf,
+  durationOf,
+  InvalidOptionError,
+  mistake,
+  problemOfNames,
+} from "../core/options.ts";
 
 export type LedgerOptions = {
   /**
@@ -113,6 +119,9 @@ const PAYLOAD_BYTES = 1_900_000;
 /** Of an answer as JSON: with what it is made of and into, an object of 128 MB can hold it. */
 export const ANSWER_BYTES = 16 * 1024 * 1024;
 
+/** The longest delay before a retry. */
+const MAX_DELAY_MS = 365 * 86_400_000;
+
 /** @throws InvalidOptionError naming the option */
 export function readOptions(options: LedgerOptions = {}): Limits {
   checkNames(options);
@@ -130,8 +139,8 @@ export function readOptions(options: LedgerOptions = {}): Limits {
   return {
     maxAttempts: countOf("retry.maxAttempts", maxAttempts),
     backoff: {
-      baseMs: durationOf("retry.baseDelay", baseDelay),
-      capMs: durationOf("retry.maxDelay", maxDelay),
+      baseMs: delayOf("retry.baseDelay", baseDelay),
+      capMs: delayOf("retry.maxDelay", maxDelay),
     },
     maxPending: countOf("maxPending", maxPending),
     maxConcurrentTurns: countOf("maxConcurrentTurns", maxConcurrentTurns),
@@ -143,6 +152,13 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     maxAgeMs: durationOf("retention.maxAge", maxAge),
     maxCount: countOf("retention.maxCount", maxCount),
   };
+}
+
+/** A delay after which an alarm can be set, whenever it begins. */
+function delayOf(option: string, delay: Duration): number {
+  const ms = durationOf(option, delay);
+  if (ms <= MAX_DELAY_MS) return ms;
+  throw mistake(option, delay, "a duration of at most 365 days");
 }
 
 /** @throws InvalidOptionError for a name that there is none of */

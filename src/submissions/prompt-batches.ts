@@ -9,6 +9,7 @@ import type { Failure } from "../core/failures.ts";
 import { PART_LENGTH } from "../core/parts.ts";
 import type { InstanceOf, WorkflowDestination } from "../outbox/types.ts";
 import { type BatchState, endedEvent } from "./batches.ts";
+import { checkId, checkNumber } from "./checks.ts";
 import type { Engine } from "./engine.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import { shortEndOf } from "./inspection.ts";
@@ -28,6 +29,9 @@ const REASONS = {
   timeout: { name: BATCH_TIMEOUT, message: "Workflow prompt wait timed out" },
   failure: { name: BATCH_FAILED, message: "Another prompt of the batch has failed" },
 } as const satisfies Record<string, Failure>;
+
+/** Turns of a batch that run at a time. */
+const MAX_CONCURRENCY = 100;
 
 /** A chunk of a batch. */
 export type PromptsRequest = Pick<
@@ -119,6 +123,8 @@ export class Batches {
     const problem = outbox.problemOf(destinationOf(workflow, "perdure"));
     if (problem) throw new InvalidSubmissionError("workflow", `The workflow ${problem}`);
     const { batch, concurrency, thread = ISOLATED, run, answer, budget, retry } = request;
+    checkId("batch", batch);
+    checkNumber("concurrency", concurrency, 1, MAX_CONCURRENCY);
     const common = {
       run,
       thread,

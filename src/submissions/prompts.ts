@@ -18,7 +18,7 @@ export async function acceptPrompt(
   { idempotencyKey, run, workflow, messages, answer, thread = MAIN, budget, retry }: PromptRequest,
 ): Promise<PromptReceipt> {
   const drawn = crypto.randomUUID();
-  const { submissionId, status, accepted } = await ledger.submit(
+  const { submissionId, status, accepted } = await ledger.accept(
     messages.map((message) => ({ ...message, id: message.id ?? crypto.randomUUID() })),
     {
       idempotencyKey,

@@ -11,18 +11,20 @@ import { Room } from "../core/room.ts";
 import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { Destination, InstanceOf } from "../outbox/types.ts";
+import { checkPublic } from "./accept.ts";
 import { type Asking, askingOf } from "./asking.ts";
+import { checkId } from "./checks.ts";
 import { Engine } from "./engine.ts";
 import { begin, type Entry } from "./entries.ts";
-import { InvalidSubmissionError, UnknownCursorError } from "./errors.ts";
-import { checkWait, readDeletion, readList } from "./filters.ts";
+import { UnknownCursorError } from "./errors.ts";
+import { checkNamedThread, checkWait, readDeletion, readList } from "./filters.ts";
 import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
 import { Intake, resultOf } from "./intake.ts";
 import { type LedgerOptions, readOptions } from "./options.ts";
 import { Batches } from "./prompt-batches.ts";
 import { afterSideEffects } from "./retry.ts";
 import type { Submission } from "./rows.ts";
-import { isTerminal, type TerminalStatus } from "./states.ts";
+import { isTerminal } from "./states.ts";
 import { ToolReplay } from "./tool-replay.ts";
 import {
   type AttemptRef,
@@ -44,13 +46,13 @@ import type {
   PromptEnd,
   SubmissionInspection,
   SubmissionStats,
+  SubmitMessagesOptions,
   SubmitMessagesResult,
   TokenUsage,
 } from "./types.ts";
 
 const TERMINATED = "The workflow that waited for it was terminated";
 const CANCELLED = "SubmissionCancelledError";
-const TERMINAL: readonly TerminalStatus[] = ["completed", "error", "aborted", "skipped"];
 
 export type SubmissionsOptions = LedgerOptions & {
   readonly clock?: Clock;
@@ -63,7 +65,7 @@ export class Submissions extends Room implements TurnLedger {
   /** For hosts: the batches of `step.promptAll()`. */
   readonly batches: Batches;
 
-  /** @throws InvalidOptionError for an option that cannot be meant */
+  /** @throws InvalidOptionError */
   constructor(
     host: TurnHost,
     outbox: Outbox,
@@ -71,12 +73,11 @@ export class Submissions extends Room implements TurnLedger {
   ) {
     super("perdure.submissions");
     this.#host = host;
-    const limits = readOptions(options);
     this.#engine = new Engine({
       host,
       outbox,
       clock,
-      limits,
+      limits: readOptions(options),
       lifecycle: () => this.lifecycle,
       cancelFor: (of) => this.cancelFor(of, TERMINATED),
     });
@@ -108,6 +109,15 @@ export class Submissions extends Room implements TurnLedger {
    */
   async submit(
     messages: UIMessage[],
+    options: SubmitMessagesOptions = {},
+  ): Promise<SubmitMessagesResult> {
+    checkPublic(options);
+    return this.accept(messages, options);
+  }
+
+  /** For hosts and other modules of Perdure: {@link submit} with options of their own. */
+  async accept(
+    messages: UIMessage[],
     options: InternalSubmitOptions = {},
   ): Promise<SubmitMessagesResult> {
     await this.lifecycle.ready();
@@ -122,8 +132,9 @@ export class Submissions extends Room implements TurnLedger {
    * @throws what {@link submit} throws, for the first that is refused; nothing is stored then
    */
   async submitMany(
-    submissions: readonly { messages: UIMessage[]; options?: InternalSubmitOptions }[],
+    submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
+    for (const { options } of submissions) checkPublic(options);
     await this.lifecycle.ready();
     const all = this.#engine.store.transaction(() =>
       submissions.map(({ messages, options = {} }) => ({
@@ -138,13 +149,14 @@ export class Submissions extends Room implements TurnLedger {
   /** The submission as it is now, or null for an unknown id. */
   async inspect(submissionId: string): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
-    const found = this.#store.find(submissionId);
+    const found = this.#find(submissionId);
     return found ? this.#inspected(found) : null;
   }
 
   /**
    * Tries a failed, cancelled or skipped submission again: a new one with the
-   * same messages, which takes over its key. The old one keeps its end (L1).
+   * same messages, which takes over its key. Messages that are in the conversation already move to
+   * its end, without what was replied to them. The old submission keeps its end (L1).
    * Asked for again, it is the same new one (L3); failed as well, that is the one to retry.
    *
    * @returns the new submission; with `accepted: false` the one that was made before, or the old
@@ -153,6 +165,7 @@ export class Submissions extends Room implements TurnLedger {
    */
   async retry(submissionId: string): Promise<SubmitMessagesResult | null> {
     await this.lifecycle.ready();
+    checkId("submissionId", submissionId);
     const taken = this.#intake.retake(submissionId);
     if (!taken) return null;
     await this.#begin([{ taken, options: {} }]);
@@ -168,7 +181,7 @@ export class Submissions extends Room implements TurnLedger {
   /** How a submission ended, a large answer as a reference (O4); null while it has not, or for an unknown id. */
   async endOf(submissionId: string): Promise<PromptEnd | null> {
     await this.lifecycle.ready();
-    const found = this.#store.find(submissionId);
+    const found = this.#find(submissionId);
     return found && isTerminal(found.status) ? shortEndOf(found) : null;
   }
 
@@ -181,7 +194,7 @@ export class Submissions extends Room implements TurnLedger {
   /** A part of the answer of a completed submission, from 0 on; null where there is none (O4). */
   async answerPart(submissionId: string, part: number): Promise<AnswerPart | null> {
     await this.lifecycle.ready();
-    const found = this.#store.find(submissionId);
+    const found = this.#find(submissionId);
     return (found?.status === "completed" && found.output?.part(part)) || null;
   }
 
@@ -204,7 +217,11 @@ export class Submissions extends Room implements TurnLedger {
   /** Ends a submission that has not ended, and says what it did (L5). */
   async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     await this.lifecycle.ready();
-    const found = this.#store.find(submissionId);
+    return this.#cancel(submissionId, reason);
+  }
+
+  async #cancel(submissionId: string, reason: unknown): Promise<CancelSubmissionResult> {
+    const found = this.#find(submissionId);
     if (!found) return { outcome: "not_found", submissionId };
     if (isTerminal(found.status)) {
       return { outcome: "already_terminal", submissionId, submission: inspect(found) };
@@ -226,7 +243,7 @@ export class Submissions extends Room implements TurnLedger {
   async cancelFor(of: InstanceOf, reason: string): Promise<void> {
     await this.lifecycle.ready();
     for (const { submissionId } of this.#store.open.ofWorkflow(of)) {
-      await this.cancel(submissionId, reason);
+      await this.#cancel(submissionId, reason);
     }
     this.batches.cancelFor(of, { name: CANCELLED, message: reason });
   }
@@ -244,7 +261,7 @@ export class Submissions extends Room implements TurnLedger {
   ): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
     checkWait(timeoutMs);
-    const found = this.#store.find(submissionId);
+    const found = this.#find(submissionId);
     if (!found) return null;
     if (isTerminal(found.status) && !this.#engine.waiters.isAnnouncing(submissionId))
       return this.#inspected(found);
@@ -257,14 +274,14 @@ export class Submissions extends Room implements TurnLedger {
   /** Forgets one ended submission. Returns whether there was one. */
   async delete(submissionId: string): Promise<boolean> {
     await this.lifecycle.ready();
+    checkId("submissionId", submissionId);
     return this.#records.deleteOne(submissionId);
   }
 
   /** Forgets ended submissions, the oldest first. Returns how many. */
   async deleteMany(options: DeleteSubmissionsOptions = {}): Promise<number> {
     await this.lifecycle.ready();
-    const { statuses = [...TERMINAL], limit, completedBefore } = readDeletion(options);
-    const ended = statuses.filter(isTerminal);
+    const { ended, limit, completedBefore } = readDeletion(options);
     return ended.length === 0 ? 0 : this.#records.delete(ended, completedBefore, limit);
   }
 
@@ -278,8 +295,9 @@ export class Submissions extends Room implements TurnLedger {
     return this.#engine.clock.now();
   }
 
-  /** For hosts: resolves when the object has started. */
-  async ready(): Promise<void> {
+  /** For hosts: resolves when the object has started. @throws InvalidSubmissionError for a name that no thread can have */
+  async ready(thread: string = MAIN): Promise<void> {
+    checkId("thread", thread);
     await this.lifecycle.ready();
   }
 
@@ -290,20 +308,10 @@ export class Submissions extends Room implements TurnLedger {
    * @throws InvalidSubmissionError for a thread that has no name of its own
    */
   async clearThread(thread: string, empty: () => Promise<void>): Promise<void> {
+    checkNamedThread(thread);
     await this.lifecycle.ready();
-    if (thread === MAIN || isIsolated(thread)) {
-      throw new InvalidSubmissionError(
-        "thread",
-        `thread is ${JSON.stringify(thread)}; only a named thread is cleared here. ` +
-          "Use clearMessages() for the agent's own conversation; an isolated turn leaves nothing.",
-      );
-    }
     const failure = { name: "ThreadClearedError", message: `The thread ${thread} was cleared.` };
-    this.#engine.skipPending(thread, failure);
-    const running = this.#engine.current(thread);
-    // What its turn still writes while it ends is taken back.
-    if (running) this.#engine.cancel(running, failure, true);
-    else this.#engine.undoEnding(thread);
+    this.#engine.clear(thread, failure);
     await empty();
   }
 
@@ -365,6 +373,12 @@ export class Submissions extends Room implements TurnLedger {
     return inspect(found, hasEarlier ? this.#records.failedAttempts(found.seq) : undefined);
   }
 
+  /** @throws InvalidSubmissionError for an id that no submission can have */
+  #find(submissionId: string): Submission | undefined {
+    checkId("submissionId", submissionId);
+    return this.#store.find(submissionId);
+  }
+
   get #store() {
     return this.#engine.store;
   }
@@ -389,6 +403,5 @@ export class Submissions extends Room implements TurnLedger {
 
 function reasonOf(reason: unknown): Failure | undefined {
   if (reason === undefined) return undefined;
-  const message = reason instanceof Error ? reason.message : String(reason);
-  return { name: CANCELLED, message };
+  return { name: CANCELLED, message: reason instanceof Error ? reason.message : String(reason) };
 }

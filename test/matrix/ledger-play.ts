@@ -2,8 +2,11 @@
 
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
-import type { LedgerOptions, SubmissionStatus } from "../../src/submissions/index.ts";
-import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
+import type {
+  LedgerOptions,
+  SubmissionStatus,
+  SubmitMessagesOptions,
+} from "../../src/submissions/index.ts";
 import { message, until } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
 import {
@@ -130,7 +133,7 @@ export function submit(
   { submissions }: LedgerObject,
   id: string,
   script: TurnScript = { delayMs: 5 },
-  options: InternalSubmitOptions = {},
+  options: SubmitMessagesOptions = {},
 ) {
   return submissions.submit([said(id, script)], { submissionId: id, ...options });
 }

@@ -1,6 +1,6 @@
 /** What becomes of what was submitted when the object dies: each way to submit, and each verb that follows on it. */
 
-import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
+import type { SubmitMessagesOptions } from "../../src/submissions/index.ts";
 import type { LedgerObject, TurnScript } from "../support/ledger-object.ts";
 import {
   ACCEPTED,
@@ -25,13 +25,13 @@ const BUSY: TurnScript = { delayMs: 400 };
 const IN_STEPS: TurnScript = { delayMs: 25, calls: 8 };
 const SHORT: TurnScript = { delayMs: 5 };
 
-const first = (script: TurnScript, options?: InternalSubmitOptions): Step => {
+const first = (script: TurnScript, options?: SubmitMessagesOptions): Step => {
   return (object) => submit(object, "a", script, options);
 };
 
 /** `b` comes while `a` runs. */
 function whenBusy(
-  how: NonNullable<InternalSubmitOptions["whenBusy"]>,
+  how: NonNullable<SubmitMessagesOptions["whenBusy"]>,
   ends: NonNullable<LedgerPlan["ends"]>,
   rest: Partial<LedgerPlan> = {},
 ): LedgerPlan {
@@ -60,7 +60,7 @@ async function rolledBack(object: LedgerObject): Promise<string[]> {
 /** Not before a minute from now, by the object's own clock. */
 const inAMinute = () => new Date(Date.now() + MINUTE);
 /** Never, as far as a play goes. */
-const FAR: InternalSubmitOptions = { notBefore: new Date("2100-01-01") };
+const FAR: SubmitMessagesOptions = { notBefore: new Date("2100-01-01") };
 
 const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
   "submit plain, and tell of its end": {

@@ -123,7 +123,7 @@ export class World {
     const { delayMs: delay, maxDelayMs: maxDelay } = this.rules.debounce;
     return within(this.stub, async ({ submissions }) =>
       submissions
-        .submit(messages, {
+        .accept(messages, {
           ...(!isKnown && debounce === undefined && { submissionId: id }),
           ...(key !== undefined && { idempotencyKey: key }),
           ...(delayMs !== undefined && {

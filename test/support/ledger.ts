@@ -105,7 +105,7 @@ export function somewhere(): WorkflowDestination {
 
 /** Submits by the capability itself, in the object: RPC would lose the classes of errors. */
 export function submit(stub: Ledger, text: TurnScript | string, options?: InternalSubmitOptions) {
-  return within(stub, ({ submissions }) => submissions.submit([message(text)], options));
+  return within(stub, ({ submissions }) => submissions.accept([message(text)], options));
 }
 
 /** Puts events into the outbox as a room would, and lets them go. */

@@ -91,7 +91,7 @@ export function promptsTo(submissions: Submissions): PromptPort {
       const parts = [{ type: "text" as const, text: prompt }];
       // The ledger has no word for "no limit".
       const attempts = retry?.maxAttempts && Math.min(retry.maxAttempts, Number.MAX_SAFE_INTEGER);
-      return submissions.submit(
+      return submissions.accept(
         // The same id each time: what is submitted twice is the same message.
         [{ id: idempotencyKey, role: "user", parts }],
         { idempotencyKey, metadata, ...(attempts && { retry: { maxAttempts: attempts } }) },

@@ -101,7 +101,7 @@ export class ThinkSubmissions<
 
   /** The messages of a thread: `"main"` is the agent's own conversation; an isolated turn leaves none. */
   async threadMessages(thread: string): Promise<UIMessage[]> {
-    await this[ROOMS].submissions.ready();
+    await this[ROOMS].submissions.ready(thread);
     return this[ROOMS].host.messages(thread);
   }
 
