@@ -247,7 +247,7 @@ describe("L6 what was left", () => {
     await expectState(stub, retried?.submissionId ?? "", "running");
     await gate.open(stub);
     await slow;
-    expect(await stub.conversation()).toEqual([instead.id, "reply-instead", `${asked.id}:retry`]);
+    expect(await stub.conversation()).toEqual([instead.id, "reply-instead", asked.id]);
     expect(times).toBe(1);
   });
 

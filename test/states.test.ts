@@ -52,6 +52,7 @@ function make(
     {
       submissionId: id,
       isGenerated: false,
+      isRetry: false,
       idempotencyKey: `key-${id}`,
       messages: JSON.stringify([message("hello", `message-${id}`)]),
       metadata: undefined,

@@ -339,8 +339,8 @@ describe("retry of a failed one", () => {
       });
       expect(await submissions.inspect("s")).toEqual({ ...failed, idempotencyKey: undefined });
     });
-    // The old messages, the new ones, and the reply.
-    expect(await stub.conversation()).toHaveLength(3);
+    // The messages, once, and the reply.
+    expect(await stub.conversation()).toHaveLength(2);
   });
 
   it("L3 asked for twice, it is made once", async () => {
@@ -357,6 +357,38 @@ describe("retry of a failed one", () => {
       expect(await submissions.retry("s")).toMatchObject({ submissionId, accepted: false });
       expect(await submissions.retry(submissionId)).toMatchObject({ accepted: true });
     });
+  });
+
+  it("L1 retrying a submission leaves others alone, whatever their ids", async () => {
+    const stub = givenLedger();
+    await submit(stub, "somebody's", { submissionId: "A:retry" });
+    await expectState(stub, "A:retry", "completed");
+    await submit(stub, { fail: "no", failTimes: 1 }, { submissionId: "A" });
+    await expectState(stub, "A", "error");
+    const again = await within(stub, ({ submissions }) => submissions.retry("A"));
+    expect(again?.accepted).toBe(true);
+    expect(again?.submissionId).not.toBe("A:retry");
+    await expectState(stub, again?.submissionId ?? "", "completed");
+  });
+
+  it("L1 an id that is used again after its deletion has no retry of its own yet", async () => {
+    const stub = givenLedger();
+    const failing = { fail: "no" };
+    await submit(stub, failing, { submissionId: "A" });
+    await expectState(stub, "A", "error");
+    const first = await within(stub, ({ submissions }) => submissions.retry("A"));
+    await expectState(stub, first?.submissionId ?? "", "error");
+    await within(stub, ({ submissions }) => submissions.delete("A"));
+    await submit(stub, failing, { submissionId: "A" });
+    await expectState(stub, "A", "error");
+    const second = await within(stub, ({ submissions }) => submissions.retry("A"));
+    expect(second).toMatchObject({ accepted: true });
+    expect(second?.submissionId).not.toBe(first?.submissionId);
+    // And one whose retry was deleted is tried again by another.
+    await expectState(stub, second?.submissionId ?? "", "error");
+    await within(stub, ({ submissions }) => submissions.delete(second?.submissionId ?? ""));
+    const third = await within(stub, ({ submissions }) => submissions.retry("A"));
+    expect(third).toMatchObject({ accepted: true });
   });
 
   it("L4 one that had interrupted goes by its priority, and not before everything", async () => {

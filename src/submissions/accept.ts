@@ -85,6 +85,7 @@ export function prepare(
   return {
     submissionId,
     isGenerated: options.submissionId === undefined,
+    isRetry: false,
     idempotencyKey: options.idempotencyKey,
     messages: text,
     metadata,

@@ -16,6 +16,8 @@ export type NewSubmission = {
   readonly submissionId: string;
   /** Whether `newId()` of the store has given the id, and nothing was stored since. */
   readonly isGenerated: boolean;
+  /** Whether `retrySubmission()` has made it of another one, whose messages it has. */
+  readonly isRetry: boolean;
   readonly idempotencyKey: string | undefined;
   /** JSON of the messages, serialised once by the caller who checked its size. */
   readonly messages: string;

@@ -51,10 +51,10 @@ export class Intake {
    *   BacklogFullError
    */
   take(messages: UIMessage[], options: InternalSubmitOptions): Taken {
-    const { clock, limits, outbox } = this.owner;
+    const { store, clock, limits, outbox } = this.owner;
     const submission = prepare(messages, options, {
       maxPayloadBytes: limits.maxPayloadBytes,
-      newId: () => this.owner.store.newId(),
+      newId: () => store.newId(),
       now: clock.now(),
       problemOf: (destination) => outbox.problemOf(destination),
     });
@@ -70,7 +70,8 @@ export class Intake {
     if (gathered) return { submission: gathered, accepted: true, debounced: true };
     const busy = options.whenBusy === "reject" ? this.#busyWith(submission) : undefined;
     if (busy) throw new BusyError(busy.submissionId);
-    return { submission: this.#accept(submission, known), accepted: true };
+    const releaseKey = () => known && store.releaseKey(known.seq);
+    return { submission: this.#accept(submission, releaseKey), accepted: true };
   }
 
   /** A repetition takes the place of the one that has not run yet; whoever waited for that one waits for this. */
@@ -92,26 +93,25 @@ export class Intake {
 
   /**
    * A submission that ended without an answer → (new) pending, with the same
-   * messages and key, or the one that an earlier call made. Undefined for an unknown id.
+   * messages and key, or the one that an earlier call made.
    *
    * @throws BacklogFullError
    */
-  retake(submissionId: string): Taken | undefined {
-    const old = this.owner.store.find(submissionId);
-    if (!old) return undefined;
+  retake(old: Submission): Taken {
+    const { store } = this.owner;
     if (!isTerminal(old.status) || old.status === "completed") {
       return { submission: old, accepted: false };
     }
-    // The id is made from the old one's, so that a caller who missed the answer can ask again (L3).
-    const retryId = `${submissionId}:retry`;
-    const known = this.owner.store.find(retryId);
-    if (known) return { submission: known, accepted: false };
+    // A caller who missed the answer can ask again (L3).
+    const known = old.retriedBy === undefined ? undefined : store.find(old.retriedBy);
+    if (known?.isRetry) return { submission: known, accepted: false };
     const again = {
       ...old,
-      submissionId: retryId,
-      isGenerated: false,
-      // Ids of their own: the old messages stay where they are, with what was replied to them.
-      messages: JSON.stringify(old.messages.map((said) => ({ ...said, id: `${said.id}:retry` }))),
+      submissionId: store.newId(),
+      isGenerated: true,
+      isRetry: true,
+      // With their ids: what is in the conversation already is moved to its end, and not said twice.
+      messages: JSON.stringify(old.messages),
       notBefore: undefined,
       expiresAt: undefined,
       debounceKey: undefined,
@@ -120,16 +120,17 @@ export class Intake {
       // Whom the old one was to interrupt is gone.
       rank: Math.max(old.rank, -100),
     };
-    return { submission: this.#accept(again, old), accepted: true };
+    const submission = this.#accept(again, () => store.retried(old.seq, again.submissionId));
+    return { submission, accepted: true };
   }
 
-  /** @param holder who has the key so far */
-  #accept(submission: NewSubmission, holder: Submission | undefined): Submission {
+  /** @param before what is written first, in the same transaction */
+  #accept(submission: NewSubmission, before: () => void): Submission {
     const { store, clock, limits } = this.owner;
     const { pending } = store.open;
     if (pending >= limits.maxPending) throw new BacklogFullError(pending, limits.maxPending);
     return store.transaction(() => {
-      if (holder) store.releaseKey(holder.seq);
+      before();
       return store.accept(submission, clock.now());
     });
   }

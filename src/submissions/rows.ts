@@ -45,6 +45,8 @@ type Row = {
   batch: string | null;
   is_refused: number;
   finish_reason: string | null;
+  is_retry: number;
+  retried_by: string | null;
 };
 
 /** A stored submission, with its JSON read. */
@@ -95,6 +97,10 @@ function toSubmission(sql: SqlStorage, row: Row) {
     batch: row.batch ?? undefined,
     /** Whether the workflow that asked for it could not take its answer. */
     isRefused: row.is_refused === 1,
+    /** Whether `retrySubmission()` has made it. */
+    isRetry: row.is_retry === 1,
+    /** The submission that `retrySubmission()` has made of it. */
+    retriedBy: row.retried_by ?? undefined,
     /** Whether an answer is recorded: `null` is one, too. */
     isAnswered: row.output !== null,
     output: row.output === null ? undefined : new StoredAnswer(sql, row.seq, row.output),

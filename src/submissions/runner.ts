@@ -305,6 +305,9 @@ export class Runner {
       },
       signal,
       begin: () => this.#begin(live),
+      get isAgain() {
+        return live.submission.isRetry || live.submission.attempts > 1;
+      },
     };
     try {
       return await this.owner.inHostContext(() => this.owner.host.run(turn));

@@ -87,15 +87,15 @@ export class SubmissionStore {
   accept(submission: NewSubmission, now: number): Submission {
     const { submissionId, idempotencyKey, messages, metadata, thread, channel } = submission;
     const { answer, notify, run, retry, rank, notBefore, expiresAt, keyExpiresAt } = submission;
-    const { budget, debounceKey, debounceUntil, batch, isGenerated } = submission;
+    const { budget, debounceKey, debounceUntil, batch, isGenerated, isRetry } = submission;
     if (notBefore !== undefined) this.open.reschedule();
     return this.#counted(
       +1,
       `INSERT INTO perdure_submissions
          (seq, submission_id, idempotency_key, messages, metadata, thread, channel, answer, notify, run, retry, rank,
-          not_before, expires_at, key_expires_at, budget, debounce_key, debounce_until, batch, created_at, is_generated)
+          not_before, expires_at, key_expires_at, budget, debounce_key, debounce_until, batch, created_at, is_generated, is_retry)
        VALUES (COALESCE(?, ${NEXT_SEQ}),
-         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
       isGenerated ? seqIn(submissionId) : null,
       this.#newest,
       submissionId,
@@ -118,6 +118,7 @@ export class SubmissionStore {
       batch ?? null,
       now,
       isGenerated ? 1 : 0,
+      isRetry ? 1 : 0,
     ) as Submission;
   }
 
@@ -353,6 +354,15 @@ export class SubmissionStore {
   releaseKey(seq: number): void {
     const query = "UPDATE perdure_submissions SET idempotency_key = NULL WHERE seq = ?";
     this.storage.sql.exec(query, seq);
+  }
+
+  /** Another submission has been made of it, which takes over its key. */
+  retried(seq: number, retryId: string): void {
+    this.storage.sql.exec(
+      "UPDATE perdure_submissions SET idempotency_key = NULL, retried_by = ? WHERE seq = ?",
+      retryId,
+      seq,
+    );
   }
 
   /** A transition that takes effect on one row or none, and by how much it changes the number of those that wait. */

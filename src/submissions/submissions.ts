@@ -165,9 +165,9 @@ export class Submissions extends Room implements TurnLedger {
    */
   async retry(submissionId: string): Promise<SubmitMessagesResult | null> {
     await this.lifecycle.ready();
-    checkId("submissionId", submissionId);
-    const taken = this.#intake.retake(submissionId);
-    if (!taken) return null;
+    const old = this.#find(submissionId);
+    if (!old) return null;
+    const taken = this.#intake.retake(old);
     await this.#begin([{ taken, options: {} }]);
     return resultOf(taken);
   }

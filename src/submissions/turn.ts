@@ -61,6 +61,11 @@ export type Turn = {
    * @throws TurnRefused when the submission is not to be run any more
    */
   begin(): AttemptRef;
+  /**
+   * Whether its messages may be in the conversation already, from an earlier attempt or the submission that it retries:
+   * then they move to the end. To be read after {@link begin}.
+   */
+  readonly isAgain: boolean;
 };
 
 /** A submission at a certain attempt: a word about an earlier attempt changes nothing (L2). */

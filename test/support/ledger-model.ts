@@ -105,7 +105,7 @@ export class LedgerModel {
     const entry = {
       ...entryOf(ask, this.rules, now),
       plot,
-      messages: messages.map((said) => `${said}:retry`),
+      messages,
       rank: Math.max(rank, LAST_URGENT),
       key,
     };

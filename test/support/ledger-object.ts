@@ -125,8 +125,7 @@ class ScriptedTurns implements TurnHost {
       if (script.tokens) this.ledger().spent(ref, { totalTokens: script.tokens });
       if (script.acts) await this.#act(ref, call);
     }
-    // One that is tried again is the same work, under ids of its own.
-    failAsAsked(script, (messages.at(-1)?.id ?? "").replaceAll(":retry", ""));
+    failAsAsked(script, messages.at(-1)?.id ?? "");
     const isAnswered =
       asking !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
     const messageId = `reply-${submissionId}`;

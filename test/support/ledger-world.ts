@@ -36,7 +36,7 @@ type SeenSubmission = {
 };
 type Flags = "isToBeUndone" | "isAnswered";
 type SeenRow = Omit<SeenSubmission, Flags | "messages" | "plot"> &
-  Record<Flags, number> & { messages: string };
+  Record<Flags, number> & { messages: string; retriedBy: string | null };
 
 /** All that can be seen at one moment. */
 export type Sight = {
@@ -145,7 +145,10 @@ export class World {
 
   retry(id: string): Promise<object | null> {
     return within(this.stub, ({ submissions }) =>
-      submissions.retry(this.#realName(id)).then((told) => told && this.#named(told, id)),
+      submissions.retry(this.#realName(id)).then((told) => {
+        const isNew = told?.accepted || told?.submissionId !== this.#realName(id);
+        return told && this.#named(told, isNew ? `${id}${RETRY}` : id);
+      }),
     );
   }
 
@@ -228,6 +231,7 @@ export class World {
         `SELECT submission_id AS id, idempotency_key AS key, status, attempts, due_at AS dueAt, not_before AS notBefore,
            expires_at AS expiresAt, iif(debounce_key IS NULL, NULL, debounce_until) AS gathersUntil,
            merged_into AS mergedInto, is_undone IS 0 AS isToBeUndone, output IS NOT NULL AS isAnswered, resets, messages,
+           retried_by AS retriedBy,
            (SELECT COUNT(*) FROM perdure_attempts a WHERE a.seq = s.seq) AS deferrals
          FROM perdure_submissions s ORDER BY seq`,
       );
@@ -254,11 +258,13 @@ export class World {
   }
 
   /** A row in the words of the model. */
-  #seen({ messages, ...row }: SeenRow): SeenSubmission {
+  #seen({ messages, retriedBy, ...row }: SeenRow): SeenSubmission {
     const read = JSON.parse(messages) as Turn["messages"];
     const [first] = read;
     // The first look at it comes before any repetition.
     this.#learn(row.id, idOf(first?.id ?? ""));
+    // It has the same messages, and comes after this one.
+    if (retriedBy !== null) this.#learn(retriedBy, `${this.#name(row.id)}${RETRY}`);
     return {
       ...row,
       id: this.#name(row.id),
@@ -272,18 +278,15 @@ export class World {
 
   /** One that chose no id is called by the messages that it came with. */
   #learn(realName: string, otherwise: string): void {
-    const isKnown = this.#names.has(realName) || realName.endsWith(RETRY);
-    if (!isKnown) this.#names.set(realName, /^s\d/.test(realName) ? realName : otherwise);
+    if (!this.#names.has(realName))
+      this.#names.set(realName, /^s\d/.test(realName) ? realName : otherwise);
   }
 
   #name(realName: string): string {
-    // What is tried again has the same end on both sides.
-    if (realName.endsWith(RETRY)) return `${this.#name(realName.slice(0, -RETRY.length))}${RETRY}`;
     return this.#names.get(realName) ?? realName;
   }
 
   #realName(name: string): string {
-    if (name.endsWith(RETRY)) return `${this.#realName(name.slice(0, -RETRY.length))}${RETRY}`;
     const [realName] = [...this.#names].find(([, known]) => known === name) ?? [name];
     return realName;
   }
@@ -295,13 +298,21 @@ export class World {
     return { ...told, submissionId: this.#name(submissionId) };
   }
 
+  /** The name of one that nobody has looked at so far, which may be made of another. */
+  #nameIn(realName: string, sql: SqlStorage): string {
+    const query = "SELECT submission_id AS id FROM perdure_submissions WHERE retried_by = ?";
+    const [old] = sql.exec<{ id: string }>(query, realName).toArray();
+    if (old) this.#learn(realName, `${this.#nameIn(old.id, sql)}${RETRY}`);
+    return this.#name(realName);
+  }
+
   #inhabit({ turns, submissions }: LedgerObject, { storage }: DurableObjectState): void {
     const { sql } = storage;
     this.#events = [];
     const owner = {
       rules: this.rules,
       failed: this.failed,
-      nameOf: (id: string) => this.#name(id),
+      nameOf: (id: string) => this.#nameIn(id, sql),
     };
     const stage = new Stage(owner, submissions, sql);
     this.#stage = stage;
@@ -310,7 +321,7 @@ export class World {
       this.#events.push({ id: submissionId, status });
     };
     turns.takeBack = async ({ submissionId, messages }) => {
-      const gone = [...messages.map(({ id }) => id), replyId(this.#name(submissionId))];
+      const gone = [...messages.map(({ id }) => id), replyId(this.#nameIn(submissionId, sql))];
       for (const id of gone) sql.exec("DELETE FROM conversation WHERE id = ?", id);
     };
   }

@@ -58,17 +58,12 @@ export class Attempt {
     return this.turn.asking?.followUp !== undefined;
   }
 
-  /** 1 for the first. */
-  get number(): number {
-    return this.ref.attempt;
-  }
-
   /** What the agent lends, with the ledger's part around the tools and with the answer that is asked for. */
   async armed({ tools, ...lent }: TurnSetup): Promise<TurnSetup> {
     const { asking } = this.turn;
     const decide = lent.hooks?.beforeTool?.bind(lent.hooks);
     // Of a reply that is not complete nothing is left when another attempt asks again.
-    const calls = this.ledger.toolCalls(this.ref, this.number > 1 ? () => [] : undefined);
+    const calls = this.ledger.toolCalls(this.ref, this.ref.attempt > 1 ? () => [] : undefined);
     const note = this.isFollowUp ? {} : await noted(lent.messages, calls);
     const setup = { ...lent, ...note, maxSteps: asking?.maxSteps ?? lent.maxSteps };
     const offered = this.isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, calls });

@@ -121,7 +121,7 @@ export class SdkTurns {
     const { thread, messages } = attempt.turn;
     if (isIsolated(thread)) return messages;
     if (attempt.isFollowUp) await this.threads.append(thread, messages);
-    else await this.threads.ask(thread, messages, { replyId, attempt: attempt.number });
+    else await this.threads.ask(thread, messages, { replyId, isAgain: attempt.turn.isAgain });
     return this.threads.history(thread);
   }
 }

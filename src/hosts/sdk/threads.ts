@@ -39,7 +39,7 @@ export class Threads {
   async ask(
     thread: string,
     messages: readonly UIMessage[],
-    { replyId, attempt }: { replyId: string; attempt: number },
+    { replyId, isAgain }: { replyId: string; isAgain: boolean },
   ): Promise<void> {
     const session = this.#session(thread);
     const ids = messages.map(({ id }) => id);
@@ -47,7 +47,7 @@ export class Threads {
     await this.append(thread, messages);
     const leaf = await session.getLatestLeaf();
     // Before a first attempt they can only be those of somebody else, under the same ids.
-    if (attempt === 1 || !leaf || ids.includes(leaf.id)) return;
+    if (!isAgain || !leaf || ids.includes(leaf.id)) return;
     await session.deleteMessages(ids);
     await this.append(thread, messages);
   }

@@ -2,7 +2,7 @@
 
 import type { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import type { AttemptRef, SettledCall, Trace, TurnTraces } from "../../submissions/index.ts";
+import type { SettledCall, Trace, TurnTraces } from "../../submissions/index.ts";
 import { isProviderResult, settledCalls } from "../sdk/reply.ts";
 import { idsOf, withReplies } from "./conversation.ts";
 
@@ -40,14 +40,14 @@ export class MainConversation {
   }
 
   /**
-   * Messages that an earlier attempt asked move to the end, because a model
-   * answers what comes last; what that attempt has begun to reply goes.
+   * Messages that were asked before move to the end, because a model
+   * answers what comes last; what was begun to reply to them goes.
    */
-  async askAgain(messages: readonly UIMessage[], { attempt }: AttemptRef): Promise<void> {
+  async askAgain(messages: readonly UIMessage[]): Promise<void> {
     const { agent } = this;
     const ids = idsOf(messages);
     const last = agent.messages.at(-1);
-    if (attempt === 1 || !last || ids.has(last.id)) return;
+    if (!last || ids.has(last.id)) return;
     if (!agent.messages.some(({ id }) => ids.has(id))) return;
     await agent.session.deleteMessages(withReplies(agent.messages, ids));
   }

@@ -57,7 +57,7 @@ export class ThinkSubmissions<
   /**
    * Tries a failed, cancelled or skipped submission again, as a new one with
    * the same messages and key, which a second call for the same one returns
-   * again (L3); null for an unknown id.
+   * again (L3); null for an unknown id. Its messages move to the end of the conversation, and are not said twice.
    */
   retrySubmission(submissionId: string): Promise<SubmitMessagesResult | null> {
     return this[ROOMS].submissions.retry(submissionId);

@@ -75,9 +75,9 @@ export class ThinkTurns implements MainTurns {
     const begin = async () => {
       ref = turn.begin();
       this.#live = ref;
-      const { messages, asking } = turn;
+      const { messages, asking, isAgain } = turn;
       const isFollowUp = asking?.followUp !== undefined;
-      if (!isFollowUp) await this.#conversation.askAgain(messages, ref);
+      if (isAgain && !isFollowUp) await this.#conversation.askAgain(messages);
       // Ended meanwhile, by a reset of the conversation or by a cancellation, it says nothing any more.
       if (signal.aborted) throw new TurnRefused();
       this.#begun = { turn, ref };
