@@ -51,6 +51,8 @@ describe("options", () => {
     ["retry.maxDelay", { retry: { maxDelay: "a while" as "1 day" } }, 'is "a while"; expected a'],
     ["retry.baseDelay", { retry: { baseDelay: 1e15 } }, "expected a duration of at most 365 days"],
     ["retry.maxDelay", { retry: { maxDelay: Number.POSITIVE_INFINITY } }, "at most 365 days"],
+    ["statusHookTimeout", { statusHookTimeout: 0 }, "statusHookTimeout is 0; expected a positive"],
+    ["statusHookTimeout", { statusHookTimeout: "2 days" }, "a duration of at most 1 days"],
     ["maxConcurrentTurns", { maxConcurrentTurns: 0 }, "maxConcurrentTurns is 0"],
     ["holdAnswer", { holdAnswer: 0 }, "holdAnswer is 0; expected a positive"],
     ["stallTimeout", { stallTimeout: 0 }, "stallTimeout is 0"],

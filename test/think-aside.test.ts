@@ -46,6 +46,7 @@ function aside(script: Parameters<typeof message>[0], hooks: Partial<AsideHooks>
       asking: undefined,
       signal: new AbortController().signal,
       begin: () => ({ seq: 1, attempt: 1 }),
+      announced: async () => {},
       isAgain: false,
       isGivenUp: false,
     });

@@ -80,8 +80,9 @@ export class Engine
     const waiterOf = (batch: string) => this.store.batches.waiterOf(batch);
     this.#wanted = new Wanted({ outbox, clock, waiterOf, cancelFor });
     this.wake = new Wake(lifecycle, "perdure.submissions", () => this.#drive(), clock);
-    this.waiters = new Waiters(async (submission) => {
-      await this.inHostContext(() => host.onStatus(submission));
+    this.waiters = new Waiters({
+      hook: (submission) => this.inHostContext(() => host.onStatus(submission)),
+      hookTimeoutMs: limits.hookTimeoutMs,
     });
   }
 
@@ -247,6 +248,10 @@ export class Engine
   skipPending(thread: string, failure: Failure): void {
     this.#endings.skipPending(thread, failure);
   }
+
+  /** Resolves when the app's status hook has returned for the latest status, or the signal is aborted. */
+  readonly told = (submissionId: string, signal?: AbortSignal): Promise<void> =>
+    this.waiters.told(submissionId, signal);
 
   readonly announce = (submission: Submission): void => {
     this.waiters.announce(inspect(submission));

@@ -48,6 +48,12 @@ export type LedgerOptions = {
    * @default 250
    */
   readonly holdAnswer?: Duration;
+  /**
+   * How long a call of `onSubmissionStatus()` is waited for. After that it is
+   * logged, and the submission goes on without it.
+   * @default "30 seconds"
+   */
+  readonly statusHookTimeout?: Duration;
   /** What the submissions of this agent may use together. */
   readonly budget?: {
     /**
@@ -99,6 +105,7 @@ export type Limits = {
   readonly maxToolCalls: number;
   readonly stallTimeoutMs: number;
   readonly holdAnswerMs: number;
+  readonly hookTimeoutMs: number;
   readonly tokensPerDay: number;
   readonly maxPayloadBytes: number;
   readonly maxAgeMs: number;
@@ -119,8 +126,9 @@ const PAYLOAD_BYTES = 1_900_000;
 /** Of an answer as JSON: with what it is made of and into, an object of 128 MB can hold it. */
 export const ANSWER_BYTES = 16 * 1024 * 1024;
 
-/** The longest delay before a retry. */
+/** The longest delay before a retry, and the longest time that a status hook is waited for. */
 const MAX_DELAY_MS = 365 * 86_400_000;
+const MAX_HOOK_MS = 86_400_000;
 
 /** @throws InvalidOptionError naming the option */
 export function readOptions(options: LedgerOptions = {}): Limits {
@@ -132,6 +140,7 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     maxToolCalls = 1_000,
     stallTimeout = "1 hour",
     holdAnswer = 250,
+    statusHookTimeout = "30 seconds",
     budget: { tokensPerDay = Number.POSITIVE_INFINITY } = {},
     retention: { maxAge = "30 days", maxCount = 100_000 } = {},
     retry: { maxAttempts = 5, baseDelay = "1 second", maxDelay = "5 minutes" } = {},
@@ -147,6 +156,7 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     maxToolCalls: countOf("maxToolCalls", maxToolCalls),
     stallTimeoutMs: durationOf("stallTimeout", stallTimeout),
     holdAnswerMs: durationOf("holdAnswer", holdAnswer),
+    hookTimeoutMs: delayOf("statusHookTimeout", statusHookTimeout, MAX_HOOK_MS),
     tokensPerDay: countOf("budget.tokensPerDay", tokensPerDay),
     maxPayloadBytes: countOf("maxPayloadBytes", maxPayloadBytes, PAYLOAD_BYTES),
     maxAgeMs: durationOf("retention.maxAge", maxAge),
@@ -155,10 +165,10 @@ export function readOptions(options: LedgerOptions = {}): Limits {
 }
 
 /** A delay after which an alarm can be set, whenever it begins. */
-function delayOf(option: string, delay: Duration): number {
+function delayOf(option: string, delay: Duration, mostMs = MAX_DELAY_MS): number {
   const ms = durationOf(option, delay);
-  if (ms <= MAX_DELAY_MS) return ms;
-  throw mistake(option, delay, "a duration of at most 365 days");
+  if (ms <= mostMs) return ms;
+  throw mistake(option, delay, `a duration of at most ${mostMs / 86_400_000} days`);
 }
 
 /** @throws InvalidOptionError for a name that there is none of */
@@ -178,6 +188,7 @@ const NAMES = {
     "maxToolCalls",
     "stallTimeout",
     "holdAnswer",
+    "statusHookTimeout",
     "budget",
     "retry",
     "retention",

@@ -52,6 +52,11 @@ type Row = {
 /** A stored submission, with its JSON read. */
 export type Submission = ReturnType<typeof toSubmission>;
 
+/** Whether its time was over before its first attempt. */
+export function isExpired({ expiresAt, attempts }: Submission, now: number): boolean {
+  return expiresAt !== undefined && expiresAt <= now && attempts === 0;
+}
+
 /** For a column that may be empty. */
 export function json(value: object | undefined): string | null {
   return value === undefined ? null : JSON.stringify(value);

@@ -7,12 +7,13 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf, isReset } from "../core/failures.ts";
-import { type Asking, askingOf } from "./asking.ts";
+import { askingOf } from "./asking.ts";
 import type { Seen } from "./changes.ts";
 import { TurnStalledError } from "./errors.ts";
+import { type LiveTurn, liveTurn, turnOf } from "./live-turn.ts";
 import type { Limits } from "./options.ts";
 import type { Left, Recovery } from "./recovery.ts";
-import type { Submission } from "./rows.ts";
+import { isExpired, type Submission } from "./rows.ts";
 import type { SubmissionStore } from "./store.ts";
 import {
   type AttemptRef,
@@ -30,23 +31,6 @@ const EXPIRED: Failure = {
 /** How long something rests that could not be done now: a start, an admission, what a reset has left. */
 const REST_MS = 2_000;
 
-function isExpired({ expiresAt, attempts }: Submission, now: number): boolean {
-  return expiresAt !== undefined && expiresAt <= now && attempts === 0;
-}
-
-type LiveTurn = {
-  /** As it was when it was started, and from its claim on as it was claimed. */
-  submission: Submission;
-  readonly controller: AbortController;
-  /** The attempt, from the moment that the turn has started. */
-  attempt: number | undefined;
-  /** What that attempt asks. */
-  asking: Asking | undefined;
-  /** When something of it was last heard, epoch milliseconds. */
-  heardAt: number;
-  work: Promise<void>;
-};
-
 /** What the runner needs of the capability that owns it. */
 export type RunnerOwner = {
   readonly store: SubmissionStore;
@@ -57,6 +41,8 @@ export type RunnerOwner = {
   wakeAt(time: number): void;
   /** A turn has begun. */
   began(submission: Submission): void;
+  /** Resolves when the app has been told of the latest status, or the signal is aborted. */
+  readonly told: (submissionId: string, signal: AbortSignal) => Promise<void>;
   /** Writes the end of a turn, unless another end was first. */
   end(seen: Seen, end: TurnEnd): void;
   /** What is left running takes up threads and places, too. */
@@ -172,11 +158,14 @@ export class Runner {
     }
   }
 
-  /** Aborts the turn of a cancelled submission, if it is run here. */
+  /** Aborts the turn of a cancelled submission, if it is run here. What the app is still told of has said nothing yet. */
   abort(seq: number, reason: string | undefined): { isLive: boolean; hadBegun: boolean } {
     const live = this.#live.get(seq);
     live?.controller.abort(new Error(reason ?? "The submission was cancelled"));
-    return { isLive: live !== undefined, hadBegun: live?.attempt !== undefined };
+    return {
+      isLive: live !== undefined,
+      hadBegun: live?.attempt !== undefined && !live.isBeingTold,
+    };
   }
 
   /** Those whose time has come are in line. */
@@ -244,14 +233,7 @@ export class Runner {
   }
 
   #start(submission: Submission): void {
-    const live: LiveTurn = {
-      submission,
-      controller: new AbortController(),
-      attempt: undefined,
-      asking: undefined,
-      heardAt: this.owner.clock.now(),
-      work: Promise.resolve(),
-    };
+    const live = liveTurn(submission, this.owner.clock.now());
     this.#live.set(submission.seq, live);
     live.work = this.#detached(() => this.#run(live));
   }
@@ -287,28 +269,11 @@ export class Runner {
   }
 
   async #endOf(live: LiveTurn): Promise<TurnEnd> {
-    const { submissionId, thread, channel } = live.submission;
-    const { signal } = live.controller;
-    const isGivenUp = () => this.#live.get(live.submission.seq) !== live;
-    const turn = {
-      submissionId,
-      get isGivenUp() {
-        return isGivenUp();
-      },
-      thread,
-      get messages() {
-        return live.submission.messages;
-      },
-      channel,
-      get asking() {
-        return live.asking;
-      },
-      signal,
+    const turn = turnOf(live, {
+      isGivenUp: () => this.#live.get(live.submission.seq) !== live,
       begin: () => this.#begin(live),
-      get isAgain() {
-        return live.submission.isRetry || live.submission.attempts > 1;
-      },
-    };
+      told: this.owner.told,
+    });
     try {
       return await this.owner.inHostContext(() => this.owner.host.run(turn));
     } catch (error) {
@@ -320,7 +285,8 @@ export class Runner {
     }
   }
 
-  #begin(live: LiveTurn): AttemptRef {
+  /** Returns undefined for one that is not to be run any more. */
+  #begin(live: LiveTurn): AttemptRef | undefined {
     const { store, clock, end } = this.owner;
     const { seq, expiresAt } = live.submission;
     const isOver = this.#live.get(seq) !== live || live.controller.signal.aborted;
@@ -330,7 +296,7 @@ export class Runner {
       end(next, { outcome: "skipped", failure: EXPIRED });
     }
     const claimed = isOver ? undefined : store.claim(seq, clock.now());
-    if (!claimed) throw new TurnRefused();
+    if (!claimed) return undefined;
     // What had joined an earlier attempt is asked again together with it.
     const joined = claimed.attempts > 1 ? store.open.joinedTo(claimed.submissionId) : [];
     const messages = [claimed, ...joined].flatMap((asked) => asked.messages);

@@ -99,7 +99,7 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   /**
-   * Accepts a turn. When it resolves, the turn is stored and will reach exactly one end (L1).
+   * Accepts a turn. When it resolves, the turn is stored and will reach exactly one end (L1), and the app was told.
    *
    * @throws InvalidSubmissionError for arguments that cannot be stored
    * @throws SubmissionIdentityError when id and key name different submissions
@@ -112,10 +112,10 @@ export class Submissions extends Room implements TurnLedger {
     options: SubmitMessagesOptions = {},
   ): Promise<SubmitMessagesResult> {
     checkPublic(options);
-    return this.accept(messages, options);
+    return this.#told(await this.accept(messages, options));
   }
 
-  /** For hosts and other modules of Perdure: {@link submit} with options of their own. */
+  /** For hosts and other modules of Perdure: {@link submit} with options of their own, and without waiting for the hook. */
   async accept(
     messages: UIMessage[],
     options: InternalSubmitOptions = {},
@@ -143,7 +143,7 @@ export class Submissions extends Room implements TurnLedger {
       })),
     );
     await this.#begin(all);
-    return all.map(({ taken }) => resultOf(taken));
+    return Promise.all(all.map(({ taken }) => this.#told(resultOf(taken))));
   }
 
   /** The submission as it is now, or null for an unknown id. */
@@ -169,7 +169,7 @@ export class Submissions extends Room implements TurnLedger {
     if (!old) return null;
     const taken = this.#intake.retake(old);
     await this.#begin([{ taken, options: {} }]);
-    return resultOf(taken);
+    return this.#told(resultOf(taken));
   }
 
   /** What is open, counted. Costs no more than there is open. */
@@ -214,10 +214,12 @@ export class Submissions extends Room implements TurnLedger {
     return inspectPage(page);
   }
 
-  /** Ends a submission that has not ended, and says what it did (L5). */
+  /** Ends a submission that has not ended, and says what it did (L5), when the app's status hook has returned for it. */
   async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     await this.lifecycle.ready();
-    return this.#cancel(submissionId, reason);
+    const result = await this.#cancel(submissionId, reason);
+    if (result.outcome === "cancelled") await this.#engine.told(submissionId);
+    return result;
   }
 
   async #cancel(submissionId: string, reason: unknown): Promise<CancelSubmissionResult> {
@@ -377,6 +379,12 @@ export class Submissions extends Room implements TurnLedger {
   #find(submissionId: string): Submission | undefined {
     checkId("submissionId", submissionId);
     return this.#store.find(submissionId);
+  }
+
+  /** The same, when the app has been told of what was accepted. */
+  async #told(result: SubmitMessagesResult): Promise<SubmitMessagesResult> {
+    if (result.accepted) await this.#engine.told(result.submissionId);
+    return result;
   }
 
   get #store() {

@@ -62,6 +62,13 @@ export type Turn = {
    */
   begin(): AttemptRef;
   /**
+   * Resolves when the app has been told that the turn runs. The host waits for it after {@link begin}, before it
+   * appends the messages and calls the model.
+   *
+   * @throws TurnRefused when the turn was aborted meanwhile: nothing of it is to be said
+   */
+  announced(): Promise<void>;
+  /**
    * Whether its messages may be in the conversation already, from an earlier attempt or the submission that it retries:
    * then they move to the end. To be read after {@link begin}.
    */

@@ -4,24 +4,38 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { MAX_TIMER_MS } from "../core/timeout.ts";
+import { MAX_TIMER_MS, withTimeout } from "../core/timeout.ts";
 import { isTerminal } from "./states.ts";
 import type { SubmissionInspection } from "./types.ts";
 
 type Waiter = (submission: SubmissionInspection) => void;
+type HookCall = { hasEnded: boolean };
+
+export type WaitersOwner = {
+  /** Calls the app's hook. */
+  readonly hook: (submission: SubmissionInspection) => Promise<void>;
+  /** How long a call of it is waited for. */
+  readonly hookTimeoutMs: number;
+};
 
 export class Waiters {
   readonly #waiting = new Map<string, Set<Waiter>>();
   /** Terminal submissions whose hook has not returned yet. */
   readonly #announcing = new Set<string>();
-  readonly #insideHook = new AsyncLocalStorage<true>();
-  #last: Promise<void> = Promise.resolve();
+  readonly #insideHook = new AsyncLocalStorage<HookCall>();
+  /** By submission, what resolves when the hook has returned for all of its statuses so far; gone when it has. */
+  readonly #telling = new Map<string, Promise<void>>();
 
-  constructor(private readonly hook: (submission: SubmissionInspection) => Promise<void>) {}
+  constructor(private readonly owner: WaitersOwner) {}
 
-  /** Whether the caller runs inside the status hook. */
+  /** Whether the caller runs inside a call of the status hook that is waited for. */
   get isInsideHook(): boolean {
-    return this.#insideHook.getStore() === true;
+    return this.#insideHook.getStore()?.hasEnded === false;
+  }
+
+  /** For how many submissions the hook has not returned yet. */
+  get underWay(): number {
+    return this.#telling.size;
   }
 
   /** Whether an end has been written that the app has not been told of yet. */
@@ -29,21 +43,30 @@ export class Waiters {
     return this.#announcing.has(submissionId);
   }
 
-  /** Tells the app, in the order of the changes, and then whoever waits. */
+  /** Tells the app, for each submission in the order of its statuses, and then whoever waits. */
   announce(submission: SubmissionInspection): void {
     const { submissionId, status } = submission;
     if (isTerminal(status)) this.#announcing.add(submissionId);
-    this.#last = this.#last.then(async () => {
-      try {
-        await this.#insideHook.run(true, () => this.hook(submission));
-      } catch (error) {
-        console.error(
-          `[perdure] onSubmissionStatus failed for ${submissionId} (${status}):`,
-          error,
-        );
-      }
+    const before = this.#telling.get(submissionId) ?? Promise.resolve();
+    const telling = before.then(async () => {
+      await this.#tell(submission);
+      if (this.#telling.get(submissionId) === telling) this.#telling.delete(submissionId);
       if (isTerminal(status)) this.#settled(submission);
     });
+    this.#telling.set(submissionId, telling);
+  }
+
+  /**
+   * Resolves when the hook has returned for the latest status of a submission, or the signal is aborted. Inside the
+   * hook, which would wait for itself, it resolves at once.
+   */
+  async told(submissionId: string, signal?: AbortSignal): Promise<void> {
+    const telling = this.#telling.get(submissionId);
+    if (this.isInsideHook || telling === undefined || signal?.aborted) return;
+    const aborted = new Promise<void>((resolve) => {
+      signal?.addEventListener("abort", () => resolve(), { once: true });
+    });
+    await Promise.race([telling, aborted]);
   }
 
   /** Resolves at the end, or with undefined when `timeoutMs` is over first. */
@@ -68,6 +91,31 @@ export class Waiters {
       };
       waiting.add(waiter);
     });
+  }
+
+  /** Never fails, and never takes longer than the limit: what the hook does after that changes nothing here. */
+  async #tell(submission: SubmissionInspection): Promise<void> {
+    const { submissionId, status } = submission;
+    const { hook, hookTimeoutMs } = this.owner;
+    const call: HookCall = { hasEnded: false };
+    const returned = this.#insideHook
+      .run(call, async () => hook(submission))
+      .catch((error) => {
+        console.error(
+          `[perdure] onSubmissionStatus failed for ${submissionId} (${status}):`,
+          error,
+        );
+      });
+    try {
+      await withTimeout(returned, hookTimeoutMs);
+    } catch {
+      console.error(
+        `[perdure] onSubmissionStatus has not returned for ${submissionId} (${status}) within ${hookTimeoutMs} ms, ` +
+          "and is not waited for any longer.",
+      );
+    } finally {
+      call.hasEnded = true;
+    }
   }
 
   #settled(submission: SubmissionInspection): void {

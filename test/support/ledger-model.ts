@@ -32,7 +32,7 @@ export class LedgerModel {
   readonly talk = new Talk();
   /** The attempts, by the order in which they began. */
   began: string[] = [];
-  /** What the app was told in this life. */
+  /** What the app was told in this life, for each submission in its order. */
   events: string[] = [];
   /** The turns that are held, the longest held first. */
   live: Turn[] = [];

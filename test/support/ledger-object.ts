@@ -114,6 +114,7 @@ class ScriptedTurns implements TurnHost {
   async run(turn: Turn): Promise<TurnEnd> {
     const { signal, submissionId, thread } = turn;
     const ref = turn.begin();
+    await turn.announced();
     const { messages, asking } = turn;
     for (const { id, parts } of messages) this.say(thread, id, JSON.stringify(parts));
     const script = scriptOf(messages);

@@ -17,6 +17,8 @@ export type Plot = {
   readonly answers: boolean;
   /** One of its tools has had effects. */
   readonly effects: boolean;
+  /** The app's status hook returns at once, after a while, or never. */
+  readonly hook: "fast" | "slow" | "hangs";
 };
 
 export type Ask = {

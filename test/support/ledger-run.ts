@@ -45,6 +45,11 @@ const ROUNDS_EACH = 14 * 4;
 /** Longer than any delay of the rules. */
 const LONG_MS = 3_600_000;
 
+/** What the app is told of different submissions has no order among them. */
+const bySubmission = (events: readonly string[]) =>
+  events.toSorted((a, b) => named(a).localeCompare(named(b)));
+const named = (event: string) => event.slice(0, event.lastIndexOf(":"));
+
 const now = () => Date.now() + time.aheadMs;
 const ends = new Set<SubmissionStatus>(["completed", "error", "aborted", "skipped"]);
 
@@ -271,14 +276,15 @@ export class Run {
       })),
       conversation: talk.said,
       began,
-      events,
+      events: bySubmission(events),
       held: live.map(({ entry, attempt }) => `${entry.id}#${attempt}`),
       playing: 0,
       isWakeArmed: wakeBy === undefined ? "either" : true,
     };
-    const { submissions, job, breaches, history, joined, ...rest } = sight;
+    const { submissions, job, breaches, history, joined, events: told, ...rest } = sight;
     const seen = {
       ...rest,
+      events: bySubmission(told),
       submissions: submissions.map((row, index) => {
         const { expiresAt, gathersUntil, plot, ...compared } = row;
         const wanted = expected.submissions[index];

@@ -21,6 +21,8 @@ export type StageOwner = {
   readonly rules: Rules;
   /** How often the turn of a submission has failed, which no crash undoes. */
   readonly failed: Map<string, number>;
+  /** Whether the app's status hook runs for a submission. */
+  isTelling(name: string): boolean;
   /** What a submission is called by the model. */
   nameOf(submissionId: string): string;
 };
@@ -68,6 +70,11 @@ export class Stage {
       const ref = turn.begin();
       attempt = `${name}#${ref.attempt}`;
       this.#begin(attempt, turn);
+      await turn.announced();
+      this.#say(turn.thread, turn.messages);
+      if (!turn.signal.aborted && this.owner.isTelling(name)) {
+        this.breaches.push(`${attempt} calls the model while its hook runs`);
+      }
       if (plotOf(turn.messages).effects) await this.#act(ref, attempt);
       return await this.#play(turn, ref, attempt, place);
     } finally {
@@ -102,7 +109,7 @@ export class Stage {
     return leave;
   }
 
-  #begin(attempt: string, { thread, messages }: Turn): void {
+  #begin(attempt: string, { thread }: Turn): void {
     this.#running.set(attempt, thread);
     const all = [...this.#running].map(([name, in_]) => `${name} in ${in_}`).join(", ");
     const sameThread = [...this.#running.values()].filter((other) => other === thread);
@@ -111,7 +118,6 @@ export class Stage {
     if (!isAlone || this.#running.size > maxConcurrentTurns) this.breaches.push(all);
     const [, number] = attempt.split("#");
     this.sql.exec("INSERT INTO began VALUES (?, ?)", idOf(attempt), Number(number));
-    this.#say(thread, messages);
   }
 
   async #play(

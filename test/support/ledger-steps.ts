@@ -26,6 +26,7 @@ const plot: fc.Arbitrary<Plot> = fc
     deaf: fc.constantFrom(false, false, true),
     answers: fc.constantFrom(false, false, true),
     effects: fc.constantFrom(false, false, true),
+    hook: fc.constantFrom("fast", "fast", "fast", "fast", "slow", "hangs"),
   })
   .map((drawn) => ({
     ...drawn,

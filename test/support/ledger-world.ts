@@ -9,12 +9,15 @@ import { runDurableObjectAlarm } from "cloudflare:test";
 import type { Turn } from "../../src/submissions/index.ts";
 import type { SubmissionStatus } from "../../src/submissions/states.ts";
 import { givenLedger } from "./given.ts";
-import { again, jobOf, type Ledger, notByItself, within } from "./ledger.ts";
+import { again, forever, jobOf, type Ledger, notByItself, sleep, within } from "./ledger.ts";
 import { births, type LedgerObject, ledgerOptions, time } from "./ledger-object.ts";
 import { type Ask, idOf, messageIds, type Plot, type Rules, replyId } from "./ledger-plots.ts";
 import { plotOf, Stage } from "./ledger-stage.ts";
 
 const RETRY = ":retry";
+/** How long a status hook is waited for, and how long a slow one takes. */
+const HOOK_TIMEOUT_MS = 20;
+const SLOW_HOOK_MS = 2;
 
 type SeenSubmission = {
   id: string;
@@ -69,6 +72,8 @@ export class World {
   /** Whether the crash that was ordered has come. */
   hasCrashed = false;
   #events: { readonly id: string; readonly status: SubmissionStatus }[] = [];
+  /** The calls of the hook that have not returned, of this life. */
+  readonly #telling = new Set<string>();
   /** Of this life, if it has begun. */
   #stage: Stage | undefined;
   /** What the ledger calls those that chose no id, by the messages that they came with. */
@@ -85,6 +90,7 @@ export class World {
       stallTimeout: "365 days",
       // And so is its answer held: none is written by itself at a moment that only a clock knows.
       holdAnswer: Number.POSITIVE_INFINITY,
+      statusHookTimeout: HOOK_TIMEOUT_MS,
     });
     births.set(name, (object, ctx) => this.#inhabit(object, ctx));
   }
@@ -121,33 +127,34 @@ export class World {
       parts: [{ type: "text" as const, text }],
     }));
     const { delayMs: delay, maxDelayMs: maxDelay } = this.rules.debounce;
-    return within(this.stub, async ({ submissions }) =>
-      submissions
-        .accept(messages, {
-          ...(!isKnown && debounce === undefined && { submissionId: id }),
-          ...(key !== undefined && { idempotencyKey: key }),
-          ...(delayMs !== undefined && {
-            notBefore: new Date(Date.now() + time.aheadMs + delayMs),
-          }),
-          ...(expiresMs !== undefined && { expiresIn: expiresMs }),
-          ...(debounce !== undefined && { debounce: { key: debounce, delay, maxDelay } }),
-          thread,
-          priority,
-          whenBusy,
-          onConflict,
-          retry: { afterSideEffects, ...(maxAttempts !== undefined && { maxAttempts }) },
-          ...(plot.answers && { answer: { schema: {} } }),
-        })
-        .then((told) => this.#named(told, id))
-        .catch((error: Error) => ({ refused: error.name })),
-    );
+    return within(this.stub, async ({ submissions }) => {
+      // What asks for an answer is no submission of the app.
+      const verb = plot.answers ? "accept" : "submit";
+      return submissions[verb](messages, {
+        ...(!isKnown && debounce === undefined && { submissionId: id }),
+        ...(key !== undefined && { idempotencyKey: key }),
+        ...(delayMs !== undefined && {
+          notBefore: new Date(Date.now() + time.aheadMs + delayMs),
+        }),
+        ...(expiresMs !== undefined && { expiresIn: expiresMs }),
+        ...(debounce !== undefined && { debounce: { key: debounce, delay, maxDelay } }),
+        thread,
+        priority,
+        whenBusy,
+        onConflict,
+        retry: { afterSideEffects, ...(maxAttempts !== undefined && { maxAttempts }) },
+        ...(plot.answers && { answer: { schema: {} } }),
+      })
+        .then((told) => this.#toldOf(this.#named(told, id), verb === "submit"))
+        .catch((error: Error) => ({ refused: error.name }));
+    });
   }
 
   retry(id: string): Promise<object | null> {
     return within(this.stub, ({ submissions }) =>
       submissions.retry(this.#realName(id)).then((told) => {
         const isNew = told?.accepted || told?.submissionId !== this.#realName(id);
-        return told && this.#named(told, isNew ? `${id}${RETRY}` : id);
+        return told && this.#toldOf(this.#named(told, isNew ? `${id}${RETRY}` : id), true);
       }),
     );
   }
@@ -158,7 +165,9 @@ export class World {
 
   cancel(id: string): Promise<object> {
     return within(this.stub, ({ submissions }) =>
-      submissions.cancel(this.#realName(id)).then((told) => this.#named(told, id)),
+      submissions
+        .cancel(this.#realName(id))
+        .then((told) => this.#toldOf(this.#named(told, id), true)),
     );
   }
 
@@ -298,12 +307,32 @@ export class World {
     return { ...told, submissionId: this.#name(submissionId) };
   }
 
+  /** L1 L5 Whoever is told that it was accepted or cancelled is so after the app. */
+  #toldOf<T extends { submissionId: string }>(told: T, isPublic: boolean): T {
+    const { accepted, outcome } = told as { accepted?: boolean; outcome?: string };
+    const isChanged = isPublic && (accepted || outcome === "cancelled");
+    if (isChanged && this.#isTelling(told.submissionId, accepted ? "pending" : "aborted")) {
+      throw new Error(`The hook runs for ${told.submissionId} when its caller goes on`);
+    }
+    return told;
+  }
+
+  #isTelling(name: string, status: SubmissionStatus): boolean {
+    return this.#telling.has(`${name}:${status}`);
+  }
+
   /** The name of one that nobody has looked at so far, which may be made of another. */
   #nameIn(realName: string, sql: SqlStorage): string {
     const query = "SELECT submission_id AS id FROM perdure_submissions WHERE retried_by = ?";
     const [old] = sql.exec<{ id: string }>(query, realName).toArray();
     if (old) this.#learn(realName, `${this.#nameIn(old.id, sql)}${RETRY}`);
     return this.#name(realName);
+  }
+
+  #plotOf(submissionId: string, sql: SqlStorage): Plot {
+    const query = "SELECT messages FROM perdure_submissions WHERE submission_id = ?";
+    const [row] = sql.exec<{ messages: string }>(query, submissionId).toArray();
+    return plotOf(JSON.parse(row?.messages ?? "[]") as Turn["messages"]);
   }
 
   #inhabit({ turns, submissions }: LedgerObject, { storage }: DurableObjectState): void {
@@ -313,12 +342,20 @@ export class World {
       rules: this.rules,
       failed: this.failed,
       nameOf: (id: string) => this.#nameIn(id, sql),
+      isTelling: (name: string) => this.#isTelling(name, "running"),
     };
     const stage = new Stage(owner, submissions, sql);
     this.#stage = stage;
     turns.run = (turn) => stage.run(turn);
+    this.#telling.clear();
     turns.onStatus = async ({ submissionId, status }) => {
       this.#events.push({ id: submissionId, status });
+      const { hook } = this.#plotOf(submissionId, sql);
+      if (hook === "hangs") return forever();
+      const call = `${this.#nameIn(submissionId, sql)}:${status}`;
+      this.#telling.add(call);
+      if (hook === "slow") await sleep(SLOW_HOOK_MS);
+      this.#telling.delete(call);
     };
     turns.takeBack = async ({ submissionId, messages }) => {
       const gone = [...messages.map(({ id }) => id), replyId(this.#nameIn(submissionId, sql))];

@@ -143,6 +143,7 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
       channel: undefined,
       asking: askingOf(answer, priors),
       signal: new AbortController().signal,
+      announced: async () => {},
       isAgain: attempt > 1,
       begin: () => {
         this.ledger.log.push("begin");

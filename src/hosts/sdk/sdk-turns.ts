@@ -47,6 +47,7 @@ export class SdkTurns {
   async run(turn: Turn): Promise<TurnEnd> {
     const { thread } = turn;
     const ref = turn.begin();
+    await turn.announced();
     const attempt = new Attempt(turn, ref, this.port.ledger(), async (messages) => {
       if (!isIsolated(thread)) await this.threads.append(thread, messages);
     });

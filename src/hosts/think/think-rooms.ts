@@ -110,8 +110,9 @@ export class ThinkRooms<
   protected onDeadLetter(_letter: DeadLetter): void | Promise<void> {}
 
   /**
-   * Called after each change of a submission's status, in their order; what it
-   * throws is logged, and changes nothing. Override it.
+   * Called after each change of a submission's status, in the order of that submission's changes. `submitMessages()`,
+   * the turn and `cancelSubmission()` wait for it, at most `statusHookTimeout`; what it throws is logged, and changes
+   * nothing. Do not wait for a turn in it. Override it.
    */
   protected override onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}
 

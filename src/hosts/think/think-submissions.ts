@@ -20,8 +20,8 @@ export class ThinkSubmissions<
   Props extends Record<string, unknown> = Record<string, unknown>,
 > extends ThinkSchedules<Env, State, Props> {
   /**
-   * Accepts a turn durably and returns before it runs (L1). The same
-   * idempotency key is accepted once (L3).
+   * Accepts a turn durably and returns before it runs (L1), when `onSubmissionStatus()` has returned for
+   * `pending`. The same idempotency key is accepted once (L3).
    *
    * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError,
    *   BacklogFullError; nothing was stored then. Over RPC an error keeps its `name` and fields, not its class
@@ -68,7 +68,7 @@ export class ThinkSubmissions<
     return this[ROOMS].submissions.stats();
   }
 
-  /** Cancels a submission that has not ended, and says what that did (L5). */
+  /** Cancels a submission that has not ended, and says what that did (L5), when `onSubmissionStatus()` has returned for it. */
   override cancelSubmission(
     submissionId: string,
     reason?: unknown,

@@ -75,6 +75,7 @@ export class ThinkTurns implements MainTurns {
     const begin = async () => {
       ref = turn.begin();
       this.#live = ref;
+      await turn.announced();
       const { messages, asking, isAgain } = turn;
       const isFollowUp = asking?.followUp !== undefined;
       if (isAgain && !isFollowUp) await this.#conversation.askAgain(messages);
