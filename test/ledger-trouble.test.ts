@@ -1,12 +1,14 @@
 /** One thing that goes wrong in the ledger for good: nothing else waits for it, and it is not tried all the time. */
 
 import { describe, expect, it, vi } from "vitest";
-import { givenLedger } from "./support/given.ts";
+import { givenLedger, message } from "./support/given.ts";
 import {
+  arrived,
   crashOne,
   expectState,
   forever,
   sleep,
+  somewhere,
   submit,
   wakeNow,
   within,
@@ -99,5 +101,50 @@ describe("L9 what cannot be done now is not tried all the time", () => {
     await sleep(1_000);
     await wakeNow(stub);
     await expectState(stub, "s", "completed");
+  });
+});
+
+describe("an outbox that cannot start its deliveries", () => {
+  it("O1: keeps nobody from hearing of an end, and delivers it later", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    const stub = givenLedger();
+    const to = somewhere();
+    await within(stub, async ({ submissions, outbox, turns }) => {
+      const flush = outbox.flush.bind(outbox);
+      let refusals = 2;
+      outbox.flush = (nextWake) => {
+        if (refusals-- > 0) throw new Error("storage is busy");
+        flush(nextWake);
+      };
+      await submissions.submit([message("x")], { submissionId: "s", notify: [to] });
+      expect((await submissions.wait("s", { timeoutMs: 2_000 }))?.status).toBe("completed");
+      expect(turns.statuses).toContain("s:completed");
+    });
+    for (let wake = 0; wake < 2; wake++) await wakeNow(stub);
+    log.mockRestore();
+    expect(await arrived(to)).toHaveLength(1);
+  });
+
+  it("L1: keeps no prompt of a batch that was accepted from running", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    const stub = givenLedger();
+    const { workflow, instance } = somewhere();
+    const request = {
+      workflow: { name: workflow, id: instance, stepName: "s" },
+      ...{ batch: "b", concurrency: 4, run: "r", answer: {} },
+    };
+    const item = (key: string) => ({ idempotencyKey: key, key, messages: [message("x")] });
+    await within(stub, (object) => object.acceptPrompts({ ...request, items: [item("a")] }));
+    await within(stub, ({ outbox }) => {
+      outbox.flush = () => {
+        throw new Error("storage is busy");
+      };
+    });
+    const items = [item("a"), item("b")];
+    const { submissionIds } = await within(stub, (object) =>
+      object.acceptPrompts({ ...request, items }),
+    );
+    await expectState(stub, submissionIds[1] ?? "", "completed");
+    log.mockRestore();
   });
 });

@@ -23,6 +23,8 @@ import type { SubmissionEvent } from "./types.ts";
 /** Ends between two looks at what retention lets go, and rows that each of them looks at. */
 const PRUNE_EVERY = 64;
 const PRUNE_SCAN = 256;
+/** How long after a failure deliveries are started again. */
+const FLUSH_AGAIN_MS = 2_000;
 
 type FailedEnd = Extract<TurnEnd, { outcome: "error" }>;
 /** An end without what it has cost, which only this file knows. */
@@ -37,6 +39,8 @@ export type EndingsOwner = {
   readonly limits: Limits;
   /** When the ledger's wake comes, or null. */
   readonly nextWake: () => number | null;
+  /** Makes sure of a wake at that time. */
+  readonly wakeAt: (time: number) => void;
   /** Tells that a submission has changed. */
   announce(submission: Submission): void;
   /** Another attempt of it is made later. */
@@ -47,6 +51,8 @@ export type EndingsOwner = {
 
 export class Endings {
   #sincePrune = 0;
+  /** Whether the latest {@link flush} has failed. */
+  #isUnsent = false;
 
   constructor(private readonly owner: EndingsOwner) {}
 
@@ -152,16 +158,34 @@ export class Endings {
 
   /** The ends and their entries in the outbox commit together; everybody is told afterwards. */
   #telling(end: () => Submission[]): Submission[] {
-    const { store, outbox, nextWake, announce } = this.owner;
+    const { store, announce } = this.owner;
     let entries = 0;
     const ended = store.transaction(() => {
       const rows = end();
       for (const row of rows) entries += this.#put(row) + this.#putBatch(row);
       return rows;
     });
-    if (entries > 0) outbox.flush(nextWake());
+    if (entries > 0) this.flush();
     for (const row of ended) announce(row);
     return ended;
+  }
+
+  /** Begins to deliver what has been put into the outbox. Never fails: what cannot be now is tried again at the next wake. */
+  flush(): void {
+    const { outbox, clock, nextWake, wakeAt } = this.owner;
+    try {
+      outbox.flush(nextWake());
+      this.#isUnsent = false;
+    } catch (error) {
+      console.error("[perdure] deliveries could not be started, and are tried again:", error);
+      this.#isUnsent = true;
+      wakeAt(clock.now() + FLUSH_AGAIN_MS);
+    }
+  }
+
+  /** {@link flush}, where it has failed. */
+  flushAgain(): void {
+    if (this.#isUnsent) this.flush();
   }
 
   /** Delivery ids are new: receivers of several agents must not take one's for another's. Returns how many entries. */

@@ -224,6 +224,11 @@ export class Engine
     return this.#endings.abortWaiting(batch, failure);
   }
 
+  /** Begins to deliver what has been put into the outbox. */
+  flush(): void {
+    this.#endings.flush();
+  }
+
   /**
    * Ends all that is open in a thread: a turn that runs in this life as `aborted`, and as `skipped` what waits and what
    * an earlier life left running. Goes by the rows: it may come before the start, which finds nothing left then.
@@ -310,6 +315,7 @@ export class Engine
     const recovered = this.recovery.run();
     // A host that is long in answering for what is left holds up nothing else.
     await withTimeout(recovered, PATIENCE_MS).catch(() => {});
+    this.#endings.flushAgain();
     this.#runner.endStalled();
     this.#wanted.lookAtAll(() => [...this.#runner.running, ...this.recovery.running]);
     this.#runner.kick();

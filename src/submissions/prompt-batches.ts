@@ -144,7 +144,7 @@ export class Batches {
       return chunk;
     });
     // A batch that has lost its last open one to this one is told; mostly there is nothing to send.
-    if (all.some(({ taken }) => !taken.accepted)) this.engine.outbox.flush(this.engine.nextWake());
+    if (all.some(({ taken }) => !taken.accepted)) this.engine.flush();
     await this.owner.begin(all);
     return { submissionIds: all.map(({ taken }) => taken.submission.submissionId) };
   }
