@@ -57,6 +57,7 @@ playMatrix(
       "Submissions.wait": "waits in memory, and writes nothing",
       "Submissions.ready": "waits for the start",
       "Submissions.accept": "is played by submit() and acceptPrompt()",
+      "Submissions.busy": "remembers a time in memory, and writes nothing",
       "Batches.read": READS,
       "prompts.readPrompt": READS,
       "prompt-batches.readPrompts": READS,

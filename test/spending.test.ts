@@ -259,6 +259,85 @@ describe("L6 the watchdog", () => {
     expect(ended.failedAttempts).toMatchObject([{ errorName: "TurnStalledError" }]);
   });
 
+  it("L6: gives up a turn that its host does not begin, and counts it as an attempt", async () => {
+    chance.random = () => 0;
+    const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { ...stalls, retry: { maxAttempts: 2 } });
+    await within(stub, ({ turns }) => {
+      turns.run = forever;
+    });
+    await submit(stub, "x", { submissionId: "s" });
+    await expectState(stub, "s", "pending");
+    time.aheadMs = 299_000;
+    await wakeNow(stub);
+    await expectState(stub, "s", "pending", { attempts: 0 });
+    time.aheadMs = 301_000;
+    await wakeNow(stub);
+    const again = await expectState(stub, "s", "pending", { attempts: 1 });
+    expect(again.failedAttempts).toMatchObject([{ errorName: "TurnStalledError" }]);
+    await sleep(20);
+    time.aheadMs = 602_000;
+    await wakeNow(stub);
+    await expectState(stub, "s", "error", { attempts: 2, errorName: "TurnStalledError" });
+  });
+
+  it("L6: waits for a host that is busy with a turn of its own", async () => {
+    const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", stalls);
+    let isFree = () => {};
+    await within(stub, ({ turns }) => {
+      turns.run = async (turn) => {
+        await new Promise<void>((resolve) => {
+          isFree = resolve;
+        });
+        turn.begin();
+        return { outcome: "completed" };
+      };
+    });
+    await submit(stub, "x", { submissionId: "s" });
+    for (let minute = 4; minute < 20; minute += 4) {
+      time.aheadMs = minute * 60_000;
+      await within(stub, ({ submissions }) => submissions.busy("main"));
+      await wakeNow(stub);
+    }
+    await expectState(stub, "s", "pending", { attempts: 0 });
+    await within(stub, () => isFree());
+    await expectState(stub, "s", "completed", { attempts: 1 });
+  });
+
+  it("L6: a turn that is begun too late, after it was given up, does nothing", async () => {
+    chance.random = () => 0;
+    const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", stalls);
+    let begin = () => {};
+    let late: unknown;
+    await within(stub, ({ turns }) => {
+      const { run } = turns;
+      turns.run = async (turn) => {
+        turns.run = run;
+        await new Promise<void>((resolve) => {
+          begin = resolve;
+        });
+        try {
+          turn.begin();
+        } catch (error) {
+          late = error;
+          throw error;
+        }
+        return { outcome: "completed" };
+      };
+    });
+    await submit(stub, "x", { submissionId: "s" });
+    await expectState(stub, "s", "pending");
+    time.aheadMs = 301_000;
+    await wakeNow(stub);
+    await expectState(stub, "s", "completed", { attempts: 2 });
+    await within(stub, () => begin());
+    await sleep(10);
+    expect(late).toMatchObject({ name: "TurnRefused" });
+    await expectState(stub, "s", "completed", { attempts: 2 });
+  });
+
   it("leaves one alone that gives signs of life", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", stalls);

@@ -21,6 +21,7 @@ const ledger: TurnLedger = {
     start: async () => ({ action: "run", end: () => undefined }),
   }),
   alive: () => undefined,
+  busy: () => undefined,
   answer: () => true,
 };
 

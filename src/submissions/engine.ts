@@ -214,6 +214,12 @@ export class Engine
     }
   }
 
+  /** The host is busy with a turn of its own: those that wait for it in that thread have not stalled. */
+  heardIn(thread: string): void {
+    const seq = this.#runner.current(thread);
+    if (seq !== undefined) this.#runner.heard(seq);
+  }
+
   heard({ seq }: Pick<AttemptRef, "seq">): void {
     this.#runner.heard(seq);
     this.recovery.heard(seq);

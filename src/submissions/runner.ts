@@ -149,13 +149,19 @@ export class Runner {
   endStalled(): void {
     const { clock, limits } = this.owner;
     for (const live of [...this.#live.values()]) {
-      const isSilent = clock.now() - live.heardAt >= limits.stallTimeoutMs;
-      if (live.attempt === undefined || !isSilent) continue;
-      const cause = new TurnStalledError(limits.stallTimeoutMs);
-      live.controller.abort(cause);
-      this.#end(live, { outcome: "error", failure: failureOf(cause), cause });
-      this.#release(live);
+      if (clock.now() - live.heardAt >= limits.stallTimeoutMs) {
+        this.#trying(() => this.#giveUp(live), live.submission.thread);
+      }
     }
+  }
+
+  #giveUp(live: LiveTurn): void {
+    const cause = new TurnStalledError(this.owner.limits.stallTimeoutMs);
+    // One that its host has not begun is an attempt, too: otherwise it would wait for its host for ever.
+    const hasBegun = live.attempt !== undefined || this.#begin(live) !== undefined;
+    live.controller.abort(cause);
+    if (hasBegun) this.#end(live, { outcome: "error", failure: failureOf(cause), cause });
+    this.#release(live);
   }
 
   /** Aborts the turn of a cancelled submission, if it is run here. What the app is still told of has said nothing yet. */

@@ -360,6 +360,11 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   /** For hosts. @inheritDoc */
+  busy(thread: string): void {
+    this.#engine.heardIn(thread);
+  }
+
+  /** For hosts. @inheritDoc */
   answer(ref: AttemptRef, output: unknown): boolean {
     return this.#store.answers.record(ref, JSON.stringify(output));
   }

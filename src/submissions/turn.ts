@@ -102,6 +102,8 @@ export interface TurnLedger {
   toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls;
   /** The turn is getting on: a part of an answer has come. */
   alive(ref: AttemptRef): void;
+  /** The host is busy with a turn of its own in that thread: submissions that wait for it there have not stalled. */
+  busy(thread: string): void;
   /**
    * Records the answer, once (L7), to be written with the end of the turn at
    * the latest. Returns whether it was recorded now.

@@ -48,6 +48,8 @@ class NotingLedger implements TurnLedger {
       },
     };
   }
+  busy(): void {}
+
   alive(): void {
     this.log.push("alive");
   }

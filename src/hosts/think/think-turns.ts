@@ -23,6 +23,7 @@ import type { TaskRunState } from "agents/tasks";
 import { convertToModelMessages, type UIMessage } from "ai";
 import {
   type AttemptRef,
+  MAIN,
   type SettledCall,
   type Submissions,
   type Trace,
@@ -175,8 +176,7 @@ export class ThinkTurns implements MainTurns {
         return app.onStepEnd(ctx);
       },
       onChunk: (ctx) => {
-        const owned = this.#current();
-        if (owned) this.port.ledger().alive(owned.ref);
+        this.#heard();
         return app.onChunk(ctx);
       },
       onChatResponse: (result) => {
@@ -242,7 +242,10 @@ export class ThinkTurns implements MainTurns {
   /** The budget is asked before each call of the model, and what wants to join the turn joins it. */
   async #beforeStep(ctx: PrepareStepContext, config: StepOverrides): Promise<StepOverrides> {
     const owned = this.#current();
-    if (!owned) return config;
+    if (!owned) {
+      this.#heard();
+      return config;
+    }
     // A recovered turn goes on with a reply that is in the conversation already: what joined would stand behind it.
     const joined = this.port.ledger().nextStep(owned.ref, !owned.isRecovered);
     if (joined.length > 0) await this.#say(owned.ref, joined);
@@ -275,6 +278,14 @@ export class ThinkTurns implements MainTurns {
     const decision = (await app.beforeToolCall(ctx)) ?? undefined;
     if (decision === undefined || decision.action === "allow") owned?.called(ctx);
     return decision;
+  }
+
+  /** A turn of the conversation is getting on: a submission's, or one that submissions wait behind. */
+  #heard(): void {
+    const owned = this.#current();
+    if (owned) this.port.ledger().alive(owned.ref);
+    // A turn beside the conversation comes here, too, and keeps nobody waiting.
+    else if (this.port.agent.activeTurn) this.port.ledger().busy(MAIN);
   }
 
   #current(): OwnedTurn | undefined {
