@@ -61,6 +61,11 @@ export class Runtime {
     return this.#group.running;
   }
 
+  /** Processor time of this life so far, in milliseconds; undefined where it cannot be told. */
+  get cpuMs(): number | undefined {
+    return this.#group.cpuMs;
+  }
+
   logTail(lines: number): string {
     try {
       return readFileSync(this.#log, "utf8").trimEnd().split("\n").slice(-lines).join("\n");

@@ -44,6 +44,13 @@ export class ProcessGroup {
     );
   }
 
+  /** Processor time of the group so far, in milliseconds; undefined where there is no `/proc`. */
+  get cpuMs(): number | undefined {
+    const pid = this.#process?.pid;
+    if (pid === undefined || process.platform !== "linux") return undefined;
+    return readdirSync("/proc").reduce((total, entry) => total + cpuOf(entry, pid), 0);
+  }
+
   /** SIGKILL to everything at once: no chance to finish, flush or say goodbye. Resolves when the group is gone. */
   async kill(): Promise<void> {
     const pid = this.#process?.pid;
@@ -106,13 +113,25 @@ function groupLives(pid: number): boolean {
 }
 
 function isLivingMember(entry: string, group: number): boolean {
-  if (!/^\d+$/.test(entry)) return false;
+  const stat = statOf(entry, group);
+  return stat !== undefined && stat[0] !== "Z";
+}
+
+/** Linux counts in hundredths of a second: those of the program, and those of the system for it. */
+function cpuOf(entry: string, group: number): number {
+  const stat = statOf(entry, group) ?? [];
+  return (Number(stat[11] ?? 0) + Number(stat[12] ?? 0)) * 10;
+}
+
+/** The fields of a member's `/proc/<pid>/stat` behind its name; undefined for what is no member, or gone. */
+function statOf(entry: string, group: number): string[] | undefined {
+  if (!/^\d+$/.test(entry)) return undefined;
   try {
     const stat = readFileSync(`/proc/${entry}/stat`, "utf8");
-    const [state, , pgrp] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return Number(pgrp) === group && state !== "Z";
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return Number(fields[2]) === group ? fields : undefined;
   } catch {
-    return false;
+    return undefined;
   }
 }
 

@@ -1,6 +1,7 @@
 /** W5 where the agent is not told that a workflow was terminated: it asks, now and then. */
 
 import { expect, it, vi } from "vitest";
+import { Wanted } from "../src/submissions/wanted.ts";
 import { givenLedger } from "./support/given.ts";
 import { crashOne, expectState, somewhere, submit, wakeNow } from "./support/ledger.ts";
 import { births, gone, type LedgerObject, time } from "./support/ledger-object.ts";
@@ -109,4 +110,32 @@ it("W5: an object that wakes often to recover a turn asks for its workflow every
   expect(asked.mock.calls.filter(([instance]) => instance === to.instance)).toHaveLength(2);
   asked.mockRestore();
   await next.cancel("runs");
+});
+
+it("L9: many turns of one workflow ask for it once in 25 seconds", () => {
+  let now = 1_000_000;
+  const asked: string[] = [];
+  const wanted = new Wanted({
+    clock: { now: () => now },
+    outbox: {
+      isGone: async (to) => {
+        asked.push(to.kind === "workflow" ? to.instance : "");
+        return false;
+      },
+    },
+    waiterOf: (batch) => ({ workflow: "w", instance: `of ${batch}` }),
+    cancelFor: async () => {},
+  });
+  const turn = (batch: string) => ({ createdAt: 0, notify: [], batch });
+  for (const [aheadMs, expected] of [
+    [0, ["of a", "of b"]],
+    [24_999, []],
+    [25_000, ["of a", "of b"]],
+    // A clock that was set back makes nobody wait.
+    [-60_000, ["of a", "of b"]],
+  ] as const) {
+    now = 1_000_000 + aheadMs;
+    for (let begun = 0; begun < 100; begun++) wanted.look([turn("a"), turn("b")]);
+    expect(asked.splice(0)).toEqual(expected);
+  }
 });

@@ -1,4 +1,4 @@
-/** Answers requests by their names, with arguments and an answer in JSON. */
+/** Answers requests by their names, with arguments and an answer in JSON; `/health` tells that the worker is up. */
 
 type Handlers<Env> = Readonly<Record<string, (env: Env, args: never) => unknown>>;
 
@@ -6,6 +6,7 @@ export function served<Env>(handlers: Handlers<Env>): ExportedHandler<Env> {
   return {
     async fetch(request, env) {
       const name = new URL(request.url).pathname.slice(1);
+      if (name === "health") return Response.json({ ok: true });
       const handle = handlers[name];
       if (!handle) return new Response(`There is no request ${name}`, { status: 404 });
       try {

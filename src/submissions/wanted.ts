@@ -11,7 +11,10 @@ import type { Submission } from "./rows.ts";
 
 /** How old a submission is before anybody asks for its workflow: a shorter turn is over sooner than that is of use. */
 const PATIENCE_MS = 25_000;
-/** How often all that run are looked at: while something is left to recover, the object wakes every other second. */
+/**
+ * How often all that run are looked at, and how long an answer is used again: while something is left to recover, the
+ * object wakes every other second, and the next turn of a large batch may begin every few milliseconds.
+ */
 const LOOK_EVERY_MS = 25_000;
 
 export type WantedOwner = {
@@ -23,10 +26,12 @@ export type WantedOwner = {
   cancelFor(of: InstanceOf): Promise<void>;
 };
 
+type Running = Pick<Submission, "createdAt" | "notify" | "batch">;
+
 export class Wanted {
-  /** Instances that are being asked for. */
-  readonly #asking = new Set<string>();
   #lookedAt = Number.NEGATIVE_INFINITY;
+  /** When an instance was asked for last, the oldest first. */
+  readonly #askedAt = new Map<string, number>();
 
   constructor(private readonly owner: WantedOwner) {}
 
@@ -39,20 +44,29 @@ export class Wanted {
   }
 
   /** Asks for the workflows that these are for, in the background. Never fails. */
-  look(running: readonly Submission[]): void {
+  look(running: readonly Running[]): void {
     const now = this.owner.clock.now();
+    this.#forget(now);
     for (const submission of running) {
       if (now - submission.createdAt < PATIENCE_MS) continue;
       const waiter = this.#waiterOf(submission);
       const id = JSON.stringify([waiter?.workflow, waiter?.instance]);
-      if (!waiter || this.#asking.has(id)) continue;
-      this.#asking.add(id);
-      void this.#ask(waiter).finally(() => this.#asking.delete(id));
+      if (!waiter || this.#askedAt.has(id)) continue;
+      this.#askedAt.set(id, now);
+      void this.#ask(waiter);
+    }
+  }
+
+  #forget(now: number): void {
+    for (const [id, askedAt] of this.#askedAt) {
+      // A clock that was set back must not keep an answer for longer.
+      if (Math.abs(now - askedAt) < LOOK_EVERY_MS) break;
+      this.#askedAt.delete(id);
     }
   }
 
   /** The workflow, where nobody else is told of the end, who may want it all the same. */
-  #waiterOf({ notify, batch }: Submission): WorkflowDestination | undefined {
+  #waiterOf({ notify, batch }: Running): WorkflowDestination | undefined {
     const [to, ...others] = notify;
     if (to) return to.kind === "workflow" && others.length === 0 ? to : undefined;
     const waiter = batch === undefined ? undefined : this.owner.waiterOf(batch);

@@ -1,0 +1,121 @@
+/**
+ * `npm run batches`: whether `step.promptAll()` costs as much for an item of a large batch as for one of a small batch,
+ * and whether a batch survives SIGKILL of the whole runtime. Times are compared within a run only.
+ *
+ *   node batches.ts --items 10000 --base 1000 --kills 3
+ */
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { Runtime } from "../../examples/runtime.ts";
+import { median } from "../result.ts";
+import type { Batch, Outcome } from "./worker.ts";
+
+const POLL_MS = 250;
+const LIMIT_MS = 3_600_000;
+/** How much more an item of a large batch may cost. */
+const MOST_GROWTH = 1.2;
+
+const { values } = parseArgs({
+  options: {
+    items: { type: "string", default: "10000" },
+    base: { type: "string", default: "1000" },
+    rounds: { type: "string", default: "2" },
+    kills: { type: "string", default: "3" },
+  },
+});
+const [items, base, rounds, kills] = [values.items, values.base, values.rounds, values.kills].map(
+  Number,
+) as [number, number, number, number];
+
+const runtime = new Runtime(fileURLToPath(new URL(".", import.meta.url).href));
+process.on("exit", () => runtime.destroy());
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(130));
+const signal = AbortSignal.timeout(LIMIT_MS);
+
+async function call<T>(verb: string, body: object): Promise<T> {
+  const response = await fetch(`${runtime.url}/${verb}`, {
+    method: "POST",
+    body: JSON.stringify(body),
+    signal,
+  });
+  if (!response.ok) throw new Error(`${verb}: ${response.status} ${await response.text()}`);
+  return (await response.json()) as T;
+}
+
+/** Waits until the workflow has ended. Throws unless all answers are right. */
+async function outcomeOf(batch: Batch): Promise<Outcome> {
+  for (;;) {
+    const { status, output, error } = await call<{
+      status: string;
+      output?: Outcome;
+      error?: unknown;
+    }>("status", batch);
+    if (status === "complete" && output?.right === batch.items) return output;
+    if (["complete", "errored", "terminated"].includes(status))
+      throw new Error(`${status}: ${JSON.stringify(output ?? error)} of ${batch.items} items`);
+    await sleep(POLL_MS, undefined, { signal });
+  }
+}
+
+/** What each item of a batch costs, in milliseconds: processor time, which other programs do not change, or else time. */
+async function timed(count: number): Promise<number> {
+  const batch = { id: crypto.randomUUID(), items: count };
+  const before = runtime.cpuMs;
+  await call("start", batch);
+  const { ms } = await outcomeOf(batch);
+  const cpu = before === undefined ? undefined : (runtime.cpuMs ?? 0) - before;
+  const each = (total: number) => (total / count).toFixed(2);
+  const ofCpu = cpu === undefined ? "" : `, ${each(cpu)} ms of processor time`;
+  console.log(`${count} items: ${each(ms)} ms each${ofCpu}`);
+  return (cpu ?? ms) / count;
+}
+
+/** Kills the runtime when the next part of a batch has ended. */
+async function killed(count: number): Promise<void> {
+  const batch = { id: crypto.randomUUID(), items: count };
+  const progress = () => call<{ accepted: number; ended: number }>("progress", batch);
+  await call("start", batch);
+  for (let kill = 1; kill <= kills; kill++) {
+    while ((await progress()).ended < (count * kill) / (kills + 1)) {
+      await sleep(POLL_MS, undefined, { signal });
+    }
+    await runtime.kill();
+    await runtime.start(signal);
+    await call("resume", batch);
+    console.log(`kill ${kill}: ${JSON.stringify(await progress())}`);
+  }
+  await outcomeOf(batch);
+  const { accepted, ended } = await progress();
+  console.log(`${count} items, ${kills} kills: ${accepted} submissions, ${ended} completed`);
+  if (accepted !== count || ended !== count) throw new Error("A submission was lost or made twice");
+}
+
+/** How many times as much an item of a large batch costs as one of a small batch. */
+async function growth(): Promise<number> {
+  // The first batch of a runtime pays for what is compiled.
+  await timed(base);
+  const small: number[] = [];
+  const large: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    small.push(await timed(base));
+    large.push(await timed(items));
+    small.push(await timed(base));
+  }
+  return median(large) / median(small);
+}
+
+try {
+  await runtime.start(signal);
+  const grown = rounds > 0 ? await growth() : 1;
+  console.log(`an item of ${items} costs ${grown.toFixed(2)} times one of ${base}`);
+  if (grown > MOST_GROWTH) throw new Error(`More than ${MOST_GROWTH} times`);
+  if (kills > 0) await killed(items);
+} catch (error) {
+  console.error(error, `\nThe end of the runtime's log:\n${runtime.logTail(25)}`);
+  process.exitCode = 1;
+} finally {
+  runtime.destroy();
+}
+process.exit();

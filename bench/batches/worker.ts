@@ -1,0 +1,71 @@
+/** The worker of the batches: an agent whose model answers at once, and a workflow that asks it about many items. */
+
+import type { AgentWorkflowEvent } from "agents/workflows";
+import { z } from "zod";
+import { DurableThink } from "../../src/hosts/think/index.ts";
+import { ask, ScriptedModel } from "../../src/testing/scripted-model.ts";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
+import { served } from "../worker/served.ts";
+
+interface Env extends Cloudflare.Env {
+  readonly BatchAgent: DurableObjectNamespace<BatchAgent>;
+  readonly BATCHES: Workflow<Params>;
+}
+export type Params = { readonly items: number; readonly startedAt: number };
+export type Batch = { readonly id: string; readonly items: number };
+/** What a workflow returns: how many answers are right and in their place, and how long it took. */
+export type Outcome = { readonly right: number; readonly ms: number };
+
+export class BatchAgent extends DurableThink<Env> {
+  override getModel() {
+    return new ScriptedModel();
+  }
+
+  async startBatch(id: string, params: Params): Promise<void> {
+    await this.runWorkflow("BATCHES", params, { id, agentBinding: "BatchAgent" });
+  }
+
+  /** How many submissions there are, and how many of them have ended. */
+  async progress(): Promise<{ accepted: number; ended: number }> {
+    await this.submissionStats();
+    return this.ctx.storage.sql
+      .exec<{ accepted: number; ended: number }>(
+        `SELECT COUNT(*) AS accepted, COUNT(*) FILTER (WHERE status = 'completed') AS ended FROM perdure_submissions`,
+      )
+      .one();
+  }
+}
+
+export class BatchWorkflow extends ThinkWorkflow<BatchAgent, Params> {
+  override async run(
+    { payload: { items, startedAt } }: AgentWorkflowEvent<Params>,
+    step: ThinkWorkflowStep,
+  ): Promise<Outcome> {
+    const results = await step.promptAll(
+      "batch",
+      Array.from({ length: items }, (_, count) => count),
+      {
+        prompt: (count) => ask({ answer: { count } }),
+        output: z.object({ count: z.number().int() }),
+        timeout: "1 day",
+      },
+    );
+    const right = results.filter(({ count }, index) => count === index).length;
+    return { right, ms: Date.now() - startedAt };
+  }
+}
+
+const agentOf = (env: Env, { id }: Batch) => env.BatchAgent.getByName(`agent-of-${id}`);
+
+export default served<Env>({
+  async start(env, batch: Batch) {
+    const startedAt = Date.now();
+    await agentOf(env, batch).startBatch(batch.id, { items: batch.items, startedAt });
+  },
+  progress: (env, batch: Batch) => agentOf(env, batch).progress(),
+  /** After a kill the local engine goes on only when an event reaches it. */
+  async resume(env, { id }: Batch) {
+    await (await env.BATCHES.get(id)).sendEvent({ type: "resume", payload: {} });
+  },
+  status: async (env, { id }: Batch) => (await env.BATCHES.get(id)).status(),
+});
