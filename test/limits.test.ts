@@ -1,6 +1,7 @@
 /** L9: the ledger is bounded, and says where. */
 
 import { describe, expect, it } from "vitest";
+import { SWEEP_ROWS, Sweep } from "../src/core/sweep.ts";
 import {
   BacklogFullError,
   InvalidOptionError,
@@ -10,6 +11,7 @@ import { readOptions } from "../src/submissions/options.ts";
 import { givenLedger, message, until } from "./support/given.ts";
 import { crashOne, wakeNow, within } from "./support/ledger.ts";
 import { ledgerOptions, time } from "./support/ledger-object.ts";
+import { fillEnded, fillPending } from "./support/ledger-scale.ts";
 
 /** An object whose ledger has these options, in each of its lives. */
 function givenLimits(options: LedgerOptions) {
@@ -139,6 +141,50 @@ describe("L9 retention", () => {
       expect(left.map(({ submissionId }) => submissionId)).toContain("open");
       await submissions.wait("last");
     });
+  });
+
+  it("L9: retention deletes ended submissions although more than 256 open ones are older", async () => {
+    const stub = givenLimits({ retention: { maxCount: 100 } });
+    const notBefore = new Date(Date.now() + 86_400_000);
+    await stub.submit([message("open")], { submissionId: "open", notBefore });
+    await within(stub, (_, { storage }) => {
+      fillPending(storage, 600, Date.now());
+      storage.sql.exec(
+        "UPDATE perdure_submissions SET not_before = ? WHERE settled_at IS NULL",
+        notBefore.getTime(),
+      );
+    });
+    await within(stub, async (_, { storage }) => {
+      await fillEnded(storage, 1, 1_256);
+      const query = "UPDATE perdure_submissions SET settled_at = ? WHERE settled_at IS NOT NULL";
+      storage.sql.exec(query, Date.now());
+    });
+    for (let wake = 0; wake < 12; wake++) await wakeNow(stub);
+    const counts = await within(stub, (_, { storage }) =>
+      storage.sql
+        .exec<{ open: number; ended: number }>(
+          "SELECT COUNT(*) FILTER (WHERE settled_at IS NULL) AS open, COUNT(settled_at) AS ended FROM perdure_submissions",
+        )
+        .one(),
+    );
+    expect(counts).toEqual({ open: 601, ended: 100 });
+  });
+
+  it("L9: one look of retention reads at most 513 rows and begins again behind the newest", () => {
+    const sweep = new Sweep(() => 0.5);
+    const rows = Array.from({ length: 2_000 }, (_, index) => ({ seq: index + 1, isOver: 0 }));
+    let reads: number[] = [];
+    const read = (after: number) => {
+      reads.push(after);
+      return rows.slice(after, after + SWEEP_ROWS);
+    };
+    const looks = Array.from({ length: 6 }, () => {
+      reads = [];
+      expect(sweep.next(read, () => 2_000)).toEqual([]);
+      return reads;
+    });
+    expect(looks.map(([, further]) => further)).toEqual([1_000, 1_256, 1_512, 1_768, 256, 512]);
+    expect(looks.every(([oldest]) => oldest === 0)).toBe(true);
   });
 
   it("lets go of the ended ones by age, once the object is woken", async () => {

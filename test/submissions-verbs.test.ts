@@ -145,7 +145,7 @@ describe("list", () => {
 
 describe("a filter that says nothing sensible is refused by name", () => {
   it.each([
-    ["limit", { limit: 0 }, "limit is 0; expected a whole number from 1."],
+    ["limit", { limit: 0 }, "limit is 0; expected a whole number from 1 to"],
     ["limit", { limit: 2.5 }, "limit is 2.5"],
     ["limit", { limit: -1 }, "limit is -1"],
     [

@@ -5,6 +5,7 @@
  */
 
 import type { Clock } from "../core/clock.ts";
+import { Sweep } from "../core/sweep.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { GateStore } from "./store.ts";
 import type { Closing, Gate, GateKind, GateKindName } from "./types.ts";
@@ -22,7 +23,6 @@ const AT_A_TIME = 100;
 const LAST_LOOK_MS = 20_000;
 /** Closed gates stay readable for so long. */
 const KEPT_MS = 30 * 86_400_000;
-const PRUNE_SCAN = 256;
 
 const FORGOTTEN: Closing = { status: "expired", result: { error: "Nobody asked for its end" } };
 
@@ -49,6 +49,7 @@ type Run = {
 
 export class Driver {
   readonly #running = new Map<string, Run>();
+  readonly #sweep = new Sweep(() => this.owner.clock.random());
 
   constructor(private readonly owner: DriverOwner) {}
 
@@ -120,7 +121,7 @@ export class Driver {
       else if (this.#running.get(runIdOf(gate))?.isHung) this.#restHung(gate.gateId, now);
       else this.begin(gate);
     }
-    store.prune(now - KEPT_MS, PRUNE_SCAN);
+    store.prune(now - KEPT_MS, this.#sweep);
     const running = [...this.#running.values()].filter((run) => !run.isHung);
     const work = running.map((run) => run.work);
     if (work.length > 0) return { work: Promise.all(work), next: now + HEARTBEAT_MS };

@@ -6,6 +6,7 @@
 
 import type { Json } from "../core/json.ts";
 import { migrate } from "../core/migrations.ts";
+import { SWEEP_ROWS, type Sweep, type SweptRow } from "../core/sweep.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import { MIGRATIONS, select, selectSome } from "./rows.ts";
 import {
@@ -231,16 +232,25 @@ export class GateStore {
     return selectSome(this.storage.sql, MOST_LISTED, query, ...bindings, limit);
   }
 
-  /** Forgets closed ones that are older than that, among the oldest so many rows. Returns how many. */
-  prune(settledBefore: number, scan: number): number {
-    return this.storage.sql
-      .exec(
-        `DELETE FROM perdure_gates WHERE seq IN (SELECT seq FROM perdure_gates ORDER BY seq LIMIT ?)
-         AND done_at < ? RETURNING seq`,
-        scan,
-        settledBefore,
-      )
-      .toArray().length;
+  /** Forgets some of the closed ones that are older than that, whatever is open. Returns how many. */
+  prune(settledBefore: number, sweep: Sweep): number {
+    const { sql } = this.storage;
+    const over = sweep.next(
+      (after) =>
+        sql
+          .exec<SweptRow>(
+            `SELECT seq, IFNULL(done_at < ?, 0) AS isOver FROM perdure_gates WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`,
+            settledBefore,
+            after,
+          )
+          .toArray(),
+      () =>
+        sql.exec<{ seq: number }>("SELECT IFNULL(MAX(seq), 0) AS seq FROM perdure_gates").one().seq,
+    );
+    if (over.length === 0) return 0;
+    const query = "DELETE FROM perdure_gates WHERE seq IN (SELECT value FROM json_each(?))";
+    sql.exec(query, JSON.stringify(over));
+    return over.length;
   }
 
   #select(query: string, ...bindings: SqlStorageValue[]): Gate[] {

@@ -9,14 +9,14 @@ import type { Failure } from "../core/failures.ts";
 import type { InstanceOf, WorkflowDestination } from "../outbox/types.ts";
 import { bindIds, SEQ_OF_EACH } from "./ids.ts";
 import type { OpenSubmissions } from "./open.ts";
-import { each, type Submission, select } from "./rows.ts";
+import { each, SUMMARY, type Submission, type Summary, summaries } from "./rows.ts";
 import type { SubmissionStatus } from "./states.ts";
 
 /** The open ones of a batch, by their own index. */
 const OPEN =
   "FROM perdure_submissions INDEXED BY perdure_submissions_batch WHERE batch = ? AND settled_at IS NULL";
 
-/** How many are ended by one statement: their messages are read with them. */
+/** How many are ended by one statement. */
 const AT_ONCE = 100;
 
 /** Who waits for a batch. */
@@ -131,11 +131,11 @@ export class PromptBatches {
   }
 
   /** pending → aborted, for some of those that wait. */
-  abortWaiting(batch: string, failure: Failure, now: number): Submission[] {
-    const aborted = select(
+  abortWaiting(batch: string, failure: Failure, now: number): Summary[] {
+    const aborted = summaries(
       this.sql,
       `UPDATE perdure_submissions SET status = 'aborted', error = ?, error_name = ?, settled_at = ?
-       WHERE seq IN (SELECT seq ${OPEN} AND status = 'pending' LIMIT ${AT_ONCE}) RETURNING *`,
+       WHERE seq IN (SELECT seq ${OPEN} AND status = 'pending' LIMIT ${AT_ONCE}) RETURNING ${SUMMARY}`,
       failure.message,
       failure.name,
       now,
@@ -147,8 +147,8 @@ export class PromptBatches {
   }
 
   /** Those that run, which are no more than run at a time. */
-  running(batch: string): Submission[] {
-    return select(this.sql, `SELECT * ${OPEN} AND status = 'running'`, batch);
+  running(batch: string): Summary[] {
+    return summaries(this.sql, `SELECT ${SUMMARY} ${OPEN} AND status = 'running'`, batch);
   }
 
   /** How those with these ids are, in that order; those that are not there are left out. */
@@ -165,9 +165,9 @@ export class PromptBatches {
   }
 
   /** Those with these ids, one by one, in the order of the list; those that are not there are left out. */
-  each(submissionIds: readonly string[]): Generator<Submission> {
+  each(submissionIds: readonly string[]): Generator<Summary> {
     // The loop over the list is the outer one, so the order is that of the list, and no row is read ahead.
-    const query = `SELECT found.* FROM json_each(?)
+    const query = `SELECT ${SUMMARY} FROM json_each(?)
                    CROSS JOIN perdure_submissions AS found ON found.seq = ${SEQ_OF_EACH}`;
     return each(this.sql, query, bindIds(submissionIds));
   }

@@ -6,6 +6,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { type Failure, transientOf } from "../core/failures.ts";
+import { Sweep } from "../core/sweep.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { endedEvent } from "./batches.ts";
 import type { Seen, Settlement } from "./changes.ts";
@@ -14,15 +15,14 @@ import type { Limits } from "./options.ts";
 import type { SubmissionRecords } from "./records.ts";
 import { toolRefusalOf } from "./refusals.ts";
 import { mayRepeatEffects, nextAttempt, type Why } from "./retry.ts";
-import type { Submission } from "./rows.ts";
+import type { Submission, Summary } from "./rows.ts";
 import type { Spending } from "./spending.ts";
 import type { SubmissionStore } from "./store.ts";
 import { ISOLATED, type TurnEnd } from "./turn.ts";
 import type { SubmissionEvent } from "./types.ts";
 
-/** Ends between two looks at what retention lets go, and rows that each of them looks at. */
+/** Ends between two looks at what retention lets go. */
 const PRUNE_EVERY = 64;
-const PRUNE_SCAN = 256;
 /** How long after a failure deliveries are started again. */
 const FLUSH_AGAIN_MS = 2_000;
 
@@ -42,7 +42,7 @@ export type EndingsOwner = {
   /** Makes sure of a wake at that time. */
   readonly wakeAt: (time: number) => void;
   /** Tells that a submission has changed. */
-  announce(submission: Submission): void;
+  announce(submission: Summary): void;
   /** Another attempt of it is made later. */
   putOff(submission: Submission): void;
   /** Its turn is over, for now or for good: what waited behind it can run. */
@@ -53,6 +53,7 @@ export class Endings {
   #sincePrune = 0;
   /** Whether the latest {@link flush} has failed. */
   #isUnsent = false;
+  readonly #sweep = new Sweep(() => this.owner.clock.random());
 
   constructor(private readonly owner: EndingsOwner) {}
 
@@ -97,11 +98,12 @@ export class Endings {
   /** Ends whatever waits for its turn in a thread as `skipped`. */
   skipPending(thread: string, failure: Failure): void {
     const { store, clock } = this.owner;
-    this.#telling(() =>
+    const some = () =>
       store
         .skipPending(thread, failure, clock.now())
-        .flatMap((row) => [row, ...this.#withIt(row, { status: "skipped", failure })]),
-    );
+        .flatMap((row) => [row, ...this.#withIt(row, { status: "skipped", failure })]);
+    // In pages, of which each is all that has to be held: they commit together, since nothing is awaited between them.
+    while (this.#telling(some).length > 0);
   }
 
   /** Ends some of what waits in a batch as `aborted`, and returns how many that were. */
@@ -111,7 +113,7 @@ export class Endings {
   }
 
   /** Those that have joined its turn end as it does. */
-  #withIt({ submissionId }: Submission, ending: Ending): Submission[] {
+  #withIt({ submissionId }: Summary, ending: Ending): Submission[] {
     const { store, clock } = this.owner;
     return store.open
       .joinedTo(submissionId)
@@ -122,7 +124,7 @@ export class Endings {
   prune(): boolean {
     this.#sincePrune = 0;
     const { records, clock, limits } = this.owner;
-    return records.prune(clock.now() - limits.maxAgeMs, limits.maxCount, PRUNE_SCAN) > 0;
+    return records.prune(clock.now() - limits.maxAgeMs, limits.maxCount, this.#sweep) > 0;
   }
 
   /** running → pending, where the failure lets another attempt do better and one is left (L8, W4). */
@@ -157,7 +159,7 @@ export class Endings {
   }
 
   /** The ends and their entries in the outbox commit together; everybody is told afterwards. */
-  #telling(end: () => Submission[]): Submission[] {
+  #telling<Row extends Summary>(end: () => Row[]): Row[] {
     const { store, announce } = this.owner;
     let entries = 0;
     const ended = store.transaction(() => {
@@ -189,7 +191,7 @@ export class Endings {
   }
 
   /** Delivery ids are new: receivers of several agents must not take one's for another's. Returns how many entries. */
-  #put(submission: Submission): number {
+  #put(submission: Summary): number {
     if (submission.notify.length === 0) return 0;
     const data = endOf(submission);
     const type = `submission.${data.status}` as const;
@@ -202,7 +204,7 @@ export class Endings {
   }
 
   /** A workflow that waits for a batch is told once, whatever the batch's size. Returns how many entries. */
-  #putBatch(submission: Submission): number {
+  #putBatch(submission: Summary): number {
     const { batch, status } = submission;
     if (batch === undefined) return 0;
     const waiting = this.owner.store.batches.ended(batch, status !== "completed");

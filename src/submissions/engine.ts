@@ -19,7 +19,7 @@ import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import { SubmissionRecords } from "./records.ts";
 import { CHECK_MS, Recovery, type RecoveryOwner } from "./recovery.ts";
-import type { Submission } from "./rows.ts";
+import type { Submission, Summary } from "./rows.ts";
 import { Runner, type RunnerOwner } from "./runner.ts";
 import { Spending, type SpendingOwner } from "./spending.ts";
 import { isTerminal } from "./states.ts";
@@ -138,7 +138,7 @@ export class Engine
    * @param isToBeUndone whether its messages are to leave the conversation, once its turn has come to its end
    */
   cancel(
-    found: Submission,
+    found: Summary,
     failure: Failure | undefined,
     isToBeUndone = false,
   ): { submission: Submission; hadBegun: boolean } {
@@ -149,7 +149,7 @@ export class Engine
     const { seq } = found;
     const reason = failure?.message;
     const { isLive, hadBegun } = this.#runner.abort(seq, reason);
-    if (this.recovery.has(seq)) this.host.stop(found, reason);
+    if (this.recovery.has(seq)) this.host.stop(submission, reason);
     if (isToBeUndone && isLive) this.#toBeUndone.add(seq);
     else if (isToBeUndone) this.recovery.add(submission);
     if (!isToBeUndone) this.release(found);
@@ -264,7 +264,7 @@ export class Engine
   readonly told = (submissionId: string, signal?: AbortSignal): Promise<void> =>
     this.waiters.told(submissionId, signal);
 
-  readonly announce = (submission: Submission): void => {
+  readonly announce = (submission: Summary): void => {
     this.waiters.announce(inspect(submission));
   };
 
@@ -339,7 +339,8 @@ export class Engine
       this.#runner.nextDue,
       this.#runner.nextAdmission,
     ].filter((time) => time !== null);
-    if (times.length === 0 && this.#endings.prune()) return now;
+    // What is open for long must not keep retention from its work.
+    if (this.#endings.prune()) return now;
     if (this.outbox.isBusy) times.push(now + HEARTBEAT_MS);
     return times.length > 0 ? Math.min(...times) : null;
   }

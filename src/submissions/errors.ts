@@ -111,6 +111,24 @@ export class UnknownCursorError extends Error {
   }
 }
 
+/** A list has read as many submissions as it may, and none of them matched. */
+export class ListScanLimitError extends Error {
+  override readonly name = "ListScanLimitError";
+  constructor(
+    /** How many were read. */
+    readonly limit: number,
+    /** What to pass as `before` to go on. */
+    readonly next: string,
+    /** The option `before`. */
+    readonly before: string | undefined,
+  ) {
+    super(
+      `None of the ${limit} submissions ${before === undefined ? "read" : `before ${JSON.stringify(before)}`} matches. ` +
+        `Pass before: ${JSON.stringify(next)} to search the older ones.`,
+    );
+  }
+}
+
 /** The turn's structured answer is larger than an answer can be. */
 export class AnswerTooLargeError extends Error {
   override readonly name = "AnswerTooLargeError";

@@ -10,6 +10,8 @@ import type { DeleteSubmissionsOptions, ListSubmissionsOptions } from "./types.t
 type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
 
 const DEFAULT_LIMIT = 100;
+const MOST_LISTED = 1_000;
+const MOST_DELETED = 10_000;
 const LIST_NAMES = [
   "status",
   "limit",
@@ -34,7 +36,7 @@ export function readList(options: ListSubmissionsOptions) {
   checkMetadata(metadata);
   timeOf("createdAfter", options.createdAfter);
   timeOf("createdBefore", options.createdBefore);
-  return readFilter(options);
+  return readFilter(options, MOST_LISTED);
 }
 
 /** Half of a character would be compared as another one, and find nothing. */
@@ -56,7 +58,10 @@ function checkMetadata(metadata: unknown): void {
 export function readDeletion(options: DeleteSubmissionsOptions) {
   checkNames("deleteSubmissions()", options, DELETE_NAMES);
   const completedBefore = timeOf("completedBefore", options.completedBefore);
-  const { statuses = Object.keys(NEXT) as SubmissionStatus[], limit } = readFilter(options);
+  const { statuses = Object.keys(NEXT) as SubmissionStatus[], limit } = readFilter(
+    options,
+    MOST_DELETED,
+  );
   return { ended: statuses.filter(isTerminal), limit, completedBefore };
 }
 
@@ -83,12 +88,13 @@ export function checkWait(timeoutMs: unknown): void {
 /**
  * The statuses and the limit of a list or a deletion.
  *
- * @throws InvalidSubmissionError for a status that there is none of, or a limit that is not a positive whole number
+ * @param most the highest limit
+ * @throws InvalidSubmissionError for a status that there is none of, or a limit that is no whole number from 1 to `most`
  */
-function readFilter({ status, limit = DEFAULT_LIMIT }: Filter): {
-  statuses: SubmissionStatus[] | undefined;
-  limit: number;
-} {
+function readFilter(
+  { status, limit = DEFAULT_LIMIT }: Filter,
+  most: number,
+): { statuses: SubmissionStatus[] | undefined; limit: number } {
   const statuses = status === undefined ? undefined : [status].flat();
   const unknown = statuses?.find((name) => !Object.hasOwn(NEXT, name));
   if (unknown !== undefined) {
@@ -97,8 +103,11 @@ function readFilter({ status, limit = DEFAULT_LIMIT }: Filter): {
       `${JSON.stringify(unknown)} is no status of a submission; one of ${Object.keys(NEXT).join(", ")}.`,
     );
   }
-  if (!Number.isInteger(limit) || limit < 1) {
-    throw new InvalidSubmissionError("limit", `limit is ${limit}; expected a whole number from 1.`);
+  if (!Number.isInteger(limit) || limit < 1 || limit > most) {
+    throw new InvalidSubmissionError(
+      "limit",
+      `limit is ${limit}; expected a whole number from 1 to ${most}. Call again for the rest.`,
+    );
   }
   return { statuses, limit };
 }

@@ -11,6 +11,7 @@ export {
   BusyError,
   IdempotencyConflictError,
   InvalidSubmissionError,
+  ListScanLimitError,
   SubmissionIdentityError,
   ToolCallLimitError,
   TurnStalledError,

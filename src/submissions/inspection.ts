@@ -1,12 +1,12 @@
 /** A stored submission as callers see it. */
 
 import { ANSWER_BYTES } from "./options.ts";
-import type { Submission } from "./rows.ts";
+import type { Summary } from "./rows.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
 import type { FailedAttempt, PromptEnd, SubmissionEnd, SubmissionInspection } from "./types.ts";
 
 export function inspect(
-  submission: Submission,
+  submission: Summary,
   failedAttempts?: FailedAttempt[],
 ): SubmissionInspection {
   const { submissionId, status, createdAt, attempts, startedAt, settledAt } = submission;
@@ -39,19 +39,21 @@ export function inspect(
     : { ...ended, status, ...defined({ error, errorName }) };
 }
 
-/** One page of a list, cut short before its answers are more than one RPC result can hold; one is always on it. */
-export function inspectPage(page: readonly Submission[]): SubmissionInspection[] {
+/** One page of a list, cut short before its metadata and answers are more than one RPC result can hold; one is always on it. */
+export function inspectPage(page: Iterable<Summary>): SubmissionInspection[] {
+  const inspected: SubmissionInspection[] = [];
   let bytes = 0;
-  const isOver = ({ status, output }: Submission, place: number) => {
-    if (status === "completed" && output?.isLarge) bytes += output.bytes;
-    return place > 0 && bytes > ANSWER_BYTES;
-  };
-  const end = page.findIndex(isOver);
-  return (end < 0 ? page : page.slice(0, end)).map((found) => inspect(found));
+  for (const found of page) {
+    bytes += found.bytes;
+    if (found.status === "completed" && found.output?.isLarge) bytes += found.output.bytes;
+    if (inspected.length > 0 && bytes > ANSWER_BYTES) break;
+    inspected.push(inspect(found));
+  }
+  return inspected;
 }
 
 /** What the destinations are told. Only of an ended one. */
-export function endOf(submission: Submission): SubmissionEnd {
+export function endOf(submission: Summary): SubmissionEnd {
   const { submissionId, status, output, error, errorName } = submission;
   if (!isTerminal(status)) throw new Error(`Submission ${submissionId} has not ended: ${status}`);
   return {
@@ -63,13 +65,13 @@ export function endOf(submission: Submission): SubmissionEnd {
 }
 
 /** The same as it fits into the result of a workflow's step, whatever the answer's size (O4). */
-export function shortEndOf(submission: Submission): PromptEnd {
+export function shortEndOf(submission: Summary): PromptEnd {
   const { submissionId, status, output } = submission;
   if (status !== "completed" || !output?.isLarge) return endOf(submission);
   return { submissionId, status, ...costsOf(submission), reference: { bytes: output.bytes } };
 }
 
-function costsOf({ attempts, usage, messageId, finishReason }: Submission) {
+function costsOf({ attempts, usage, messageId, finishReason }: Summary) {
   return { attempts, ...defined({ usage, messageId, finishReason }) };
 }
 

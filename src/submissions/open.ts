@@ -59,12 +59,15 @@ export class OpenSubmissions {
    * @param except those that are about to run already
    */
   nextPending(thread: string, except: readonly number[] = []): Submission | undefined {
-    return select(
+    const isOther =
+      except.length > 0 ? "AND seq NOT IN (SELECT value FROM json_each(?))" : "AND ? IS NOT NULL";
+    const [next] = select(
       this.sql,
-      `SELECT * ${IN_LINE} AND thread = ? AND status = 'pending' ORDER BY rank, seq LIMIT ?`,
+      `SELECT * ${IN_LINE} AND thread = ? AND status = 'pending' ${isOther} ORDER BY rank, seq LIMIT 1`,
       thread,
-      except.length + 1,
-    ).find(({ seq }) => !except.includes(seq));
+      JSON.stringify(except),
+    );
+    return next;
   }
 
   /** The threads in which somebody is in line or runs: one look for each, however many wait. */
@@ -87,13 +90,19 @@ export class OpenSubmissions {
     return select(this.sql, `SELECT * ${IN_LINE} AND status = 'running' ORDER BY seq`);
   }
 
-  /** The open submissions whose end is delivered to this workflow instance. */
-  ofWorkflow({ workflow, instance }: InstanceOf): Submission[] {
-    const tells = ({ notify }: Submission) =>
-      notify.some(
-        (to) => to.kind === "workflow" && to.workflow === workflow && to.instance === instance,
-      );
-    return select(this.sql, `SELECT * ${IN_LINE} UNION ALL SELECT * ${SCHEDULED}`).filter(tells);
+  /** Ids of the open submissions whose end is delivered to this workflow instance. */
+  ofWorkflow({ workflow, instance }: InstanceOf): string[] {
+    const tells = `EXISTS (SELECT 1 FROM json_each(notify) WHERE value ->> 'kind' = 'workflow'
+      AND value ->> 'workflow' = ?1 AND value ->> 'instance' = ?2)`;
+    return this.sql
+      .exec<{ id: string }>(
+        `SELECT submission_id AS id ${IN_LINE} AND ${tells}
+         UNION ALL SELECT submission_id ${SCHEDULED} AND ${tells}`,
+        workflow,
+        instance,
+      )
+      .toArray()
+      .map(({ id }) => id);
   }
 
   /** When the next one that waits for its time joins the line, or null. Never later than that. */

@@ -95,6 +95,14 @@ export type LedgerOptions = {
      * @default 100_000
      */
     readonly maxCount?: number;
+    /**
+     * Messages of a named thread that are kept, from 1 to 9,000, or `Infinity`: a turn deletes the oldest ones above it,
+     * some at a time, and none of its own. By count alone and not by age: the conversation belongs to its user, who may
+     * return after years. The model sees no more than the newest 8 MiB, and a session reads at most 10,000 messages.
+     * The agent's own conversation is Think's.
+     * @default 5_000
+     */
+    readonly maxThreadMessages?: number;
   };
 };
 
@@ -110,6 +118,7 @@ export type Limits = {
   readonly maxPayloadBytes: number;
   readonly maxAgeMs: number;
   readonly maxCount: number;
+  readonly maxThreadMessages: number;
   readonly maxAttempts: number;
   readonly backoff: Backoff;
 };
@@ -129,6 +138,8 @@ export const ANSWER_BYTES = 16 * 1024 * 1024;
 /** The longest delay before a retry, and the longest time that a status hook is waited for. */
 const MAX_DELAY_MS = 365 * 86_400_000;
 const MAX_HOOK_MS = 86_400_000;
+/** A session reads 10,000 messages, and deletes no others: room is left for those above the limit until some are deleted. */
+const THREAD_MESSAGES = 9_000;
 
 /** @throws InvalidOptionError naming the option */
 export function readOptions(options: LedgerOptions = {}): Limits {
@@ -142,7 +153,7 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     holdAnswer = 250,
     statusHookTimeout = "30 seconds",
     budget: { tokensPerDay = Number.POSITIVE_INFINITY } = {},
-    retention: { maxAge = "30 days", maxCount = 100_000 } = {},
+    retention: { maxAge = "30 days", maxCount = 100_000, maxThreadMessages = 5_000 } = {},
     retry: { maxAttempts = 5, baseDelay = "1 second", maxDelay = "5 minutes" } = {},
   } = options;
   return {
@@ -161,6 +172,10 @@ export function readOptions(options: LedgerOptions = {}): Limits {
     maxPayloadBytes: countOf("maxPayloadBytes", maxPayloadBytes, PAYLOAD_BYTES),
     maxAgeMs: durationOf("retention.maxAge", maxAge),
     maxCount: countOf("retention.maxCount", maxCount),
+    maxThreadMessages:
+      maxThreadMessages === Number.POSITIVE_INFINITY
+        ? maxThreadMessages
+        : countOf("retention.maxThreadMessages", maxThreadMessages, THREAD_MESSAGES),
   };
 }
 
@@ -194,7 +209,7 @@ const NAMES = {
     "retention",
   ],
   retry: ["maxAttempts", "baseDelay", "maxDelay"],
-  retention: ["maxAge", "maxCount"],
+  retention: ["maxAge", "maxCount", "maxThreadMessages"],
   budget: ["tokensPerDay"],
 } as const;
 

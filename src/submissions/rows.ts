@@ -51,6 +51,49 @@ type Row = {
 
 /** A stored submission, with its JSON read. */
 export type Submission = ReturnType<typeof toSubmission>;
+/** The same without what is asked, which may be large. */
+export type Summary = ReturnType<typeof toSummary>;
+
+const SUMMARY_COLUMNS = [
+  "seq",
+  "submission_id",
+  "idempotency_key",
+  "status",
+  "attempts",
+  "thread",
+  "created_at",
+  "started_at",
+  "settled_at",
+  "due_at",
+  "rank",
+  "not_before",
+  "expires_at",
+  "key_expires_at",
+  "budget",
+  "resets",
+  "is_undone",
+  "is_refused",
+  "merged_into",
+  "batch",
+  "debounce_key",
+  "debounce_until",
+  "run",
+  "channel",
+  "request_id",
+  "message_id",
+  "finish_reason",
+  "retry",
+  "usage",
+  "error_name",
+  "error",
+  "notify",
+  "metadata",
+  "output",
+] as const satisfies readonly (keyof Row)[];
+type SummaryRow = Pick<Row, (typeof SUMMARY_COLUMNS)[number]>;
+
+/** Columns of a {@link Summary}, for SQL. */
+export const SUMMARY: string = SUMMARY_COLUMNS.join(", ");
 
 /** Whether its time was over before its first attempt. */
 export function isExpired({ expiresAt, attempts }: Submission, now: number): boolean {
@@ -68,16 +111,28 @@ function parse<T>(text: string | null): T | undefined {
 
 function toSubmission(sql: SqlStorage, row: Row) {
   return {
+    ...toSummary(sql, row),
+    messages: JSON.parse(row.messages) as UIMessage[],
+    answer: parse<AnswerSpec>(row.answer),
+    /** Whether `retrySubmission()` has made it. */
+    isRetry: row.is_retry === 1,
+    /** The submission that `retrySubmission()` has made of it. */
+    retriedBy: row.retried_by ?? undefined,
+  };
+}
+
+function toSummary(sql: SqlStorage, row: SummaryRow) {
+  return {
     seq: row.seq,
     submissionId: row.submission_id,
     idempotencyKey: row.idempotency_key ?? undefined,
     status: row.status,
     attempts: row.attempts,
-    messages: JSON.parse(row.messages) as UIMessage[],
+    /** UTF-16 units of its metadata and its error as stored. */
+    bytes: (row.metadata?.length ?? 0) + (row.error?.length ?? 0),
     metadata: parse<Record<string, Json>>(row.metadata),
     thread: row.thread,
     channel: row.channel ?? undefined,
-    answer: parse<AnswerSpec>(row.answer),
     notify: parse<Destination[]>(row.notify) ?? [],
     run: row.run ?? undefined,
     retry: parse<NonNullable<SubmitMessagesOptions["retry"]>>(row.retry),
@@ -102,10 +157,6 @@ function toSubmission(sql: SqlStorage, row: Row) {
     batch: row.batch ?? undefined,
     /** Whether the workflow that asked for it could not take its answer. */
     isRefused: row.is_refused === 1,
-    /** Whether `retrySubmission()` has made it. */
-    isRetry: row.is_retry === 1,
-    /** The submission that `retrySubmission()` has made of it. */
-    retriedBy: row.retried_by ?? undefined,
     /** Whether an answer is recorded: `null` is one, too. */
     isAnswered: row.output !== null,
     output: row.output === null ? undefined : new StoredAnswer(sql, row.seq, row.output),
@@ -133,11 +184,29 @@ export function select(
     .map((row) => toSubmission(sql, row));
 }
 
-/** The same one by one, for those whose answers are too much to hold together. */
-export function* each(
+/** The same one by one: their messages may be too much to hold together. */
+export function* eachWhole(
   sql: SqlStorage,
   query: string,
   ...bindings: SqlStorageValue[]
 ): Generator<Submission> {
   for (const row of sql.exec<Row>(query, ...bindings)) yield toSubmission(sql, row);
+}
+
+/** The submissions that a query for {@link SUMMARY} returns. */
+export function summaries(
+  sql: SqlStorage,
+  query: string,
+  ...bindings: SqlStorageValue[]
+): Summary[] {
+  return [...each(sql, query, ...bindings)];
+}
+
+/** The same one by one, for those whose answers and metadata are too much to hold together. */
+export function* each(
+  sql: SqlStorage,
+  query: string,
+  ...bindings: SqlStorageValue[]
+): Generator<Summary> {
+  for (const row of sql.exec<SummaryRow>(query, ...bindings)) yield toSummary(sql, row);
 }

@@ -43,9 +43,9 @@ export const MIGRATIONS = [
      error TEXT,
      notify TEXT,
      metadata TEXT,
+     output TEXT,
      answer TEXT,
-     messages TEXT NOT NULL,
-     output TEXT
+     messages TEXT NOT NULL
    );
    CREATE UNIQUE INDEX perdure_submissions_id ON perdure_submissions (submission_id) WHERE is_generated = 0;
    CREATE UNIQUE INDEX perdure_submissions_key ON perdure_submissions (idempotency_key)

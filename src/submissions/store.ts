@@ -22,7 +22,15 @@ import { bindIds, generatedId, SEQ_OF_EACH, seqIn } from "./ids.ts";
 import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
 import type { Limits } from "./options.ts";
 import { Rollbacks } from "./rollbacks.ts";
-import { json, type Submission, select } from "./rows.ts";
+import {
+  eachWhole,
+  json,
+  SUMMARY,
+  type Submission,
+  type Summary,
+  select,
+  summaries,
+} from "./rows.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { NEXT, type SubmissionStatus } from "./states.ts";
 import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
@@ -34,6 +42,8 @@ const NEXT_SEQ = "(SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissio
 
 /** How far back a message is looked for among ended submissions. */
 const RECENT = 100;
+/** How many pending ones are ended by one statement. */
+const AT_ONCE = 100;
 
 export class SubmissionStore {
   /** Who waits and who runs. */
@@ -138,14 +148,22 @@ export class SubmissionStore {
 
   /** The open or recent submission that one of these messages came with, the latest of them. */
   findByMessage(messageIds: ReadonlySet<string>): Submission | undefined {
-    const holds = ({ messages }: Submission) => messages.some(({ id }) => messageIds.has(id));
+    // Their texts are looked for in the rows, of which only those that may hold one are read, one at a time.
+    const mayHold = "EXISTS (SELECT 1 FROM json_each(?) WHERE instr(messages, value) > 0)";
+    const texts = JSON.stringify([...messageIds].map((id) => JSON.stringify(id)));
+    const latest = (rows: string) => {
+      const query = `SELECT * ${rows} AND ${mayHold} ORDER BY seq DESC`;
+      for (const found of eachWhole(this.storage.sql, query, texts)) {
+        if (found.messages.some(({ id }) => messageIds.has(id))) return found;
+      }
+      return undefined;
+    };
     const found =
-      this.open.running().find((open) => open.mergedInto === undefined && holds(open)) ??
-      select(
-        this.storage.sql,
-        "SELECT * FROM perdure_submissions ORDER BY seq DESC LIMIT ?",
-        RECENT,
-      ).find(holds);
+      latest(`${IN_LINE} AND status = 'running' AND merged_into IS NULL`) ??
+      latest(
+        `FROM perdure_submissions WHERE seq >= IFNULL(
+           (SELECT seq FROM perdure_submissions ORDER BY seq DESC LIMIT 1 OFFSET ${RECENT - 1}), 0)`,
+      );
     // The turn is that of the one that it has joined.
     const asked = found?.mergedInto === undefined ? found : (this.find(found.mergedInto) ?? found);
     return asked && { ...asked, isAnswered: this.isAnswered(asked) };
@@ -333,13 +351,13 @@ export class SubmissionStore {
     );
   }
 
-  /** Every pending one of a thread → skipped. */
-  skipPending(thread: string, failure: Failure, now: number): Submission[] {
-    const skipped = select(
+  /** Some of the pending ones of a thread → skipped. */
+  skipPending(thread: string, failure: Failure, now: number): Summary[] {
+    const skipped = summaries(
       this.storage.sql,
       `UPDATE perdure_submissions SET status = 'skipped', error = ?, error_name = ?, settled_at = ?
        WHERE seq IN (SELECT seq ${IN_LINE} AND thread = ? AND status = 'pending'
-                     UNION ALL SELECT seq ${SCHEDULED} AND thread = ?) RETURNING *`,
+                     UNION ALL SELECT seq ${SCHEDULED} AND thread = ? LIMIT ${AT_ONCE}) RETURNING ${SUMMARY}`,
       failure.message,
       failure.name,
       now,

@@ -203,15 +203,16 @@ export class Submissions extends Room implements TurnLedger {
    *
    * @throws InvalidSubmissionError for what cannot be asked by
    * @throws UnknownCursorError when the submission that `before` names is not there any more
+   * @throws ListScanLimitError when none of the 100,000 submissions that it reads matches, and there are older ones
    */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
     const filter = readList(options);
-    const page = this.#records.list({ ...options, ...filter });
+    const page = inspectPage(this.#records.list({ ...options, ...filter }));
     const { before } = options;
     const isLost = page.length === 0 && before !== undefined && !this.#store.find(before);
     if (isLost) throw new UnknownCursorError(before);
-    return inspectPage(page);
+    return page;
   }
 
   /** Ends a submission that has not ended, and says what it did (L5), when the app's status hook has returned for it. */
@@ -244,7 +245,7 @@ export class Submissions extends Room implements TurnLedger {
   /** Cancels what a workflow instance waits for: it is gone, and nobody wants the answers (W5). */
   async cancelFor(of: InstanceOf, reason: string): Promise<void> {
     await this.lifecycle.ready();
-    for (const { submissionId } of this.#store.open.ofWorkflow(of)) {
+    for (const submissionId of this.#store.open.ofWorkflow(of)) {
       await this.#cancel(submissionId, reason);
     }
     this.batches.cancelFor(of, { name: CANCELLED, message: reason });
@@ -295,6 +296,11 @@ export class Submissions extends Room implements TurnLedger {
   /** For hosts: the ledger's time, epoch milliseconds. */
   now(): number {
     return this.#engine.clock.now();
+  }
+
+  /** For hosts: how many messages of a named thread are kept. */
+  get maxThreadMessages(): number {
+    return this.#engine.limits.maxThreadMessages;
   }
 
   /** For hosts: resolves when the object has started. @throws InvalidSubmissionError for a name that no thread can have */

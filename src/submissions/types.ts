@@ -289,8 +289,8 @@ export type CancelSubmissionResult =
 export type ListSubmissionsOptions = {
   status?: SubmissionStatus | SubmissionStatus[];
   /**
-   * At most this many, newest first. Fewer where their answers are large: a
-   * page ends before they are more than 16 MiB together (O4).
+   * At most this many, newest first, up to 1,000. Fewer where they are large: a page ends before their metadata and
+   * answers are more than 16 MiB together. Fewer as well where 100,000 submissions have been read for them.
    * @default 100
    */
   limit?: number;
