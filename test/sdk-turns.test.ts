@@ -32,6 +32,64 @@ const SCHEMA = {
 
 const call = (name: string) => ({ name, input: {} });
 
+describe("the messages of a named thread", () => {
+  const turn = (object: SdkObject, n: number, attempt = 1) =>
+    object.run({ messages: [message(`${n}`)], submissionId: `sub-${n}`, attempt });
+
+  it("L9: a thread keeps its newest messages, and those of the open turn", () =>
+    inside(async (object) => {
+      object.maxThreadMessages = 10;
+      const sizes: number[] = [];
+      for (let n = 0; n < 20; n++) {
+        await turn(object, n);
+        sizes.push((await object.texts()).length);
+      }
+      expect(Math.max(...sizes)).toBeLessThan(14);
+      const left = await object.texts();
+      expect(left.slice(-4)).toEqual([
+        "user: 18",
+        "assistant: You said: 18",
+        "user: 19",
+        "assistant: You said: 19",
+      ]);
+      expect(left.length).toBeGreaterThanOrEqual(10);
+      object.maxThreadMessages = 1;
+      await object.run({ messages: ["a", "b", "c"].map((text) => message(text)) });
+      expect(await object.texts()).toEqual([
+        "user: a",
+        "user: b",
+        "user: c",
+        "assistant: You said: c",
+      ]);
+    }));
+
+  it("L9: a thread larger than what the model sees keeps its newest messages, too", () =>
+    inside(async (object) => {
+      object.maxThreadMessages = 4;
+      const long = "x".repeat(3_000_000);
+      for (let n = 0; n < 8; n++) {
+        await object.run({ messages: [message(`${n} ${long}`)], submissionId: `sub-${n}` });
+      }
+      const texts = (await object.texts()).map((text) => text.slice(0, 30).split(" x")[0]);
+      expect(texts.length).toBeLessThan(8);
+      expect(texts.at(-2)).toBe("user: 7");
+    }));
+
+  it("L9: a first attempt in a thread reads its rows once, and a later one finds what was left", () =>
+    inside(async (object) => {
+      const session = object.sessions.session("perdure:support");
+      const made = vi.spyOn(object.sessions, "session").mockReturnValue(session);
+      const statistics = vi.spyOn(session, "getHistoryRowStats");
+      const history = vi.spyOn(session, "getRecentHistory");
+      for (let n = 0; n < 5; n++) await turn(object, n);
+      expect(statistics).toHaveBeenCalledTimes(0);
+      expect(history).toHaveBeenCalledTimes(5);
+      await turn(object, 5, 2);
+      expect(statistics).toHaveBeenCalledTimes(1);
+      made.mockRestore();
+    }));
+});
+
 describe("a turn in a named thread", () => {
   it("claims first, and leaves its messages and its reply", () =>
     inside(async (object) => {

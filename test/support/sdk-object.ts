@@ -80,10 +80,12 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
   readonly model = new RecordingModel();
   /** What the agent lends in place of what it has. */
   lent: Partial<TurnSetup> = {};
+  maxThreadMessages = Number.POSITIVE_INFINITY;
   readonly turns = new SdkTurns({
     source: { setup: (request) => this.#setup(request) },
     sessions: this.sessions,
     ledger: () => this.ledger,
+    maxThreadMessages: () => this.maxThreadMessages,
   });
 
   async #setup({ messagesFor }: TurnRequest): Promise<TurnSetup> {

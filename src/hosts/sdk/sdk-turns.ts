@@ -28,6 +28,8 @@ export type SdkPort = {
   /** Where named threads are kept. */
   readonly sessions: Sessions;
   readonly ledger: () => TurnLedger;
+  /** Messages of a named thread that are kept; without it all are. */
+  readonly maxThreadMessages?: () => number;
 };
 
 export class SdkTurns {
@@ -35,7 +37,7 @@ export class SdkTurns {
   readonly threads: Threads;
 
   constructor(private readonly port: SdkPort) {
-    this.threads = new Threads(port.sessions);
+    this.threads = new Threads(port.sessions, port.maxThreadMessages);
   }
 
   /**
@@ -123,6 +125,9 @@ export class SdkTurns {
     if (isIsolated(thread)) return messages;
     if (attempt.isFollowUp) await this.threads.append(thread, messages);
     else await this.threads.ask(thread, messages, { replyId, isAgain: attempt.turn.isAgain });
-    return this.threads.history(thread);
+    const newest = await this.threads.history(thread);
+    const ids = messages.map(({ id }) => id);
+    await this.threads.prune(thread, newest, [...ids, replyId]);
+    return newest.messages;
   }
 }

@@ -3,20 +3,68 @@
  * `agents/sessions`. Every verb can be repeated after a crash.
  */
 
-import type { Session, Sessions } from "agents/sessions";
+import { isCompactionMessage, type Session, type Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
 import { isPartial } from "./reply.ts";
 
 /** How much of a thread is read for the model, in bytes as stored; the newest messages count. */
 const HISTORY_BYTES = 8 * 1024 * 1024;
 
+/** How many threads are remembered by their size. */
+const REMEMBERED = 1_000;
+
+/** The newest messages of a thread, and whether more than these are stored. */
+export type History = { readonly messages: UIMessage[]; readonly isCut: boolean };
+
 export class Threads {
-  constructor(private readonly sessions: Sessions) {}
+  /** About how many messages the threads have of which more than the newest are stored. */
+  readonly #sizes = new Map<string, number>();
+
+  /** @param most messages of a thread that are kept */
+  constructor(
+    private readonly sessions: Sessions,
+    private readonly most: () => number = () => Number.POSITIVE_INFINITY,
+  ) {}
 
   /** The newest messages of a thread, for the model. */
-  async history(thread: string): Promise<UIMessage[]> {
-    const { messages } = await this.#session(thread).getRecentHistory(HISTORY_BYTES);
-    return messages as UIMessage[];
+  async history(thread: string): Promise<History> {
+    const recent = await this.#session(thread).getRecentHistory(HISTORY_BYTES);
+    // A summary stands for messages that are still stored.
+    const isCompacted = recent.messages.some((message) => isCompactionMessage(message));
+    return {
+      messages: recent.messages as UIMessage[],
+      isCut: recent.truncated || isCompacted,
+    };
+  }
+
+  /**
+   * Deletes the oldest messages of a thread above the limit, once they are a tenth more: most turns delete none.
+   *
+   * @param newest what has just been read of it
+   * @param except ids of the open turn, the only one of the thread whose messages are in it
+   */
+  async prune(thread: string, newest: History, except: readonly string[]): Promise<void> {
+    const most = this.most();
+    const size = await this.#sizeOf(thread, newest, except.length);
+    if (size <= most * 1.1) return;
+    const session = this.#session(thread);
+    const all = newest.isCut ? await session.getHistoryRowStats() : newest.messages;
+    const oldest = all.slice(0, Math.max(0, all.length - most)).map(({ id }) => id);
+    await session.deleteMessages(oldest.filter((id) => !except.includes(id)));
+    this.#sizes.delete(thread);
+  }
+
+  /** Counted once in a life where not all has been read; from then on each turn adds what it has said. */
+  async #sizeOf(thread: string, { messages, isCut }: History, added: number): Promise<number> {
+    if (!isCut || this.most() === Number.POSITIVE_INFINITY) return messages.length;
+    const known = this.#sizes.get(thread);
+    const size =
+      known === undefined
+        ? (await this.#session(thread).getHistoryRowStats()).length
+        : known + added;
+    if (this.#sizes.size >= REMEMBERED) this.#sizes.clear();
+    this.#sizes.set(thread, size);
+    return size;
   }
 
   /** All messages of a thread. */
@@ -43,6 +91,9 @@ export class Threads {
   ): Promise<void> {
     const session = this.#session(thread);
     const ids = messages.map(({ id }) => id);
+    // Mostly they are new: then the thread has nothing of them, and is not read for it.
+    const isNew = !isAgain && (await this.has(thread, [...ids, replyId])).size === 0;
+    if (isNew) return this.append(thread, messages);
     await this.#dropEarlier(session, ids, replyId);
     await this.append(thread, messages);
     const leaf = await session.getLatestLeaf();

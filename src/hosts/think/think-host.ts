@@ -42,6 +42,7 @@ export class ThinkHost implements TurnHost {
       source: thinkSource(agent, app),
       sessions: agent.sessions,
       ledger,
+      maxThreadMessages: () => ledger().maxThreadMessages,
     });
     return this.#main.wrap(app);
   }
