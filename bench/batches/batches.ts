@@ -9,7 +9,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Runtime } from "../../examples/runtime.ts";
-import { median } from "../result.ts";
 import type { Batch, Outcome } from "./worker.ts";
 
 const POLL_MS = 250;
@@ -104,7 +103,11 @@ async function growth(): Promise<number> {
     large.push(await timed(items));
     small.push(await timed(base));
   }
-  return median(large) / median(small);
+  return mean(large) / mean(small);
+}
+
+function mean(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
 }
 
 try {
