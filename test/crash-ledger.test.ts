@@ -46,6 +46,7 @@ playMatrix(
       "Submissions.wake": "the room's alarm, which wakes every scenario",
       "Submissions.inspect": READS,
       "Submissions.list": READS,
+      "Submissions.maxThreadMessages": READS,
       "Submissions.stats": READS,
       "Submissions.endOf": READS,
       "Submissions.notified": READS,

@@ -112,9 +112,11 @@ function mean(numbers: readonly number[]): number {
 
 try {
   await runtime.start(signal);
-  const grown = rounds > 0 ? await growth() : 1;
-  console.log(`an item of ${items} costs ${grown.toFixed(2)} times one of ${base}`);
-  if (grown > MOST_GROWTH) throw new Error(`More than ${MOST_GROWTH} times`);
+  if (rounds > 0) {
+    const grown = await growth();
+    console.log(`an item of ${items} costs ${grown.toFixed(2)} times one of ${base}`);
+    if (grown > MOST_GROWTH) throw new Error(`More than ${MOST_GROWTH} times`);
+  }
   if (kills > 0) await killed(items);
 } catch (error) {
   console.error(error, `\nThe end of the runtime's log:\n${runtime.logTail(25)}`);
