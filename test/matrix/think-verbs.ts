@@ -25,4 +25,5 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   onDeadLetter: "The app's own: it is called at least once, of which the outbox's matrix is.",
   onSubmissionStatus: HOOK,
   onApproval: HOOK,
+  shouldSendApproval: HOOK,
 };

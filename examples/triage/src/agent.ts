@@ -58,12 +58,13 @@ export class TriageAgent extends DurableThink<Env> {
   }
 
   /**
-   * Opens the gate of one delivery. False when nothing waits there. The event is sent before it is noted down: a crash
+   * Opens the gate of one delivery. False when nothing waits there, or when a crash has interrupted
+   * the start of its workflow, which the agent tracks again within seconds. The event is sent before it is noted down: a crash
    * between the two leaves the delivery waiting, and a second approval of the same gate changes nothing.
    */
   async approveDelivery(delivery: string, approvedBy: string): Promise<boolean> {
     const workflowId = this.#store.waitingWorkflow(delivery);
-    if (!workflowId) return false;
+    if (!workflowId || !this.getWorkflow(workflowId)) return false;
     await this.approveWorkflow(workflowId, { metadata: { approvedBy } });
     this.#store.approved(delivery, approvedBy);
     return true;
