@@ -363,9 +363,10 @@ it("costs its agent few rows more than a detached run without a workflow", async
   const step = await counted(() =>
     warm.agent().startTools(id, { tools: [{ name: "tool", input: input() }] }),
   );
-  expect(step.rowsWritten - bare.rowsWritten).toBeLessThanOrEqual(16);
-  expect(step.statements - bare.statements).toBeLessThanOrEqual(32);
-  expect(step.setAlarms - bare.setAlarms).toBeLessThanOrEqual(1);
+  // The first addends are those of the durable start (see cost.test.ts).
+  expect(step.rowsWritten - bare.rowsWritten).toBeLessThanOrEqual(4 + 16);
+  expect(step.statements - bare.statements).toBeLessThanOrEqual(19 + 32);
+  expect(step.setAlarms - bare.setAlarms).toBeLessThanOrEqual(2 + 1);
 });
 
 /** Types are part of the product. */

@@ -121,6 +121,7 @@ export class WorkflowStarts {
     const started = this.#waiting.get(key) ?? Promise.withResolvers<void>();
     this.#waiting.set(key, started);
     const timer = setTimeout(() => {
+      if (!outbox.stateOf(key)) return started.reject(rolledBack(name, id));
       console.warn(
         `[perdure] workflow ${name} ${id} has not started within ${WAIT_MS / 1_000} s. It is retried; inspectDelivery(${JSON.stringify(key)}) has the reason.`,
       );
@@ -140,12 +141,14 @@ export class WorkflowStarts {
       if (outbox.stateOf(key)) return;
       // The caller has rolled it back, and need not catch this as well.
       ended.catch(() => {});
-      started.reject(
-        new Error(`Workflow ${name} ${id} was not started: the transaction was rolled back`),
-      );
+      started.reject(rolledBack(name, id));
     });
     return ended;
   }
+}
+
+function rolledBack(name: string, id: string): Error {
+  return new Error(`Workflow ${name} ${id} was not started: the transaction was rolled back`);
 }
 
 function givenUp({ id, destination }: WorkflowStart, { lastError }: { lastError: string }): Error {
