@@ -70,6 +70,34 @@ describe("O3 L6: a delivery that kills its object", () => {
     expect(done).toBe(1);
   });
 
+  it("O3: does not use up the attempts of a delivery beside it, however many kill the object", async () => {
+    let done = 0;
+    const killers = ["a", "b", "c", "d", "e"];
+    const methods: Record<string, Method> = {
+      slow: async () => {
+        await sleep(200);
+        done++;
+      },
+    };
+    for (const name of killers) {
+      methods[name] = async (calls, ctx) => {
+        await sleep(20 * killers.indexOf(name));
+        if ((calls.get(name) ?? 0) <= 2) ctx.abort("boom");
+      };
+    }
+    const { box, calls } = givenMethods(methods);
+    await inside(box, async ({ lifecycle, outbox }) => {
+      await lifecycle.start();
+      const policy = { maxAttempts: 1 };
+      outbox.put({ ...to("slow"), policy }, 1, { id: "slow" });
+      for (const name of killers) outbox.put({ ...to(name), policy }, 1, { id: name });
+    }).catch(() => {});
+    await untilAlive(box, () => done > 0 && killers.every((name) => (calls.get(name) ?? 0) > 2));
+    await until(async () => (await stateOf(box, "slow").catch(() => undefined)) === null);
+    const { deadLetters } = await inside(box, ({ outbox }) => outbox.listDeadLetters());
+    expect(deadLetters).toEqual([]);
+  });
+
   it("O3: becomes a dead letter after eight attempts, and nothing else does", async () => {
     const { box, calls, attempts } = givenMethods({ boom, well: () => sleep(20) });
     await put(box, "boom", "well", "well", "well");

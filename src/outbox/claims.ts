@@ -1,16 +1,18 @@
 /**
  * Takes an entry for its next attempt, and finds out which attempts were lost:
- * begun, and interrupted by a crash of the object. A lost attempt counts as a
- * failed one, so a delivery that kills its object backs off like any other
- * (O3). After two lost attempts in a row the entry is a suspect: it is tried
- * alone, and the next crash counts against it alone.
+ * begun, and interrupted by a crash of the object. What was lost beside others
+ * backs off, and does not count: any of them may have killed the object (O3).
+ * After two such attempts the entry is a suspect: it is tried alone, and then a
+ * crash counts against it. An endpoint is never one, because a request cannot
+ * kill its sender; it is retried until its `maxAge`.
  */
 
 import type { Clock } from "../core/clock.ts";
 import type { DeadLetters } from "./dead-letters.ts";
 import type { OutboxLimits } from "./options.ts";
 import { afterLost, policyOf } from "./policy.ts";
-import type { Entry, OutboxStore } from "./store.ts";
+import { isEndpoint } from "./slots.ts";
+import { type Entry, type OutboxStore, SUSPECT_AFTER } from "./store.ts";
 
 export type ClaimsOwner = {
   readonly store: OutboxStore;
@@ -72,16 +74,22 @@ export class Claims {
   /** waiting → waiting, later, or → dead: the object may not have survived the attempt. */
   #putOff(entry: Entry): undefined {
     const { store, limits, clock, wakeAt } = this.owner;
-    const { id, destination, attempt, attemptsBefore, since } = entry;
-    const lost = entry.lost + 1;
-    const tried = { attempts: attempt - attemptsBefore, since, lost };
+    const { id, key, destination, attempt, attemptsBefore, since } = entry;
+    const wasAlone = id === this.#readLoner();
+    const isCounted = wasAlone || isEndpoint(key);
+    // Beside others it becomes a suspect, and no more than that.
+    const lost = isCounted
+      ? entry.lost + 1
+      : Math.max(entry.lost, Math.min(entry.lost + 1, SUSPECT_AFTER));
+    const tried = { attempts: attempt - attemptsBefore, since, lost, wasAlone };
     const next = afterLost(tried, policyOf(destination.policy, limits.policy), clock);
     if ("givenUp" in next) return this.#bury(entry, attempt, next.givenUp);
     // Once for each suspect: the first loss may be a deploy's, and a dead letter tells of the last one.
-    if (lost === 2) {
+    if (lost === SUSPECT_AFTER && entry.lost < lost && !isEndpoint(key)) {
       console.warn(`[perdure] the object did not survive delivery ${id} twice: it is tried alone`);
     }
-    store.lost(id, next.dueAt, lost, "The object may not have survived the attempt");
+    const why = "The object may not have survived the attempt";
+    store.lost(id, { dueAt: next.dueAt, lost, isFree: !wasAlone }, why);
     wakeAt(next.dueAt);
     this.owner.putOff(entry);
     return undefined;
@@ -97,11 +105,11 @@ export class Claims {
    * then counts. A first attempt is not noted before it begins; of those of a
    * destination, only the first in line can have been under way.
    */
-  #isLost({ id, key, isBegun, attempt, attemptsBefore, dueAt }: Entry): boolean {
+  #isLost({ id, key, isBegun, attempt, attemptsBefore, dueAt, lost }: Entry): boolean {
     if (!isBegun || dueAt >= this.#bornAt) return false;
     const loner = this.#readLoner();
     if (loner !== null) return id === loner;
-    const isFirst = attempt === attemptsBefore + 1;
+    const isFirst = attempt === attemptsBefore + 1 && lost === 0;
     if (isFirst && this.#doubted.has(key)) return false;
     this.#doubted.add(key);
     return true;

@@ -103,23 +103,29 @@ export function nextAttempt(
 /** Of an attempt that a crash interrupted. The destination is not to blame, so no policy makes it longer. */
 const LOST_BASE_MS = 1_000;
 const LOST_CAP_MS = 3_600_000;
-/** Attempts in a row that a crash may interrupt. The last of them were made alone. */
+/** Attempts in a row that a crash may interrupt: two beside others, and the rest alone. */
 const MAX_LOST = 8;
 
-/** When the next attempt is due after one that the object may not have survived, or why there is none. */
+/**
+ * When the next attempt is due after one that the object may not have survived, or why there is none. One that was made
+ * beside others is the last only by its age, and not if it is the first, which may never have begun.
+ */
 export function afterLost(
-  { attempts, since, lost }: Tried & { readonly lost: number },
+  {
+    attempts,
+    since,
+    lost,
+    wasAlone,
+  }: Tried & { readonly lost: number; readonly wasAlone: boolean },
   { maxAttempts, maxAgeMs, backoff }: Policy,
   { now, random }: Clock,
 ): { readonly dueAt: number } | { readonly givenUp: string } {
-  const givenUp = `Given up after ${attempts} attempts; the object may not have survived the last ${lost}`;
-  // A second one is always made: the first may never have begun.
-  const mayEnd = attempts >= 2;
-  if ((mayEnd && attempts >= maxAttempts) || lost >= MAX_LOST) return { givenUp };
+  const givenUp = `Given up: the object may not have survived the last ${lost} attempts`;
+  if (wasAlone && (attempts >= maxAttempts || lost >= MAX_LOST)) return { givenUp };
   const baseMs = Math.min(backoff.baseMs, LOST_BASE_MS);
   const capMs = Math.min(backoff.capMs, LOST_CAP_MS);
   const dueAt = onGrid(now(), backoffMs(lost, { baseMs, capMs }, random()));
-  return mayEnd && dueAt - since > maxAgeMs ? { givenUp } : { dueAt };
+  return lost >= 2 && dueAt - since > maxAgeMs ? { givenUp } : { dueAt };
 }
 
 /** When a delay is over, or a little later, so that retries of about the same time come together, in one wake. */

@@ -23,7 +23,7 @@ const BEGUN = 1;
 /** Nothing else was under way when it began, and nothing else has begun since. */
 const BEGUN_ALONE = 2;
 /** After so many lost attempts in a row an entry is tried alone. */
-const SUSPECT_AFTER = 2;
+export const SUSPECT_AFTER = 2;
 
 /** What is put. */
 export type NewEntry = {
@@ -307,10 +307,16 @@ export class OutboxStore {
     return this.#sql.exec<{ id: string }>(query).toArray()[0]?.id;
   }
 
-  /** waiting → waiting: a crash may have interrupted an attempt, the last `lost` of them in a row. */
-  lost(id: string, dueAt: number, lost: number, error: string): void {
+  /** waiting → waiting: a crash may have interrupted an attempt, which is not one of those that its policy allows if it is free. */
+  lost(
+    id: string,
+    { dueAt, lost, isFree }: { dueAt: number; lost: number; isFree: boolean },
+    error: string,
+  ): void {
     this.#sql.exec(
-      `UPDATE perdure_outbox SET attempts = attempts + 1, is_begun = ${NOT_BEGUN}, lost = ?, due_at = ?, last_error = ? WHERE id = ?`,
+      `UPDATE perdure_outbox SET attempts = attempts + 1, attempts_before = attempts_before + ?, is_begun = ${NOT_BEGUN},
+         lost = ?, due_at = ?, last_error = ? WHERE id = ?`,
+      isFree ? 1 : 0,
       lost,
       dueAt,
       error,

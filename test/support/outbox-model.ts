@@ -163,7 +163,7 @@ export class OutboxModel {
   #attempt(entry: Entry): void {
     const { id, place, isLarge } = entry;
     const { takesLarge } = this.rules[place];
-    const isFirst = entry.attempt === entry.before + 1;
+    const isFirst = entry.attempt === entry.before + 1 && entry.lost === 0;
     const isOld = entry.isFresh && entry.dueAt < (this.bornAt ?? 0);
     const isOthers = this.loner !== undefined && this.loner !== id;
     const isDoubtful = isOld && !isOthers && !(isFirst && this.doubted.has(place));
@@ -186,15 +186,19 @@ export class OutboxModel {
     } else this.#failed(entry, answer);
   }
 
-  /** A crash may have interrupted its attempt: it counts, and the next one comes later. */
+  /** A crash may have interrupted its attempt: the next one comes later, and it counts if it was made alone. */
   #lose(entry: Entry): void {
     const { maxAttempts, maxAgeMs } = this.rules[entry.place];
+    const wasAlone = this.loner === entry.id;
     const attempts = entry.attempt - entry.before;
-    const lost = entry.lost + 1;
+    const counted = wasAlone || entry.place === "hook" || entry.lost < 2;
+    const lost = entry.lost + (counted ? 1 : 0);
     const dueAt = gathered(this.clock(), this.rules.lostDelayMs(lost));
-    const isLate = attempts >= maxAttempts || dueAt - entry.since > maxAgeMs;
-    if ((attempts >= 2 && isLate) || lost >= this.rules.maxLost) this.#bury(entry, entry.attempt);
-    else Object.assign(entry, { attempt: entry.attempt + 1, dueAt, lost, isFresh: false });
+    const isTried = wasAlone && (attempts >= maxAttempts || lost >= this.rules.maxLost);
+    const isLate = lost >= 2 && dueAt - entry.since > maxAgeMs;
+    const before = entry.before + (wasAlone ? 0 : 1);
+    if (isTried || isLate) this.#bury(entry, entry.attempt);
+    else Object.assign(entry, { attempt: entry.attempt + 1, before, dueAt, lost, isFresh: false });
   }
 
   #failed(entry: Entry, answer: Answer): void {
