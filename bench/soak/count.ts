@@ -9,7 +9,15 @@ import type { Records } from "./records.ts";
 import { scheduleFindings } from "./schedules.ts";
 import { CUT_OFF, type Look } from "./words.ts";
 
-export const KINDS = ["lost", "stuck", "duplicate", "alarm", "failed"] as const;
+export const KINDS = [
+  "lost",
+  "stuck",
+  "duplicate",
+  "effects run twice",
+  "came back",
+  "alarm",
+  "failed",
+] as const;
 
 export type Finding = {
   readonly kind: (typeof KINDS)[number];
@@ -25,12 +33,15 @@ export type Evidence = {
   readonly looks: readonly Look[];
   /** What the platform says of each workflow. */
   readonly platform: Readonly<Record<string, string>>;
+  /** Options that took half of a surrogate pair. */
+  readonly acceptedMalformed: Iterable<string>;
 };
 
 const OPEN = ["pending", "running"];
 
 export function findingsOf(evidence: Evidence): Finding[] {
   const { entries, looks, records } = evidence;
+  const terminated = entries.flatMap((entry) => (entry.isTerminated ? [entry.id] : []));
   const rows = new Map(looks.flatMap(({ submissions }) => submissions.map((row) => [row.id, row])));
   return [
     ...entries.flatMap((entry) =>
@@ -39,13 +50,18 @@ export function findingsOf(evidence: Evidence): Finding[] {
         : submissionFindings(entry, rows, records),
     ),
     ...duplicatesOf(evidence),
+    ...entries.flatMap((entry) => repeatedEffects(entry, records)),
+    ...comeBack(evidence),
+    ...[...evidence.acceptedMalformed].map(
+      (option): Finding => ({ kind: "failed", id: option, what: "took half of a surrogate pair" }),
+    ),
     ...looks.flatMap((look) => scheduleFindings(look, records)),
-    ...looks.flatMap(remainsOf),
+    ...looks.flatMap((look) => remainsOf(look, terminated)),
   ];
 }
 
 function submissionFindings(
-  { id: key, agent, acceptedAt, askedAt, submissionIds, hasEffect }: Entry,
+  { id: key, agent, acceptedAt, askedAt, submissionIds }: Entry,
   rows: ReadonlyMap<string, Look["submissions"][number]>,
   { ends }: Records,
 ): Finding[] {
@@ -61,20 +77,41 @@ function submissionFindings(
     if (!ends.has(id)) {
       return [{ kind: "lost", id: key, what: `${known}: ${said}, its event never came` }];
     }
-    const isMeant = hasEffect === true && isGivenUp(row);
-    return row.status === "error" && !isMeant
-      ? [{ kind: "failed", id: key, what: `${known}: ${said}` }]
-      : [];
+    return row.status === "error" ? [{ kind: "failed", id: key, what: `${known}: ${said}` }] : [];
   });
 }
 
-/** What a kill or its model has ended after a tool had run, and so is not tried again (L6). */
-export function isGivenUp({ status, hasEffects }: Look["submissions"][number]): boolean {
-  return status === "error" && hasEffects === 1;
+/** Tool calls that ran more often than the model made them. */
+function repeatedEffects({ agent, planned }: Entry, { effects }: Records): Finding[] {
+  return [...planned].flatMap(([key, times]): Finding[] => {
+    const ran = effects.get(key) ?? 0;
+    if (ran <= times) return [];
+    return [
+      { kind: "effects run twice", id: key, what: `of ${agent}: ran ${ran} times, asked ${times}` },
+    ];
+  });
+}
+
+/** Messages that were cleared and are in the conversation again, or that are there twice. */
+function comeBack({ entries, looks }: Evidence): Finding[] {
+  const found = (id: string, what: string): Finding => ({ kind: "came back", id, what });
+  const messages = new Map(looks.map((look) => [look.agent, look.messages]));
+  const back = entries.filter(
+    ({ agent, id, thread = "", isCleared }) =>
+      isCleared && messages.get(agent)?.[thread]?.includes(id),
+  );
+  const twice = looks.flatMap(({ agent, messages }) =>
+    Object.values(messages).flatMap((ids) =>
+      ids
+        .filter((id, index) => ids.indexOf(id) !== index)
+        .map((id) => found(id, `of ${agent}: twice`)),
+    ),
+  );
+  return [...back.map(({ id, agent }) => found(id, `of ${agent}: was cleared`)), ...twice];
 }
 
 function workflowFindings(
-  { id, agent, acceptedAt, askedAt, expected }: Entry,
+  { id, agent, acceptedAt, askedAt, expected, isTerminated }: Entry,
   { records, platform }: Evidence,
 ): Finding[] {
   const status = platform[id] ?? "unknown";
@@ -84,14 +121,19 @@ function workflowFindings(
   if (/^(queued|running|paused|waiting)/.test(status)) {
     return [{ kind: "stuck", id, what: `${known}, its outcome: ${outcome ?? "none yet"}` }];
   }
+  if (isTerminated && /^(terminated|complete)/.test(status)) return [];
   if (outcome === undefined) return [{ kind: "lost", id, what: `${known}: no outcome came` }];
   const isExpected = outcome.replaceAll(CUT_OFF, "child:researched") === expected;
   if (isExpected && status === "complete") return [];
   return [{ kind: "failed", id, what: `${known}: ${outcome}, expected ${expected}` }];
 }
 
-/** What an agent should not have any more. */
-function remainsOf({ agent, ...look }: Look): Finding[] {
+/**
+ * What an agent should not have any more.
+ *
+ * @param terminated workflows, which take no event any more: those are dead letters
+ */
+function remainsOf({ agent, ...look }: Look, terminated: readonly string[]): Finding[] {
   const stuck = [
     ...look.submissions
       .filter(({ status }) => OPEN.includes(status))
@@ -103,9 +145,9 @@ function remainsOf({ agent, ...look }: Look): Finding[] {
       })),
     ...look.openGates.map((gate) => ({ id: gate, what: `a gate of ${agent} that is open` })),
   ].map((found): Finding => ({ kind: "stuck", ...found }));
-  const lost = look.deadLetters.map(
-    (letter): Finding => ({ kind: "lost", id: letter, what: `a dead letter of ${agent}` }),
-  );
+  const lost = look.deadLetters
+    .filter((letter) => !terminated.some((id) => letter.includes(JSON.stringify(id))))
+    .map((letter): Finding => ({ kind: "lost", id: letter, what: `a dead letter of ${agent}` }));
   const alarms = [
     ...look.outbox.map((entry) => `in the outbox: ${entry}`),
     ...look.jobs

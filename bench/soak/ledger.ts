@@ -16,8 +16,14 @@ export type Entry = {
   readonly submissionIds: Set<string>;
   /** What a workflow has to come to. */
   readonly expected?: string;
-  /** Whether its turn has an effect: it is not made again then when a kill has ended it (L6). */
-  readonly hasEffect?: boolean;
+  /** How often each of its effects is meant to happen, at most. */
+  readonly planned: ReadonlyMap<string, number>;
+  /** The thread of a submission. */
+  readonly thread?: string;
+  /** Set when its thread was cleared after it had been accepted: from then on its message must be gone. */
+  isCleared?: boolean;
+  /** Set when the platform has terminated the workflow. */
+  isTerminated?: boolean;
   /** Whether a person is asked on the way. */
   readonly needsApproval?: boolean;
 };
@@ -25,6 +31,8 @@ export type Entry = {
 /** Whether the receiver has heard of its end. */
 export function isOver(entry: Entry, records: Records): boolean {
   if (entry.acceptedAt === undefined) return false;
-  if (entry.kind === "workflow") return records.outcomes.has(entry.id);
+  if (entry.kind === "workflow") {
+    return entry.isTerminated === true || records.outcomes.has(entry.id);
+  }
   return [...entry.submissionIds].every((id) => records.ends.has(id));
 }

@@ -3,9 +3,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "./client.ts";
 import { type Entry, isOver } from "./ledger.ts";
-import { askOf, outcomeOf, planOf } from "./plans.ts";
+import { askOf, outcomeOf, plannedEffects, planOf } from "./plans.ts";
 import { between, oneOf, type Random } from "./random.ts";
 import type { Records } from "./records.ts";
+import { CLEARS, isDisturbed } from "./words.ts";
 
 const TICK_MS = 100;
 /** Things that begin in one tick. */
@@ -13,6 +14,11 @@ const MOST_NEW = 5;
 const WORKFLOWS = 0.6;
 const TWICE = 0.15;
 const CANCELLED = 0.1;
+const TERMINATED = 0.08;
+/** Of what begins: a call with texts that are half of a surrogate pair. */
+const MALFORMED = 0.03;
+/** How often a disturbed agent is cleared or reset; soon after a kill, when it has just found what was left. */
+const DISTURB_MS = 400;
 /** How often the person looks who grants. */
 const PERSON_MS = 1_000;
 
@@ -22,8 +28,10 @@ export class Load {
   readonly #random: Random;
   readonly #agents: readonly string[];
   readonly entries: Entry[] = [];
-  /** How many submissions were asked for twice, and cancelled. */
-  readonly asked = { twice: 0, cancelled: 0 };
+  /** How many submissions were asked for twice, and cancelled; how many workflows were terminated; and so on. */
+  readonly asked = { twice: 0, cancelled: 0, terminated: 0, cleared: 0, reset: 0, malformed: 0 };
+  /** Options that took half of a surrogate pair. */
+  readonly acceptedMalformed = new Set<string>();
   #open: Entry[] = [];
   #isOver = false;
 
@@ -70,10 +78,43 @@ export class Load {
     }
   }
 
+  /** Clears and resets the disturbed agents, until the signal. */
+  async disturb(signal: AbortSignal): Promise<void> {
+    const agents = this.#agents.filter(isDisturbed);
+    while (!signal.aborted && !this.#isOver) {
+      await delay(DISTURB_MS);
+      if (this.#client.isHeld || agents.length === 0) continue;
+      const agent = oneOf(this.#random, agents);
+      if (this.#random() < 0.3) {
+        this.asked.reset++;
+        await this.#client.insist(agent, "reset");
+      } else await this.#clear(agent, oneOf(this.#random, ["main", "side"] as const));
+    }
+  }
+
+  /** What was accepted before it was asked for must be gone from the conversation when it is answered. */
+  async #clear(agent: string, thread: keyof typeof CLEARS): Promise<void> {
+    const accepted = this.entries.filter(
+      (entry) => entry.agent === agent && entry.thread === thread && entry.acceptedAt !== undefined,
+    );
+    const answer = await this.#client.insist<string>(agent, CLEARS[thread]);
+    if (answer === undefined) return;
+    this.asked.cleared++;
+    for (const entry of accepted) entry.isCleared = true;
+  }
+
+  async #submitMalformed(agent: string): Promise<void> {
+    this.asked.malformed++;
+    const accepted = await this.#client.insist<string[]>(agent, "submitMalformed");
+    for (const option of accepted ?? []) this.acceptedMalformed.add(option);
+  }
+
   #begin(): void {
     const agent = oneOf(this.#random, this.#agents);
     const id = `${agent}-${this.entries.length}`;
-    if (this.#random() < WORKFLOWS) this.#beginWorkflow(agent, `w-${id}`);
+    if (this.#random() < MALFORMED) void this.#submitMalformed(agent);
+    const isWorkflow = this.#random() < WORKFLOWS && !isDisturbed(agent);
+    if (isWorkflow) this.#beginWorkflow(agent, `w-${id}`);
     else this.#beginSubmission(agent, `s-${id}`);
   }
 
@@ -93,21 +134,34 @@ export class Load {
       submissionIds: new Set(),
       expected: outcomeOf(plan),
       needsApproval: plan.steps.some(({ kind }) => kind === "approval"),
+      planned: plannedEffects(
+        plan.steps.flatMap((step) => (step.kind === "prompt" ? step.effects : [])),
+      ),
     });
-    void this.#client.insist<string>(agent, "begin", plan).then((answer) => {
-      if (answer !== undefined) entry.acceptedAt = Date.now();
+    const isCutShort = this.#random() < TERMINATED;
+    const terminatesAfter = isCutShort ? between(this.#random, 0, 3_000) : undefined;
+    void this.#client.insist<string>(agent, "begin", plan).then(async (answer) => {
+      if (answer === undefined) return;
+      entry.acceptedAt = Date.now();
+      if (terminatesAfter === undefined) return;
+      await delay(terminatesAfter);
+      // By its binding, as from the dashboard: its agent is not told.
+      await this.#client.insist("-", "terminate", [id]);
+      this.asked.terminated++;
+      entry.isTerminated = true;
     });
   }
 
   #beginSubmission(agent: string, id: string): void {
-    const ask = askOf(this.#random, id, Date.now());
+    const ask = askOf(this.#random, id, isDisturbed(agent), Date.now());
     const entry = this.#add({
       kind: "submission",
       agent,
       id,
       askedAt: Date.now(),
       submissionIds: new Set(),
-      hasEffect: ask.hasEffect,
+      thread: ask.thread,
+      planned: plannedEffects(ask.effects),
     });
     const times = this.#random() < TWICE ? 2 : 1;
     const cancelsAfter = this.#random() < CANCELLED ? between(this.#random, 0, 1_500) : undefined;

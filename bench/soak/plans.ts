@@ -1,7 +1,7 @@
 /** What is asked for, drawn by chance, and what each workflow has to come to. */
 
 import { between, oneOf, type Random } from "./random.ts";
-import type { Ask, Plan, PlanStep } from "./words.ts";
+import type { Ask, Effects, Plan, PlanStep } from "./words.ts";
 
 const KINDS: readonly PlanStep["kind"][] = [
   "prompt",
@@ -21,15 +21,19 @@ const refusal = (random: Random, now: number) =>
 
 /** @param now epoch milliseconds */
 export function planOf(random: Random, id: string, now: number): Plan {
-  const steps = Array.from({ length: between(random, 1, 4) }, () => stepOf(random, now));
+  const steps = Array.from({ length: between(random, 1, 4) }, (_, index) =>
+    stepOf(random, `${id}-${index}`, now),
+  );
   return { id, steps };
 }
 
-function stepOf(random: Random, now: number): PlanStep {
+function stepOf(random: Random, name: string, now: number): PlanStep {
   const kind = oneOf(random, KINDS);
   const delayMs = delay(random);
   if (kind === "prompt") {
-    return { kind, thread: oneOf(random, THREADS), delayMs, refusedUntil: refusal(random, now) };
+    const refusedUntil = refusal(random, now);
+    const effects = random() < 0.4 ? effectsOf(random, name) : [];
+    return { kind, thread: oneOf(random, THREADS), delayMs, refusedUntil, effects };
   }
   if (kind === "promptAll") return { kind, items: between(random, 2, 4), delayMs };
   if (kind === "child") return { kind, delayMs };
@@ -57,14 +61,33 @@ function wordOf(step: PlanStep): string {
   }
 }
 
-/** @param now epoch milliseconds */
-export function askOf(random: Random, key: string, now: number): Ask {
+/** One call, two in one step, one after the other, or the same one twice on purpose. */
+function effectsOf(random: Random, key: string): Effects {
+  const [one, other] = [`${key}.1`, `${key}.2`];
+  return oneOf(random, [[[one]], [[one, other]], [[one], [other]], [[one], [one]], [[one, one]]]);
+}
+
+/** How often each effect of a turn is meant to happen, at most. */
+export function plannedEffects(effects: Effects): Map<string, number> {
+  const planned = new Map<string, number>();
+  for (const key of effects.flat()) planned.set(key, (planned.get(key) ?? 0) + 1);
+  return planned;
+}
+
+/**
+ * @param isDisturbed whether it may kill its agent
+ * @param now epoch milliseconds
+ */
+export function askOf(random: Random, key: string, isDisturbed: boolean, now: number): Ask {
   const waits = random() < 0.2;
+  const hasBomb = isDisturbed && random() < 0.1;
   return {
     key,
     thread: oneOf(random, THREADS),
     delayMs: delay(random),
-    hasEffect: random() < 0.4,
+    effects: hasBomb ? [[`${key}.bomb`]] : random() < 0.5 ? effectsOf(random, key) : [],
+    hasBomb,
+    hasBoom: isDisturbed && random() < 0.1,
     refusedUntil: refusal(random, now),
     ...(waits && { notBefore: now + between(random, 500, 5_000) }),
   };

@@ -1,7 +1,7 @@
 /** Prints what the soak has come to: what there was, what was found, and what a developer can begin to look at. */
 
 import type { Failures } from "./client.ts";
-import { type Evidence, type Finding, isGivenUp, KINDS } from "./count.ts";
+import { type Evidence, type Finding, KINDS } from "./count.ts";
 import type { Load } from "./load.ts";
 import { CUT_OFF } from "./words.ts";
 
@@ -51,13 +51,14 @@ function tellOfLoad({ entries, records, looks }: Evidence, course: Course): void
         `${openAtLast} open at the last, settled in ${(settleMs / 1_000).toFixed(0)} s`,
       `${count("workflow")} workflows, ${count("submission")} submissions ` +
         `(${asked.twice} asked for twice, ${asked.cancelled} cancelled), ` +
+        `${asked.terminated} workflows terminated, ${asked.cleared} conversations cleared, ${asked.reset} agents reset, ` +
+        `${asked.malformed} calls with malformed text, ` +
         `${turns.length} turns with those of workflows and schedules, ` +
-        `${turns.filter(({ attempts }) => attempts > 1).length} of them in more than one attempt, ` +
-        `${turns.filter(isGivenUp).length} given up after an effect (L6); ` +
+        `${turns.filter(({ attempts }) => attempts > 1).length} of them in more than one attempt; ` +
         `${[...outcomes.values()].filter((of) => [...of.keys()].join().includes(CUT_OFF)).length} workflows with a child that was interrupted`,
       `${runs.length} runs of schedules, ${deliveries.size} events, ${effects.size} effects`,
       `came again, as is allowed: ${again([...deliveries.values()].map(({ times }) => times))} events ` +
-        `(${refusals} were refused), ${again(effects.values())} effects, ${again(told)} outcomes`,
+        `(${refusals} were refused), ${again(told)} outcomes`,
     ].join("\n"),
   );
 }

@@ -2,7 +2,7 @@
 
 import type { Finding } from "./count.ts";
 import type { Records } from "./records.ts";
-import { type HookEvent, type Look, TASKS } from "./words.ts";
+import { type HookEvent, isDisturbed, type Look, TASKS } from "./words.ts";
 
 type Run = Look["runs"][number];
 
@@ -23,9 +23,16 @@ export function scheduleFindings(
       ...(counted === 0
         ? []
         : [{ kind: "lost", id: `${agent} ${task}`, what: `${counted} slots missed` } as const]),
-      ...own.flatMap((run) => runFindings(run, name(run.slot), { rows, told })),
+      ...own
+        .filter((run) => !isMeantToEnd(agent, run))
+        .flatMap((run) => runFindings(run, name(run.slot), { rows, told })),
     ];
   });
+}
+
+/** The turns of a disturbed agent's own conversation end when that is cleared. */
+function isMeantToEnd(agent: string, { task, status }: Run): boolean {
+  return isDisturbed(agent) && task === "think" && !["waiting", "running"].includes(status);
 }
 
 function runFindings(

@@ -52,15 +52,20 @@ async function soak(): Promise<number> {
   await machine.build();
   await machine.start(over.signal);
   const client = new Client(machine.url, over.signal);
-  const agents = Array.from({ length: agentCount }, (_, index) => `a${index}`);
+  // Every fifth one is disturbed: cleared, reset, and killed by its own tools and deliveries.
+  const agents = Array.from(
+    { length: agentCount },
+    (_, index) => `${index % 5 === 4 ? "d" : "a"}${index}`,
+  );
   const load = new Load(client, receiver.records, randomOf(seed, "load"), agents);
   const workflows = () => load.entries.flatMap(({ kind, id }) => (kind === "workflow" ? [id] : []));
   const chaos = new Chaos(machine, client, randomOf(seed, "chaos"), workflows);
   const loading = load.keep(open);
   const granting = load.grant(over.signal);
+  const disturbing = load.disturb(over.signal);
   await chaos.reign(Date.now() + seconds * 1_000, over.signal);
   load.stop();
-  await loading;
+  await Promise.all([loading, disturbing]);
   await Promise.all(agents.map((agent) => client.insist(agent, "pauseTasks")));
   // The last life begins with nobody who calls the agents: they have to wake by themselves.
   await chaos.strike(over.signal);
@@ -71,6 +76,7 @@ async function soak(): Promise<number> {
   const evidence = {
     entries: load.entries,
     records: receiver.records,
+    acceptedMalformed: load.acceptedMalformed,
     ...(await lastLook(client, agents, workflows())),
   };
   over.abort();

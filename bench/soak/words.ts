@@ -1,5 +1,8 @@
 /** The words that the driver, the worker and the receiver of the soak have in common. All of it travels as JSON. */
 
+/** The tool calls of a turn: the keys of what is called in each of its steps. The same key twice is meant. */
+export type Effects = readonly (readonly string[])[];
+
 /** One step of a workflow. */
 export type PlanStep =
   | {
@@ -7,6 +10,7 @@ export type PlanStep =
       readonly thread: string;
       readonly delayMs: number;
       readonly refusedUntil: number;
+      readonly effects: Effects;
     }
   | { readonly kind: "promptAll"; readonly items: number; readonly delayMs: number }
   | { readonly kind: "approval" }
@@ -18,11 +22,15 @@ export type Plan = { readonly id: string; readonly steps: readonly PlanStep[] };
 
 /** A turn that is submitted. */
 export type Ask = {
-  /** Its idempotency key, and of its effect, if it has one. */
+  /** Its idempotency key, and the id of its message. */
   readonly key: string;
   readonly thread: string;
   readonly delayMs: number;
-  readonly hasEffect: boolean;
+  readonly effects: Effects;
+  /** Whether its first tool call kills the agent, once. */
+  readonly hasBomb: boolean;
+  /** Whether its end is also delivered to a method that kills the agent, twice. */
+  readonly hasBoom: boolean;
   /** Until then the model refuses it with 429; epoch milliseconds. */
   readonly refusedUntil: number;
   /** Epoch milliseconds. */
@@ -62,8 +70,6 @@ export type Look = {
     readonly status: string;
     readonly attempts: number;
     readonly error: string | null;
-    /** 1 when a tool has run. */
-    readonly hasEffects: number;
     /** When it was last claimed, and when it is due again; epoch milliseconds. */
     readonly startedAt: number | null;
     readonly dueAt: number | null;
@@ -84,6 +90,8 @@ export type Look = {
   readonly openGates: readonly string[];
   readonly outbox: readonly string[];
   readonly deadLetters: readonly string[];
+  /** Ids of the messages in the conversations that can be cleared, by thread. */
+  readonly messages: Readonly<Record<string, readonly string[]>>;
   readonly alarm: number | null;
   /** Of the job queue, which the alarm stands for. */
   readonly jobs: readonly { readonly id: string; readonly time: number }[];
@@ -94,3 +102,11 @@ export const TASKS: Readonly<Record<string, number>> = { tick: 10_000, think: 20
 
 /** As public as the soak is: what signs its webhooks. */
 export const HOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/** Conversations that the driver clears, and what it calls for that. */
+export const CLEARS = { main: "clearMain", side: "clearSide" } as const;
+
+/** Agents that are cleared, reset, and killed by their own tools and deliveries; they run no workflows. */
+export function isDisturbed(agent: string): boolean {
+  return agent.startsWith("d");
+}

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { type Evidence, findingsOf } from "../../bench/soak/count.ts";
 import type { Entry } from "../../bench/soak/ledger.ts";
-import { noRecords, noteDelivery, noteOutcome } from "../../bench/soak/records.ts";
+import { noRecords, noteDelivery, noteEffect, noteOutcome } from "../../bench/soak/records.ts";
 import { CUT_OFF, type Look } from "../../bench/soak/words.ts";
 
 const ENDED: Look["submissions"][number] = {
@@ -12,7 +12,6 @@ const ENDED: Look["submissions"][number] = {
   status: "completed",
   attempts: 1,
   error: null,
-  hasEffects: 0,
   startedAt: 1_000,
   dueAt: null,
   failures: null,
@@ -34,6 +33,7 @@ const LOOK: Look = {
   openGates: [],
   outbox: [],
   deadLetters: [],
+  messages: { main: ["s-1"] },
   alarm: null,
   jobs: [],
 };
@@ -44,6 +44,8 @@ const SUBMITTED: Entry = {
   kind: "submission",
   id: "s-1",
   submissionIds: new Set(["sub-1"]),
+  thread: "main",
+  planned: new Map([["s-1.1", 2]]),
 };
 
 const endOf = (submissionId: string, status = "completed") =>
@@ -60,9 +62,19 @@ function given(): Evidence & { records: Evidence["records"]; entries: Entry[] } 
   noteOutcome(records, { workflow: "w-1", outcome: "sleep" });
   const entries: Entry[] = [
     { ...SUBMITTED, submissionIds: new Set(SUBMITTED.submissionIds) },
-    { ...ASKED, kind: "workflow", id: "w-1", submissionIds: new Set(), expected: "sleep" },
+    {
+      ...ASKED,
+      kind: "workflow",
+      id: "w-1",
+      submissionIds: new Set(),
+      expected: "sleep",
+      planned: new Map(),
+    },
   ];
-  return { entries, records, looks: [LOOK], platform: { "w-1": "complete" } };
+  noteEffect(records, "s-1.1");
+  noteEffect(records, "s-1.1");
+  const platform = { "w-1": "complete" };
+  return { entries, records, looks: [LOOK], platform, acceptedMalformed: [] };
 }
 
 const withLook = (change: Partial<Look>): Evidence => ({
@@ -99,16 +111,27 @@ describe("nothing is found", () => {
           id: "w-1",
           submissionIds: new Set(),
           expected: "child:researched",
+          planned: new Map(),
         };
         records.outcomes.clear();
         noteOutcome(records, { workflow: "w-1", outcome: CUT_OFF });
       }),
     ],
     [
-      "where a turn that has an effect was given up (L6)",
+      "where a cleared message is gone",
       {
-        ...withRow({ status: "error", hasEffects: 1 }),
-        entries: [{ ...SUBMITTED, hasEffect: true }],
+        ...withLook({ messages: { main: [], side: ["s-1"] } }),
+        entries: [{ ...SUBMITTED, isCleared: true }],
+      },
+    ],
+    [
+      "where a workflow was terminated",
+      {
+        ...changed(({ entries, records }) => {
+          if (entries[1]) entries[1].isTerminated = true;
+          records.outcomes.clear();
+        }),
+        platform: { "w-1": "terminated" },
       },
     ],
     [
@@ -223,16 +246,24 @@ describe("a planted defect is found", () => {
     ],
     ["alarm", "a", "an alarm without a job (O5)", withLook({ alarm: 5 })],
     [
-      "failed",
-      "s-1",
-      "a turn that is said to have had an effect, and has none (L6)",
-      withRow({ status: "error", hasEffects: 1 }),
+      "effects run twice",
+      "s-1.1",
+      "a tool call that ran once more than the model made it (L6)",
+      changed(({ records }) => noteEffect(records, "s-1.1")),
     ],
     [
-      "failed",
+      "came back",
       "s-1",
-      "a turn that failed without an effect (L8)",
-      withRow({ status: "error", error: "no" }),
+      "a message that was cleared and is there (L5)",
+      { ...given(), entries: [{ ...SUBMITTED, isCleared: true }] },
+    ],
+    ["came back", "s-1", "a message twice (L4)", withLook({ messages: { main: ["s-1", "s-1"] } })],
+    ["failed", "s-1", "a turn that failed (L8)", withRow({ status: "error", error: "no" })],
+    [
+      "failed",
+      "thread",
+      "an option that took malformed text (L1)",
+      { ...given(), acceptedMalformed: ["thread"] },
     ],
     [
       "failed",

@@ -1,14 +1,15 @@
 /** The agents of the soak: they take turns, run workflows, keep schedules, and show what they have in storage. */
 
 import { tool } from "ai";
-import { webhook } from "perdure/outbox";
-import type { SubmitMessagesResult } from "perdure/submissions";
+import { type Delivery, method, webhook } from "perdure/outbox";
+import type { SubmissionInspection, SubmitMessagesResult } from "perdure/submissions";
 import { DurableThink, defineScheduledTasks } from "perdure/think";
 import { z } from "zod";
 import { ask } from "../../../src/testing/scripted-model.ts";
-import type { Ask, HookEvent, Look, Plan } from "../words.ts";
+import { type Ask, type HookEvent, isDisturbed, type Look, type Plan } from "../words.ts";
 import { lookAt } from "./look.ts";
-import { SoakModel, type SoakScript, soakAsk } from "./model.ts";
+import { acceptedMalformed } from "./malformed.ts";
+import { calls, SoakModel, type SoakScript, soakAsk } from "./model.ts";
 
 export interface Env extends Cloudflare.Env {
   SoakAgent: DurableObjectNamespace<SoakAgent>;
@@ -20,6 +21,12 @@ export interface Env extends Cloudflare.Env {
 
 /** More than a soak can use up: what a kill ends is tried again, and a turn that gives up is worth a look. */
 export const ATTEMPTS = 100;
+/** How long a tool works after its effect, so that kills find it at work. */
+const TOOL_MS = [0, 300, 1_500] as const;
+/** How often a delivery kills its agent before it succeeds. */
+const BOOMS = 2;
+/** Of the ends that a disturbed agent is told of, those whose hook never returns. */
+const HANGS = 20;
 /** The receiver fails now and then, and the soak does not wait an hour for the next attempt. */
 const BACKOFF = { base: 500, cap: "5 seconds" } as const;
 
@@ -42,10 +49,38 @@ export class SoakAgent extends DurableThink<Env> {
         inputSchema: z.object({ key: z.string() }),
         execute: async ({ key }) => {
           await tell(this.env, "effects", { key });
+          const [least = 0] = crypto.getRandomValues(new Uint8Array(1));
+          await scheduler.wait(TOOL_MS[least % TOOL_MS.length] ?? 0);
           return "done";
         },
       }),
+      bomb: tool({
+        description: "Has an effect, and kills its agent.",
+        inputSchema: z.object({ key: z.string() }),
+        execute: async ({ key }) => {
+          await tell(this.env, "effects", { key });
+          this.ctx.abort("a tool has killed its agent");
+          return "never";
+        },
+      }),
     };
+  }
+
+  protected override onSubmissionStatus({ status, createdAt }: SubmissionInspection) {
+    const hangs =
+      isDisturbed(this.name) &&
+      status === "completed" &&
+      new Date(createdAt).getTime() % HANGS === 0;
+    return hangs ? new Promise<void>(() => {}) : undefined;
+  }
+
+  /** Kills its agent twice, and takes the delivery then. */
+  async boom({ id }: Delivery<unknown>): Promise<void> {
+    const times = (await this.ctx.storage.get<number>(`boom ${id}`)) ?? 0;
+    if (times >= BOOMS) return;
+    await this.ctx.storage.put(`boom ${id}`, times + 1);
+    await this.ctx.storage.sync();
+    this.ctx.abort("a delivery has killed its agent");
   }
 
   override getDefaultTimezone(): string {
@@ -77,33 +112,28 @@ export class SoakAgent extends DurableThink<Env> {
 
   /** Starts a workflow. Asked for again, it is the same one. */
   async begin(plan: Plan): Promise<string> {
-    const isThere = await this.env.SOAK.get(plan.id).then(
-      async (instance) => (await instance.status()).status !== "unknown",
+    const isLost = await this.env.SOAK.get(plan.id).then(
+      async (instance) => (await instance.status()).status === "unknown",
       (error: unknown) => {
-        if (String(error).includes("not_found")) return false;
+        if (String(error).includes("not_found")) return true;
         throw error;
       },
     );
-    if (isThere) return plan.id;
-    // Of an instance that the local engine had not written to disk when it was killed.
-    this.deleteWorkflow(plan.id);
-    return this.runWorkflow("SOAK", plan, { id: plan.id });
+    // The local engine may be killed before it has written to disk an instance that it has created, and that is tracked.
+    if (isLost) this.deleteWorkflow(plan.id);
+    return this.runWorkflow("SOAK", plan, { id: plan.id, ifExists: "return" });
   }
 
-  async submit({ key, thread, delayMs, hasEffect, refusedUntil, notBefore }: Ask) {
-    const script: SoakScript = {
-      text: key,
-      delayMs,
-      refusedUntil,
-      ...(hasEffect && { tool: { name: "effect", input: { key } } }),
-    };
+  async submit({ key, thread, delayMs, effects, hasBomb, hasBoom, refusedUntil, notBefore }: Ask) {
+    const tools = calls(effects, hasBomb ? "bomb" : "effect");
+    const script: SoakScript = { text: key, delayMs, refusedUntil, ...tools };
     const parts = [{ type: "text" as const, text: soakAsk(script) }];
     const { submissionId }: SubmitMessagesResult = await this.submitMessages(
       [{ id: key, role: "user", parts }],
       {
         idempotencyKey: key,
         thread,
-        notify: [this.#hook],
+        notify: hasBoom ? [this.#hook, method("boom")] : [this.#hook],
         retry: { maxAttempts: ATTEMPTS },
         ...(notBefore !== undefined && { notBefore: new Date(notBefore) }),
       },
@@ -122,6 +152,25 @@ export class SoakAgent extends DurableThink<Env> {
       await this.grantApproval(approvalId, { payload: { amount: 1 }, by: "ada" });
     }
     return waiting.length;
+  }
+
+  async clearMain(): Promise<string> {
+    await this.clearMessages();
+    return "cleared";
+  }
+
+  async clearSide(): Promise<string> {
+    await this.clearThread("side");
+    return "cleared";
+  }
+
+  async reset(): Promise<void> {
+    this.resetTurnState();
+  }
+
+  /** Names of the options that take half of a surrogate pair. */
+  submitMalformed(): Promise<string[]> {
+    return acceptedMalformed(this);
   }
 
   async pauseTasks(): Promise<void> {

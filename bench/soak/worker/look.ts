@@ -7,7 +7,10 @@ import type { Look } from "../words.ts";
 const RUNS = 200;
 
 export async function lookAt(
-  agent: Pick<DurableThink, "name" | "listScheduledTasks" | "listScheduledRuns">,
+  agent: Pick<
+    DurableThink,
+    "name" | "listScheduledTasks" | "listScheduledRuns" | "getMessages" | "threadMessages"
+  >,
   storage: DurableObjectStorage,
 ): Promise<Look> {
   const all = <Row extends Record<string, SqlStorageValue>>(query: string) =>
@@ -16,10 +19,15 @@ export async function lookAt(
   const runs = await Promise.all(
     tasks.map(({ taskId }) => agent.listScheduledRuns(taskId, { limit: RUNS })),
   );
+  const idsOf = (messages: readonly { id: string }[]) => messages.map(({ id }) => id);
   return {
     agent: agent.name,
+    messages: {
+      main: idsOf(await agent.getMessages()),
+      side: idsOf(await agent.threadMessages("side")),
+    },
     submissions: all(
-      `SELECT submission_id AS id, idempotency_key AS key, status, attempts, error, EXISTS (SELECT 1 FROM perdure_tool_calls WHERE seq = s.seq) AS hasEffects, started_at AS startedAt, due_at AS dueAt,
+      `SELECT submission_id AS id, idempotency_key AS key, status, attempts, error, started_at AS startedAt, due_at AS dueAt,
          (SELECT GROUP_CONCAT(attempt || ' at ' || ended_at || ': ' || error, '; ') FROM perdure_attempts WHERE seq = s.seq) AS failures
        FROM perdure_submissions s`,
     ),

@@ -5,12 +5,20 @@
 
 import type { Script } from "../../../src/testing/script.ts";
 import { isFollowUp, ScriptedModel } from "../../../src/testing/scripted-model.ts";
+import type { Effects } from "../words.ts";
 
 /** What a prompt of the soak is, as JSON. */
 export type SoakScript = Script & {
   /** Epoch milliseconds. */
   readonly refusedUntil?: number;
 };
+
+/** The script's part about tools: some text, and then the calls. */
+export function calls(effects: Effects, name: string): Pick<Script, "first" | "tools"> {
+  if (effects.length === 0) return {};
+  const tools = effects.map((keys) => keys.map((key) => ({ name, input: { key } })));
+  return { first: "I begin. ", tools };
+}
 
 /** The text of a prompt. */
 export function soakAsk(script: SoakScript): string {

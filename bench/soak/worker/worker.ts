@@ -3,6 +3,7 @@
  *
  *   POST /<agent>/<verb>   calls the verb with the body as its argument, and returns what it returns
  *   POST /-/wake           resumes the workflows with the ids of the body, without a word to their agents
+ *   POST /-/terminate      terminates them, without a word to their agents
  *   POST /-/statuses       what the platform says of them
  *   GET  /health
  */
@@ -21,6 +22,10 @@ const VERBS: Readonly<Record<string, Verb>> = {
   submit: (agent, ask) => agent.submit(ask as Ask),
   cancel: (agent, id) => agent.cancel(id as string),
   grantAll: (agent) => agent.grantAll(),
+  clearMain: (agent) => agent.clearMain(),
+  clearSide: (agent) => agent.clearSide(),
+  reset: (agent) => agent.reset(),
+  submitMalformed: (agent) => agent.submitMalformed(),
   pauseTasks: (agent) => agent.pauseTasks(),
   look: (agent) => agent.look(),
 };
@@ -30,7 +35,9 @@ export default {
     const [name = "", verb = ""] = new URL(request.url).pathname.slice(1).split("/");
     if (name === "health") return Response.json({ ok: true });
     if (name === "-") {
-      return Response.json(await statuses(env, await request.json(), verb === "wake"));
+      const ids: string[] = await request.json();
+      if (verb === "terminate") await terminate(env, ids);
+      return Response.json(await statuses(env, ids, verb === "wake"));
     }
     const call = VERBS[verb];
     if (call === undefined) return new Response(`There is no verb ${verb}`, { status: 404 });
@@ -56,4 +63,12 @@ async function statuses(env: Env, ids: readonly string[], wakes: boolean) {
     }
   });
   return Object.fromEntries(await Promise.all(found));
+}
+
+async function terminate(env: Env, ids: readonly string[]): Promise<void> {
+  for (const id of ids) {
+    const instance = await env.SOAK.get(id);
+    const { status } = await instance.status();
+    if (!["complete", "errored", "terminated"].includes(status)) await instance.terminate();
+  }
 }

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { ask } from "../../../src/testing/scripted-model.ts";
 import { CUT_OFF, type Outcome, type Plan, type PlanStep } from "../words.ts";
 import { ATTEMPTS, type Env, Helper, type SoakAgent, tell } from "./agents.ts";
-import { type SoakScript, soakAsk } from "./model.ts";
+import { calls, type SoakScript, soakAsk } from "./model.ts";
 
 const answer = z.object({ n: z.number() });
 const retry = { maxAttempts: ATTEMPTS };
@@ -50,8 +50,9 @@ async function performed(
 ): Promise<string> {
   switch (planned.kind) {
     case "prompt": {
-      const { thread, delayMs, refusedUntil } = planned;
-      const script: SoakScript = { answer: { n: 7 }, text: name, delayMs, refusedUntil };
+      const { thread, delayMs, refusedUntil, effects } = planned;
+      const asked = { answer: { n: 7 }, text: name, delayMs, refusedUntil };
+      const script: SoakScript = { ...asked, ...calls(effects, "effect") };
       const prompt = soakAsk(script);
       const { n } = await step.prompt(name, { prompt, thread, retry, output: answer });
       return `prompt:${n}`;
