@@ -50,6 +50,22 @@ describe("by generateText() and streamText()", () => {
     expect(text).toBe("I think. Yes.");
   });
 
+  it("calls several tools in one step, and the same one twice", async () => {
+    const call = { name: "double", input: { value: 2 } };
+    const prompt = ask({ tools: [[call, call], call], text: "done" });
+    const { steps } = await generateText({
+      model: new ScriptedModel(),
+      prompt,
+      tools: { double },
+      stopWhen: stepCountIs(5),
+    });
+    expect(steps.map(({ toolResults }) => toolResults.map(({ output }) => output))).toEqual([
+      [4, 4],
+      [4],
+      [],
+    ]);
+  });
+
   it("calls tools, one in each step, and then speaks", async () => {
     const model = new RecordingModel();
     const call = (value: number) => ({ name: "double", input: { value } });

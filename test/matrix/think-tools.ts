@@ -6,7 +6,9 @@ import { script, statusesAre, submit } from "./think-turns.ts";
 import { ACTED } from "./think-writes.ts";
 
 const charge = (account: string) => ({ name: "charge", input: { account } });
-const both = (id: string) => [charge(`${id}-1`), charge(`${id}-2`)];
+/** Two calls in one step, and then the first of them again, on purpose. */
+const three = (id: string) => [[charge(`${id}-1`), charge(`${id}-2`)], charge(`${id}-1`)];
+const THREE: Readonly<Record<string, number>> = { "1": 2, "2": 1 };
 
 const conversation = async (agent: Agent, thread = "main") =>
   JSON.stringify(
@@ -18,6 +20,17 @@ function chargedOnce(account: string, said: string): string[] {
   const times = charges.get(account) ?? 0;
   if (times === 0 && said.includes("interrupted")) return [];
   return differs(`${account} was charged`, times, 1);
+}
+
+/** Each call once. Those that did not run are interrupted ones, and the model was told so. */
+async function calledOnce(agent: Agent, id: string, thread: string): Promise<string[]> {
+  const ran = Object.keys(THREE).map((call) => charges.get(`${id}-${call}`) ?? 0);
+  const made = Object.values(THREE);
+  const isTwice = ran.some((times, index) => times > (made[index] ?? 0));
+  const said = await conversation(agent, thread);
+  // An isolated turn keeps no conversation that would say so.
+  const isTold = thread === "isolated" || said.includes("interrupted");
+  return isTwice || !isTold ? differs("the accounts were charged", ran, made) : [];
 }
 
 export const TOOLS: readonly ThinkScenario[] = [
@@ -33,21 +46,18 @@ export const TOOLS: readonly ThinkScenario[] = [
       ...chargedOnce(id, await conversation(agent)),
     ],
   },
-  ...(["main", "side"] as const).map(
+  ...(["main", "side", "isolated"] as const).map(
     (thread): ThinkScenario => ({
-      name: `L6 two tools in one step, after some text (${thread})`,
+      name: `L6 tools in one step, and one of them again, after some text (${thread})`,
       verbs: ["submitMessages"],
       soonAfter: ACTED,
       stride: 53,
       prepare: (agent) => agent.listSubmissions(),
-      steps: [submit((id) => script(id, { first: "Now.", tools: [both(id)] }), { thread })],
-      check: async (agent, { id }) => {
-        const said = await conversation(agent, thread);
-        return [
-          ...(await statusesAre(agent, "completed")),
-          ...both(id).flatMap(({ input }) => chargedOnce(input.account, said)),
-        ];
-      },
+      steps: [submit((id) => script(id, { first: "Now.", tools: three(id) }), { thread })],
+      check: async (agent, { id }) => [
+        ...(await statusesAre(agent, "completed")),
+        ...(await calledOnce(agent, id, thread)),
+      ],
     }),
   ),
   {
