@@ -400,6 +400,24 @@ describe("tools of an MCP server", () => {
   );
 });
 
+describe("retrySubmission()", () => {
+  it.each(THREADS)(
+    "L6: answers the calls that the first submission made, and runs no tool again (%s)",
+    async (thread) => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const tools = [call("pay", { effect })];
+      const asked = await submit(agent, { first: "Now.", tools, delayMs: 700 }, { thread });
+      await happened(effect);
+      await agent.cancelSubmission(asked.submissionId);
+      const retry = await agent.retrySubmission(asked.submissionId);
+      expect(await ended(agent, retry?.submissionId ?? "")).toMatchObject({ status: "completed" });
+      expect(await effects(effect)).toBe(1);
+    },
+    RECOVERY_MS,
+  );
+});
+
 describe("records", () => {
   it("L6 L9: cost two rows per call, and one more than the call did without them", async () => {
     const cost = async (times: number) => {

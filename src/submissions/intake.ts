@@ -120,7 +120,12 @@ export class Intake {
       // Whom the old one was to interrupt is gone.
       rank: Math.max(old.rank, -100),
     };
-    const submission = this.#accept(again, () => store.retried(old.seq, again.submissionId));
+    const submission = store.transaction(() => {
+      const accepted = this.#accept(again, () => store.retried(old.seq, again.submissionId));
+      // Its tools do not run again for what they have done already.
+      store.toolCalls.copy(old.seq, accepted.seq);
+      return accepted;
+    });
     return { submission, accepted: true };
   }
 

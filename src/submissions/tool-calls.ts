@@ -80,6 +80,16 @@ export class ToolCallRecords {
     );
   }
 
+  /** The calls of a submission belong to the one that retries it as well. */
+  copy(from: number, to: number): void {
+    this.sql.exec(
+      `INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, outcome, input, value)
+       SELECT ?, ordinal, tool_call_id, tool, input_digest, outcome, input, value FROM perdure_tool_calls WHERE seq = ?`,
+      to,
+      from,
+    );
+  }
+
   /** Whether any call of the submission is recorded. */
   exist(seq: number): boolean {
     const query = "SELECT 1 FROM perdure_tool_calls WHERE seq = ? LIMIT 1";

@@ -63,7 +63,7 @@ export class Attempt {
     const { asking } = this.turn;
     const decide = lent.hooks?.beforeTool?.bind(lent.hooks);
     // Of a reply that is not complete nothing is left when another attempt asks again.
-    const calls = this.ledger.toolCalls(this.ref, this.ref.attempt > 1 ? () => [] : undefined);
+    const calls = this.ledger.toolCalls(this.ref, this.turn.isAgain ? () => [] : undefined);
     const note = this.isFollowUp ? {} : await noted(lent.messages, calls);
     const setup = { ...lent, ...note, maxSteps: asking?.maxSteps ?? lent.maxSteps };
     const offered = this.isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, calls });

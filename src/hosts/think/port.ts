@@ -40,9 +40,7 @@ export type StepOverrides = StepConfig &
   Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools" | "messages">;
 
 /** What of a host is about the agent's own conversation. */
-export type MainTurns = Pick<TurnHost, "run" | "stop" | "trace" | "takeBack"> & {
-  isRecovering(): Promise<boolean>;
-};
+export type MainTurns = Pick<TurnHost, "run" | "stop" | "trace" | "takeBack">;
 
 /** What a Think agent lends to its turns. */
 export type ThinkPort = {

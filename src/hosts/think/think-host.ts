@@ -17,22 +17,26 @@ import {
 import { SdkTurns } from "../sdk/sdk-turns.ts";
 import { thinkSource } from "./aside.ts";
 import type { ThinkHooks, ThinkPort } from "./port.ts";
+import { ThinkRecovery } from "./think-recovery.ts";
 import { ThinkTurns } from "./think-turns.ts";
 
 export class ThinkHost implements TurnHost {
   readonly #main: ThinkTurns;
+  /** What Think itself still has to recover. */
+  readonly recovery: ThinkRecovery;
   readonly #insideAside = new AsyncLocalStorage<true>();
   /** Made when the app's hooks are known. */
   #aside: SdkTurns | undefined;
 
   constructor(private readonly port: ThinkPort) {
     this.#main = new ThinkTurns(port);
+    this.recovery = new ThinkRecovery(port);
   }
 
   start(): void {
     // A start that failed is tried again on the same object, with its hooks wrapped already.
     if (!this.#aside) this.port.wrapHooks();
-    this.#main.start();
+    this.recovery.start();
   }
 
   /** The app's hooks with Perdure's part around them. */
@@ -67,7 +71,7 @@ export class ThinkHost implements TurnHost {
   }
 
   async isRecovering(thread: string): Promise<boolean> {
-    return thread === MAIN && (await this.#main.isRecovering());
+    return thread === MAIN && (await this.recovery.isOpen());
   }
 
   onStatus(submission: SubmissionInspection): Promise<void> {
@@ -81,11 +85,6 @@ export class ThinkHost implements TurnHost {
   /** What a named thread has come to. */
   messages(thread: string): Promise<UIMessage[]> {
     return thread === MAIN ? this.port.agent.getMessages() : this.#besides.threads.messages(thread);
-  }
-
-  /** Resolves when Think has nothing to store any more of turns that a crash interrupted. */
-  caughtUp(): Promise<void> {
-    return this.#main.caughtUp();
   }
 
   async clear(thread: string): Promise<void> {

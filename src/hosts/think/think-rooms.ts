@@ -140,7 +140,7 @@ export class ThinkRooms<
   /** Deletes the agent's own conversation. Ends what runs in it and what waits for its turn, also what a crash has interrupted. */
   override async clearMessages(): Promise<void> {
     this.resetTurnState();
-    await this[ROOMS].host.caughtUp();
+    await this[ROOMS].host.recovery.caughtUp();
     await super.clearMessages();
   }
 

@@ -7,19 +7,16 @@
  * submission from `onChatResponse`, as the first one would have.
  */
 
-import {
-  type ChatRecoveryConfig,
-  type ChatRecoveryContext,
-  type ChatRecoveryOptions,
-  type ChatResponseResult,
-  type PrepareStepContext,
-  Think,
-  type ToolCallContext,
-  type ToolCallDecision,
-  type TurnContext,
+import type {
+  ChatRecoveryConfig,
+  ChatRecoveryContext,
+  ChatRecoveryOptions,
+  ChatResponseResult,
+  PrepareStepContext,
+  ToolCallContext,
+  ToolCallDecision,
+  TurnContext,
 } from "@cloudflare/think";
-import { CHAT_RECOVERY_TASK_NAME } from "agents/chat";
-import type { TaskRunState } from "agents/tasks";
 import { convertToModelMessages, type UIMessage } from "ai";
 import {
   type AttemptRef,
@@ -39,15 +36,6 @@ import { MainConversation } from "./main-conversation.ts";
 import { endOf, type OwnedParts, OwnedTurn, type ThinkEnd } from "./owned-turn.ts";
 import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "./port.ts";
 
-/** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
-const SUB_AGENT_RECOVERY_MS = 60_000;
-
-/** The states of a task that has not ended. */
-const OPEN: TaskRunState[] = ["pending", "running", "waiting"];
-/** How long a cleared conversation waits for Think to look at interrupted turns, and how often it asks. */
-const CATCH_UP_MS = 5_000;
-const LOOK_EVERY_MS = 50;
-
 /** Turns of the agent's own conversation. */
 export class ThinkTurns implements MainTurns {
   /** By request id, from `beforeTurn` to the turn's end. */
@@ -58,16 +46,10 @@ export class ThinkTurns implements MainTurns {
   #live: AttemptRef | undefined;
   /** Request ids of interrupted turns that Think's recovery goes on with, by submission. */
   readonly #recovering = new Map<number, string>();
-  #startedAt = 0;
   readonly #conversation: MainConversation;
 
   constructor(private readonly port: ThinkPort) {
     this.#conversation = new MainConversation(port.agent);
-  }
-
-  /** Think's own recovery starts about now. */
-  start(): void {
-    this.#startedAt = this.port.ledger().now();
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
@@ -128,32 +110,6 @@ export class ThinkTurns implements MainTurns {
     return this.#conversation.takeBack(turn);
   }
 
-  async isRecovering(): Promise<boolean> {
-    const { agent, ledger } = this.port;
-    if (agent.parentPath.length > 0) {
-      return ledger().now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
-    }
-    // Think keeps turns, and their recoveries, as durable Tasks of the agent. The app may have tasks of its own.
-    for (const definition of [Think.CHAT_FIBER_NAME, CHAT_RECOVERY_TASK_NAME]) {
-      if ((await agent.tasks.list({ definition, status: OPEN, limit: 1 })).length > 0) return true;
-    }
-    return false;
-  }
-
-  /**
-   * Resolves when Think has looked at the turns that a crash interrupted, or soon after: it stores the results of their
-   * tools, also in a conversation that was cleared.
-   */
-  async caughtUp(): Promise<void> {
-    const { agent, ledger } = this.port;
-    const left = { definition: Think.CHAT_FIBER_NAME, status: OPEN };
-    for (const until = ledger().now() + CATCH_UP_MS; ledger().now() < until; ) {
-      const turns = await agent.tasks.list(left);
-      if (turns.every(({ createdAt }) => createdAt >= this.#startedAt)) return;
-      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
-    }
-  }
-
   /** The app's hooks with Perdure's part around them. */
   wrap(app: ThinkHooks): ThinkHooks {
     return {
@@ -203,8 +159,8 @@ export class ThinkTurns implements MainTurns {
     if (begun && trigger === "programmatic") {
       this.#begun = undefined;
       const { ref, turn } = begun;
-      const { asking, messages } = turn;
-      return this.#remember(requestId, { ref, asking, messages });
+      const { asking, messages, isAgain } = turn;
+      return this.#remember(requestId, { ref, asking, messages, isFirst: !isAgain });
     }
     if (!trigger?.startsWith("recovery-")) return undefined;
     const submission = this.#asked(this.port.agent.messages);
@@ -218,13 +174,17 @@ export class ThinkTurns implements MainTurns {
 
   #remember(
     requestId: string,
-    known: Pick<OwnedParts, "ref" | "asking"> & { messages: UIMessage[]; isAnswered?: boolean },
+    known: Pick<OwnedParts, "ref" | "asking"> & {
+      messages: UIMessage[];
+      isAnswered?: boolean;
+      /** Whether no earlier run of the turn can have called tools. */
+      isFirst?: boolean;
+    },
     isRecovered = false,
   ): OwnedTurn {
-    const { ref, asking, messages, isAnswered = false } = known;
+    const { ref, asking, messages, isAnswered = false, isFirst = false } = known;
     const record = (answer: unknown) => this.port.ledger().answer(ref, answer);
     const settled = () => this.#conversation.settledCalls(idsOf(messages));
-    const isFirst = !isRecovered && ref.attempt === 1;
     const calls = this.port.ledger().toolCalls(ref, isFirst ? undefined : settled);
     const owned = new OwnedTurn({ ref, asking, record, calls, isAnswered, isRecovered });
     this.#owned.set(requestId, owned);

@@ -1,0 +1,52 @@
+/** What Think itself still has to recover of turns that a crash interrupted. Only looks; it changes nothing. */
+
+import { Think } from "@cloudflare/think";
+import { CHAT_RECOVERY_TASK_NAME } from "agents/chat";
+import type { TaskRunState } from "agents/tasks";
+import type { ThinkPort } from "./port.ts";
+
+/** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
+const SUB_AGENT_RECOVERY_MS = 60_000;
+/** The states of a task that has not ended. */
+const OPEN: TaskRunState[] = ["pending", "running", "waiting"];
+/** How long a cleared conversation waits for Think to look at interrupted turns, and how often it asks. */
+const CATCH_UP_MS = 5_000;
+const LOOK_EVERY_MS = 50;
+
+export class ThinkRecovery {
+  #startedAt = 0;
+
+  constructor(private readonly port: Pick<ThinkPort, "agent" | "ledger">) {}
+
+  /** Think's own recovery starts about now. */
+  start(): void {
+    this.#startedAt = this.port.ledger().now();
+  }
+
+  /** Whether Think may still be about to go on with an interrupted turn. */
+  async isOpen(): Promise<boolean> {
+    const { agent, ledger } = this.port;
+    if (agent.parentPath.length > 0) {
+      return ledger().now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
+    }
+    // Think keeps turns, and their recoveries, as durable Tasks of the agent. The app may have tasks of its own.
+    for (const definition of [Think.CHAT_FIBER_NAME, CHAT_RECOVERY_TASK_NAME]) {
+      if ((await agent.tasks.list({ definition, status: OPEN, limit: 1 })).length > 0) return true;
+    }
+    return false;
+  }
+
+  /**
+   * Resolves when Think has looked at the turns that a crash interrupted, or soon after: it stores the results of their
+   * tools, also in a conversation that was cleared.
+   */
+  async caughtUp(): Promise<void> {
+    const { agent, ledger } = this.port;
+    const left = { definition: Think.CHAT_FIBER_NAME, status: OPEN };
+    for (const until = ledger().now() + CATCH_UP_MS; ledger().now() < until; ) {
+      const turns = await agent.tasks.list(left);
+      if (turns.every(({ createdAt }) => createdAt >= this.#startedAt)) return;
+      await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    }
+  }
+}
