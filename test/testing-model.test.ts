@@ -50,6 +50,20 @@ describe("by generateText() and streamText()", () => {
     expect(text).toBe("I think. Yes.");
   });
 
+  it("goes on where it was, after a message that only says that it was interrupted", async () => {
+    const model = new ScriptedModel();
+    const call = (value: number) => ({ name: "double", input: { value } });
+    const prompt = ask({ tools: [call(1), call(2)] });
+    const one = await generateText({ model, prompt, tools: { double }, stopWhen: stepCountIs(1) });
+    const asked = [
+      { role: "user", content: prompt },
+      ...one.response.messages,
+      { role: "user", content: "Continue your previous response." },
+    ] as const;
+    const next = await generateText({ model, messages: [...asked], tools: { double } });
+    expect(next.toolCalls.map(({ input }) => input)).toEqual([{ value: 2 }]);
+  });
+
   it("calls several tools in one step, and the same one twice", async () => {
     const call = { name: "double", input: { value: 2 } };
     const prompt = ask({ tools: [[call, call], call], text: "done" });

@@ -244,9 +244,11 @@ function isFinal(name: string): boolean {
   return name.startsWith("think_final_answer");
 }
 
-/** How many steps the model has made since the user spoke last. */
+/** How many steps the model has made since the user spoke last. What an attempt is told of the one before it is no user's. */
 function stepsSince(prompt: CallOptions["prompt"]): number {
-  const asked = prompt.findLastIndex(({ role }) => role === "user");
+  const asked = prompt.findLastIndex(
+    ({ role, content }) => role === "user" && !isFollowUp(content.map(textOf).join("")),
+  );
   return prompt.slice(asked).filter(({ role }) => role === "tool").length;
 }
 

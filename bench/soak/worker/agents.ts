@@ -38,6 +38,9 @@ export class SoakAgent extends DurableThink<Env> {
     });
   }
 
+  /** Think gives up a turn after five interruptions by default, which kills and bombs come to. */
+  override chatRecovery = { maxInterruptedAttempts: ATTEMPTS };
+
   override getModel() {
     return new SoakModel();
   }
