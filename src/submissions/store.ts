@@ -85,6 +85,11 @@ export class SubmissionStore {
     }
   }
 
+  /** Resolves when all that was written is on disk. */
+  durable(): Promise<void> {
+    return this.storage.sync();
+  }
+
   /** The id of what is stored next, if nothing else is stored before. */
   newId(): string {
     const { seq } = this.storage.sql

@@ -51,8 +51,17 @@ export class ToolReplay implements ToolCalls {
     const json = stableJson(input);
     const call = { toolCallId, toolName, input: json, inputDigest: await digest(json) };
     const earlier = await reading;
-    // From here on nothing is awaited, so that calls of one step cannot get the same record.
-    return this.#decide(call, earlier);
+    // Nothing is awaited while it is decided, so that calls of one step cannot get the same record.
+    const decision = this.#decide(call, earlier);
+    if (decision.action === "run") await this.#stored();
+    return decision;
+  }
+
+  /** A tool that kills its object at once would take a record with it that is not on disk. */
+  async #stored(): Promise<void> {
+    const { store } = this.owner;
+    await store.durable();
+    if (!store.isRunning(this.ref)) throw new TurnRefused();
   }
 
   #decide(call: NewCall, { open, policy }: Earlier = FIRST): ToolDecision {

@@ -1,9 +1,11 @@
 /** What becomes of the tool calls of an agent's turns when it dies. */
 
-import { charges } from "../support/think-agent.ts";
+import { method } from "../../src/outbox/index.ts";
+import type { SubmissionInspection } from "../../src/submissions/index.ts";
+import { appHooks, charges, type ThinkAgent, thinkOptions } from "../support/think-agent.ts";
 import { type Agent, differs, type ThinkScenario } from "../support/think-matrix.ts";
 import { script, statusesAre, submit } from "./think-turns.ts";
-import { ACTED } from "./think-writes.ts";
+import { ACTED, ANY } from "./think-writes.ts";
 
 const charge = (account: string) => ({ name: "charge", input: { account } });
 /** Two calls in one step, and then the first of them again, on purpose. */
@@ -60,6 +62,49 @@ export const TOOLS: readonly ThinkScenario[] = [
       ],
     }),
   ),
+  {
+    name: "L6 a tool that kills its agent, after some text",
+    verbs: ["submitMessages"],
+    soonAfter: ANY,
+    stride: 61,
+    prepare: async (agent, { id }) => {
+      const onTool = async (object: ThinkAgent) => {
+        charges.set(id, (charges.get(id) ?? 0) + 1);
+        object.die();
+      };
+      appHooks.set(id, { onTool });
+      await agent.listSubmissions();
+    },
+    steps: [submit((id) => script(id, { first: "Now.", tools: [charge(`${id}-tool`)] }))],
+    check: async (agent, { id }) => [
+      ...(await statusesAre(agent, "completed")),
+      ...chargedOnce(id, await conversation(agent)),
+    ],
+  },
+  {
+    name: "O3 L1 a hook that hangs, and a delivery that kills its agent beside one that is refused",
+    verbs: ["submitMessages"],
+    soonAfter: ANY,
+    stride: 47,
+    expect: { deadLetters: true },
+    prepare: async (agent, { id }) => {
+      const onStatus = async ({ status }: SubmissionInspection) => {
+        if (status === "completed") await new Promise(() => {});
+      };
+      appHooks.set(id, { onStatus });
+      thinkOptions.set(id, { statusHookTimeout: 200 });
+      await agent.listSubmissions();
+    },
+    steps: [
+      submit((id) => script(id), {
+        notify: [method("onFatal"), method("onEnd", { policy: { maxAttempts: 1 } })],
+      }),
+    ],
+    check: async (agent) => [
+      ...(await statusesAre(agent, "completed")),
+      ...differs("the dead letters are", await agent.countDeadLetters(), 1),
+    ],
+  },
   {
     name: "L6 a tool that may be repeated, after some text",
     verbs: ["submitMessages"],

@@ -149,6 +149,15 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     throw new Error("not today");
   }
 
+  /** A destination whose object dies of the first delivery. */
+  async onFatal(): Promise<void> {
+    if (!(await this.ctx.storage.get("died of a delivery"))) {
+      await this.ctx.storage.put("died of a delivery", true);
+      await this.ctx.storage.sync();
+      this.die();
+    }
+  }
+
   protected override onDeadLetter(letter: DeadLetter): void {
     deadLetters.set(this.name, letter);
   }
