@@ -590,6 +590,21 @@ it("L9 closed gates are forgotten after 30 days, open ones never", async () => {
   expect((await rowsOf(room)).map(({ status }) => status)).toEqual(["open", "expired"]);
 });
 
+it("L9: closed gates are forgotten although more than 256 open ones are older", async () => {
+  const room = givenGates();
+  await inside(room, async ({ lifecycle, gates }) => {
+    await lifecycle.start();
+    for (let nth = 0; nth < 300; nth++) await gates.open(ask({ timeoutMs: 300 * DAY_MS }));
+    const { gateId } = await gates.open(ask());
+    await gates.close(gateId, DONE);
+  });
+  gatesTime.aheadMs = 31 * DAY_MS;
+  for (let wakes = 0; wakes < 3; wakes++) await wake(room);
+  const states = (await rowsOf(room)).map(({ status }) => status);
+  expect(states.filter((status) => status === "open")).toHaveLength(300);
+  expect(states).toHaveLength(300);
+});
+
 describe("what it costs, in rows of Perdure's tables and statements", () => {
   const cost = (room: Room, work: (object: GatesObject) => Promise<unknown>) =>
     inside(room, async (object, ctx) => {
