@@ -14,20 +14,19 @@ import type { Batch, Outcome } from "./worker.ts";
 const POLL_MS = 250;
 const ASK_MS = 3_000;
 const LIMIT_MS = 3_600_000;
-/** How much more an item of a large batch may cost. */
-const MOST_GROWTH = 1.2;
-
 const { values } = parseArgs({
   options: {
     items: { type: "string", default: "10000" },
     base: { type: "string", default: "1000" },
     rounds: { type: "string", default: "2" },
     kills: { type: "string", default: "3" },
+    /** How many times as much an item of a large batch may cost. CI, with one round beside other work, allows more. */
+    growth: { type: "string", default: "1.2" },
   },
 });
-const [items, base, rounds, kills] = [values.items, values.base, values.rounds, values.kills].map(
-  Number,
-) as [number, number, number, number];
+const [items, base, rounds, kills, mostGrowth] = (
+  ["items", "base", "rounds", "kills", "growth"] as const
+).map((option) => Number(values[option])) as [number, number, number, number, number];
 
 const runtime = new Runtime(fileURLToPath(new URL(".", import.meta.url).href));
 process.on("exit", () => runtime.destroy());
@@ -115,7 +114,7 @@ try {
   if (rounds > 0) {
     const grown = await growth();
     console.log(`an item of ${items} costs ${grown.toFixed(2)} times one of ${base}`);
-    if (grown > MOST_GROWTH) throw new Error(`More than ${MOST_GROWTH} times`);
+    if (grown > mostGrowth) throw new Error(`More than ${mostGrowth} times`);
   }
   if (kills > 0) await killed(items);
 } catch (error) {
