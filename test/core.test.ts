@@ -5,6 +5,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { backoffMs } from "../src/core/backoff.ts";
 import { LAST_ALARM } from "../src/core/clock.ts";
 import { millisecondsOf } from "../src/core/duration.ts";
+import { failureOf, isReset, transientOf } from "../src/core/failures.ts";
 import { migrate, NewerSchemaError } from "../src/core/migrations.ts";
 import { Wake } from "../src/core/wake.ts";
 import { MIGRATIONS as LEDGER } from "../src/submissions/schema.ts";
@@ -19,6 +20,29 @@ const MIGRATIONS = [
   "CREATE TABLE two (a); INSERT INTO two VALUES (1), (2)",
   "ALTER TABLE one ADD COLUMN b",
 ];
+
+describe("what was thrown", () => {
+  const revoked = Proxy.revocable({}, {});
+  revoked.revoke();
+  const getter = new Error("x");
+  Object.defineProperty(getter, "message", {
+    get: () => {
+      throw new Error("no");
+    },
+  });
+  it.each([
+    ["an object without a prototype", Object.assign(Object.create(null), { code: 1 })],
+    ["an object that cannot be a text", { toString: () => Symbol("s") }],
+    ["an error whose message cannot be read", getter],
+    ["a revoked proxy", revoked.proxy],
+    ["a symbol", Symbol("s")],
+    ["nothing", undefined],
+  ])("L1: %s is a failure like any other", (_, thrown) => {
+    expect(failureOf(thrown)).toEqual({ name: expect.any(String), message: expect.any(String) });
+    expect(transientOf(thrown, 0)).toBeUndefined();
+    expect(isReset(thrown)).toBe(false);
+  });
+});
 
 describe("lengths of time", () => {
   const UNITS = {

@@ -55,6 +55,21 @@ const stateOf = (box: Box, id: string) =>
     return outbox.inspect(id);
   });
 
+it("O3: a method that throws what is no error is tried again, and delays no other", async () => {
+  const thrown: Method = () => {
+    throw Object.create(null);
+  };
+  const { box, calls } = givenMethods({ thrown, well: () => {} });
+  await inside(box, async ({ lifecycle, outbox }) => {
+    await lifecycle.start();
+    const policy = { maxAttempts: 2, backoff: { base: 1, cap: 1 } };
+    outbox.put({ ...to("thrown"), policy }, 1, { id: "thrown" });
+    outbox.put(to("well"), 1);
+  });
+  await untilAlive(box, () => calls.get("well") === 1 && calls.get("thrown") === 2);
+  await until(async () => (await stateOf(box, "thrown"))?.state === "dead");
+});
+
 describe("O3 L6: a delivery that kills its object", () => {
   it("O3 L6: delays a 5-second delivery beside it, and does not stop it", async () => {
     let done = 0;

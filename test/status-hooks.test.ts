@@ -47,7 +47,7 @@ describe("a status hook that hangs", () => {
   });
 
   it("L9: is waited for no longer than 30 s where nothing else is said", async () => {
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     try {
       const waiters = new Waiters({ hook: forever, hookTimeoutMs: 30_000 });

@@ -1,8 +1,10 @@
 /** The ledger's other verbs on the light host: wait, list, delete, skip, starting over. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import type { SubmissionInspection } from "../src/submissions/index.ts";
+import { Waiters } from "../src/submissions/waiters.ts";
 import type { Script } from "../src/testing/index.ts";
-import { givenLedger, message } from "./support/given.ts";
+import { givenLedger, message, until } from "./support/given.ts";
 import {
   again,
   crashOne,
@@ -17,6 +19,77 @@ import {
 import { births, time } from "./support/ledger-object.ts";
 
 const LONG: Script = { delayMs: 60_000 };
+
+describe("L1: what cannot be meant is refused at the call, with its value, and nothing is stored", () => {
+  const file = (part: object) => [{ ...message("x"), parts: [{ type: "file", ...part }] }];
+  type Verbs = { [Verb in "submit" | "submitMany" | "wait" | "list" | "deleteMany"]: unknown };
+  const cases: [string, keyof Verbs, unknown[], RegExp][] = [
+    ["an option of wait that there is none of", "wait", ["s", { isBeside: true }], /isBeside/],
+    ["a number in place of wait's options", "wait", ["s", 1_000], /1000; expected an object/],
+    ["a BigInt as a timeout", "wait", ["s", { timeoutMs: 5n }], /timeoutMs is 5n/],
+    ["no array for submitMany", "submitMany", [{}], /expected an array/],
+    ["null in submitMany", "submitMany", [[null]], /item 0 of submitMany\(\) is null/],
+    [
+      "options beside the messages of an item",
+      "submitMany",
+      [[{ messages: [message("x")], thread: "side" }]],
+      /"thread" is no option of item 0/,
+    ],
+    ["true as a length of time", "submit", [[message("x")], { expiresIn: true }], /is true/],
+    ["a list as a length of time", "submit", [[message("x")], { expiresIn: [5] }], /is \[5\]/],
+    ["a date as options", "submit", [[message("x")], new Date(0)], /expected an object/],
+    ["a list as metadata", "submit", [[message("x")], { metadata: [] }], /metadata is \[\]/],
+    [
+      "a file without a media type",
+      "submit",
+      [file({ url: "https://a.example/" })],
+      /has the part/,
+    ],
+    [
+      "a data URL that is not in Base64",
+      "submit",
+      [file({ mediaType: "text/plain", url: "data:,x" })],
+      /has the part/,
+    ],
+    ["a status within a list", "deleteMany", [{ status: [["completed"]] }], /no status/],
+    ["undefined as a status", "list", [{ status: [undefined] }], /no status/],
+    [
+      "more metadata than a query can compare",
+      "list",
+      [{ metadata: Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`k${n}`, 1])) }],
+      /up to 20 values/,
+    ],
+    ["an object in a metadata filter", "list", [{ metadata: { a: {} } }], /metadata\.a is \{\}/],
+  ];
+
+  it.each(cases)("%s", async (_, verb, args, problem) => {
+    const stub = givenLedger();
+    await within(stub, async ({ submissions }) => {
+      const call = submissions[verb] as (...given: unknown[]) => Promise<unknown>;
+      await expect(Promise.resolve().then(() => call.apply(submissions, args))).rejects.toThrow(
+        problem,
+      );
+    });
+    expect(await stub.list()).toEqual([]);
+  });
+
+  it("L9: 12,000 hooks at once are told, and none of them is said to hang", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    let told = 0;
+    const open = sleep(20);
+    const hook = async () => {
+      await open;
+      told++;
+    };
+    const waiters = new Waiters({ hook, hookTimeoutMs: 30_000 });
+    const inspection = (submissionId: string) =>
+      ({ submissionId, status: "pending" }) as SubmissionInspection;
+    for (let nth = 0; nth < 12_000; nth++) waiters.announce(inspection(String(nth)));
+    await until(() => told === 12_000 && waiters.underWay === 0);
+    expect(log).not.toHaveBeenCalled();
+    log.mockRestore();
+  });
+});
 
 describe("wait", () => {
   it("resolves at the end, after the app's hook for it, for everybody who waits", async () => {

@@ -21,7 +21,8 @@ export const DURATION_FORMS =
 
 /** The same in whole milliseconds; undefined for what is no positive length of time. */
 export function millisecondsOf(duration: unknown): number | undefined {
-  const ms = typeof duration === "string" ? parsed(duration) : Number(duration ?? Number.NaN);
+  const ms = typeof duration === "string" ? parsed(duration) : duration;
+  if (typeof ms !== "number") return undefined;
   const whole = ms === Number.POSITIVE_INFINITY ? ms : Math.round(ms);
   return whole >= 1 ? whole : undefined;
 }

@@ -40,6 +40,10 @@ const TRANSIENT_TEXT =
  * @param now epoch milliseconds, to tell how far off a date in Retry-After is
  */
 export function transientOf(error: unknown, now: number): Transient | undefined {
+  return reading(() => readTransient(error, now), undefined);
+}
+
+function readTransient(error: unknown, now: number): Transient | undefined {
   for (let at = error, depth = 0; at && depth < 8; depth++) {
     const { statusCode, isRetryable, responseHeaders, message, lastError, cause } =
       at as Partial<ProviderError>;
@@ -83,10 +87,28 @@ const CUT = " [cut]";
 
 /** What was thrown, as plain data that a row can hold; a long message is cut. */
 export function failureOf(error: unknown): Failure {
-  const { name, message } =
-    error instanceof Error ? error : { name: "Error", message: String(error) };
+  const { name, message } = reading(() => readFailure(error), UNREADABLE);
   const isLong = message.length > MAX_MESSAGE;
   return { name, message: isLong ? `${message.slice(0, MAX_MESSAGE)}${CUT}` : message };
+}
+
+const UNREADABLE: Failure = {
+  name: "Error",
+  message: "A value was thrown that cannot be read as a text. Throw an Error.",
+};
+
+function readFailure(error: unknown): Failure {
+  if (!(error instanceof Error)) return { name: "Error", message: String(error) };
+  return { name: String(error.name), message: String(error.message) };
+}
+
+/** Getters, proxies and objects without a prototype can throw when they are read: what is thrown must always have an end. */
+function reading<T>(read: () => T, otherwise: T): T {
+  try {
+    return read();
+  } catch {
+    return otherwise;
+  }
 }
 
 /** The part of a message of {@link failureOf} that the error began with. */
@@ -100,9 +122,9 @@ export function uncut(message: string): string {
  * the work's fault: the next start recovers from the rows.
  */
 export function isReset(error: unknown): boolean {
-  return (
+  const isOne = () =>
     isDurableObjectCodeUpdateReset(error) ||
     isDurableObjectMemoryLimitReset(error) ||
-    isDurableObjectStorageReset(error)
-  );
+    isDurableObjectStorageReset(error);
+  return reading(isOne, false);
 }

@@ -43,6 +43,11 @@ export function mistake(option: string, value: unknown, expected: string): Inval
   return new InvalidOptionError(option, `${option} is ${shown(value)}; expected ${expected}.`);
 }
 
+/** Whether it is an object with fields, and not a list, a date or the like. */
+export function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return Object.prototype.toString.call(value) === "[object Object]";
+}
+
 /** What is wrong with a bag of options, or undefined: it is none, or has a name that is not among `names`. */
 export function problemOfNames(
   what: string,
@@ -50,16 +55,10 @@ export function problemOfNames(
   names: readonly string[],
 ): { readonly name: string; readonly message: string } | undefined {
   if (options === undefined) return undefined;
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    const given =
-      options === null
-        ? "null"
-        : typeof options === "string"
-          ? JSON.stringify(options)
-          : String(options);
+  if (!isPlainObject(options)) {
     return {
       name: what,
-      message: `${what} is ${given}; expected an object with ${names.join(", ")}.`,
+      message: `${what} is ${shown(options)}; expected an object with ${names.join(", ")}.`,
     };
   }
   const unknown = Object.keys(options).find((name) => !names.includes(name));

@@ -1,5 +1,6 @@
 /** Asks the app for its tasks, and reads what it says: those that can be understood, and those that cannot (S4). */
 
+import { failureOf } from "../core/failures.ts";
 import { shown } from "../core/json.ts";
 import { mistake } from "../core/options.ts";
 import { withTimeout } from "../core/timeout.ts";
@@ -7,8 +8,11 @@ import { type DeclaredTask, readTask } from "./declared.ts";
 import type { SchedulerSettings } from "./options.ts";
 import type { ScheduledTasks } from "./types.ts";
 
-/** How long the app has to say what its tasks are: until then, whatever needs them waits. */
-const PATIENCE_MS = 30_000;
+/**
+ * How long the app has to say what its tasks are: until then, whatever needs them waits. An object whose start takes 30
+ * seconds is reset by the platform, again and again.
+ */
+const PATIENCE_MS = 10_000;
 
 export type InvalidTask = {
   readonly taskId: string;
@@ -70,14 +74,19 @@ function readAll(tasks: ScheduledTasks, context: Parameters<typeof readTask>[2])
     try {
       valid.set(taskId, readTask(taskId, task, context));
     } catch (thrown) {
-      const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-      invalid.set(taskId, { taskId, schedule: textOf(task?.schedule), error });
+      const error = thrown instanceof Error ? thrown : new Error(failureOf(thrown).message);
+      invalid.set(taskId, { taskId, schedule: scheduleOf(task), error });
     }
   }
   return { valid, invalid };
 }
 
-function textOf(schedule: unknown): string {
-  if (schedule === undefined) return "";
-  return typeof schedule === "string" ? schedule : shown(schedule);
+/** What a task says; nothing, where it cannot be read. */
+function scheduleOf(task: { readonly schedule?: unknown } | undefined): string {
+  try {
+    const schedule = task?.schedule ?? "";
+    return typeof schedule === "string" ? schedule : shown(schedule);
+  } catch {
+    return "";
+  }
 }

@@ -5,6 +5,7 @@ import type { UIMessage } from "ai";
 import { LAST_ALARM } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import { byteLength, shown } from "../core/json.ts";
+import { isPlainObject } from "../core/options.ts";
 import { checkAnswer } from "./answer-spec.ts";
 import type { NewSubmission } from "./changes.ts";
 import {
@@ -61,6 +62,7 @@ export function prepare(
   checkText("idempotencyKey", options.idempotencyKey);
   checkText("thread", options.thread);
   checkText("channel", options.channel);
+  checkMetadata(options.metadata);
   checkNumber("retry.maxAttempts", options.retry?.maxAttempts, 1);
   checkNumber("priority", options.priority, -100, 100);
   if (options.budget) checkNumber("budget.tokens", options.budget.tokens ?? Number.NaN, 1);
@@ -70,7 +72,7 @@ export function prepare(
   if (options.onConflict !== undefined && !["return", "throw"].includes(options.onConflict)) {
     throw new InvalidSubmissionError(
       "onConflict",
-      `onConflict is ${JSON.stringify(options.onConflict)}; expected "return" or "throw".`,
+      `onConflict is ${shown(options.onConflict)}; expected "return" or "throw".`,
     );
   }
   checkTogether(options, thread, whenBusy);
@@ -113,6 +115,21 @@ export function checkPublic(options: unknown): asserts options is SubmitMessages
   checkNames("submitMessages()", options, SUBMIT_NAMES);
   const { notify } = (options ?? {}) as InternalSubmitOptions;
   if (typeof notify === "function") checkDestinations(notify, () => undefined);
+}
+
+/** @throws InvalidSubmissionError naming the item of `submitMany()`, and its option */
+export function checkMany(submissions: unknown): void {
+  if (!Array.isArray(submissions)) {
+    throw new InvalidSubmissionError(
+      "submissions",
+      `submitMany() got ${shown(submissions)}; expected an array of { messages, options }.`,
+    );
+  }
+  for (const [index, item] of submissions.entries()) {
+    const what = `item ${index} of submitMany()`;
+    checkNames(what, item ?? null, ["messages", "options"]);
+    checkPublic(item.options);
+  }
 }
 
 const SUBMIT_NAMES = [
@@ -330,15 +347,33 @@ function problemOfMessage(message: Partial<UIMessage> | null): string | undefine
   return wrong < 0 ? undefined : `has the part ${shown(parts[wrong])} at ${wrong}`;
 }
 
+/** What a list could not find again is refused: keys that are half of a character. */
+function checkMetadata(metadata: unknown): void {
+  if (metadata === undefined) return;
+  if (!isPlainObject(metadata)) {
+    throw new InvalidSubmissionError(
+      "metadata",
+      `metadata is ${shown(metadata)}; expected an object, or leave it out.`,
+    );
+  }
+  for (const key of Object.keys(metadata)) checkWellFormed("metadata", key);
+}
+
 /** Whether the AI SDK can hand it to a model. Types that it does not know are left out there. */
 function isPart(part: unknown): boolean {
   if (typeof part !== "object" || part === null) return false;
-  const { type, text, url, providerReference } = part as Record<string, unknown>;
+  const { type, text, url, mediaType, providerReference } = part as Record<string, unknown>;
   if (typeof type !== "string") return false;
   if (type === "text") return typeof text === "string";
-  return (
-    type !== "file" || providerReference != null || (typeof url === "string" && URL.canParse(url))
-  );
+  if (type !== "file") return true;
+  if (typeof mediaType !== "string" || mediaType === "") return false;
+  return providerReference != null || (typeof url === "string" && isReadable(url));
+}
+
+/** Whether the AI SDK can read it: of data URLs only those in Base64. */
+function isReadable(url: string): boolean {
+  if (!/^data:/i.test(url)) return URL.canParse(url);
+  return /^data:[^,]*;base64,[\w+/-]*={0,2}$/i.test(url);
 }
 
 function checkLifetime(

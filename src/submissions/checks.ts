@@ -32,10 +32,9 @@ export function msOf(field: string, value: Duration | undefined): number | undef
   if (value === undefined) return undefined;
   const ms = millisecondsOf(value);
   if (ms !== undefined && Number.isFinite(ms)) return ms;
-  const given = typeof value === "string" ? JSON.stringify(value) : String(value);
   throw new InvalidSubmissionError(
     field,
-    `${field} is ${given}; expected ${DURATION_FORMS}, or leave it out.`,
+    `${field} is ${shown(value)}; expected ${DURATION_FORMS}, or leave it out.`,
   );
 }
 

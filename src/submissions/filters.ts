@@ -1,16 +1,23 @@
 /** What lists, deletions and waits can be asked by. Looks at the arguments alone. */
 
 import { shown } from "../core/json.ts";
+import { isPlainObject } from "../core/options.ts";
 import { checkId, checkNames, timeOf } from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "./states.ts";
 import { isIsolated, MAIN } from "./turn.ts";
-import type { DeleteSubmissionsOptions, ListSubmissionsOptions } from "./types.ts";
+import type {
+  DeleteSubmissionsOptions,
+  ListSubmissionsOptions,
+  WaitForSubmissionOptions,
+} from "./types.ts";
 
 type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
 
 const DEFAULT_LIMIT = 100;
 const MOST_LISTED = 1_000;
+/** Each is a condition of the query, of which SQLite takes 100 bindings. */
+const MOST_METADATA = 20;
 const MOST_DELETED = 10_000;
 const LIST_NAMES = [
   "status",
@@ -42,15 +49,21 @@ export function readList(options: ListSubmissionsOptions) {
 /** Half of a character would be compared as another one, and find nothing. */
 function checkMetadata(metadata: unknown): void {
   if (metadata === undefined) return;
-  if (typeof metadata !== "object" || metadata === null) {
+  if (!isPlainObject(metadata) || Object.keys(metadata).length > MOST_METADATA) {
     throw new InvalidSubmissionError(
       "metadata",
-      `metadata is ${shown(metadata)}; expected an object with the values to find.`,
+      `metadata is ${shown(metadata)}; expected an object with up to ${MOST_METADATA} values to find.`,
     );
   }
   for (const [key, value] of Object.entries(metadata)) {
     checkId("metadata", key);
     if (typeof value === "string") checkId(`metadata.${key}`, value);
+    else if (typeof value !== "boolean" && !Number.isFinite(value)) {
+      throw new InvalidSubmissionError(
+        `metadata.${key}`,
+        `metadata.${key} is ${shown(value)}; expected a text, a finite number, true or false.`,
+      );
+    }
   }
 }
 
@@ -77,11 +90,13 @@ export function checkNamedThread(thread: unknown): void {
 }
 
 /** @throws InvalidSubmissionError for no length of time: such a wait would return at once, and be asked again at once */
-export function checkWait(timeoutMs: unknown): void {
+export function checkWait(options: WaitForSubmissionOptions): void {
+  checkNames("waitForSubmission()", options, ["timeoutMs"]);
+  const { timeoutMs } = options;
   if (timeoutMs === undefined || (typeof timeoutMs === "number" && timeoutMs >= 0)) return;
   throw new InvalidSubmissionError(
     "timeoutMs",
-    `timeoutMs is ${JSON.stringify(timeoutMs)}; expected milliseconds, a number from 0, or leave it out.`,
+    `timeoutMs is ${shown(timeoutMs)}; expected milliseconds, a number from 0, or leave it out.`,
   );
 }
 
@@ -96,17 +111,19 @@ function readFilter(
   most: number,
 ): { statuses: SubmissionStatus[] | undefined; limit: number } {
   const statuses = status === undefined ? undefined : [status].flat();
-  const unknown = statuses?.find((name) => !Object.hasOwn(NEXT, name));
-  if (unknown !== undefined) {
+  const unknown = statuses?.findIndex(
+    (name) => typeof name !== "string" || !Object.hasOwn(NEXT, name),
+  );
+  if (unknown !== undefined && unknown >= 0) {
     throw new InvalidSubmissionError(
       "status",
-      `${JSON.stringify(unknown)} is no status of a submission; one of ${Object.keys(NEXT).join(", ")}.`,
+      `${shown(statuses?.[unknown])} is no status of a submission; one of ${Object.keys(NEXT).join(", ")}.`,
     );
   }
   if (!Number.isInteger(limit) || limit < 1 || limit > most) {
     throw new InvalidSubmissionError(
       "limit",
-      `limit is ${limit}; expected a whole number from 1 to ${most}. Call again for the rest.`,
+      `limit is ${shown(limit)}; expected a whole number from 1 to ${most}. Call again for the rest.`,
     );
   }
   return { statuses, limit };

@@ -11,7 +11,7 @@ import { Room } from "../core/room.ts";
 import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { Destination, InstanceOf } from "../outbox/types.ts";
-import { checkPublic } from "./accept.ts";
+import { checkMany, checkPublic } from "./accept.ts";
 import { type Asking, askingOf } from "./asking.ts";
 import { checkId } from "./checks.ts";
 import { Engine } from "./engine.ts";
@@ -41,7 +41,6 @@ import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
   InternalSubmitOptions,
-  InternalWaitOptions,
   ListSubmissionsOptions,
   PromptEnd,
   SubmissionInspection,
@@ -49,6 +48,7 @@ import type {
   SubmitMessagesOptions,
   SubmitMessagesResult,
   TokenUsage,
+  WaitForSubmissionOptions,
 } from "./types.ts";
 
 const TERMINATED = "The workflow that waited for it was terminated";
@@ -134,7 +134,7 @@ export class Submissions extends Room implements TurnLedger {
   async submitMany(
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
-    for (const { options } of submissions) checkPublic(options);
+    checkMany(submissions);
     await this.lifecycle.ready();
     const all = this.#engine.store.transaction(() =>
       submissions.map(({ messages, options = {} }) => ({
@@ -257,13 +257,27 @@ export class Submissions extends Room implements TurnLedger {
    * wait is in memory; after a restart of this object, ask again (L1).
    *
    * @throws Error from inside a turn or the status hook, where the wait could never end
+   * @throws InvalidSubmissionError for an unknown option, or a `timeoutMs` that is no number from 0
    */
   async wait(
     submissionId: string,
-    { timeoutMs, isBeside }: InternalWaitOptions = {},
+    options: WaitForSubmissionOptions = {},
+  ): Promise<SubmissionInspection | null> {
+    checkWait(options);
+    return this.#wait(submissionId, options.timeoutMs, false);
+  }
+
+  /** For hosts: waits beside the turn that it may be called from. */
+  waitBeside(submissionId: string): Promise<SubmissionInspection | null> {
+    return this.#wait(submissionId, undefined, true);
+  }
+
+  async #wait(
+    submissionId: string,
+    timeoutMs: number | undefined,
+    isBeside: boolean,
   ): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
-    checkWait(timeoutMs);
     const found = this.#find(submissionId);
     if (!found) return null;
     if (isTerminal(found.status) && !this.#engine.waiters.isAnnouncing(submissionId))

@@ -331,9 +331,6 @@ export type WaitForSubmissionOptions = {
   timeoutMs?: number;
 };
 
-/** How rooms of Perdure wait, which do so beside the turn that they may have been called from. */
-export type InternalWaitOptions = WaitForSubmissionOptions & { readonly isBeside?: boolean };
-
 /** How a submission ended, as its destinations are told. */
 export type SubmissionEnd = {
   readonly submissionId: string;

@@ -4,7 +4,7 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { MAX_TIMER_MS, withTimeout } from "../core/timeout.ts";
+import { Deadlines, MAX_TIMER_MS } from "../core/timeout.ts";
 import { isTerminal } from "./states.ts";
 import type { SubmissionInspection } from "./types.ts";
 
@@ -26,7 +26,11 @@ export class Waiters {
   /** By submission, what resolves when the hook has returned for all of its statuses so far; gone when it has. */
   readonly #telling = new Map<string, Promise<void>>();
 
-  constructor(private readonly owner: WaitersOwner) {}
+  readonly #deadlines: Deadlines;
+
+  constructor(private readonly owner: WaitersOwner) {
+    this.#deadlines = new Deadlines(owner.hookTimeoutMs);
+  }
 
   /** Whether the caller runs inside a call of the status hook that is waited for. */
   get isInsideHook(): boolean {
@@ -107,7 +111,7 @@ export class Waiters {
         );
       });
     try {
-      await withTimeout(returned, hookTimeoutMs);
+      await this.#deadlines.within(returned);
     } catch {
       console.error(
         `[perdure] onSubmissionStatus has not returned for ${submissionId} (${status}) within ${hookTimeoutMs} ms, ` +

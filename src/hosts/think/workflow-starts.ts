@@ -67,8 +67,10 @@ export class WorkflowStarts {
       return Promise.reject(new WorkflowExistsError(start.destination));
     }
     if (stored?.state === "dead" && !accepts) return Promise.reject(givenUp(start, stored));
-    if (stored?.state !== "waiting" && stored?.state !== "dead") outbox.put(start);
-    return this.#end(start, stored?.state === "dead");
+    const isNew = stored?.state !== "waiting" && stored?.state !== "dead";
+    if (isNew) outbox.put(start);
+    const again = isNew ? undefined : () => this.run(name, params, options);
+    return this.#end(start, stored?.state === "dead", again);
   }
 
   /** For the outbox: starts an instance and tracks it, also where an earlier attempt has done the one or the other. */
@@ -114,8 +116,16 @@ export class WorkflowStarts {
     await getWorkflowStatus(name, id);
   }
 
-  /** Resolves with the id when the instance has started, or has taken too long to wait for. */
-  #end({ id: key, destination }: WorkflowStart, isDead: boolean): Promise<string> {
+  /**
+   * Resolves with the id when the instance has started, or has taken too long to wait for.
+   *
+   * @param again for a start that an earlier call has put, which may be over by now
+   */
+  #end(
+    { id: key, destination }: WorkflowStart,
+    isDead: boolean,
+    again: (() => Promise<string>) | undefined,
+  ): Promise<string> {
     const { workflow: name, instance: id } = destination;
     const { outbox } = this.port;
     const started = this.#waiting.get(key) ?? Promise.withResolvers<void>();
@@ -139,6 +149,7 @@ export class WorkflowStarts {
     // After the caller's transaction.
     queueMicrotask(() => {
       if (outbox.stateOf(key)) return;
+      if (again) return void again().then(() => started.resolve(), started.reject);
       // The caller has rolled it back, and need not catch this as well.
       ended.catch(() => {});
       started.reject(rolledBack(name, id));

@@ -92,9 +92,12 @@ export function workflowStartAdapter({
     },
     async deliver(to, delivery) {
       const key = keyOf(to);
-      const begun = underWay.get(key) ?? attempt(to, delivery as Delivery);
+      const earlier = underWay.get(key);
+      // The answer may be what was lost: then the instance is there, and is found.
+      if (earlier && !(await exists(workflows.get(to.workflow), to.instance))) return earlier;
+      const begun = attempt(to, delivery as Delivery);
       underWay.set(key, begun);
-      const forget = () => underWay.delete(key);
+      const forget = () => underWay.get(key) === begun && underWay.delete(key);
       begun.then(forget, forget);
       await begun;
     },
