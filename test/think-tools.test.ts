@@ -400,6 +400,27 @@ describe("tools of an MCP server", () => {
   );
 });
 
+it.each(["main", "side"] as const)(
+  "L6: a message that was to steer an interrupted turn does not make its tools run again (%s)",
+  async (thread) => {
+    const agent = given();
+    const effect = crypto.randomUUID();
+    const pay = call("pay", { effect, ms: SLOW_MS });
+    const first = await submit(agent, { first: "Now.", tools: [pay], text: "paid" }, { thread });
+    await happened(effect);
+    const steer = { thread, whenBusy: "steer" } as const;
+    const second = await submit(agent, { text: "steered" }, steer);
+    const next = await crash(agent);
+    const ends = [await ended(next, first.submissionId), await ended(next, second.submissionId)];
+    expect(ends).toMatchObject([{ status: "completed" }, { status: "completed" }]);
+    // A turn that came first would show the model the messages of the interrupted one, and no record of its calls.
+    const [one = 0, other = 0] = ends.map((end) => (end && "startedAt" in end ? end.startedAt : 0));
+    expect(one).toBeLessThanOrEqual(other);
+    expect(await effects(effect)).toBe(1);
+  },
+  RECOVERY_MS,
+);
+
 describe("retrySubmission()", () => {
   it.each(THREADS)(
     "L6: answers the calls that the first submission made, and runs no tool again (%s)",

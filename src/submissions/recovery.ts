@@ -214,7 +214,7 @@ export class Recovery {
     else if (decision.action === "fail") this.owner.end(orphan, { outcome: "error", ...decision });
     else if (decision.action === "startOver") {
       const { usage } = this.owner.spending.of(seq);
-      const pending = store.startOver({ seq, attempts }, { isFree, usage });
+      const pending = store.startOver({ seq, attempts }, { isFree, usage, isNext: true });
       this.owner.spending.close(seq);
       if (pending) this.owner.startsOver(pending);
       for (const joined of store.open.joinedTo(orphan.submissionId)) {

@@ -49,6 +49,9 @@ type Row = {
   retried_by: string | null;
 };
 
+/** Taken from the rank of one that goes before all others, and added again when it runs. */
+export const NEXT_RANK = 10_000;
+
 /** A stored submission, with its JSON read. */
 export type Submission = ReturnType<typeof toSubmission>;
 /** The same without what is asked, which may be large. */
@@ -139,7 +142,9 @@ function toSummary(sql: SqlStorage, row: SummaryRow) {
     /** When a pending one may run, where that is later than its turn. */
     dueAt: row.due_at ?? row.not_before ?? undefined,
     /** The place in line: lower goes first. */
-    rank: row.rank,
+    rank: row.rank < -NEXT_RANK / 2 ? row.rank + NEXT_RANK : row.rank,
+    /** Whether it goes before all others of its thread. */
+    isNext: row.rank < -NEXT_RANK / 2,
     expiresAt: row.expires_at ?? undefined,
     keyExpiresAt: row.key_expires_at ?? undefined,
     /** Tokens that it may use in all. */

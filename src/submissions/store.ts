@@ -25,6 +25,7 @@ import { Rollbacks } from "./rollbacks.ts";
 import {
   eachWhole,
   json,
+  NEXT_RANK,
   SUMMARY,
   type Submission,
   type Summary,
@@ -194,13 +195,18 @@ export class SubmissionStore {
 
   /** pending → running, the attempt counted before anything of it runs (L6). */
   claim(seq: number, now: number): Submission | undefined {
-    return this.#counted(
+    const claimed = this.#counted(
       -1,
       `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, debounce_key = NULL
        WHERE seq = ? AND status ${from("running")} RETURNING *`,
       now,
       seq,
     );
+    if (claimed?.isNext) {
+      const query = "UPDATE perdure_submissions SET rank = rank + ? WHERE seq = ?";
+      this.storage.sql.exec(query, NEXT_RANK, seq);
+    }
+    return claimed;
   }
 
   /** pending → running, in the turn of another one that runs. */
@@ -228,15 +234,23 @@ export class SubmissionStore {
    *
    * @param end.isFree whether the platform's own reset ended it, which costs no attempt
    * @param end.usage tokens so far, where they are known
+   * @param end.isNext whether it goes before all others of its thread, also urgent ones: its messages are there, and
+   *   another turn would answer them
    */
   startOver(
     { seq, attempts }: Pick<Seen, "seq" | "attempts">,
-    { isFree = false, usage }: { isFree?: boolean; usage?: TokenUsage | undefined } = {},
+    {
+      isFree = false,
+      usage,
+      isNext = false,
+    }: { isFree?: boolean; usage?: TokenUsage | undefined; isNext?: boolean } = {},
   ): Submission | undefined {
+    // Only where it is asked for: a change of the rank writes an index entry.
+    const rank = isNext ? `, rank = rank - ${NEXT_RANK}` : "";
     return this.#counted(
       +1,
       `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, merged_into = NULL, resets = resets + ?,
-         usage = COALESCE(?, usage)
+         usage = COALESCE(?, usage)${rank}
        WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
       isFree ? 1 : 0,
       json(usage),

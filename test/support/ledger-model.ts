@@ -266,6 +266,7 @@ export class LedgerModel {
     const { entry, attempt } = turn;
     const { id, plot, messages } = entry;
     entry.attempts = attempt;
+    entry.isNext = false;
     entry.dueAt = undefined;
     entry.gathersUntil = undefined;
     this.#change(entry, "running");
@@ -301,6 +302,7 @@ export class LedgerModel {
       const { expiresAt, status } = entry;
       if (entry === target || status !== "pending" || (expiresAt ?? now + 1) <= now) continue;
       entry.attempts++;
+      entry.isNext = false;
       entry.mergedInto = target.id;
       this.#change(entry, "running");
       this.talk.add(entry, entry.messages);
@@ -402,6 +404,7 @@ export class LedgerModel {
     else if (!mayRun) this.#settle(entry, "error");
     else {
       this.#change(entry, "pending");
+      entry.isNext = true;
       entry.resets = resets;
     }
   }

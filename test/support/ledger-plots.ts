@@ -44,6 +44,8 @@ export type Entry = {
   readonly ask: Ask;
   /** The one that goes first has the lowest. */
   readonly rank: number;
+  /** A crash has interrupted its turn: it goes before all others. */
+  isNext?: boolean;
   key: string | undefined;
   /** Those of the latest repetition, where there are any. */
   plot: Plot;
@@ -99,13 +101,17 @@ export const isOpen = ({ status }: Pick<Entry, "status">) =>
 export const isUrgent = ({ whenBusy }: Pick<Ask, "whenBusy">) =>
   whenBusy === "interrupt" || whenBusy === "rollback" || whenBusy === "steer";
 
+const compare = (a: number, b: number) => (a === b ? 0 : a - b);
+
 /** Those in line in a thread, by priority and then by the order of acceptance (L4). */
 export function inLine(entries: readonly Entry[], thread: string): Entry[] {
   return entries
     .filter(({ ask, status, notBefore }) => {
       return ask.thread === thread && status === "pending" && notBefore === undefined;
     })
-    .sort((a, b) => (a.rank === b.rank ? 0 : a.rank - b.rank));
+    .sort(
+      (a, b) => Number(b.isNext ?? false) - Number(a.isNext ?? false) || compare(a.rank, b.rank),
+    );
 }
 
 /** A repetition of one that has not begun takes its place there, which is returned. */
