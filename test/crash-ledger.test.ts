@@ -56,6 +56,7 @@ playMatrix(
       "Submissions.now": READS,
       "Submissions.askingOf": READS,
       "Submissions.wait": "waits in memory, and writes nothing",
+      "Submissions.waitBeside": "waits in memory, and writes nothing",
       "Submissions.ready": "waits for the start",
       "Submissions.accept": "is played by submit() and acceptPrompt()",
       "Submissions.busy": "remembers a time in memory, and writes nothing",
