@@ -19,11 +19,11 @@ const DEPENDENCIES = [
 const GOAL_KB = 40;
 /** As it is now, so that it does not grow unseen. */
 const FLOOR = {
-  atMost: 119,
+  atMost: 135,
   why:
-    "Perdure's own code is 92 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, gates and " +
+    "Perdure's own code is 108 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, gates and " +
     "their SQL, all of which a Think agent constructs at its start, so that no bundler drops it. Our dependencies are 24 kB (croner 10, " +
-    "zod-to-json-schema 6, standardwebhooks 4, ipaddr.js 4); without any of them it would still be more than 90 kB.",
+    "zod-to-json-schema 6, standardwebhooks 4, ipaddr.js 4); without any of them it would still be more than 105 kB.",
 };
 
 const WORKFLOW = "workflow/index.ts";
