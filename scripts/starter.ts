@@ -1,0 +1,109 @@
+/**
+ * `npm run starter`: follows the README's "Start" in an empty folder, with the packed tarball in place of the published package:
+ * its commands as they are written, then the starter's own tests and types. Prints the time of each step. Run after `npm run build`.
+ */
+import assert from "node:assert/strict";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { offline } from "./offline.ts";
+
+const root = path.join(import.meta.dirname, "..");
+const URL = "http://localhost:8787/tickets";
+const START_TIMEOUT_MS = 60_000;
+const ANSWER_TIMEOUT_MS = 30_000;
+
+const readme = readFileSync(path.join(root, "README.md"), "utf8");
+const starter = (file: string) =>
+  readFileSync(path.join(root, "examples/starter", file), "utf8").trimEnd();
+for (const file of ["src/worker.ts", "wrangler.jsonc"]) {
+  assert(readme.includes(`\n${starter(file)}\n\`\`\``), `README.md does not show ${file} as it is`);
+}
+
+const scratch = mkdtempSync(path.join(tmpdir(), "perdure-starter-"));
+const folder = path.join(scratch, "app");
+/** Debian's Node is too old for wrangler; the dev dependency `node` brings one. */
+const bin = path.join(root, "node_modules/node/bin");
+const env = { ...offline, CI: "1", PATH: `${bin}:${process.env.PATH}` };
+process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
+
+const [tarball = ""] = JSON.parse(
+  execFileSync("npm", ["pack", "--json", "--pack-destination", scratch], {
+    cwd: root,
+    encoding: "utf8",
+  }),
+).map(({ filename }: { filename: string }) => path.join(scratch, filename));
+mkdirSync(folder);
+
+const [install = "", copy = "", dev = ""] = commandsOf("npm install perdure\n");
+const [post = "", get = ""] = commandsOf("curl -d");
+const startedAt = performance.now();
+run(install.replace(/ perdure$/, ` ${tarball}`));
+run(copy);
+step(dev);
+const server = spawn("bash", ["-c", dev], { cwd: folder, env, detached: true, stdio: "ignore" });
+process.on("exit", stopServer);
+await until(START_TIMEOUT_MS, "the server answers", async () => (await fetch(URL)).ok);
+const { id } = JSON.parse(run(post)) as { id: string };
+await until(ANSWER_TIMEOUT_MS, "the workflow has saved the ticket", async () => {
+  const tickets = (await (await fetch(URL)).json()) as { id: string }[];
+  return tickets.some((ticket) => ticket.id === id);
+});
+assert.deepEqual(JSON.parse(run(get)), [{ id, title: "Printer on fire", priority: "high" }]);
+stopServer();
+console.log(`${seconds()} s from an empty folder to a completed workflow`);
+run("npm test");
+run("npm run types");
+
+/** The commands of the README's block that begins so, without their comments. */
+function commandsOf(start: string): string[] {
+  const block = readme.split("```sh\n").find((text) => text.startsWith(start));
+  assert(block, `README.md has no sh block that begins with ${start}`);
+  const lines = block.slice(0, block.indexOf("```")).trim().split("\n");
+  return lines.map((line) => line.replace(/ +#.*$/, ""));
+}
+
+function stopServer(): void {
+  if (server.exitCode !== null || server.signalCode !== null || !server.pid) return;
+  process.kill(-server.pid, "SIGKILL");
+  server.unref();
+}
+
+function seconds(): string {
+  return ((performance.now() - startedAt) / 1000).toFixed(1).padStart(6);
+}
+
+function step(command: string): void {
+  console.log(`${seconds()} s $ ${command.replace(tarball, path.basename(tarball))}`);
+}
+
+/** Runs a command in the folder. Returns what it printed. */
+function run(command: string): string {
+  step(command);
+  const { status, stdout, stderr } = spawnSync("bash", ["-c", command], {
+    cwd: folder,
+    env,
+    encoding: "utf8",
+  });
+  if (status !== 0) {
+    console.log(stdout, stderr);
+    throw new Error(`\`${command}\` ended with ${status}`);
+  }
+  return stdout;
+}
+
+async function until(timeoutMs: number, what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + timeoutMs;
+  let problem: unknown;
+  while (performance.now() < end) {
+    try {
+      if (await isSo()) return;
+    } catch (error) {
+      problem = error; // not there yet
+    }
+    await sleep(200);
+  }
+  throw new Error(`Waited ${timeoutMs / 1000} s until ${what}`, { cause: problem });
+}
