@@ -1,10 +1,12 @@
 /**
  * Type-checks every `ts` block of every Markdown file of the repository, each as a module of its own, against the sources.
  * `docs-globals.d.ts` declares what the blocks use without an import. An error is reported at its line of the Markdown file.
+ * Also compares the table of tested versions with what `canary.ts` has recorded.
  */
 import { spawnSync } from "node:child_process";
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
+import { problemOfTable } from "./tested-versions.ts";
 
 const root = path.join(import.meta.dirname, "..");
 /** Inside the repository, so that the blocks find its packages. */
@@ -36,8 +38,14 @@ mkdirSync(scratch);
 process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 
 let count = 0;
+let wrongTables = 0;
 for (const page of pages) {
   const markdown = readFileSync(path.join(root, page), "utf8");
+  const problem = problemOfTable(markdown);
+  if (problem !== undefined) {
+    console.log(`${page}: ${problem}`);
+    wrongTables += 1;
+  }
   for (const { line, code } of blocksOf(markdown)) {
     // As many lines above the code as the page has, so that the compiler's line numbers are the page's.
     const module = `${"\n".repeat(line - 1)}${code}\nexport {};\n`;
@@ -66,4 +74,4 @@ const errors = stdout.replaceAll(
 );
 process.stdout.write(errors);
 console.log(`${count} ts blocks of ${pages.length} Markdown files checked`);
-process.exitCode = status ?? 1;
+process.exitCode = wrongTables > 0 ? 1 : (status ?? 1);
