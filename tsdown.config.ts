@@ -9,6 +9,7 @@ export default defineConfig({
     outbox: "src/outbox/index.ts",
     scheduler: "src/scheduler/index.ts",
     schedule: "src/scheduler/pure.ts",
+    codemode: "src/codemode/index.ts",
     testing: "src/testing/index.ts",
   },
   format: "esm",

@@ -24,6 +24,7 @@ const ROOMS: Readonly<Record<string, RoomRule>> = {
   scheduler: { imports: ["core"] },
   workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "gates", "outbox"] },
   hosts: { imports: INNER },
+  codemode: { imports: ["core", "gates", "workflow", "hosts"] },
   webhooks: { imports: [...INNER, "hosts"] },
   dashboard: { imports: [...INNER, "hosts"] },
   testing: { imports: [...INNER, "hosts"] },

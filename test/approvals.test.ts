@@ -102,7 +102,7 @@ it("W3 the first decision counts, whatever comes after it", async () => {
 
 it("a gate of another kind is no approval", async () => {
   const room = givenGates();
-  const id = await given(room, undefined, { kind: "codemode" });
+  const id = await given(room, undefined, { kind: "agent-tool" });
   expect(await at(room, (approvals) => approvals.inspect(id))).toBeNull();
   expect(await at(room, (approvals) => approvals.reject(id))).toMatchObject({
     outcome: "not_found",

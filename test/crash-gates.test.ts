@@ -13,6 +13,7 @@ const READS = "reads only";
 playMatrix("W1 W2 W3 W5 O1", GATE_PLANS, {
   owners: { Gates, Approvals },
   harmless: {
+    "Gates.install": "in the constructor, before anything is stored",
     "Gates.onStart": "each life begins with it",
     "Gates.read": READS,
     "Gates.find": READS,

@@ -1,8 +1,8 @@
 /** The kind `codemode` before a runtime that does what no real one should: no code is run twice, and no gate waits for nothing. */
 
 import { afterEach, expect, it } from "vitest";
-import type { CallRecord, CodemodeRuntime, ExecutionRecord } from "../src/gates/codemode/types.ts";
-import { Codemode } from "../src/gates/index.ts";
+import { Codemode } from "../src/codemode/codemode.ts";
+import type { CallRecord, CodemodeRuntime, ExecutionRecord } from "../src/codemode/types.ts";
 import { ask, givenGates, inside, open, rowsOf } from "./support/gates.ts";
 import { gatesTime } from "./support/gates-object.ts";
 import { until } from "./support/given.ts";

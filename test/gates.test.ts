@@ -1,6 +1,6 @@
 /** The room of the gates, whatever kind they are: closed once, told once, driven and stopped over crashes. */
 
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Gate, GateKind } from "../src/gates/types.ts";
 import {
   ask,
@@ -13,7 +13,13 @@ import {
   start,
   wake,
 } from "./support/gates.ts";
-import { arrivals, type GatesObject, gatesTime } from "./support/gates-object.ts";
+import {
+  arrivals,
+  type GatesObject,
+  type GatesScript,
+  gatesScripts,
+  gatesTime,
+} from "./support/gates-object.ts";
 import { until } from "./support/given.ts";
 import { jobOf } from "./support/ledger.ts";
 import { silence } from "./support/scheduler.ts";
@@ -96,7 +102,7 @@ describe("W1 a later run that asks something else", () => {
     await until(() => told.length === 3);
     expect(told).toEqual(["Pay 5 pending", "Pay 5 cancelled", "Pay 500 pending"]);
     expect(cameTo(request.workflow.id)).toEqual([]);
-    const code = ask({ kind: "codemode", request: { code: "1" } });
+    const code = ask({ kind: "agent-tool", request: { code: "1" } });
     const running = await open(room, code);
     expect(await open(room, { ...code, run: "run-2", request: { code: "2" } })).toEqual(running);
   });
@@ -186,6 +192,46 @@ it("O2 an end whose delivery hangs is delivered by the next life, by the alarm a
   await until(async () => {
     await wake(room);
     return cameTo(request.workflow.id).length > 0;
+  });
+});
+
+describe("W2: a kind of gate that the object does not have", () => {
+  it("W2: is refused with the remedy, and nothing is stored", async () => {
+    const room = givenGates();
+    const refused = open(room, ask({ kind: "codemode" }));
+    await expect(refused).rejects.toMatchObject({ name: "InvalidGateError", field: "kind" });
+    await expect(refused).rejects.toThrow("withCodemode()");
+    expect(await rowsOf(room)).toEqual([]);
+  });
+
+  it("W2: a gate whose kind is gone after a deploy says so when its workflow asks, goes on when the kind is back, and else expires", async () => {
+    const log = vi.spyOn(console, "error").mockImplementation(() => {});
+    let drives = 0;
+    const drive = async () => {
+      drives++;
+      return null;
+    };
+    const script: GatesScript = {
+      kinds: () => ({ codemode: { answersLaterRuns: () => true, drive } }),
+    };
+    const room = givenGates(script);
+    const { gateId } = await open(room, ask({ kind: "codemode" }));
+    await until(() => drives === 1);
+    gatesScripts.set(room.name ?? "", {});
+    await crash(room);
+    await wake(room);
+    expect(await inside(room, ({ gates }) => gates.expire(gateId, null))).toBeNull();
+    const said = log.mock.calls.filter(([text]) => String(text).includes(gateId));
+    expect(said).toHaveLength(1);
+    expect(String(said[0])).toContain('does not have the kind "codemode" any more');
+    gatesScripts.set(room.name ?? "", script);
+    await crash(room);
+    await start(room);
+    await until(() => drives === 2);
+    gatesScripts.set(room.name ?? "", {});
+    await crash(room);
+    expect(await expire(room, gateId)).toMatchObject({ gateId, ...EXPIRED });
+    log.mockRestore();
   });
 });
 

@@ -1,9 +1,10 @@
-/** `step.codemode()` on DurableThink, in the real engine and a real sandbox: results, approvals, restarts (W1 to W5). */
+/** `codemode()` on DurableThink, in the real engine and a real sandbox: results, approvals, restarts (W1 to W5). */
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
+import { codemode } from "../src/codemode/index.ts";
 import type { Json } from "../src/core/json.ts";
 import type { Gate } from "../src/gates/types.ts";
 import { ROOMS } from "../src/hosts/think/think-rooms.ts";
@@ -313,16 +314,16 @@ it("W1 a sub-agent runs code, is asked, and goes on", async () => {
 
 it("infers what the code returns from its schema", () => {
   const check = async (step: ThinkWorkflowStep) => {
-    const plain = await step.codemode("plain", { code: "async () => 1" });
+    const plain = await codemode(step, "plain", { code: "async () => 1" });
     expectTypeOf(plain.output).toEqualTypeOf<Json | undefined>();
     expectTypeOf(plain.executionId).toEqualTypeOf<string>();
     const output = z.object({ id: z.number(), at: z.string().transform((text) => new Date(text)) });
-    const typed = await step.codemode("typed", { code: "async () => 1", output, rollback: true });
+    const typed = await codemode(step, "typed", { code: "async () => 1", output, rollback: true });
     expectTypeOf(typed.output).toEqualTypeOf<{ id: number; at: Date }>();
     // @ts-expect-error: no policy of that name
-    await step.codemode("wrong", { code: "1", onReject: "ignore" });
+    await codemode(step, "wrong", { code: "1", onReject: "ignore" });
     // @ts-expect-error: code is a text
-    await step.codemode("wrong", { code: async () => 1 });
+    await codemode(step, "wrong", { code: async () => 1 });
     await step.prompt("book", {
       prompt: "Book it",
       output,

@@ -18,7 +18,7 @@ function reserving(order: string): string {
   }`;
 }
 
-describe("step.codemode() with rollback", () => {
+describe("codemode() with rollback", () => {
   it("is undone when the workflow fails later, once", async () => {
     const code = givenCode();
     const step = { name: "reserve", code: reserving(code.order), rollback: true };

@@ -2,6 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { codemode } from "../src/codemode/index.ts";
 import { ask } from "../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../src/workflow/index.ts";
 import { outputOf } from "./support/engine.ts";
@@ -16,6 +17,18 @@ async function outcomeOf(plot: Plot): Promise<unknown> {
   await workflow.start();
   return outputOf(env.PLOT_WORKFLOW, workflow.id);
 }
+
+it("W2: codemode() on an agent without Code Mode fails at once, and names withCodemode()", async () => {
+  const error = await refusal(
+    outcomeOf((step) => codemode(step, "book", { code: "async () => 1" })),
+  );
+  expect(error.message).toMatch(/InvalidGateError.*withCodemode\(\) of perdure\/codemode/s);
+});
+
+it("W1: codemode() with a step that is not Perdure's says which one it takes", async () => {
+  const refused = codemode({} as never, "book", { code: "async () => 1" });
+  await expect(refused).rejects.toThrow("Extend ThinkWorkflow of perdure/workflow");
+});
 
 describe("W1: step names with control characters", () => {
   it.each(["a\u0000b", "line\nbreak\ttab", "\u001f", "c1\u0085\u009f\u007f"])(
@@ -69,8 +82,8 @@ describe("L1: half of a surrogate pair is refused at the call, and nothing is st
     ["a title", (step) => step.approval("s", { title: HALF })],
     ["the key of an agent tool", (step) => step.agentTool("s", "Child", { input: 1, key: HALF })],
     ["a child", (step) => step.agentTool("s", HALF, { input: 1 })],
-    ["code", (step) => step.codemode("s", { code: `async () => "${HALF}"` })],
-    ["the key of code", (step) => step.codemode("s", { code: "async () => 1", key: HALF })],
+    ["code", (step) => codemode(step, "s", { code: `async () => "${HALF}"` })],
+    ["the key of code", (step) => codemode(step, "s", { code: "async () => 1", key: HALF })],
     [
       "the key of a sleep",
       (step) => step.sleepUntilNext("s", "every day at 09:00 in Europe/Paris", { key: HALF }),

@@ -8,7 +8,7 @@ import type { Clock } from "../core/clock.ts";
 import { Sweep } from "../core/sweep.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { GateStore } from "./store.ts";
-import type { Closing, Gate, GateKind, GateKindName } from "./types.ts";
+import type { Closing, Gate, GateKind, GateKindName, GateKinds } from "./types.ts";
 
 /** After a drive that failed, or that the object did not survive. */
 export const AGAIN_MS = 30_000;
@@ -26,9 +26,12 @@ const KEPT_MS = 30 * 86_400_000;
 
 const FORGOTTEN: Closing = { status: "expired", result: { error: "Nobody asked for its end" } };
 
+/** Of a gate whose kind the agent no longer has: it stays open, for a deploy that has the kind again, until its step's time is over. */
+const MISSING: GateKind = { answersLaterRuns: ({ status }) => status === "completed" };
+
 export type DriverOwner = {
   readonly store: () => GateStore;
-  readonly kinds: Readonly<Record<GateKindName, GateKind>>;
+  readonly kinds: GateKinds;
   readonly clock: Clock;
   /** Closes a gate, and stops what is under way for it. */
   close(gate: Gate, closing: Closing): Gate | undefined;
@@ -51,10 +54,31 @@ export class Driver {
   readonly #running = new Map<string, Run>();
   readonly #sweep = new Sweep(() => this.owner.clock.random());
 
-  constructor(private readonly owner: DriverOwner) {}
+  readonly #kinds: Map<string, GateKind>;
+
+  constructor(private readonly owner: DriverOwner) {
+    this.#kinds = new Map(Object.entries(owner.kinds));
+  }
+
+  install(name: GateKindName, kind: GateKind): void {
+    this.#kinds.set(name, kind);
+  }
+
+  has(name: GateKindName): boolean {
+    return this.#kinds.has(name);
+  }
+
+  /** A deploy may have left a kind out. Its gates are driven again by one that has it; until then their workflows ask in vain. */
+  reportMissing({ gateId, kind, workflow: { name, id } }: Gate): void {
+    if (this.has(kind)) return;
+    console.error(
+      `[perdure] nothing is done for gate ${gateId} of workflow ${name} ${id}: the agent's class does not have the kind ` +
+        `"${kind}" any more. The step ends at its timeout.`,
+    );
+  }
 
   kindOf({ kind }: Gate): GateKind {
-    return this.owner.kinds[kind];
+    return this.#kinds.get(kind) ?? MISSING;
   }
 
   /** In the background. Never fails. */
@@ -68,12 +92,9 @@ export class Driver {
 
   /** An earlier life may have been in the middle of any of them. */
   resume(): void {
-    const kinds = Object.keys(this.owner.kinds) as GateKindName[];
-    const driven = kinds.filter((name) => {
-      const { drive, stop } = this.owner.kinds[name];
-      return drive !== undefined || stop !== undefined;
-    });
-    for (const gate of this.owner.store().live(driven)) this.begin(gate);
+    const driven = [...this.#kinds].filter(([, { drive, stop }]) => drive ?? stop);
+    const names = driven.map(([name]) => name as GateKindName);
+    for (const gate of this.owner.store().live(names)) this.begin(gate);
   }
 
   /** Drives an open gate, once more where that is under way, or stops what is under way for a closed one. Never fails. */

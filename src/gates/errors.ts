@@ -12,6 +12,17 @@ export class InvalidGateError extends Error {
   }
 }
 
+const REMEDIES: Readonly<Record<string, string>> = {
+  codemode:
+    "Make its class by withCodemode() of perdure/codemode: `class Desk extends withCodemode(DurableThink) {}`.",
+};
+
+/** The error of a step whose kind the agent's class does not have. */
+export function missingKind(kind: string): InvalidGateError {
+  const remedy = REMEDIES[kind] ?? "Deploy the agent in the version of its workflows.";
+  return new InvalidGateError("kind", `The agent takes no step of the kind "${kind}". ${remedy}`);
+}
+
 /** What cannot be asked of an approval, or decided about it. Nothing was stored, and the approval is as it was. */
 export class InvalidApprovalError extends Error {
   override readonly name = "InvalidApprovalError";

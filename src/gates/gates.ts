@@ -14,7 +14,7 @@ import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import { checkRequest, checkResult } from "./checks.ts";
 import { AGAIN_MS, Driver } from "./driver.ts";
-import { InvalidGateError } from "./errors.ts";
+import { InvalidGateError, missingKind } from "./errors.ts";
 import { type GateQuery, GateStore } from "./store.ts";
 import type {
   Closing,
@@ -23,6 +23,7 @@ import type {
   GateEvent,
   GateKind,
   GateKindName,
+  GateKinds,
   GateReceipt,
   GateRequest,
 } from "./types.ts";
@@ -41,7 +42,8 @@ const REPLACED: Closing = {
 
 export type GatesOptions = {
   readonly outbox: Outbox;
-  readonly kinds: (gates: Gates) => Readonly<Record<GateKindName, GateKind>>;
+  /** Others are added by `install()`. */
+  readonly kinds: (gates: Gates) => GateKinds;
   readonly clock?: Clock;
 };
 
@@ -79,6 +81,11 @@ export class Gates extends Room {
     );
   }
 
+  /** Adds a kind, in the constructor of its host: what an earlier life has left of it is driven from the start on. */
+  install(name: GateKindName, kind: GateKind): void {
+    this.#driver.install(name, kind);
+  }
+
   override async onStart(): Promise<void> {
     await super.onStart();
     this.#store.migrate();
@@ -92,11 +99,13 @@ export class Gates extends Room {
    * kind says that what is asked now has to be asked anew; a closed one answers its own run, and a later run where its kind
    * says so.
    *
-   * @throws InvalidGateError for a request that cannot be stored; nothing is stored then
+   * @throws InvalidGateError for a request that cannot be stored, or of a kind that this agent does not have; nothing is
+   *   stored then
    */
   async open(request: GateRequest): Promise<GateReceipt> {
     await this.lifecycle.ready();
     checkRequest(request);
+    if (!this.#driver.has(request.kind)) throw missingKind(request.kind);
     const now = this.#clock.now();
     const expiresAt = now + request.timeoutMs + GRACE_MS;
     const known = this.#store.findByKey(request.idempotencyKey);
@@ -167,6 +176,7 @@ export class Gates extends Room {
     const gate = closed ?? this.#store.find(gateId);
     if (!gate)
       throw new InvalidGateError("gateId", `There is no gate ${gateId}: it was forgotten.`);
+    this.#driver.reportMissing(gate);
     return gate.status === "open" ? null : endOf(gate);
   }
 

@@ -12,16 +12,12 @@ export type {
   RejectApprovalOptions,
 } from "./approval-types.ts";
 export { Approvals, approvalKind } from "./approvals.ts";
-export { Codemode } from "./codemode/codemode.ts";
-export { type CodemodeRollback, rollBack } from "./codemode/rollback.ts";
-export type { CodemodePort } from "./codemode/types.ts";
 export { InvalidApprovalError } from "./errors.ts";
 export { Gates } from "./gates.ts";
 export type {
   Closing,
   GateEnd,
-  GateKind,
-  GateKindName,
+  GateKinds,
   GateReceipt,
   GateRequest,
 } from "./types.ts";

@@ -115,6 +115,9 @@ export type Gate = {
   readonly isLive: boolean;
 };
 
+/** The kinds that an agent has. */
+export type GateKinds = Readonly<Partial<Record<GateKindName, GateKind>>>;
+
 /** A kind of gate: who brings about what is waited for. */
 export interface GateKind {
   /** Whether what an earlier run of the workflow was told answers a later one, too, instead of a new gate (W1). */

@@ -1,7 +1,6 @@
 /** `perdure/workflow`: workflows that prompt their agent, and wait for it. */
 
 export type { AgentToolProgress } from "../gates/agent-tools/types.ts";
-export type { CodemodeCall } from "../gates/codemode/types.ts";
 export type { Rollback } from "./compensation.ts";
 export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./gates/agent-tool.ts";
 export {
@@ -19,15 +18,6 @@ export {
   ApprovalPayloadError,
   ApprovalTimeoutError,
 } from "./gates/approval-errors.ts";
-export {
-  type CodemodeDetails,
-  CodemodeError,
-  CodemodeInterruptedError,
-  CodemodeRejectedError,
-  CodemodeTimeoutError,
-  CodemodeValidationError,
-} from "./gates/codemode-errors.ts";
-export type { CodemodeOptions, CodemodeResult } from "./gates/codemode-options.ts";
 export type { PromptResult } from "./prompts/answer.ts";
 export {
   ThinkPromptAbortedError,

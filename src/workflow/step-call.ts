@@ -23,6 +23,24 @@ export type StepCall<Agent> = {
   readonly used: UsedNames;
 };
 
+/** Where a step of a {@link ThinkWorkflow} has what makes calls of it. A symbol: a proxy or a copy of the step has it, too. */
+export const CALL_OF: unique symbol = Symbol("perdure.call");
+
+/**
+ * One step of Perdure, made of the step that `run()` receives: for the steps of entries of their own.
+ *
+ * @throws NonRetryableError for a step of another workflow class
+ */
+export function callOf<Agent>(step: AgentWorkflowStep, name: string): StepCall<Agent> {
+  const make = (step as { [CALL_OF]?: (name: string) => StepCall<Agent> })[CALL_OF];
+  if (make) return make(name);
+  throw new NonRetryableError(
+    `The step ${shown(name)} got a step that is not Perdure's. Extend ThinkWorkflow of perdure/workflow, and pass on the ` +
+      "step that run() receives.",
+    "InvalidStepError",
+  );
+}
+
 /** A length of time as the platform's steps take it: milliseconds, or a text such as `"3 days"`. */
 export type WaitTimeout = NonNullable<Parameters<AgentWorkflowStep["waitForEvent"]>[1]["timeout"]>;
 
@@ -53,6 +71,12 @@ export function invalidStep(kind: string, name: string, problem: string): NonRet
     `step.${kind}(${shown(name)}) ${problem}`,
     `Invalid${kind.charAt(0).toUpperCase()}${kind.slice(1)}Error`,
   );
+}
+
+/** @throws NonRetryableError where JavaScript has left out what the types ask for */
+export function checkGiven(kind: string, name: string, options: unknown): void {
+  if (typeof options === "object" && options !== null) return;
+  throw invalidStep(kind, name, `got ${shown(options)} as options; expected an object.`);
 }
 
 /** @throws NonRetryableError for what is neither a text that storage keeps as it is nor undefined */

@@ -11,8 +11,6 @@ import {
   runAgentToolStep,
 } from "./gates/agent-tool.ts";
 import { type ApprovalDecision, type ApprovalOptions, runApproval } from "./gates/approval.ts";
-import { type CodemodeAgent, runCodemode } from "./gates/codemode.ts";
-import type { CodemodeOptions, CodemodeResult } from "./gates/codemode-options.ts";
 import type { GatedAgent } from "./gates/gate.ts";
 import type { AnswerOf, PromptResult } from "./prompts/answer.ts";
 import type { PromptTarget, ThinkPromptOptions } from "./prompts/options.ts";
@@ -21,10 +19,10 @@ import { type PromptBatchAgent, runPromptAll } from "./prompts/prompt-all.ts";
 import type { PromptAllOptions, PromptAllResults } from "./prompts/prompt-all-options.ts";
 import type { AnySchema } from "./schema.ts";
 import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
-import { checkText, invalidStep, type StepCall } from "./step-call.ts";
+import { checkGiven, checkText, invalidStep, type StepCall } from "./step-call.ts";
 
 /** What an agent offers to the steps of its workflows. */
-export type StepAgent = PromptableAgent & PromptBatchAgent & GatedAgent & CodemodeAgent;
+export type StepAgent = PromptableAgent & PromptBatchAgent & GatedAgent;
 
 export interface ThinkWorkflowSteps {
   /**
@@ -100,22 +98,6 @@ export interface ThinkWorkflowSteps {
   ): Promise<ApprovalDecision<Schema>>;
 
   /**
-   * Runs code in the agent's Code Mode runtime (`@cloudflare/codemode`), waits for the approvals that its calls need, and
-   * returns what it returned. Idempotent per workflow, instance, step name and key (W1); no call that was begun is repeated
-   * after a crash (L6).
-   *
-   * @throws CodemodeRejectedError when an action was rejected
-   * @throws CodemodeTimeoutError when it had not ended within `timeout` (W2)
-   * @throws CodemodeInterruptedError when the agent went down after calls had begun (L6)
-   * @throws CodemodeValidationError when what it returned does not match `output` (W4)
-   * @throws CodemodeError when the code failed, or the agent has no runtime
-   */
-  codemode<Schema extends AnySchema | undefined = undefined>(
-    name: string,
-    options: CodemodeOptions<Schema>,
-  ): Promise<CodemodeResult<Schema>>;
-
-  /**
    * Runs a child agent as a tool of the workflow's agent, and waits for the end of its run. Idempotent per workflow,
    * instance, step name and key (W1): a completed run answers a restart at once, one that failed is tried afresh by
    * it, one that is under way is waited for. Progress and milestones go to `onWorkflowProgress()` of the agent and to its clients.
@@ -147,10 +129,6 @@ export function stepsOf(
   };
   return {
     promptResult,
-    codemode: async (name, options) => {
-      checkGiven("codemode", name, options);
-      return runCodemode(callOf(name), options);
-    },
     prompt: async (name, options) => (await promptResult(name, options)).output,
     agentTool: async (name, child, options) => {
       checkGiven("agentTool", name, options);
@@ -164,12 +142,6 @@ export function stepsOf(
       sleepUntilNext(callOf(name), schedule, options),
     approval: (name, options = {}) => runApproval(callOf(name), options),
   };
-}
-
-/** @throws NonRetryableError where JavaScript has left out what the types ask for */
-function checkGiven(kind: string, name: string, options: unknown): void {
-  if (typeof options === "object" && options !== null) return;
-  throw invalidStep(kind, name, `got ${shown(options)} as options; expected an object.`);
 }
 
 /** The same step, on the agent that it asks. */

@@ -13,7 +13,7 @@ import { isWellFormedText } from "../core/text.ts";
 import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
 import type { GatedAgent } from "./gates/gate.ts";
 import type { PromptableAgent } from "./prompts/prompt.ts";
-import type { StepCall } from "./step-call.ts";
+import { CALL_OF, type StepCall } from "./step-call.ts";
 import { type StepAgent, stepsOf, type ThinkWorkflowSteps } from "./steps.ts";
 import { UsedNames } from "./used-names.ts";
 
@@ -56,7 +56,7 @@ export class ThinkWorkflow<
       name: checkedName(name),
       used,
     });
-    return Object.assign(step, stepsOf(this.env, callOf));
+    return Object.assign(step, stepsOf(this.env, callOf), { [CALL_OF]: callOf });
   }
 
   /** Names this run of the workflow, and finds out where its agent is. */

@@ -1,7 +1,8 @@
-/** What becomes of `step.approval()`, `step.agentTool()`, `step.codemode()` and a sleep when their agent dies. */
+/** What becomes of `step.approval()`, `step.agentTool()`, `codemode()` and a sleep when their agent dies. */
 
 import { env } from "cloudflare:workers";
 import { z } from "zod";
+import { codemode } from "../../src/codemode/index.ts";
 import { ask, type Script } from "../../src/testing/index.ts";
 import { ToolChild } from "../support/agent-tool-agents.ts";
 import { charging, times } from "../support/codemode.ts";
@@ -193,13 +194,13 @@ function effects(order: string, wanted: Record<string, number>): string[] {
 
 const CODE: readonly ThinkScenario[] = [
   workflow({
-    name: "L6 step.codemode",
-    verbs: ["step.codemode", "openGate"],
+    name: "L6 codemode",
+    verbs: ["codemode", "openGate"],
     soonAfter: OPENED,
     stride: 17,
     objects,
     plot: (step, id) =>
-      outcomeOf(step.codemode("reserve", { code: reserving(id) }).then(({ output }) => output)),
+      outcomeOf(codemode(step, "reserve", { code: reserving(id) }).then(({ output }) => output)),
     steps: [],
     check: async (agent, run) => {
       const before = times("reserve", run.id);
@@ -208,13 +209,13 @@ const CODE: readonly ThinkScenario[] = [
     },
   }),
   workflow({
-    name: "L6 W3 step.codemode with an approval",
-    verbs: ["step.codemode", "openGate", "grantApproval"],
+    name: "L6 W3 codemode with an approval",
+    verbs: ["codemode", "openGate", "grantApproval"],
     soonAfter: CLOSED,
     stride: 37,
     objects,
     plot: (step, id) =>
-      outcomeOf(step.codemode("charge", { code: charging(id) }).then(({ output }) => output)),
+      outcomeOf(codemode(step, "charge", { code: charging(id) }).then(({ output }) => output)),
     steps: [grant()],
     output: (id) => ({ done: "charge", order: id }),
     check: async (_, { id }) => effects(id, { look: 1, charge: 1 }),
@@ -227,7 +228,7 @@ const CODE: readonly ThinkScenario[] = [
     status: "terminated",
     objects,
     plot: async (step, id) => {
-      await step.codemode("reserve", { code: reserving(id), rollback: true });
+      await codemode(step, "reserve", { code: reserving(id), rollback: true });
       await step.waitForEvent("never", { type: "never", timeout: "1 hour" });
     },
     prepare: (agent, run) => begun(agent, run, () => times("reserve", run.id) === 1),

@@ -2,6 +2,7 @@
 
 import { CodemodeConnector, type CodemodeRuntimeHandle } from "@cloudflare/codemode";
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
+import { withCodemode } from "../../src/codemode/index.ts";
 import { DurableThink } from "../../src/hosts/think/index.ts";
 import { ROOMS } from "../../src/hosts/think/think-rooms.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
@@ -56,7 +57,7 @@ class Shop extends CodemodeConnector<Cloudflare.Env> {
   }
 }
 
-export class CodemodeAgent extends DurableThink<Cloudflare.Env> {
+export class CodemodeAgent extends withCodemode(DurableThink)<Cloudflare.Env> {
   readonly meter: Meter;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {

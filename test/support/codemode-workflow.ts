@@ -6,9 +6,9 @@ import {
   CodemodeError,
   type CodemodeOptions,
   CodemodeRejectedError,
-  ThinkWorkflow,
-  type ThinkWorkflowStep,
-} from "../../src/workflow/index.ts";
+  codemode,
+} from "../../src/codemode/index.ts";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
 import { type CodemodeAgent, effects } from "./codemode-agent.ts";
 
 const orderSchema = z.object({ done: z.string(), order: z.string() });
@@ -50,7 +50,7 @@ export class CodemodeWorkflow extends ThinkWorkflow<CodemodeAgent, CodeParams> {
     for (const { name, isOrder, ...options } of codes) {
       try {
         outcomes.push(
-          await step.codemode(name, {
+          await codemode(step, name, {
             ...(options as CodemodeOptions),
             ...(isOrder && { output: orderSchema }),
           } as CodemodeOptions),

@@ -6,14 +6,8 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import {
-  type Approval,
-  Approvals,
-  approvalKind,
-  type GateKind,
-  type GateKindName,
-  Gates,
-} from "../../src/gates/index.ts";
+import { type Approval, Approvals, approvalKind, Gates } from "../../src/gates/index.ts";
+import type { GateKind, GateKindName } from "../../src/gates/types.ts";
 import { type Adapter, type Destination, Outbox } from "../../src/outbox/index.ts";
 import { Meter, metered } from "../../src/testing/index.ts";
 
@@ -78,7 +72,7 @@ export class GatesObject extends DurableObject<Cloudflare.Env> {
     this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
     const approval = approvalKind((one) => script?.onApproval?.(one));
     const none = { answersLaterRuns: () => false };
-    const own = { approval, "agent-tool": none, codemode: none };
+    const own = { approval, "agent-tool": none };
     this.gates = new Gates({
       outbox: this.outbox,
       clock,

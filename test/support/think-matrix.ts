@@ -3,6 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { withCodemode } from "../../src/codemode/index.ts";
 import { DurableThink } from "../../src/hosts/think/index.ts";
 import { ThinkRooms } from "../../src/hosts/think/think-rooms.ts";
 import {
@@ -14,6 +15,7 @@ import {
 } from "../../src/testing/index.ts";
 import { openWorkOf } from "../../src/testing/invariants/invariants.ts";
 import type { ThinkWorkflowStep } from "../../src/workflow/index.ts";
+import { CALL_OF } from "../../src/workflow/step-call.ts";
 import { stepsOf } from "../../src/workflow/steps.ts";
 import { knob } from "./knobs.ts";
 import { type Plot, plots } from "./plot-workflow.ts";
@@ -44,19 +46,26 @@ type WorkflowScenario = ThinkScenario & {
 /** Verbs of Think and of agents that are more in a DurableThink than they were. */
 const MORE_VERBS = ["restartWorkflow", "runTurn"] as const;
 
-/** Every method of the layers of a DurableThink, and every step. */
+/** The step of an entry of its own, which is a function of the step that `run()` receives. */
+const CODEMODE = "codemode";
+
+/** Every method of the layers of a DurableThink with Code Mode, and every step. */
 export function allVerbs(): string[] {
   const methods = layers().flatMap((layer) =>
     Object.getOwnPropertyNames(layer).filter((name) => name !== "constructor"),
   );
   const steps = Object.keys(stepsOf({}, () => undefined as never));
-  return [...new Set([...methods, ...MORE_VERBS]), ...steps.map((step) => `step.${step}`)];
+  return [
+    ...new Set([...methods, ...MORE_VERBS]),
+    ...steps.map((step) => `step.${step}`),
+    CODEMODE,
+  ];
 }
 
-/** From DurableThink down to what Think itself is. */
+/** From DurableThink with Code Mode down to what Think itself is. */
 function layers(): object[] {
   const found: object[] = [];
-  let layer = DurableThink.prototype as object;
+  let layer = withCodemode(DurableThink).prototype as object;
   while (layer !== Object.getPrototypeOf(ThinkRooms.prototype)) {
     found.push(layer);
     layer = Object.getPrototypeOf(layer) as object;
@@ -103,7 +112,7 @@ function watchedStep(step: ThinkWorkflowStep, agent: string): ThinkWorkflowStep 
       const found: unknown = Reflect.get(target, name);
       if (typeof found !== "function") return found;
       return (...args: unknown[]) => {
-        note(agent, `step.${String(name)}`);
+        note(agent, name === CALL_OF ? CODEMODE : `step.${String(name)}`);
         return Reflect.apply(found, target, args) as unknown;
       };
     },

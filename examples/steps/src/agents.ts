@@ -3,6 +3,7 @@
 import { CodemodeConnector } from "@cloudflare/codemode";
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
 import type { ToolSet } from "ai";
+import { withCodemode } from "perdure/codemode";
 import { DurableThink } from "perdure/think";
 import { OfflineModel } from "./offline-model.ts";
 
@@ -33,7 +34,7 @@ class Hotel extends CodemodeConnector<Env> {
   }
 }
 
-export class Desk extends DurableThink<Env> {
+export class Desk extends withCodemode(DurableThink)<Env> {
   override getModel() {
     return new OfflineModel();
   }

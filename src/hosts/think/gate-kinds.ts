@@ -7,16 +7,11 @@ import {
   type Approval,
   type ApprovalMessage,
   approvalKind,
-  Codemode,
-  type GateKind,
-  type GateKindName,
-  type Gates,
+  type GateKinds,
 } from "../../gates/index.ts";
-import { codemodePort } from "./codemode-port.ts";
 
 export function kindsOf(
   agent: Think,
-  gates: Gates,
   own: {
     readonly agentTools: AgentTools;
     /** Whether the app lets a client have the whole approval. */
@@ -24,7 +19,7 @@ export function kindsOf(
     /** The app's hook. */
     readonly onApproval: (approval: Approval) => void | Promise<void>;
   },
-): Record<GateKindName, GateKind> {
+): GateKinds {
   const approval = approvalKind((approval) => {
     try {
       tellClients(agent, approval, own.shouldSendApproval);
@@ -33,8 +28,7 @@ export function kindsOf(
     }
     return own.onApproval(approval);
   });
-  const codemode = new Codemode(gates, codemodePort(agent));
-  return { approval, "agent-tool": own.agentTools, codemode };
+  return { approval, "agent-tool": own.agentTools };
 }
 
 /** Those that the app has chosen get all of it, the others its id, status and title. */

@@ -16,6 +16,7 @@ import {
 import { agentToolPort } from "./agent-tool-port.ts";
 import { kindsOf } from "./gate-kinds.ts";
 import type { ThinkHooks } from "./port.ts";
+import { ROOMS } from "./rooms.ts";
 import { promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
 import { ThinkHost } from "./think-host.ts";
 import { WorkflowStarts } from "./workflow-starts.ts";
@@ -26,8 +27,7 @@ export type DurableThinkOptions = LedgerOptions & {
   readonly outbox?: Omit<OutboxSettings, "onDeadLetter">;
 };
 
-/** Where the layers find the rooms: a symbol, so that no member of an app's class can have the same name. */
-export const ROOMS = Symbol("perdure.rooms");
+export { ROOMS };
 
 export type Rooms = {
   readonly host: ThinkHost;
@@ -96,7 +96,7 @@ export class ThinkRooms<
     );
     const gates: Gates = new Gates({
       outbox: this.outbox,
-      kinds: (own) => kindsOf(this as unknown as Think, own, { agentTools, ...approvalHooks }),
+      kinds: () => kindsOf(this as unknown as Think, { agentTools, ...approvalHooks }),
     });
     const approvals = new Approvals(gates);
     this[ROOMS] = { host, submissions, gates, agentTools, approvals, scheduler, starts };

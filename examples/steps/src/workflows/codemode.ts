@@ -1,6 +1,7 @@
 /** Run code that calls the agent's connectors; what needs a person waits for one, and a failure later takes it back. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
+import { codemode } from "perdure/codemode";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
 import { z } from "zod";
 import type { Desk } from "../agents.ts";
@@ -8,7 +9,7 @@ import type { Desk } from "../agents.ts";
 export class CodemodeExample extends ThinkWorkflow<Desk, { city: string }> {
   override async run(event: AgentWorkflowEvent<{ city: string }>, step: ThinkWorkflowStep) {
     const city = JSON.stringify(event.payload.city);
-    const { output } = await step.codemode("book", {
+    const { output } = await codemode(step, "book", {
       code: `async () => {
         const rooms = await hotel.search({ city: ${city} });
         return hotel.book({ room: rooms[0].id });

@@ -1,32 +1,55 @@
 /**
- * `step.codemode()`: a gate that the agent's Code Mode runtime closes, and
- * where asked for, the rollback of what it has applied.
+ * The workflow's part of Code Mode: a step that waits for a gate which the agent's Code Mode runtime closes, and where asked
+ * for, the rollback of what the code has applied.
  */
 
 import { NonRetryableError } from "cloudflare:workflows";
-import type { CodemodeEnd } from "../../gates/codemode/types.ts";
-import { type AnySchema, validated } from "../schema.ts";
-import type { StepCall } from "../step-call.ts";
+import { type GatedAgent, type PassedGate, passGate } from "../workflow/gates/gate.ts";
+import { type AnySchema, validated } from "../workflow/schema.ts";
+import { callOf, checkGiven, type StepCall } from "../workflow/step-call.ts";
+import type { ThinkWorkflowStep } from "../workflow/think-workflow.ts";
 import {
   CodemodeError,
   CodemodeInterruptedError,
   CodemodeRejectedError,
   CodemodeTimeoutError,
   CodemodeValidationError,
-} from "./codemode-errors.ts";
-import { type CodemodeOptions, type CodemodeResult, checkedCodemode } from "./codemode-options.ts";
-import { type GatedAgent, type PassedGate, passGate } from "./gate.ts";
+} from "./errors.ts";
+import type { CodemodeRollback } from "./rollback.ts";
+import { type CodemodeOptions, type CodemodeResult, checkedCodemode } from "./step-options.ts";
+import type { CodemodeEnd } from "./types.ts";
 
-/** What an agent offers to `step.codemode()`. */
-export interface CodemodeAgent extends GatedAgent {
-  rollbackCodemode(gateId: string): Promise<"rolled-back" | "nothing" | "forgotten">;
+/** What an agent offers to `codemode()`. */
+interface CodemodeAgent extends GatedAgent {
+  rollbackCodemode(gateId: string): Promise<CodemodeRollback>;
 }
 
-/** Runs the code to its result, or throws how it failed. */
-export async function runCodemode<Schema extends AnySchema | undefined>(
-  call: StepCall<CodemodeAgent>,
+/**
+ * Runs code in the agent's Code Mode runtime, waits for the approvals that its calls need, and returns what it returned.
+ * Idempotent per workflow, instance, step name and key; no call that was begun is repeated after a crash. The class of the
+ * agent has to be made by `withCodemode()`.
+ *
+ * @experimental It uses `@cloudflare/codemode` and `createExecuteTool()`, which Think has deprecated.
+ * @param step the step that `run()` of the workflow receives
+ * @param name unique within a run, or with a different `key` each time
+ * @throws CodemodeRejectedError when an action was rejected
+ * @throws CodemodeTimeoutError when it had not ended within `timeout`
+ * @throws CodemodeInterruptedError when the agent went down after calls had begun
+ * @throws CodemodeValidationError when what it returned does not match `output`
+ * @throws CodemodeError when the code failed, or the agent has no runtime
+ * @example
+ * const { output } = await codemode(step, "book", {
+ *   code: "async () => hotel.book({ room: 12 })",
+ *   output: z.object({ booking: z.string() }),
+ * });
+ */
+export async function codemode<Schema extends AnySchema | undefined = undefined>(
+  step: ThinkWorkflowStep,
+  name: string,
   options: CodemodeOptions<Schema>,
 ): Promise<CodemodeResult<Schema>> {
+  const call = callOf<CodemodeAgent>(step, name);
+  checkGiven("codemode", name, options);
   const { request, timeoutMs } = checkedCodemode(call.name, options);
   const passed = await passGate(call, {
     kind: "codemode",
@@ -48,7 +71,7 @@ async function undo({ agent, name }: StepCall<CodemodeAgent>, gateId: string) {
   if (done !== "forgotten") return;
   // By its own name: the platform knows it by that, and would try another one again.
   throw new NonRetryableError(
-    `The calls of step.codemode("${name}") cannot be undone: the agent's Code Mode runtime has no record of them any more. ` +
+    `The calls of codemode(step, "${name}") cannot be undone: the agent's Code Mode runtime has no record of them any more. ` +
       "Raise its maxExecutions.",
   );
 }

@@ -1,9 +1,9 @@
-/** What can be asked of `step.codemode()`, checked before anything is stored. Pure. */
+/** What can be asked of `codemode()`, checked before anything is stored. Pure. */
 
-import { byteLength, type Json, shown } from "../../core/json.ts";
-import type { CodemodeRequest } from "../../gates/codemode/types.ts";
-import type { AnySchema, OutputOf } from "../schema.ts";
-import { checkText, invalidStep, timeoutMsOf, type WaitTimeout } from "../step-call.ts";
+import { byteLength, type Json, shown } from "../core/json.ts";
+import type { AnySchema, OutputOf } from "../workflow/schema.ts";
+import { checkText, invalidStep, timeoutMsOf, type WaitTimeout } from "../workflow/step-call.ts";
+import type { CodemodeRequest } from "./types.ts";
 
 /** Codemode takes a million characters, of which a comment that names the step takes some. */
 const MOST_CODE_BYTES = 999_000;
@@ -41,7 +41,7 @@ export type CodemodeOptions<Schema extends AnySchema | undefined = undefined> = 
   onReject?: "keep" | "rollback";
 };
 
-/** What `step.codemode()` returns. */
+/** What `codemode()` returns. */
 export type CodemodeResult<Schema extends AnySchema | undefined = undefined> = {
   /** In the agent's Code Mode runtime. */
   readonly executionId: string;

@@ -1,6 +1,6 @@
 /** The words of Code Mode as a gate: what a step asks, what it is told, and what of the runtime is used. */
 
-import type { Json } from "../../core/json.ts";
+import type { Json } from "../core/json.ts";
 
 /** A call of a connector, or a step of the code, in the runtime's log. */
 export type CallRecord = {
@@ -52,7 +52,7 @@ export type CodemodePort = {
 /** What becomes of the calls that were applied before an action was rejected. */
 type RejectionPolicy = "keep" | "rollback";
 
-/** What `step.codemode()` asks. */
+/** What `codemode()` asks. */
 export type CodemodeRequest = { readonly code: string; readonly onReject: RejectionPolicy };
 
 /** A call that was begun, for the errors. */

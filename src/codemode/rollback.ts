@@ -1,7 +1,7 @@
 /** Undoes the execution of a gate, for the workflow that compensates and waits for it no longer. */
 
-import type { Gates } from "../gates.ts";
-import type { Closing } from "../types.ts";
+import type { Gates } from "../gates/gates.ts";
+import type { Closing } from "../gates/types.ts";
 import { executionOf } from "./codemode.ts";
 import type { CodemodePort } from "./types.ts";
 

@@ -5,10 +5,10 @@
  * earlier life was about to do (L6). `decide.ts` has the table of states.
  */
 
-import { type Clock, systemClock } from "../../core/clock.ts";
-import { InvalidGateError } from "../errors.ts";
-import type { Gates } from "../gates.ts";
-import type { Closing, Gate, GateKind } from "../types.ts";
+import { type Clock, systemClock } from "../core/clock.ts";
+import { InvalidGateError } from "../gates/errors.ts";
+import type { Gates } from "../gates/gates.ts";
+import type { Closing, Gate, GateKind } from "../gates/types.ts";
 import { actionRequest, decisionOf } from "./approval-request.ts";
 import { type Action, decide } from "./decide.ts";
 import { completed, failed, interrupted, pendingAction, rejected } from "./outcome.ts";

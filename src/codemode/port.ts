@@ -1,14 +1,14 @@
 /** Where the Code Mode runtime of a Think agent is, and how it is made when no turn has made it yet. */
 
-import type { Think } from "@cloudflare/think";
-import type { CodemodePort } from "../../gates/index.ts";
+import type { DurableThink } from "../hosts/think/durable-think.ts";
+import type { CodemodePort } from "./types.ts";
 
 const REMEDY =
   "Make one in getTools(), e.g. `execute: createExecuteTool(this)` of @cloudflare/think/tools/execute, with " +
   '`"worker_loaders": [{ "binding": "LOADER" }]` in wrangler.jsonc and `export { CodemodeRuntime } from "@cloudflare/codemode"` ' +
   "in the Worker; or assign `this.codemode = createCodemodeRuntime(...)` in onStart().";
 
-export function codemodePort(agent: Think): CodemodePort {
+export function codemodePort(agent: DurableThink): CodemodePort {
   return {
     runtime: async () => {
       // Think makes the tools at the beginning of each turn: after a restart there may have been none.
@@ -21,6 +21,6 @@ export function codemodePort(agent: Think): CodemodePort {
 }
 
 /** Protected in its type, as a Durable Object's context is for its own class. */
-function contextOf(agent: Think): DurableObjectState {
+function contextOf(agent: DurableThink): DurableObjectState {
   return (agent as unknown as { ctx: DurableObjectState }).ctx;
 }
