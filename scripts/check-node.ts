@@ -5,7 +5,7 @@ import * as scheduler from "perdure/scheduler";
 
 const after = new Date("2027-03-14T06:00:00Z");
 const next = scheduler.nextOccurrence("every day at 02:30 in America/New_York", { after });
-assert.equal(next?.toISOString(), "2027-03-14T07:00:00.000Z");
+assert.equal(next, Date.parse("2027-03-14T07:00:00Z"));
 assert.match(
   String(scheduler.explainSchedule("every monday at 09:00 in Europe/London")),
   /Monday/i,

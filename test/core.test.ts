@@ -6,6 +6,7 @@ import { backoffMs } from "../src/core/backoff.ts";
 import { LAST_ALARM } from "../src/core/clock.ts";
 import { millisecondsOf } from "../src/core/duration.ts";
 import { failureOf, isReset, transientOf } from "../src/core/failures.ts";
+import { instantMs } from "../src/core/instant.ts";
 import { migrate, NewerSchemaError } from "../src/core/migrations.ts";
 import { Wake } from "../src/core/wake.ts";
 import { MIGRATIONS as LEDGER } from "../src/submissions/schema.ts";
@@ -502,5 +503,33 @@ describe("backoffMs", () => {
         );
       }),
     );
+  });
+});
+
+describe("instantMs", () => {
+  it.each([
+    [new Date(1_000), 1_000],
+    [1_000.7, 1_000],
+    [-0.5, -1],
+    ["1970-01-01T00:00:01Z", 1_000],
+    ["1970-01-01T01:00+01:00", 0],
+  ])("L9: %s is %i", (value, ms) => {
+    expect(instantMs(value)).toBe(ms);
+  });
+
+  it.each([
+    [new Date("no")],
+    [Number.NaN],
+    [Number.POSITIVE_INFINITY],
+    [9e15],
+    ["1970-01-01"],
+    ["1970-01-01T00:00:01"],
+    ["1970-13-01T00:00:00Z"],
+    ["tomorrow"],
+    [null],
+    [true],
+    [[1]],
+  ])("L9: %j is no point in time", (value) => {
+    expect(instantMs(value)).toBeUndefined();
   });
 });

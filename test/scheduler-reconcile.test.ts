@@ -123,7 +123,7 @@ describe("S4 a paused task that a deploy leaves out", () => {
     const { state, paused, counts } = await stage.info("t");
     expect({ state, paused }).toMatchObject({
       state: "paused",
-      paused: { by: "hand", note: "a broken feed", at: new Date(MONDAY + 10 * MINUTE) },
+      paused: { by: "hand", note: "a broken feed", at: MONDAY + 10 * MINUTE },
     });
     expect(counts).toEqual({ completed: 0, failed: 0, skipped: 0, missed: 0 });
     expect((await stage.info("u")).state).toBe("active");

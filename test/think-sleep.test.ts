@@ -10,12 +10,12 @@ const MONDAYS = "every monday at 09:00 in Europe/Paris";
 describe("S2 step.sleepUntilNext()", () => {
   it("S2 sleeps to the next occurrence and returns it", async () => {
     await using workflow = await givenPlot(async (step) => [
-      (await step.sleepUntilNext("weekly", MONDAYS))?.toISOString(),
+      await step.sleepUntilNext("weekly", MONDAYS),
     ]);
     await workflow.instance.modify((modifier) => modifier.disableSleeps());
     const expected = nextOccurrence(MONDAYS);
     await workflow.start();
-    expect(await workflow.output()).toEqual([expected?.toISOString()]);
+    expect(await workflow.output()).toEqual([expected]);
   });
 
   it("S2 is asleep until then", async () => {
@@ -32,7 +32,7 @@ describe("S2 step.sleepUntilNext()", () => {
     await using workflow = await givenPlot(async (step) => [await step.sleepUntilNext("far", far)]);
     await workflow.instance.modify((modifier) => modifier.disableSleeps());
     await workflow.start();
-    expect(await workflow.output()).toEqual([nextOccurrence(far)?.toISOString()]);
+    expect(await workflow.output()).toEqual([nextOccurrence(far)]);
   });
 
   it("is over at once where a replay comes after its time", async () => {
@@ -42,7 +42,7 @@ describe("S2 step.sleepUntilNext()", () => {
       modifier.mockStepResult({ name: "late:sleep-next" }, { from: 0, until: 1_000 }),
     );
     await workflow.start();
-    expect(await workflow.output()).toBe("1970-01-01T00:00:01.000Z");
+    expect(await workflow.output()).toBe(1_000);
   });
 
   it("S2 goes on where the occurrence has passed before the sleep is begun, or begun again by a replay", async () => {
@@ -52,7 +52,7 @@ describe("S2 step.sleepUntilNext()", () => {
       // As in a run whose isolate went down right after the occurrence was told.
       vi.spyOn(Date, "now").mockReturnValueOnce(early);
       const [at] = await Promise.all([step.sleepUntilNext("past", "every hour")]);
-      return at?.getTime();
+      return at;
     });
     await workflow.start();
     const at = Number(await workflow.output());
@@ -69,7 +69,7 @@ describe("S2 step.sleepUntilNext()", () => {
 
   it("takes the zone as an option, and keys in a loop", async () => {
     await using workflow = await givenPlot(async (step) => {
-      const times: (Date | null)[] = [];
+      const times: (number | null)[] = [];
       for (const key of ["a", "b"])
         times.push(
           await step.sleepUntilNext("loop", "every day at 09:00", { timezone: "Asia/Tokyo", key }),
@@ -77,7 +77,7 @@ describe("S2 step.sleepUntilNext()", () => {
       return times;
     });
     await workflow.instance.modify((modifier) => modifier.disableSleeps());
-    const next = nextOccurrence("every day at 09:00 in Asia/Tokyo")?.toISOString();
+    const next = nextOccurrence("every day at 09:00 in Asia/Tokyo");
     await workflow.start();
     expect(await workflow.output()).toEqual([next, next]);
   });

@@ -69,8 +69,7 @@ function contenders(): Contender[] {
 
 /** By the public function and from the text, as an app does it. */
 function ours(text: string): Contender {
-  const next = (after: number) =>
-    nextOccurrence(text, { after, timezone: ZONE })?.getTime() ?? null;
+  const next = (after: number) => nextOccurrence(text, { after, timezone: ZONE });
   return { form: text, by: "Perdure", next };
 }
 

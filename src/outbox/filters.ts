@@ -1,5 +1,6 @@
 /** What lists and counts of dead letters can be asked by. Looks at the arguments alone. */
 
+import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
 import { shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
@@ -36,11 +37,11 @@ export function checkList(options: ListDeadLettersOptions): void {
   if (cursor !== undefined) readCursor(cursor);
 }
 
-/** @throws InvalidFilterError for what is no valid Date */
-export function timeOf(name: string, value: Date): number {
-  const time = value instanceof Date ? value.getTime() : Number.NaN;
-  if (!Number.isNaN(time)) return time;
-  throw new InvalidFilterError(`${name} is ${String(value)}; expected a valid Date.`);
+/** @throws InvalidFilterError for what is no point in time */
+export function timeOf(name: string, value: Instant): number {
+  const time = instantMs(value);
+  if (time !== undefined) return time;
+  throw new InvalidFilterError(`${name} is ${shown(value)}; expected ${INSTANT_FORMS}.`);
 }
 
 /** @throws InvalidFilterError for what can be no delivery id */

@@ -5,6 +5,7 @@
  */
 
 import { type Clock, steady, systemClock } from "../core/clock.ts";
+import type { Instant } from "../core/instant.ts";
 import { type Json, shown } from "../core/json.ts";
 import { Room } from "../core/room.ts";
 import { withTimeout } from "../core/timeout.ts";
@@ -277,7 +278,7 @@ export class Outbox extends Room {
    *
    * @throws InvalidFilterError for what is no time
    */
-  async deleteDeadLetters(options: { before: Date }): Promise<number> {
+  async deleteDeadLetters(options: { before: Instant }): Promise<number> {
     const time = timeOf("before", options?.before);
     return (await this.#ready()).deadLetters.deleteBefore(time);
   }
@@ -332,7 +333,7 @@ export class Outbox extends Room {
     if (malformed) throw new InvalidFilterError(`destination ${malformed}`);
     try {
       const key = destination && this.#adapters.keyOf(destination);
-      return { key, since: since?.getTime() ?? 0 };
+      return { key, since: since === undefined ? 0 : timeOf("since", since) };
     } catch (error) {
       throw new InvalidFilterError(
         `destination is ${shown(withoutSecrets(destination))}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`,

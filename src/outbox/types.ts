@@ -1,6 +1,7 @@
 /** The words of the outbox: what is delivered, where to, by which policy, and how it can fail. */
 
 import type { Duration } from "../core/duration.ts";
+import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
 
 /** How a destination is tried. What a destination says itself is kept with each of its entries. */
@@ -233,7 +234,7 @@ export type DeadLetter = {
 /** Which dead letters: all of them, where nothing is said. */
 export type DeadLetterFilter = {
   /** Given up at this time or later. */
-  readonly since?: Date;
+  readonly since?: Instant;
   /** For this destination: at an agent, whatever the method; at a workflow, whatever the event type. */
   readonly destination?: Destination;
 };

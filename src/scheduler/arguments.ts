@@ -1,5 +1,6 @@
 /** What the verbs are asked with; bad input is echoed, and nothing is stored then. */
 
+import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
 import { InvalidOptionError, mistake, problemOfNames } from "../core/options.ts";
 
 const MAX_KEY_LENGTH = 200;
@@ -22,7 +23,7 @@ export function readTrigger(options: { key?: string }): string {
 export type Range = { readonly from: number; readonly to: number };
 
 /** @throws InvalidOptionError */
-export function readRange(range: { from: Date; to: Date }): Range {
+export function readRange(range: { from: Instant; to: Instant }): Range {
   checkNames("the range of backfill()", range ?? null, ["from", "to"]);
   const from = timeOf("from", range.from);
   const to = timeOf("to", range.to);
@@ -37,7 +38,7 @@ export function readOccurrences(options: { occurrences?: number }): number {
 }
 
 /** @throws InvalidOptionError */
-export function readPage(options: { limit?: number; before?: Date }): {
+export function readPage(options: { limit?: number; before?: Instant }): {
   readonly limit: number;
   readonly before: number;
 } {
@@ -63,8 +64,8 @@ function checkNames(what: string, options: unknown, names: readonly string[]): v
 }
 
 function timeOf(option: string, value: unknown): number {
-  const ms = value instanceof Date ? value.getTime() : Number.NaN;
-  if (Number.isNaN(ms)) throw mistake(option, value, "a Date");
+  const ms = instantMs(value);
+  if (ms === undefined) throw mistake(option, value, INSTANT_FORMS);
   return ms;
 }
 

@@ -7,6 +7,7 @@
 import type { Backoff } from "../core/backoff.ts";
 import { LAST_ALARM } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
+import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
 import {
   countOf,
   durationOf,
@@ -26,8 +27,6 @@ import type { Overlap, RetryOptions, ScheduledTask } from "./types.ts";
 const YEAR_MS = 365 * DAY_MS;
 const TASK_ID = /^[A-Za-z0-9_-]{1,128}$/;
 const OVERLAPS: readonly Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
-/** An instant, and not a time on some wall: its offset is said. */
-const INSTANT = /^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:?\d\d)$/;
 
 const NAMES = [
   "schedule",
@@ -226,11 +225,10 @@ function dateOf(text: unknown): LocalDate {
   return date;
 }
 
-function instantOf(option: string, value: Date | string): number {
-  const isText = typeof value === "string" && INSTANT.test(value);
-  const ms = value instanceof Date ? value.getTime() : isText ? Date.parse(value) : Number.NaN;
-  if (!Number.isNaN(ms)) return ms;
-  throw mistake(option, value, 'a Date, or an instant such as "2026-01-05T09:00:00Z"');
+function instantOf(option: string, value: Instant): number {
+  const ms = instantMs(value);
+  if (ms === undefined) throw mistake(option, value, INSTANT_FORMS);
+  return ms;
 }
 
 function attemptsOf(retry: RetryOptions = {}): { maxAttempts: number; backoff: Backoff } {

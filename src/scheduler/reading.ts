@@ -46,13 +46,13 @@ export function scheduledRunOf(run: Run, owner: string): ScheduledRun {
   return {
     taskId: run.taskId,
     idempotencyKey: idempotencyKeyOf(owner, run),
-    scheduledFor: new Date(run.slot),
-    firedAt: new Date(run.firedAt),
+    scheduledFor: run.slot,
+    firedAt: run.firedAt,
     lagMs: run.lagMs,
     cause: run.cause,
     status: run.status,
     attempts: run.attempts,
-    ...(run.endedAt !== null && { endedAt: new Date(run.endedAt) }),
+    ...(run.endedAt !== null && { endedAt: run.endedAt }),
     ...(run.error && { error: run.error }),
     ...(run.reason !== null && { reason: run.reason }),
     ...(run.submissionId !== null && { submissionId: run.submissionId }),
@@ -100,8 +100,8 @@ function infoOf(
     scheduleKind: schedule.kind,
     state: stateOf(task, row),
     ...pausedOf(row),
-    next: next === undefined ? null : new Date(next),
-    nextOccurrences: slots.slice(0, occurrences).map((slot) => new Date(slot)),
+    next: next ?? null,
+    nextOccurrences: slots.slice(0, occurrences),
     ...(lastRun && { lastRun }),
     counts,
     ...(metadata && { metadata: JSON.parse(JSON.stringify(metadata)) }),
@@ -138,7 +138,6 @@ function stateOf(task: DeclaredTask, row: TaskRow): ScheduledTaskInfo["state"] {
 
 function pausedOf({ pausedAt, pausedBy, pausedNote }: TaskRow): Pick<ScheduledTaskInfo, "paused"> {
   if (pausedAt === null) return {};
-  const at = new Date(pausedAt);
   const note = pausedNote === null ? {} : { note: pausedNote };
-  return { paused: { at, by: pausedBy ?? "hand", ...note } };
+  return { paused: { at: pausedAt, by: pausedBy ?? "hand", ...note } };
 }

@@ -6,6 +6,7 @@
  */
 
 import { type Clock, steady, systemClock } from "../core/clock.ts";
+import type { Instant } from "../core/instant.ts";
 import { Room } from "../core/room.ts";
 import type { Wake } from "../core/wake.ts";
 import { readNote, readOccurrences, readPage, readRange, readTrigger } from "./arguments.ts";
@@ -93,7 +94,7 @@ export class Scheduler extends Room {
    */
   async runs(
     taskId: string,
-    options: { limit?: number; before?: Date } = {},
+    options: { limit?: number; before?: Instant } = {},
   ): Promise<ScheduledRun[]> {
     const page = readPage(options);
     const engine = await this.#ready();
@@ -151,7 +152,7 @@ export class Scheduler extends Room {
    */
   async backfill(
     taskId: string,
-    range: { from: Date; to: Date },
+    range: { from: Instant; to: Instant },
   ): Promise<{ queued: number; alreadyRun: number }> {
     const times = readRange(range);
     await this.#ready();
@@ -166,7 +167,7 @@ export class Scheduler extends Room {
    * @returns the time that is left out; null for a task that is paused or finished
    * @throws UnknownTaskError, InvalidTaskError
    */
-  async skipNext(taskId: string): Promise<Date | null> {
+  async skipNext(taskId: string): Promise<number | null> {
     await this.#ready();
     const slot = this.#verbs.skipNext(taskId);
     await this.#engine.armed();

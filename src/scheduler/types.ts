@@ -2,6 +2,7 @@
 
 import type { Duration } from "../core/duration.ts";
 import type { Failure } from "../core/failures.ts";
+import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
 import type { RunStatus } from "./states.ts";
 
@@ -76,10 +77,10 @@ export type ScheduledTask = Action & {
   readonly overlap?: Overlap;
   /** Fires up to so long after its time, by an offset that is the task's own and always the same. @default none */
   readonly jitter?: Duration;
-  /** No occurrence before it. A `Date`, or an ISO instant with its offset. */
-  readonly startAt?: Date | string;
+  /** No occurrence before it. */
+  readonly startAt?: Instant;
   /** No occurrence at it or after. */
-  readonly endAt?: Date | string;
+  readonly endAt?: Instant;
   /** Occurrences that are run before the task is finished; skipped ones, triggers and backfills do not count. @default Infinity */
   readonly maxRuns?: number;
   /** Pauses the task after so many failed runs in a row; `true` is 1. @default false */
@@ -119,15 +120,16 @@ export type PromptPort = {
 export type ScheduledRun = {
   readonly taskId: string;
   readonly idempotencyKey: string;
-  readonly scheduledFor: Date;
-  readonly firedAt: Date;
+  /** Epoch milliseconds, like all times. */
+  readonly scheduledFor: number;
+  readonly firedAt: number;
   /** How long after its time, and the task's jitter, it fired. */
   readonly lagMs: number;
   readonly cause: RunCause;
   readonly status: RunStatus;
   /** Attempts that have begun. */
   readonly attempts: number;
-  readonly endedAt?: Date;
+  readonly endedAt?: number;
   /** Of the last attempt that failed. */
   readonly error?: Failure;
   /** Why it was skipped or cancelled. */
@@ -145,16 +147,16 @@ export type ScheduledTaskInfo = {
   readonly scheduleKind?: "interval" | "wall-clock";
   readonly state: "active" | "paused" | "finished" | "invalid";
   readonly paused?: {
-    readonly at: Date;
+    readonly at: number;
     readonly by: "hand" | "failure";
     readonly note?: string;
   };
   /** Why it is invalid. */
   readonly error?: Failure;
-  /** The next occurrence, without its jitter; null unless it is active. */
-  readonly next: Date | null;
+  /** The next occurrence, without its jitter, in epoch milliseconds; null unless it is active. */
+  readonly next: number | null;
   /** As many as were asked for, the next one included. */
-  readonly nextOccurrences: Date[];
+  readonly nextOccurrences: number[];
   /** The latest by `scheduledFor` that was not skipped. */
   readonly lastRun?: ScheduledRun;
   readonly counts: {

@@ -88,7 +88,7 @@ export class Verbs {
   }
 
   /** Leaves out the next slot, which is told of in the history. Returns it; null where none comes. */
-  skipNext(taskId: string): Date | null {
+  skipNext(taskId: string): number | null {
     const { task, row } = this.engine.validTask(taskId);
     const { store, firing } = this.engine;
     const slot = row.nextAt;
@@ -98,6 +98,6 @@ export class Verbs {
       store.runs.insert([firing.leftOut(task, slot, "It was left out by skipNext()")]);
       store.tasks.put({ ...row, nextAt });
     });
-    return new Date(slot);
+    return slot;
   }
 }

@@ -3,6 +3,7 @@
 import { LAST_ALARM } from "../core/clock.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
+import { INSTANT_FORMS, instantMs } from "../core/instant.ts";
 import { byteLength, shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
@@ -40,11 +41,11 @@ export function msOf(field: string, value: Duration | undefined): number | undef
 
 export function timeOf(field: string, value: unknown): number | undefined {
   if (value === undefined) return undefined;
-  const time = value instanceof Date ? value.getTime() : Number.NaN;
-  if (time < LAST_ALARM) return time;
+  const time = instantMs(value);
+  if (time !== undefined && time < LAST_ALARM) return time;
   throw new InvalidSubmissionError(
     field,
-    `${field} is ${String(value)}; expected a valid Date before the year 2189.`,
+    `${field} is ${shown(value)}; expected ${INSTANT_FORMS}, before the year 2189.`,
   );
 }
 

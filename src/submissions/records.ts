@@ -3,6 +3,7 @@
  * no state: it reads, and deletes what has ended.
  */
 
+import { instantMs } from "../core/instant.ts";
 import { SWEEP_ROWS, type Sweep, type SweptRow } from "../core/sweep.ts";
 import { ListScanLimitError } from "./errors.ts";
 import { bindId, SEQ_OF_ID } from "./ids.ts";
@@ -161,8 +162,8 @@ function filterOf({
   };
   if (statuses) only("status IN (SELECT value FROM json_each(?))", JSON.stringify(statuses));
   if (thread !== undefined) only("thread = ?", thread);
-  if (createdAfter) only("created_at >= ?", createdAfter.getTime());
-  if (createdBefore) only("created_at < ?", createdBefore.getTime());
+  if (createdAfter !== undefined) only("created_at >= ?", instantMs(createdAfter) ?? 0);
+  if (createdBefore !== undefined) only("created_at < ?", instantMs(createdBefore) ?? 0);
   for (const [key, value] of Object.entries(metadata)) {
     // json_extract() gives 1 and 0 for true and false.
     const stored = typeof value === "boolean" ? Number(value) : value;

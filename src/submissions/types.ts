@@ -2,6 +2,7 @@
 
 import type { UIMessage } from "ai";
 import type { Duration } from "../core/duration.ts";
+import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
 import type { Destination } from "../outbox/types.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";
@@ -49,7 +50,7 @@ export type SubmitMessagesOptions = {
    */
   idempotencyKeyTtl?: Duration;
   /** Not before this time; it waits outside the line until then, and keeps nobody up. */
-  notBefore?: Date;
+  notBefore?: Instant;
   /**
    * Not later than so long from now: a turn that has not started by then is
    * skipped, when it comes to it. Has to be later than `notBefore`.
@@ -304,9 +305,9 @@ export type ListSubmissionsOptions = {
   /** Only those whose metadata has these values. */
   metadata?: Record<string, string | number | boolean>;
   /** Only those accepted at or after this time. */
-  createdAfter?: Date;
+  createdAfter?: Instant;
   /** Only those accepted before this time. */
-  createdBefore?: Date;
+  createdBefore?: Instant;
 };
 
 /** What is open in the ledger. */
@@ -321,7 +322,7 @@ export type SubmissionStats = {
 export type DeleteSubmissionsOptions = {
   /** Only terminal ones are ever deleted. */
   status?: SubmissionStatus | SubmissionStatus[];
-  completedBefore?: Date;
+  completedBefore?: Instant;
   /** @default 100 */
   limit?: number;
 };

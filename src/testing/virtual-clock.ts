@@ -5,6 +5,7 @@
  */
 
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
+import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
 import { shown } from "../core/json.ts";
 import { inObject, ringAlarm } from "./cloudflare-test.ts";
 import { VirtualClockError } from "./errors.ts";
@@ -19,7 +20,7 @@ export type VirtualClockOptions = {
    * Where the clock begins; not before the machine's.
    * @default the machine's time
    */
-  readonly at?: Date | number | string;
+  readonly at?: Instant;
   /**
    * How long, in real time, an object may take for what has come due before the clock moves on.
    * @default "2 seconds"
@@ -105,7 +106,7 @@ class VirtualClock {
    *
    * @throws VirtualClockError for a time that is over, and as `advance()`
    */
-  async set(at: Date | number | string, ...objects: readonly Stub[]): Promise<void> {
+  async set(at: Instant, ...objects: readonly Stub[]): Promise<void> {
     const time = timeOf(at);
     const now = this.now();
     if (time < now) throw backwards(time, now);
@@ -184,14 +185,10 @@ async function firstAlarm(
   return first;
 }
 
-function timeOf(at: Date | number | string): number {
-  const time = new Date(at).getTime();
-  if (Number.isNaN(time)) {
-    throw new VirtualClockError(
-      `${shown(at)} is no time; expected a Date, epoch milliseconds, or a text such as "2027-03-28T00:59:00Z".`,
-    );
-  }
-  return time;
+function timeOf(at: Instant): number {
+  const time = instantMs(at);
+  if (time !== undefined) return time;
+  throw new VirtualClockError(`${shown(at)} is no time; expected ${INSTANT_FORMS}.`);
 }
 
 function backwards(time: number, now: number): VirtualClockError {

@@ -17,16 +17,16 @@ export type SleepUntilNextOptions = {
   key?: string;
 };
 
-/** @returns the occurrence, or null without a sleep where there is none any more */
+/** @returns the occurrence in epoch milliseconds, or null without a sleep where there is none any more */
 export async function sleepUntilNext(
   { step, name }: Pick<StepCall<never>, "step" | "name">,
   schedule: string,
   { timezone, key }: SleepUntilNextOptions,
-): Promise<Date | null> {
+): Promise<number | null> {
   checkText("sleepUntilNext", name, "key", key);
   const next = (after: number) => {
     try {
-      return nextOccurrence(schedule, { after, timezone })?.getTime() ?? null;
+      return nextOccurrence(schedule, { after, timezone });
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
       throw invalidStep("sleepUntilNext", name, `got a schedule that cannot be meant: ${problem}`);
@@ -46,5 +46,5 @@ export async function sleepUntilNext(
     const left = at - Date.now();
     if (left > 0) await step.sleep(await partName(identity, `hop-${hop}`), left);
   }
-  return new Date(until);
+  return until;
 }

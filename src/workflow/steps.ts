@@ -73,13 +73,13 @@ export interface ThinkWorkflowSteps {
 
   /**
    * Sleeps to the first occurrence of a schedule after now, e.g. `"every monday at 09:00 in Europe/Paris"`, and returns
-   * it; null, without a sleep, where there is none any more (S2). A restart of the workflow sleeps to the one after then.
+   * it in epoch milliseconds; null, without a sleep, where there is none any more (S2). A restart of the workflow sleeps to the one after then.
    */
   sleepUntilNext<const Text extends string>(
     name: string,
     schedule: Schedule<Text>,
     options?: SleepUntilNextOptions,
-  ): Promise<Date | null>;
+  ): Promise<number | null>;
 
   /**
    * Asks a person at the agent, durably, and waits for the decision: `agent.listApprovals()`, `grantApproval()` and

@@ -245,7 +245,7 @@ const SLEEPS: readonly ThinkScenario[] = [
     stride: 101,
     plot: async (step, id) => {
       const at = await step.sleepUntilNext("second", "cron * * * * * * in UTC");
-      return [at !== null && at.getTime() % 1_000, await step.prompt("ask", { prompt: input(id) })];
+      return [at !== null && at % 1_000, await step.prompt("ask", { prompt: input(id) })];
     },
     steps: [],
     output: (id) => [0, id],

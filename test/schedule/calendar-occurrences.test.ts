@@ -18,16 +18,17 @@ describe("S2 nextOccurrence()", () => {
     vi.useRealTimers();
   });
 
-  it("takes a Date or milliseconds, and gives a Date", () => {
-    const expected = new Date("2027-03-27T09:00Z");
+  it("takes a Date, a text or milliseconds, and gives milliseconds", () => {
+    const expected = Date.parse("2027-03-27T09:00Z");
     expect(nextOccurrence(NINE, { after: AFTER })).toEqual(expected);
     expect(nextOccurrence(NINE, { after: new Date(AFTER) })).toEqual(expected);
+    expect(nextOccurrence(NINE, { after: "2027-03-26T13:00+01:00" })).toEqual(expected);
   });
 
   it("is after now when it is not told after what", () => {
     vi.useFakeTimers({ now: AFTER });
-    expect(nextOccurrence(NINE)).toEqual(new Date("2027-03-27T09:00Z"));
-    expect(nextOccurrence(NINE, {})).toEqual(new Date("2027-03-27T09:00Z"));
+    expect(nextOccurrence(NINE)).toBe(Date.parse("2027-03-27T09:00Z"));
+    expect(nextOccurrence(NINE, {})).toBe(Date.parse("2027-03-27T09:00Z"));
   });
 
   it("is null when there is none", () => {
@@ -36,14 +37,14 @@ describe("S2 nextOccurrence()", () => {
 
   it("goes on from each occurrence to a later one, whatever fractions it is given", () => {
     const anchor = AFTER + 0.5;
-    const first = nextOccurrence(interval(60_000), { after: AFTER - 0.1, anchor }) as Date;
-    expect(first).toEqual(new Date(AFTER));
+    const first = nextOccurrence(interval(60_000), { after: AFTER - 0.1, anchor }) ?? 0;
+    expect(first).toBe(AFTER);
     const second = nextOccurrence(interval(60_000), { after: first, anchor });
-    expect(second).toEqual(new Date(AFTER + 60_000));
+    expect(second).toBe(AFTER + 60_000);
   });
 
   it("counts an interval from its anchor", () => {
-    const anchor = new Date(AFTER + 5_000);
+    const anchor = AFTER + 5_000;
     expect(nextOccurrence(interval(60_000), { after: AFTER, anchor })).toEqual(anchor);
   });
 
@@ -64,13 +65,13 @@ describe("S2 nextOccurrence()", () => {
 });
 
 describe("S2 occurrences()", () => {
-  const three = ["2027-03-27T09:00Z", "2027-03-28T08:00Z", "2027-03-29T08:00Z"].map(
-    (text) => new Date(text),
+  const three = ["2027-03-27T09:00Z", "2027-03-28T08:00Z", "2027-03-29T08:00Z"].map((text) =>
+    Date.parse(text),
   );
 
   it("a number of them, or those until a moment, that one included", () => {
     expect(occurrences(NINE, { after: AFTER, count: 3 })).toEqual(three);
-    expect(occurrences(NINE, { after: AFTER, until: three[2] as Date })).toEqual(three);
+    expect(occurrences(NINE, { after: AFTER, until: three[2] ?? 0 })).toEqual(three);
     expect(occurrences(NINE, { after: AFTER, until: Number(three[2]) - 1 })).toHaveLength(2);
     expect(occurrences(NINE, { after: AFTER, until: AFTER })).toEqual([]);
   });
@@ -100,8 +101,8 @@ describe("S2 occurrences()", () => {
         name: "TooManyOccurrencesError",
         schedule: minutely.text,
         limit: 10_000,
-        until: new Date(last + 60_000),
-        reached: new Date(last),
+        until: last + 60_000,
+        reached: last,
       }),
     );
     expect(more).toThrow(new Date(last).toISOString());

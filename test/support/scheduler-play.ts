@@ -290,13 +290,13 @@ export class Play {
       const model = this.#tasks.get(info.taskId as Id);
       if (!model) continue;
       const next = model.isPaused ? null : model.next;
-      if ((info.next?.getTime() ?? null) !== next) {
+      if (info.next !== next) {
         problems.push(`${info.taskId}: next is ${info.next}, not ${next && new Date(next)}`);
       }
       const runs = (found.runs[index] ?? []).map(({ scheduledFor, status, cause }) => {
         const isFailed = status === "failed" && (this.#fail !== "never" || this.#hasCrashed);
         const how = status === "completed" || isFailed ? "ran" : status;
-        return `${cause === "trigger" ? "trigger " : ""}${scheduledFor.getTime()} ${how}`;
+        return `${cause === "trigger" ? "trigger " : ""}${scheduledFor} ${how}`;
       });
       const expected = [
         ...[...model.runs].map(([slot, how]) => `${slot} ${how}`),

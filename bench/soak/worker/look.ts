@@ -34,7 +34,7 @@ export async function lookAt(
     workflows: all("SELECT workflow_id AS id, status FROM cf_agents_workflows"),
     runs: runs.flat().map((run) => ({
       task: run.taskId,
-      slot: run.scheduledFor.getTime(),
+      slot: run.scheduledFor,
       key: run.idempotencyKey,
       status: run.status,
       submissionId: run.submissionId ?? null,

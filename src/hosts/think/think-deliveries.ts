@@ -1,5 +1,6 @@
 /** What a Think agent offers about its outbox. */
 
+import type { Instant } from "../../core/instant.ts";
 import type { Json } from "../../core/json.ts";
 import type {
   DeadLetterFilter,
@@ -42,7 +43,7 @@ export class ThinkDeliveries<
   }
 
   /** Forgets deliveries that were given up before a time for good. Returns how many. */
-  deleteDeadLetters(options: { before: Date }): Promise<number> {
+  deleteDeadLetters(options: { before: Instant }): Promise<number> {
     return this.outbox.deleteDeadLetters(options);
   }
 

@@ -1,5 +1,6 @@
 /** What a Think agent offers about its scheduled tasks. */
 
+import type { Instant } from "../../core/instant.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "../../scheduler/index.ts";
 import { ThinkDeliveries } from "./think-deliveries.ts";
 import { ROOMS } from "./think-rooms.ts";
@@ -30,7 +31,7 @@ export class ThinkSchedules<
   /** Runs of a task, newest first (S5). */
   listScheduledRuns(
     taskId: string,
-    options?: { limit?: number; before?: Date },
+    options?: { limit?: number; before?: Instant },
   ): Promise<ScheduledRun[]> {
     return this[ROOMS].scheduler.runs(taskId, options);
   }
@@ -53,13 +54,13 @@ export class ThinkSchedules<
   /** Runs the occurrences of a time that has passed, but for those that have run (S5). */
   backfillScheduledTask(
     taskId: string,
-    range: { from: Date; to: Date },
+    range: { from: Instant; to: Instant },
   ): Promise<{ queued: number; alreadyRun: number }> {
     return this[ROOMS].scheduler.backfill(taskId, range);
   }
 
   /** Leaves out the next occurrence of a task, and returns when it would have been (S5). */
-  skipNextScheduledRun(taskId: string): Promise<Date | null> {
+  skipNextScheduledRun(taskId: string): Promise<number | null> {
     return this[ROOMS].scheduler.skipNext(taskId);
   }
 }

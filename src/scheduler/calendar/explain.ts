@@ -22,7 +22,8 @@ export type ExplainOptions = CalendarOptions & {
 };
 
 export type ExplainedOccurrence = {
-  readonly at: Date;
+  /** Epoch milliseconds. */
+  readonly at: number;
   /** The same on the zone's clock: ISO 8601 with the offset, e.g. `2027-03-28T02:00+01:00`. */
   readonly local: string;
   /** What the clock does there, in words; left out where it just goes on. */
@@ -74,7 +75,7 @@ function explained(
   instant: number,
   nominal: LocalTime | null,
 ): ExplainedOccurrence {
-  const occurrence = { at: new Date(instant), local: localText(clock, instant) };
+  const occurrence = { at: instant, local: localText(clock, instant) };
   const note = nominal === null ? undefined : noteOf(clock, nominal);
   return note === undefined ? occurrence : { ...occurrence, note };
 }
@@ -98,7 +99,7 @@ function noteOf(clock: ZoneClock, nominal: LocalTime): string | undefined {
 function textOf({ rule, timezone, occurrences, omitted }: Omit<ScheduleExplanation, "toString">) {
   const lines = [rule, `On the clock of ${timezone}, and in UTC:`];
   for (const { local, at, note } of occurrences) {
-    lines.push(`  ${local}  ${at.toISOString()}${note === undefined ? "" : `  ${note}`}`);
+    lines.push(`  ${local}  ${new Date(at).toISOString()}${note === undefined ? "" : `  ${note}`}`);
   }
   if (occurrences.length === 0) lines.push("  no occurrence");
   for (const { date, reason } of omitted) lines.push(`  not on ${date}: ${reason}`);

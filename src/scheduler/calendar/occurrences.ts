@@ -1,15 +1,10 @@
 /** The calendar's public functions: the next occurrence of a schedule, and all of a stretch of time. */
 
+import type { Instant } from "../../core/instant.ts";
 import { countOf, mistake } from "../../core/options.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { nextInstant } from "./next.ts";
-import {
-  type CalendarOptions,
-  type Instant,
-  instantOf,
-  readOptions,
-  scheduleOf,
-} from "./options.ts";
+import { type CalendarOptions, instantOf, readOptions, scheduleOf } from "./options.ts";
 
 /** Of one call: a list is held in memory. */
 const MAX_OCCURRENCES = 10_000;
@@ -35,23 +30,23 @@ export class TooManyOccurrencesError extends RangeError {
   constructor(
     /** The schedule, as text. */
     readonly schedule: string,
-    /** The end that was asked for. */
-    readonly until: Date,
+    /** The end that was asked for, epoch milliseconds. */
+    readonly until: number,
     /** How many a call returns at most. */
     readonly limit: number,
     /** The last one that a call may return. */
-    readonly reached: Date,
+    readonly reached: number,
   ) {
     super(
-      `${JSON.stringify(schedule)} has more than ${limit} occurrences until ${until.toISOString()}; ask until ` +
-        `${reached.toISOString()} at most, and from there again with it as \`after\`.`,
+      `${JSON.stringify(schedule)} has more than ${limit} occurrences until ${new Date(until).toISOString()}; ask until ` +
+        `${new Date(reached).toISOString()} at most, and from there again with it as \`after\`.`,
     );
   }
 }
 
 /**
  * The first occurrence strictly after `after`, or null when there is none, or
- * none before the year 10000.
+ * none before the year 10000. In epoch milliseconds.
  *
  * Exact in every IANA zone (S2): in a gap, at the first instant after it; in a
  * fold, once, the first; a date that a zone skipped whole has none.
@@ -64,14 +59,13 @@ export class TooManyOccurrencesError extends RangeError {
 export function nextOccurrence(
   schedule: string | ParsedSchedule,
   options: CalendarOptions = {},
-): Date | null {
+): number | null {
   const { after, timezone, anchor } = readOptions("nextOccurrence", options, Date.now);
-  const found = nextInstant(scheduleOf(schedule, timezone), after, anchor);
-  return found === null ? null : new Date(found);
+  return nextInstant(scheduleOf(schedule, timezone), after, anchor);
 }
 
 /**
- * The occurrences strictly after `after`, in order (S2): the next `count`, or
+ * The occurrences strictly after `after` in epoch milliseconds, in order (S2): the next `count`, or
  * all `until` a moment, that moment included. Fewer, or none, where the
  * schedule ends.
  *
@@ -82,7 +76,7 @@ export function nextOccurrence(
 export function occurrences(
   schedule: string | ParsedSchedule,
   options: OccurrencesOptions = {} as OccurrencesOptions,
-): Date[] {
+): number[] {
   const { after, timezone, anchor } = readOptions("occurrences", options, Date.now, [
     "count",
     "until",
@@ -95,27 +89,27 @@ export function occurrences(
   if (until === undefined) {
     if (count === undefined) throw mistake("count", count, "a count, or an until");
     const most = countOf("count", count, MAX_OCCURRENCES);
-    return datesOf(parsed, after, anchor, Number.POSITIVE_INFINITY, most);
+    return instantsOf(parsed, after, anchor, Number.POSITIVE_INFINITY, most);
   }
   const end = instantOf("until", until);
-  const found = datesOf(parsed, after, anchor, end, MAX_OCCURRENCES + 1);
+  const found = instantsOf(parsed, after, anchor, end, MAX_OCCURRENCES + 1);
   if (found.length <= MAX_OCCURRENCES) return found;
-  const reached = found[MAX_OCCURRENCES - 1] as Date;
-  throw new TooManyOccurrencesError(parsed.text, new Date(end), MAX_OCCURRENCES, reached);
+  const reached = found[MAX_OCCURRENCES - 1] as number;
+  throw new TooManyOccurrencesError(parsed.text, end, MAX_OCCURRENCES, reached);
 }
 
-function datesOf(
+function instantsOf(
   schedule: ParsedSchedule,
   after: number,
   anchor: number | undefined,
   end: number,
   most: number,
-): Date[] {
-  const dates: Date[] = [];
+): number[] {
+  const instants: number[] = [];
   let at = nextInstant(schedule, after, anchor);
-  while (at !== null && at <= end && dates.length < most) {
-    dates.push(new Date(at));
+  while (at !== null && at <= end && instants.length < most) {
+    instants.push(at);
     at = nextInstant(schedule, at, anchor);
   }
-  return dates;
+  return instants;
 }

@@ -1,12 +1,10 @@
 /** Options of the calendar's public functions, checked at the call. */
 
+import { INSTANT_FORMS, type Instant, instantMs } from "../../core/instant.ts";
 import { InvalidOptionError, mistake, problemOfNames } from "../../core/options.ts";
 import { parseSchedule } from "../language/parse.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { END_MS, FIRST_MS } from "./civil.ts";
-
-/** A moment: a `Date`, or milliseconds since 1970-01-01T00:00Z. */
-export type Instant = Date | number;
 
 /** What the functions that compute occurrences have in common. */
 export type CalendarOptions = {
@@ -65,15 +63,9 @@ export function readOptions(
  * @throws InvalidOptionError for what is no moment of the years 1000 to 9999
  */
 export function instantOf(option: string, value: Instant): number {
-  const instant = value instanceof Date ? value.getTime() : value;
-  // Whole, as a Date is: an occurrence on a grid of fractions would be cut to one that may be `after` itself.
-  if (typeof instant === "number" && instant >= FIRST_MS && instant < END_MS)
-    return Math.floor(instant);
-  throw mistake(
-    option,
-    value,
-    "a valid Date, or milliseconds since 1970-01-01T00:00Z, of the years 1000 to 9999",
-  );
+  const instant = instantMs(value);
+  if (instant !== undefined && instant >= FIRST_MS && instant < END_MS) return instant;
+  throw mistake(option, value, `${INSTANT_FORMS}, of the years 1000 to 9999`);
 }
 
 /** A text is parsed; what has been parsed is taken as it is. */

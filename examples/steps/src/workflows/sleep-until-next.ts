@@ -7,6 +7,6 @@ import type { Desk } from "../agents.ts";
 export class SleepUntilNextExample extends ThinkWorkflow<Desk> {
   override async run(_event: AgentWorkflowEvent<unknown>, step: ThinkWorkflowStep) {
     const woken = await step.sleepUntilNext("a minute", "every 1 minute");
-    return { woken: woken?.toISOString() };
+    return { woken: woken && new Date(woken).toISOString() };
   }
 }
