@@ -5,7 +5,7 @@ export default defineConfig({
   entry: {
     think: "src/hosts/think/index.ts",
     workflow: "src/workflow/index.ts",
-    submissions: "src/submissions/index.ts",
+    submissions: "src/submissions/public.ts",
     outbox: "src/outbox/index.ts",
     scheduler: "src/scheduler/index.ts",
     schedule: "src/scheduler/pure.ts",

@@ -36,3 +36,11 @@ declare namespace Cloudflare {
     QUEUE: Queue;
   }
 }
+
+/** Of Vite, which makes it a list of modules. */
+interface ImportMeta {
+  glob<T>(
+    pattern: string,
+    options: { query: "?raw"; import: "default"; eager: true },
+  ): Record<string, T>;
+}

@@ -3,8 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import type { AnswerSpec } from "../src/submissions/index.ts";
-import type { InternalSubmitOptions } from "../src/submissions/types.ts";
+import type { AnswerSpec, InternalSubmitOptions } from "../src/submissions/types.ts";
 import { ask, isFollowUp, modelCalls, type Script } from "../src/testing/index.ts";
 import { type AnswerObject, asked, charges, lent, WatchedModel } from "./support/answer-object.ts";
 import { message, until } from "./support/given.ts";

@@ -2,7 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import type { AnswerSpec, PromptRequest } from "../src/submissions/index.ts";
+import type { AnswerSpec, PromptRequest } from "../src/submissions/types.ts";
 import {
   ask,
   modelCalls,

@@ -1,13 +1,36 @@
 /** Types are part of the product: what a call infers, and that code for Think compiles unchanged. */
 
 import { env } from "cloudflare:workers";
-import type { Think } from "@cloudflare/think";
+import type {
+  Think,
+  ChatResponseResult as ThinkChatResponseResult,
+  TurnContext as ThinkTurnContext,
+} from "@cloudflare/think";
 import type { AgentWorkflowEvent } from "agents/workflows";
-import { expectTypeOf, it } from "vitest";
+import type { UIMessage } from "ai";
+import { expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import { type Approval, DurableThink } from "../src/hosts/think/index.ts";
-import type { SubmissionInspection, SubmitMessagesOptions } from "../src/submissions/index.ts";
+import * as codemode from "../src/codemode/index.ts";
+import * as think from "../src/hosts/think/index.ts";
+import {
+  type Approval,
+  type ChatResponseResult,
+  DurableThink,
+  type defineScheduledTasks,
+  type ListSubmissionsOptions,
+  type SubmissionInspection,
+  type SubmitMessagesOptions,
+  type SubmitMessagesResult,
+  type ThinkScheduledTasks,
+  type ThinkSubmissionInspection,
+  type TurnContext,
+} from "../src/hosts/think/index.ts";
+import * as outbox from "../src/outbox/index.ts";
+import * as scheduler from "../src/scheduler/index.ts";
+import * as submissions from "../src/submissions/public.ts";
+import * as testing from "../src/testing/index.ts";
 import { ScriptedModel } from "../src/testing/index.ts";
+import * as workflow from "../src/workflow/index.ts";
 import {
   type PromptAllSettled,
   ThinkWorkflow,
@@ -158,6 +181,61 @@ it("results keep their types over RPC", () => {
   expectTypeOf<Decided["approval"]["schema"]>().toEqualTypeOf<Approval["schema"]>();
 });
 
+/** Verbs of a DurableThink that Think does not have, or has with less in their results. */
+type OwnVerb =
+  | Exclude<keyof DurableThink & string, keyof Think>
+  | "submitMessages"
+  | "inspectSubmission"
+  | "listSubmissions"
+  | "cancelSubmission"
+  | "waitForSubmission"
+  | "deleteSubmission"
+  | "deleteSubmissions"
+  | "runWorkflow"
+  | "terminateWorkflow";
+
+/** What a stub's verb resolves with. RPC's types make `never` of a result that they cannot follow, e.g. one with an `unknown`. */
+type OverStub<Verb> = Verb extends keyof DurableObjectStub<TriageAgent>
+  ? DurableObjectStub<TriageAgent>[Verb] extends (...args: never[]) => infer Result
+    ? Awaited<Result>
+    : "a property"
+  : never;
+
+it("L7: every verb of a stub has a result", () => {
+  type Lost = { [Verb in OwnVerb]: [OverStub<Verb>] extends [never] ? Verb : never }[OwnVerb];
+  expectTypeOf<Lost>().toBeNever();
+});
+
+it("L7: the messages of a thread are UIMessages, also over RPC", () => {
+  const read = async (stub: DurableObjectStub<TriageAgent>): Promise<UIMessage[]> =>
+    stub.threadMessages("orders");
+  expectTypeOf(read).toBeFunction();
+  const parts = async (stub: DurableObjectStub<TriageAgent>) => {
+    const [first] = (await stub.threadMessages("orders")).flatMap((message) => message.parts);
+    return first?.type === "text" ? first.text : undefined;
+  };
+  expectTypeOf(parts).returns.resolves.toEqualTypeOf<string | undefined>();
+  expectTypeOf<TriageAgent["threadMessages"]>().returns.resolves.toExtend<UIMessage[]>();
+});
+
+it("L7: all times of a record are epoch milliseconds, also over RPC", () => {
+  type Run = OverStub<"triggerScheduledTask">;
+  expectTypeOf<Run["scheduledFor"]>().toEqualTypeOf<number>();
+  expectTypeOf<Run["endedAt"]>().toEqualTypeOf<number | undefined>();
+  expectTypeOf<OverStub<"skipNextScheduledRun">>().toExtend<number | null>();
+  const options = (given: ListSubmissionsOptions) => given;
+  options({ createdAfter: new Date(), createdBefore: Date.now() });
+  options({ createdAfter: "2026-01-05T09:00:00Z" });
+});
+
+it("perdure/think has Think's types, and its own in the place of those with the same name", () => {
+  expectTypeOf<TurnContext>().toEqualTypeOf<ThinkTurnContext>();
+  expectTypeOf<ChatResponseResult>().toEqualTypeOf<ThinkChatResponseResult>();
+  expectTypeOf<ReturnType<typeof defineScheduledTasks>>().toEqualTypeOf<ThinkScheduledTasks>();
+  expectTypeOf<SubmitMessagesResult["conflict"]>().toEqualTypeOf<boolean | undefined>();
+  expectTypeOf<SubmissionInspection>().toExtend<ThinkSubmissionInspection>();
+});
+
 it("options catch mistakes where they are written", () => {
   const options = (given: SubmitMessagesOptions) => given;
   options({ thread: "isolated", expiresIn: "1.5 hours", debounce: { key: "k", delay: 500 } });
@@ -169,3 +247,68 @@ it("options catch mistakes where they are written", () => {
   // @ts-expect-error a budget says of what
   options({ budget: 1_000 });
 });
+
+/** What each entry exports, and the files whose docstrings say what its verbs throw. */
+const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
+  { exported: think, documentedIn: /hosts\/think\/(durable-think|think-[a-z-]+)\.ts$/ },
+  { exported: workflow, documentedIn: /workflow\/(steps|think-workflow)\.ts$/ },
+  { exported: codemode, documentedIn: /codemode\/(step|with-codemode)\.ts$/ },
+  { exported: outbox, documentedIn: /outbox\/(outbox|destinations|dedupe)\.ts$/ },
+  {
+    exported: scheduler,
+    documentedIn:
+      /scheduler\/(scheduler|create-once|language\/parse|calendar\/(explain|occurrences))\.ts$/,
+  },
+  { exported: submissions, documentedIn: /submissions\/errors\.ts$/ },
+  { exported: testing, documentedIn: /testing\/(virtual-clock|crash-matrix|scripted-model)\.ts$/ },
+];
+
+/** Errors that no caller gets, and why. */
+const INTERNAL: Readonly<Record<string, string>> = {
+  TurnRefused: "a host stops a turn by it",
+  Mismatch: "the parser catches it, and throws a ScheduleSyntaxError",
+  EvictedError: "an attempt of a delivery fails by it, and is repeated",
+  WebhookError: "an attempt of a delivery fails by it, and is repeated",
+  TimeoutError: "a hook or an attempt is given up by it; only its text is shown",
+};
+/** Of the platform. */
+const FOREIGN = ["Error", "TypeError", "RangeError", "NonRetryableError"];
+
+const sources = import.meta.glob<string>("../src/**/*.ts", {
+  query: "?raw",
+  import: "default",
+  eager: true,
+});
+
+it("every error class that a caller can get is exported", () => {
+  const texts = Object.values(sources);
+  const classes = texts.flatMap((text) =>
+    [...text.matchAll(/class (\w+) extends \w*Error\b/g)].map(([, name = ""]) => name),
+  );
+  expect(classes.length).toBeGreaterThan(40);
+  const exported = new Set(ENTRIES.flatMap((entry) => Object.keys(entry.exported)));
+  const missing = classes.filter((name) => !exported.has(name));
+  expect(missing.toSorted()).toEqual(Object.keys(INTERNAL).toSorted());
+});
+
+it("every entry exports the errors that the docstrings of its verbs name", () => {
+  for (const { exported, documentedIn } of ENTRIES) {
+    const files = Object.entries(sources).filter(([file]) => documentedIn.test(file));
+    expect(files.length, String(documentedIn)).toBeGreaterThan(0);
+    const named = files.flatMap(([, text]) =>
+      [...text.matchAll(/@throws ((?:\w+(?:, )?)+)/g)].flatMap(([, names = ""]) =>
+        names.split(", "),
+      ),
+    );
+    const errors = named.filter((name) => name.endsWith("Error") && !FOREIGN.includes(name));
+    expect(errors.filter((name) => !(name in exported))).toEqual([]);
+  }
+  // What the verbs of a Think agent hand through.
+  const handed = [submissions, outbox].flatMap((room) => Object.keys(room)).filter(isError);
+  const own = ["UndeliverableError"];
+  expect(handed.filter((name) => !(name in think) && !own.includes(name))).toEqual([]);
+});
+
+function isError(name: string): boolean {
+  return name.endsWith("Error");
+}

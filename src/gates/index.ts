@@ -12,7 +12,7 @@ export type {
   RejectApprovalOptions,
 } from "./approval-types.ts";
 export { Approvals, approvalKind } from "./approvals.ts";
-export { InvalidApprovalError } from "./errors.ts";
+export { InvalidApprovalError, InvalidGateError } from "./errors.ts";
 export { Gates } from "./gates.ts";
 export type {
   Closing,

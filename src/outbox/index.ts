@@ -2,7 +2,9 @@
 
 export type { Clock } from "../core/clock.ts";
 export type { Duration } from "../core/duration.ts";
+export type { Instant } from "../core/instant.ts";
 export type { Json } from "../core/json.ts";
+export { NewerSchemaError } from "../core/migrations.ts";
 export { InvalidOptionError } from "../core/options.ts";
 export type { AdapterOverrides } from "./adapters/adapters.ts";
 export { type DedupeOptions, dedupe, type Once, type Received } from "./dedupe.ts";

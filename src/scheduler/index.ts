@@ -1,6 +1,7 @@
 /** `perdure/scheduler`: the schedule language and its arithmetic, which run anywhere, and the room that starts recurring work. */
 
 export type { Clock } from "../core/clock.ts";
+export { NewerSchemaError } from "../core/migrations.ts";
 export { createOnce } from "./create-once.ts";
 export {
   InvalidTaskError,

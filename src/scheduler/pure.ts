@@ -4,6 +4,7 @@
  */
 
 export type { Duration } from "../core/duration.ts";
+export type { Instant } from "../core/instant.ts";
 export { InvalidOptionError } from "../core/options.ts";
 export {
   type ExplainedOccurrence,

@@ -1,6 +1,7 @@
 /** `perdure/testing`: scripted models, counted storage, crashes at every write, and time that a test moves. */
 
 export type { Duration } from "../core/duration.ts";
+export type { Instant } from "../core/instant.ts";
 export { type CrashReport, crashAtEveryWrite, type WrongPoint } from "./crash-matrix.ts";
 export { crashable } from "./crashable.ts";
 export { InvalidScenarioError, InvalidScriptError, VirtualClockError } from "./errors.ts";

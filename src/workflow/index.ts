@@ -33,5 +33,6 @@ export type {
   PromptAllResults,
   PromptAllSettled,
 } from "./prompts/prompt-all-options.ts";
+export { SchemaMismatchError } from "./schema.ts";
 export type { SleepUntilNextOptions } from "./sleep-until-next.ts";
 export { ThinkWorkflow, type ThinkWorkflowStep } from "./think-workflow.ts";

@@ -2,6 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import type { UIMessage } from "ai";
 import { afterAll, describe, expect, it } from "vitest";
 import { withCodemode } from "../../src/codemode/index.ts";
 import { DurableThink } from "../../src/hosts/think/index.ts";
@@ -245,11 +246,10 @@ export async function replied(agent: Agent, thread = "main"): Promise<string> {
 }
 
 async function textsOf(agent: Agent, thread: string, of: string): Promise<string[]> {
-  const messages: { role: string; parts: { type: string; text?: string }[] }[] =
-    (await agent.threadMessages(thread)) as never;
+  const messages: UIMessage[] = await agent.threadMessages(thread);
   return messages
     .filter(({ role }) => role === of)
-    .map(({ parts }) => parts.map(({ text }) => text ?? "").join(""));
+    .map(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join(""));
 }
 
 /** Some plays wait for seconds, of recoveries and timeouts: five scenarios are played side by side. */

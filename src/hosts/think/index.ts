@@ -1,5 +1,7 @@
 /** `perdure/think`: the host for agents built on `@cloudflare/think`. */
 
+// Think's types, so that an app needs no second import for them; Perdure's of the same name, below, take their place.
+export type * from "@cloudflare/think";
 export {
   type Approval,
   type ApprovalDecisionResult,
@@ -8,10 +10,37 @@ export {
   type ApprovalSummary,
   type GrantApprovalOptions,
   InvalidApprovalError,
+  InvalidGateError,
   type ListApprovalsOptions,
   type RejectApprovalOptions,
 } from "../../gates/index.ts";
+export {
+  InvalidDestinationError,
+  InvalidEventError,
+  InvalidFilterError,
+  OutboxFullError,
+  WorkflowExistsError,
+} from "../../outbox/index.ts";
+export {
+  InvalidTaskError,
+  PromptLostError,
+  RunCancelledError,
+  RunInterruptedError,
+  RunTimeoutError,
+  ScheduleSyntaxError,
+  UnknownTaskError,
+} from "../../scheduler/index.ts";
+export type {
+  CancelSubmissionResult,
+  DeleteSubmissionsOptions,
+  ListSubmissionsOptions,
+  SubmitMessagesOptions,
+  SubmitMessagesResult,
+  WaitForSubmissionOptions,
+} from "../../submissions/public.ts";
+export * from "../../submissions/public.ts";
 export { safeToRepeat } from "../sdk/recorded-tools.ts";
 export { DurableThink } from "./durable-think.ts";
 export { defineScheduledTasks } from "./scheduled-tasks.ts";
 export type { DurableThinkOptions } from "./think-rooms.ts";
+export type { ThreadMessage } from "./thread-message.ts";

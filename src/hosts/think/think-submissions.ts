@@ -13,6 +13,7 @@ import type {
 } from "../../submissions/index.ts";
 import { ROOMS } from "./think-rooms.ts";
 import { ThinkSchedules } from "./think-schedules.ts";
+import type { ThreadMessage } from "./thread-message.ts";
 
 export class ThinkSubmissions<
   Env extends Cloudflare.Env = Cloudflare.Env,
@@ -100,9 +101,9 @@ export class ThinkSubmissions<
   }
 
   /** The messages of a thread: `"main"` is the agent's own conversation; an isolated turn leaves none. */
-  async threadMessages(thread: string): Promise<UIMessage[]> {
+  async threadMessages(thread: string): Promise<ThreadMessage[]> {
     await this[ROOMS].submissions.ready(thread);
-    return this[ROOMS].host.messages(thread);
+    return (await this[ROOMS].host.messages(thread)) as ThreadMessage[];
   }
 
   /**

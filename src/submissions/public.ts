@@ -1,0 +1,41 @@
+/**
+ * `perdure/submissions`: the types and errors of submissions, for code beside the agent, e.g. a Worker that calls it or a
+ * consumer of its events. Loads neither Think nor the module's code. `perdure/think` exports all of it, too.
+ */
+
+export type { Duration } from "../core/duration.ts";
+export type { Instant } from "../core/instant.ts";
+export type { Json } from "../core/json.ts";
+export { NewerSchemaError } from "../core/migrations.ts";
+export { InvalidOptionError } from "../core/options.ts";
+export {
+  AnswerTooLargeError,
+  BacklogFullError,
+  BudgetExceededError,
+  BusyError,
+  IdempotencyConflictError,
+  InvalidSubmissionError,
+  ListScanLimitError,
+  SubmissionIdentityError,
+  ToolCallLimitError,
+  TurnStalledError,
+  UnknownCursorError,
+  UsageNotReportedError,
+} from "./errors.ts";
+export type { SubmissionStatus, TerminalStatus } from "./states.ts";
+export type {
+  CancelSubmissionResult,
+  Debounce,
+  DeleteSubmissionsOptions,
+  FailedAttempt,
+  ListSubmissionsOptions,
+  SubmissionEnd,
+  SubmissionEvent,
+  SubmissionInspection,
+  SubmissionStats,
+  SubmitMessagesOptions,
+  SubmitMessagesResult,
+  TokenUsage,
+  WaitForSubmissionOptions,
+  WhenBusy,
+} from "./types.ts";
