@@ -78,6 +78,8 @@ function copySources(copy: string): void {
   for (const file of listed.split("\0").filter(Boolean)) {
     cpSync(path.join(root, file), path.join(copy, file));
   }
+  // Some checks ask git for the files.
+  execFileSync("git", ["init", "--quiet"], { cwd: copy });
 }
 
 function newestVersions(): Record<string, string> {

@@ -1,0 +1,91 @@
+/**
+ * What the package ships beside its code. The rule for links: a page that ships links to files of the repository by relative
+ * links only, and every target ships, too, so that a reader on npm and a reader on GitHub find the same. All other pages
+ * have to link to what exists. Source maps ship with the sources inside of them; maps of declarations do not ship. Besides
+ * dist/, nothing ships that git ignores, e.g. `.dev.vars`.
+ */
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import path from "node:path";
+
+const root = path.join(import.meta.dirname, "..");
+const packed = new Set(packedFiles());
+const known = new Set(repositoryFiles());
+const problems = [
+  ...[...known].filter((file) => file.endsWith(".md")).flatMap(problemsOfPage),
+  ...[...packed].flatMap(problemsOfPacked),
+];
+for (const problem of problems) console.log(problem);
+console.log(`${packed.size} files in the package, ${problems.length} problems`);
+process.exitCode = problems.length > 0 ? 1 : 0;
+
+function packedFiles(): string[] {
+  const output = execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], {
+    cwd: root,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const [{ files }] = JSON.parse(output) as [{ files: { path: string }[] }];
+  return files.map((file) => file.path);
+}
+
+/** Those that are tracked by git or could be. */
+function repositoryFiles(): string[] {
+  const listed = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "-z"], {
+    cwd: root,
+    encoding: "utf8",
+  });
+  return listed.split("\0").filter((file) => file !== "" && existsSync(path.join(root, file)));
+}
+
+function problemsOfPage(page: string): string[] {
+  const text = readFileSync(path.join(root, page), "utf8");
+  return [...withoutCode(text).matchAll(/\]\(([^)\s]+)\)/g)].flatMap(({ 1: link = "", index }) => {
+    const problem = problemOfLink(page, link);
+    return problem === undefined
+      ? []
+      : [`${page}:${text.slice(0, index).split("\n").length}  ${link}: ${problem}`];
+  });
+}
+
+function problemOfLink(page: string, link: string): string | undefined {
+  if (/^[a-z]+:/.test(link)) return undefined;
+  const [file = "", anchor] = link.split("#");
+  const linked = file === "" ? page : path.posix.join(path.posix.dirname(page), file);
+  if (linked.startsWith("..")) return "is outside of the repository";
+  // A folder is shown by its README.
+  const target = /\.\w+$|LICENSE$/.test(linked) ? linked : path.posix.join(linked, "README.md");
+  if (!existsSync(path.join(root, target))) return `${target} does not exist`;
+  if (packed.has(page) && !packed.has(target)) {
+    return `${target} is not in the package: add it to "files" of package.json`;
+  }
+  if (anchor === undefined || anchorsOf(target).includes(anchor)) return undefined;
+  return `${target} has no heading "${anchor}"`;
+}
+
+/** The anchors of a page's headings, as GitHub makes them. */
+function anchorsOf(page: string): string[] {
+  const headings = withoutCode(readFileSync(path.join(root, page), "utf8")).matchAll(/^#+ (.+)$/gm);
+  return [...headings].map(([, heading = ""]) =>
+    heading
+      .trim()
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+}
+
+/** Code is blanked out, so that the lines stay where they are. */
+function withoutCode(markdown: string): string {
+  const blank = (code: string) => code.replaceAll(/[^\n]/g, " ");
+  return markdown.replaceAll(/^ *```.*?^ *```/gms, blank).replaceAll(/^ {4}.*$/gm, blank);
+}
+
+function problemsOfPacked(file: string): string[] {
+  if (!file.startsWith("dist/")) return known.has(file) ? [] : [`${file}  is ignored by git`];
+  if (/\.d\.[cm]?ts\.map$/.test(file)) return [`${file}  is a map of declarations`];
+  if (!file.endsWith(".js.map")) return [];
+  const { sources, sourcesContent } = JSON.parse(readFileSync(path.join(root, file), "utf8"));
+  const isWhole = sources.length === sourcesContent?.filter(Boolean).length;
+  return isWhole ? [] : [`${file}  is without its sources`];
+}
