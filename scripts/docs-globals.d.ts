@@ -1,7 +1,7 @@
 /** What the `ts` blocks of the Markdown files use without an import: the app that a page is about. */
 
 type UIMessage = import("ai").UIMessage;
-type TurnContext = import("@cloudflare/think").TurnContext;
+type TurnContext = import("perdure/think").TurnContext;
 type Schema<Output> = import("zod").ZodType<Output>;
 
 declare const AppAgent: typeof import("perdure/think").DurableThink<Env>;
