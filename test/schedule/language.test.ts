@@ -150,6 +150,28 @@ describe("the forms", () => {
     expect(() => cronOf("2026-12-24T09:00:00")).toThrow(TypeError);
     expect(() => cronOf("0 0 9 1 1 * 2030")).toThrow(TypeError);
   });
+
+  it.each([
+    ["0 9 */2 * 1", ["05", "19"]],
+    ["0 0 9 */2 * MON", ["05", "19"]],
+    ["0 9 2 * */2", []],
+    ["0 9 *,5 * 1", ["05", "12", "19", "26"]],
+    ["0 9 3-31/2 * */6", ["03", "11", "17", "25", "31"]],
+  ])("S2: in cron %s a day field that begins with a star is unrestricted", (expression, days) => {
+    const runs = cronOf(expression).nextRuns(20, new Date("2026-01-01T00:00:00Z"));
+    const inJanuary = runs.map((run) => run.toISOString()).filter((run) => run < "2026-02");
+    expect(inJanuary.map((run) => run.slice(8, 10))).toEqual(days);
+  });
+
+  it("S2: in cron a star behind a comma leaves a day field restricted, as in crontab", () => {
+    const [first, second] = cronOf("0 9 5,*/10 * 3").nextRuns(9, new Date("2026-01-01T12:00:00Z"));
+    expect([first, second].map((run) => run?.getUTCDate())).toEqual([5, 7]);
+  });
+
+  it("S2 cron with + before the weekday asks for both days", () => {
+    const [run] = cronOf("0 9 13 * +5").nextRuns(1, new Date("2026-01-01T00:00:00Z"));
+    expect(run?.toISOString()).toBe("2026-02-13T09:00:00.000Z");
+  });
 });
 
 describe("the suffixes", () => {

@@ -21,11 +21,17 @@ export function cronOf(expression: string): Cron {
       // An offset of none, not the zone "UTC": the same, without asking Intl at each step.
       utcOffset: 0,
       mode: "5-or-6-parts",
-      domAndDow: false,
+      domAndDow: hasFreeDay(expression),
       paused: true,
     });
     // Croner takes a date for a job that runs once.
     if (cron.getPattern() === undefined) throw new TypeError("a date is no cron expression");
     return cron;
   });
+}
+
+/** In crontab(5) a day field that begins with a star is unrestricted, also one with a step: the other field must match, too. */
+function hasFreeDay(expression: string): boolean {
+  const [day = "", , weekday = ""] = expression.trim().split(/\s+/).slice(-3);
+  return day.startsWith("*") || weekday.startsWith("*");
 }

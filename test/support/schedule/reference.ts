@@ -167,7 +167,7 @@ function minutesOf(rule: Exclude<Rule, { form: "interval" | "once" }>): readonly
   return valuesOf(hours, 0, 23).flatMap((hour) => ofHour.map((minute) => hour * 60 + minute));
 }
 
-/** Five fields of plain cron; a day of a month or a weekday, where both are limited. */
+/** Five fields of plain cron. Either day matches where neither field begins with a star, else both have to: crontab(5). */
 function cronDates(expression: string): (date: Temporal.PlainDate) => boolean {
   const [, , days = "", months = "", weekdays = ""] = expression.split(" ");
   const ofMonths = valuesOf(months, 1, 12);
@@ -177,7 +177,7 @@ function cronDates(expression: string): (date: Temporal.PlainDate) => boolean {
     if (!ofMonths.includes(date.month)) return false;
     const isDay = ofDays.includes(date.day);
     const isWeekday = ofWeekdays.includes(date.dayOfWeek % 7);
-    if (days === "*" || weekdays === "*") return isDay && isWeekday;
+    if (days.startsWith("*") || weekdays.startsWith("*")) return isDay && isWeekday;
     return isDay || isWeekday;
   };
 }
