@@ -212,12 +212,16 @@ describe("S4 one bad task", () => {
       "a prompt and a handler",
     ],
     ["a prompt without a port", { schedule: "every 10 minutes", prompt: "p" }, "`prompts`"],
-    ["an unknown option", task(noop, { catchup: "all" } as object), '"catchup"'],
-    ["an unknown retry option", task(noop, { retry: { attempts: 1 } as object }), '"attempts"'],
+    ["a retry that is none", task(noop, { retry: 3 as never }), "retry is 3"],
     [
       "two zones",
       task(noop, { schedule: "every day at 09:00 in UTC", timezone: "Asia/Tokyo" }),
       "Asia/Tokyo",
+    ],
+    [
+      "two offsets",
+      task(noop, { schedule: "every day at 09:00 in +02:00", timezone: "+01:00" }),
+      'timezone is "+01:00", and the schedule says "+02:00"',
     ],
     ["no zone", task(noop, { schedule: "every day at 09:00" }), "timezone"],
     ["a date that is none", task(noop, { timezone: "UTC", except: ["2030-02-30"] }), "2030-02-30"],
@@ -317,11 +321,38 @@ describe("S4 one bad task", () => {
     expect(told).toHaveLength(4);
   });
 
-  it("an id that is none", async () => {
+  it.each(["a b", "", "é", "a".repeat(1_001)])("an id that is none: %#", async (id) => {
     complaints("error");
-    const stage = new Stage({ tasks: () => ({ "a b": task(noop) }) });
+    const stage = new Stage({ tasks: () => ({ [id]: task(noop), ok: task(noop) }) });
     await stage.start();
-    expect((await stage.info("a b")).error?.message).toContain('"a b"');
+    expect((await stage.info(id)).error?.message).toContain("1 to 1000 letters, digits, _ and -");
+    expect((await stage.info("ok")).state).toBe("active");
+  });
+
+  it("S4: all that is wrong with a task is in its error", async () => {
+    complaints("error");
+    const told: InvalidTaskError[] = [];
+    const wrong = task(noop, {
+      schedule: "every day at 25:00",
+      overlap: "queued" as "queue",
+      maxRuns: 0,
+      retry: { maxAttempts: 0, baseDelayMs: -1 },
+    });
+    const stage = new Stage({
+      tasks: () => ({ t: wrong }),
+      onInvalid: (error) => void told.push(error),
+    });
+    await stage.start();
+    await until(() => told.length > 0);
+    const { error } = await stage.info();
+    for (const message of [told[0]?.message, error?.message]) {
+      expect(message).toContain('"every day at 25:00"');
+      expect(message).toContain('overlap is "queued"');
+      expect(message).toContain("maxRuns is 0");
+      expect(message).toContain("retry.maxAttempts is 0");
+    }
+    expect(told[0]).toMatchObject({ name: "InvalidTaskError", taskId: "t" });
+    expect(told[0]?.cause).toBeInstanceOf(AggregateError);
   });
 
   it("that cannot be fired rests, and the others fire", async () => {
@@ -341,6 +372,65 @@ describe("S4 one bad task", () => {
     expect(await stage.history("a")).toEqual([]);
     await stage.pass(30_000);
     expect(await stage.history("a")).toEqual(["10 completed"]);
+  });
+});
+
+describe("S4 what Think arms", () => {
+  it.each<[string, ScheduledTask]>([
+    [
+      "an alias of the zone in the text",
+      task(noop, { schedule: "every day at 09:00 in US/Pacific", timezone: "America/Los_Angeles" }),
+    ],
+    ["an offset as the zone", task(noop, { schedule: "every day at 09:00", timezone: "+02:00" })],
+    ["an interval of three years", task(noop, { schedule: "every 26280 hours" })],
+    ["an interval of a century", task(noop, { schedule: "every 52596000 minutes" })],
+    ["fields of the app's own", task(noop, { owner: "sales", enabled: true } as object)],
+    [
+      "null for what is left out",
+      task(noop, { timezone: null, metadata: null, retry: null } as object),
+    ],
+  ])("S4: %s is armed", async (_, declared) => {
+    const logged = complaints("warn");
+    const stage = new Stage({ tasks: () => ({ t: declared }) });
+    await stage.start();
+    expect(await stage.info()).toMatchObject({ state: "active", next: expect.any(Number) });
+    expect(logged()).toEqual([]);
+  });
+
+  it("S4: an id of 1,000 characters is armed, runs, and has a valid key", async () => {
+    const id = "a".repeat(1_000);
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ [id]: task(record.note) }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    expect(record.came).toMatchObject([{ taskId: id, occurrenceKey: `${id}:${MONDAY + 600_000}` }]);
+    expect(record.came[0]?.idempotencyKey).toMatch(/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/);
+    expect(await stage.history(id)).toEqual(["10 completed"]);
+  });
+
+  it("S4: an edit of a description writes nothing, and the description is listed", async () => {
+    const stage = new Stage({});
+    await stage.declare({ t: task(noop, { description: "Writes the digest." }) });
+    expect((await stage.info()).description).toBe("Writes the digest.");
+    await stage.in(({ meter }) => meter.reset());
+    await stage.declare({ t: task(noop, { description: "Sends the digest." }) });
+    expect(await stage.in(({ meter }) => meter.read().rowsWritten)).toBe(0);
+    expect((await stage.info()).description).toBe("Sends the digest.");
+    expect((await stage.in(({ scheduler }) => scheduler.list()))[0]?.description).toBe(
+      "Sends the digest.",
+    );
+  });
+
+  it("S4: a field that looks like a mistyped option is ignored, and logged once", async () => {
+    const logged = complaints("warn");
+    const mistyped = { catchup: "none", retry: { attempts: 1 }, owner: "sales" } as object;
+    const stage = new Stage({ tasks: () => ({ t: task(noop, mistyped) }) });
+    await stage.start();
+    await stage.in(({ scheduler }) => scheduler.reconcile());
+    expect((await stage.info()).state).toBe("active");
+    expect(logged()).toEqual([
+      '[perdure] The scheduled task "t" has options that do not exist, and that are ignored: "catchup" (did you mean "catchUp"?), "retry.attempts".',
+    ]);
   });
 });
 

@@ -7,30 +7,34 @@
 import type { Backoff } from "../core/backoff.ts";
 import { LAST_ALARM } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
+import { failureOf } from "../core/failures.ts";
 import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
 import {
   countOf,
   durationOf,
   InvalidOptionError,
+  isPlainObject,
   mistake,
   problemOfNames,
 } from "../core/options.ts";
 import { MAX_TIMER_MS } from "../core/timeout.ts";
 import { DAY_MS } from "./calendar/civil.ts";
 import { digestOf } from "./instance-id.ts";
+import { editDistance } from "./language/distance.ts";
 import { parseSchedule, readZone } from "./language/parse.ts";
 import { readLocalDate } from "./language/values.ts";
-import { zoneOf } from "./language/zones.ts";
+import { isSameZone, zoneOf } from "./language/zones.ts";
 import type { LocalDate, ParsedSchedule } from "./rule.ts";
 import type { Overlap, RetryOptions, ScheduledTask } from "./types.ts";
 
 const YEAR_MS = 365 * DAY_MS;
-const TASK_ID = /^[A-Za-z0-9_-]{1,128}$/;
+const TASK_ID = /^[A-Za-z0-9_-]{1,1000}$/;
 const OVERLAPS: readonly Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
 
 const NAMES = [
   "schedule",
   "timezone",
+  "description",
   "metadata",
   "retry",
   "prompt",
@@ -45,6 +49,13 @@ const NAMES = [
   "except",
   "timeout",
 ] as const satisfies readonly (keyof ScheduledTask)[];
+const RETRY_NAMES = [
+  "maxAttempts",
+  "baseDelayMs",
+  "maxDelayMs",
+] as const satisfies readonly (keyof RetryOptions)[];
+/** A field that is so near to an option is taken for a mistyped one. */
+const NEAR = 2;
 
 /** A declaration that can be understood. */
 export type DeclaredTask = {
@@ -57,6 +68,7 @@ export type DeclaredTask = {
   readonly endAt: number;
   readonly fingerprint: string;
   readonly action: Pick<ScheduledTask, "prompt" | "handler">;
+  readonly description: string | undefined;
   readonly metadata: ScheduledTask["metadata"];
   readonly retry: RetryOptions | undefined;
   readonly maxAttempts: number;
@@ -69,6 +81,8 @@ export type DeclaredTask = {
   readonly maxRuns: number;
   readonly pauseAfter: number;
   readonly timeoutMs: number;
+  /** Fields that are ignored, and were probably meant to be options: each as a message names it. */
+  readonly ignored: readonly string[];
 };
 
 export type DeclarationContext = {
@@ -79,60 +93,88 @@ export type DeclarationContext = {
 };
 
 /**
- * @throws InvalidOptionError for an option that cannot be meant
+ * Fields that are no options are left alone, as Think does; null stands for a field that is left out.
+ *
+ * @throws InvalidOptionError for an invalid option
  * @throws ScheduleSyntaxError for a text that is no schedule
+ * @throws AggregateError with all of these errors, where there are several
  */
 export function readTask(
   taskId: string,
   task: ScheduledTask,
-  context: DeclarationContext,
+  { defaultTimezone, hasPrompts, jitterShare }: DeclarationContext,
 ): DeclaredTask {
-  checkNames(taskId, task);
-  checkAction(task, context.hasPrompts);
-  const startAt = task.startAt === undefined ? -Infinity : instantOf("startAt", task.startAt);
-  const endAt = task.endAt === undefined ? Infinity : instantOf("endAt", task.endAt);
-  if (endAt <= startAt) throw mistake("endAt", task.endAt, "an instant after startAt");
-  const schedule = scheduleOf(task, context.defaultTimezone);
-  checkReach(schedule, startAt);
+  if (!TASK_ID.test(taskId)) {
+    throw mistake("the task's id", taskId, "1 to 1000 letters, digits, _ and -");
+  }
+  if (!isPlainObject(task)) throw mistake("the task", task, "an object with a schedule");
+  const retry = task.retry ?? undefined;
+  const { schedule, limits, jitterMs, ...rest } = readParts({
+    schedule: () => scheduleOf(task, defaultTimezone),
+    action: () => actionOf(task, hasPrompts),
+    metadata: () => metadataOf(task.metadata ?? undefined),
+    limits: () => limitsOf(task),
+    retry: () => retryOf(retry),
+    maxAttempts: () => countOf("retry.maxAttempts", retry?.maxAttempts ?? 3),
+    backoff: () => backoffOf(retry),
+    catchUpMs: () => catchUpOf(task.catchUp),
+    overlap: () => overlapOf(task.overlap),
+    jitterMs: () => jitterOf(task.jitter),
+    maxRuns: () => countOf("maxRuns", task.maxRuns ?? Number.POSITIVE_INFINITY),
+    pauseAfter: () => pauseAfterOf(task.pauseOnFailure),
+    timeoutMs: () => timeoutOf(task.timeout),
+  });
+  const { startAt, endAt } = limits;
   const { text, timezone, except } = schedule;
-  const { metadata, retry, overlap = "skip", maxRuns = Infinity, jitter, timeout } = task;
-  if (!OVERLAPS.includes(overlap)) throw mistake("overlap", overlap, `one of ${listed(OVERLAPS)}`);
-  const timeoutMs = durationOf("timeout", timeout ?? "15 minutes");
-  if (timeoutMs > MAX_TIMER_MS) throw mistake("timeout", timeout, "at most 24 days");
-  const jitterMs = jitter === undefined ? 0 : durationOf("jitter", jitter);
-  if (jitterMs > YEAR_MS) throw mistake("jitter", jitter, "at most 365 days");
   return {
+    ...rest,
+    ...limits,
     taskId,
     schedule,
-    startAt,
-    endAt,
     fingerprint: digestOf(JSON.stringify([text, timezone, String(startAt), String(endAt), except])),
-    action: task,
-    metadata,
-    retry,
-    ...attemptsOf(retry),
-    catchUpMs: catchUpOf(task.catchUp),
-    overlap,
-    offsetMs: Math.floor(context.jitterShare(taskId) * jitterMs),
-    maxRuns: countOf("maxRuns", maxRuns),
-    pauseAfter: pauseAfterOf(task.pauseOnFailure),
-    timeoutMs,
+    description: typeof task.description === "string" ? task.description : undefined,
+    offsetMs: Math.floor(jitterShare(taskId) * jitterMs),
+    ignored: mistypedIn(task),
   };
 }
 
-function checkNames(taskId: string, task: ScheduledTask): void {
-  if (!TASK_ID.test(taskId)) {
-    throw mistake("the task's id", taskId, "1 to 128 letters, digits, _ and -");
+/** Reads all parts, also after one that is wrong, so that one start tells of all that is. */
+function readParts<Parts extends object>(
+  readers: {
+    readonly [Name in keyof Parts]: () => Parts[Name];
+  },
+): Parts {
+  const parts: Partial<Parts> = {};
+  const errors: Error[] = [];
+  for (const name of Object.keys(readers) as (keyof Parts)[]) {
+    try {
+      parts[name] = readers[name]();
+    } catch (thrown) {
+      errors.push(thrown instanceof Error ? thrown : new Error(failureOf(thrown).message));
+    }
   }
-  const problem =
-    task === undefined
-      ? { name: taskId, message: `The task is undefined; expected an object with a schedule.` }
-      : (problemOfNames("a scheduled task", task, NAMES) ??
-        problemOfNames("retry", task.retry, ["maxAttempts", "baseDelayMs", "maxDelayMs"]));
-  if (problem) throw new InvalidOptionError(problem.name, problem.message);
-  const { schedule, metadata } = task;
-  if (typeof schedule !== "string") throw mistake("schedule", schedule, "a text");
+  const [first, ...others] = errors;
+  if (first === undefined) return parts as Parts;
+  if (others.length === 0) throw first;
+  throw new AggregateError(errors, errors.map(({ message }) => message).join("\n"));
+}
+
+function mistypedIn(task: ScheduledTask): string[] {
+  const fields = Object.keys(task).filter((name) => !NAMES.some((known) => known === name));
+  const meant = fields.flatMap((name) => {
+    const lower = name.toLowerCase();
+    const near = NAMES.find((known) => editDistance(lower, known.toLowerCase()) <= NEAR);
+    return near === undefined ? [] : [`${JSON.stringify(name)} (did you mean "${near}"?)`];
+  });
+  const ofRetry = Object.keys(task.retry ?? {}).filter(
+    (name) => !RETRY_NAMES.some((known) => known === name),
+  );
+  return [...meant, ...ofRetry.map((name) => JSON.stringify(`retry.${name}`))];
+}
+
+function metadataOf(metadata: ScheduledTask["metadata"]): ScheduledTask["metadata"] {
   if (!isBag(metadata)) throw mistake("metadata", metadata, "an object that JSON can hold");
+  return metadata;
 }
 
 function isBag(metadata: unknown): boolean {
@@ -146,7 +188,8 @@ function isBag(metadata: unknown): boolean {
   }
 }
 
-function checkAction({ prompt, handler }: ScheduledTask, hasPrompts: boolean): void {
+function actionOf(task: ScheduledTask, hasPrompts: boolean): DeclaredTask["action"] {
+  const { prompt, handler } = task;
   if ((prompt === undefined) === (handler === undefined)) {
     const given =
       prompt === undefined ? "neither a prompt nor a handler" : "a prompt and a handler";
@@ -154,12 +197,12 @@ function checkAction({ prompt, handler }: ScheduledTask, hasPrompts: boolean): v
   }
   if (handler !== undefined) {
     if (typeof handler !== "function") throw mistake("handler", handler, "a function");
-    return;
+    return task;
   }
   if (typeof prompt !== "function" && (typeof prompt !== "string" || prompt.trim() === "")) {
     throw mistake("prompt", prompt, "a text that is not empty, or a function that returns one");
   }
-  if (hasPrompts) return;
+  if (hasPrompts) return task;
   throw new InvalidOptionError(
     "prompt",
     "This scheduler cannot run prompts. Give it the port `prompts`, as DurableThink does, or declare a handler instead.",
@@ -167,20 +210,24 @@ function checkAction({ prompt, handler }: ScheduledTask, hasPrompts: boolean): v
 }
 
 function scheduleOf(task: ScheduledTask, defaultTimezone: string | undefined): ParsedSchedule {
-  const { schedule: text, timezone: own, except = [] } = task;
+  const { schedule: text, except = [] } = task;
+  if (typeof text !== "string") throw mistake("schedule", text, "a text");
+  const own = task.timezone ?? undefined;
   const timezone = own ?? defaultFor(task, defaultTimezone);
   const schedule = parseSchedule(text, timezone === undefined ? {} : { timezone });
+  checkReach(schedule);
   // In its one spelling, which the text's may differ from.
   const zone = timezone === undefined ? undefined : zoneOf(timezone);
-  if (own !== undefined && schedule.timezone !== undefined && schedule.timezone !== zone) {
+  const inText = schedule.timezone;
+  if (own !== undefined && inText !== undefined && !isSameZone(inText, own)) {
     throw new InvalidOptionError(
       "timezone",
-      `timezone is ${JSON.stringify(own)}, and the schedule says ${JSON.stringify(schedule.timezone)}; expected one of them.`,
+      `timezone is ${JSON.stringify(own)}, and the schedule says ${JSON.stringify(inText)}; expected one of them.`,
     );
   }
   if (!Array.isArray(except)) throw mistake("except", except, "a list of dates");
   if (except.length === 0) return schedule;
-  const inZone = schedule.timezone ?? zone;
+  const inZone = inText ?? zone;
   if (inZone === undefined) {
     throw new InvalidOptionError(
       "except",
@@ -206,10 +253,7 @@ function defaultFor(
 }
 
 /** @throws InvalidOptionError for a schedule without an occurrence that an alarm can be set for */
-function checkReach({ text, rule, starting }: ParsedSchedule, startAt: number): void {
-  if (startAt >= LAST_ALARM) {
-    throw mistake("startAt", new Date(startAt).toISOString(), "a time before the year 2189");
-  }
+function checkReach({ text, rule, starting }: ParsedSchedule): void {
   const first = rule.form === "once" ? rule.at : starting;
   if (first === undefined || first < LAST_ALARM) return;
   throw mistake(
@@ -217,6 +261,16 @@ function checkReach({ text, rule, starting }: ParsedSchedule, startAt: number): 
     text,
     "a time before the year 2189, the last for which an alarm can be set",
   );
+}
+
+function limitsOf({ startAt: start, endAt: end }: ScheduledTask) {
+  const startAt = start === undefined ? Number.NEGATIVE_INFINITY : instantOf("startAt", start);
+  if (startAt >= LAST_ALARM) {
+    throw mistake("startAt", new Date(startAt).toISOString(), "a time before the year 2189");
+  }
+  const endAt = end === undefined ? Number.POSITIVE_INFINITY : instantOf("endAt", end);
+  if (endAt <= startAt) throw mistake("endAt", end, "an instant after startAt");
+  return { startAt, endAt };
 }
 
 function dateOf(text: unknown): LocalDate {
@@ -231,16 +285,34 @@ function instantOf(option: string, value: Instant): number {
   return ms;
 }
 
-function attemptsOf(retry: RetryOptions = {}): { maxAttempts: number; backoff: Backoff } {
-  const { maxAttempts = 3, baseDelayMs = 100, maxDelayMs = 3_000 } = retry;
-  const backoff = {
-    baseMs: countOf("retry.baseDelayMs", baseDelayMs),
-    capMs: Math.min(countOf("retry.maxDelayMs", maxDelayMs), YEAR_MS),
-  };
-  if (backoff.baseMs > YEAR_MS) {
+function retryOf(retry: RetryOptions | undefined): RetryOptions | undefined {
+  if (retry === undefined || isPlainObject(retry)) return retry;
+  throw mistake("retry", retry, `an object with ${RETRY_NAMES.join(", ")}`);
+}
+
+function backoffOf({ baseDelayMs = 100, maxDelayMs = 3_000 }: RetryOptions = {}): Backoff {
+  const baseMs = countOf("retry.baseDelayMs", baseDelayMs);
+  if (baseMs > YEAR_MS) {
     throw mistake("retry.baseDelayMs", baseDelayMs, `at most ${YEAR_MS} milliseconds (365 days)`);
   }
-  return { maxAttempts: countOf("retry.maxAttempts", maxAttempts), backoff };
+  return { baseMs, capMs: Math.min(countOf("retry.maxDelayMs", maxDelayMs), YEAR_MS) };
+}
+
+function overlapOf(overlap: Overlap = "skip"): Overlap {
+  if (OVERLAPS.includes(overlap)) return overlap;
+  throw mistake("overlap", overlap, `one of ${listed(OVERLAPS)}`);
+}
+
+function jitterOf(jitter: ScheduledTask["jitter"]): number {
+  const ms = jitter === undefined ? 0 : durationOf("jitter", jitter);
+  if (ms > YEAR_MS) throw mistake("jitter", jitter, "at most 365 days");
+  return ms;
+}
+
+function timeoutOf(timeout: Duration = "15 minutes"): number {
+  const ms = durationOf("timeout", timeout);
+  if (ms > MAX_TIMER_MS) throw mistake("timeout", timeout, "at most 24 days");
+  return ms;
 }
 
 function catchUpOf(catchUp: ScheduledTask["catchUp"] = "latest"): number | "latest" {

@@ -175,6 +175,7 @@ export class Engine implements RunnerOwner {
     this.#declared = declared;
     this.#hasReconciled = true;
     this.#tellInvalid(declared);
+    this.#warnOfIgnored(declared);
     for (const { taskId, nextAt } of insert) if (nextAt === null) this.#warnOfEnd(taskId);
     runner.revive();
     runner.proceed();
@@ -201,6 +202,17 @@ export class Engine implements RunnerOwner {
       if (this.#told.get(taskId) === error.message) continue;
       this.#told.set(taskId, error.message);
       this.#reportInvalid(taskId, error);
+    }
+  }
+
+  /** Each set of fields once in a life. */
+  #warnOfIgnored({ valid }: Declarations): void {
+    for (const { taskId, ignored } of valid.values()) {
+      const fields = ignored.join(", ");
+      if (fields === "" || this.#told.get(taskId) === fields) continue;
+      this.#told.set(taskId, fields);
+      const what = `The scheduled task ${JSON.stringify(taskId)} has options that do not exist`;
+      console.warn(`[perdure] ${what}, and that are ignored: ${fields}.`);
     }
   }
 

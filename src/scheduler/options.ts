@@ -14,7 +14,7 @@ import type { PromptPort, ScheduledRun, ScheduledTasks } from "./types.ts";
 export type SchedulerSettings = {
   /** The tasks, read at each start and each `reconcile()`. */
   readonly tasks: () => ScheduledTasks | Promise<ScheduledTasks>;
-  /** An IANA name for schedules that name no zone, and tasks that have none. */
+  /** The time zone of schedules and tasks that name none: an IANA name, or an offset such as `+02:00`. */
   readonly defaultTimezone?: () => string | undefined | Promise<string | undefined>;
   /**
    * Which agents arm their tasks: `"root"` those that are no sub-agent, `"all"` those, too.

@@ -90,11 +90,12 @@ function infoOf(
   occurrences: number,
 ): ScheduledTaskInfo | null {
   if (!row) return null;
-  const { schedule, metadata } = task;
+  const { schedule, description, metadata } = task;
   const slots = comingSlots(task, row, Math.max(1, occurrences));
   const [next] = slots;
   return {
     taskId: task.taskId,
+    ...(description !== undefined && { description }),
     schedule: schedule.text,
     ...(schedule.timezone !== undefined && { timezone: schedule.timezone }),
     scheduleKind: schedule.kind,

@@ -44,7 +44,7 @@ export type ParsedSchedule = {
   readonly text: string;
   /** Whether it counts real time, or reads a clock on a wall. */
   readonly kind: "interval" | "wall-clock";
-  /** An IANA name. Every `wall-clock` schedule has one, and an interval whose limits are dates. */
+  /** An IANA name, or an offset as `+02:00`. Every `wall-clock` schedule has one, and an interval whose limits are dates. */
   readonly timezone: string | undefined;
   readonly rule: Rule;
   /** No occurrence before this; undefined for no limit. */

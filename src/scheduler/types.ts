@@ -66,8 +66,10 @@ export type Overlap = "skip" | "queue" | "cancelPrevious" | "allow";
 export type ScheduledTask = Action & {
   /** In the schedule language, e.g. `"every weekday at 09:00 in Europe/London"`. */
   readonly schedule: string;
-  /** An IANA name, for a schedule that names none. @default the scheduler's `defaultTimezone` */
+  /** The time zone of a schedule that names none: an IANA name, or an offset such as `+02:00`. @default the scheduler's `defaultTimezone` */
   readonly timezone?: string;
+  /** What the task is for. Shown by `list()` and `inspect()`, and not stored. */
+  readonly description?: string;
   /** Handed to the handler, and stored with a prompt's submission. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly retry?: RetryOptions;
@@ -91,7 +93,7 @@ export type ScheduledTask = Action & {
   readonly timeout?: Duration;
 };
 
-/** By id: 1 to 128 letters, digits, `_` and `-`. */
+/** By id: 1 to 1,000 letters, digits, `_` and `-`. */
 export type ScheduledTasks = Readonly<Record<string, ScheduledTask>>;
 
 /** How a prompt ended. */
@@ -140,6 +142,7 @@ export type ScheduledRun = {
 
 export type ScheduledTaskInfo = {
   readonly taskId: string;
+  readonly description?: string;
   /** In its one spelling; of an invalid task, as it was declared. */
   readonly schedule: string;
   readonly timezone?: string;

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { InvalidOptionError } from "../../src/core/options.ts";
+import { nextOccurrence } from "../../src/scheduler/calendar/occurrences.ts";
 import { cronOf } from "../../src/scheduler/language/cron.ts";
 import { parseSchedule } from "../../src/scheduler/language/parse.ts";
 import type { Dates, Rule } from "../../src/scheduler/rule.ts";
@@ -200,12 +201,23 @@ describe("the suffixes", () => {
     expect(zoneOf("every day at 09:00", "utc")).toBe("UTC");
   });
 
+  it("S2: an offset is a zone, in the text and in the options", () => {
+    const zoneOf = (text: string, timezone?: string) => parseSchedule(text, { timezone }).timezone;
+    expect(zoneOf("every day at 09:00", "+02:00")).toBe("+02:00");
+    expect(zoneOf("every day at 09:00 in +0530", "UTC")).toBe("+05:30");
+    expect(zoneOf("cron 0 9 * * 1 in -03")).toBe("-03:00");
+    expect(() => parseSchedule("every day at 09:00 in +2")).toThrow("an offset such as +02:00");
+    const after = Date.UTC(2026, 5, 1);
+    const next = nextOccurrence("every day at 09:00 in -09:30", { after });
+    expect(next).toBe(Date.UTC(2026, 5, 1, 18, 30));
+  });
+
   it("a zone in the options that does not exist is an error of the options", () => {
     const parse = (timezone: unknown) => () =>
       parseSchedule("every hour", { timezone: timezone as string });
     expect(parse("Europe/Lodon")).toThrow(InvalidOptionError);
     expect(parse("Europe/Lodon")).toThrow('Did you mean "Europe/London"?');
-    expect(parse("+02:00")).toThrow(InvalidOptionError);
+    expect(parse("+25:00")).toThrow('or an offset such as "+02:00"');
     expect(parse("")).toThrow(InvalidOptionError);
     expect(parse(7)).toThrow("timezone is 7;");
     expect(parse(null)).toThrow("timezone is null;");

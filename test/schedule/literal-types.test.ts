@@ -51,10 +51,10 @@ describe("Schedule", () => {
     >().toEqualTypeOf<`"26-12-25" is no date: expected YYYY-MM-DD`>();
     expectTypeOf<
       Schedule<"every 0 minutes">
-    >().toEqualTypeOf<`"0" is no count: expected a whole number from 1 to 527040`>();
+    >().toEqualTypeOf<`"0" is no count: expected a whole number from 1 to 52596000`>();
     expectTypeOf<
-      Schedule<"every 1000000 minutes">
-    >().toEqualTypeOf<`"1000000" is no count: expected a whole number from 1 to 527040`>();
+      Schedule<"every 100000000 minutes">
+    >().toEqualTypeOf<`"100000000" is no count: expected a whole number from 1 to 52596000`>();
     expectTypeOf<Schedule<"every day">>().toEqualTypeOf<'a time is missing: "at" and HH:MM'>();
     expectTypeOf<
       Schedule<"every month on 1 at">

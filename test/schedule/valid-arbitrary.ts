@@ -32,8 +32,8 @@ const moment = fc
 
 const interval = fc.oneof(
   fc.constantFrom("every minute", "every hour", "every 1 minute", "every 1 hour"),
-  fc.integer({ min: 2, max: 527_040 }).map((count) => `every ${count} minutes`),
-  fc.integer({ min: 2, max: 8_784 }).map((count) => `every ${count} hours`),
+  fc.integer({ min: 2, max: 52_596_000 }).map((count) => `every ${count} minutes`),
+  fc.integer({ min: 2, max: 876_600 }).map((count) => `every ${count} hours`),
 );
 
 /** Its steps fit, since it is at least 30 minutes long. */

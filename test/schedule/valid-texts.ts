@@ -6,10 +6,10 @@ export const VALID = {
   "every 1 minute": "every 1 minute",
   "every 15 minutes": "every 15 minutes",
   "every 2 hours": "every 2 hours",
-  "every 8784 hours": "every 8784 hours",
+  "every 876600 hours": "every 876600 hours",
   // A week and a year: Think takes any number.
   "every 10080 minutes": "every 10080 minutes",
-  "every 527040 minutes": "every 527040 minutes",
+  "every 52596000 minutes": "every 52596000 minutes",
   "every day at 09:00": "every day at 09:00",
   "every 1 day at 09:00": "every day at 09:00",
   "every day at 17:30, 09:00": "every day at 09:00,17:30",

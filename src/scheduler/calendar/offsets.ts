@@ -27,12 +27,12 @@ export class ZoneOffsets {
   }
 }
 
-/** Whether the platform knows a zone of this name, or takes it for one. */
-export function isZone(name: string): boolean {
+/** The platform's own name for a zone, the same for all its aliases; undefined where it knows no such zone. */
+export function canonicalZone(name: string): string | undefined {
   try {
-    return new Intl.DateTimeFormat("en-US", { timeZone: name }) !== undefined;
+    return new Intl.DateTimeFormat("en-US", { timeZone: name }).resolvedOptions().timeZone;
   } catch (error) {
-    if (error instanceof RangeError) return false;
+    if (error instanceof RangeError) return undefined;
     throw error;
   }
 }

@@ -48,7 +48,11 @@ export function readOptions(
   if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
   const { after, timezone, anchor } = options;
   if (timezone !== undefined && typeof timezone !== "string") {
-    throw mistake("timezone", timezone, 'the IANA name of a zone, such as "Europe/London"');
+    throw mistake(
+      "timezone",
+      timezone,
+      'an IANA time zone such as "Europe/London", or an offset such as "+02:00"',
+    );
   }
   return {
     after: after === undefined ? now() : instantOf("after", after),

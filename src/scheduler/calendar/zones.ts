@@ -7,7 +7,7 @@ import { InvalidOptionError } from "../../core/options.ts";
 import { BoundedCache } from "../bounded-cache.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
 import { DAY_MS, dateOf } from "./civil.ts";
-import { isZone, ZoneOffsets } from "./offsets.ts";
+import { canonicalZone, ZoneOffsets } from "./offsets.ts";
 
 /** What is kept for one zone at a time: a Julian year, which is a whole number of seconds. */
 const SPAN_MS = 365.25 * DAY_MS;
@@ -55,10 +55,10 @@ export class ZoneClock {
 
   /** @throws InvalidOptionError when there is no such zone */
   constructor(readonly name: string) {
-    if (!isZone(name)) {
+    if (canonicalZone(name) === undefined) {
       throw new InvalidOptionError(
         "timezone",
-        `timezone is ${JSON.stringify(name)}; expected the IANA name of a zone, such as "Europe/London" or "UTC".`,
+        `timezone is ${JSON.stringify(name)}; expected an IANA time zone such as "Europe/London", or an offset such as "+02:00".`,
       );
     }
     this.#zone = new ZoneOffsets(name);

@@ -15,8 +15,8 @@ type DatesForm = { readonly dates: Dates; readonly text: string };
 const EVERY_DAY: DatesForm = { dates: { by: "days", every: 1 }, text: "every day" };
 const WORKING_DAYS = [1, 2, 3, 4, 5] as const;
 const WEEKEND = [6, 7] as const;
-/** 366 days. */
-const LONGEST = { minute: 527_040, hour: 8_784, day: 366, week: 52 } as const;
+/** Of real time a century, so that the first one comes before the last alarm that can be set; of dates about a year. */
+const LONGEST = { minute: 52_596_000, hour: 876_600, day: 366, week: 52 } as const;
 
 /** Seconds are a thing of cron alone. */
 const SECONDS = 'for seconds "cron */30 * * * * *"';

@@ -92,10 +92,10 @@ export type MomentCheck<Text extends string> = Text extends `${infer Date}t${inf
     : TimeCheck<Time>
   : DateCheck<Text>;
 
-/** Up to six digits: the parser knows how many of each unit. */
+/** Up to eight digits: the parser knows how many of each unit. */
 export type CountCheck<Text extends string> = Text extends `${infer Lead}${infer More}`
   ? Lead extends Exclude<Digit, "0">
-    ? IsUpToFiveDigits<More> extends true
+    ? IsUpToSevenDigits<More> extends true
       ? null
       : NoCount<Text>
     : NoCount<Text>
@@ -103,16 +103,16 @@ export type CountCheck<Text extends string> = Text extends `${infer Lead}${infer
 
 type UpToThreeDigits = "" | Digit | `${Digit}${Digit}` | `${Digit}${Digit}${Digit}`;
 
-type IsUpToFiveDigits<Text extends string> = Text extends UpToThreeDigits
+type IsUpToSevenDigits<Text extends string> = Text extends UpToThreeDigits
   ? true
-  : Text extends `${Digit}${Digit}${infer More}`
+  : Text extends `${Digit}${Digit}${Digit}${Digit}${infer More}`
     ? More extends UpToThreeDigits
       ? true
       : false
     : false;
 
 type NoCount<Text extends string> =
-  `"${Text}" is no count: expected a whole number from 1 to 527040`;
+  `"${Text}" is no count: expected a whole number from 1 to 52596000`;
 
 export type WeekdaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
   ? WeekdaysCheck<Head> extends infer Problem extends string

@@ -223,7 +223,7 @@ type SuffixesCheck<Text extends string, Left extends Suffix = Suffix> = Text ext
     : `expected in, except, starting, until or the end, not "${First<Text>}"`;
 
 type SuffixCheck<Word extends Suffix, Text extends string, Left extends Suffix> = Text extends ""
-  ? `"${Word}" is to be followed by ${Word extends "in" ? "an IANA time zone" : "a date"}`
+  ? `"${Word}" is to be followed by ${Word extends "in" ? "a time zone" : "a date"}`
   : Word extends "in"
     ? SuffixesCheck<Rest<Text>, Left>
     : Word extends "except"

@@ -13,7 +13,7 @@ const MAX_LENGTH = 1_000;
 const IN_UTC = " in UTC";
 
 export type ParseOptions = {
-  /** IANA name of the zone whose clocks a schedule goes by that names none with `in`. No default. */
+  /** Time zone of a schedule that names none with `in`: an IANA name, or an offset such as `+02:00`. No default. */
   readonly timezone?: string | undefined;
 };
 
@@ -31,7 +31,7 @@ let keptCount = 0;
  * text (`in Europe/London`) wins over `timezone`.
  *
  * @throws ScheduleSyntaxError for a text that is no schedule, or one on a wall clock without a zone
- * @throws InvalidOptionError where `timezone` is no IANA zone
+ * @throws InvalidOptionError where `timezone` is no time zone
  */
 export function parseSchedule(text: string, options: ParseOptions = {}): ParsedSchedule {
   if (typeof text !== "string") {
@@ -124,7 +124,7 @@ function failWithoutZone(reader: Reader): never {
 /**
  * The name of a zone in its one spelling.
  *
- * @throws InvalidOptionError for what is no IANA zone
+ * @throws InvalidOptionError for what is no time zone
  */
 export function readZone(timezone: unknown, option = "timezone"): string {
   const zone = typeof timezone === "string" ? zoneOf(timezone) : undefined;
@@ -134,7 +134,7 @@ export function readZone(timezone: unknown, option = "timezone"): string {
   const given = typeof timezone === "string" ? JSON.stringify(timezone) : String(timezone);
   throw new InvalidOptionError(
     option,
-    `${option} is ${given}; expected an IANA time zone such as "Europe/London".${meant}`,
+    `${option} is ${given}; expected an IANA time zone such as "Europe/London", or an offset such as "+02:00".${meant}`,
   );
 }
 

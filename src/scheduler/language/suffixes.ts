@@ -78,7 +78,9 @@ function readExcept(reader: Reader): LocalDate[] {
 }
 
 function readZone(reader: Reader): string {
-  return reader.value("an IANA time zone such as Europe/London", nearestZones, ({ raw }) =>
-    zoneOf(raw),
+  return reader.value(
+    "an IANA time zone such as Europe/London, or an offset such as +02:00",
+    nearestZones,
+    ({ raw }) => zoneOf(raw),
   );
 }

@@ -54,7 +54,7 @@ export function readOnce(reader: Reader): LocalTime {
 /** A whole number from 1 to `most`, without leading zeros. */
 export function readCount(reader: Reader, says: string, most: number): number {
   return reader.value(`${says} from 1 to ${most}`, mendedCounts(most), ({ word }) => {
-    const count = /^[1-9]\d{0,5}$/.test(word) ? Number(word) : 0;
+    const count = /^[1-9]\d{0,7}$/.test(word) ? Number(word) : 0;
     return count >= 1 && count <= most ? count : undefined;
   });
 }

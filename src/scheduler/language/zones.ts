@@ -1,11 +1,12 @@
 /** Names of time zones: whether there is one, how it is spelled, and which was meant. Computes no offsets. */
 
 import { BoundedCache } from "../bounded-cache.ts";
-import { isZone } from "../calendar/offsets.ts";
+import { canonicalZone } from "../calendar/offsets.ts";
 import { editDistance } from "./distance.ts";
 
-/** No offset such as `+02:00`, which the platform takes for a zone, too. */
 const NAME = /^[a-z][a-z0-9_+\-/]*$/i;
+/** `+02:00`, `+0200` or `+02`: a zone whose clock is never changed. */
+const OFFSET = /^[+-]\d\d(:?\d\d)?$/;
 
 /**
  * Names that the platform does not list, because it has an older name for the
@@ -22,17 +23,35 @@ const MORE_NAMES = [
   ..."US/Alaska US/Arizona US/Central US/Eastern US/Hawaii US/Mountain US/Pacific".split(" "),
 ];
 
+/** A name in its usual spelling, and the one name that the platform has for it and all its aliases. */
+type Zone = { readonly name: string; readonly canonical: string };
+
 /** There are about 600 names, and what is none is asked for as well. */
-const found = new BoundedCache<{ readonly name: string | undefined }>(1_000);
+const found = new BoundedCache<Zone | { readonly name?: never; readonly canonical?: never }>(1_000);
 const guessed = new BoundedCache<readonly string[]>(50);
 let spellings: ReadonlyMap<string, string> | undefined;
 
-/** The name of a zone in its usual case, never another name for the same zone; undefined where there is no such zone. */
+/**
+ * The name of a zone in its usual case, never another name for the same zone; an offset as `+02:00`. Undefined where
+ * there is no such zone.
+ */
 export function zoneOf(name: string): string | undefined {
+  return zone(name).name;
+}
+
+/** Whether two names stand for one zone, as `US/Pacific` and `America/Los_Angeles` do. */
+export function isSameZone(one: string, other: string): boolean {
+  return one === other || zone(one).canonical === zone(other).canonical;
+}
+
+function zone(name: string) {
   return found.get(name, () => {
-    if (!NAME.test(name) || !isZone(name)) return { name: undefined };
-    return { name: zoneSpellings().get(name.toLowerCase()) ?? name };
-  }).name;
+    const isOffset = OFFSET.test(name);
+    const canonical = isOffset || NAME.test(name) ? canonicalZone(name) : undefined;
+    if (canonical === undefined) return {};
+    const spelling = isOffset ? canonical : (zoneSpellings().get(name.toLowerCase()) ?? name);
+    return { name: spelling, canonical };
+  });
 }
 
 /** Up to three names that look like what was written; a city alone will do. */

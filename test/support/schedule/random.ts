@@ -34,7 +34,7 @@ const ALIASES = [
 ];
 
 export const ZONES: readonly string[] = [
-  ...new Set([...Intl.supportedValuesOf("timeZone"), ...ALIASES]),
+  ...new Set([...Intl.supportedValuesOf("timeZone"), ...ALIASES, "+05:30", "-09:30"]),
 ];
 
 const transitions = new Map<string, Transition[]>();
