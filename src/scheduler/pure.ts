@@ -19,9 +19,9 @@ export {
   TooManyOccurrencesError,
 } from "./calendar/occurrences.ts";
 export type { CalendarOptions } from "./calendar/options.ts";
-export { defineScheduledTasks } from "./define.ts";
+export { type AnyTasks, type CheckedTasks, defineScheduledTasks } from "./define.ts";
 export { instanceIdFor } from "./instance-id.ts";
 export { ScheduleSyntaxError } from "./language/errors.ts";
-export type { CheckedTasks, Schedule } from "./language/literal.ts";
+export type { Schedule } from "./language/literal.ts";
 export { type ParseOptions, parseSchedule } from "./language/parse.ts";
 export type { ParsedSchedule } from "./rule.ts";

@@ -1,17 +1,19 @@
 /** Schedules as literal types: S2 what the parser takes compiles, and a mistake is shown where it stands. */
 
 import { describe, expect, expectTypeOf, it } from "vitest";
-import { defineScheduledTasks } from "../../src/scheduler/define.ts";
-import type { CheckedTasks, Schedule } from "../../src/scheduler/language/literal.ts";
+import {
+  type AnyTasks,
+  type CheckedTasks,
+  defineScheduledTasks,
+} from "../../src/scheduler/define.ts";
+import type { Schedule } from "../../src/scheduler/language/literal.ts";
 import { parseSchedule } from "../../src/scheduler/language/parse.ts";
 import type { ScheduledTask } from "../../src/scheduler/types.ts";
 import { VALID, type ValidText } from "./valid-texts.ts";
 
 type NormalText = (typeof VALID)[ValidText];
 
-function define<const T extends Record<string, { schedule: string; prompt?: string }>>(
-  tasks: T & CheckedTasks<T>,
-): T {
+function define<const T extends AnyTasks>(tasks: T & CheckedTasks<T>): T {
   return tasks;
 }
 
@@ -105,7 +107,7 @@ describe("CheckedTasks", () => {
         schedule: "every day at 25:00",
         prompt: "go",
       },
-      wide: { schedule: wide },
+      wide: { schedule: wide, prompt: "go" },
       worse: {
         prompt: "go",
         // @ts-expect-error singular
@@ -117,12 +119,8 @@ describe("CheckedTasks", () => {
     expect(tasks.good.schedule).toBe("every weekday at 09:00");
 
     type Bad = { bad: { schedule: "every day at 25:00"; prompt: string } };
-    expectTypeOf<CheckedTasks<Bad>>().toEqualTypeOf<{
-      readonly bad: {
-        readonly schedule: {
-          readonly mistake: '"25:00" is no time: expected HH:MM from 00:00 to 23:59';
-        };
-      };
+    expectTypeOf<NonNullable<CheckedTasks<Bad>["bad"]["schedule"]>>().toEqualTypeOf<{
+      readonly mistake: '"25:00" is no time: expected HH:MM from 00:00 to 23:59';
     }>();
   });
 });
@@ -149,6 +147,52 @@ describe("defineScheduledTasks()", () => {
       },
     });
     expect(Object.keys(tasks)).toEqual(["hourly", "often", "good", "bad"]);
+  });
+
+  it("S4: timezone on an interval is an error where it stands, as in Think's types", () => {
+    const minutes: number = 5;
+    defineScheduledTasks({
+      // @ts-expect-error intervals count real time
+      plain: { schedule: "every 15 minutes", timezone: "UTC", prompt: "go" },
+      // @ts-expect-error also as a pattern
+      pattern: { schedule: `every ${minutes} minutes` as const, timezone: "UTC", prompt: "go" },
+      // @ts-expect-error in any case, and with a handler
+      hourly: { schedule: "Every  hour", timezone: "UTC", handler: () => {} },
+      limited: { schedule: "every 2 hours starting 2026-01-05", timezone: "UTC", prompt: "go" },
+      excepted: { schedule: "every hour", timezone: "UTC", except: ["2026-12-25"], prompt: "go" },
+      window: { schedule: "every hour between 09:00 and 17:00", timezone: "UTC", prompt: "go" },
+      none: { schedule: "every 15 minutes", timezone: undefined, prompt: "go" },
+    });
+  });
+
+  it("S4: a wrong option of one task hides no error of the others", () => {
+    defineScheduledTasks({
+      // @ts-expect-error no such overlap
+      option: { schedule: "every day at 09:00", overlap: "sometimes", prompt: "go" },
+      // @ts-expect-error 25:00 is no time
+      time: { schedule: "every day at 25:00", prompt: "go" },
+      // @ts-expect-error neither a prompt nor a handler
+      neither: { schedule: "every day at 09:00" },
+      // @ts-expect-error a prompt and a handler
+      both: { schedule: "every day at 09:00", prompt: "go", handler: () => {} },
+      // @ts-expect-error no number
+      runs: { schedule: "every day at 09:00", prompt: "go", maxRuns: "3" },
+      // @ts-expect-error no schedule
+      missing: { prompt: "go" },
+      // @ts-expect-error no function
+      noHandler: { schedule: "every day at 09:00", handler: 5 },
+      // @ts-expect-error no text
+      schedule: { schedule: 5, prompt: "go" },
+      handler: {
+        schedule: "every day at 09:00",
+        handler: (context) => {
+          expectTypeOf(context.scheduledFor).toEqualTypeOf<number>();
+        },
+      },
+      // @ts-expect-error no such weekday
+      weekday: { schedule: "every mondey at 09:00", prompt: "go" },
+      own: { schedule: "every day at 09:00", prompt: "go", owner: "sales", description: "Works." },
+    });
   });
 
   it("S4: a handler may return anything, like the workflow that it started", () => {

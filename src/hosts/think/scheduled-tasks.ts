@@ -4,7 +4,13 @@
  */
 
 import type { Think, ThinkScheduledTasks } from "@cloudflare/think";
-import type { CheckedTasks, PromptEnd, PromptPort, ScheduledTasks } from "../../scheduler/index.ts";
+import type {
+  AnyTasks,
+  CheckedTasks,
+  PromptEnd,
+  PromptPort,
+  ScheduledTasks,
+} from "../../scheduler/index.ts";
 import type { SubmissionInspection, Submissions } from "../../submissions/index.ts";
 
 /**
@@ -18,7 +24,7 @@ import type { SubmissionInspection, Submissions } from "../../submissions/index.
  *   });
  * }
  */
-export function defineScheduledTasks<const Tasks extends ScheduledTasks>(
+export function defineScheduledTasks<const Tasks extends AnyTasks>(
   tasks: Tasks & CheckedTasks<Tasks>,
 ): ThinkScheduledTasks {
   // Think's own type knows five forms and no policies, and a method that overrides Think's has to return it.

@@ -31,23 +31,14 @@ export type Schedule<Text extends string> = Text extends unknown
     : Verdict<Text, FormCheck<Plain<Spaced<Lowercase<Text>>>>>
   : never;
 
-/**
- * What a bag of tasks must also be, so that each mistake is shown at the
- * `schedule` that has it, and at no other.
- *
- * @example
- * function define<const T extends Record<string, { schedule: string }>>(tasks: T & CheckedTasks<T>): T
- */
-export type CheckedTasks<Tasks extends Readonly<Record<string, { readonly schedule: string }>>> = {
-  readonly [Id in keyof Tasks]: { readonly schedule: CheckedSchedule<Tasks[Id]["schedule"]> };
-};
+/** Whether a text is an interval without dates: true also for a pattern such as `every ${number} minutes`. */
+export type IsInterval<Text extends string> = Text extends Interval
+  ? true
+  : Plain<Spaced<Lowercase<Text>>> extends Interval
+    ? true
+    : false;
 
-/**
- * The sentence in an object: two literals that exclude each other would make
- * a `never` of the whole task, and the compiler would say no more than that.
- */
-type CheckedSchedule<Text extends string> =
-  Schedule<Text> extends Text ? Text : { readonly mistake: Exclude<Schedule<Text>, Text> };
+type Interval = `every ${"" | `${number} `}${"minute" | "minutes" | "hour" | "hours"}`;
 
 type Verdict<Text, Problem> = Problem extends string ? Problem : Text;
 
