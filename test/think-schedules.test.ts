@@ -2,6 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { Think } from "@cloudflare/think";
+import fc from "fast-check";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { DurableThink, defineScheduledTasks } from "../src/hosts/think/index.ts";
 import type { ScheduledTaskContext } from "../src/scheduler/index.ts";
@@ -286,6 +287,142 @@ describe("S4 the declarations", () => {
       { taskId: "nightly", state: "active", next: expect.any(Number) },
     ]);
   });
+});
+
+describe("S4 what Think arms", () => {
+  const noop = () => {};
+  const prompt = "Write the digest.";
+
+  /** When each of the two runs a task next, or why it does not arm it. */
+  async function bothArm(agent: DurableObjectStub<ThinkAgent>, id: string, task: unknown) {
+    declared.set(agent.name ?? "", { tasks: () => ({ [id]: task }) as never });
+    return runInDurableObject(agent, async (own) => {
+      for (const { id: before } of await own.listSchedules()) await own.cancelSchedule(before);
+      const refused = await Think.prototype.internal_reconcileScheduledTasks
+        .call(own)
+        .then(() => undefined, String);
+      const [schedule] = refused === undefined ? await own.listSchedules() : [];
+      await own.internal_reconcileScheduledTasks();
+      const found = await own.inspectScheduledTask(id);
+      const { taskId, scheduledFor } = (schedule?.payload ?? {}) as Record<string, unknown>;
+      return {
+        think: taskId === id ? Number(scheduledFor) : (refused ?? "not armed"),
+        perdure: found?.next ?? found?.error?.message ?? "not declared",
+      };
+    });
+  }
+
+  /** Intervals count from when each of the two was asked. */
+  function expectSame({ think, perdure }: Awaited<ReturnType<typeof bothArm>>) {
+    expect(perdure).toBeTypeOf("number");
+    expect(Math.abs(Number(perdure) - Number(think))).toBeLessThan(5_000);
+  }
+
+  const agent = givenTasks(() => ({}))();
+
+  it.each<[string, unknown, string?]>([
+    ["an interval", { schedule: "every 15 minutes", prompt }],
+    ["one minute", { schedule: "every 1 minute", prompt }],
+    ["an interval of more than a year", { schedule: "every 10000 hours", prompt }],
+    ["an interval of a century", { schedule: "every 52596000 minutes", prompt }],
+    ["upper case and white space", { schedule: "  EVERY  Day\n at 09:00 ", prompt }],
+    ["the default zone", { schedule: "every weekday at 23:30", prompt }],
+    ["a zone in the text", { schedule: "every day at 09:00 in asia/kolkata", prompt }],
+    ["a zone beside the text", { schedule: "every day at 09:00", timezone: "Asia/Tokyo", prompt }],
+    ["the same zone in both", { schedule: "every day at 09:00 in UTC", timezone: "utc", prompt }],
+    [
+      "an alias in the text",
+      { schedule: "every day at 09:00 in US/Pacific", timezone: "America/Los_Angeles", prompt },
+    ],
+    [
+      "an alias beside the text",
+      { schedule: "every day at 09:00 in Europe/Kyiv", timezone: "Europe/Kiev", prompt },
+    ],
+    ["an offset", { schedule: "every day at 09:00", timezone: "+02:00", prompt }],
+    ["an offset without a colon", { schedule: "every day at 09:00", timezone: "-0330", prompt }],
+    ["a zone by its rule", { schedule: "every day at 09:00 in EST5EDT", prompt }],
+    ["short names of days", { schedule: "every week on sun,  tue at 06:05", prompt }],
+    ["a handler", { schedule: "every 2 hours", handler: noop }],
+    ["a prompt that is a function", { schedule: "every 2 hours", prompt: () => prompt }],
+    ["an absent handler", { schedule: "every 2 hours", prompt, handler: undefined }],
+    [
+      "retry and metadata",
+      { schedule: "every 2 hours", prompt, retry: { maxAttempts: 5 }, metadata: { a: [1] } },
+    ],
+    ["a description", { schedule: "every 2 hours", prompt, description: "Writes it." }],
+    ["fields of the app's own", { schedule: "every 2 hours", prompt, owner: "x", enabled: false }],
+    ["fields in retry", { schedule: "every 2 hours", prompt, retry: { attempts: 2 } }],
+    ["null for the zone", { schedule: "every day at 09:00", timezone: null, prompt }],
+    ["null for the metadata", { schedule: "every 2 hours", metadata: null, prompt }],
+    ["null for the retries", { schedule: "every 2 hours", retry: null, prompt }],
+    ["a long id", { schedule: "every 2 hours", prompt }, "i".repeat(200)],
+    ["an id of one character", { schedule: "every 2 hours", prompt }, "-"],
+  ])("S4: %s is armed as in Think", async (_, task, id = "t") => {
+    expectSame(await bothArm(agent, id, task));
+  });
+
+  it("S2: any schedule of Think's five forms runs next when it does in Think", async () => {
+    const zones = [
+      "Europe/London",
+      "US/Pacific",
+      "Asia/Kathmandu",
+      "+05:45",
+      "Etc/GMT+12",
+      "Pacific/Apia",
+    ];
+    const names = ["monday", "tue", "wednesday", "thu", "friday", "sat", "sunday"];
+    const form = fc.oneof(
+      fc.constantFrom("every day", "every weekday"),
+      fc.subarray(names, { minLength: 1 }).map((days) => `every week on ${days.join(",")}`),
+    );
+    const time = fc.tuple(fc.nat(23), fc.nat(59));
+    const pad = (value: number) => String(value).padStart(2, "0");
+    const cases = fc.sample(fc.tuple(form, time, fc.constantFrom(...zones)), {
+      numRuns: 30,
+      seed: 7,
+    });
+    for (const [days, [hour, minute], timezone] of cases) {
+      const schedule = `${days} at ${pad(hour)}:${pad(minute)}`;
+      const { think, perdure } = await bothArm(agent, "t", { schedule, timezone, prompt });
+      expect({ schedule, timezone, next: perdure }).toEqual({ schedule, timezone, next: think });
+    }
+  });
+
+  it.each<[string, unknown, string?]>([
+    ["no schedule", { schedule: "at dawn", prompt }],
+    ["a time that is none", { schedule: "every day at 25:00", prompt }],
+    ["a plural", { schedule: "every 1 minutes", prompt }],
+    ["a day twice", { schedule: "every week on monday,mon at 09:00", prompt }],
+    ["a zone that is none", { schedule: "every day at 09:00 in Mars/Phobos", prompt }],
+    ["two zones", { schedule: "every day at 09:00 in UTC", timezone: "Europe/London", prompt }],
+    ["neither a prompt nor a handler", { schedule: "every 2 hours" }],
+    ["both", { schedule: "every 2 hours", prompt, handler: noop }],
+    ["no object", undefined],
+    ["an id with a space", { schedule: "every 2 hours", prompt }, "a b"],
+  ])("S4: %s is refused as in Think", async (_, task, id = "t") => {
+    const { think, perdure } = await bothArm(agent, id, task);
+    expect([typeof think, typeof perdure]).toEqual(["string", "string"]);
+  });
+
+  it.each<[string, unknown, string?]>([
+    // Each of its runs would fail.
+    ["a prompt without text", { schedule: "every 2 hours", prompt: " " }],
+    ["a prompt that is a number", { schedule: "every 2 hours", prompt: 5 }],
+    ["a handler that is no function", { schedule: "every 2 hours", handler: 5 }],
+    ["no attempts", { schedule: "every 2 hours", prompt, retry: { maxAttempts: 0 } }],
+    // What a submission stores as metadata is an object.
+    ["metadata that is a list", { schedule: "every 2 hours", prompt, metadata: ["a"] }],
+    // Its first run would be after the last time that an alarm can have.
+    ["an interval of 200 years", { schedule: "every 1753200 hours", prompt }],
+    ["an id of 1,001 characters", { schedule: "every 2 hours", prompt }, "i".repeat(1_001)],
+  ])(
+    "S4: %s is armed by Think alone, and refused here with a clear error",
+    async (_, task, id = "t") => {
+      const { think, perdure } = await bothArm(agent, id, task);
+      expect(think).toBeTypeOf("number");
+      expect(perdure).toMatch(/expected|Expected/);
+    },
+  );
 });
 
 /** The documentation's example, with nothing but its base class changed. */

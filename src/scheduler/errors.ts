@@ -24,7 +24,7 @@ export class InvalidTaskError extends Error {
     readonly problem: string,
     options?: ErrorOptions,
   ) {
-    super(`The scheduled task ${JSON.stringify(taskId)} is invalid: ${problem}`, options);
+    super(`The scheduled task ${shown(taskId)} is invalid: ${problem}`, options);
   }
 }
 
