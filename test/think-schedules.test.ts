@@ -8,7 +8,8 @@ import { DurableThink, defineScheduledTasks } from "../src/hosts/think/index.ts"
 import type { ScheduledTaskContext } from "../src/scheduler/index.ts";
 import { ask, modelCalls } from "../src/testing/index.ts";
 import { givenThink, until } from "./support/given.ts";
-import { type Declared, declared, type ThinkAgent } from "./support/think-agent.ts";
+import { wakeNow } from "./support/think.ts";
+import { type Declared, declared, ThinkAgent } from "./support/think-agent.ts";
 
 /** Every second, to see it within the test. */
 const EACH_SECOND = "cron * * * * * *";
@@ -423,6 +424,112 @@ describe("S4 what Think arms", () => {
       expect(perdure).toMatch(/expected|Expected/);
     },
   );
+});
+
+describe("S4 a deleted sub-agent", () => {
+  const nightly = () => ({
+    nightly: { schedule: "every day at 03:00" as const, handler: () => {} },
+  });
+
+  /** The wakes that the root keeps for its sub-agents: the module, and the last part of the sub-agent's path. */
+  const wakesAt = (root: DurableObjectStub<ThinkAgent>) =>
+    runInDurableObject(root, (_, { storage }) =>
+      storage.sql
+        .exec<{ id: string; time: number }>(
+          "SELECT id, time FROM cf_agents_jobs WHERE id LIKE 'perdure.%:wake:%' ORDER BY id",
+        )
+        .toArray()
+        .map(({ id, time }) => ({ wake: id.replace(/:wake:.*:/, " of "), time })),
+    );
+
+  /** A root with a sub-agent of this name, which has one, too: with tasks, and each with a turn that is due later. */
+  async function givenFamily(): Promise<{ root: DurableObjectStub<ThinkAgent>; child: string }> {
+    const root = givenTasks(() => ({}))();
+    const child = `child-${crypto.randomUUID()}`;
+    declared.set(child, { tasks: nightly, scope: "all" });
+    declared.set(`${child}-2`, { tasks: nightly, scope: "all" });
+    await root.tasksOfChild(child);
+    await root.tasksOfGrandchild(child, `${child}-2`);
+    const wakes = await wakesAt(root);
+    expect(wakes.map(({ wake }) => wake)).toEqual([
+      `perdure.scheduler of ${child}`,
+      `perdure.scheduler of ${child}-2`,
+    ]);
+    return { root, child };
+  }
+
+  it.each(["dynamicAgents", "deleteSubAgent"] as const)(
+    "S4: by %s leaves no wake at the root, neither do its own sub-agents",
+    async (by) => {
+      const { root, child } = await givenFamily();
+      const other = `other-${child}`;
+      declared.set(other, { tasks: nightly, scope: "all" });
+      await root.tasksOfChild(other);
+      await root.deleteChild(child, by);
+      expect((await wakesAt(root)).map(({ wake }) => wake)).toEqual([
+        `perdure.scheduler of ${other}`,
+      ]);
+      // Made anew, it is armed anew.
+      expect(await root.tasksOfChild(child)).toMatchObject([{ state: "active" }]);
+      expect(await wakesAt(root)).toHaveLength(2);
+    },
+  );
+
+  it("S4: a sub-agent that deletes one of its own removes that one's wakes from the root", async () => {
+    const { root, child } = await givenFamily();
+    await root.deleteGrandchild(child, `${child}-2`);
+    expect((await wakesAt(root)).map(({ wake }) => wake)).toEqual([
+      `perdure.scheduler of ${child}`,
+    ]);
+  });
+
+  it("S4: a sub-agent that destroys itself leaves wakes that lapse within half a minute", async () => {
+    const { root, child } = await givenFamily();
+    await root.deleteChild(child, "destroy");
+    const wakes = await wakesAt(root);
+    expect(wakes.every(({ time }) => time <= Date.now() + 30_000)).toBe(true);
+    await wakeNow(root);
+    expect(await wakesAt(root)).toEqual([]);
+  });
+
+  it("S4: an aborted sub-agent keeps its wakes", async () => {
+    const { root, child } = await givenFamily();
+    const before = await wakesAt(root);
+    await root.abortChild(child);
+    expect(await wakesAt(root)).toEqual(before);
+  });
+
+  it("S4: a crash at any write of the deletion leaves wakes that lapse within half a minute, or none", async () => {
+    let crashes = 0;
+    for (let isOver = false; !isOver; ) {
+      const { root, child } = await givenFamily();
+      const deletion = runInDurableObject(root, async (own, ctx) => {
+        let left = crashes + 1;
+        own.meter.onWrite = () => {
+          left--;
+          if (left === 0) ctx.abort("crash");
+        };
+        await own.dynamicAgents.delete(ThinkAgent, child);
+        own.meter.onWrite = undefined;
+      });
+      isOver = await deletion.then(
+        () => true,
+        () => false,
+      );
+      if (!isOver) crashes++;
+      const next = givenThink(root.name ?? "");
+      const isThere = await runInDurableObject(next, async (own) => {
+        await own.listSubmissions();
+        return own.hasSubAgent("ThinkAgent", child);
+      });
+      if (isThere) await next.deleteChild(child, "dynamicAgents");
+      const late = (await wakesAt(next)).filter(({ time }) => time > Date.now() + 30_000);
+      expect({ crashes, late }).toEqual({ crashes, late: [] });
+      await wakeNow(next);
+      expect({ crashes, wakes: await wakesAt(next) }).toEqual({ crashes, wakes: [] });
+    }
+    expect(crashes).toBeGreaterThan(4);
+  });
 });
 
 /** The documentation's example, with nothing but its base class changed. */

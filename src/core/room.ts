@@ -5,13 +5,19 @@ import {
   type LifecycleJobContext,
   type LifecycleRouteContext,
 } from "agents/lifecycle";
-import type { Wake } from "./wake.ts";
+import type { AgentPath, Wake, WakesVerb } from "./wake.ts";
 
 export abstract class Room extends LifecycleCapability {
   protected abstract readonly wake: Wake;
 
   override async onStart(): Promise<void> {
     await this.wake.restore();
+  }
+
+  /** For hosts: a sub-agent is about to be deleted, or was. Its wakes, and those of all below it, come soon, or are removed. */
+  async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
+    await this.lifecycle.ready();
+    await this.wake.changeWakesOf(path, verb);
   }
 
   onJob(context: LifecycleJobContext) {

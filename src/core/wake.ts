@@ -24,7 +24,14 @@ import { type Clock, LAST_ALARM } from "./clock.ts";
 type WakeMessage =
   | { readonly verb: "arm"; readonly time: number }
   | { readonly verb: "disarm" }
-  | { readonly verb: "fire" };
+  | { readonly verb: "fire" }
+  | { readonly verb: WakesVerb; readonly path: AgentPath };
+
+/** What happens to the wakes of a sub-agent that is deleted: before, they come soon, and afterwards they are removed. */
+export type WakesVerb = "hasten" | "remove";
+
+/** Where a sub-agent is: the steps to it, from the root on, as `selfPath` of an agent has them. */
+export type AgentPath = readonly { readonly className: string; readonly name: string }[];
 
 /** How long after a failed drive, or a wake that could not be armed, it is tried again. */
 const FAILED_DRIVE_DELAY_MS = 30_000;
@@ -33,6 +40,8 @@ const FAILED_DRIVE_DELAY_MS = 30_000;
  * jobs; one that is later than this is lost: the platform gives an alarm up after six failures, a failed start included.
  */
 const TOLERANCE_MS = 30_000;
+/** The wakes of a sub-agent that is being deleted come so soon, and lapse, if a crash keeps them from being removed. */
+const HASTENED_MS = 30_000;
 
 export class Wake {
   /** When the job fires; null: there is none; undefined: not read since the start. */
@@ -149,6 +158,10 @@ export class Wake {
   async onRoute({ source, payload }: LifecycleRouteContext): Promise<number | null> {
     const message = payload as WakeMessage;
     if (message.verb === "fire") return this.#fire();
+    if ("path" in message) {
+      await this.changeWakesOf(message.path, message.verb);
+      return null;
+    }
     if (!source) throw new Error(`A wake of ${this.room} was routed without its source`);
     const id = `${this.#jobId()}:${source.key}`;
     if (message.verb === "disarm") await this.services().jobs.cancel(id);
@@ -157,6 +170,22 @@ export class Wake {
       await this.services().jobs.push({ id, fn: "wake", time, payload: { owner: source } });
     }
     return null;
+  }
+
+  /** Changes the wakes that the root keeps for a sub-agent and for all below it. */
+  async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
+    const { jobs, routes } = this.services();
+    if (this.#isRouted()) {
+      await routes.toRoot({ verb, path });
+      return;
+    }
+    const soon = this.clock.now() + HASTENED_MS;
+    for (const { id, time, payload } of jobs.list()) {
+      const { owner } = (payload ?? {}) as { owner?: LifecycleRouteAddress };
+      if (owner === undefined || !isWithin(owner, path)) continue;
+      if (verb === "remove") await jobs.cancel(id);
+      else if (time > soon) await jobs.reschedule(id, soon);
+    }
   }
 
   async #fire(): Promise<number | null> {
@@ -190,5 +219,17 @@ export class Wake {
 
   #jobId(): string {
     return `${this.room}:wake`;
+  }
+}
+
+/** Agents writes an address as JSON of the path. One that it should write otherwise is left alone, and lapses when it is due. */
+function isWithin({ data }: LifecycleRouteAddress, path: AgentPath): boolean {
+  try {
+    const steps = JSON.parse(data) as AgentPath;
+    return path.every(
+      ({ className, name }, at) => steps[at]?.className === className && steps[at]?.name === name,
+    );
+  } catch {
+    return false;
   }
 }

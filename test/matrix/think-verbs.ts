@@ -22,6 +22,10 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   inspectDelivery: READS,
   outboxStats: READS,
   agentPath: READS,
+  dynamicAgents:
+    "What its `delete()` leaves behind is tried at each of its writes: think-schedules.test.ts.",
+  destroy:
+    "Of a sub-agent it deletes what `delete()` does, and what is left comes due within half a minute.",
   onDeadLetter: "The app's own: it is called at least once, of which the outbox's matrix is.",
   onSubmissionStatus: HOOK,
   onApproval: HOOK,

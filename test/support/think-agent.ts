@@ -277,6 +277,33 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return (await child.listSubmissions()).map(({ status }) => status);
   }
 
+  async tasksOfGrandchild(name: string, its: string) {
+    const child = await this.subAgent(ThinkAgent, name);
+    return child.tasksOfChild(its);
+  }
+
+  async deleteGrandchild(name: string, its: string): Promise<void> {
+    const child = await this.subAgent(ThinkAgent, name);
+    await child.deleteChild(its, "dynamicAgents");
+  }
+
+  /** A sub-agent is there no more, in one of the ways to delete it. */
+  async deleteChild(name: string, by: "dynamicAgents" | "deleteSubAgent" | "destroy") {
+    if (by === "dynamicAgents") return this.dynamicAgents.delete(ThinkAgent, name);
+    if (by === "deleteSubAgent") return this.deleteSubAgent(ThinkAgent, name);
+    const child = await this.subAgent(ThinkAgent, name);
+    // It does not survive the call.
+    await child.leave().catch(() => {});
+  }
+
+  async leave(): Promise<void> {
+    await this.destroy();
+  }
+
+  async abortChild(name: string): Promise<void> {
+    this.abortSubAgent(ThinkAgent, name, new Error("stop"));
+  }
+
   async submitToChild(name: string, message: UIMessage, submissionId: string): Promise<void> {
     const child = await this.subAgent(ThinkAgent, name);
     await child.submitMessages([message], { submissionId });

@@ -18,6 +18,7 @@ import { kindsOf } from "./gate-kinds.ts";
 import type { ThinkHooks } from "./port.ts";
 import { ROOMS } from "./rooms.ts";
 import { promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
+import { changeWakes, deletedBy, deleteWithWakes } from "./sub-agents.ts";
 import { ThinkHost } from "./think-host.ts";
 import { WorkflowStarts } from "./workflow-starts.ts";
 
@@ -136,6 +137,24 @@ export class ThinkRooms<
    * What it throws is logged, and changes nothing; a crash right after the change may leave it out. Override it.
    */
   protected onApproval(_approval: Approval): void | Promise<void> {}
+
+  /** The agent's sub-agents. `delete()` also removes the wakes that the root keeps for one, and for all below it. */
+  override get dynamicAgents() {
+    return deletedBy(super.dynamicAgents, (step, remove) =>
+      deleteWithWakes(this.#rooms, [...this.selfPath, step], remove),
+    );
+  }
+
+  /** Deletes the agent with all that it stored. The wakes that the root keeps for a sub-agent come soon then, and lapse. */
+  override async destroy(): Promise<void> {
+    if (this.parentPath.length > 0) await changeWakes(this.#rooms, this.selfPath, "hasten");
+    await super.destroy();
+  }
+
+  get #rooms() {
+    const { submissions, gates, scheduler } = this[ROOMS];
+    return [this.outbox, submissions, gates, scheduler];
+  }
 
   /** Deletes the agent's own conversation. Ends what runs in it and what waits for its turn, also what a crash has interrupted. */
   override async clearMessages(): Promise<void> {
