@@ -18,6 +18,21 @@ function complaints(kind: "error" | "warn") {
   return () => spy.mock.calls.map((args) => args.map(String).join(" "));
 }
 
+/** Timers of this length come at once; returns how many there were. */
+function hastened(ms: number): () => number {
+  const { setTimeout } = globalThis;
+  let count = 0;
+  const spy = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
+    work: () => void,
+    after = 0,
+  ) => {
+    if (after === ms) count++;
+    return setTimeout(work, after === ms ? 20 : after);
+  }) as typeof setTimeout);
+  onTestFinished(() => spy.mockRestore());
+  return () => count;
+}
+
 const noop = () => {};
 
 describe("S4 an edit", () => {
@@ -467,6 +482,42 @@ describe("S4 tasks() that throws", () => {
     stage.script.tasks = tasks;
     await stage.pass(MINUTE);
     expect(record.slots).toEqual([10]);
+  });
+});
+
+describe("S4 tasks() that never resolves", () => {
+  it("L9: is given up after 10 seconds, and what was declared goes on until it resolves", async () => {
+    const logged = complaints("error");
+    const waits = hastened(10_000);
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    const before = waits();
+    const { tasks } = stage.script;
+    stage.script.tasks = () => new Promise(() => {});
+    const error = await stage.in(({ scheduler }) => refusal(scheduler.reconcile()));
+    expect(error.name).toBe("TimeoutError");
+    expect(error.message).toMatch(
+      /^tasks\(\) did not resolve within 10 seconds \(in a Think agent/,
+    );
+    expect(waits()).toBe(before + 1);
+    expect(logged().some((text) => text.includes("tasks() did not resolve"))).toBe(true);
+    expect(await stage.wakesIn()).toBe(60_000);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    stage.script.tasks = async () => ({ ...(await tasks()), other: task(noop) });
+    await stage.pass(MINUTE);
+    expect((await stage.info("other")).state).toBe("active");
+  });
+
+  it("L9: a default zone that never comes is given up after 10 seconds", async () => {
+    complaints("error");
+    hastened(10_000);
+    const stage = new Stage({ defaultTimezone: () => new Promise(() => {}) });
+    const error = await stage.in(({ scheduler }) => refusal(scheduler.reconcile()));
+    expect(error.message).toMatch(
+      /^defaultTimezone\(\) did not resolve within 10 seconds \(in a Think agent/,
+    );
   });
 });
 

@@ -3,7 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { Think } from "@cloudflare/think";
 import fc from "fast-check";
-import { describe, expect, expectTypeOf, it } from "vitest";
+import { describe, expect, expectTypeOf, it, onTestFinished, vi } from "vitest";
 import { DurableThink, defineScheduledTasks } from "../src/hosts/think/index.ts";
 import type { ScheduledTaskContext } from "../src/scheduler/index.ts";
 import { ask, modelCalls } from "../src/testing/index.ts";
@@ -273,6 +273,22 @@ describe("S4 the declarations", () => {
     expect(await agent().listSubmissions()).toEqual([]);
     await runInDurableObject(agent(), async (own) => {
       await expect(own.internal_reconcileScheduledTasks()).rejects.toThrow("is away");
+    });
+  });
+
+  it("L9: getScheduledTasks() that never resolves keeps the agent from starting for 10 seconds at most", async () => {
+    const { setTimeout } = globalThis;
+    const spy = vi
+      .spyOn(globalThis, "setTimeout")
+      .mockImplementation(((work: () => void, after = 0) =>
+        setTimeout(work, after === 10_000 ? 20 : after)) as typeof setTimeout);
+    onTestFinished(() => spy.mockRestore());
+    const agent = givenTasks(() => new Promise(() => {}));
+    expect(await agent().listSubmissions()).toEqual([]);
+    await runInDurableObject(agent(), async (own) => {
+      await expect(own.internal_reconcileScheduledTasks()).rejects.toThrow(
+        "(in a Think agent: getScheduledTasks())",
+      );
     });
   });
 

@@ -3,7 +3,7 @@
 import { failureOf } from "../core/failures.ts";
 import { shown } from "../core/json.ts";
 import { mistake } from "../core/options.ts";
-import { withTimeout } from "../core/timeout.ts";
+import { TimeoutError, withTimeout } from "../core/timeout.ts";
 import { type DeclaredTask, readTask } from "./declared.ts";
 import type { SchedulerSettings } from "./options.ts";
 import type { ScheduledTasks } from "./types.ts";
@@ -13,6 +13,13 @@ import type { ScheduledTasks } from "./types.ts";
  * seconds is reset by the platform, again and again.
  */
 const PATIENCE_MS = 10_000;
+
+/** The functions of the app that are asked, and what they are in a Think agent. */
+const OF_THINK = {
+  "scope()": "getScheduledTasksScope()",
+  "tasks()": "getScheduledTasks()",
+  "defaultTimezone()": "getDefaultTimezone()",
+} as const;
 
 export type InvalidTask = {
   readonly taskId: string;
@@ -37,7 +44,7 @@ export type DeclaringHost = {
 };
 
 /**
- * @throws what the app throws, and InvalidOptionError for what are no tasks
+ * @throws what the app throws, InvalidOptionError for what are no tasks, and TimeoutError after 10 seconds
  */
 export async function declarationsOf(host: DeclaringHost): Promise<{
   readonly declarations: Declarations;
@@ -45,14 +52,21 @@ export async function declarationsOf(host: DeclaringHost): Promise<{
   readonly outOfScope: number;
 }> {
   const { settings, share, isSubAgent } = host;
+  let asking: keyof typeof OF_THINK = "scope()";
   const asked = host.inHostContext(async () => {
     const scope = isSubAgent ? ((await settings.scope?.()) ?? "root") : "all";
     if (scope !== "root" && scope !== "all") throw mistake("scope", scope, '"root" or "all"');
+    asking = "tasks()";
     const tasks = await settings.tasks();
+    asking = "defaultTimezone()";
     const defaultTimezone = (await settings.defaultTimezone?.()) ?? undefined;
     return { scope, tasks, defaultTimezone };
   });
-  const { scope, tasks, defaultTimezone } = await withTimeout(asked, PATIENCE_MS);
+  const { scope, tasks, defaultTimezone } = await withTimeout(asked, PATIENCE_MS).catch(
+    (error: unknown) => {
+      throw error instanceof TimeoutError ? tooLong(asking) : error;
+    },
+  );
   if (typeof tasks !== "object" || tasks === null || Array.isArray(tasks)) {
     throw mistake("tasks()", tasks, "an object of tasks by their ids");
   }
@@ -65,6 +79,13 @@ export async function declarationsOf(host: DeclaringHost): Promise<{
     jitterShare: share,
   };
   return { declarations: readAll(tasks, context), outOfScope: 0 };
+}
+
+function tooLong(asked: keyof typeof OF_THINK): TimeoutError {
+  return new TimeoutError(
+    `${asked} did not resolve within ${PATIENCE_MS / 1_000} seconds (in a Think agent: ${OF_THINK[asked]}). The tasks ` +
+      "that were declared before go on, and it is called again in a minute. It must not wait for a method of its own scheduler.",
+  );
 }
 
 function readAll(tasks: ScheduledTasks, context: Parameters<typeof readTask>[2]): Declarations {

@@ -57,7 +57,7 @@ export class Scheduler extends Room {
    * when what `tasks()` reads has changed. Inside the host's own `onStart` it
    * takes the place of the one after the start.
    *
-   * @throws what `tasks()` throws, and an Error where it takes 10 seconds; told of, and tried again after a minute
+   * @throws what `tasks()` throws, and a TimeoutError after 10 seconds; told of, and tried again after a minute
    */
   async reconcile(): Promise<void> {
     await this.lifecycle.ready();
