@@ -23,7 +23,7 @@ export function defineScheduledTasks<const Tasks extends AnyTasks>(
  * What the compiler infers the tasks from. As loose as can be: one task that did not fit would make it infer nothing, and
  * so hide the errors of all others.
  */
-export type AnyTasks = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+export type AnyTasks = Readonly<Record<string, object>>;
 
 /**
  * What the tasks must also be, so that each mistake is shown where it stands.
@@ -87,7 +87,7 @@ type CheckedHandler<Task> = Task extends { readonly handler: infer Handler }
   : NonNullable<unknown>;
 
 /** A property that has to be there: one by itself, for its name stands in a condition. */
-type Missing<Task> = string extends keyof Task
+type Missing<Task> = object extends Task
   ? never
   : "schedule" extends keyof Task
     ? never

@@ -9,7 +9,7 @@ export class UnknownTaskError extends Error {
     readonly taskId: unknown,
     readonly known: readonly string[],
   ) {
-    const some = known.slice(0, 20).map((id) => JSON.stringify(id));
+    const some = known.slice(0, 20).map((id) => shown(id));
     const rest = known.length > some.length ? [`and ${known.length - some.length} more`] : [];
     const there = known.length > 0 ? [...some, ...rest].join(", ") : "none";
     super(`No scheduled task ${shown(taskId)} is declared; there are: ${there}.`);

@@ -203,6 +203,24 @@ describe("defineScheduledTasks()", () => {
     expect(Object.keys(tasks)).toEqual(["value", "promise"]);
   });
 
+  it("S4: takes tasks of an interface, and refuses one that does not fit", () => {
+    interface Own {
+      schedule: string;
+      prompt: string;
+      team: string;
+    }
+    interface Wrong {
+      schedule: number;
+      prompt: string;
+    }
+    const own: Own = { schedule: "every hour", prompt: "go", team: "sales" };
+    const wrong: Wrong = { schedule: 5, prompt: "go" };
+    const tasks = defineScheduledTasks({ own });
+    expectTypeOf(tasks.own).toEqualTypeOf<Own>();
+    // @ts-expect-error a schedule is a text
+    defineScheduledTasks({ own, wrong });
+  });
+
   it("leaves a record that is built at run time as it is", () => {
     const built: Record<string, ScheduledTask> = {};
     expectTypeOf(defineScheduledTasks(built)).toEqualTypeOf<Record<string, ScheduledTask>>();
