@@ -5,6 +5,7 @@ import { Think } from "@cloudflare/think";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it, onTestFinished, vi } from "vitest";
 import { DurableThink, defineScheduledTasks } from "../src/hosts/think/index.ts";
+import { ROOMS } from "../src/hosts/think/think-rooms.ts";
 import type { ScheduledTaskContext } from "../src/scheduler/index.ts";
 import { ask, modelCalls } from "../src/testing/index.ts";
 import { givenThink, until } from "./support/given.ts";
@@ -506,6 +507,23 @@ describe("S4 a deleted sub-agent", () => {
     expect(wakes.every(({ time }) => time <= Date.now() + 30_000)).toBe(true);
     await wakeNow(root);
     expect(await wakesAt(root)).toEqual([]);
+  });
+
+  it("S4: is deleted also where the root cannot be told, which is logged once", async () => {
+    const spy = vi.spyOn(console, "error").mockImplementation(() => {});
+    onTestFinished(() => spy.mockRestore());
+    const { root, child } = await givenFamily();
+    await runInDurableObject(root, async (own) => {
+      const { scheduler, gates } = own[ROOMS];
+      for (const room of [scheduler, gates]) {
+        room.changeWakesOf = (_, verb) =>
+          verb === "hasten" ? Promise.reject(new Error("no root")) : Promise.resolve();
+      }
+      await own.dynamicAgents.delete(ThinkAgent, child);
+      expect(own.hasSubAgent("ThinkAgent", child)).toBe(false);
+    });
+    expect(spy.mock.calls).toHaveLength(1);
+    expect(String(spy.mock.calls[0]?.[0])).toContain(`wakes of the sub-agent "${child}"`);
   });
 
   it("S4: an aborted sub-agent keeps its wakes", async () => {
