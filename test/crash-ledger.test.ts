@@ -59,6 +59,7 @@ playMatrix(
       "Submissions.waitBeside": "waits in memory, and writes nothing",
       "Submissions.ready": "waits for the start",
       "Submissions.accept": "is played by submit() and acceptPrompt()",
+      "Submissions.stopTurn": "aborts a turn in memory; its end is played by cancel()",
       "Submissions.busy": "remembers a time in memory, and writes nothing",
       "Batches.read": READS,
       "prompts.readPrompt": READS,

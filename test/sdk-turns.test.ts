@@ -103,7 +103,6 @@ describe("a turn in a named thread", () => {
       const end = await object.run({ messages });
       expect(end).toEqual({
         outcome: "completed",
-        requestId: expect.stringMatching(/^[0-9a-f-]{36}$/),
         messageId: "sub:reply",
         finishReason: "stop",
       });
@@ -210,7 +209,7 @@ describe("an isolated turn", () => {
       const messages = [message({ tool: call("charge") })];
       const end = await object.run({ messages, thread: ISOLATED, joining });
       const finishReason = "stop";
-      expect(end).toEqual({ outcome: "completed", requestId: expect.any(String), finishReason });
+      expect(end).toEqual({ outcome: "completed", finishReason });
       await object.run({ messages: [message("again")], thread: ISOLATED });
       expect(object.model.prompts().slice(1)).toEqual([
         [expect.any(String), "assistant: [tool-call]", "tool: [tool-result]", "user: and this"],
@@ -555,7 +554,6 @@ describe("a structured answer", () => {
       const end = await object.run({ messages, answer });
       expect(end).toEqual({
         outcome: "completed",
-        requestId: expect.any(String),
         messageId: undefined,
         finishReason: "tool-calls",
       });

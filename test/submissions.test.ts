@@ -24,6 +24,7 @@ describe("L1 what was accepted comes to exactly one end", () => {
     const accepted = await submit(stub, { delayMs: 20 }, { submissionId: "s" });
     expect(accepted).toEqual({
       submissionId: "s",
+      requestId: "s",
       status: "pending",
       accepted: true,
       thread: "main",
@@ -338,7 +339,7 @@ describe("L7 what came of it stays readable", () => {
         output: value,
         metadata,
         messageId: "reply-s",
-        requestId: "request-s",
+        requestId: "s",
       };
       expect(await stub.wait("s")).toMatchObject(expected);
       expect(await (await crashOne(stub)).inspect("s")).toMatchObject(expected);

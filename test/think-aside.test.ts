@@ -71,7 +71,7 @@ describe("a Think agent's turn beside its conversation", () => {
     );
     expect(ctx?.system).toContain("careful, capable assistant");
     expect(ctx).toMatchObject({ continuation: false, trigger: "submission" });
-    expect(ctx?.requestId).toBe("requestId" in end ? end.requestId : undefined);
+    expect(ctx?.requestId).toBe("sub");
     expect(ctx?.messages).toHaveLength(1);
   });
 

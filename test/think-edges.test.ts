@@ -54,7 +54,7 @@ describe("L5 a rollback leaves nothing", () => {
     const { next, triggers, goingOn } = await givenInterrupted();
     await next.listSubmissions();
     await asked(goingOn);
-    expect(triggers).toEqual(["programmatic", expect.stringMatching(/^recovery-/)]);
+    expect(triggers).toEqual(["submission", expect.stringMatching(/^recovery-/)]);
     await running(next, "s");
     await submit(next, "instead", rollback);
     await ended(next, "instead");
@@ -66,7 +66,7 @@ describe("L5 a rollback leaves nothing", () => {
   it("of a turn that a crash interrupted, before Think's recovery of it has begun", async () => {
     const { next, triggers } = await givenInterrupted();
     await submit(next, "instead", rollback);
-    expect(triggers).toEqual(["programmatic"]);
+    expect(triggers).toEqual(["submission"]);
     await ended(next, "instead");
     await recovered(next);
     expect(await ended(next, "s")).toMatchObject({ status: "aborted" });

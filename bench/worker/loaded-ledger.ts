@@ -101,6 +101,8 @@ export function ledgerOf(run: TurnHost["run"], outbox: Outbox): Submissions {
     isRecovering: async () => false,
     takeBack: async () => {},
     onStatus: async () => {},
+    submissionOf: () => undefined,
+    isInHostContext: () => false,
     isInsideTurn: () => false,
   };
   return new Submissions(host, outbox);

@@ -42,7 +42,8 @@ export type NewSubmission = {
 
 export type Settlement = TurnFacts & {
   readonly status: TerminalStatus;
-  readonly failure?: Failure | undefined;
+  /** What ended it. One without a message was aborted as it was told to. */
+  readonly failure?: (Pick<Failure, "name"> & Partial<Failure>) | undefined;
   /** Tokens in all, where they are known. */
   readonly usage?: TokenUsage | undefined;
   /** Whether its messages have to leave the conversation again. */

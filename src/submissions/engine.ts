@@ -26,7 +26,7 @@ import { isTerminal } from "./states.ts";
 import { Steering, type SteeringOwner } from "./steering.ts";
 import { SubmissionStore } from "./store.ts";
 import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
-import { Waiters } from "./waiters.ts";
+import { tellApp, Waiters } from "./waiters.ts";
 import { Wanted } from "./wanted.ts";
 
 /** A submission that was accepted is found again at most this long after a crash. */
@@ -35,7 +35,6 @@ const BACKSTOP_MS = 10_000;
 const HEARTBEAT_MS = 30_000;
 /** How long a wake waits for what is left to be decided about. */
 const PATIENCE_MS = 1_000;
-const ABORTED = "Its turn was aborted: the conversation was reset.";
 
 export type EngineOwner = {
   readonly host: TurnHost;
@@ -81,7 +80,7 @@ export class Engine
     this.#wanted = new Wanted({ outbox, clock, waiterOf, cancelFor });
     this.wake = new Wake(lifecycle, "perdure.submissions", () => this.#drive(), clock);
     this.waiters = new Waiters({
-      hook: (submission) => this.inHostContext(() => host.onStatus(submission)),
+      hook: (submission) => tellApp(submission, host, lifecycle()),
       hookTimeoutMs: limits.hookTimeoutMs,
     });
   }
@@ -114,8 +113,9 @@ export class Engine
   async begin(submissions: readonly Submission[]): Promise<void> {
     let first = Number.POSITIVE_INFINITY;
     for (const submission of submissions) {
-      const { submissionId, thread, dueAt } = submission;
-      this.#lifecycle().events.emit("submission:create", { submissionId });
+      const { submissionId, idempotencyKey, thread, dueAt } = submission;
+      const created = { submissionId, requestId: submissionId, idempotencyKey };
+      this.#lifecycle().events.emit("submission:create", created);
       this.announce(submission);
       this.#runner.expect([thread]);
       first = Math.min(first, dueAt ?? this.clock.now() + BACKSTOP_MS);
@@ -155,6 +155,25 @@ export class Engine
     if (!isToBeUndone) this.release(found);
     else this.recoverSoon();
     return { submission, hadBegun };
+  }
+
+  /** The submission whose turn has, or had, this id of the host's own. */
+  findByTurn(requestId: string): Submission | undefined {
+    const submissionId = this.host.submissionOf(requestId) ?? this.records.ofTurn(requestId);
+    return submissionId === undefined ? undefined : this.store.find(submissionId);
+  }
+
+  /**
+   * Aborts the turn that a submission runs in, its own or the one that it has joined. Without such a turn it does
+   * nothing; it may come before the start.
+   */
+  stopTurn(submissionId: string, reason: string | undefined): void {
+    if (!this.#hasStarted) return;
+    const found = this.store.find(submissionId);
+    const asked = found?.mergedInto === undefined ? found : this.store.find(found.mergedInto);
+    if (asked?.status !== "running") return;
+    if (this.#runner.stop(asked.seq, reason) || !this.recovery.has(asked.seq)) return;
+    this.host.stop(asked, reason);
   }
 
   /** Whether any of its messages are in the conversation, or may be: where the host cannot tell. */
@@ -247,7 +266,7 @@ export class Engine
     for (const running of this.store.open.running()) {
       if (running.thread !== thread || running.mergedInto !== undefined) continue;
       const isLive = running.seq === live;
-      const aborted = { status: "aborted", failure: { ...failure, message: ABORTED } } as const;
+      const aborted = { status: "aborted", failure: { name: failure.name } } as const;
       const ending = isLive ? aborted : ({ status: "skipped", failure } as const);
       if (!this.#endings.settle(running, ending)) continue;
       if (!isLive) this.host.stop(running, failure.message);

@@ -1,5 +1,7 @@
 /** What the ledger refuses, and why. Nothing was stored when one of these is thrown. */
 
+import type { Failure } from "../core/failures.ts";
+
 /** A submission that cannot be accepted as it is. */
 export class InvalidSubmissionError extends Error {
   override readonly name = "InvalidSubmissionError";
@@ -184,4 +186,13 @@ export class BacklogFullError extends Error {
         "Submit it again later under the same idempotency key, spread the work over more agents, or raise maxPending.",
     );
   }
+}
+
+/** The name of a cancellation. */
+export const CANCELLED = "SubmissionCancelledError";
+
+/** A cancellation for a reason; without one there is nothing to tell. */
+export function cancellationOf(reason: unknown): Failure | undefined {
+  if (reason === undefined) return undefined;
+  return { name: CANCELLED, message: reason instanceof Error ? reason.message : String(reason) };
 }

@@ -12,6 +12,7 @@ export function inspect(
   const { submissionId, status, createdAt, attempts, startedAt, settledAt } = submission;
   const common = {
     submissionId,
+    requestId: submissionId,
     createdAt,
     attempts,
     thread: submission.thread,
@@ -24,15 +25,12 @@ export function inspect(
     ...(failedAttempts?.length && { failedAttempts }),
   };
   if (status === "pending") return { ...common, status, ...defined({ dueAt: submission.dueAt }) };
-  const { requestId } = submission;
-  if (status === "running") {
-    return { ...common, status, startedAt: startedAt ?? createdAt, ...defined({ requestId }) };
-  }
+  if (status === "running") return { ...common, status, startedAt: startedAt ?? createdAt };
   const { messageId, finishReason, output, error, errorName } = submission;
   const ended = {
     ...common,
     completedAt: settledAt ?? createdAt,
-    ...defined({ requestId, startedAt, messageId, finishReason }),
+    ...defined({ startedAt, messageId, finishReason }),
   };
   return status === "completed"
     ? { ...ended, status, ...defined({ output: output?.read() }) }

@@ -12,6 +12,8 @@ export type LiveTurn = {
   attempt: number | undefined;
   /** What that attempt asks. */
   asking: Asking | undefined;
+  /** Whether it was told to stop, while its submission is open. */
+  isStopped: boolean;
   /** Whether it waits for the app, which is told that it runs. */
   isBeingTold: boolean;
   /** When something of it was last heard, epoch milliseconds. */
@@ -25,6 +27,7 @@ export function liveTurn(submission: Submission, now: number): LiveTurn {
     controller: new AbortController(),
     attempt: undefined,
     asking: undefined,
+    isStopped: false,
     isBeingTold: false,
     heardAt: now,
     work: Promise.resolve(),

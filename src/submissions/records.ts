@@ -15,6 +15,10 @@ import type { FailedAttempt, ListSubmissionsOptions, TokenUsage } from "./types.
 /** Rows that a list reads at a time, and in all: as many as retention keeps by default. */
 const LIST_WINDOW = 10_000;
 const LIST_SCAN = 100_000;
+/** How far back a turn is looked for by its host's own id. */
+const RECENT_TURNS = 1_000;
+/** What hosts give their turns for ids. */
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** What a list is asked for. */
 type Query = Omit<ListSubmissionsOptions, "status" | "limit"> & {
@@ -68,6 +72,15 @@ export class SubmissionRecords {
       if (found >= limit) return;
       top = from;
     }
+  }
+
+  /** The latest submission whose turn had this id of its host's own, among the last {@link RECENT_TURNS}. */
+  ofTurn(requestId: string): string | undefined {
+    // Saves the look for what is no such id.
+    if (!UUID.test(requestId)) return undefined;
+    const query = `SELECT submission_id AS id FROM perdure_submissions
+      WHERE seq > (SELECT MAX(seq) FROM perdure_submissions) - ${RECENT_TURNS} AND request_id = ? ORDER BY seq DESC LIMIT 1`;
+    return this.storage.sql.exec<{ id: string }>(query, requestId).toArray()[0]?.id;
   }
 
   #seqOf(submissionId: string): number | null {

@@ -174,6 +174,15 @@ export class Runner {
     };
   }
 
+  /** Aborts the turn of an open submission, which ends as its host reports it. Returns whether it is run here. */
+  stop(seq: number, reason: string | undefined): boolean {
+    const live = this.#live.get(seq);
+    if (live?.attempt === undefined) return false;
+    live.isStopped = true;
+    live.controller.abort(new Error(reason ?? "The turn was cancelled"));
+    return true;
+  }
+
   /** Those whose time has come are in line. */
   #admit(): void {
     const { store, clock } = this.owner;
@@ -283,7 +292,7 @@ export class Runner {
     try {
       return await this.owner.inHostContext(() => this.owner.host.run(turn));
     } catch (error) {
-      if (error instanceof TurnRefused) return { outcome: "reported" };
+      if (error instanceof TurnRefused) return { outcome: live.isStopped ? "aborted" : "reported" };
       // A reset of this object, or of one that the turn called, which look the
       // same: nothing is known of the turn, as after a crash.
       if (isReset(error)) return { outcome: "recovering", isReset: true };

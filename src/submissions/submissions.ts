@@ -16,7 +16,7 @@ import { type Asking, askingOf } from "./asking.ts";
 import { checkId } from "./checks.ts";
 import { Engine } from "./engine.ts";
 import { begin, type Entry } from "./entries.ts";
-import { UnknownCursorError } from "./errors.ts";
+import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
 import { checkNamedThread, checkWait, readDeletion, readList } from "./filters.ts";
 import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
 import { Intake, resultOf } from "./intake.ts";
@@ -52,7 +52,6 @@ import type {
 } from "./types.ts";
 
 const TERMINATED = "The workflow that waited for it was terminated";
-const CANCELLED = "SubmissionCancelledError";
 
 export type SubmissionsOptions = LedgerOptions & {
   readonly clock?: Clock;
@@ -219,18 +218,19 @@ export class Submissions extends Room implements TurnLedger {
   async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     await this.lifecycle.ready();
     const result = await this.#cancel(submissionId, reason);
-    if (result.outcome === "cancelled") await this.#engine.told(submissionId);
+    if (result.outcome === "cancelled") await this.#engine.told(result.submissionId);
     return result;
   }
 
-  async #cancel(submissionId: string, reason: unknown): Promise<CancelSubmissionResult> {
-    const found = this.#find(submissionId);
-    if (!found) return { outcome: "not_found", submissionId };
+  async #cancel(id: string, reason: unknown): Promise<CancelSubmissionResult> {
+    const found = this.#find(id);
+    if (!found) return { outcome: "not_found", submissionId: id };
+    const { submissionId } = found;
     if (isTerminal(found.status)) {
       return { outcome: "already_terminal", submissionId, submission: inspect(found) };
     }
     const previousStatus = found.status;
-    const { submission, hadBegun } = this.#engine.cancel(found, reasonOf(reason));
+    const { submission, hadBegun } = this.#engine.cancel(found, cancellationOf(reason));
     const isSaid = hadBegun || (found.attempts > 0 && (await this.#engine.hasLeftMessages(found)));
     const messagesApplied = isSaid && !isIsolated(found.thread);
     return {
@@ -240,6 +240,11 @@ export class Submissions extends Room implements TurnLedger {
       messagesApplied,
       submission: inspect(submission),
     };
+  }
+
+  /** For hosts: aborts the turn that a submission runs in, where it runs. Its host reports how it ended. */
+  stopTurn(submissionId: string, reason?: string): void {
+    this.#engine.stopTurn(submissionId, reason);
   }
 
   /** Cancels what a workflow instance waits for: it is gone, and nobody wants the answers (W5). */
@@ -273,13 +278,14 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   async #wait(
-    submissionId: string,
+    id: string,
     timeoutMs: number | undefined,
     isBeside: boolean,
   ): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
-    const found = this.#find(submissionId);
+    const found = this.#find(id);
     if (!found) return null;
+    const { submissionId } = found;
     if (isTerminal(found.status) && !this.#engine.waiters.isAnnouncing(submissionId))
       return this.#inspected(found);
     if (!isBeside) this.#refuseToWaitForItself();
@@ -291,8 +297,8 @@ export class Submissions extends Room implements TurnLedger {
   /** Forgets one ended submission. Returns whether there was one. */
   async delete(submissionId: string): Promise<boolean> {
     await this.lifecycle.ready();
-    checkId("submissionId", submissionId);
-    return this.#records.deleteOne(submissionId);
+    const found = this.#find(submissionId);
+    return found !== undefined && this.#records.deleteOne(found.submissionId);
   }
 
   /** Forgets ended submissions, the oldest first. Returns how many. */
@@ -400,10 +406,14 @@ export class Submissions extends Room implements TurnLedger {
     return inspect(found, hasEarlier ? this.#records.failedAttempts(found.seq) : undefined);
   }
 
-  /** @throws InvalidSubmissionError for an id that no submission can have */
-  #find(submissionId: string): Submission | undefined {
-    checkId("submissionId", submissionId);
-    return this.#store.find(submissionId);
+  /**
+   * Finds a submission by its id, or by the id that its host gave its turn.
+   *
+   * @throws InvalidSubmissionError for an id that no submission can have
+   */
+  #find(id: string): Submission | undefined {
+    checkId("submissionId", id);
+    return this.#store.find(id) ?? this.#engine.findByTurn(id);
   }
 
   /** The same, when the app has been told of what was accepted. */
@@ -432,9 +442,4 @@ export class Submissions extends Room implements TurnLedger {
         : undefined;
     if (where) throw new Error(`waitForSubmission() cannot be called from ${where}.`);
   }
-}
-
-function reasonOf(reason: unknown): Failure | undefined {
-  if (reason === undefined) return undefined;
-  return { name: CANCELLED, message: reason instanceof Error ? reason.message : String(reason) };
 }

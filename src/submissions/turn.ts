@@ -223,6 +223,7 @@ const UNANSWERED: Failure = {
 };
 
 export type TurnFacts = {
+  /** The host's own id of the turn, where it is not the submission's. */
   readonly requestId?: string | undefined;
   readonly messageId?: string | undefined;
   /** Why the model's last call ended, where the host knows it. */
@@ -258,8 +259,12 @@ export interface TurnHost {
   isRecovering(thread: string): Promise<boolean>;
   /** Takes the turn's messages and the replies to them out of the conversation. Done twice, it is as done once. */
   takeBack(turn: TurnTraces): Promise<void>;
+  /** The submission whose turn has this id of the host's own, as far as the host remembers it. */
+  submissionOf(requestId: string): string | undefined;
   /** Tells the app that a submission has changed its status. */
   onStatus(submission: SubmissionInspection): Promise<void>;
+  /** Whether the caller runs in the context of the agent, with the request or the connection that it serves. */
+  isInHostContext(): boolean;
   /** Whether the caller runs inside a turn of this host. */
   isInsideTurn(): boolean;
 }

@@ -171,6 +171,8 @@ export type InternalSubmitOptions = Omit<SubmitMessagesOptions, "notify"> & {
 
 type Common = {
   submissionId: string;
+  /** The id of its turn, in hooks and events as well. It equals `submissionId`, for each attempt. */
+  requestId: string;
   idempotencyKey?: string;
   metadata?: Record<string, Json>;
   /** When it was accepted, epoch milliseconds. */
@@ -208,18 +210,15 @@ type Pending = Common & {
   status: "pending";
   /** When the next attempt is made; unset when its turn is simply not there yet. */
   dueAt?: number;
-} & Absent<"requestId" | "startedAt" | KeyOfEnd>;
+} & Absent<"startedAt" | KeyOfEnd>;
 
 type Running = Common & {
   status: "running";
-  /** The request id of the turn, where the host has told it. */
-  requestId?: string;
   startedAt: number;
 } & Absent<"dueAt" | KeyOfEnd>;
 
 type Ended = Common &
   Absent<"dueAt"> & {
-    requestId?: string;
     /** Unset when it ended before its turn started. */
     startedAt?: number;
     completedAt: number;

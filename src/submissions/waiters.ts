@@ -4,8 +4,10 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { LifecycleServices } from "agents/lifecycle";
 import { Deadlines, MAX_TIMER_MS } from "../core/timeout.ts";
 import { isTerminal } from "./states.ts";
+import type { TurnHost } from "./turn.ts";
 import type { SubmissionInspection } from "./types.ts";
 
 type Waiter = (submission: SubmissionInspection) => void;
@@ -17,6 +19,19 @@ export type WaitersOwner = {
   /** How long a call of it is waited for. */
   readonly hookTimeoutMs: number;
 };
+
+/** Tells the app of a status: by events, and by its hook, which sees the request that has changed the status. */
+export function tellApp(
+  submission: SubmissionInspection,
+  host: Pick<TurnHost, "onStatus" | "isInHostContext">,
+  { events, runInHostContext }: LifecycleServices,
+): Promise<void> {
+  const { submissionId, requestId, status, error } = submission;
+  events.emit("submission:status", { submissionId, requestId, status });
+  if (status === "error") events.emit("submission:error", { submissionId, requestId, error });
+  const hook = () => host.onStatus(submission);
+  return host.isInHostContext() ? hook() : (runInHostContext(hook) as Promise<void>);
+}
 
 export class Waiters {
   readonly #waiting = new Map<string, Set<Waiter>>();

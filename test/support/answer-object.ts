@@ -88,6 +88,8 @@ export class AnswerObject extends DurableObject<Cloudflare.Env> {
       isRecovering: async () => false,
       takeBack: (turn) => this.turns.takeBack(turn),
       onStatus: async () => {},
+      submissionOf: () => undefined,
+      isInHostContext: () => false,
       isInsideTurn: () => false,
     };
     this.submissions = new Submissions(host, this.outbox, { retry: { baseDelay: 1 } });

@@ -5,6 +5,7 @@ import { ThinkWorkflow, type ThinkWorkflowStep } from "@cloudflare/think/workflo
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
 import { answerSchema, type PromptParams } from "./prompt-workflow.ts";
+import { made } from "./think-agent.ts";
 
 export class BuiltInAgent extends Think<Cloudflare.Env> {
   readonly meter: Meter;
@@ -13,6 +14,7 @@ export class BuiltInAgent extends Think<Cloudflare.Env> {
     const meter = new Meter();
     super(metered(ctx, meter), env);
     this.meter = meter;
+    made.get(ctx.id.name ?? "")?.(this);
   }
 
   override getModel() {

@@ -162,6 +162,12 @@ class ScriptedTurns implements TurnHost {
     this.statuses.push(`${submissionId}:${status}`);
   }
 
+  submissionOf(_requestId: string): undefined {}
+
+  isInHostContext(): boolean {
+    return false;
+  }
+
   isInsideTurn(): boolean {
     return false;
   }

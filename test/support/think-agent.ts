@@ -85,6 +85,9 @@ export const declared = new Map<string, Declared>();
 /** The latest dead letter that the agent with that name was told of. */
 export const deadLetters = new Map<string, DeadLetter>();
 
+/** What is done to the agent with that name when it has been made, by Think or by Perdure. */
+export const made = new Map<string, (agent: Think<Cloudflare.Env>) => void>();
+
 export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   readonly meter: Meter;
   override readonly taskDefinitions = {
@@ -98,6 +101,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     // In the id of a sub-agent its name is one part.
     const names = [ctx.id.name ?? "", ctx.id.name?.split(":")[2] ?? ""];
     this.chatRecovery = names.map((name) => appHooks.get(name)?.chatRecovery).find(Boolean) ?? true;
+    made.get(ctx.id.name ?? "")?.(this);
   }
 
   async startLongTask(): Promise<void> {

@@ -37,7 +37,6 @@ type EndedStep = Pick<
 >;
 
 export class Attempt {
-  readonly requestId = crypto.randomUUID();
   #error: { readonly cause: unknown } | undefined;
   readonly #answering: Answering | undefined;
   #answerName = "";
@@ -134,7 +133,7 @@ export class Attempt {
   }
 
   #endOfStream(): TurnEnd {
-    const facts = { requestId: this.requestId, finishReason: this.#finishReason };
+    const facts = { finishReason: this.#finishReason };
     if (this.turn.signal.aborted) return { outcome: "aborted", ...facts };
     if (!this.#error || this.#isUnanswered()) return { outcome: "completed", ...facts };
     const { cause } = this.#error;

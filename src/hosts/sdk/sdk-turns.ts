@@ -64,7 +64,7 @@ export class SdkTurns {
     if (!kept) return end;
     if (turn.isGivenUp) throw new TurnRefused();
     await this.threads.reply(thread, kept);
-    return "requestId" in end ? { ...end, messageId: kept.id } : end;
+    return "finishReason" in end ? { ...end, messageId: kept.id } : end;
   }
 
   /** What of the reply is kept: that of an earlier attempt stays at its beginning, where this one goes on from it. */
@@ -103,12 +103,12 @@ export class SdkTurns {
   }
 
   async #reply(attempt: Attempt): Promise<UIMessage | undefined> {
-    const { turn, requestId } = attempt;
+    const { turn } = attempt;
     const { thread, signal } = turn;
     const replyId = replyIdOf(turn.submissionId);
     const asked = await this.#asked(attempt, replyId);
     const setup = await this.port.source.setup({
-      requestId,
+      requestId: turn.submissionId,
       thread,
       signal,
       model: turn.asking?.model,

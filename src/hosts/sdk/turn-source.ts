@@ -27,7 +27,7 @@ export interface TurnSource {
 }
 
 export type TurnRequest = {
-  /** Of this attempt alone; another attempt has another one. */
+  /** The submission's id, the same for each attempt. */
   readonly requestId: string;
   readonly thread: string;
   /**

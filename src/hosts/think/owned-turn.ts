@@ -162,10 +162,11 @@ export class OwnedTurn {
 export function endOf({ requestId, status, error, message }: ThinkEnd, cause?: unknown): TurnEnd {
   const messageId = message && isKept(message) ? message.id : undefined;
   const facts = { requestId, messageId };
-  if (status === "completed") return { outcome: status, ...facts };
+  // As in Think, only a failure has a text: whoever aborts a turn knows why.
+  if (status !== "error") return { outcome: status, ...facts };
   const failure = {
     name: cause === undefined ? "TurnError" : failureOf(cause).name,
-    message: error ?? `The turn was ${status}`,
+    message: error ?? "The turn has failed.",
   };
   const hasEffects = message?.parts.some(isProviderResult) ?? false;
   return { outcome: status, failure, cause, hasEffects, ...facts };

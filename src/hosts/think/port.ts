@@ -1,6 +1,7 @@
 /** What a Think agent lends to its turns: itself, its hooks, its ledger. */
 
 import type {
+  ActiveTurn,
   ChatErrorClassification,
   ChatErrorContext,
   ChatRecoveryConfig,
@@ -18,6 +19,7 @@ import type {
   TurnConfig,
   TurnContext,
 } from "@cloudflare/think";
+import type { Observability } from "agents/observability";
 import type { PrepareStepResult, ToolSet } from "ai";
 import type { SubmissionInspection, Submissions, TurnHost } from "../../submissions/index.ts";
 
@@ -30,9 +32,12 @@ export type ThinkHooks = {
   onStepEnd(ctx: StepContext): void | Promise<void>;
   onChunk(ctx: ChunkContext): void | Promise<void>;
   onChatResponse(result: ChatResponseResult): void | Promise<void>;
+  onChatError(error: unknown, ctx?: ChatErrorContext): unknown;
   classifyChatError(error: unknown, ctx?: ChatErrorContext): ChatErrorClassification | void;
   onChatRecovery(ctx: ChatRecoveryContext): Promise<ChatRecoveryOptions | void>;
   chatRecovery: ChatRecoveryConfig;
+  /** Where agents and Think emit their events. */
+  observability: Observability | undefined;
 };
 
 /** What `beforeStep` may return; Think's own type of it has lost these. */
@@ -45,6 +50,10 @@ export type MainTurns = Pick<TurnHost, "run" | "stop" | "trace" | "takeBack">;
 /** What a Think agent lends to its turns. */
 export type ThinkPort = {
   readonly agent: Think;
+  /** The turn that runs, as Think itself has it; `agent.activeTurn` is what the app sees. */
+  readonly activeTurn: () => ActiveTurn | undefined;
+  /** Whether the caller runs in the agent's context. */
+  readonly isInContext: () => boolean;
   readonly ledger: () => Submissions;
   /** Puts the wrapped hooks into their places. */
   readonly wrapHooks: () => void;

@@ -4,6 +4,7 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { ActiveTurn } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import {
   MAIN,
@@ -19,17 +20,23 @@ import { thinkSource } from "./aside.ts";
 import type { ThinkHooks, ThinkPort } from "./port.ts";
 import { ThinkRecovery } from "./think-recovery.ts";
 import { ThinkTurns } from "./think-turns.ts";
+import { TurnIds } from "./turn-ids.ts";
+
+/** A turn beside the conversation. */
+type Aside = { readonly submissionId: string; isOver: boolean };
 
 export class ThinkHost implements TurnHost {
   readonly #main: ThinkTurns;
+  readonly #ids: TurnIds;
   /** What Think itself still has to recover. */
   readonly recovery: ThinkRecovery;
-  readonly #insideAside = new AsyncLocalStorage<true>();
+  readonly #insideAside = new AsyncLocalStorage<Aside>();
   /** Made when the app's hooks are known. */
   #aside: SdkTurns | undefined;
 
   constructor(private readonly port: ThinkPort) {
-    this.#main = new ThinkTurns(port);
+    this.#ids = new TurnIds(port);
+    this.#main = new ThinkTurns(port, this.#ids);
     this.recovery = new ThinkRecovery(port);
   }
 
@@ -52,9 +59,34 @@ export class ThinkHost implements TurnHost {
   }
 
   run(turn: Turn): Promise<TurnEnd> {
-    return turn.thread === MAIN
-      ? this.#main.run(turn)
-      : this.#insideAside.run(true, () => this.#besides.run(turn));
+    return turn.thread === MAIN ? this.#main.run(turn) : this.#runAside(turn);
+  }
+
+  async #runAside(turn: Turn): Promise<TurnEnd> {
+    const aside: Aside = { submissionId: turn.submissionId, isOver: false };
+    try {
+      return await this.#insideAside.run(aside, () => this.#besides.run(turn));
+    } finally {
+      aside.isOver = true;
+    }
+  }
+
+  /** The turn that the caller runs in, as the app sees it: it has the submission's id. */
+  activeTurn(): ActiveTurn | undefined {
+    const turn = this.#ids.active();
+    if (turn) return turn;
+    const aside = this.#insideAside.getStore();
+    if (!aside || aside.isOver) return undefined;
+    return { requestId: aside.submissionId, trigger: "submission", continuation: false };
+  }
+
+  submissionOf(requestId: string): string | undefined {
+    return this.#ids.submissionOf(requestId);
+  }
+
+  /** Think's id of the latest turn of a submission. */
+  turnOf(submissionId: string): string | undefined {
+    return this.#ids.turnOf(submissionId);
   }
 
   stop(turn: TurnTraces, reason: string | undefined): void {
@@ -78,8 +110,12 @@ export class ThinkHost implements TurnHost {
     return this.port.onStatus(submission);
   }
 
+  isInHostContext(): boolean {
+    return this.port.isInContext();
+  }
+
   isInsideTurn(): boolean {
-    return this.port.agent.activeTurn !== undefined || this.#insideAside.getStore() === true;
+    return this.activeTurn() !== undefined;
   }
 
   /** What a named thread has come to. */

@@ -3,8 +3,8 @@
  * its hooks. What the agent offers to its callers is in the layers above.
  */
 
-import { Think } from "@cloudflare/think";
-import type { Connection } from "agents";
+import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
+import { type Connection, getCurrentAgent } from "agents";
 import { AgentTools, type Approval, Approvals, Gates } from "../../gates/index.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
 import { Scheduler } from "../../scheduler/index.ts";
@@ -73,6 +73,8 @@ export class ThinkRooms<
     });
     const host = new ThinkHost({
       agent: this as unknown as Think,
+      activeTurn: () => super.activeTurn,
+      isInContext: () => getCurrentAgent().agent === this,
       ledger: () => submissions,
       wrapHooks: () => this.#wrapHooks(),
       onStatus: async (submission) => this.onSubmissionStatus(submission),
@@ -156,6 +158,29 @@ export class ThinkRooms<
     return [this.outbox, submissions, gates, scheduler];
   }
 
+  /** The turn that the caller runs in; that of a submission has its `requestId`, and `"submission"` as its trigger. */
+  override get activeTurn(): ActiveTurn | undefined {
+    return this[ROOMS].host.activeTurn();
+  }
+
+  /** Aborts a turn that runs, by the `requestId` of a submission or by Think's own id of a turn. */
+  override cancelChat(requestId: string, reason?: string): void {
+    super.cancelChat(requestId, reason);
+    this[ROOMS].submissions.stopTurn(requestId, reason);
+  }
+
+  /** The same, for subclasses. */
+  protected override abortRequest(requestId: string, reason?: unknown): void {
+    super.abortRequest(requestId, reason);
+    this[ROOMS].submissions.stopTurn(requestId, reason === undefined ? reason : String(reason));
+  }
+
+  /** What the latest turn has attached to its reply, by the `requestId` of a submission or by Think's own id of a turn. */
+  override replyAttachments(requestId?: string): ReplyAttachment[] {
+    const turn = requestId === undefined ? undefined : this[ROOMS].host.turnOf(requestId);
+    return super.replyAttachments(turn ?? requestId);
+  }
+
   /** Deletes the agent's own conversation. Ends what runs in it and what waits for its turn, also what a crash has interrupted. */
   override async clearMessages(): Promise<void> {
     this.resetTurnState();
@@ -191,9 +216,11 @@ export class ThinkRooms<
       onStepEnd: this.onStepEnd.bind(this),
       onChunk: this.onChunk.bind(this),
       onChatResponse: this.onChatResponse.bind(this),
+      onChatError: this.onChatError.bind(this),
       classifyChatError: this.classifyChatError.bind(this),
       onChatRecovery: this.onChatRecovery.bind(this),
       chatRecovery: this.chatRecovery,
+      observability: this.observability,
     };
     Object.assign(this, this[ROOMS].host.wrap(app));
   }

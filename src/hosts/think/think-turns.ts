@@ -15,7 +15,6 @@ import type {
   PrepareStepContext,
   ToolCallContext,
   ToolCallDecision,
-  TurnContext,
 } from "@cloudflare/think";
 import { convertToModelMessages, type UIMessage } from "ai";
 import {
@@ -35,6 +34,7 @@ import { idsOf, lastAsked } from "./conversation.ts";
 import { MainConversation } from "./main-conversation.ts";
 import { endOf, type OwnedParts, OwnedTurn, type ThinkEnd } from "./owned-turn.ts";
 import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "./port.ts";
+import type { TurnIds } from "./turn-ids.ts";
 
 /** Turns of the agent's own conversation. */
 export class ThinkTurns implements MainTurns {
@@ -48,7 +48,10 @@ export class ThinkTurns implements MainTurns {
   readonly #recovering = new Map<number, string>();
   readonly #conversation: MainConversation;
 
-  constructor(private readonly port: ThinkPort) {
+  constructor(
+    private readonly port: ThinkPort,
+    private readonly ids: TurnIds,
+  ) {
     this.#conversation = new MainConversation(port.agent);
   }
 
@@ -69,11 +72,13 @@ export class ThinkTurns implements MainTurns {
       return isFollowUp ? this.#conversation.unsaid(messages) : messages;
     };
     try {
-      const result = await this.port.agent.runTurn({
-        input: begin,
-        signal,
-        ...(channel !== undefined && { channel }),
-      });
+      const result = await this.ids.start(turn.submissionId, () =>
+        this.port.agent.runTurn({
+          input: begin,
+          signal,
+          ...(channel !== undefined && { channel }),
+        }),
+      );
       const { requestId } = result;
       if (ref && this.#recovering.get(ref.seq) === requestId) return { outcome: "recovering" };
       const owned = this.#owned.get(requestId);
@@ -112,9 +117,13 @@ export class ThinkTurns implements MainTurns {
 
   /** The app's hooks with Perdure's part around them. */
   wrap(app: ThinkHooks): ThinkHooks {
+    const { observability } = app;
     return {
+      observability: observability && {
+        emit: (event) => observability.emit(this.ids.shownEvent(event)),
+      },
       beforeTurn: async (ctx) => {
-        const owned = this.#own(ctx);
+        const owned = this.#own();
         const config = (await app.beforeTurn(ctx)) ?? {};
         const { maxSteps, messages: conversation } = this.port.agent;
         if (!owned) return config;
@@ -137,32 +146,35 @@ export class ThinkTurns implements MainTurns {
       },
       onChatResponse: (result) => {
         this.#responded(result);
-        return app.onChatResponse(result);
+        return app.onChatResponse(this.ids.shown(result));
       },
+      onChatError: (error, ctx) => app.onChatError(error, ctx && this.ids.shown(ctx)),
       classifyChatError: (error, ctx) => {
         // Only here the error is what was thrown; everywhere else it is its text.
         const owned = ctx?.requestId === undefined ? undefined : this.#owned.get(ctx.requestId);
         if (owned) owned.cause = error;
-        return app.classifyChatError(error, ctx);
+        return app.classifyChatError(error, ctx && this.ids.shown(ctx));
       },
       onChatRecovery: (ctx) => this.#interrupted(ctx, app),
       chatRecovery: this.#withExhaustion(app.chatRecovery),
     };
   }
 
-  /** Recognises a turn of a submission, the live one or one that recovery runs. */
-  #own({ requestId, trigger }: TurnContext): OwnedTurn | undefined {
-    if (requestId === undefined) return undefined;
+  /** Recognises the turn of a submission, the live one or one that recovery runs. */
+  #own(): OwnedTurn | undefined {
+    const active = this.port.activeTurn();
+    if (!active) return undefined;
+    const { requestId, trigger } = active;
     const known = this.#owned.get(requestId);
     if (known) return known;
     const begun = this.#begun;
-    if (begun && trigger === "programmatic") {
+    if (begun && this.ids.of(active) === begun.turn.submissionId) {
       this.#begun = undefined;
       const { ref, turn } = begun;
       const { asking, messages, isAgain } = turn;
       return this.#remember(requestId, { ref, asking, messages, isFirst: !isAgain });
     }
-    if (!trigger?.startsWith("recovery-")) return undefined;
+    if (!trigger.startsWith("recovery-")) return undefined;
     const submission = this.#asked(this.port.agent.messages);
     if (!submission) return undefined;
     const { status } = submission;
@@ -245,17 +257,18 @@ export class ThinkTurns implements MainTurns {
     const owned = this.#current();
     if (owned) this.port.ledger().alive(owned.ref);
     // A turn beside the conversation comes here, too, and keeps nobody waiting.
-    else if (this.port.agent.activeTurn) this.port.ledger().busy(MAIN);
+    else if (this.port.activeTurn()) this.port.ledger().busy(MAIN);
   }
 
   #current(): OwnedTurn | undefined {
-    const requestId = this.port.agent.activeTurn?.requestId;
+    const requestId = this.port.activeTurn()?.requestId;
     return requestId === undefined ? undefined : this.#owned.get(requestId);
   }
 
-  #responded({ requestId, status, error, message, recovered }: ChatResponseResult): void {
+  #responded(result: ChatResponseResult): void {
+    const { requestId, status, error, message, recovered } = result;
     const owned =
-      this.#owned.get(requestId) ?? (recovered ? this.#ownerOfReply(message) : undefined);
+      this.#owned.get(requestId) ?? (recovered ? this.#ownerOfReply(result) : undefined);
     if (!owned || owned.isReported) return;
     try {
       this.port.ledger().end(owned.ref, owned.end({ requestId, status, error, message }));
@@ -270,10 +283,11 @@ export class ThinkTurns implements MainTurns {
   }
 
   /** A reset came between a persisted reply and its hook: the reply tells whose it is. */
-  #ownerOfReply(reply: UIMessage): OwnedTurn | undefined {
+  #ownerOfReply({ requestId, message: reply }: ChatResponseResult): OwnedTurn | undefined {
     const { messages } = this.port.agent;
     const at = messages.findIndex(({ id }) => id === reply.id);
     const submission = this.#asked(at < 0 ? messages : messages.slice(0, at));
+    if (submission) this.ids.set(requestId, submission.submissionId);
     if (submission?.status !== "running") return undefined;
     return this.#rememberLeft(`reply:${reply.id}`, submission, false);
   }
@@ -287,13 +301,14 @@ export class ThinkTurns implements MainTurns {
     if (ctx.messages.length === 0) return DROPPED;
     const submission = this.#asked(ctx.messages);
     if (!submission) return app.onChatRecovery(ctx);
+    this.ids.set(ctx.requestId, submission.submissionId);
     const ref = { seq: submission.seq, attempt: submission.attempts };
     const ledger = this.port.ledger();
     if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId: ctx.requestId });
     // What is at the end of the conversation is not what the interrupted turn was asked.
     if (this.#isSuperseded(ref, ctx.requestId)) return DROPPED;
     if (submission.isAnswered || submission.status !== "running") return { continue: false };
-    const decision = (await app.onChatRecovery(ctx)) ?? {};
+    const decision = (await app.onChatRecovery(this.ids.shown(ctx))) ?? {};
     const isDeclined = decision.continue === false;
     if (!isDeclined && ledger.mayContinue(submission, this.#settled(submission, ctx, decision))) {
       this.#recovering.set(ref.seq, ctx.requestId);
@@ -324,14 +339,20 @@ export class ThinkTurns implements MainTurns {
   #withExhaustion(config: ChatRecoveryConfig): ChatRecoveryConfig {
     if (!config) return config;
     const custom = config === true ? {} : config;
+    const { shouldKeepRecovering } = custom;
     return Object.assign(Object.create(custom) as typeof custom, {
+      ...(shouldKeepRecovering && {
+        shouldKeepRecovering: (ctx: Parameters<typeof shouldKeepRecovering>[0]) =>
+          shouldKeepRecovering(this.ids.shown(ctx)),
+      }),
       onExhausted: async (ctx: Parameters<NonNullable<typeof custom.onExhausted>>[0]) => {
         const submission = this.#asked(this.port.agent.messages);
         const ref = submission && { seq: submission.seq, attempt: submission.attempts };
         if (ref && submission.status === "running" && !this.#isSuperseded(ref, ctx.requestId)) {
           this.port.ledger().end(ref, interrupted(ctx.reason, ctx.requestId));
         }
-        await custom.onExhausted?.(ctx);
+        if (submission) this.ids.set(ctx.requestId, submission.submissionId);
+        await custom.onExhausted?.(this.ids.shown(ctx));
       },
     });
   }

@@ -1,0 +1,95 @@
+/**
+ * Think gives each turn that it runs an id of its own; hooks and events of the app show the submission's in its place.
+ * In memory only: what a crash has interrupted is recognised again by its messages.
+ */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { ActiveTurn } from "@cloudflare/think";
+import type { ObservabilityEvent } from "agents/observability";
+import { idsOf, lastAsked } from "./conversation.ts";
+import type { ThinkPort } from "./port.ts";
+
+/** Think runs one turn at a time; events of earlier ones may still come. */
+const MAX_KNOWN = 100;
+
+/** What hooks and events say of a turn. */
+type TurnInfo = {
+  readonly requestId?: unknown;
+  readonly recoveryRootRequestId?: unknown;
+  readonly trigger?: unknown;
+};
+
+export class TurnIds {
+  /** By Think's id of a turn: its submission, or null for a turn of none. */
+  readonly #known = new Map<string, string | null>();
+  /** Inside of `runTurn()`: the submission, until its turn has got an id. */
+  readonly #starting = new AsyncLocalStorage<{ submissionId: string | undefined }>();
+
+  constructor(private readonly port: Pick<ThinkPort, "agent" | "activeTurn" | "ledger">) {}
+
+  /** Runs `work`; the first turn of Think in it is the submission's. */
+  start<T>(submissionId: string, work: () => Promise<T>): Promise<T> {
+    return this.#starting.run({ submissionId }, work);
+  }
+
+  /** The submission that a turn of Think is for: the one that is run, or one that a crash has interrupted. */
+  of({ requestId, trigger }: ActiveTurn): string | undefined {
+    const starting = this.#starting.getStore();
+    if (starting?.submissionId !== undefined && trigger === "programmatic") {
+      this.set(requestId, starting.submissionId);
+      starting.submissionId = undefined;
+    }
+    if (trigger.startsWith("recovery-") && !this.#known.has(requestId)) {
+      const asked = lastAsked(this.port.agent.messages);
+      const found = asked.length > 0 ? this.port.ledger().findByMessage(idsOf(asked)) : undefined;
+      this.set(requestId, found?.submissionId ?? null);
+    }
+    return this.submissionOf(requestId);
+  }
+
+  /** The turn that runs, as the app sees it. */
+  active(): ActiveTurn | undefined {
+    const turn = this.port.activeTurn();
+    if (turn) this.of(turn);
+    return turn && this.shown(turn);
+  }
+
+  /** An event of agents or of Think, as the app sees it. */
+  shownEvent(event: ObservabilityEvent): ObservabilityEvent {
+    // The first event of a turn comes before anything else of it.
+    const turn = this.port.activeTurn();
+    if (turn) this.of(turn);
+    const payload = this.shown<object>(event.payload);
+    return payload === event.payload ? event : ({ ...event, payload } as ObservabilityEvent);
+  }
+
+  set(requestId: string, submissionId: string | null): void {
+    this.#known.delete(requestId);
+    this.#known.set(requestId, submissionId);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > MAX_KNOWN && oldest !== undefined) this.#known.delete(oldest);
+  }
+
+  /** The submission of a turn, by Think's id of it. */
+  submissionOf(requestId: string): string | undefined {
+    return this.#known.get(requestId) ?? undefined;
+  }
+
+  /** Think's id of the latest turn of a submission. */
+  turnOf(submissionId: string): string | undefined {
+    return [...this.#known].findLast(([, known]) => known === submissionId)?.[0];
+  }
+
+  /** The same with the submission's id in place of Think's, and with the trigger that Think has for submissions. */
+  shown<Info extends TurnInfo>(info: Info): Info {
+    const { requestId, trigger } = info;
+    const shown = typeof requestId === "string" ? this.submissionOf(requestId) : undefined;
+    if (shown === undefined) return info;
+    return {
+      ...info,
+      requestId: shown,
+      ...(info.recoveryRootRequestId !== undefined && { recoveryRootRequestId: shown }),
+      ...(trigger === "programmatic" && { trigger: "submission" }),
+    };
+  }
+}
