@@ -145,6 +145,30 @@ describe.each(PEERS)("L7: on %s", (peer) => {
     expect([last.status, last.error]).toEqual(["aborted", undefined]);
   });
 
+  it("L1: an override of submitMessages() that calls the base's is called by callers and by runTurn()", async () => {
+    const submitted: string[] = [];
+    const agent = givenPeer(peer, (self) => {
+      const base = self.submitMessages.bind(self);
+      const submitMessages: typeof self.submitMessages = async (messages, options) => {
+        const accepted = await base(messages, { ...options, metadata: { stamped: true } });
+        submitted.push(accepted.submissionId);
+        return accepted;
+      };
+      return { submitMessages };
+    });
+    const ids = await inside(agent, async (self) => [
+      (await self.submitMessages([message("one")])).submissionId,
+      (await self.runTurn({ mode: "submit", input: "two" })).submissionId,
+    ]);
+    expect(submitted).toEqual(ids);
+    for (const id of ids) {
+      expect(await ended(agent, id)).toMatchObject({
+        status: "completed",
+        metadata: { stamped: true },
+      });
+    }
+  });
+
   it("L7: onSubmissionStatus() of an acceptance sees the request that has submitted", async () => {
     const seen: [string, string | undefined][] = [];
     const agent = givenPeer(peer, (self) => ({

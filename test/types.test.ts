@@ -4,6 +4,8 @@ import { env } from "cloudflare:workers";
 import type {
   Think,
   ChatResponseResult as ThinkChatResponseResult,
+  SubmitMessagesOptions as ThinkOptions,
+  SubmitMessagesResult as ThinkResult,
   TurnContext as ThinkTurnContext,
 } from "@cloudflare/think";
 import type { AgentWorkflowEvent } from "agents/workflows";
@@ -324,3 +326,33 @@ it("every entry exports the errors that the docstrings of its verbs name", () =>
 function isError(name: string): boolean {
   return name.endsWith("Error");
 }
+
+/** As code for Think has it, with only the base class changed. */
+class StampedAgent extends DurableThink<Cloudflare.Env> {
+  override async submitMessages(
+    messages: UIMessage[],
+    options?: ThinkOptions,
+  ): Promise<ThinkResult> {
+    const metadata = { ...options?.metadata, stamped: true };
+    return super.submitMessages(messages, { ...options, metadata });
+  }
+
+  protected override async onSubmissionStatus(submission: ThinkSubmissionInspection) {
+    await this.ctx.storage.put(submission.submissionId, submission.requestId);
+  }
+}
+
+it("an override of submitMessages() with Think's types compiles, and calls keep Perdure's result", () => {
+  expectTypeOf<StampedAgent>().toExtend<Think<Cloudflare.Env>>();
+  const submit = (agent: DurableThink, messages: UIMessage[], options: SubmitMessagesOptions) =>
+    [agent.submitMessages(messages), agent.submitMessages(messages, options)] as const;
+  type Called = Awaited<ReturnType<typeof submit>[number]>;
+  expectTypeOf<Called>().toExtend<SubmitMessagesResult>();
+  type Stub = DurableObjectStub<TriageAgent>;
+  type Remote = Awaited<ReturnType<Stub["submitMessages"]>>;
+  expectTypeOf<Remote["attempts"]>().toEqualTypeOf<number>();
+  const mistaken = (agent: DurableThink) =>
+    // @ts-expect-error there is no such option
+    agent.submitMessages([], { submissionId: "s", thred: "side" });
+  expectTypeOf(mistaken).toBeFunction();
+});

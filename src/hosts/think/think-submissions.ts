@@ -27,6 +27,15 @@ export class ThinkSubmissions<
    * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError,
    *   BacklogFullError; nothing was stored then. Over RPC an error keeps its `name` and fields, not its class
    */
+  override submitMessages<Result extends SubmitMessagesResult = SubmitMessagesResult>(
+    messages: UIMessage[],
+  ): Promise<NoInfer<Result>>;
+  // The compiler ignores type parameters when it compares an override with overloads. Without them, an override with
+  // Think's own types would not compile, because Think's result has fewer fields.
+  override submitMessages<Result extends SubmitMessagesResult = SubmitMessagesResult>(
+    messages: UIMessage[],
+    options?: SubmitMessagesOptions,
+  ): Promise<NoInfer<Result>>;
   override submitMessages(
     messages: UIMessage[],
     options?: SubmitMessagesOptions,
