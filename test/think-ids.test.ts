@@ -377,6 +377,9 @@ describe("L7: on DurableThink", () => {
       }
       const turns = events.seen.filter(({ type }) => type.startsWith("chat:turn:"));
       expect(turns.map(({ payload }) => payload.requestId)).toEqual(["s", "s"]);
+      const others = events.seen.filter(({ payload }) => payload.requestId !== undefined);
+      expect(others.map(({ type }) => type)).toContain("chat:recovery:detected");
+      expect(new Set(others.map(({ payload }) => payload.requestId))).toEqual(new Set(["s"]));
     },
     RECOVERY_MS,
   );

@@ -39,12 +39,16 @@ export class TurnIds {
       this.set(requestId, starting.submissionId);
       starting.submissionId = undefined;
     }
-    if (trigger.startsWith("recovery-") && !this.#known.has(requestId)) {
-      const asked = lastAsked(this.port.agent.messages);
-      const found = asked.length > 0 ? this.port.ledger().findByMessage(idsOf(asked)) : undefined;
-      this.set(requestId, found?.submissionId ?? null);
-    }
+    if (trigger.startsWith("recovery-")) this.#recognise(requestId);
     return this.submissionOf(requestId);
+  }
+
+  /** A turn that a crash has interrupted, or its recovery: the last messages that were asked tell whose it is. */
+  #recognise(requestId: string): void {
+    if (this.#known.has(requestId)) return;
+    const asked = lastAsked(this.port.agent.messages);
+    const found = asked.length > 0 ? this.port.ledger().findByMessage(idsOf(asked)) : undefined;
+    this.set(requestId, found?.submissionId ?? null);
   }
 
   /** The turn that runs, as the app sees it. */
@@ -59,6 +63,9 @@ export class TurnIds {
     // The first event of a turn comes before anything else of it.
     const turn = this.port.activeTurn();
     if (turn) this.of(turn);
+    const { requestId } = event.payload as TurnInfo;
+    const isRecovery = event.type.startsWith("chat:recovery:");
+    if (isRecovery && typeof requestId === "string") this.#recognise(requestId);
     const payload = this.shown<object>(event.payload);
     return payload === event.payload ? event : ({ ...event, payload } as ObservabilityEvent);
   }
