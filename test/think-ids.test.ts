@@ -6,7 +6,7 @@ import { tool } from "ai";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { SubmissionInspection, SubmitMessagesOptions } from "../src/submissions/index.ts";
-import type { Script } from "../src/testing/index.ts";
+import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { message, until } from "./support/given.ts";
 import {
   chatClient,
@@ -25,6 +25,11 @@ const look = tool({ inputSchema: z.object({}), execute: async () => "nothing the
 /** What `work` does in the agent itself, where its methods are no RPC calls. */
 function inside<T>(agent: Agent, work: (agent: ThinkAgent) => T | Promise<T>): Promise<T> {
   return runInDurableObject<ThinkAgent, T>(agent, (object) => work(object));
+}
+
+/** The agent dies where it stands. */
+async function crashed(agent: Agent): Promise<void> {
+  await runInDurableObject<ThinkAgent, void>(agent, (_, ctx) => ctx.abort("crash")).catch(() => {});
 }
 
 function slow(rest: Script = {}): Script {
@@ -334,9 +339,7 @@ describe("L7: on DurableThink", () => {
     await inside(agent, (self) => self.cancelChat(last));
     expect(await ended(agent, last)).toMatchObject({ submissionId: "u", status: "aborted" });
     client.close();
-    await runInDurableObject<ThinkAgent, void>(agent, (_, ctx) => ctx.abort("crash")).catch(
-      () => {},
-    );
+    await crashed(agent);
     const later = again(agent);
     expect(await later.inspectSubmission(stream)).toMatchObject({ submissionId: "s" });
     expect(await later.retrySubmission(last)).toMatchObject({ accepted: true });
@@ -345,38 +348,74 @@ describe("L7: on DurableThink", () => {
     expect(await later.inspectSubmission(crypto.randomUUID())).toBeNull();
   });
 
+  it.each(["again", "not yet"] as const)(
+    "L5: cancelChat() ends a turn that a crash has interrupted, when its model is asked %s",
+    async (when) => {
+      const agent = givenPeer("DurableThink", () => ({}));
+      const script = slow({ first: "a beginning" });
+      await submit(agent, script, { submissionId: "s" });
+      await asked(script);
+      await crashed(agent);
+      const next = again(agent);
+      await running(next, "s");
+      if (when === "again") await asked(script, 2);
+      await inside(next, async (self) => {
+        await self.submissionStats();
+        self.cancelChat("s");
+      });
+      const end = await ended(next, "s");
+      expect([end.status, end.error]).toEqual(["aborted", undefined]);
+      await submit(next, "and then", { submissionId: "next" });
+      expect(await ended(next, "next")).toMatchObject({ status: "completed" });
+      expect(modelCalls.get(ask(script))).toBe(when === "again" ? 2 : 1);
+    },
+    RECOVERY_MS,
+  );
+
   it(
     "L6: a turn that Think's recovery continues has the submission's id, and Think's trigger",
     async () => {
       const told: Told[] = [];
       const recovered: unknown[] = [];
+      const kept = new Set<string>();
       const agent = givenPeer("DurableThink", (self) => ({
         ...tellingHooks(self, told),
         onChatRecovery: async (ctx: { requestId: string; recoveryRootRequestId?: string }) => {
           recovered.push([ctx.requestId, ctx.recoveryRootRequestId]);
           return {};
         },
+        chatRecovery: {
+          shouldKeepRecovering: ({ requestId }: { requestId: string }) => {
+            kept.add(requestId);
+            return true;
+          },
+        },
       }));
       const script = slow({ delayMs: 1_500, first: "a beginning" });
       await submit(agent, script, { submissionId: "s" });
       await asked(script);
-      await runInDurableObject<ThinkAgent, void>(agent, (_, ctx) => ctx.abort("crash")).catch(
-        () => {},
-      );
+      await crashed(agent);
       told.length = 0;
       using events = eventsOf(agent.name);
-      const next = again(agent);
-      await running(next, "s");
+      const second = again(agent);
+      await running(second, "s");
       await asked(script, 2);
-      expect(await ended(next, "s")).toMatchObject({ status: "completed", requestId: "s" });
-      expect(recovered).toEqual([["s", "s"]]);
+      await crashed(second);
+      const third = again(agent);
+      await running(third, "s");
+      expect(await ended(third, "s")).toMatchObject({ status: "completed", requestId: "s" });
+      expect(recovered).toEqual([
+        ["s", "s"],
+        ["s", "s"],
+      ]);
+      expect([...kept]).toEqual(["s"]);
       expect(told.length).toBeGreaterThan(2);
       for (const { requestId, active, trigger } of told) {
         expect([active, trigger]).toEqual(["s", expect.stringMatching(/^recovery-/)]);
         expect([undefined, "s"]).toContain(requestId);
       }
       const turns = events.seen.filter(({ type }) => type.startsWith("chat:turn:"));
-      expect(turns.map(({ payload }) => payload.requestId)).toEqual(["s", "s"]);
+      expect(turns.map(({ payload }) => payload.requestId)).toEqual(["s", "s", "s"]);
       const others = events.seen.filter(({ payload }) => payload.requestId !== undefined);
       expect(others.map(({ type }) => type)).toContain("chat:recovery:detected");
       expect(new Set(others.map(({ payload }) => payload.requestId))).toEqual(new Set(["s"]));

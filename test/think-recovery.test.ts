@@ -73,7 +73,8 @@ describe("L6: when Think gives up its recovery", () => {
       const agent = givenAgent({
         chatRecovery: {
           maxInterruptedAttempts: 1,
-          onExhausted: ({ reason }) => void exhausted.push(reason),
+          onExhausted: ({ reason, requestId, recoveryRootRequestId }) =>
+            void exhausted.push(reason, requestId, recoveryRootRequestId),
         },
       });
       const script = slow(rest);
@@ -83,7 +84,8 @@ describe("L6: when Think gives up its recovery", () => {
       const end = await ended(next, "s");
       expect(end).toMatchObject(GIVEN_UP);
       expect(end.error).toContain("interrupted_attempts_exceeded");
-      expect(exhausted).toEqual(["interrupted_attempts_exceeded"]);
+      // L7: the turn has the submission's id.
+      expect(exhausted).toEqual(["interrupted_attempts_exceeded", "s", "s"]);
       expect(modelCalls.get(ask(script))).toBe(1);
       await submit(next, "and then", { submissionId: "next" });
       expect(await ended(next, "next")).toMatchObject({ status: "completed" });

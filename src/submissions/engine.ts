@@ -164,16 +164,17 @@ export class Engine
   }
 
   /**
-   * Aborts the turn that a submission runs in, its own or the one that it has joined. Without such a turn it does
-   * nothing; it may come before the start.
+   * Aborts the turn that a submission runs in, its own or the one that it has joined; one that a crash has interrupted
+   * ends at once. Without such a turn it does nothing; it may come before the start.
    */
   stopTurn(submissionId: string, reason: string | undefined): void {
     if (!this.#hasStarted) return;
     const found = this.store.find(submissionId);
     const asked = found?.mergedInto === undefined ? found : this.store.find(found.mergedInto);
     if (asked?.status !== "running") return;
-    if (this.#runner.stop(asked.seq, reason) || !this.recovery.has(asked.seq)) return;
-    this.host.stop(asked, reason);
+    if (this.#runner.stop(asked.seq, reason)) return;
+    // Where its host has not taken it up yet, nobody would report an end.
+    if (this.recovery.has(asked.seq)) this.cancel(asked, undefined);
   }
 
   /** Whether any of its messages are in the conversation, or may be: where the host cannot tell. */

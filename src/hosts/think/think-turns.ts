@@ -343,7 +343,7 @@ export class ThinkTurns implements MainTurns {
     return Object.assign(Object.create(custom) as typeof custom, {
       ...(shouldKeepRecovering && {
         shouldKeepRecovering: (ctx: Parameters<typeof shouldKeepRecovering>[0]) =>
-          shouldKeepRecovering(this.ids.shown(ctx)),
+          shouldKeepRecovering(this.ids.shownRecovery(ctx)),
       }),
       onExhausted: async (ctx: Parameters<NonNullable<typeof custom.onExhausted>>[0]) => {
         const submission = this.#asked(this.port.agent.messages);
@@ -351,8 +351,7 @@ export class ThinkTurns implements MainTurns {
         if (ref && submission.status === "running" && !this.#isSuperseded(ref, ctx.requestId)) {
           this.port.ledger().end(ref, interrupted(ctx.reason, ctx.requestId));
         }
-        if (submission) this.ids.set(ctx.requestId, submission.submissionId);
-        await custom.onExhausted?.(this.ids.shown(ctx));
+        await custom.onExhausted?.(this.ids.shownRecovery(ctx));
       },
     });
   }

@@ -58,15 +58,21 @@ export class TurnIds {
     return turn && this.shown(turn);
   }
 
+  /** What Think says about the recovery of a turn, as the app sees it. It may be the first that is heard of the turn. */
+  shownRecovery<Info extends TurnInfo>(info: Info): Info {
+    if (typeof info.requestId === "string") this.#recognise(info.requestId);
+    return this.shown(info);
+  }
+
   /** An event of agents or of Think, as the app sees it. */
   shownEvent(event: ObservabilityEvent): ObservabilityEvent {
     // The first event of a turn comes before anything else of it.
     const turn = this.port.activeTurn();
     if (turn) this.of(turn);
-    const { requestId } = event.payload as TurnInfo;
     const isRecovery = event.type.startsWith("chat:recovery:");
-    if (isRecovery && typeof requestId === "string") this.#recognise(requestId);
-    const payload = this.shown<object>(event.payload);
+    const payload = isRecovery
+      ? this.shownRecovery<object>(event.payload)
+      : this.shown<object>(event.payload);
     return payload === event.payload ? event : ({ ...event, payload } as ObservabilityEvent);
   }
 
