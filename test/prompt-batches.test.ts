@@ -139,6 +139,20 @@ describe("what a batch costs", () => {
 });
 
 describe("L4 a batch is a pool of its own", () => {
+  it("L9: a list of the isolated thread finds the prompts of batches, too", async () => {
+    const stub = givenLedger();
+    const batch = givenBatch(answering(2));
+    const [first, second] = await batch.accept(stub);
+    await submit(stub, "x", { submissionId: "alone", thread: "isolated" });
+    await submit(stub, "x", { submissionId: "named", thread: "isolated-not" });
+    const found = await stub.list({ thread: "isolated" });
+    expect(found.map(({ submissionId }) => submissionId)).toEqual(["alone", second, first]);
+    expect(found.map(({ thread }) => thread)).toEqual(["isolated", "isolated", "isolated"]);
+    expect(await stub.list({ thread: "isolated", limit: 1, before: second ?? "" })).toMatchObject([
+      { submissionId: first },
+    ]);
+  });
+
   it("L4 runs no more than its lanes, over a crash, too", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { maxConcurrentTurns: 10 });

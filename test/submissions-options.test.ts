@@ -8,7 +8,7 @@ import {
   type SubmitMessagesOptions,
 } from "../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../src/submissions/types.ts";
-import { givenLedger, message } from "./support/given.ts";
+import { givenLedger, message, until } from "./support/given.ts";
 import {
   crashOne,
   expectState,
@@ -18,7 +18,7 @@ import {
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { ledgerOptions, time } from "./support/ledger-object.ts";
+import { delivered, ledgerOptions, time } from "./support/ledger-object.ts";
 
 const HOUR_MS = 3_600_000;
 /** Keeps the line from moving until it is cancelled. */
@@ -230,7 +230,8 @@ describe("bad values are refused by name", () => {
     ["idempotancyKey", { idempotancyKey: "x" } as never, '"idempotancyKey" is no option'],
     ["budget", { budget: 5 as never }, "expected an object with tokens"],
     ["budget.tokens", { budget: {} as never }, "from 1"],
-    ["notify", { notify: "x" as never }, 'notify is "x"; expected a list'],
+    ["notify", { notify: "x" as never }, 'notify is "x"; expected a destination or a list'],
+    ["notify", { notify: { kind: "http" } as never }, 'notify[0] has "http" as kind'],
     [
       "notify",
       { notify: [{ kind: "http" }] as never },
@@ -250,6 +251,17 @@ describe("bad values are refused by name", () => {
       expect(await submissions.list()).toEqual([]);
     }),
   );
+});
+
+it("O1: notify takes one destination as well as a list of one", async () => {
+  const stub = givenLedger();
+  const to = somewhere();
+  await submit(stub, "x", { submissionId: "s", notify: to });
+  const [told] = await until(() => delivered.get(to.instance), 5_000);
+  expect(told?.payload).toMatchObject({ data: { submissionId: "s", status: "completed" } });
+  const again = await submit(stub, "x", { idempotencyKey: "k", notify: [to] });
+  const other = await submit(stub, "x", { idempotencyKey: "k", notify: to });
+  expect(other).toMatchObject({ submissionId: again.submissionId, accepted: false });
 });
 
 it("bad values of lists, deletions and waits are refused, and nothing is deleted", () =>

@@ -6,6 +6,7 @@ import { LAST_ALARM } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import { byteLength, shown } from "../core/json.ts";
 import { isPlainObject } from "../core/options.ts";
+import type { Destination } from "../outbox/types.ts";
 import { checkAnswer } from "./answer-spec.ts";
 import type { NewSubmission } from "./changes.ts";
 import {
@@ -21,7 +22,7 @@ import {
 } from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import type { Submission } from "./rows.ts";
-import { ISOLATED, isIsolated, isPool, MAIN, poolOf } from "./turn.ts";
+import { ISOLATED, isIsolated, isPool, MAIN, poolOf, publicThreadOf } from "./turn.ts";
 import type { Debounce, InternalSubmitOptions, SubmitMessagesOptions, WhenBusy } from "./types.ts";
 
 const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt", "rollback", "steer"];
@@ -79,8 +80,7 @@ export function prepare(
   const timing = timingOf(options, now);
   const text = serialise("messages", messages);
   const submissionId = options.submissionId ?? newId();
-  const notify =
-    typeof options.notify === "function" ? options.notify(submissionId) : options.notify;
+  const notify = destinationsOf(options.notify, submissionId);
   checkDestinations(notify, problemOf);
   const { metadata, answer } = options;
   checkSize({ messages: text, metadata, answer, notify }, maxPayloadBytes);
@@ -162,13 +162,22 @@ function threadOf({ thread = MAIN, batch }: InternalSubmitOptions): string {
   return batch && thread === ISOLATED ? poolOf(batch.id, batch.lanes) : thread;
 }
 
+/** One destination is a list of one. */
+function destinationsOf(
+  notify: InternalSubmitOptions["notify"],
+  submissionId: string,
+): readonly Destination[] | undefined {
+  if (typeof notify === "function") return notify(submissionId);
+  return isPlainObject(notify) ? [notify as Destination] : (notify as Destination[] | undefined);
+}
+
 /** An end has to be stored together with what it tells: what cannot be told is refused here. */
 function checkDestinations(notify: unknown, problemOf: Acceptance["problemOf"]): void {
   if (notify === undefined) return;
   if (!Array.isArray(notify)) {
     throw new InvalidSubmissionError(
       "notify",
-      `notify is ${shown(notify)}; expected a list of destinations, e.g. [method("onDone")], or leave it out.`,
+      `notify is ${shown(notify)}; expected a destination or a list of them, e.g. method("onDone"), or leave it out.`,
     );
   }
   for (const [index, to] of notify.entries()) {
@@ -284,18 +293,13 @@ export function checkSize(
 /** Whether a stored submission asks the same, in the same thread. Message ids do not count: a caller that retries makes new ones. */
 export function asksTheSame(stored: Submission, repeated: NewSubmission): boolean {
   return isDeepStrictEqual(
-    [conversationOf(stored.thread), content(stored.messages), stored.answer],
+    [publicThreadOf(stored.thread), content(stored.messages), stored.answer],
     [
-      conversationOf(repeated.thread),
+      publicThreadOf(repeated.thread),
       content(JSON.parse(repeated.messages) as UIMessage[]),
       repeated.answer && JSON.parse(JSON.stringify(repeated.answer)),
     ],
   );
-}
-
-/** Which isolated turns run beside it is not what is asked. */
-function conversationOf(thread: string): string {
-  return isIsolated(thread) ? ISOLATED : thread;
 }
 
 function content(messages: UIMessage[]) {

@@ -3,6 +3,7 @@
 import { ANSWER_BYTES } from "./options.ts";
 import type { Summary } from "./rows.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
+import { publicThreadOf } from "./turn.ts";
 import type { FailedAttempt, PromptEnd, SubmissionEnd, SubmissionInspection } from "./types.ts";
 
 export function inspect(
@@ -15,7 +16,7 @@ export function inspect(
     requestId: submissionId,
     createdAt,
     attempts,
-    thread: submission.thread,
+    thread: publicThreadOf(submission.thread),
     ...defined({
       idempotencyKey: submission.idempotencyKey,
       metadata: submission.metadata,

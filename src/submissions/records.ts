@@ -10,6 +10,7 @@ import { bindId, SEQ_OF_ID } from "./ids.ts";
 import { IN_LINE, SCHEDULED } from "./open.ts";
 import { each, SUMMARY, type Summary } from "./rows.ts";
 import { isTerminal, type SubmissionStatus, type TerminalStatus } from "./states.ts";
+import { ISOLATED, POOL } from "./turn.ts";
 import type { FailedAttempt, ListSubmissionsOptions, TokenUsage } from "./types.ts";
 
 /** Rows that a list reads at a time, and in all: as many as retention keeps by default. */
@@ -174,7 +175,9 @@ function filterOf({
     bindings.push(...values);
   };
   if (statuses) only("status IN (SELECT value FROM json_each(?))", JSON.stringify(statuses));
-  if (thread !== undefined) only("thread = ?", thread);
+  if (thread === ISOLATED)
+    only("(thread = ? OR substr(thread, 1, ?) = ?)", ISOLATED, POOL.length, POOL);
+  else if (thread !== undefined) only("thread = ?", thread);
   if (createdAfter !== undefined) only("created_at >= ?", instantMs(createdAfter) ?? 0);
   if (createdBefore !== undefined) only("created_at < ?", instantMs(createdBefore) ?? 0);
   for (const [key, value] of Object.entries(metadata)) {

@@ -14,7 +14,7 @@ export const MAIN = "main";
 /** No conversation at all: each turn of this name stands alone. */
 export const ISOLATED = "isolated";
 /** What the names of pools begin with; no other thread may have such a name. */
-const POOL = `${ISOLATED}/`;
+export const POOL = `${ISOLATED}/`;
 
 /**
  * The thread of a batch: isolated turns, of which at most `lanes` run at a
@@ -31,6 +31,11 @@ export function isPool(thread: string): boolean {
 /** Whether its turns belong to no conversation. */
 export function isIsolated(thread: string): boolean {
   return thread === ISOLATED || isPool(thread);
+}
+
+/** The thread as callers know it: which isolated turns share a limit is not theirs to see. */
+export function publicThreadOf(thread: string): string {
+  return isIsolated(thread) ? ISOLATED : thread;
 }
 
 /** How many turns of a thread may run at a time (L4). */

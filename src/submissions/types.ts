@@ -107,11 +107,11 @@ export type SubmitMessagesOptions = {
    */
   whenBusy?: WhenBusy;
   /**
-   * Who is told of the end, as it is stored (O1): `webhook()`, `queue()`, `method()`, `agent()` and
-   * `workflowEvent()` of `perdure/outbox`. They receive a {@link SubmissionEvent}.
+   * Who is told of the end, as it is stored (O1): one destination or a list. `webhook()`, `queue()`, `method()`, `agent()`
+   * and `workflowEvent()` of `perdure/outbox` make them. They receive a {@link SubmissionEvent}.
    * @default nobody
    */
-  notify?: readonly Destination[];
+  notify?: Destination | readonly Destination[];
   /** What the turn may use; more is not asked of the model. */
   budget?: {
     /**
@@ -157,6 +157,7 @@ export type InternalSubmitOptions = Omit<SubmitMessagesOptions, "notify"> & {
   readonly answer?: AnswerSpec;
   /** Destinations, or what makes them once the id is known. */
   readonly notify?:
+    | Destination
     | readonly Destination[]
     | ((submissionId: string) => readonly Destination[])
     | undefined;
@@ -299,7 +300,7 @@ export type ListSubmissionsOptions = {
    * of the page before. A page that is empty is behind the last one.
    */
   before?: string;
-  /** Only those of this conversation. */
+  /** Only those of this conversation; `"isolated"` includes the prompts of `step.promptAll()`. */
   thread?: string;
   /** Only those whose metadata has these values. */
   metadata?: Record<string, string | number | boolean>;
