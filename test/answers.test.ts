@@ -21,7 +21,13 @@ import {
   wakeNow,
   within,
 } from "./support/ledger.ts";
-import { births, type LedgerObject, ledgerOptions, time } from "./support/ledger-object.ts";
+import {
+  births,
+  delivered,
+  type LedgerObject,
+  ledgerOptions,
+  time,
+} from "./support/ledger-object.ts";
 
 const ANSWERED = { answer: { schema: {} } } as const;
 /** Over 4 MB of characters of all lengths, some of which JSON escapes. */
@@ -379,14 +385,135 @@ describe("O4 a prompt's end in pieces that a step can hold", () => {
     await expectState(stub, "failed", "error");
     await expectState(stub, "unasked", "completed");
     await expectState(stub, "s", "completed");
-    for (const id of ["?", "open", "failed", "unasked"]) {
+    for (const id of ["?", "open", "failed"]) {
       expect(await stub.readPrompt(id, 0)).toBeNull();
     }
+    expect(await stub.readPrompt("unasked", 0)).toEqual({ text: '"done"', parts: 1 });
     for (const part of [-1, 0.5, 1, Number.NaN])
       expect(await stub.readPrompt("s", part)).toBeNull();
     expect(await stub.readPrompt("s", 0)).toEqual({ text: "1", parts: 1 });
     await within(stub, ({ submissions }) => submissions.delete("s"));
     expect(await stub.readPrompt("s", 0)).toBeNull();
     await stub.cancel("open");
+  });
+});
+
+describe("L7 the text of a reply is the output where nothing else is asked for", () => {
+  /** Turns of this life end with this text. */
+  const saying = (stub: Ledger, text: string) =>
+    within(stub, ({ turns }) => {
+      turns.run = async (turn) => {
+        turn.begin();
+        await turn.announced();
+        return { outcome: "completed", text };
+      };
+    });
+
+  it("L7: every completed submission has an output, which is empty where the model said nothing", async () => {
+    const stub = givenLedger();
+    await submit(stub, { text: "hello" }, { submissionId: "s" });
+    await submit(stub, {}, { submissionId: "isolated", thread: "isolated" });
+    await submit(stub, { fail: "no" }, { submissionId: "failed", thread: "b" });
+    expect(await expectState(stub, "s", "completed")).toMatchObject({ output: "hello" });
+    expect(await expectState(stub, "isolated", "completed")).toMatchObject({ output: "done" });
+    expect(await expectState(stub, "failed", "error")).not.toHaveProperty("output");
+    await saying(stub, "");
+    await submit(stub, "x", { submissionId: "silent" });
+    expect(await expectState(stub, "silent", "completed")).toMatchObject({ output: "" });
+  });
+
+  it("L7: a text costs no statement and no row, and one that its row cannot hold a row for each 256 Ki", async () => {
+    const stub = givenLedger();
+    await stub.list();
+    const counted = async (text: string, asked = "x") => {
+      await saying(stub, text);
+      await within(stub, ({ meter }) => meter.reset());
+      const { submissionId } = await submit(stub, asked);
+      await stub.wait(submissionId);
+      return within(stub, ({ meter }) => ({
+        rows: meter.rowsWrittenBy((query) => query.includes(" perdure_")),
+        statements: meter.statementsOf((query) => query.includes(" perdure_")),
+      }));
+    };
+    await counted("");
+    const none = await counted("");
+    expect(await counted("a text")).toEqual(none);
+    const long = "x".repeat(100_000);
+    expect(await counted(long)).toEqual({ rows: none.rows, statements: none.statements + 1 });
+    const large = await counted("x".repeat(1_000_000), "y".repeat(1_200_000));
+    // It is read for the app's hook and for whoever waits.
+    expect(large).toEqual({ rows: none.rows + 4, statements: none.statements + 1 + 4 + 2 });
+  });
+
+  it("O4: a text of any size up to the limit is read and told whole, over a crash, too", async () => {
+    const stub = givenLedger();
+    const to = somewhere();
+    await saying(stub, MIXED);
+    await submit(stub, "x", { submissionId: "s", notify: to });
+    await stub.wait("s");
+    const told = await until(() => delivered.get(to.instance)?.[0], 10_000);
+    expect(told.payload).toHaveProperty("reference");
+    const next = await crashOne(stub);
+    expectSame((await next.inspect("s"))?.output, MIXED);
+  });
+
+  it("L9: a text over 16 MiB ends its submission as an error that names the limit", async () => {
+    const stub = givenLedger();
+    await saying(stub, "x".repeat(ANSWER_BYTES));
+    await submit(stub, "x", { submissionId: "s" });
+    const message = expect.stringContaining(`at most ${ANSWER_BYTES}`);
+    const end = { errorName: "AnswerTooLargeError", error: message, attempts: 1 };
+    expect(await expectState(stub, "s", "error")).toMatchObject(end);
+    expect(await partsIn(stub)).toEqual({});
+  });
+
+  it("L7: those that have joined a turn have its text, each its own", async () => {
+    const stub = givenLedger();
+    await submit(stub, { calls: 3, delayMs: 50, text: "both" }, { submissionId: "first" });
+    await submit(stub, "x", { submissionId: "joined", whenBusy: "steer" });
+    const joined = await expectState(stub, "joined", "completed");
+    expect(joined).toMatchObject({ mergedInto: "first", output: "both" });
+    expect(await expectState(stub, "first", "completed")).toMatchObject({ output: "both" });
+  });
+
+  it("L7: a reply that was stored before a crash came is the output, and is not asked for again", async () => {
+    const stub = givenLedger();
+    births.set(stub.name ?? "", ({ turns }) => {
+      turns.trace = async () => ({
+        applied: "all",
+        hasEffects: false,
+        messageId: "r",
+        text: "said",
+      });
+    });
+    await submit(stub, { delayMs: 60_000 }, { submissionId: "s", thread: "side" });
+    const next = await crashOne(stub);
+    const end = await expectState(next, "s", "completed");
+    expect(end).toMatchObject({ output: "said", messageId: "r", attempts: 1 });
+  });
+
+  it("O1: the event of an end has the output, and what the caller has given the submission", async () => {
+    const stub = givenLedger();
+    const to = somewhere();
+    const given = { idempotencyKey: "k", metadata: { order: 7 }, thread: "side" };
+    await submit(stub, { text: "hello" }, { submissionId: "s", notify: [to], ...given });
+    const told = await until(() => delivered.get(to.instance)?.[0], 5_000);
+    expect(told.payload).toMatchObject({
+      type: "submission.completed",
+      data: { submissionId: "s", output: "hello", ...given },
+    });
+    await submit(stub, { fail: "no" }, { submissionId: "bare", notify: [to], thread: "isolated" });
+    const [, bare] = await until(() => {
+      const all = delivered.get(to.instance) ?? [];
+      return all.length === 2 && all;
+    }, 5_000);
+    expect(bare?.payload).toHaveProperty("data", {
+      submissionId: "bare",
+      status: "error",
+      attempts: 1,
+      error: "no",
+      errorName: "Error",
+      thread: "isolated",
+    });
   });
 });

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
 import { mismatchesOf } from "../src/core/json-schema.ts";
-import { type AnySchema, jsonSchemaOf, validated } from "../src/workflow/schema.ts";
+import { type AnySchema, jsonSchemaOf, validated } from "../src/core/schema.ts";
 
 const taken: [string, AnySchema, unknown][] = [
   ["Zod 4, a pattern that minds no case", z.string().regex(/^[a-z]+$/i), "Porto"],

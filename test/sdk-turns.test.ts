@@ -105,6 +105,7 @@ describe("a turn in a named thread", () => {
         outcome: "completed",
         messageId: "sub:reply",
         finishReason: "stop",
+        text: "You said: hello",
       });
       expect(await object.texts()).toEqual(["user: hello", "assistant: You said: hello"]);
       const isAlive = (entry: string) => entry === "alive";
@@ -189,6 +190,7 @@ describe("a turn in a named thread", () => {
         applied: "all",
         hasEffects: false,
         messageId: "sub:reply",
+        text: "paid",
       });
       await object.run({ messages: [message("next")], submissionId: "next" });
       for (const _ of [1, 2]) {
@@ -209,7 +211,8 @@ describe("an isolated turn", () => {
       const messages = [message({ tool: call("charge") })];
       const end = await object.run({ messages, thread: ISOLATED, joining });
       const finishReason = "stop";
-      expect(end).toEqual({ outcome: "completed", finishReason });
+      const text = "You said: and this";
+      expect(end).toEqual({ outcome: "completed", finishReason, text });
       await object.run({ messages: [message("again")], thread: ISOLATED });
       expect(object.model.prompts().slice(1)).toEqual([
         [expect.any(String), "assistant: [tool-call]", "tool: [tool-result]", "user: and this"],
@@ -556,6 +559,7 @@ describe("a structured answer", () => {
         outcome: "completed",
         messageId: undefined,
         finishReason: "tool-calls",
+        text: "",
       });
       expect(await object.texts()).toHaveLength(1);
     }));

@@ -1,6 +1,7 @@
 /** When and in which order turns run, and what can be asked of many of them, on the light host. */
 
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
 import {
   BacklogFullError,
   BusyError,
@@ -230,6 +231,20 @@ describe("bad values are refused by name", () => {
     ["idempotancyKey", { idempotancyKey: "x" } as never, '"idempotancyKey" is no option'],
     ["budget", { budget: 5 as never }, "expected an object with tokens"],
     ["budget.tokens", { budget: {} as never }, "from 1"],
+    ["output", { output: "x" as never }, 'output is "x"; expected a schema of Zod'],
+    ["output", { output: [] as never }, "output is []; expected a schema"],
+    ["output", { output: { city: "" } }, "has none of the keywords of a JSON Schema"],
+    ["output", { output: { type: "object", check: () => 1 } }, "output.check is a function"],
+    ["output", { output: z.object({ at: z.date() }) }, "no Date, bigint or custom"],
+    ["strategy", { strategy: "tool" }, 'strategy is "tool" without an output schema'],
+    ["repair", { repair: 1 }, "repair is 1 without an output schema"],
+    [
+      "repair",
+      { repair: 11, output: z.string() },
+      "repair is 11; expected a whole number from 0 to 10",
+    ],
+    ["strategy", { strategy: "x" as never, output: z.string() }, "one of auto, tool, json"],
+    ["whenBusy", { whenBusy: "steer", output: z.string() }, "an answer of its own"],
     ["notify", { notify: "x" as never }, 'notify is "x"; expected a destination or a list'],
     ["notify", { notify: { kind: "http" } as never }, 'notify[0] has "http" as kind'],
     [
@@ -239,17 +254,19 @@ describe("bad values are refused by name", () => {
     ],
     ["notify", { notify: [{ ...somewhere(), instance: "" }] }, "as instance"],
     ["notify", { notify: [{ ...somewhere(), eventType: "a b" }] }, "as eventType"],
-  ] as [string, InternalSubmitOptions, string][])("%s: %j", (field, options, text) =>
-    within(givenLedger(), async ({ submissions }) => {
-      const verb = options.answer ? "accept" : "submit";
-      const refused = submissions[verb]([message("x")], options as SubmitMessagesOptions);
-      await expect(refused).rejects.toBeInstanceOf(InvalidSubmissionError);
-      await expect(refused).rejects.toMatchObject({
-        field,
-        message: expect.stringContaining(text),
-      });
-      expect(await submissions.list()).toEqual([]);
-    }),
+  ] as [string, InternalSubmitOptions & SubmitMessagesOptions, string][])(
+    "%s: %j",
+    (field, options, text) =>
+      within(givenLedger(), async ({ submissions }) => {
+        const verb = options.answer ? "accept" : "submit";
+        const refused = submissions[verb]([message("x")], options as SubmitMessagesOptions);
+        await expect(refused).rejects.toBeInstanceOf(InvalidSubmissionError);
+        await expect(refused).rejects.toMatchObject({
+          field,
+          message: expect.stringContaining(text),
+        });
+        expect(await submissions.list()).toEqual([]);
+      }),
   );
 });
 

@@ -1,7 +1,13 @@
 /** W4 how a prompt's answer is asked for, and asked for again, in the conversation of a Think agent and beside it. */
 
 import { runInDurableObject } from "cloudflare:test";
+import { toStandardJsonSchema } from "@valibot/to-json-schema";
+import { type } from "arktype";
+import * as v from "valibot";
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { z as z3 } from "zod3";
+import { jsonSchemaOf, type OutputSchema, readOutput } from "../src/submissions/public.ts";
 import type { AnswerSpec, PromptRequest } from "../src/submissions/types.ts";
 import {
   ask,
@@ -10,7 +16,7 @@ import {
   RecordingModel,
   type Script,
 } from "../src/testing/index.ts";
-import { until } from "./support/given.ts";
+import { message, refusal, until } from "./support/given.ts";
 import { type Agent, again, ended, givenAgent, submit, texts } from "./support/think.ts";
 import { charges, cutOff, type ThinkAgent } from "./support/think-agent.ts";
 
@@ -288,5 +294,108 @@ describe("W4 on Think models and maxSteps", () => {
     expect(await ended(agent, id)).toMatchObject({ status: "completed", output: PORTO });
     expect(model.offered()).toHaveLength(2);
     expect(model.offered().at(-1)).toEqual([FINAL]);
+  });
+});
+
+describe("L7: submitMessages() with an output", () => {
+  const city = z.object({ city: z.string() });
+  const valibot = v.object({ city: v.string() });
+  /** Submits in the agent itself, where a schema can be passed. */
+  const asked = (agent: Agent, script: Script, output: OutputSchema, rest: object = {}) =>
+    runInDurableObject<ThinkAgent, string>(agent, async (object) => {
+      const options = { output, thread: "isolated", ...rest };
+      return (await object.submitMessages([message({ ...unique(), ...script })], options))
+        .submissionId;
+    });
+
+  it.each<[string, OutputSchema, string]>([
+    ["Zod 4", city, "main"],
+    ["Zod 3", z3.object({ city: z3.string() }), "side"],
+    ["ArkType", type({ city: "string" }), "isolated"],
+    ["Valibot", toStandardJsonSchema(valibot), "isolated"],
+    ["JSON Schema", SCHEMA, "side"],
+  ])("L7: a schema of %s gives an output that matches it", async (_, output, thread) => {
+    const { agent } = given();
+    const right = await asked(agent, { answer: PORTO }, output, { thread });
+    expect(await ended(agent, right)).toMatchObject({ status: "completed", output: PORTO });
+    const wrong = await asked(agent, { answer: WRONG }, output, { thread });
+    const refused = { status: "error", errorName: "InvalidAnswerError" };
+    expect(await ended(agent, wrong)).toMatchObject(refused);
+    const repaired = await asked(agent, { answers: [WRONG, PORTO] }, output, { thread, repair: 1 });
+    expect(await ended(agent, repaired)).toMatchObject({ output: PORTO, attempts: 2 });
+  });
+
+  it("L7: the schema is stored: after a restart the output is checked by it", async () => {
+    const { agent } = given();
+    const script = { answers: [WRONG, PORTO], delayMs: 300 };
+    const id = await asked(agent, script, city, { thread: "side", repair: 1 });
+    const next = await crashAt(
+      agent,
+      async () => (await agent.inspectSubmission(id))?.status === "running",
+    );
+    const end = await ended(next, id);
+    expect(end).toMatchObject({ status: "completed", output: PORTO });
+  });
+
+  it("W4: readOutput() is what the schema makes of the output, behind RPC, too", async () => {
+    const { agent } = given();
+    const schema = z.object({
+      city: z.string().transform((name) => name.length),
+      country: z.string().default("Portugal"),
+    });
+    const script = message({ ...unique(), answer: PORTO });
+    const options = { output: jsonSchemaOf(schema), thread: "isolated" } as const;
+    const { submissionId } = await agent.submitMessages([script], options);
+    const done = await ended(agent, submissionId);
+    expect(done.output).toEqual(PORTO);
+    expect(await readOutput(schema, done)).toEqual({ city: 5, country: "Portugal" });
+    const long = city.refine(({ city }) => city.length > 9, "is too short");
+    expect(await refusal(readOutput(long, done))).toMatchObject({
+      name: "SubmissionOutputError",
+      submissionId,
+      message: expect.stringContaining("does not match the schema: is too short"),
+    });
+    const open = await asked(agent, { delayMs: 60_000 }, city);
+    const pending = await agent.inspectSubmission(open);
+    expect(await refusal(readOutput(city, pending))).toMatchObject({ submissionId: open });
+    await agent.cancelSubmission(open, "enough");
+    const cancelled = await agent.inspectSubmission(open);
+    const { message: text } = await refusal(readOutput(city, cancelled));
+    expect(text).toContain('its status is "aborted". enough');
+    expect((await refusal(readOutput(city, null))).message).toContain("unknown");
+  });
+
+  it.each<[string, unknown, string]>([
+    ["Zod", city, "Could not serialize object of type"],
+    ["ArkType", type({ city: "string" }), "a function that came over RPC"],
+    ["Valibot", valibot, "jsonSchemaOf(schema) of perdure/submissions"],
+  ])(
+    "L3: a schema object of %s over RPC is refused, and nothing is stored",
+    async (_, output, text) => {
+      const { agent } = given();
+      const submitted = (async () => agent.submitMessages([message("x")], { output } as never))();
+      const error = await refusal(submitted);
+      expect(error.message).toContain(text);
+      expect(await agent.listSubmissions()).toEqual([]);
+    },
+  );
+
+  it.each(["main", "side", "isolated"])(
+    "L7: without a schema it is the text (%s)",
+    async (thread) => {
+      const { agent } = given();
+      const script = { ...unique(), first: "Let me see. ", tool: charge(), text: "It is paid." };
+      const { submissionId } = await submit(agent, script, { thread });
+      const end = await ended(agent, submissionId);
+      expect(end).toMatchObject({ status: "completed", output: "Let me see. It is paid." });
+    },
+  );
+
+  it("L7: a turn that Think recovers after a crash has its text as output", async () => {
+    const { agent } = given();
+    const script = { ...unique(), text: "late", delayMs: 500 };
+    const { submissionId } = await submit(agent, script);
+    const next = await crashAt(agent, () => modelCalls.get(ask(script)));
+    expect(await ended(next, submissionId)).toMatchObject({ status: "completed", output: "late" });
   });
 });

@@ -14,6 +14,7 @@ import { expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import * as codemode from "../src/codemode/index.ts";
 import { withCodemode } from "../src/codemode/index.ts";
+import type { Json } from "../src/core/json.ts";
 import * as think from "../src/hosts/think/index.ts";
 import {
   type Approval,
@@ -31,6 +32,7 @@ import {
 import * as outbox from "../src/outbox/index.ts";
 import * as scheduler from "../src/scheduler/index.ts";
 import * as submissions from "../src/submissions/public.ts";
+import { jsonSchemaOf, readOutput } from "../src/submissions/public.ts";
 import * as testing from "../src/testing/index.ts";
 import { ScriptedModel } from "../src/testing/index.ts";
 import * as workflow from "../src/workflow/index.ts";
@@ -248,6 +250,46 @@ it("perdure/think has Think's types, and its own in the place of those with the 
   expectTypeOf<ReturnType<typeof defineScheduledTasks>>().toEqualTypeOf<ThinkScheduledTasks>();
   expectTypeOf<SubmitMessagesResult["conflict"]>().toEqualTypeOf<boolean | undefined>();
   expectTypeOf<SubmissionInspection>().toExtend<ThinkSubmissionInspection>();
+});
+
+it("an output has the type of its schema, by the id that the acceptance returns", () => {
+  type Agent = Pick<TriageAgent, "submitMessages" | "waitForSubmission" | "inspectSubmission">;
+  type Draft = z.infer<typeof draftSchema>;
+  const asked = async (agent: Agent) => {
+    const { submissionId } = await agent.submitMessages([], { output: draftSchema, repair: 1 });
+    const ended = await agent.waitForSubmission(submissionId, { timeoutMs: 1 });
+    // @ts-expect-error it may not have completed
+    ended.output;
+    return ended?.status === "completed" ? ended.output : null;
+  };
+  expectTypeOf(asked).returns.resolves.toEqualTypeOf<Draft | null>();
+  const text = async (agent: Agent) => {
+    const { submissionId } = await agent.submitMessages([], { idempotencyKey: "k" });
+    const found = await agent.inspectSubmission(submissionId);
+    return found?.output;
+  };
+  expectTypeOf(text).returns.resolves.toEqualTypeOf<string | undefined>();
+  const stored = async (agent: Agent, id: string) => (await agent.inspectSubmission(id))?.output;
+  expectTypeOf(stored).returns.resolves.toEqualTypeOf<Json | undefined>();
+  const plain = async (agent: Agent) =>
+    (await agent.submitMessages([], { output: jsonSchemaOf(draftSchema) })).output;
+  expectTypeOf(plain).returns.resolves.toEqualTypeOf<Json | undefined>();
+  // What is stored is what the schema takes: coercion takes anything, a transform comes later.
+  const tolerant = z.object({
+    at: z.string().transform((text) => text.length),
+    n: z.coerce.number(),
+  });
+  const taken = async (agent: Agent) =>
+    (await agent.submitMessages([], { output: tolerant })).output;
+  expectTypeOf(taken).returns.resolves.toEqualTypeOf<{ at: string; n: unknown } | undefined>();
+  const read = async (agent: Agent) => readOutput(tolerant, await agent.inspectSubmission("s"));
+  expectTypeOf(read).returns.resolves.toEqualTypeOf<{ at: number; n: number }>();
+  const remote = () => env.ThinkAgent.getByName("types").waitForSubmission("x");
+  type Waited = NonNullable<Awaited<ReturnType<typeof remote>>>;
+  expectTypeOf<Waited["output"]>().toEqualTypeOf<Json | undefined>();
+  const submitted = () => env.ThinkAgent.getByName("types").submitMessages([]);
+  type Submitted = Awaited<ReturnType<typeof submitted>>;
+  expectTypeOf<Submitted["output"]>().toEqualTypeOf<Json | undefined>();
 });
 
 it("options catch mistakes where they are written", () => {

@@ -1,7 +1,7 @@
 /** What can be asked of `codemode()`, checked before anything is stored. Pure. */
 
 import { byteLength, type Json, shown } from "../core/json.ts";
-import type { AnySchema, OutputOf } from "../workflow/schema.ts";
+import type { AnySchema, OutputOf } from "../core/schema.ts";
 import { checkText, invalidStep, timeoutMsOf, type WaitTimeout } from "../workflow/step-call.ts";
 import type { CodemodeRequest } from "./types.ts";
 

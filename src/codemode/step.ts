@@ -4,8 +4,8 @@
  */
 
 import { NonRetryableError } from "cloudflare:workflows";
+import { type AnySchema, validated } from "../core/schema.ts";
 import { type GatedAgent, type PassedGate, passGate } from "../workflow/gates/gate.ts";
-import { type AnySchema, validated } from "../workflow/schema.ts";
 import { callOf, checkGiven, type StepCall } from "../workflow/step-call.ts";
 import type { ThinkWorkflowStep } from "../workflow/think-workflow.ts";
 import {

@@ -133,6 +133,9 @@ export function checkMany(submissions: unknown): void {
 }
 
 const SUBMIT_NAMES = [
+  "output",
+  "strategy",
+  "repair",
   "submissionId",
   "idempotencyKey",
   "idempotencyKeyTtl",

@@ -11,30 +11,40 @@ const MAX_REPAIRS = 10;
 const MAX_STEPS = 1_000;
 const MAX_MODELS = 10;
 
-/** @throws InvalidSubmissionError naming the option, what it is and what it has to be */
-export function checkAnswer(answer: AnswerSpec | undefined): void {
+/**
+ * @param prefix what the names of the options begin with
+ * @throws InvalidSubmissionError naming the option, what it is and what it has to be
+ */
+export function checkAnswer(answer: AnswerSpec | undefined, prefix = "answer."): void {
   if (answer === undefined) return;
   checkNames("answer", answer, NAMES);
   const { schema, strategy, repair, models, maxSteps } = answer;
   if (schema !== undefined && (typeof schema !== "object" || !schema || Array.isArray(schema))) {
-    refuse("schema", schema, "a JSON Schema that is an object, or leave it out for a text");
+    refuse(
+      `${prefix}schema`,
+      schema,
+      "a JSON Schema that is an object, or leave it out for a text",
+    );
   }
   if (strategy !== undefined && !STRATEGIES.includes(strategy)) {
-    refuse("strategy", strategy, `one of ${STRATEGIES.join(", ")}, or leave it out`);
+    refuse(`${prefix}strategy`, strategy, `one of ${STRATEGIES.join(", ")}, or leave it out`);
   }
-  checkNumber("answer.repair", repair, 0, MAX_REPAIRS);
-  checkNumber("answer.maxSteps", maxSteps, 1, MAX_STEPS);
+  checkNumber(`${prefix}repair`, repair, 0, MAX_REPAIRS);
+  checkNumber(`${prefix}maxSteps`, maxSteps, 1, MAX_STEPS);
   if (models === undefined) return;
   if (!Array.isArray(models) || models.length === 0 || models.length > MAX_MODELS) {
-    refuse("models", models, `a list of 1 to ${MAX_MODELS} ids of models, or leave it out`);
+    refuse(
+      `${prefix}models`,
+      models,
+      `a list of 1 to ${MAX_MODELS} ids of models, or leave it out`,
+    );
   }
   for (const [index, model] of models.entries()) {
-    if (model === undefined) refuse(`models[${index}]`, model, "the id of a model");
-    checkText(`answer.models[${index}]`, model);
+    if (model === undefined) refuse(`${prefix}models[${index}]`, model, "the id of a model");
+    checkText(`${prefix}models[${index}]`, model);
   }
 }
 
-function refuse(option: string, value: unknown, expected: string): never {
-  const field = `answer.${option}`;
+function refuse(field: string, value: unknown, expected: string): never {
   throw new InvalidSubmissionError(field, `${field} is ${shown(value)}; expected ${expected}.`);
 }

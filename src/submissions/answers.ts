@@ -10,7 +10,7 @@ import { byteLength } from "../core/json.ts";
 import { MAX_TIMER_MS } from "../core/timeout.ts";
 import { IN_PARTS, writeParts } from "./answer-parts.ts";
 import { AnswerTooLargeError } from "./errors.ts";
-import { ANSWER_BYTES, type Limits, ROW_BYTES } from "./options.ts";
+import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "./options.ts";
 import { isAskedAgain } from "./recover.ts";
 import type { AttemptRef } from "./turn.ts";
 import type { SubmitMessagesOptions } from "./types.ts";
@@ -62,6 +62,22 @@ export class Answers {
     if (!this.#mayBeLost(ref, row)) return this.#write(ref, output);
     this.#hold(ref, output);
     return true;
+  }
+
+  /**
+   * The output of an attempt that completes, for the statement that writes its end, and in the same transaction: the
+   * answer that was held for it, or the text of the reply. A text that would make the row too long is written in parts.
+   */
+  outputAtEnd(ref: AttemptRef, text = ""): string {
+    const held = this.heldOf(ref);
+    if (held !== undefined) return held;
+    const output = JSON.stringify(text);
+    // No unit takes more than three bytes. Mostly that is all there is to look at.
+    if (output.length * 3 <= SMALL_OUTPUT_BYTES) return output;
+    const row = this.#unanswered(ref);
+    if (!row || row.bytes + byteLength(output) <= ROW_BYTES) return output;
+    writeParts(this.storage.sql, ref.seq, output);
+    return IN_PARTS;
   }
 
   /** The answer that this attempt has given, where it is not written yet. */

@@ -5,13 +5,15 @@
  */
 
 import type { Clock } from "../core/clock.ts";
-import { type Failure, transientOf } from "../core/failures.ts";
+import { type Failure, failureOf, transientOf } from "../core/failures.ts";
+import { byteLength } from "../core/json.ts";
 import { Sweep } from "../core/sweep.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { endedEvent } from "./batches.ts";
 import type { Seen, Settlement } from "./changes.ts";
-import { endOf } from "./inspection.ts";
-import type { Limits } from "./options.ts";
+import { AnswerTooLargeError } from "./errors.ts";
+import { eventOf } from "./inspection.ts";
+import { ANSWER_BYTES, type Limits } from "./options.ts";
 import type { SubmissionRecords } from "./records.ts";
 import { toolRefusalOf } from "./refusals.ts";
 import { mayRepeatEffects, nextAttempt, type Why } from "./retry.ts";
@@ -58,7 +60,8 @@ export class Endings {
   constructor(private readonly owner: EndingsOwner) {}
 
   /** The turn has ended: writes its end, or makes another attempt of it later. */
-  end(seen: Seen, end: TurnEnd): void {
+  end(seen: Seen, reported: TurnEnd): void {
+    const end = withinLimit(reported);
     if (end.outcome === "recovering" || end.outcome === "reported") return;
     const changed = end.outcome === "error" ? this.#fail(seen, end) : undefined;
     const ended = changed ?? this.settle(seen, { ...end, status: end.outcome });
@@ -193,7 +196,7 @@ export class Endings {
   /** Delivery ids are new: receivers of several agents must not take one's for another's. Returns how many entries. */
   #put(submission: Summary): number {
     if (submission.notify.length === 0) return 0;
-    const data = endOf(submission);
+    const data = eventOf(submission);
     const type = `submission.${data.status}` as const;
     const timestamp = new Date(submission.settledAt ?? this.owner.clock.now()).toISOString();
     const event = JSON.stringify({ type, timestamp, data } satisfies SubmissionEvent);
@@ -213,6 +216,17 @@ export class Endings {
     this.owner.outbox.enqueue(crypto.randomUUID(), waiting, event);
     return 1;
   }
+}
+
+/** A text is the output, which has a limit: one above it cannot be stored, and half of one would pass for the whole. */
+function withinLimit(end: TurnEnd): TurnEnd {
+  // No character takes more than six bytes in JSON.
+  if (end.outcome !== "completed" || (end.text?.length ?? 0) * 6 < ANSWER_BYTES) return end;
+  const { text, ...facts } = end;
+  const bytes = byteLength(JSON.stringify(text));
+  if (bytes <= ANSWER_BYTES) return end;
+  const failure = failureOf(new AnswerTooLargeError(bytes, ANSWER_BYTES));
+  return { ...facts, outcome: "error", failure };
 }
 
 /** Failures that no other model would do better after. */

@@ -1,6 +1,7 @@
 /** What the ledger refuses, and why. Nothing was stored when one of these is thrown. */
 
 import type { Failure } from "../core/failures.ts";
+import type { SchemaMismatchError } from "../core/schema.ts";
 
 /** A submission that cannot be accepted as it is. */
 export class InvalidSubmissionError extends Error {
@@ -144,6 +145,21 @@ export class AnswerTooLargeError extends Error {
       `The answer is ${bytes} bytes as JSON, and at most ${maxBytes} are taken. ` +
         "Give a shorter one: keep the content elsewhere, and answer with a reference to it.",
     );
+  }
+}
+
+/** `readOutput()` has no output to return: the submission is unknown, open or failed, or its output does not match the schema. */
+export class SubmissionOutputError extends Error {
+  override readonly name = "SubmissionOutputError";
+  constructor(
+    message: string,
+    /** Unset for an unknown submission. */
+    readonly submissionId?: string,
+    readonly status?: string,
+    /** What does not match, as the library of the schema tells it. */
+    override readonly cause?: SchemaMismatchError,
+  ) {
+    super(message);
   }
 }
 

@@ -4,7 +4,13 @@ import { ANSWER_BYTES } from "./options.ts";
 import type { Summary } from "./rows.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
 import { publicThreadOf } from "./turn.ts";
-import type { FailedAttempt, PromptEnd, SubmissionEnd, SubmissionInspection } from "./types.ts";
+import type {
+  FailedAttempt,
+  PromptEnd,
+  SubmissionEnd,
+  SubmissionEvent,
+  SubmissionInspection,
+} from "./types.ts";
 
 export function inspect(
   submission: Summary,
@@ -34,7 +40,7 @@ export function inspect(
     ...defined({ startedAt, messageId, finishReason }),
   };
   return status === "completed"
-    ? { ...ended, status, ...defined({ output: output?.read() }) }
+    ? { ...ended, status, output: output?.read() ?? null }
     : { ...ended, status, ...defined({ error, errorName }) };
 }
 
@@ -44,7 +50,7 @@ export function inspectPage(page: Iterable<Summary>): SubmissionInspection[] {
   let bytes = 0;
   for (const found of page) {
     bytes += found.bytes;
-    if (found.status === "completed" && found.output?.isLarge) bytes += found.output.bytes;
+    if (found.status === "completed") bytes += found.output?.bytes ?? 0;
     if (inspected.length > 0 && bytes > ANSWER_BYTES) break;
     inspected.push(inspect(found));
   }
@@ -52,7 +58,7 @@ export function inspectPage(page: Iterable<Summary>): SubmissionInspection[] {
 }
 
 /** What the destinations are told. Only of an ended one. */
-export function endOf(submission: Summary): SubmissionEnd {
+function endOf(submission: Summary): SubmissionEnd {
   const { submissionId, status, output, error, errorName } = submission;
   if (!isTerminal(status)) throw new Error(`Submission ${submissionId} has not ended: ${status}`);
   return {
@@ -60,6 +66,16 @@ export function endOf(submission: Summary): SubmissionEnd {
     status: status satisfies TerminalStatus,
     ...costsOf(submission),
     ...defined(status === "completed" ? { output: output?.read() } : { error, errorName }),
+  };
+}
+
+/** What an event says of the end: with what the caller has given the submission. */
+export function eventOf(submission: Summary): SubmissionEvent["data"] {
+  const { thread, metadata, idempotencyKey } = submission;
+  return {
+    ...endOf(submission),
+    thread: publicThreadOf(thread),
+    ...defined({ metadata, idempotencyKey }),
   };
 }
 

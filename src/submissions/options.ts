@@ -131,6 +131,8 @@ export type Limits = {
  */
 export const ROW_BYTES = 1_980_000;
 const PAYLOAD_BYTES = 1_900_000;
+/** An output of so many bytes fits into any row. */
+export const SMALL_OUTPUT_BYTES = ROW_BYTES - PAYLOAD_BYTES;
 
 /** Of an answer as JSON: with what it is made of and into, an object of 128 MB can hold it. */
 export const ANSWER_BYTES = 16 * 1024 * 1024;

@@ -8,6 +8,7 @@ export type { Instant } from "../core/instant.ts";
 export type { Json } from "../core/json.ts";
 export { NewerSchemaError } from "../core/migrations.ts";
 export { InvalidOptionError } from "../core/options.ts";
+export { type AnySchema, jsonSchemaOf } from "../core/schema.ts";
 export {
   AnswerTooLargeError,
   BacklogFullError,
@@ -17,21 +18,29 @@ export {
   InvalidSubmissionError,
   ListScanLimitError,
   SubmissionIdentityError,
+  SubmissionOutputError,
   ToolCallLimitError,
   TurnStalledError,
   UnknownCursorError,
   UsageNotReportedError,
 } from "./errors.ts";
+export { readOutput } from "./read-output.ts";
 export type { SubmissionStatus, TerminalStatus } from "./states.ts";
 export type {
+  AnswerStrategy,
   CancelSubmissionResult,
   Debounce,
   DeleteSubmissionsOptions,
   FailedAttempt,
+  JsonSchema,
   ListSubmissionsOptions,
+  OutputOfRef,
+  OutputSchema,
   SubmissionEnd,
   SubmissionEvent,
   SubmissionInspection,
+  SubmissionOutput,
+  SubmissionRef,
   SubmissionStats,
   SubmitMessagesOptions,
   SubmitMessagesResult,

@@ -209,8 +209,9 @@ export class Recovery {
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
       waitedMs: clock.now() - heardAt,
     });
-    const { messageId } = trace;
-    if (decision.action === "complete") this.owner.end(orphan, { outcome: "completed", messageId });
+    const { messageId, text } = trace;
+    if (decision.action === "complete")
+      this.owner.end(orphan, { outcome: "completed", messageId, text });
     else if (decision.action === "fail") this.owner.end(orphan, { outcome: "error", ...decision });
     else if (decision.action === "startOver") {
       const { usage } = this.owner.spending.of(seq);

@@ -319,14 +319,16 @@ export class SubmissionStore {
     return this.#one("SELECT * FROM perdure_submissions WHERE seq = ?", seq);
   }
 
-  /** pending or running → terminal, if it is still as the caller saw it, with the answer that has waited for it. */
+  /** pending or running → terminal, if it is still as the caller saw it, with its output; in a transaction. */
   settle(
     seen: Seen,
-    { status, failure, requestId, messageId, finishReason, usage, isToBeUndone }: Settlement,
+    { status, failure, requestId, messageId, finishReason, text, usage, isToBeUndone }: Settlement,
     now: number,
   ): Submission | undefined {
     if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;
-    const held = this.answers.heldOf({ seq: seen.seq, attempt: seen.attempts });
+    const ref = { seq: seen.seq, attempt: seen.attempts };
+    // Nobody reads the output of another end.
+    const output = status === "completed" ? this.answers.outputAtEnd(ref, text) : null;
     return this.#counted(
       seen.status === "pending" ? -1 : 0,
       `UPDATE perdure_submissions
@@ -342,8 +344,7 @@ export class SubmissionStore {
       json(usage),
       isToBeUndone ? 0 : null,
       now,
-      // Nobody reads the answer of another end.
-      status === "completed" ? (held ?? null) : null,
+      output,
       seen.seq,
       seen.status,
       seen.attempts,

@@ -13,6 +13,7 @@ import type { Outbox } from "../outbox/outbox.ts";
 import type { Destination, InstanceOf } from "../outbox/types.ts";
 import { checkMany, checkPublic } from "./accept.ts";
 import { type Asking, askingOf } from "./asking.ts";
+import { CANCELLED, reasonOf } from "./changes.ts";
 import { checkId } from "./checks.ts";
 import { Engine } from "./engine.ts";
 import { begin, type Entry } from "./entries.ts";
@@ -21,6 +22,7 @@ import { checkNamedThread, checkWait, readDeletion, readList } from "./filters.t
 import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
 import { Intake, resultOf } from "./intake.ts";
 import { type LedgerOptions, readOptions } from "./options.ts";
+import { internalOptions } from "./output.ts";
 import { Batches } from "./prompt-batches.ts";
 import { afterSideEffects } from "./retry.ts";
 import type { Submission } from "./rows.ts";
@@ -42,8 +44,11 @@ import type {
   DeleteSubmissionsOptions,
   InternalSubmitOptions,
   ListSubmissionsOptions,
+  OutputOfRef,
+  OutputSchema,
   PromptEnd,
   SubmissionInspection,
+  SubmissionOutput,
   SubmissionStats,
   SubmitMessagesOptions,
   SubmitMessagesResult,
@@ -106,12 +111,13 @@ export class Submissions extends Room implements TurnLedger {
    * @throws BusyError when something runs or is in line, with `whenBusy: "reject"`
    * @throws BacklogFullError when as many wait as `maxPending` allows (L9)
    */
-  async submit(
+  async submit<Schema extends OutputSchema | undefined = undefined>(
     messages: UIMessage[],
-    options: SubmitMessagesOptions = {},
-  ): Promise<SubmitMessagesResult> {
+    options: SubmitMessagesOptions<Schema> = {},
+  ): Promise<SubmitMessagesResult<SubmissionOutput<Schema>>> {
     checkPublic(options);
-    return this.#told(await this.accept(messages, options));
+    const result = await this.#told(await this.accept(messages, internalOptions(options)));
+    return result as SubmitMessagesResult<SubmissionOutput<Schema>>;
   }
 
   /** For hosts and other modules of Perdure: {@link submit} with options of their own, and without waiting for the hook. */
@@ -136,20 +142,22 @@ export class Submissions extends Room implements TurnLedger {
     checkMany(submissions);
     await this.lifecycle.ready();
     const all = this.#engine.store.transaction(() =>
-      submissions.map(({ messages, options = {} }) => ({
-        taken: this.#intake.take(messages, options),
-        options,
-      })),
+      submissions.map(({ messages, options: given }) => {
+        const options = internalOptions(given);
+        return { taken: this.#intake.take(messages, options), options };
+      }),
     );
     await this.#begin(all);
     return Promise.all(all.map(({ taken }) => this.#told(resultOf(taken))));
   }
 
   /** The submission as it is now, or null for an unknown id. */
-  async inspect(submissionId: string): Promise<SubmissionInspection | null> {
+  async inspect<Ref extends string>(
+    submissionId: Ref,
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
     await this.lifecycle.ready();
     const found = this.#find(submissionId);
-    return found ? this.#inspected(found) : null;
+    return found ? (this.#inspected(found) as SubmissionInspection<OutputOfRef<Ref>>) : null;
   }
 
   /**
@@ -162,13 +170,15 @@ export class Submissions extends Room implements TurnLedger {
    *   one where it is open or completed; null for an unknown id
    * @throws BacklogFullError
    */
-  async retry(submissionId: string): Promise<SubmitMessagesResult | null> {
+  async retry<Ref extends string>(
+    submissionId: Ref,
+  ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
     await this.lifecycle.ready();
     const old = this.#find(submissionId);
     if (!old) return null;
     const taken = this.#intake.retake(old);
     await this.#begin([{ taken, options: {} }]);
-    return this.#told(resultOf(taken));
+    return (await this.#told(resultOf(taken))) as SubmitMessagesResult<OutputOfRef<Ref>>;
   }
 
   /** What is open, counted. Costs no more than there is open. */
@@ -264,12 +274,13 @@ export class Submissions extends Room implements TurnLedger {
    * @throws Error from inside a turn or the status hook, where the wait could never end
    * @throws InvalidSubmissionError for an unknown option, or a `timeoutMs` that is no number from 0
    */
-  async wait(
-    submissionId: string,
+  async wait<Ref extends string>(
+    submissionId: Ref,
     options: WaitForSubmissionOptions = {},
-  ): Promise<SubmissionInspection | null> {
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
     checkWait(options);
-    return this.#wait(submissionId, options.timeoutMs, false);
+    const found = await this.#wait(submissionId, options.timeoutMs, false);
+    return found as SubmissionInspection<OutputOfRef<Ref>> | null;
   }
 
   /** For hosts: waits beside the turn that it may be called from. */
@@ -288,7 +299,7 @@ export class Submissions extends Room implements TurnLedger {
     const { submissionId } = found;
     if (isTerminal(found.status) && !this.#engine.waiters.isAnnouncing(submissionId))
       return this.#inspected(found);
-    if (!isBeside) this.#refuseToWaitForItself();
+    if (!isBeside) this.#engine.waiters.refuseToWaitForItself(this.#host.isInsideTurn());
     const ended = await this.#engine.waiters.wait(submissionId, timeoutMs);
     // With the attempts before the last one; deleted meanwhile, as it was at its end.
     return (await this.inspect(submissionId)) ?? ended ?? null;
@@ -432,14 +443,5 @@ export class Submissions extends Room implements TurnLedger {
 
   #begin(all: readonly Entry[]): Promise<void> {
     return begin(this.#engine, this.lifecycle.events, all);
-  }
-
-  #refuseToWaitForItself(): void {
-    const where = this.#engine.waiters.isInsideHook
-      ? "onSubmissionStatus: the submission settles only after the hook returns"
-      : this.#host.isInsideTurn()
-        ? "inside an active turn: the submission runs only after this turn ends"
-        : undefined;
-    if (where) throw new Error(`waitForSubmission() cannot be called from ${where}.`);
   }
 }

@@ -213,7 +213,8 @@ export function endWithAnswer(end: TurnEnd, state: AnswerState): TurnEnd {
   const { isAnswered, problem, isUnreadable, missing = UNANSWERED, given, isCutOff } = state;
   const { requestId, messageId, finishReason } = end;
   const facts = { requestId, messageId, finishReason };
-  if (isAnswered) return { outcome: "completed", ...facts };
+  // The text is that of those that have joined the turn.
+  if (isAnswered) return { outcome: "completed", ...facts, text: end.text };
   if (end.outcome !== "completed") return end;
   const answer = !problem ? "missing" : isUnreadable ? "unreadable" : "invalid";
   const unanswered = { answer, given, isCutOff } as const;
@@ -233,6 +234,8 @@ export type TurnFacts = {
   readonly messageId?: string | undefined;
   /** Why the model's last call ended, where the host knows it. */
   readonly finishReason?: string | undefined;
+  /** The text of the reply, after its last call of a tool: the output where nothing else was asked for. */
+  readonly text?: string | undefined;
 };
 
 /** How many of a submission's messages are in the conversation. */
@@ -243,8 +246,9 @@ export type Trace = {
   readonly applied: Applied;
   /** Whether a tool that the model's provider runs is known to have run. */
   readonly hasEffects: boolean;
-  /** The reply, where all of it is there. */
+  /** The reply and its text, where all of it is there. */
   readonly messageId?: string | undefined;
+  readonly text?: string | undefined;
 };
 
 /** What a turn is found again by. */

@@ -4,6 +4,7 @@ import type { UIMessage } from "ai";
 import type { Duration } from "../core/duration.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
+import type { AnySchema, InputOf } from "../core/schema.ts";
 import type { Destination } from "../outbox/types.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";
 
@@ -35,7 +36,52 @@ export type AnswerSpec = {
 
 export type AnswerStrategy = "auto" | "tool" | "json";
 
-export type SubmitMessagesOptions = {
+/** A JSON Schema, e.g. that of `jsonSchemaOf()`. It travels over RPC, where a schema object does not. */
+export type JsonSchema = object & { readonly "~standard"?: never };
+
+/** What an output is asked for by: a schema of Zod, ArkType, Valibot or any Standard Schema library, or a JSON Schema. */
+export type OutputSchema = AnySchema | JsonSchema;
+
+/**
+ * The type of `output`: what the schema takes, any JSON for a JSON Schema, the text of the reply without one. What the schema
+ * makes of it, with its defaults and transforms, is what `readOutput()` returns.
+ */
+export type SubmissionOutput<Schema extends OutputSchema | undefined> = Schema extends AnySchema
+  ? unknown extends InputOf<Schema>
+    ? Json
+    : InputOf<Schema>
+  : Schema extends undefined
+    ? string
+    : Json;
+
+declare const OUTPUT: unique symbol;
+
+/** The id of a submission, a string, that knows the type of its output. Any string is one, of an output that is any JSON. */
+export type SubmissionRef<Output = Json> = string & { readonly [OUTPUT]?: Output };
+
+/** The type of the output of the submission with this id: any JSON where the id does not know it. */
+export type OutputOfRef<Ref extends string> =
+  Ref extends SubmissionRef<infer Output> ? (unknown extends Output ? Json : Output) : Json;
+
+export type SubmitMessagesOptions<
+  Schema extends OutputSchema | undefined = OutputSchema | undefined,
+> = {
+  /**
+   * What the turn has to answer: the submission ends with an `output` that matches, or as `error`. Its JSON Schema is stored
+   * with the submission, and checks the output after a restart, too.
+   * @default none: `output` is the text of the reply, after its last call of a tool
+   */
+  output?: Schema;
+  /**
+   * How an output with a schema is asked for, see {@link AnswerSpec}.
+   * @default "auto"
+   */
+  strategy?: AnswerStrategy;
+  /**
+   * How often the model is shown what is wrong with its output, and may give a better one, from 0 to 10.
+   * @default 0
+   */
+  repair?: number;
   /**
    * Your own id for the submission.
    * @default a random one
@@ -153,7 +199,10 @@ export type Debounce = {
 };
 
 /** Options that rooms of Perdure pass along with a submission of their own. */
-export type InternalSubmitOptions = Omit<SubmitMessagesOptions, "notify"> & {
+export type InternalSubmitOptions = Omit<
+  SubmitMessagesOptions,
+  "notify" | "output" | "strategy" | "repair"
+> & {
   readonly answer?: AnswerSpec;
   /** Destinations, or what makes them once the id is known. */
   readonly notify?:
@@ -170,8 +219,8 @@ export type InternalSubmitOptions = Omit<SubmitMessagesOptions, "notify"> & {
   readonly batch?: { readonly id: string; readonly lanes: number };
 };
 
-type Common = {
-  submissionId: string;
+type Common<Output> = {
+  submissionId: SubmissionRef<Output>;
   /** The id of its turn, in hooks and events as well. It equals `submissionId`, for each attempt. */
   requestId: string;
   idempotencyKey?: string;
@@ -207,18 +256,18 @@ type Absent<Keys extends string> = { [Key in Keys]?: never };
 
 type KeyOfEnd = "completedAt" | "messageId" | "finishReason" | "error" | "errorName" | "output";
 
-type Pending = Common & {
+type Pending<Output> = Common<Output> & {
   status: "pending";
   /** When the next attempt is made; unset when its turn is simply not there yet. */
   dueAt?: number;
 } & Absent<"startedAt" | KeyOfEnd>;
 
-type Running = Common & {
+type Running<Output> = Common<Output> & {
   status: "running";
   startedAt: number;
 } & Absent<"dueAt" | KeyOfEnd>;
 
-type Ended = Common &
+type Ended<Output> = Common<Output> &
   Absent<"dueAt"> & {
     /** Unset when it ended before its turn started. */
     startedAt?: number;
@@ -232,13 +281,13 @@ type Ended = Common &
     finishReason?: string;
   };
 
-type Completed = Ended & {
+type Completed<Output> = Ended<Output> & {
   status: "completed";
-  /** The structured answer, if one was asked for (L7). */
-  output?: Json;
+  /** What was asked for by a schema, or the text of the reply after its last call of a tool (L7). */
+  output: Output;
 } & Absent<"error" | "errorName">;
 
-type Failed = Ended & {
+type Failed<Output> = Ended<Output> & {
   status: "error" | "aborted" | "skipped";
   /** What ended it, for a person. */
   error?: string;
@@ -247,9 +296,13 @@ type Failed = Ended & {
 } & Absent<"output">;
 
 /** A submission as it is now. */
-export type SubmissionInspection = Pending | Running | Completed | Failed;
+export type SubmissionInspection<Output = Json> =
+  | Pending<Output>
+  | Running<Output>
+  | Completed<Output>
+  | Failed<Output>;
 
-export type SubmitMessagesResult = SubmissionInspection & {
+export type SubmitMessagesResult<Output = Json> = SubmissionInspection<Output> & {
   /** False when the key or id was known already: nothing was stored. */
   accepted: boolean;
   /** True when the key or id was known with different messages (L3). */
@@ -374,7 +427,7 @@ export type SubmissionEvent = {
   readonly type: `submission.${TerminalStatus}`;
   /** When it ended, ISO 8601. */
   readonly timestamp: string;
-  readonly data: SubmissionEnd;
+  readonly data: SubmissionEnd & Pick<Common<Json>, "thread" | "metadata" | "idempotencyKey">;
 };
 
 /** What `step.prompt()` asks of the agent. */

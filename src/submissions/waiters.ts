@@ -52,6 +52,16 @@ export class Waiters {
     return this.#insideHook.getStore()?.hasEnded === false;
   }
 
+  /** @throws Error where the wait could never end */
+  refuseToWaitForItself(isInsideTurn: boolean): void {
+    const where = this.isInsideHook
+      ? "onSubmissionStatus: the submission settles only after the hook returns"
+      : isInsideTurn
+        ? "inside an active turn: the submission runs only after this turn ends"
+        : undefined;
+    if (where) throw new Error(`waitForSubmission() cannot be called from ${where}.`);
+  }
+
   /** For how many submissions the hook has not returned yet. */
   get underWay(): number {
     return this.#telling.size;

@@ -1,5 +1,6 @@
 /** `perdure/workflow`: workflows that prompt their agent, and wait for it. */
 
+export { SchemaMismatchError } from "../core/schema.ts";
 export type { AgentToolProgress } from "../gates/agent-tools/types.ts";
 export type { Rollback } from "./compensation.ts";
 export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./gates/agent-tool.ts";
@@ -33,6 +34,5 @@ export type {
   PromptAllResults,
   PromptAllSettled,
 } from "./prompts/prompt-all-options.ts";
-export { SchemaMismatchError } from "./schema.ts";
 export type { SleepUntilNextOptions } from "./sleep-until-next.ts";
 export { ThinkWorkflow, type ThinkWorkflowStep } from "./think-workflow.ts";

@@ -1,6 +1,7 @@
 /** The steps that Perdure adds to a workflow's own: what each is called with, and where it is made. */
 
 import { shown } from "../core/json.ts";
+import type { AnySchema } from "../core/schema.ts";
 import type { Schedule } from "../scheduler/language/literal.ts";
 import { agentAt, agentBindings } from "./agent-stub.ts";
 import {
@@ -17,7 +18,6 @@ import type { PromptTarget, ThinkPromptOptions } from "./prompts/options.ts";
 import { type PromptableAgent, runPrompt } from "./prompts/prompt.ts";
 import { type PromptBatchAgent, runPromptAll } from "./prompts/prompt-all.ts";
 import type { PromptAllOptions, PromptAllResults } from "./prompts/prompt-all-options.ts";
-import type { AnySchema } from "./schema.ts";
 import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
 import { checkGiven, checkText, invalidStep, type StepCall } from "./step-call.ts";
 

@@ -414,6 +414,8 @@ export class LedgerModel {
     const joined = this.open.filter(({ mergedInto }) => mergedInto === entry.id);
     for (const ended of [entry, ...joined]) {
       ended.isToBeUndone = isToBeUndone;
+      // L7: without an answer the text of the reply is the output, also of those that have joined.
+      if (status === "completed") ended.isAnswered = true;
       this.#change(ended, status);
     }
   }

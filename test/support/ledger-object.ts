@@ -130,8 +130,10 @@ class ScriptedTurns implements TurnHost {
     const isAnswered =
       asking !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
     const messageId = `reply-${submissionId}`;
-    this.say(thread, messageId, script.text ?? "done");
-    const end = { outcome: "completed", messageId, requestId: `request-${submissionId}` } as const;
+    const text = script.text ?? "done";
+    this.say(thread, messageId, text);
+    const requestId = `request-${submissionId}`;
+    const end = { outcome: "completed", messageId, requestId, text } as const;
     return asking ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
   }
 

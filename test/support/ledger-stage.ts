@@ -145,7 +145,7 @@ export class Stage {
       throw error;
     }
     this.#say(thread, [{ id: replyId(name) }]);
-    const end = { outcome: "completed" } as const;
+    const end = { outcome: "completed", text: `said by ${name}` } as const;
     return asking ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
   }
 

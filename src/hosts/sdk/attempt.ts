@@ -125,10 +125,10 @@ export class Attempt {
 
   /** How it ended with this reply, without its id: it is not stored yet. */
   end(reply: UIMessage | undefined): TurnEnd {
-    const end = this.#endOfStream();
+    const end = { ...this.#endOfStream(), text: textOf(reply) };
     const answering = this.#answering;
     if (!answering) return end;
-    if (end.outcome === "completed") answering.conclude(textOf(reply), this.#finishReason);
+    if (end.outcome === "completed") answering.conclude(end.text, this.#finishReason);
     return endWithAnswer(end, answering);
   }
 

@@ -16,6 +16,7 @@ import {
   TurnRefused,
   type TurnTraces,
 } from "../../submissions/turn.ts";
+import { textOf } from "./answer-text.ts";
 import { Attempt } from "./attempt.ts";
 import { continued, isPartial, isProviderResult, keptOf, replyIdOf } from "./reply.ts";
 import { streamedReply } from "./streamed-reply.ts";
@@ -91,7 +92,7 @@ export class SdkTurns {
     return {
       applied: size === 0 ? "none" : size === ids.size ? "all" : "partial",
       hasEffects: reply?.parts.some(isProviderResult) ?? false,
-      ...(reply && !isPartial(reply) && { messageId: reply.id }),
+      ...(reply && !isPartial(reply) && { messageId: reply.id, text: textOf(reply) }),
     };
   }
 

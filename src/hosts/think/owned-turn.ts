@@ -162,6 +162,7 @@ export class OwnedTurn {
 export function endOf({ requestId, status, error, message }: ThinkEnd, cause?: unknown): TurnEnd {
   const messageId = message && isKept(message) ? message.id : undefined;
   const facts = { requestId, messageId };
+  if (status === "completed") return { outcome: status, ...facts, text: textOf(message) };
   // As in Think, only a failure has a text: whoever aborts a turn knows why.
   if (status !== "error") return { outcome: status, ...facts };
   const failure = {

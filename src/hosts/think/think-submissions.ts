@@ -5,7 +5,10 @@ import type {
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
   ListSubmissionsOptions,
+  OutputOfRef,
+  OutputSchema,
   SubmissionInspection,
+  SubmissionOutput,
   SubmissionStats,
   SubmitMessagesOptions,
   SubmitMessagesResult,
@@ -27,24 +30,31 @@ export class ThinkSubmissions<
    * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError,
    *   BacklogFullError; nothing was stored then. Over RPC an error keeps its `name` and fields, not its class
    */
-  override submitMessages<Result extends SubmitMessagesResult = SubmitMessagesResult>(
-    messages: UIMessage[],
-  ): Promise<NoInfer<Result>>;
+  override submitMessages<
+    Schema extends OutputSchema | undefined = undefined,
+    Result extends SubmitMessagesResult<SubmissionOutput<Schema>> = SubmitMessagesResult<
+      SubmissionOutput<Schema>
+    >,
+  >(messages: UIMessage[]): Promise<NoInfer<Result>>;
   // The compiler ignores type parameters when it compares an override with overloads. Without them, an override with
   // Think's own types would not compile, because Think's result has fewer fields.
-  override submitMessages<Result extends SubmitMessagesResult = SubmitMessagesResult>(
+  override submitMessages<
+    Schema extends OutputSchema | undefined = undefined,
+    Result extends SubmitMessagesResult<SubmissionOutput<Schema>> = SubmitMessagesResult<
+      SubmissionOutput<Schema>
+    >,
+  >(messages: UIMessage[], options?: SubmitMessagesOptions<Schema>): Promise<NoInfer<Result>>;
+  override submitMessages<Schema extends OutputSchema | undefined = undefined>(
     messages: UIMessage[],
-    options?: SubmitMessagesOptions,
-  ): Promise<NoInfer<Result>>;
-  override submitMessages(
-    messages: UIMessage[],
-    options?: SubmitMessagesOptions,
-  ): Promise<SubmitMessagesResult> {
+    options?: SubmitMessagesOptions<Schema>,
+  ): Promise<SubmitMessagesResult<SubmissionOutput<Schema>>> {
     return this[ROOMS].submissions.submit(messages, options);
   }
 
   /** The submission as it is now, or null for an unknown id (L7). */
-  override inspectSubmission(submissionId: string): Promise<SubmissionInspection | null> {
+  override inspectSubmission<Ref extends string>(
+    submissionId: Ref,
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
     return this[ROOMS].submissions.inspect(submissionId);
   }
 
@@ -69,7 +79,9 @@ export class ThinkSubmissions<
    * the same messages and key, which a second call for the same one returns
    * again (L3); null for an unknown id. Its messages move to the end of the conversation, and are not said twice.
    */
-  retrySubmission(submissionId: string): Promise<SubmitMessagesResult | null> {
+  retrySubmission<Ref extends string>(
+    submissionId: Ref,
+  ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
     return this[ROOMS].submissions.retry(submissionId);
   }
 
@@ -92,10 +104,10 @@ export class ThinkSubmissions<
    *
    * @throws Error from inside a turn or `onSubmissionStatus`, where it could never end
    */
-  override waitForSubmission(
-    submissionId: string,
+  override waitForSubmission<Ref extends string>(
+    submissionId: Ref,
     options?: WaitForSubmissionOptions,
-  ): Promise<SubmissionInspection | null> {
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
     return this[ROOMS].submissions.wait(submissionId, options);
   }
 

@@ -1,4 +1,4 @@
-/** L1 L2 O1: what has to hold of submissions whatever happened, read from their rows and their history. */
+/** L1 L2 L7 O1: what has to hold of submissions whatever happened, read from their rows and their history. */
 
 import type { Destination } from "../../outbox/index.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "../../submissions/states.ts";
@@ -8,7 +8,7 @@ import type { Rows } from "./rows.ts";
 type Ended = { submission_id: string; status: SubmissionStatus; notify: string | null };
 
 export function ledgerProblems(rows: Rows): string[] {
-  return [...transitions(rows), ...endings(rows), ...tellings(rows)];
+  return [...transitions(rows), ...endings(rows), ...outputs(rows), ...tellings(rows)];
 }
 
 /** L2: each change of status is one that the table of states has. */
@@ -37,6 +37,16 @@ function endings(rows: Rows): string[] {
       ? []
       : [`L1 ${id} ended ${states.length} times${states.length ? `: ${states.join(", ")}` : ""}`],
   );
+}
+
+/** L7: each submission that has completed has an output, in its row or in parts. */
+function outputs(rows: Rows): string[] {
+  const lost = rows.of<{ id: string }>(
+    "perdure_submissions",
+    `SELECT submission_id AS id FROM perdure_submissions AS ended WHERE status = 'completed' AND (output IS NULL
+       OR output = '' AND NOT EXISTS (SELECT 1 FROM perdure_answer_parts WHERE seq = ended.seq AND part = 0))`,
+  );
+  return lost.map(({ id }) => `L7 ${id} completed and has no output`);
 }
 
 /** O1 O2: whoever was to be told of an end has one delivery of it, under one id. */

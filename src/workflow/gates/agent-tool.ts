@@ -6,10 +6,10 @@ import type {
   ChatCapableAgentClass,
 } from "agents/agent-tools";
 import { byteLength, type Json, malformedKeyIn, shown } from "../../core/json.ts";
+import { type AnySchema, type OutputOf, validated } from "../../core/schema.ts";
 import type { AgentToolEnd, Milestone } from "../../gates/agent-tools/types.ts";
 import { checkRollback, compensated, type Rollback } from "../compensation.ts";
 import { partName } from "../names.ts";
-import { type AnySchema, type OutputOf, validated } from "../schema.ts";
 import {
   checkText,
   invalidStep,

@@ -1,7 +1,7 @@
 /** Why an approval has brought no decision. */
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import type { SchemaMismatchError } from "../schema.ts";
+import type { SchemaMismatchError } from "../../core/schema.ts";
 
 /** There is no decision. A rejection is none of these: it is a decision. */
 export class ApprovalError extends Error {

@@ -4,7 +4,6 @@
  */
 
 import { byteLength, type Json, malformedKeyIn, shown } from "../../core/json.ts";
-import type { ApprovalRequest } from "../../gates/approval-types.ts";
 import {
   type AnySchema,
   type InputOf,
@@ -12,7 +11,8 @@ import {
   type OutputOf,
   SchemaMismatchError,
   validated,
-} from "../schema.ts";
+} from "../../core/schema.ts";
+import type { ApprovalRequest } from "../../gates/approval-types.ts";
 import {
   checkText,
   invalidStep,

@@ -1,9 +1,9 @@
 /** What has become of a prompt: its answer, as the schema takes it, or the error that says how it failed (W4). */
 
 import type { Json } from "../../core/json.ts";
+import { type AnySchema, type OutputOf, validated } from "../../core/schema.ts";
 import type { NOT_FOUND } from "../../submissions/prompts.ts";
 import type { AnswerPart, PromptEnd, SubmissionEnd, TokenUsage } from "../../submissions/types.ts";
-import { type AnySchema, type OutputOf, validated } from "../schema.ts";
 import { inParts, type StepCall } from "../step-call.ts";
 import {
   ThinkPromptAbortedError,

@@ -1,6 +1,7 @@
 /** What can be asked of `step.prompt()`, checked before anything is stored. Pure. */
 
 import { shown } from "../../core/json.ts";
+import { type AnySchema, jsonSchemaOf } from "../../core/schema.ts";
 import type {
   AnswerSpec,
   AnswerStrategy,
@@ -8,7 +9,6 @@ import type {
   PromptRequest,
 } from "../../submissions/types.ts";
 import { checkRollback, type Rollback } from "../compensation.ts";
-import { type AnySchema, jsonSchemaOf } from "../schema.ts";
 import { checkText, invalidStep, timeoutMsOf, type WaitTimeout } from "../step-call.ts";
 import type { PromptResult } from "./answer.ts";
 

@@ -5,8 +5,8 @@
  */
 
 import { shown } from "../../core/json.ts";
+import type { AnySchema } from "../../core/schema.ts";
 import type { PromptMessage } from "../../submissions/types.ts";
-import type { AnySchema } from "../schema.ts";
 import { checkText, invalidStep, type WaitTimeout } from "../step-call.ts";
 import type { AnswerOf } from "./answer.ts";
 import { checkedSettings, messagesOf, type PromptSettings } from "./options.ts";

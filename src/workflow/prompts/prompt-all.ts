@@ -7,6 +7,7 @@
 
 import { digest } from "../../core/ids.ts";
 import { shown } from "../../core/json.ts";
+import type { AnySchema } from "../../core/schema.ts";
 import type {
   BATCH_TIMEOUT,
   PromptsExpiry,
@@ -19,7 +20,6 @@ import type {
 } from "../../submissions/prompt-batches.ts";
 import type { AnswerPart, PromptEnd } from "../../submissions/types.ts";
 import { batchEventType, batchId, batchItemKeys, batchProof, batchStepName } from "../names.ts";
-import type { AnySchema } from "../schema.ts";
 import { durably, type StepCall } from "../step-call.ts";
 import { eventOrEnd, timed } from "../wait.ts";
 import { answerOf, isRefusedAnswer, wholeEnd } from "./answer.ts";

@@ -5,6 +5,7 @@
  */
 
 import { digest } from "../../core/ids.ts";
+import type { AnySchema } from "../../core/schema.ts";
 import type {
   AnswerPart,
   PromptEnd,
@@ -13,7 +14,6 @@ import type {
 } from "../../submissions/types.ts";
 import { compensated } from "../compensation.ts";
 import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
-import type { AnySchema } from "../schema.ts";
 import { durably, type StepCall } from "../step-call.ts";
 import { endTold, timed } from "../wait.ts";
 import { answerOf, isRefusedAnswer, type PromptResult, wholeEnd } from "./answer.ts";

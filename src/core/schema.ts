@@ -1,6 +1,6 @@
 /**
  * Schemas of any library: what of them the agent can check, which is their JSON
- * Schema, and the whole of it, which only the workflow can. Pure.
+ * Schema, and the whole of it, which only the caller who has the schema can. Pure.
  *
  * https://standardschema.dev
  */
