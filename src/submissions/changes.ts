@@ -62,12 +62,3 @@ export type FailedEnd = {
   readonly spent: TokenUsage | undefined;
   readonly usage: TokenUsage | undefined;
 };
-
-/** The `errorName` of a submission that was cancelled. */
-export const CANCELLED = "SubmissionCancelledError";
-
-/** The failure of a submission that is cancelled for this reason; undefined without one. */
-export function reasonOf(reason: unknown): Failure | undefined {
-  if (reason === undefined) return undefined;
-  return { name: CANCELLED, message: reason instanceof Error ? reason.message : String(reason) };
-}

@@ -13,7 +13,6 @@ import type { Outbox } from "../outbox/outbox.ts";
 import type { Destination, InstanceOf } from "../outbox/types.ts";
 import { checkMany, checkPublic } from "./accept.ts";
 import { type Asking, askingOf } from "./asking.ts";
-import { CANCELLED, reasonOf } from "./changes.ts";
 import { checkId } from "./checks.ts";
 import { Engine } from "./engine.ts";
 import { begin, type Entry } from "./entries.ts";

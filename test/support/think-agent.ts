@@ -14,7 +14,11 @@ import type { WorkflowCallback } from "agents/workflows";
 import { tool, type UIMessage } from "ai";
 import { z } from "zod";
 import type { Json } from "../../src/core/json.ts";
-import { type Approval, DurableThink } from "../../src/hosts/think/index.ts";
+import {
+  type Approval,
+  DurableThink,
+  type SubmissionAudience,
+} from "../../src/hosts/think/index.ts";
 import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
@@ -29,6 +33,10 @@ export type AppHooks = {
   onCallback?: (callback: WorkflowCallback) => void;
   onApproval?: (approval: Approval, agent: ThinkAgent) => void | Promise<void>;
   shouldSendApproval?: (approval: Approval, connection: Connection) => boolean;
+  shouldSendSubmission?: (
+    submission: SubmissionInspection,
+    connection: Connection,
+  ) => SubmissionAudience;
   /** Before a workflow is handed a part of an answer. */
   onRead?: (part: number, agent: ThinkAgent) => void;
 };
@@ -193,6 +201,14 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   protected override shouldSendApproval(approval: Approval, connection: Connection): boolean {
     const hook = appHooks.get(this.name)?.shouldSendApproval;
     return hook ? hook(approval, connection) : super.shouldSendApproval(approval, connection);
+  }
+
+  protected override shouldSendSubmission(
+    submission: SubmissionInspection,
+    connection: Connection,
+  ): SubmissionAudience {
+    const hook = appHooks.get(this.name)?.shouldSendSubmission;
+    return hook ? hook(submission, connection) : super.shouldSendSubmission(submission, connection);
   }
 
   protected override onApproval(approval: Approval): void | Promise<void> {

@@ -5,7 +5,7 @@
  */
 
 import type { Sessions } from "agents/sessions";
-import { convertToModelMessages, type UIMessage } from "ai";
+import { convertToModelMessages, type UIMessage, type UIMessageChunk } from "ai";
 import { isReset } from "../../core/failures.ts";
 import {
   isIsolated,
@@ -31,7 +31,16 @@ export type SdkPort = {
   readonly ledger: () => TurnLedger;
   /** Messages of a named thread that are kept; without it all are. */
   readonly maxThreadMessages?: () => number;
+  /** Who watches a reply while it is written, if anybody does. */
+  readonly watch?: (turn: Turn, attempt: number) => ReplyWatcher | undefined;
 };
+
+/** Sees the reply of one attempt while it is written. It must not throw, and nobody waits for it. */
+export interface ReplyWatcher {
+  chunk(chunk: UIMessageChunk): void;
+  /** No more comes. */
+  end(): void;
+}
 
 export class SdkTurns {
   /** The named threads, for whoever wants to read or clear one. */
@@ -54,10 +63,12 @@ export class SdkTurns {
     const attempt = new Attempt(turn, ref, this.port.ledger(), async (messages) => {
       if (!isIsolated(thread)) await this.threads.append(thread, messages);
     });
-    const reply = await this.#reply(attempt).catch((cause: unknown) => {
+    const watcher = this.port.watch?.(turn, ref.attempt);
+    const reply = await this.#reply(attempt, watcher).catch((cause: unknown) => {
       attempt.failed(cause);
       return undefined;
     });
+    watcher?.end();
     if (isReset(attempt.cause)) throw attempt.cause;
     const end = attempt.end(reply);
     if (isIsolated(thread)) return end;
@@ -103,7 +114,10 @@ export class SdkTurns {
     await this.threads.takeBack(thread, ids, replyIdOf(submissionId));
   }
 
-  async #reply(attempt: Attempt): Promise<UIMessage | undefined> {
+  async #reply(
+    attempt: Attempt,
+    watcher: ReplyWatcher | undefined,
+  ): Promise<UIMessage | undefined> {
     const { turn } = attempt;
     const { thread, signal } = turn;
     const replyId = replyIdOf(turn.submissionId);
@@ -117,7 +131,7 @@ export class SdkTurns {
         convertToModelMessages(asked, { tools, ignoreIncompleteToolCalls: true }),
     });
     const known = new Set(asked.map(({ id }) => id));
-    return streamedReply(attempt, await attempt.armed(setup), { replyId, known });
+    return streamedReply(attempt, await attempt.armed(setup), { replyId, known, watcher });
   }
 
   /** What the model is asked: the thread with the turn's messages at its end, or these alone. */

@@ -11,6 +11,7 @@ import {
 import { failureOf } from "../../core/failures.ts";
 import type { Attempt } from "./attempt.ts";
 import { isFinalAnswer } from "./final-answer.ts";
+import type { ReplyWatcher } from "./sdk-turns.ts";
 import type { TurnSetup } from "./turn-source.ts";
 
 /**
@@ -18,11 +19,16 @@ import type { TurnSetup } from "./turn-source.ts";
  * to the attempt, and not thrown.
  *
  * @param known ids of the messages that the model is asked
+ * @param watcher sees the reply while it is written
  */
 export async function streamedReply(
   attempt: Attempt,
   setup: TurnSetup,
-  { replyId, known }: { replyId: string; known: Set<string> },
+  {
+    replyId,
+    known,
+    watcher,
+  }: { replyId: string; known: Set<string>; watcher: ReplyWatcher | undefined },
 ): Promise<UIMessage | undefined> {
   const { tools, sendReasoning } = setup;
   let reply: UIMessage | undefined;
@@ -39,8 +45,11 @@ export async function streamedReply(
     },
   });
   const reader = chunks.getReader();
-  while (!(await reader.read()).done);
-  return reply;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return reply;
+    watcher?.chunk(value);
+  }
 }
 
 function started(attempt: Attempt, setup: TurnSetup, known: Set<string>) {

@@ -42,5 +42,6 @@ export * from "../../submissions/public.ts";
 export { safeToRepeat } from "../sdk/recorded-tools.ts";
 export { DurableThink } from "./durable-think.ts";
 export { defineScheduledTasks } from "./scheduled-tasks.ts";
+export type { ReplyMessage, SubmissionAudience, SubmissionMessage } from "./submission-clients.ts";
 export type { DurableThinkOptions } from "./think-rooms.ts";
 export type { ThreadMessage } from "./thread-message.ts";

@@ -23,6 +23,8 @@ import type { Observability } from "agents/observability";
 import type { PrepareStepResult, ToolSet } from "ai";
 import type { SubmissionInspection, Submissions, TurnHost } from "../../submissions/index.ts";
 
+import type { SubmissionClients } from "./submission-clients.ts";
+
 /** Think's hooks that Perdure stands in front of; the app's own still run. */
 export type ThinkHooks = {
   beforeTurn(ctx: TurnContext): TurnConfig | void | Promise<TurnConfig | void>;
@@ -57,5 +59,6 @@ export type ThinkPort = {
   readonly ledger: () => Submissions;
   /** Puts the wrapped hooks into their places. */
   readonly wrapHooks: () => void;
+  readonly clients: SubmissionClients;
   readonly onStatus: (submission: SubmissionInspection) => Promise<void>;
 };

@@ -54,6 +54,7 @@ export class ThinkHost implements TurnHost {
       sessions: agent.sessions,
       ledger,
       maxThreadMessages: () => ledger().maxThreadMessages,
+      watch: (turn, attempt) => this.port.clients.reply(turn, attempt),
     });
     return this.#main.wrap(app);
   }
@@ -107,6 +108,7 @@ export class ThinkHost implements TurnHost {
   }
 
   onStatus(submission: SubmissionInspection): Promise<void> {
+    this.port.clients.status(submission);
     return this.port.onStatus(submission);
   }
 

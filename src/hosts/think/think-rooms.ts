@@ -19,6 +19,7 @@ import type { ThinkHooks } from "./port.ts";
 import { ROOMS } from "./rooms.ts";
 import { promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
 import { changeWakes, deletedBy, deleteWithWakes } from "./sub-agents.ts";
+import { type SubmissionAudience, SubmissionClients } from "./submission-clients.ts";
 import { ThinkHost } from "./think-host.ts";
 import { WorkflowStarts } from "./workflow-starts.ts";
 
@@ -77,6 +78,10 @@ export class ThinkRooms<
       isInContext: () => getCurrentAgent().agent === this,
       ledger: () => submissions,
       wrapHooks: () => this.#wrapHooks(),
+      clients: new SubmissionClients({
+        getConnections: () => this.getConnections(),
+        choice: () => this.#submissionChoice(),
+      }),
       onStatus: async (submission) => this.onSubmissionStatus(submission),
     });
     const submissions = new Submissions(host, this.outbox, options);
@@ -135,6 +140,25 @@ export class ThinkRooms<
   }
 
   /**
+   * Decides what a connected client is sent of a submission: `"status"` for each change of its status, `true` for that and
+   * the reply of a turn in a named thread, or an isolated one, while it is written. Asked at each change, and once per
+   * attempt for the reply. Clients get {@link SubmissionMessage} and {@link ReplyMessage}. Override it.
+   *
+   * @returns false for nothing
+   * @default false
+   * @example
+   * protected override shouldSendSubmission({ metadata }: SubmissionInspection, connection: Connection<{ user: string }>) {
+   *   return metadata?.user === connection.state?.user;
+   * }
+   */
+  protected shouldSendSubmission(
+    _submission: SubmissionInspection,
+    _connection: Connection,
+  ): SubmissionAudience {
+    return false;
+  }
+
+  /**
    * Called after an approval was asked for, decided, expired or cancelled, when the connected clients have been told.
    * What it throws is logged, and changes nothing; a crash right after the change may leave it out. Override it.
    */
@@ -186,6 +210,13 @@ export class ThinkRooms<
     this.resetTurnState();
     await this[ROOMS].host.recovery.caughtUp();
     await super.clearMessages();
+  }
+
+  /** An app that does not choose pays nothing for it. */
+  #submissionChoice() {
+    if (this.shouldSendSubmission === ThinkRooms.prototype.shouldSendSubmission) return undefined;
+    return (submission: SubmissionInspection, connection: Connection) =>
+      this.shouldSendSubmission(submission, connection);
   }
 
   /** Runs the synchronous part of `work` with another binding of this name in `env`. */
