@@ -19,11 +19,12 @@ if (configs.length === 0) throw new Error("No examples/*/wrangler.jsonc to bundl
 
 for (const config of configs) {
   const outdir = mkdtempSync(path.join(tmpdir(), "perdure-bundle-"));
-  const args = [wrangler, "deploy", "--dry-run", "--outdir", outdir, "--config", config];
+  const args = [wrangler, "deploy", "--dry-run", "--outdir", outdir];
   // Its paths lead to the sources, also for an example with a tsconfig of its own: there may be no dist/ yet, or an old one.
   args.push("--tsconfig", path.join(root, "tsconfig.json"));
   const { status } = spawnSync(process.execPath, args, {
-    cwd: root,
+    // A build of the example's own runs in its folder.
+    cwd: path.join(root, path.dirname(config)),
     env: offline,
     stdio: "inherit",
   });
