@@ -292,6 +292,16 @@ it("an output has the type of its schema, by the id that the acceptance returns"
   expectTypeOf<Submitted["output"]>().toEqualTypeOf<Json | undefined>();
 });
 
+it("an override of submitMessages() with Think's types compiles beside typed outputs", () => {
+  class Stamped extends DurableThink<Cloudflare.Env> {
+    override async submitMessages(messages: UIMessage[], options?: ThinkOptions) {
+      const result: ThinkResult = await super.submitMessages(messages, options);
+      return result;
+    }
+  }
+  expectTypeOf<Stamped>().toExtend<Think<Cloudflare.Env>>();
+});
+
 it("options catch mistakes where they are written", () => {
   const options = (given: SubmitMessagesOptions) => given;
   options({ thread: "isolated", expiresIn: "1.5 hours", debounce: { key: "k", delay: 500 } });

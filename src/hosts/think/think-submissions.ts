@@ -27,16 +27,18 @@ export class ThinkSubmissions<
    * Accepts a turn durably and returns before it runs (L1), when `onSubmissionStatus()` has returned for
    * `pending`. The same idempotency key is accepted once (L3).
    *
+   * @param options.output a schema: the submission ends with an `output` that matches it. Over RPC pass `jsonSchemaOf(schema)`
+   * @example
+   * const { submissionId } = await this.submitMessages([message], { output: z.object({ city: z.string() }) });
+   * const ended = await this.waitForSubmission(submissionId);
+   * if (ended?.status === "completed") console.log(ended.output.city);
    * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError,
    *   BacklogFullError; nothing was stored then. Over RPC an error keeps its `name` and fields, not its class
    */
   override submitMessages<
-    Schema extends OutputSchema | undefined = undefined,
-    Result extends SubmitMessagesResult<SubmissionOutput<Schema>> = SubmitMessagesResult<
-      SubmissionOutput<Schema>
-    >,
+    Result extends SubmitMessagesResult<string> = SubmitMessagesResult<string>,
   >(messages: UIMessage[]): Promise<NoInfer<Result>>;
-  // The compiler ignores type parameters when it compares an override with overloads. Without them, an override with
+  // The compiler ignores type parameters when it compares an override with overloads. Without `Result`, an override with
   // Think's own types would not compile, because Think's result has fewer fields.
   override submitMessages<
     Schema extends OutputSchema | undefined = undefined,
@@ -44,10 +46,10 @@ export class ThinkSubmissions<
       SubmissionOutput<Schema>
     >,
   >(messages: UIMessage[], options?: SubmitMessagesOptions<Schema>): Promise<NoInfer<Result>>;
-  override submitMessages<Schema extends OutputSchema | undefined = undefined>(
+  override submitMessages(
     messages: UIMessage[],
-    options?: SubmitMessagesOptions<Schema>,
-  ): Promise<SubmitMessagesResult<SubmissionOutput<Schema>>> {
+    options?: SubmitMessagesOptions,
+  ): Promise<SubmitMessagesResult> {
     return this[ROOMS].submissions.submit(messages, options);
   }
 
