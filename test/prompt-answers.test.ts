@@ -380,7 +380,7 @@ describe("W4 schemas whose JSON form is read with care", () => {
     const end = await prompted(stub, { ...unique(), answers }, { schema, repair: 1 });
     expect(end).toMatchObject({ output: { city: null }, attempts: 2 });
     expect(callsOf(stub).at(-1)?.prompt.at(-1)).toContain(
-      "city.city: Invalid input: expected string",
+      'city.city: Instance type "number" is invalid. Expected "string"',
     );
   });
 });
@@ -535,15 +535,15 @@ describe("W4 maxSteps", () => {
 
 describe("what cannot be asked is refused, and nothing is stored", () => {
   it.each([
-    ["answer.schema", { schema: [] }, "is []; expected a JSON Schema"],
-    ["answer.strategy", { strategy: "xml" }, 'is "xml"; expected one of auto, tool, json'],
-    ["answer.repair", { repair: 11 }, "is 11; expected a whole number from 0 to 10"],
-    ["answer.repair", { repair: 0.5 }, "is 0.5"],
-    ["answer.maxSteps", { maxSteps: 0 }, "is 0; expected a whole number from 1 to 1000"],
-    ["answer.models", { models: [] }, "is []; expected a list of 1 to 10"],
-    ["answer.models", { models: "a" }, 'is "a"; expected a list'],
-    ["answer.models[1]", { models: ["a", ""] }, "a non-empty string"],
-    ["answer.models[0]", { models: [7] }, "is 7"],
+    ["output", { schema: [] }, "is []; expected a JSON Schema"],
+    ["strategy", { strategy: "xml" }, 'is "xml"; expected one of auto, tool, json'],
+    ["repair", { repair: 11 }, "is 11; expected a whole number from 0 to 10"],
+    ["repair", { repair: 0.5 }, "is 0.5"],
+    ["maxSteps", { maxSteps: 0 }, "is 0; expected a whole number from 1 to 1000"],
+    ["models", { models: [] }, "is []; expected a list of 1 to 10"],
+    ["models", { models: "a" }, 'is "a"; expected a list'],
+    ["models[1]", { models: ["a", ""] }, "a non-empty string"],
+    ["models[0]", { models: [7] }, "is 7"],
     ["retries", { retries: 1 }, '"retries" is no option of answer'],
   ])("%s %j", async (field, answer, text) => {
     const stub = given();

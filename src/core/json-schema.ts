@@ -1,48 +1,125 @@
-/** Whether a value matches a JSON Schema, as far as one that came over RPC or out of a row can be read back. Pure. */
+/**
+ * Whether a value matches a JSON Schema that came over RPC or out of a row. The check is never stricter than the schema
+ * that the JSON Schema was made of: what JSON Schema reads in another way than schema libraries do is left out of it,
+ * and the workflow, which has the schema itself, checks the rest. Pure.
+ */
 
-import { fromJSONSchema, type z } from "zod";
+import { type OutputUnit, type Schema, Validator } from "@cfworker/json-schema";
+
+/** Problems that are told of one value: a list of a thousand wrong items has a thousand. */
+const MAX_PROBLEMS = 20;
 
 /**
- * What of a value does not match a JSON Schema, one line for each; none where it matches. A schema that cannot be read
- * back refuses nothing: it is left to the workflow, which has the original.
+ * What is wrong with a value, one line for each problem; none where it matches. A schema that cannot be
+ * read refuses nothing.
  *
  * @param name what the value itself is called in a line
  */
 export function mismatchesOf(name: string, value: unknown, schema: object): string[] {
-  const checked = parserOf(schema)?.safeParse(value);
-  if (!checked || checked.success) return [];
-  return checked.error.issues.map((issue) => lineOf(name, issue, []));
+  const errors = errorsOf(value, schema);
+  const causes = errors.filter(({ keyword }) => !OUTER.has(keyword));
+  const lines = (causes.length > 0 ? causes : errors).map((error) => lineOf(name, error));
+  const all = [...new Set(lines)];
+  const more = all.length - MAX_PROBLEMS;
+  return more > 0 ? [...all.slice(0, MAX_PROBLEMS), `and ${more} more problems`] : all;
 }
 
-type Issue = z.core.$ZodIssue;
+/** Keywords whose errors only say that something inside them did not match. */
+const OUTER = new Set(["properties", "items", "prefixItems", "allOf", "$ref", "false"]);
 
-/** Of a union, what is wrong by each of its members: that none matches says nothing to whoever has to put it right. */
-function lineOf(name: string, issue: Issue, outer: readonly PropertyKey[]): string {
-  const path = [...outer, ...issue.path];
-  const where = path.map(String).join(".") || name;
-  if (issue.code !== "invalid_union" || issue.errors.length === 0) {
-    return `${where}: ${issue.message}`;
-  }
-  const members = issue.errors.map((issues) =>
-    issues.map((inner) => lineOf(name, inner, path)).join(", "),
-  );
-  return `${where}: matches none of ${members.length} forms (${members.join(" | ")})`;
-}
-
-function parserOf(schema: object) {
+function errorsOf(value: unknown, schema: object): readonly OutputUnit[] {
   try {
-    return fromJSONSchema(readable(schema) as Parameters<typeof fromJSONSchema>[0]);
+    const isClosed = !JSON.stringify(schema).includes('"allOf"');
+    return new Validator(checked(schema, isClosed), "2020-12", false).validate(value).errors;
   } catch {
-    return undefined;
+    return [];
   }
 }
 
-/** Without patterns that only a Unicode expression reads right, which Zod does not make of them: they are left to the workflow. */
-function readable(schema: object): unknown {
-  return JSON.parse(JSON.stringify(schema), (key, value) =>
-    key === "pattern" && typeof value === "string" && UNICODE.test(value) ? undefined : value,
-  );
+function lineOf(name: string, { instanceLocation, keyword, error }: OutputUnit): string {
+  const path = instanceLocation.split("/").slice(1);
+  const where = path.map((part) => part.replace(/~1/g, "/").replace(/~0/g, "~")).join(".") || name;
+  const what = keyword === "anyOf" ? "matches none of the allowed forms" : error.replace(/\.$/, "");
+  return `${where}: ${what}`;
 }
 
-/** `\p{...}`, `\u{...}`, and any character beyond ASCII, which may be two units. */
-const UNICODE = /\\[pPu]\{|[^\0-\x7f]/;
+type Node = Readonly<Record<string, unknown>>;
+
+/** Keywords that mean the same to all libraries. */
+const SAME = [
+  "$ref",
+  "type",
+  "const",
+  "enum",
+  "required",
+  "minimum",
+  "maximum",
+  "maxItems",
+  "maxLength",
+] as const;
+
+/**
+ * The schema with only what a value surely has to match. Left out are `format`, `not`, `multipleOf` and all other keywords.
+ *
+ * @param isClosed whether `additionalProperties` counts: members of an `allOf` would refuse each other's properties
+ */
+function checked(schema: unknown, isClosed: boolean): Schema {
+  if (typeof schema !== "object" || schema === null) return schema as Schema;
+  const node = schema as Node;
+  const one = (value: unknown) => checked(value, isClosed);
+  const all = (value: unknown) => (value as unknown[]).map(one);
+  const result: Record<string, unknown> = {};
+  for (const keyword of SAME) if (keyword in node) result[keyword] = node[keyword];
+  for (const keyword of ["exclusiveMinimum", "exclusiveMaximum"]) {
+    if (typeof node[keyword] === "number") result[keyword] = node[keyword];
+  }
+  for (const keyword of ["properties", "$defs", "definitions"]) {
+    if (node[keyword]) result[keyword] = eachOf(node[keyword] as Node, one);
+  }
+  const { pattern, minLength, additionalProperties, patternProperties, allOf, anyOf, oneOf } = node;
+  if (typeof pattern === "string" && isPortable(pattern)) result.pattern = pattern;
+  // Libraries count UTF-16 units, of which a character has up to two.
+  if (typeof minLength === "number") result.minLength = Math.ceil(minLength / 2);
+  if (isClosed && patternProperties === undefined && additionalProperties !== undefined) {
+    result.additionalProperties = one(additionalProperties);
+  }
+  if (anyOf) result.anyOf = all(anyOf);
+  // A value that matches several members of the schema may match several here, though not there.
+  const together = [...(allOf ? all(allOf) : []), ...(oneOf ? [{ anyOf: all(oneOf) }] : [])];
+  if (together.length > 0) result.allOf = together;
+  return { ...result, ...itemsOf(node, one) } as Schema;
+}
+
+/** The items of a list, or of a tuple, of which the last ones may be missing. */
+function itemsOf(node: Node, one: (value: unknown) => unknown): Node {
+  const isTuple = Array.isArray(node.items);
+  const prefix = (isTuple ? node.items : node.prefixItems) as unknown[] | undefined;
+  const rest = isTuple ? node.additionalItems : node.items;
+  return {
+    ...(prefix
+      ? { prefixItems: prefix.map(one) }
+      : "minItems" in node && { minItems: node.minItems }),
+    ...(rest !== undefined && { items: one(rest) }),
+  };
+}
+
+function eachOf(schemas: Node, one: (value: unknown) => unknown): Node {
+  return Object.fromEntries(Object.entries(schemas).map(([key, value]) => [key, one(value)]));
+}
+
+/**
+ * Whether a pattern means the same to the validator, which counts characters, as to a library, which counts UTF-16
+ * units: it compiles, and whatever can match half of a character is repeated at will.
+ */
+function isPortable(pattern: string): boolean {
+  if (!/^[ -~]*$/.test(pattern) || /\\[uxpPkc\d]/.test(pattern)) return false;
+  try {
+    new RegExp(pattern, "u");
+  } catch {
+    return false;
+  }
+  const plain = pattern
+    .replace(/\\[^WDS]/g, "a")
+    .replace(/\[[^^\]][^\]]*\]/g, (set) => (/\\[WDS]/.test(set) ? "." : "a"));
+  return !/(\.|\\[WDS]|\[\^[^\]]*\])(?!\*)/.test(plain);
+}

@@ -5,10 +5,13 @@
  * https://standardschema.dev
  */
 
-import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
-import { toJSONSchema } from "zod";
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { $ZodType } from "zod/v4/core";
-import { zodToJsonSchema } from "zod-to-json-schema";
+import { impossibleIn, withoutImpossible } from "./schema/impossible.ts";
+import type { Standard } from "./schema/standard.ts";
+import * as library from "./schema/standard.ts";
+import * as zod from "./schema/zod.ts";
+import * as zod3 from "./schema/zod3.ts";
 
 /** A schema of Zod, ArkType, Valibot (by `toStandardJsonSchema()`), or any other library that follows Standard Schema. */
 export type AnySchema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output>;
@@ -19,26 +22,64 @@ export type OutputOf<Schema extends AnySchema> = StandardSchemaV1.InferOutput<Sc
 /** What the schema takes. */
 export type InputOf<Schema extends AnySchema> = StandardSchemaV1.InferInput<Schema>;
 
-const TARGET = "draft-2020-12";
+/** The JSON Schemas of what a schema takes. */
+export type JsonForms = {
+  /** What the model, or a person, is shown. */
+  readonly schema: object;
+  /** What the agent checks by, where it is not `schema`: it refuses nothing that the schema itself takes. */
+  readonly check?: object;
+};
 
 /**
- * The JSON Schema of what the schema takes.
+ * The JSON Schemas of what the schema takes.
  *
- * @throws Error that says what of it has no JSON form, or that the library needs help to tell
+ * @throws Error that says where no JSON value can match, or that the library needs help to tell
+ */
+export function jsonFormsOf(schema: AnySchema): JsonForms {
+  const { shownForm, checkForm } = converterOf(schema);
+  const shown = shownForm();
+  const impossible = impossibleIn(shown);
+  if (impossible) {
+    const { path, what } = impossible;
+    throw new Error(`${path || "the schema itself"} is ${what}, which no JSON value can be`);
+  }
+  const check = checkForm();
+  const isSame = JSON.stringify(check) === JSON.stringify(shown);
+  return { schema: withoutImpossible(shown), ...(!isSame && { check }) };
+}
+
+/** Where {@link jsonSchemaOf} keeps `check`: a keyword of our own, which the model is never shown. */
+const CHECK = "x-perdure-check";
+
+/**
+ * A schema as one JSON Schema, to pass over RPC, where a schema object does not travel.
+ *
+ * @throws Error as {@link jsonFormsOf}
+ * @example
+ * await stub.submitMessages([message], { output: jsonSchemaOf(z.object({ city: z.string() })) });
  */
 export function jsonSchemaOf(schema: AnySchema): object {
-  const standard = schema["~standard"] as StandardSchemaV1.Props &
-    Partial<StandardJSONSchemaV1.Props>;
+  const { schema: shown, check } = jsonFormsOf(schema);
+  return check ? { ...shown, [CHECK]: check } : shown;
+}
+
+/** The two forms in a JSON Schema that may be of {@link jsonSchemaOf}. */
+export function formsIn(schema: object): JsonForms {
+  const { [CHECK]: check, ...shown } = schema as { [CHECK]?: object };
+  return check === undefined ? { schema } : { schema: shown, check };
+}
+
+type Converter = { shownForm(): object; checkForm(): object };
+
+function converterOf(schema: AnySchema): Converter {
+  const standard = schema["~standard"] as StandardSchemaV1.Props & Partial<Standard>;
   if (standard?.version !== 1) {
     throw new Error("it is no Standard Schema (https://standardschema.dev), e.g. of Zod");
   }
-  if ("_zod" in schema) {
-    return toJSONSchema(schema as unknown as $ZodType, { io: "input", override: tellFlags });
-  }
-  if (standard.jsonSchema) return standard.jsonSchema.input({ target: TARGET });
-  if (standard.vendor === "zod") {
-    return zodToJsonSchema(schema as never, { $refStrategy: "none", applyRegexFlags: true });
-  }
+  const { jsonSchema } = standard;
+  if ("_zod" in schema) return using(zod, schema as unknown as $ZodType);
+  if (jsonSchema) return using(library, { ...standard, jsonSchema });
+  if (standard.vendor === "zod") return using(zod3, schema);
   const remedy =
     standard.vendor === "valibot"
       ? "wrap it in toStandardJsonSchema() of @valibot/to-json-schema"
@@ -46,25 +87,12 @@ export function jsonSchemaOf(schema: AnySchema): object {
   throw new Error(`schemas of ${standard.vendor} do not say what they are in JSON: ${remedy}`);
 }
 
-/**
- * A pattern in JSON Schema has no flags, and without them would refuse what the schema takes: the model is told of it in
- * words, and the workflow checks it.
- */
-function tellFlags({ zodSchema, jsonSchema }: Overridden): void {
-  const all = (zodSchema._zod.def.checks ?? []).flatMap(({ _zod }) => {
-    const { format, pattern } = _zod.def as { format?: string; pattern?: RegExp };
-    return format === "regex" && pattern ? [pattern] : [];
-  });
-  if (all.every(({ flags }) => !/[imsuv]/.test(flags))) return;
-  delete jsonSchema.pattern;
-  delete jsonSchema.allOf;
-  const matches = `Matches ${all.map(String).join(" and ")}.`;
-  jsonSchema.description = [jsonSchema.description, matches].filter(Boolean).join(" ");
+function using<Schema>(
+  { shownForm, checkForm }: Record<"shownForm" | "checkForm", (schema: Schema) => object>,
+  schema: Schema,
+): Converter {
+  return { shownForm: () => shownForm(schema), checkForm: () => checkForm(schema) };
 }
-
-type Overridden = Parameters<
-  NonNullable<NonNullable<Parameters<typeof toJSONSchema>[1]>["override"]>
->[0];
 
 /** What is wrong with a value, in one line. */
 export class SchemaMismatchError extends Error {

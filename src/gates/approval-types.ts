@@ -43,6 +43,10 @@ export type ApprovalRequest = {
   readonly data: Json;
   /** JSON Schema of the payload; null where approving takes none. */
   readonly schema: Json;
+  /** JSON Schema that the payload is checked by, where `schema` refuses what its step takes. */
+  readonly check?: Json;
+  /** Whether the step takes a decision without a payload. */
+  readonly isOptional?: boolean;
 };
 
 /** What a decision did: the first one counts, and any later one changes nothing (W3). */

@@ -229,7 +229,7 @@ function checkText(field: string, value: unknown): void {
 
 /** The workflow has the schema itself, and checks again: what only it can know is found there. */
 function checkPayload(payload: Json | undefined, gate: Gate): void {
-  const { schema } = gate.request as ApprovalRequest;
+  const { schema, check = schema, isOptional } = gate.request as ApprovalRequest;
   if (schema === null) {
     if (payload === undefined) return;
     throw new InvalidApprovalError(
@@ -238,8 +238,10 @@ function checkPayload(payload: Json | undefined, gate: Gate): void {
         "Leave it out, and say why in reason.",
     );
   }
-  const problems = mismatchesOf("payload", payload, schema as object);
-  if (payload === undefined && problems.length === 0) problems.push("payload: is missing");
+  const isMissing = payload === undefined && !isOptional;
+  const problems = isMissing
+    ? ["payload: is missing"]
+    : mismatchesOf("payload", payload, check as object);
   if (problems.length === 0) return;
   throw new InvalidApprovalError(
     "payload",

@@ -32,6 +32,8 @@ export type Asking = {
   readonly how: "text" | "json" | "tool";
   /** JSON Schema of the answer; only a text has none. */
   readonly schema: object | undefined;
+  /** JSON Schema that the answer is checked by; never stricter than who asked for it. */
+  readonly check: object | undefined;
   /** Whether a text that is the answer is taken, though a call was asked for. */
   readonly takesText: boolean;
   /** Id of the model that is asked; the agent's own where there is none. */
@@ -53,7 +55,7 @@ export function askingOf(
   priors: readonly Prior[],
 ): Asking | undefined {
   if (!spec) return undefined;
-  const { schema, strategy = "auto", models = [], maxSteps } = spec;
+  const { schema, check = schema, strategy = "auto", models = [], maxSteps } = spec;
   const isSwitched = priors.some(({ follow }) => follow === "json" || follow === "finish");
   const how = !schema ? "text" : strategy === "json" || isSwitched ? "json" : "tool";
   // What is asked again, or of another model, is what was asked before.
@@ -61,6 +63,7 @@ export function askingOf(
   return {
     how,
     schema,
+    check,
     takesText: how === "tool" && strategy === "auto",
     model: models.length > 0 ? models[failuresOfModels(priors) % models.length] : undefined,
     maxSteps,

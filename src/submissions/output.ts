@@ -2,7 +2,7 @@
 
 import { RpcStub } from "cloudflare:workers";
 import { lostInJson, shown } from "../core/json.ts";
-import { type AnySchema, jsonSchemaOf } from "../core/schema.ts";
+import { type AnySchema, formsIn, type JsonForms, jsonFormsOf } from "../core/schema.ts";
 import { checkAnswer } from "./answer-spec.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import type { AnswerSpec, InternalSubmitOptions, SubmitMessagesOptions } from "./types.ts";
@@ -42,11 +42,11 @@ export function internalOptions(
     return others;
   }
   const answer: AnswerSpec = {
-    schema: schemaOf(output),
+    ...formsOf(output),
     ...(strategy !== undefined && { strategy }),
     ...(repair !== undefined && { repair }),
   };
-  checkAnswer(answer, "");
+  checkAnswer(answer);
   return { ...others, answer };
 }
 
@@ -59,18 +59,18 @@ function checkAlone(option: string, value: unknown): void {
   );
 }
 
-function schemaOf(output: unknown): object {
+function formsOf(output: unknown): JsonForms {
   const isObject = (typeof output === "object" && output !== null) || typeof output === "function";
   if (!isObject || Array.isArray(output)) refuse(`output is ${shown(output)}; ${EXPECTED}`);
   // A stub has any property that is asked for.
   if (isStub(output)) refuse(`output is a function that came over RPC. ${RPC_REMEDY}`);
-  if (!("~standard" in output)) return jsonSchema(output);
+  if (!("~standard" in output)) return formsIn(jsonSchema(output));
   const standard = (output as AnySchema)["~standard"];
   if (isStub(standard) || isStub(standard?.validate)) {
     refuse(`output is a schema of ${shown(standard.vendor)} that came over RPC. ${RPC_REMEDY}`);
   }
   try {
-    return jsonSchemaOf(output as AnySchema);
+    return jsonFormsOf(output as AnySchema);
   } catch (error) {
     return refuse(
       `output has no JSON Schema form: ${error instanceof Error ? error.message : String(error)}. ` +

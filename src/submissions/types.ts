@@ -13,6 +13,11 @@ export type AnswerSpec = {
   /** JSON Schema of the answer. Without it the answer is the text of the reply, after its last call of a tool. */
   readonly schema?: object;
   /**
+   * JSON Schema that an answer is checked by, where `schema` refuses answers that its author takes.
+   * @default `schema`
+   */
+  readonly check?: object;
+  /**
    * How an answer with a schema is asked for:
    * - `"tool"` makes the model call a tool with it;
    * - `"json"` asks for it as the text of the reply;

@@ -123,8 +123,8 @@ export class Answering implements AnswerState {
 
   /** Why an answer does not match its schema, or undefined when it does (W4). */
   #problemOf(answer: unknown): Failure | undefined {
-    const { schema } = this.asking;
-    const issues = schema ? mismatchesOf("answer", answer, schema) : [];
+    const { check } = this.asking;
+    const issues = check ? mismatchesOf("answer", answer, check) : [];
     return issues.length === 0
       ? undefined
       : invalid(`does not match the schema: ${issues.join("; ")}`);

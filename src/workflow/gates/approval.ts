@@ -7,7 +7,8 @@ import { byteLength, type Json, malformedKeyIn, shown } from "../../core/json.ts
 import {
   type AnySchema,
   type InputOf,
-  jsonSchemaOf,
+  type JsonForms,
+  jsonFormsOf,
   type OutputOf,
   SchemaMismatchError,
   validated,
@@ -162,7 +163,7 @@ async function checkedAsk<Schema extends AnySchema | undefined>(
   const request: ApprovalRequest = {
     title: title ?? null,
     data: data ?? null,
-    schema: schema === undefined ? null : formOf(name, schema),
+    ...(schema === undefined ? { schema: null } : await formsOf(name, schema)),
   };
   return {
     kind: "approval",
@@ -234,19 +235,26 @@ async function checkOnTimeout(
   checkJson(name, "a payload in onTimeout", onTimeout.approve);
 }
 
-function formOf(name: string, schema: AnySchema): Json {
-  let form: Json;
+async function formsOf(
+  name: string,
+  schema: AnySchema,
+): Promise<Pick<ApprovalRequest, "schema" | "check" | "isOptional">> {
+  let forms: JsonForms;
   try {
-    form = jsonSchemaOf(schema) as Json;
+    forms = jsonFormsOf(schema);
   } catch (error) {
     throw refused(
       name,
       `got a schema that has no JSON Schema form: ${messageOf(error)}. ` +
-        "Use types that JSON has (no Date, bigint or custom), and convert the payload afterwards.",
+        "Use a type that JSON has, and convert it in the schema or afterwards, e.g. z.coerce.date().",
     );
   }
-  checkBytes(name, "a schema", JSON.stringify(form), MOST_BYTES_BESIDE);
-  return form;
+  checkBytes(name, "a schema", JSON.stringify(forms), MOST_BYTES_BESIDE);
+  const isOptional = await validated(schema, undefined).then(
+    () => true,
+    () => false,
+  );
+  return { ...(forms as { schema: Json; check?: Json }), ...(isOptional && { isOptional }) };
 }
 
 function refused(name: string, problem: string): Error {

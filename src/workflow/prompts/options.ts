@@ -1,7 +1,7 @@
 /** What can be asked of `step.prompt()`, checked before anything is stored. Pure. */
 
 import { shown } from "../../core/json.ts";
-import { type AnySchema, jsonSchemaOf } from "../../core/schema.ts";
+import { type AnySchema, type JsonForms, jsonFormsOf } from "../../core/schema.ts";
 import type {
   AnswerSpec,
   AnswerStrategy,
@@ -219,7 +219,7 @@ function answerSpecOf(
     );
   }
   return {
-    ...(output !== undefined && { schema: schemaOf(kind, name, output) }),
+    ...(output !== undefined && schemaOf(kind, name, output)),
     ...(strategy !== undefined && { strategy }),
     ...(repair !== undefined && { repair }),
     ...(models !== undefined && { models }),
@@ -227,15 +227,16 @@ function answerSpecOf(
   };
 }
 
-function schemaOf(kind: string, name: string, output: AnySchema): object {
+function schemaOf(kind: string, name: string, output: AnySchema): JsonForms {
   try {
-    return jsonSchemaOf(output);
+    return jsonFormsOf(output);
   } catch (error) {
     throw invalidStep(
       kind,
       name,
       `got an output schema that has no JSON Schema form: ${error instanceof Error ? error.message : String(error)}. ` +
-        "Use types that JSON has (no Date, bigint or custom), and convert the answer afterwards.",
+        "Use a type that JSON has, and convert it in the schema or afterwards: e.g. z.coerce.date(), " +
+        '"string.date.parse" of ArkType, or v.pipe(v.string(), v.transform(...)) of Valibot.',
     );
   }
 }

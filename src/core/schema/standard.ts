@@ -1,0 +1,150 @@
+/**
+ * JSON Schemas of libraries that follow Standard JSON Schema: ArkType, Valibot and others. What the model is shown, and
+ * what the agent may check by. Pure.
+ *
+ * https://standardschema.dev/json-schema
+ */
+
+import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
+import { notInJson } from "./impossible.ts";
+
+type Node = Record<string, unknown>;
+type Converter = StandardJSONSchemaV1.Props["jsonSchema"];
+/** A schema that says its JSON Schema. */
+export type Standard = StandardSchemaV1.Props & { readonly jsonSchema: Converter };
+
+const TARGET = "draft-2020-12";
+
+/** What the schema takes, for the model. */
+export function shownForm({ vendor, jsonSchema }: Standard): object {
+  return jsonSchema.input({ target: TARGET, libraryOptions: OPTIONS[vendor] });
+}
+
+/** The same, where it refuses nothing that the schema takes; nothing at all of a library that is not known here. */
+export function checkForm(standard: Standard): object {
+  const { vendor, jsonSchema } = standard;
+  if (vendor === "arktype") return looseArkType(shownForm(standard));
+  if (vendor !== "valibot" || takesAnything(standard)) return {};
+  return jsonSchema.input({ target: TARGET, libraryOptions: VALIBOT_CHECK });
+}
+
+/** ArkType does not say which flags a pattern has, and takes lists for objects. It has no constants that are objects. */
+function looseArkType(schema: object): object {
+  return JSON.parse(JSON.stringify(schema), (key, value) => {
+    if (key === "pattern" && typeof value === "string") return undefined;
+    return key === "type" && value === "object" ? OBJECT : value;
+  }) as object;
+}
+
+/** A list is an object to these libraries. */
+const OBJECT = ["object", "array"];
+
+/** Whether it has a fallback, which Valibot does not tell of the schema itself. */
+function takesAnything({ validate }: Standard): boolean {
+  try {
+    const result = validate(Symbol("nothing that JSON has"));
+    return result instanceof Promise || !result.issues;
+  } catch {
+    return true;
+  }
+}
+
+type ArkContext = {
+  readonly base: Node;
+  readonly proto?: { readonly name: string };
+  readonly domain?: string;
+};
+
+const ARKTYPE = {
+  fallback: {
+    default: ({ base }: ArkContext) => base,
+    date: () => notInJson("a Date"),
+    proto: ({ proto }: ArkContext) => notInJson(`an instance of ${proto?.name ?? "a class"}`),
+    domain: ({ domain }: ArkContext) => notInJson(`a ${domain ?? "type of JavaScript"}`),
+    unit: () => ({ not: {} }),
+  },
+};
+
+type ValibotSchema = Readonly<Record<string, unknown>> & { readonly type: string };
+type ValibotContext = { readonly valibotSchema: ValibotSchema; readonly jsonSchema: Node };
+
+function valibotType({ valibotSchema: { type, class: of } }: ValibotContext): Node | undefined {
+  if (type === "undefined" || type === "void") return { not: {} };
+  if (type === "instance") return notInJson(`an instance of ${(of as { name: string }).name}`);
+  const what = NOT_IN_JSON[type];
+  return what === undefined ? undefined : notInJson(what);
+}
+
+const VALIBOT = { errorMode: "ignore", overrideSchema: valibotType };
+
+const VALIBOT_CHECK = {
+  errorMode: "ignore",
+  overrideSchema: (context: ValibotContext) => {
+    const { valibotSchema } = context;
+    const isOpen = hasFallback(valibotSchema) || partsOf(valibotSchema).some(hasFallback);
+    if (isOpen) return {};
+    if (context.jsonSchema.type === "object") return { ...context.jsonSchema, type: OBJECT };
+    return valibotType(context);
+  },
+  // Actions behind a transformation see another value.
+  overrideAction: ({ jsonSchema: { type, ...node } }: { readonly jsonSchema: Node }) => ({
+    ...(type !== undefined && { type: type === "integer" ? "number" : type }),
+    ...Object.fromEntries(Object.entries(node).filter(([keyword]) => SHAPE.includes(keyword))),
+  }),
+};
+
+const SHAPE = [
+  "$ref",
+  "const",
+  "enum",
+  "properties",
+  "required",
+  "additionalProperties",
+  "items",
+  "prefixItems",
+  "anyOf",
+  "oneOf",
+  "allOf",
+  "not",
+  "$comment",
+];
+
+function hasFallback(schema: unknown): boolean {
+  return typeof schema === "object" && schema !== null && "fallback" in schema;
+}
+
+/** The schemas that it is made of. */
+function partsOf(schema: ValibotSchema): readonly unknown[] {
+  const {
+    entries = {},
+    items = [],
+    options = [],
+    getter,
+    item,
+    wrapped,
+    key,
+    value,
+    rest,
+  } = schema;
+  const lists = [Object.values(entries as object), [items].flat(), [options].flat()].flat();
+  const made = typeof getter === "function" ? (getter(undefined) as unknown) : undefined;
+  return [...lists, made, item, wrapped, key, value, rest];
+}
+
+const NOT_IN_JSON: Readonly<Record<string, string>> = {
+  date: "a Date",
+  bigint: "a bigint",
+  symbol: "a symbol",
+  map: "a Map",
+  set: "a Set",
+  nan: "NaN",
+  function: "a function",
+  blob: "a Blob",
+  file: "a File",
+  promise: "a Promise",
+};
+
+const OPTIONS: Readonly<Record<string, Record<string, unknown>>> = {
+  arktype: ARKTYPE,
+  valibot: VALIBOT,
+};

@@ -1,0 +1,178 @@
+/** JSON Schemas of Zod 4: what the model is shown, and what the agent may check by. Pure. */
+
+import { toJSONSchema } from "zod";
+import type { $ZodCheck, $ZodType, $ZodTypeDef } from "zod/v4/core";
+import { impossibleIn, notInJson } from "./impossible.ts";
+
+type Override = NonNullable<NonNullable<Parameters<typeof toJSONSchema>[1]>["override"]>;
+type Node = Parameters<Override>[0]["jsonSchema"];
+
+/** What the schema takes, for the model. */
+export function shownForm(schema: $ZodType): object {
+  return toJSONSchema(schema, { ...INPUT, override: show });
+}
+
+/** The same, where it refuses nothing that the schema takes. */
+export function checkForm(schema: $ZodType): object {
+  return toJSONSchema(schema, { ...INPUT, override: loosen });
+}
+
+const INPUT = { io: "input", unrepresentable: "any" } as const;
+
+/** As much of a definition as is read here. */
+type Def = $ZodTypeDef & {
+  readonly coerce?: boolean;
+  readonly in?: $ZodType;
+  readonly innerType?: $ZodType;
+  readonly valueType?: $ZodType;
+  readonly options?: readonly $ZodType[];
+  readonly left?: $ZodType;
+  readonly right?: $ZodType;
+  readonly shape?: Readonly<Record<string, $ZodType>>;
+};
+
+const defOf = (schema: $ZodType): Def => schema._zod.def as Def;
+
+const show: Override = ({ zodSchema, jsonSchema }) => {
+  const def = defOf(zodSchema as $ZodType);
+  if (def.coerce && def.type === "date") {
+    Object.assign(jsonSchema, { type: "string", format: "date-time" });
+  } else if (def.coerce && def.type === "bigint") {
+    Object.assign(jsonSchema, { type: "string", pattern: "^-?\\d+$" });
+  } else if (isOpen(def)) {
+    // It may turn JSON into what JSON does not have.
+    if (impossibleIn(jsonSchema)) clear(jsonSchema);
+  } else Object.assign(jsonSchema, missingIn(zodSchema as $ZodType));
+  tellFlags(zodSchema as $ZodType, jsonSchema);
+};
+
+const loosen: Override = ({ zodSchema, jsonSchema }) => {
+  const schema = zodSchema as $ZodType;
+  const def = defOf(schema);
+  if (isOpen(def)) return clear(jsonSchema);
+  const { checks = [] } = def;
+  const first = checks.findIndex(mayChange);
+  if (first >= 0 && !checks.slice(first).every(mayChange)) {
+    for (const keyword of CHECKS) delete jsonSchema[keyword];
+  }
+  if (!patternsOf(schema).every((pattern) => pattern?.flags === "")) {
+    delete jsonSchema.pattern;
+    delete jsonSchema.allOf;
+  }
+  if (def.type === "object" || def.type === "record") {
+    const typeOf = (key: string) => def.shape?.[key] ?? def.valueType;
+    const { required = [] } = jsonSchema;
+    jsonSchema.required = required.filter((key) => !takesUndefined(typeOf(key)));
+  }
+};
+
+/** Whether what it takes is up to code of the app, or to a coercion: its JSON Schema is that of the result. */
+function isOpen({ type, coerce, in: input }: Def): boolean {
+  if (coerce || ["catch", "success", "transform"].includes(type)) return true;
+  return type === "pipe" && input !== undefined && defOf(input).type === "transform";
+}
+
+/** Whether a check may change the value for those behind it. */
+function mayChange({ _zod }: $ZodCheck<never>): boolean {
+  return _zod.def.check === "overwrite" || _zod.def.check === "custom";
+}
+
+/** What checks of a string or a number add to its type. */
+const CHECKS = [
+  "format",
+  "pattern",
+  "allOf",
+  "minLength",
+  "maxLength",
+  "minItems",
+  "maxItems",
+  "minimum",
+  "maximum",
+  "exclusiveMinimum",
+  "exclusiveMaximum",
+] as const;
+
+/** Formats that Zod checks by their pattern, and by nothing else. */
+const BY_PATTERN = [
+  "regex",
+  "email",
+  "uuid",
+  "guid",
+  "date",
+  "datetime",
+  "starts_with",
+  "ends_with",
+];
+
+/** The patterns of a string; undefined for one that is not what Zod checks by. */
+function patternsOf(schema: $ZodType): (RegExp | undefined)[] {
+  const { checks = [] } = schema._zod.def;
+  return [schema as unknown as $ZodCheck<never>, ...checks].flatMap(({ _zod }) => {
+    const { check, format, pattern } = _zod.def as {
+      check?: string;
+      format?: string;
+      pattern?: RegExp;
+    };
+    if (check !== "string_format") return [];
+    return [BY_PATTERN.includes(format ?? "") ? pattern : undefined];
+  });
+}
+
+/** Whether it may take a property that is missing, though its JSON Schema requires it. */
+function takesUndefined(schema: $ZodType | undefined): boolean {
+  if (schema === undefined) return true;
+  const def = defOf(schema);
+  if (isOpen(def) || schema._zod.optin !== undefined || MISSING.includes(def.type)) return true;
+  if (def.options) return def.options.some(takesUndefined);
+  if (def.left) return takesUndefined(def.left) || takesUndefined(def.right);
+  const inner = def.innerType ?? def.in;
+  return inner !== undefined && takesUndefined(inner);
+}
+
+const MISSING: readonly string[] = [
+  "any",
+  "unknown",
+  "undefined",
+  "void",
+  "custom",
+  "lazy",
+  "promise",
+];
+
+/** A mark for a type that JSON does not have. */
+function missingIn(schema: $ZodType): Node | undefined {
+  const { type } = defOf(schema);
+  if (type === "undefined" || type === "void") return { not: {} };
+  const { Class } = schema._zod.bag as { Class?: { name: string } };
+  if (type === "custom" && Class) return notInJson(`an instance of ${Class.name}`);
+  const what = NOT_IN_JSON[type];
+  return what === undefined ? undefined : notInJson(what);
+}
+
+const NOT_IN_JSON: Readonly<Record<string, string>> = {
+  date: "a Date",
+  bigint: "a bigint",
+  symbol: "a symbol",
+  map: "a Map",
+  set: "a Set",
+  nan: "NaN",
+  function: "a function",
+  file: "a File",
+};
+
+/** A pattern in JSON Schema has no flags: the model is told of them in words, and the workflow checks it. */
+function tellFlags(schema: $ZodType, jsonSchema: Node): void {
+  const all = (schema._zod.def.checks ?? []).flatMap(({ _zod }) => {
+    const { format, pattern } = _zod.def as { format?: string; pattern?: RegExp };
+    return format === "regex" && pattern ? [pattern] : [];
+  });
+  if (all.every(({ flags }) => !/[imsuv]/.test(flags))) return;
+  delete jsonSchema.pattern;
+  delete jsonSchema.allOf;
+  const matches = `Matches ${all.map(String).join(" and ")}.`;
+  jsonSchema.description = [jsonSchema.description, matches].filter(Boolean).join(" ");
+}
+
+function clear(node: Node): void {
+  for (const keyword of Object.keys(node)) delete node[keyword];
+}
