@@ -181,7 +181,10 @@ describe("W1 a batch is idempotent", () => {
         {
           status: "rejected",
           key: "1",
-          reason: { name: "ThinkPromptError", message: "no model today" },
+          reason: {
+            name: "ThinkPromptError",
+            message: expect.stringContaining('item 1 (key "1"): no model today'),
+          },
         },
         { status: "fulfilled", key: "2" },
       ],
@@ -275,7 +278,9 @@ describe("partial failure", () => {
     const outcome = await workflow.complete();
     expect(outcome).toMatchObject({
       error: "ThinkPromptError",
-      message: 'Item 1 (key "b"): no model today',
+      message: expect.stringMatching(
+        /^step\.promptAll\(".*"\), item 1 \(key "b"\): no model today$/,
+      ),
       index: 1,
       key: "b",
     });

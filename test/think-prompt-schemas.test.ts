@@ -67,19 +67,15 @@ describe("W4 an answer is what any schema takes", () => {
     let isTaken = true;
     const output = z.object({ title: z.string().refine(() => !isTaken, "is taken") });
     const prompt = script();
-    await using workflow = await givenPlot(async (step) => {
-      const ask = () => step.prompt("ask", { prompt, output });
-      const [one, two] = [await ask().catch(messageOf), await ask().catch(messageOf)];
-      return [one, two];
-    });
+    await using workflow = await givenPlot((step) =>
+      step.prompt("ask", { prompt, output }).catch(messageOf),
+    );
     await workflow.start();
-    const wrong = expect.stringContaining("title: is taken");
-    expect(await workflow.output()).toEqual([wrong, wrong]);
+    expect(await workflow.output()).toContain("title: is taken");
     expect(modelCalls.get(prompt)).toBe(1);
     isTaken = false;
     await workflow.agent.restart(workflow.id);
-    const right = { title: "hello" };
-    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual([right, right]);
+    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual({ title: "hello" });
     expect(modelCalls.get(prompt)).toBe(2);
   });
 
@@ -151,6 +147,51 @@ describe("W4 an answer is what any schema takes", () => {
     await workflow.start();
     expect((await workflow.error()).message).toContain(expected);
     expect(await workflow.agent.listSubmissions()).toEqual([]);
+  });
+});
+
+describe("what the error of a prompt says", () => {
+  const failure = async (plot: Parameters<typeof givenPlot>[0]) => {
+    const caught: Error[] = [];
+    await using workflow = await givenPlot((step, own) =>
+      Promise.resolve(plot(step, own)).catch((error: Error) => {
+        caught.push(error);
+        return error.message;
+      }),
+    );
+    await workflow.start();
+    return { message: await workflow.output(), error: caught.at(-1) as Error };
+  };
+
+  it("W4: its cause is the ZodError, or the issues of another library, and it names the step", async () => {
+    const inZod = z.object({ title: z.string().refine((title) => title !== "hello", "is taken") });
+    const zod = await failure((step) => step.prompt("ask", { prompt: script(), output: inZod }));
+    expect(zod.error.cause).toBeInstanceOf(z.ZodError);
+    expect(zod.error).toMatchObject({ stepName: "ask", cause: { issues: [{ path: ["title"] }] } });
+    expect(zod.message).toBe(
+      'step.prompt("ask"): Think prompt returned invalid structured output: title: is taken',
+    );
+    const inArkType = type({ title: "string" }).narrow((_, ctx) => ctx.mustBe("another"));
+    const ark = await failure((step) =>
+      step.prompt("ask", { prompt: script(), output: inArkType }),
+    );
+    const issues = ark.error.cause as readonly { message: string }[];
+    expect(issues.map(({ message }) => message)).toEqual([expect.stringContaining("another")]);
+  });
+
+  it("W2: a timeout names the step and how long was waited", async () => {
+    const prompt = script({ delayMs: 5_000 });
+    const { message, error } = await failure((step) =>
+      step.prompt("ask", { prompt, timeout: "1 second" }),
+    );
+    expect(message).toBe('step.prompt("ask"): Timed out waiting for Think prompt after 1 second');
+    expect(error).toMatchObject({ stepName: "ask", timeoutMs: 1_000 });
+  });
+
+  it("names the option as it was written", async () => {
+    const { message } = await failure((step) => step.prompt("ask", { prompt: "p", repair: 11 }));
+    expect(message).toContain("repair is 11; expected a whole number from 0 to 10");
+    expect(message).not.toContain("answer.");
   });
 });
 
@@ -286,32 +327,48 @@ describe("what a prompt is", () => {
 describe("W3 a name and key stand for one thing in a run", () => {
   const output = z.object({ title: z.string() });
 
-  it("W3 a prompt is refused where it asks something else, and answered as before where it asks the same", async () => {
+  it("W3: a prompt with a name and key that the run has used is refused, also with the same text", async () => {
     const prompt = script();
     await using workflow = await givenPlot(async (step) => {
-      const answers = [await step.prompt("ask", { prompt, output })];
-      answers.push(await step.prompt("ask", { prompt, output }));
-      await step.prompt("ask", { prompt: script(), key: "other", output });
-      await step.prompt("ask", { prompt: script(), output });
-      return answers;
+      await step.prompt("ask", { prompt, output });
+      await step.prompt("ask", { prompt, key: "other", output });
+      return step.prompt("ask", { prompt, key: "other", output }).catch(messageOf);
     });
     await workflow.start();
-    expect((await workflow.error()).message).toContain(
-      'step.prompt("ask") was asked for before in this run of the workflow, by this name. Give each use',
+    expect(await workflow.output()).toBe(
+      'step.prompt("ask") was used before in this run of the workflow with the key "other". ' +
+        "Step names must be unique within a run: in a loop, pass a different `key` each time.",
     );
     expect(await workflow.agent.listSubmissions()).toHaveLength(2);
   });
 
-  it("W3 prompts of the same keys are refused where they ask something else", async () => {
-    const options = (text: string) => ({ prompt: () => ask({ text }) });
+  it("W3: of two prompts that start together with one name, the second is refused, in every replay", async () => {
+    const prompts = [script(), script()];
+    const outcomes: string[][] = [];
     await using workflow = await givenPlot(async (step) => {
-      await step.promptAll("ask", [1], { ...options("one"), key: () => "k" });
-      await step.promptAll("ask", [1], { ...options("two"), key: () => "other" });
-      await step.promptAll("ask", [1], { ...options("two"), key: () => "k" });
+      const all = prompts.map((prompt) => step.prompt("ask", { prompt, output }));
+      const settled = await Promise.allSettled(all);
+      outcomes.push(settled.map(({ status }) => status));
+      return outcomes.at(-1);
+    });
+    await workflow.start();
+    expect(await workflow.output()).toEqual(["fulfilled", "rejected"]);
+    await workflow.agent.restart(workflow.id);
+    await outputOf(env.PLOT_WORKFLOW, workflow.id);
+    expect(new Set(outcomes.map(String))).toEqual(new Set(["fulfilled,rejected"]));
+    expect(prompts.map((prompt) => modelCalls.get(prompt))).toEqual([1, undefined]);
+  });
+
+  it("W3: a batch with a name and item keys that the run has used is refused", async () => {
+    const options = { prompt: () => ask({ text: "one" }) };
+    await using workflow = await givenPlot(async (step) => {
+      await step.promptAll("ask", [1], { ...options, key: () => "k" });
+      await step.promptAll("ask", [1], { ...options, key: () => "other" });
+      await step.promptAll("ask", [1], { ...options, key: () => "k" });
     });
     await workflow.start();
     expect((await workflow.error()).message).toContain(
-      'step.promptAll("ask") was asked for before in this run of the workflow, by this name. Give',
+      'step.promptAll("ask") was used before in this run of the workflow with the same keys of items.',
     );
   });
 
@@ -326,7 +383,7 @@ describe("W3 a name and key stand for one thing in a run", () => {
     });
     await workflow.agent.grantApproval(pending?.approvalId ?? "");
     expect((await workflow.error()).message).toContain(
-      'step.approval("delete") was asked for before in this run of the workflow',
+      'step.approval("delete") was used before in this run of the workflow',
     );
   });
 });

@@ -79,16 +79,12 @@ describe("W1 a prompt is idempotent", () => {
     expect(modelCalls.get(prompt)).toBe(1);
   });
 
-  it("W1 a failed prompt stays failed within its run, and is tried afresh after a restart", async () => {
+  it("W1: a failed prompt is tried afresh after a restart", async () => {
     const prompt = script({ fail: "no model today" });
-    await using workflow = await givenWorkflow([
-      { name: "same", prompt },
-      { name: "same", prompt },
-    ]);
+    await using workflow = await givenWorkflow([{ name: "same", prompt }]);
     await workflow.start();
-    const [first, second] = await workflow.complete();
-    expect(first).toMatchObject({ error: "ThinkPromptError", message: "no model today" });
-    expect(second).toEqual(first);
+    const message = 'step.prompt("same"): no model today';
+    expect(await workflow.complete()).toMatchObject([{ error: "ThinkPromptError", message }]);
     const callsBefore = modelCalls.get(prompt) ?? 0;
     await workflow.agent.restart(workflow.id);
     await until(() => (modelCalls.get(prompt) ?? 0) > callsBefore);

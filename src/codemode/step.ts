@@ -51,6 +51,7 @@ export async function codemode<Schema extends AnySchema | undefined = undefined>
   const call = callOf<CodemodeAgent>(step, name);
   checkGiven("codemode", name, options);
   const { request, timeoutMs } = checkedCodemode(call.name, options);
+  call.used.use("codemode", call.name, options.key);
   const passed = await passGate(call, {
     kind: "codemode",
     key: options.key,

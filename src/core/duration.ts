@@ -31,3 +31,11 @@ function parsed(text: string): number {
   const [, count, unit] = TEXT.exec(text) ?? [];
   return count === undefined ? Number.NaN : Number(count) * UNITS[unit as Unit];
 }
+
+/** Milliseconds in the largest unit that they are a whole number of: `"3 days"`. */
+export function durationText(ms: number): string {
+  const units = (Object.entries(UNITS) as [Unit, number][]).filter(([unit]) => unit !== "week");
+  const [unit, length] = units.findLast(([, each]) => ms >= each && ms % each === 0) ?? ["ms", 1];
+  const count = ms / length;
+  return `${count} ${unit}${unit === "ms" || count === 1 ? "" : "s"}`;
+}

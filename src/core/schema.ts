@@ -94,14 +94,15 @@ function using<Schema>(
   return { shownForm: () => shownForm(schema), checkForm: () => checkForm(schema) };
 }
 
-/** What is wrong with a value, in one line. */
+/** What is wrong with a value, in one line. Its cause is the library's own error, or the issues where there is none. */
 export class SchemaMismatchError extends Error {
   override readonly name = "SchemaMismatchError";
   constructor(
     /** As the schema's library tells them. */
     readonly issues: readonly StandardSchemaV1.Issue[],
+    cause: unknown = issues,
   ) {
-    super(issues.map(lineOf).join("; "));
+    super(issues.map(lineOf).join("; "), { cause });
   }
 }
 
@@ -114,10 +115,24 @@ export async function validated<Schema extends AnySchema>(
   schema: Schema,
   value: unknown,
 ): Promise<OutputOf<Schema>> {
+  const { safeParseAsync } = schema as { safeParseAsync?: SafeParse };
+  const { vendor } = schema["~standard"];
+  if (vendor === "zod" && typeof safeParseAsync === "function") {
+    const { success, data, error } = await safeParseAsync.call(schema, value);
+    if (!success) throw new SchemaMismatchError(error?.issues ?? [], error);
+    return data as OutputOf<Schema>;
+  }
   const result = await schema["~standard"].validate(value);
   if (result.issues) throw new SchemaMismatchError(result.issues);
   return result.value as OutputOf<Schema>;
 }
+
+/** How Zod validates, with an error of its own. */
+type SafeParse = (value: unknown) => Promise<{
+  readonly success: boolean;
+  readonly data?: unknown;
+  readonly error?: Error & { readonly issues: readonly StandardSchemaV1.Issue[] };
+}>;
 
 function lineOf({ path = [], message }: StandardSchemaV1.Issue): string {
   const where = path.map((part) => String(typeof part === "object" ? part.key : part)).join(".");

@@ -1,39 +1,36 @@
 /**
- * What a run of a workflow has asked for so far, by name and key: one of them
- * stands for one thing, so that no answer is taken for another's (W3). In
- * memory, because a replay asks for the same things again, in the same order.
+ * The names and keys that a run of a workflow has used so far. Each stands for one step, so that no answer is taken for
+ * another's (W3). In memory: a replay uses the same names again. To be called before anything is awaited, so that steps
+ * that start together are told apart in the order of the calls.
  */
 
 import { shown } from "../core/json.ts";
 import { invalidStep } from "./step-call.ts";
 
 export class UsedNames {
-  readonly #asked = new Map<string, string>();
+  readonly #used = new Set<string>();
 
   /**
    * Notes a use of a step.
    *
-   * @param step the step's method and name, its key, if it has one, and what it is known by, where that is not the key
-   * @param asked what it asks, where the same thing may be asked again and is answered as before
-   * @throws NonRetryableError where this run has asked for something else by that name and key
+   * @param kind the method of the step, e.g. `"prompt"`
+   * @param keys the keys of its items, of a step that has many
+   * @throws NonRetryableError where this run has used the name and key before, also for the same request
    */
-  use(
-    step: { kind: string; name: string; key: string | undefined; id?: string },
-    asked?: string,
-  ): void {
-    const { kind, name, key } = step;
-    const id = JSON.stringify([kind, name, step.id ?? key]);
-    const before = this.#asked.get(id);
-    if (before === undefined) {
-      this.#asked.set(id, asked ?? "");
+  use(kind: string, name: string, key: string | undefined, keys?: readonly string[]): void {
+    const id = JSON.stringify([kind, name, keys ?? key]);
+    if (!this.#used.has(id)) {
+      this.#used.add(id);
       return;
     }
-    if (asked !== undefined && before === asked) return;
-    const what = key === undefined ? "this name" : `this name and the key ${shown(key)}`;
+    const withKey = keys ? " with the same keys of items" : key && ` with the key ${shown(key)}`;
+    const remedy = keys
+      ? "give the items other keys, or the step another name"
+      : "in a loop, pass a different `key` each time";
     throw invalidStep(
       kind,
       name,
-      `was asked for before in this run of the workflow, by ${what}. Give each use of a name a key of its own.`,
+      `was used before in this run of the workflow${withKey ?? ""}. Step names must be unique within a run: ${remedy}.`,
     );
   }
 }

@@ -15,7 +15,7 @@ export class AgentToolError extends Error {
     readonly retryable: boolean,
     cause?: unknown,
   ) {
-    super(message, { cause });
+    super(`${message} Run id: ${runId}.`, { cause });
   }
 }
 

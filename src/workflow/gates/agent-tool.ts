@@ -95,6 +95,7 @@ export async function runAgentToolStep<Schema extends AnySchema | undefined>(
     input: jsonOf(name, "input", input),
     ...(display !== undefined && { display: jsonOf(name, "display", display) }),
   };
+  call.used.use("agentTool", name, key);
   const closing = { status: "expired", result: null } as const;
   const ask = { kind: "agent-tool", key, request, timeoutMs, closing } as const;
   const passed = await passGate(call, ask);

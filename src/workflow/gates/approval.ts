@@ -87,6 +87,7 @@ export async function runApproval<Schema extends AnySchema | undefined>(
   call: StepCall<GatedAgent>,
   options: ApprovalOptions<Schema>,
 ): Promise<ApprovalDecision<Schema>> {
+  call.used.use("approval", call.name, options.key);
   const ask = await checkedAsk(call.name, options);
   return decisionOf(await passGate(call, ask), options);
 }

@@ -4,7 +4,6 @@
  * it waits for is up to the step that it is part of.
  */
 
-import { digest } from "../../core/ids.ts";
 import { type Json, shown } from "../../core/json.ts";
 import type {
   Closing,
@@ -47,21 +46,11 @@ export type PassedGate = {
   readonly result: Json;
 };
 
-/** The steps, as they are called. */
-const METHODS = {
-  approval: "approval",
-  "agent-tool": "agentTool",
-  codemode: "codemode",
-} as const satisfies Record<GateKindName, string>;
-
 /** Waits until the gate is closed, or closes it when the time is over. */
 export async function passGate(call: StepCall<GatedAgent>, ask: GateAsk): Promise<PassedGate> {
   const { kind, key, request, timeoutMs, rollback } = ask;
   const { step, agent, workflowName, workflowId, name } = call;
   const identity = { kind, stepName: name, key };
-  // A person who is asked twice answers twice, also where it reads the same.
-  const again = kind === "approval" ? undefined : await digest(JSON.stringify(request));
-  call.used.use({ kind: METHODS[kind], name, key }, again);
   const workflow = { name: workflowName, id: workflowId, stepName: name };
   const asked = {
     kind,

@@ -1,10 +1,14 @@
 /** How a prompt can fail. Names and fields are those of Think's documented errors. */
 
+import { durationText } from "../../core/duration.ts";
+import { SchemaMismatchError } from "../../core/schema.ts";
 import type { TerminalStatus } from "../../submissions/states.ts";
 
 /** A prompt ended without an answer. */
 export class ThinkPromptError extends Error {
   override name = "ThinkPromptError";
+  /** The name of the step. */
+  declare readonly stepName?: string;
   /** Which item of `step.promptAll()` it was, from 0 on. */
   declare readonly index?: number;
   /** The key of that item. */
@@ -40,8 +44,14 @@ export class ThinkPromptSkippedError extends ThinkPromptError {
 /** The prompt had not ended within its `timeout`; the ledger was asked before (W2). */
 export class ThinkPromptTimeoutError extends ThinkPromptError {
   override name = "ThinkPromptTimeoutError";
-  constructor(submissionId: string, cause?: unknown) {
-    super("Timed out waiting for Think prompt", submissionId, "error", cause);
+  constructor(
+    submissionId: string,
+    cause?: unknown,
+    /** How long it was waited for, in milliseconds. */
+    readonly timeoutMs?: number,
+  ) {
+    const after = timeoutMs === undefined ? "" : ` after ${durationText(timeoutMs)}`;
+    super(`Timed out waiting for Think prompt${after}`, submissionId, "error", cause);
   }
 }
 
@@ -53,11 +63,23 @@ export class ThinkPromptNotFoundError extends ThinkPromptError {
   }
 }
 
-/** The model's answer does not match the schema (W4). */
+/**
+ * The model's answer does not match the schema. `cause` is the error of the schema's library: a `ZodError` of Zod, the
+ * issues of any other; where the agent found it, an `Error` that says what was wrong.
+ */
 export class ThinkPromptValidationError extends ThinkPromptError {
   override name = "ThinkPromptValidationError";
   constructor(submissionId: string, cause?: unknown) {
+    const isMismatch = cause instanceof SchemaMismatchError;
     const detail = cause instanceof Error ? `: ${cause.message}` : "";
-    super(`Think prompt returned invalid structured output${detail}`, submissionId, "error", cause);
+    const message = `Think prompt returned invalid structured output${detail}`;
+    super(message, submissionId, "error", isMismatch ? cause.cause : cause);
   }
+}
+
+/** The error, where it is of a prompt, with the step in its message: an instance may have many. */
+export function namingStep(error: unknown, stepName: string, step: string): unknown {
+  if (!(error instanceof ThinkPromptError) || error.stepName !== undefined) return error;
+  error.message = `${step}: ${error.message}`;
+  return Object.assign(error, { stepName });
 }

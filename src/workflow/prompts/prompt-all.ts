@@ -5,7 +5,6 @@
  * as the items.
  */
 
-import { digest } from "../../core/ids.ts";
 import { shown } from "../../core/json.ts";
 import type { AnySchema } from "../../core/schema.ts";
 import type {
@@ -23,7 +22,12 @@ import { batchEventType, batchId, batchItemKeys, batchProof, batchStepName } fro
 import { durably, type StepCall } from "../step-call.ts";
 import { eventOrEnd, timed } from "../wait.ts";
 import { answerOf, isRefusedAnswer, wholeEnd } from "./answer.ts";
-import { ThinkPromptError, ThinkPromptNotFoundError, ThinkPromptTimeoutError } from "./errors.ts";
+import {
+  namingStep,
+  ThinkPromptError,
+  ThinkPromptNotFoundError,
+  ThinkPromptTimeoutError,
+} from "./errors.ts";
 import {
   type AnyOptions,
   type CheckedBatch,
@@ -66,8 +70,8 @@ export async function runPromptAll<
   const { keys, failsFast } = checked;
   if (keys.length === 0) return [] as PromptAllResults<Schema, OnError>;
   const identity = { ...call, stepName: name, keys };
+  call.used.use("promptAll", name, undefined, keys);
   const batch = await batchId(identity);
-  call.used.use({ kind: "promptAll", name, key: undefined, id: batch }, await asked(checked));
   const prompts: Prompts = {
     ...call,
     ...checked,
@@ -84,13 +88,6 @@ export async function runPromptAll<
   } finally {
     await refuse(prompts);
   }
-}
-
-/** Tells what is asked about the items from anything else that could be, in little memory. */
-async function asked({ keys, promptOf, request }: CheckedBatch): Promise<string> {
-  const digests: string[] = [];
-  for (const index of keys.keys()) digests.push(await digest(JSON.stringify(promptOf(index))));
-  return digest(JSON.stringify([request, digests]));
 }
 
 /** The batch, as its steps know it. */
@@ -184,12 +181,10 @@ async function read(prompts: Prompts, submissionIds: readonly string[]): Promise
     for (const submissionId of asked.slice(0, count)) {
       const index = results.length;
       const item = { submissionId, index, end: byId.get(submissionId) };
-      const answer = answerOfItem(prompts, item);
-      results.push(
-        failsFast
-          ? await answer.catch((error) => Promise.reject(ofItem(error, prompts, index)))
-          : await settled(answer, keys[index] as string),
-      );
+      const answer = answerOfItem(prompts, item).catch((error) => {
+        throw ofItem(error, prompts, index);
+      });
+      results.push(failsFast ? await answer : await settled(answer, keys[index] as string));
     }
   }
   return results;
@@ -219,17 +214,22 @@ async function thrown(
 ): Promise<unknown> {
   const submissionId = submissionIds[index] as string;
   // One that had not ended when the time was over.
-  if (!end) return ofItem(new ThinkPromptTimeoutError(submissionId), prompts, index);
+  if (!end)
+    return ofItem(
+      new ThinkPromptTimeoutError(submissionId, undefined, prompts.timeoutMs),
+      prompts,
+      index,
+    );
   const answer = answerOfItem(prompts, { submissionId, index, end });
   return answer.catch((error) => ofItem(error, prompts, index));
 }
 
 /** An error that says which item it is about. */
-function ofItem(error: unknown, { keys }: Prompts, index: number): unknown {
-  if (!(error instanceof ThinkPromptError)) return error;
+function ofItem(error: unknown, { keys, name }: Prompts, index: number): unknown {
   const key = keys[index];
-  const message = `Item ${index} (key ${shown(key)}): ${error.message}`;
-  return Object.assign(error, { message, index, key });
+  const step = `step.promptAll(${shown(name)}), item ${index} (key ${shown(key)})`;
+  const named = namingStep(error, name, step);
+  return named instanceof ThinkPromptError ? Object.assign(named, { index, key }) : named;
 }
 
 type EndedItem = {
@@ -255,7 +255,8 @@ async function answerOfItem(
   }
   const nameOf = async (part: `answer-${number}`) => prompts.named(`item-${index}-${part}`);
   const whole = await wholeEnd(prompts, nameOf, end);
-  if (whole.errorName === TIMED_OUT) throw new ThinkPromptTimeoutError(submissionId);
+  if (whole.errorName === TIMED_OUT)
+    throw new ThinkPromptTimeoutError(submissionId, undefined, prompts.timeoutMs);
   try {
     return (await answerOf(whole, prompts.schema)).output;
   } catch (error) {

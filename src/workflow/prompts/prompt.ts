@@ -4,7 +4,7 @@
  * platform has forgotten (W1, W2), or has no room for (O4).
  */
 
-import { digest } from "../../core/ids.ts";
+import { shown } from "../../core/json.ts";
 import type { AnySchema } from "../../core/schema.ts";
 import type {
   AnswerPart,
@@ -17,7 +17,7 @@ import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts
 import { durably, type StepCall } from "../step-call.ts";
 import { endTold, timed } from "../wait.ts";
 import { answerOf, isRefusedAnswer, type PromptResult, wholeEnd } from "./answer.ts";
-import { ThinkPromptTimeoutError } from "./errors.ts";
+import { namingStep, ThinkPromptTimeoutError } from "./errors.ts";
 import { type CheckedPrompt, checkedPrompt, type ThinkPromptOptions } from "./options.ts";
 
 /** What an agent offers to `step.prompt()`. */
@@ -32,7 +32,17 @@ export interface PromptableAgent {
 type PromptCall = StepCall<PromptableAgent> & { readonly identity: StepIdentity };
 
 /** Runs the prompt to its answer, or throws how it failed. */
-export async function runPrompt<Schema extends AnySchema | undefined>(
+export function runPrompt<Schema extends AnySchema | undefined>(
+  given: StepCall<PromptableAgent>,
+  options: ThinkPromptOptions<Schema>,
+): Promise<PromptResult<Schema>> {
+  const { name } = given;
+  return run(given, options).catch((error: unknown) => {
+    throw namingStep(error, name, `step.prompt(${shown(name)})`);
+  });
+}
+
+async function run<Schema extends AnySchema | undefined>(
   given: StepCall<PromptableAgent>,
   options: ThinkPromptOptions<Schema>,
 ): Promise<PromptResult<Schema>> {
@@ -40,8 +50,7 @@ export async function runPrompt<Schema extends AnySchema | undefined>(
   const checked = checkedPrompt(name, options);
   const identity = { kind: "prompt", stepName: name, key: options.key } as const;
   const call = { ...given, identity };
-  const asked = await digest(JSON.stringify(checked.request));
-  given.used.use({ kind: "prompt", name, key: options.key }, asked);
+  given.used.use("prompt", name, options.key);
   const request = {
     ...checked.request,
     idempotencyKey: await stepKey({ workflowName, workflowId, ...identity }),
@@ -76,5 +85,5 @@ async function waitForEnd(
   const wait = { type: eventType, proof, timeoutMs, startedAt: at };
   const end = await endTold<PromptEnd>(step, nameOf, wait, ask);
   if (end) return end;
-  throw new ThinkPromptTimeoutError(submissionId);
+  throw new ThinkPromptTimeoutError(submissionId, undefined, timeoutMs);
 }
