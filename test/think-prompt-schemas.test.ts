@@ -150,6 +150,154 @@ describe("W4 an answer is what any schema takes", () => {
   });
 });
 
+describe("W4 repair covers what only the schema refuses", () => {
+  const titled = (title: string) => ({ title, count: 1 });
+  const output = z.object({
+    title: z.string().refine((title) => title.startsWith("good"), "has to be good"),
+  });
+
+  it.each(["main", "side", "isolated"])(
+    "W4: the model is shown the refusal and gives a better answer, in a submission that goes on (%s)",
+    async (thread) => {
+      const prompt = script({ answers: [titled("bad"), titled("worse"), titled("good")] });
+      await using workflow = await givenPlot((step) =>
+        step.promptResult("ask", { prompt, output, thread, repair: 3 }),
+      );
+      await workflow.start();
+      expect(await workflow.output()).toMatchObject({
+        output: { title: "good" },
+        attempts: 3,
+        usage: { totalTokens: 45 },
+      });
+      const [last, second, first] = await workflow.agent.listSubmissions();
+      expect([first, second, last]).toMatchObject([
+        { status: "completed", attempts: 1, thread },
+        { status: "completed", attempts: 2, metadata: { repairs: first?.submissionId } },
+        { status: "completed", attempts: 3, metadata: { repairs: second?.submissionId } },
+      ]);
+      const end = await workflow.agent.inspectSubmission(last?.submissionId ?? "");
+      const error = expect.stringContaining("title: has to be good");
+      const failed = { errorName: "InvalidAnswerError", error };
+      expect(end?.failedAttempts).toMatchObject([failed, failed]);
+      const said = thread === "main" ? await workflow.agent.texts() : [];
+      expect(said).toEqual(thread === "main" ? [`user: ${prompt}`] : []);
+    },
+  );
+
+  it("W1: a restart finds the repaired answer, and asks nobody", async () => {
+    const prompt = script({ answers: [titled("bad"), titled("good")] });
+    await using workflow = await givenPlot((step) =>
+      step.prompt("ask", { prompt, output, repair: 1 }),
+    );
+    await workflow.start();
+    expect(await workflow.output()).toEqual({ title: "good" });
+    await workflow.agent.restart(workflow.id);
+    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual({ title: "good" });
+    expect(modelCalls.get(prompt)).toBe(2);
+    expect(await workflow.agent.listSubmissions()).toHaveLength(2);
+  });
+
+  it("W4 W1: repair bounds both sides together; a restart asks afresh", async () => {
+    const answers = [{ title: 7 }, titled("bad"), titled("worse"), titled("good")];
+    const prompt = script({ answers });
+    await using workflow = await givenPlot((step) =>
+      step.prompt("ask", { prompt, output, repair: 2 }).catch(messageOf),
+    );
+    await workflow.start();
+    expect(await workflow.output()).toContain("title: has to be good");
+    expect(modelCalls.get(prompt)).toBe(3);
+    await workflow.agent.restart(workflow.id);
+    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual({ title: "good" });
+    const all = await workflow.agent.listSubmissions();
+    expect(all.map(({ attempts }) => attempts)).toEqual([1, 3, 2]);
+  });
+
+  it("W2 W4: the timeout is that of all repairs together, and cancels the last", async () => {
+    const answers = [titled("bad"), titled("good")];
+    const prompt = script({ answers, delayMs: 700 });
+    await using workflow = await givenPlot((step) =>
+      step.prompt("ask", { prompt, output, repair: 1, timeout: 1_000 }).catch(messageOf),
+    );
+    await workflow.start();
+    expect(await workflow.output()).toContain("Timed out waiting for Think prompt after 1 second");
+    const statuses = (await workflow.agent.listSubmissions()).map(({ status }) => status);
+    expect(statuses).toEqual(["aborted", "completed"]);
+  });
+
+  it("W5: terminating the workflow cancels the repair that it waits for", async () => {
+    const answers = [titled("bad"), titled("good")];
+    const prompt = script({ answers, delayMs: 1_500 });
+    await using workflow = await givenPlot((step) =>
+      step.prompt("ask", { prompt, output, repair: 1 }),
+    );
+    await workflow.start();
+    await until(() => modelCalls.get(prompt) === 2);
+    await workflow.agent.terminateWorkflow(workflow.id);
+    expect(await workflow.statuses()).toEqual(["aborted", "completed"]);
+  });
+
+  it("W4: coercion, a fallback and a transform are the schema's, and cost no repair", async () => {
+    const given = z.object({
+      count: z.coerce.number(),
+      level: z.enum(["low", "high"]).catch("low"),
+      at: z.coerce.date().transform((at) => at.getUTCFullYear()),
+      mail: z.string().trim().pipe(z.email()),
+    });
+    const answer = { count: "7", level: "none", at: "2026-01-02", mail: " a@b.co " };
+    await using workflow = await givenPlot((step) =>
+      step.prompt("ask", { prompt: script({ answer }), output: given }),
+    );
+    await workflow.start();
+    expect(await workflow.output()).toEqual({ count: 7, level: "low", at: 2026, mail: "a@b.co" });
+  });
+
+  it.each(["throw", "return"] as const)(
+    "W4 W1: items of a batch are repaired together, and found by a restart (%s)",
+    async (onError) => {
+      const items = [
+        script({ answer: titled("good 1") }),
+        script({ answers: [titled("bad"), titled("good 2")] }),
+        script({ answers: [titled("bad"), titled("worse"), titled("good 3")] }),
+      ];
+      const options = { prompt: (item: string) => item, output, onError, repair: 2 };
+      await using workflow = await givenPlot((step) => step.promptAll("all", items, options));
+      await workflow.start();
+      const values = [1, 2, 3].map((index) => ({ title: `good ${index}` }));
+      const expected = values.map((value, index) =>
+        onError === "throw" ? value : { status: "fulfilled", value, key: `${index}` },
+      );
+      expect(await workflow.output()).toEqual(expected);
+      await workflow.agent.restart(workflow.id);
+      expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual(expected);
+      expect(items.map((item) => modelCalls.get(item))).toEqual([1, 2, 3]);
+    },
+  );
+
+  it("W4: an item that no repair puts right fails alone, and the step says which", async () => {
+    const items = [script({ answer: titled("good") }), script({ answer: titled("bad") })];
+    await using workflow = await givenPlot((step) =>
+      step.promptAll("all", items, {
+        prompt: (item) => item,
+        output,
+        onError: "return",
+        repair: 1,
+      }),
+    );
+    await workflow.start();
+    expect(await workflow.output()).toMatchObject([
+      { status: "fulfilled", value: { title: "good" } },
+      {
+        status: "rejected",
+        reason: {
+          name: "ThinkPromptValidationError",
+          message: expect.stringContaining('step.promptAll("all"), item 1 (key "1"): '),
+        },
+      },
+    ]);
+    expect(items.map((item) => modelCalls.get(item))).toEqual([1, 2]);
+  });
+});
+
 describe("what the error of a prompt says", () => {
   const failure = async (plot: Parameters<typeof givenPlot>[0]) => {
     const caught: Error[] = [];

@@ -81,6 +81,11 @@ export function freeAttempts(priors: readonly Prior[]): number {
   return priors.filter(({ follow }) => follow !== "again").length;
 }
 
+/** How often the model may still be shown what is wrong with its answer. */
+export function repairsLeft(spec: AnswerSpec | undefined, priors: readonly Prior[]): number {
+  return (spec?.repair ?? 0) - priors.filter(({ follow }) => follow === "repair").length;
+}
+
 function followUpOf({ follow, error, given }: Prior): string | undefined {
   const shown = given === undefined ? "" : `\n\nThis is what you gave:\n\n${given}`;
   if (follow === "repair") {

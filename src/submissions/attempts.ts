@@ -41,6 +41,27 @@ export class Attempts {
     );
   }
 
+  /**
+   * (new) → goes on where another submission has ended: with its attempts, of which the last one has failed as well, and
+   * with what they have cost. Called in the transaction that accepts it.
+   */
+  inherit(seq: number, from: Submission, last: Omit<NewAttempt, "seq" | "attempt">): void {
+    this.sql.exec(
+      `INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, usage, follow, given)
+       SELECT ?, attempt, started_at, ended_at, error, error_name, usage, follow, given FROM perdure_attempts WHERE seq = ?`,
+      seq,
+      from.seq,
+    );
+    this.add({ ...last, seq, attempt: from.attempts });
+    this.sql.exec(
+      "UPDATE perdure_submissions SET attempts = ?, resets = ?, usage = ? WHERE seq = ?",
+      from.attempts,
+      from.resets,
+      json(from.usage),
+      seq,
+    );
+  }
+
   /** What the next attempt is decided by, oldest first. A first attempt, and one that has no answer to give, saves the look. */
   priors({ seq, attempts, answer }: Pick<Submission, "seq" | "attempts" | "answer">): Prior[] {
     if (!answer || attempts < 2) return [];

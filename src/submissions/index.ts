@@ -6,6 +6,8 @@ export {
   acceptPrompts,
   awaitPrompts,
   expirePrompts,
+  type PromptRepairs,
+  type PromptRepairsReceipt,
   type PromptsExpiry,
   type PromptsPage,
   type PromptsReceipt,
@@ -14,8 +16,15 @@ export {
   type PromptsWait,
   readPrompts,
   refusePrompts,
+  repairPrompts,
 } from "./prompt-batches.ts";
-export { acceptPrompt, expirePrompt, readPrompt } from "./prompts.ts";
+export {
+  acceptPrompt,
+  expirePrompt,
+  type PromptRepair,
+  readPrompt,
+  repairPrompt,
+} from "./prompts.ts";
 export * from "./public.ts";
 export { Submissions } from "./submissions.ts";
 export {

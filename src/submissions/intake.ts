@@ -6,8 +6,11 @@
 
 import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
+import { failureOf } from "../core/failures.ts";
 import type { Outbox } from "../outbox/outbox.ts";
+import type { Destination } from "../outbox/types.ts";
 import { asksTheSame, checkSize, prepare } from "./accept.ts";
+import { repairsLeft } from "./asking.ts";
 import type { NewSubmission } from "./changes.ts";
 import {
   BacklogFullError,
@@ -17,7 +20,7 @@ import {
 } from "./errors.ts";
 import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
-import type { Submission } from "./rows.ts";
+import { NEXT_RANK, type Submission } from "./rows.ts";
 import { isTerminal } from "./states.ts";
 import type { SubmissionStore } from "./store.ts";
 import type { InternalSubmitOptions, SubmitMessagesResult } from "./types.ts";
@@ -39,6 +42,16 @@ export type Taken = {
   readonly conflict?: boolean;
   /** Its messages have taken the place of earlier ones. */
   readonly debounced?: boolean;
+};
+
+/** Why a workflow refuses an answer, and who is told of the next one. */
+export type Repair = {
+  /** What is wrong with the answer, as the model is told. */
+  readonly error: string;
+  readonly run: string;
+  readonly notify?: ((submissionId: string) => readonly Destination[]) | undefined;
+  /** The batch of prompts that the next one is of. */
+  readonly batch?: string | undefined;
 };
 
 export class Intake {
@@ -129,6 +142,47 @@ export class Intake {
     return { submission, accepted: true };
   }
 
+  /**
+   * completed → (new) pending: the workflow refuses the answer, and the model is shown why. The same, once more for the
+   * same run, is what the first call made. Returns undefined where the submission has no repair left.
+   *
+   * @throws BacklogFullError
+   */
+  repair(old: Submission, { error, run, notify, batch }: Repair): Taken | undefined {
+    const { store } = this.owner;
+    const idempotencyKey = `perdure-repair:${old.submissionId}`;
+    const known = store.findByKey(idempotencyKey);
+    if (known && !isStale(known, run)) return { submission: known, accepted: false };
+    const left = repairsLeft(old.answer, store.attempts.priors(old));
+    if (old.status !== "completed" || left < 1) return undefined;
+    const submissionId = store.newId();
+    const again = {
+      ...old,
+      submissionId,
+      idempotencyKey,
+      run,
+      batch,
+      notify: notify?.(submissionId),
+      isGenerated: true,
+      isRetry: false,
+      // With their ids: they stay where they are in the conversation.
+      messages: JSON.stringify(old.messages),
+      metadata: { ...old.metadata, repairs: old.submissionId },
+      notBefore: undefined,
+      expiresAt: undefined,
+      keyExpiresAt: undefined,
+      debounceKey: undefined,
+      // Next in its thread, as the attempts of one submission are.
+      rank: old.rank - NEXT_RANK,
+    };
+    const submission = store.transaction(() => {
+      const { seq } = this.#accept(again, () => known && store.releaseKey(known.seq));
+      store.attempts.inherit(seq, old, refusedAnswer(old, error));
+      return store.get(seq) as Submission;
+    });
+    return { submission, accepted: true };
+  }
+
   /** @param before what is written first, in the same transaction */
   #accept(submission: NewSubmission, before: () => void): Submission {
     const { store, clock, limits } = this.owner;
@@ -151,6 +205,19 @@ export class Intake {
     }
     return byId ?? byKey;
   }
+}
+
+/** The attempt whose answer was refused, as one that has failed. */
+function refusedAnswer({ createdAt, startedAt, settledAt, output }: Submission, error: string) {
+  const { message } = failureOf(`The model's final answer does not match the schema: ${error}`);
+  return {
+    startedAt: startedAt ?? createdAt,
+    endedAt: settledAt ?? createdAt,
+    failure: { name: "InvalidAnswerError", message },
+    spent: undefined,
+    follow: "repair",
+    given: output?.part(0)?.text,
+  } as const;
 }
 
 /** Whether an ended submission was a failure, or an answer of no use, that another run of the caller was told of (W1). */

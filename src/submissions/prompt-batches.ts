@@ -4,7 +4,6 @@
  * ledger's rows are the truth; a batch is only what they are found by.
  */
 
-import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
 import { PART_LENGTH } from "../core/parts.ts";
 import type { InstanceOf, WorkflowDestination } from "../outbox/types.ts";
@@ -13,12 +12,19 @@ import { checkId, checkNumber } from "./checks.ts";
 import type { Engine } from "./engine.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import { shortEndOf } from "./inspection.ts";
-import type { Taken } from "./intake.ts";
+import { type Intake, type Repair, resultOf, type Taken } from "./intake.ts";
+import type { PromptRepair } from "./prompts.ts";
 import type { Submission } from "./rows.ts";
 import { isTerminal } from "./states.ts";
 import type { Submissions } from "./submissions.ts";
 import { ISOLATED } from "./turn.ts";
-import type { InternalSubmitOptions, PromptEnd, PromptMessage, PromptRequest } from "./types.ts";
+import type {
+  InternalSubmitOptions,
+  PromptEnd,
+  PromptMessage,
+  PromptRequest,
+  SubmitMessagesResult,
+} from "./types.ts";
 
 /** `errorName` of a prompt that was cancelled because the time of its batch was over. */
 export const BATCH_TIMEOUT = "PromptBatchTimeoutError";
@@ -53,6 +59,18 @@ export type PromptsRequest = Pick<
 export type PromptsReceipt = {
   /** In the order of the items. */
   readonly submissionIds: readonly string[];
+};
+
+/** Items of a batch whose answers the workflow refuses. */
+export type PromptRepairs = Pick<PromptsRequest, "run" | "workflow"> & {
+  /** The batch of what is asked once more, in `[A-Za-z0-9_-]`. */
+  readonly batch: string;
+  readonly items: readonly Pick<PromptRepair, "submissionId" | "error">[];
+};
+
+export type PromptRepairsReceipt = {
+  /** In the order of the items; null for one that has no repair left. */
+  readonly submissionIds: readonly (string | null)[];
 };
 
 /** What a workflow waits for. */
@@ -100,11 +118,12 @@ export type PromptsPage = {
 /** What the batches need of the ledger that owns them. */
 export type BatchesOwner = {
   readonly ready: () => Promise<void>;
-  /** Stores one, or finds it (L3). */
-  take(messages: UIMessage[], options: InternalSubmitOptions): Taken;
+  readonly intake: Pick<Intake, "take" | "repair">;
   /** Announces and runs what has come in. */
   begin(all: readonly { taken: Taken; options: InternalSubmitOptions }[]): Promise<void>;
 };
+
+type Chunk = Parameters<BatchesOwner["begin"]>[0];
 
 export class Batches {
   constructor(
@@ -137,21 +156,56 @@ export class Batches {
       const chunk = items.map(({ idempotencyKey, key, messages }) => {
         const metadata = { workflow: { ...workflow, item: key } };
         const options = { ...common, idempotencyKey, metadata };
-        return { taken: this.#take(batch, messages, options), options };
+        const withIds = messages.map((said) => ({ ...said, id: said.id ?? crypto.randomUUID() }));
+        return { taken: this.#taken(batch, this.owner.intake.take(withIds, options)), options };
       });
-      const isOpen = chunk.some(({ taken }) => !isTerminal(taken.submission.status));
-      if (isOpen) store.batches.begin(batch, { workflow: workflow.name, instance: workflow.id });
+      this.#open(batch, workflow, chunk);
       return chunk;
     });
-    // A batch that has lost its last open one to this one is told; mostly there is nothing to send.
-    if (all.some(({ taken }) => !taken.accepted)) this.engine.flush();
-    await this.owner.begin(all);
+    await this.#begin(all);
     return { submissionIds: all.map(({ taken }) => taken.submission.submissionId) };
   }
 
-  #take(batch: string, messages: readonly PromptMessage[], options: InternalSubmitOptions): Taken {
-    const withIds = messages.map((said) => ({ ...said, id: said.id ?? crypto.randomUUID() }));
-    const taken = this.owner.take(withIds, options);
+  /** Shows the model why answers are refused, each in a submission of its own, or finds those; null where no repair is left (W4). */
+  async repair({ batch, run, workflow, items }: PromptRepairs): Promise<PromptRepairsReceipt> {
+    await this.owner.ready();
+    checkId("batch", batch);
+    const { store } = this.engine;
+    const all = store.transaction(() => {
+      const chunk = items.map(({ submissionId, error }) => {
+        const old = store.find(submissionId);
+        const taken = old && this.owner.intake.repair(old, { batch, run, error });
+        return taken && { taken: this.#taken(batch, taken), options: {} };
+      });
+      this.#open(batch, workflow, chunk.filter(Boolean) as Chunk);
+      return chunk;
+    });
+    await this.#begin(all.filter(Boolean) as Chunk);
+    return { submissionIds: all.map((one) => one?.taken.submission.submissionId ?? null) };
+  }
+
+  /** The same for a prompt that is in no batch; null where no repair is left. */
+  async repairOne(submissionId: string, repair: Repair): Promise<SubmitMessagesResult | null> {
+    await this.owner.ready();
+    const old = this.engine.store.find(submissionId);
+    const taken = old && this.owner.intake.repair(old, repair);
+    if (!taken) return null;
+    await this.owner.begin([{ taken, options: {} }]);
+    return resultOf(taken);
+  }
+
+  #open(batch: string, { name, id }: PromptsRequest["workflow"], chunk: Chunk): void {
+    const isOpen = chunk.some(({ taken }) => !isTerminal(taken.submission.status));
+    if (isOpen) this.engine.store.batches.begin(batch, { workflow: name, instance: id });
+  }
+
+  async #begin(chunk: Chunk): Promise<void> {
+    // A batch that has lost its last open one to this one is told; mostly there is nothing to send.
+    if (chunk.some(({ taken }) => !taken.accepted)) this.engine.flush();
+    await this.owner.begin(chunk);
+  }
+
+  #taken(batch: string, taken: Taken): Taken {
     const { submission, accepted } = taken;
     if (accepted) return taken;
     if (!isTerminal(submission.status) && submission.batch !== batch)
@@ -275,6 +329,14 @@ export function acceptPrompts(
   request: PromptsRequest,
 ): Promise<PromptsReceipt> {
   return ledger.batches.accept(request);
+}
+
+/** Shows the model why answers of a batch are refused; null in the place of one that has no repair left (W4). */
+export function repairPrompts(
+  ledger: Submissions,
+  repairs: PromptRepairs,
+): Promise<PromptRepairsReceipt> {
+  return ledger.batches.repair(repairs);
 }
 
 /** Has the workflow told by one event when nothing of the batch is open, unless nothing is now (O1, W3). */

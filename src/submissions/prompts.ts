@@ -1,8 +1,16 @@
 /** The agent's side of `step.prompt()`: a prompt is a submission that has to be answered, and a waiting workflow is told. */
 
+import type { WorkflowDestination } from "../outbox/types.ts";
+import { isTerminal } from "./states.ts";
 import type { Submissions } from "./submissions.ts";
 import { MAIN } from "./turn.ts";
-import type { AnswerPart, PromptEnd, PromptReceipt, PromptRequest } from "./types.ts";
+import type {
+  AnswerPart,
+  PromptEnd,
+  PromptReceipt,
+  PromptRequest,
+  SubmitMessagesResult,
+} from "./types.ts";
 
 /** `errorName` of the end of a prompt that the agent no longer has. */
 export const NOT_FOUND = "SubmissionNotFoundError";
@@ -18,7 +26,7 @@ export async function acceptPrompt(
   { idempotencyKey, run, workflow, messages, answer, thread = MAIN, budget, retry }: PromptRequest,
 ): Promise<PromptReceipt> {
   const drawn = crypto.randomUUID();
-  const { submissionId, status, accepted } = await ledger.accept(
+  const result = await ledger.accept(
     messages.map((message) => ({ ...message, id: message.id ?? crypto.randomUUID() })),
     {
       idempotencyKey,
@@ -28,19 +36,46 @@ export async function acceptPrompt(
       ...(budget && { budget }),
       ...(retry && { retry }),
       metadata: { workflow },
-      notify: (id) => [
-        {
-          kind: "workflow",
-          workflow: workflow.name,
-          instance: workflow.id,
-          eventType: eventTypeOf(id),
-          proof: drawn,
-        },
-      ],
+      notify: (id) => [destinationOf(id, workflow, drawn)],
     },
   );
-  const end =
-    status === "pending" || status === "running" ? null : await ledger.endOf(submissionId);
+  return receiptOf(ledger, result, drawn);
+}
+
+/** What a workflow asks whose schema refuses an answer that the agent has accepted. */
+export type PromptRepair = Pick<PromptRequest, "run" | "workflow"> & {
+  /** The submission whose answer is refused. */
+  readonly submissionId: string;
+  /** What is wrong with it, as the model is told. */
+  readonly error: string;
+};
+
+/** Shows the model why its answer is refused, in a submission of its own, or finds that one; null where no repair is left (W4). */
+export async function repairPrompt(
+  ledger: Submissions,
+  { submissionId, run, workflow, error }: PromptRepair,
+): Promise<PromptReceipt | null> {
+  const drawn = crypto.randomUUID();
+  const notify = (id: string) => [destinationOf(id, workflow, drawn)];
+  const result = await ledger.batches.repairOne(submissionId, { run, error, notify });
+  return result && receiptOf(ledger, result, drawn);
+}
+
+function destinationOf(
+  submissionId: string,
+  workflow: PromptRequest["workflow"],
+  proof: string,
+): WorkflowDestination {
+  const eventType = eventTypeOf(submissionId);
+  return { kind: "workflow", workflow: workflow.name, instance: workflow.id, eventType, proof };
+}
+
+async function receiptOf(
+  ledger: Submissions,
+  { submissionId, status, accepted }: SubmitMessagesResult,
+  drawn: string,
+): Promise<PromptReceipt> {
+  const end = isTerminal(status) ? await ledger.endOf(submissionId) : null;
   const proof = accepted ? drawn : await proofOf(ledger, submissionId);
   return { submissionId, eventType: eventTypeOf(submissionId), proof, ...(end && { end }) };
 }

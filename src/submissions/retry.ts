@@ -2,7 +2,14 @@
 
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import type { Transient } from "../core/failures.ts";
-import { askingOf, type Follow, failuresOfModels, freeAttempts, type Prior } from "./asking.ts";
+import {
+  askingOf,
+  type Follow,
+  failuresOfModels,
+  freeAttempts,
+  type Prior,
+  repairsLeft,
+} from "./asking.ts";
 import type { ToolRefusal } from "./refusals.ts";
 import type { Unanswered } from "./turn.ts";
 import type { AnswerSpec, SubmitMessagesOptions } from "./types.ts";
@@ -68,8 +75,7 @@ function afterAnswer(turn: FailedTurn, { answer }: Unanswered): Follow | undefin
 
 /** The model sees its errors, as often as the caller has said. */
 function repair({ spec, priors }: FailedTurn): Follow | undefined {
-  const repairs = priors.filter(({ follow }) => follow === "repair").length;
-  return repairs < (spec?.repair ?? 0) ? "repair" : undefined;
+  return repairsLeft(spec, priors) > 0 ? "repair" : undefined;
 }
 
 /** From the tool to a text, once. */

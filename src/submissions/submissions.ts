@@ -87,7 +87,7 @@ export class Submissions extends Room implements TurnLedger {
     this.#intake = new Intake(this.#engine);
     this.batches = new Batches(this.#engine, {
       ready: () => this.lifecycle.ready(),
-      take: (messages, options) => this.#intake.take(messages, options),
+      intake: this.#intake,
       begin: (all) => this.#begin(all),
     });
   }

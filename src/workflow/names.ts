@@ -40,8 +40,10 @@ export type InstanceIdentity = StepIdentity & {
   readonly workflowId: string;
 };
 
-/** The parts of a step that are steps of the platform. */
-export type StepPart =
+/** The parts of a step that are steps of the platform; those of the repairs of a prompt come once for each. */
+export type StepPart = FirstPart | `repair-${number}-${FirstPart}`;
+
+type FirstPart =
   | "submit"
   | "ask"
   | "wait"
@@ -123,6 +125,11 @@ export async function batchItemKeys({
   const step = readable.length <= MAX_KEY ? readable : await digest(readable);
   const items = await Promise.all(keys.map((key) => digest(key)));
   return items.map((item) => `think-workflow-all:${step}:${item}`);
+}
+
+/** The batch of those items of a batch whose answers are repaired, the first time or a later one. */
+export function repairBatchId(batch: string, round: number): Promise<string> {
+  return digest(JSON.stringify(["repair", batch, round]));
 }
 
 /** The event that ends the wait of one run of a workflow for a batch, and no other's (W3). */

@@ -35,6 +35,8 @@ export function request(
   };
 }
 
+const REPAIRED = { answer: { schema: {}, repair: 1 } };
+
 const prompt = (object: LedgerObject, run: Run, script: Script, rest?: Partial<PromptRequest>) =>
   object.prompt(request(run, script, rest));
 
@@ -114,6 +116,29 @@ const PROMPTS: Readonly<Record<string, LedgerPlan>> = {
       return found === "completed,completed" ? [] : [`W1 they are ${found}`];
     },
   },
+  "a prompt whose answer is repaired for the workflow": {
+    verbs: ["Batches.repairOne", "prompts.repairPrompt"],
+    steps: [
+      (object, run) => prompt(object, run, { answer: 1 }, REPAIRED),
+      async (object, run) => {
+        const { submissionId } = await prompt(object, run, { answer: 1 }, REPAIRED);
+        await ended(object, submissionId);
+        const { workflow } = request(run, {});
+        await object.repair({ submissionId, run: "1", workflow, error: "it is 1" });
+      },
+    ],
+    soonAfter: /perdure_attempts/,
+    also: async ({ submissions }, { id }) => {
+      const found = (await submissions.list()).map(
+        ({ status, attempts }) => `${status} ${attempts}`,
+      );
+      const told = new Set((delivered.get(`${id}-w`) ?? []).map((event) => event.id));
+      return [
+        ...(/^completed [2-9],completed \d$/.test(found.join()) ? [] : [`W4 they are ${found}`]),
+        ...(told.size === 2 ? [] : [`O2 the workflow was told under ${told.size} ids`]),
+      ];
+    },
+  },
 };
 
 /** A batch of these turns, told of by one event. */
@@ -124,15 +149,15 @@ function batch({ id }: Run, scripts: readonly Script[]) {
     key: String(index),
     messages: [{ role: "user" as const, parts: [{ type: "text" as const, text: ask(script) }] }],
   }));
-  const common = { batch: "b", run: "1", workflow, answer: { schema: {} }, concurrency: 2 };
+  const common = { batch: "b", run: "1", workflow, ...REPAIRED, concurrency: 2 };
   return {
     accept: (object: LedgerObject, from = 0, to = items.length) =>
       object.acceptPrompts({ ...common, items: items.slice(from, to) }),
     /** All, in their order: those that are known are found. */
     ids: async (object: LedgerObject) =>
       (await object.acceptPrompts({ ...common, items })).submissionIds,
-    wait: (object: LedgerObject, submissionIds: readonly string[], failsFast = false) =>
-      object.awaitPrompts({ batch: "b", workflow, submissionIds, eventType: "over", failsFast }),
+    wait: (object: LedgerObject, submissionIds: readonly string[], failsFast = false, of = "b") =>
+      object.awaitPrompts({ batch: of, workflow, submissionIds, eventType: "over", failsFast }),
   };
 }
 
@@ -173,6 +198,29 @@ const BATCHES: Readonly<Record<string, LedgerPlan>> = {
     ],
     ends: ALL_DONE,
     also: toldOnce,
+  },
+  "a batch of which items are repaired": {
+    verbs: ["Batches.repair", "prompt-batches.repairPrompts"],
+    steps: [
+      (object, run) => batch(run, THREE).accept(object),
+      async (object, run) => {
+        const all = batch(run, THREE);
+        const submissionIds = await all.ids(object);
+        for (const id of submissionIds) await ended(object, id);
+        const { workflow } = request(run, {});
+        const items = submissionIds.slice(1).map((id) => ({ submissionId: id, error: "wrong" }));
+        const repaired = await object.repairPrompts({ batch: "r", run: "1", workflow, items });
+        const ids = repaired.submissionIds.filter((id) => id !== null);
+        const { isOver } = await all.wait(object, ids, false, "r");
+        if (isOver) over.add(run.id);
+      },
+    ],
+    soonAfter: /perdure_attempts/,
+    also: async (object, run) => {
+      const found = (await object.submissions.list()).map(({ status }) => status);
+      const isRight = found.length === 5 && found.every((status) => status === "completed");
+      return [...toldOnce(object, run), ...(isRight ? [] : [`W4 they are ${found}`])];
+    },
   },
   "a batch of which one fails": {
     verbs: ["Batches.wait"],

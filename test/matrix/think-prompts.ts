@@ -152,6 +152,23 @@ const ONE: readonly ThinkScenario[] = [
     check: async (agent) => differs("the submissions are", await statuses(agent), ["aborted"]),
   }),
   workflow({
+    name: "W4 step.prompt whose schema refuses, and that is repaired, in main",
+    verbs: ["step.prompt", "acceptPrompt", "repairPrompt"],
+    soonAfter: TRIED,
+    stride: 127,
+    plot: (step, id) =>
+      step.prompt("ask", {
+        prompt: prompt(id, { answers: [{ ...ANSWER, count: 2 }, ANSWER] }),
+        output: output.refine(({ count }) => count === 3),
+        // A crash in the middle of an answer has the model give the next one.
+        repair: 3,
+      }),
+    steps: [],
+    output: () => ANSWER,
+    check: async (agent) =>
+      differs("the last submission is", (await statuses(agent)).at(0), "completed"),
+  }),
+  workflow({
     name: "W4 W1 step.prompt whose schema refuses, and takes it after a restart",
     verbs: ["step.prompt", "acceptPrompt", "refusePrompts", "restartWorkflow"],
     soonAfter: REFUSED,
@@ -215,6 +232,20 @@ const MANY: readonly ThinkScenario[] = [
     output: () => ["ThinkPromptTimeoutError", "ThinkPromptTimeoutError"],
     check: async (agent) =>
       differs("the submissions are", await statuses(agent), ["aborted", "aborted"]),
+  }),
+  workflow({
+    name: "W4 step.promptAll whose schema refuses, and that is repaired",
+    verbs: ["step.promptAll", "acceptPrompts", "repairPrompts"],
+    soonAfter: TRIED,
+    stride: 131,
+    plot: (step, id) =>
+      step.promptAll("all", ITEMS.slice(1), {
+        prompt: (item) => prompt(id, { first: item, answers: [{ ...ANSWER, count: 2 }, ANSWER] }),
+        output: output.refine(({ count }) => count === 3),
+        repair: 3,
+      }),
+    steps: [],
+    output: () => [ANSWER, ANSWER],
   }),
   workflow({
     name: "W4 step.promptAll whose schema refuses",

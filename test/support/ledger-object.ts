@@ -26,12 +26,16 @@ import {
   isIsolated,
   type LedgerOptions,
   MAIN,
+  type PromptRepair,
+  type PromptRepairs,
   type PromptRequest,
   type PromptsExpiry,
   type PromptsRequest,
   type PromptsWait,
   readPrompt,
   readPrompts,
+  repairPrompt,
+  repairPrompts,
   type SubmissionInspection,
   Submissions,
   type SubmitMessagesOptions,
@@ -270,6 +274,14 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
 
   expire(id: string, options: { cancel: boolean }) {
     return expirePrompt(this.submissions, id, options);
+  }
+
+  repair(repair: PromptRepair) {
+    return repairPrompt(this.submissions, repair);
+  }
+
+  repairPrompts(repairs: PromptRepairs) {
+    return repairPrompts(this.submissions, repairs);
   }
 
   acceptPrompts(request: PromptsRequest) {

@@ -15,6 +15,9 @@ import {
   expirePrompts,
   type PromptEnd,
   type PromptReceipt,
+  type PromptRepair,
+  type PromptRepairs,
+  type PromptRepairsReceipt,
   type PromptRequest,
   type PromptsExpiry,
   type PromptsPage,
@@ -25,6 +28,8 @@ import {
   readPrompt,
   readPrompts,
   refusePrompts,
+  repairPrompt,
+  repairPrompts,
 } from "../../submissions/index.ts";
 import { ThinkAgentTools } from "./think-agent-tools.ts";
 import { ROOMS } from "./think-rooms.ts";
@@ -98,6 +103,16 @@ export class DurableThink<
   /** For `step.promptAll()`: how prompts have ended, as many as the result of a step can hold (O4). */
   readPrompts(submissionIds: readonly string[]): Promise<PromptsPage> {
     return readPrompts(this[ROOMS].submissions, submissionIds);
+  }
+
+  /** For `step.prompt()`: shows the model why the schema refuses its answer; null where no repair is left (W4). */
+  repairPrompt(repair: PromptRepair): Promise<PromptReceipt | null> {
+    return repairPrompt(this[ROOMS].submissions, repair);
+  }
+
+  /** For `step.promptAll()`: the same for items of a batch. */
+  repairPrompts(repairs: PromptRepairs): Promise<PromptRepairsReceipt> {
+    return repairPrompts(this[ROOMS].submissions, repairs);
   }
 
   /** For `step.prompt()` and `step.promptAll()`: their schema refuses these answers, and a later run asks afresh (W1, W4). */

@@ -85,13 +85,17 @@ export async function answerOf<Schema extends AnySchema | undefined>(
   throw new ThinkPromptError(error ?? "Think prompt ended with an error", submissionId, status);
 }
 
-/** Whether the agent took the answer, and the schema itself does not: a restart is to ask afresh (W1, W4). */
-export function isRefusedAnswer(
+/** What is wrong with an answer that the agent accepted and the schema itself refuses; undefined for any other failure (W4). */
+export function refusalOf(
   { status }: Pick<SubmissionEnd, "status">,
   error: unknown,
-): boolean {
-  return status === "completed" && error instanceof ThinkPromptValidationError;
+): string | undefined {
+  const isRefused = status === "completed" && error instanceof ThinkPromptValidationError;
+  return isRefused ? error.problem.slice(0, MAX_PROBLEM) || "it does not match" : undefined;
 }
+
+/** UTF-16 units of what the model is told: a hundred of them are sent together. */
+const MAX_PROBLEM = 4_000;
 
 async function outputOf<Schema extends AnySchema | undefined>(
   { submissionId, output }: SubmissionEnd,

@@ -69,11 +69,14 @@ export class ThinkPromptNotFoundError extends ThinkPromptError {
  */
 export class ThinkPromptValidationError extends ThinkPromptError {
   override name = "ThinkPromptValidationError";
+  /** What was wrong, in one line. */
+  readonly problem: string;
   constructor(submissionId: string, cause?: unknown) {
-    const isMismatch = cause instanceof SchemaMismatchError;
-    const detail = cause instanceof Error ? `: ${cause.message}` : "";
-    const message = `Think prompt returned invalid structured output${detail}`;
-    super(message, submissionId, "error", isMismatch ? cause.cause : cause);
+    const problem = cause instanceof Error ? cause.message : "";
+    const message = `Think prompt returned invalid structured output${problem && `: ${problem}`}`;
+    const own = cause instanceof SchemaMismatchError ? cause.cause : cause;
+    super(message, submissionId, "error", own);
+    this.problem = problem;
   }
 }
 

@@ -73,9 +73,9 @@ export type PromptSettings<Schema extends AnySchema | undefined> = {
    */
   strategy?: AnswerStrategy;
   /**
-   * How often the model is shown what is wrong with its answer, and may give a
-   * better one; each time is an attempt in the ledger (W4). From 0 to 10. What is wrong is told by the schema's JSON form:
-   * refinements and transforms are looked at by the workflow alone, when the turn is over.
+   * How often the model is shown what is wrong with its answer, and may give a better one. From 0 to 10, for the agent's
+   * check and the schema's own together. What only the schema refuses, e.g. a refinement, is repaired in a submission of
+   * its own, which goes on with the attempts and the usage of the one before. `timeout` covers all of them.
    * Without an `output`, it is how often a text that was cut off is asked for again.
    * @default 0
    */

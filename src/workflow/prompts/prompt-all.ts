@@ -9,6 +9,8 @@ import { shown } from "../../core/json.ts";
 import type { AnySchema } from "../../core/schema.ts";
 import type {
   BATCH_TIMEOUT,
+  PromptRepairs,
+  PromptRepairsReceipt,
   PromptsExpiry,
   PromptsFailure,
   PromptsPage,
@@ -17,16 +19,24 @@ import type {
   PromptsState,
   PromptsWait,
 } from "../../submissions/prompt-batches.ts";
-import type { AnswerPart, PromptEnd } from "../../submissions/types.ts";
-import { batchEventType, batchId, batchItemKeys, batchProof, batchStepName } from "../names.ts";
+import type { AnswerPart, PromptEnd, SubmissionEnd } from "../../submissions/types.ts";
+import {
+  batchEventType,
+  batchId,
+  batchItemKeys,
+  batchProof,
+  batchStepName,
+  repairBatchId,
+} from "../names.ts";
 import { durably, type StepCall } from "../step-call.ts";
 import { eventOrEnd, timed } from "../wait.ts";
-import { answerOf, isRefusedAnswer, wholeEnd } from "./answer.ts";
+import { answerOf, refusalOf, wholeEnd } from "./answer.ts";
 import {
   namingStep,
   ThinkPromptError,
   ThinkPromptNotFoundError,
   ThinkPromptTimeoutError,
+  ThinkPromptValidationError,
 } from "./errors.ts";
 import {
   type AnyOptions,
@@ -44,6 +54,7 @@ export interface PromptBatchAgent {
   expirePrompts(expiry: PromptsExpiry): Promise<PromptsState>;
   readPrompts(submissionIds: readonly string[]): Promise<PromptsPage>;
   readPrompt(submissionId: string, part: number): Promise<AnswerPart | null>;
+  repairPrompts(repairs: PromptRepairs): Promise<PromptRepairsReceipt>;
   refusePrompts(submissionIds: readonly string[]): Promise<void>;
 }
 
@@ -72,22 +83,21 @@ export async function runPromptAll<
   const identity = { ...call, stepName: name, keys };
   call.used.use("promptAll", name, undefined, keys);
   const batch = await batchId(identity);
-  const prompts: Prompts = {
-    ...call,
-    ...checked,
+  const idempotencyKeys = await batchItemKeys(identity);
+  const prompts: Prompts = { ...call, ...checked, batch, idempotencyKeys, outcomes: [] };
+  const { at } = await settle(prompts, {
     batch,
-    idempotencyKeys: await batchItemKeys(identity),
-    named: (part) => batchStepName(name, batch, part),
-    refused: [],
-  };
-  const submissionIds = await submit(prompts);
-  const failure = await wait(prompts, submissionIds);
-  if (failure && failsFast) throw await thrown(prompts, submissionIds, failure);
-  try {
-    return (await read(prompts, submissionIds)) as PromptAllResults<Schema, OnError>;
-  } finally {
-    await refuse(prompts);
-  }
+    submissionIds: await submit(prompts),
+    indexes: [...keys.keys()],
+    left: () => prompts.timeoutMs,
+  });
+  await repair(prompts, at);
+  await refuse(prompts);
+  const { outcomes } = prompts;
+  if (!failsFast) return outcomes.map(settled) as PromptAllResults<Schema, OnError>;
+  const failed = outcomes.find((outcome) => "error" in outcome);
+  if (failed && "error" in failed) throw failed.error;
+  return outcomes.map((outcome) => "value" in outcome && outcome.value) as never;
 }
 
 /** The batch, as its steps know it. */
@@ -95,10 +105,82 @@ type Prompts = StepCall<PromptBatchAgent> &
   CheckedBatch & {
     readonly batch: string;
     readonly idempotencyKeys: readonly string[];
-    readonly named: (part: Parameters<typeof batchStepName>[2]) => string;
-    /** Submissions whose answers the schema does not take, as far as they have been read. */
-    readonly refused: string[];
+    /** What came of the items so far, in their order. */
+    readonly outcomes: Outcome[];
   };
+
+type Outcome = {
+  readonly key: string;
+  /** Submissions whose answers the schema has refused, the latest last. */
+  readonly refused: readonly string[];
+  /** What is wrong with the latest of them, where that is what came of the item. */
+  readonly problem?: string | undefined;
+} & ({ readonly value: unknown } | { readonly error: unknown });
+
+/** Items that are waited for together: all of the batch, or those that are repaired. */
+type Round = {
+  readonly batch: string;
+  readonly submissionIds: readonly string[];
+  /** Which items they are. */
+  readonly indexes: readonly number[];
+  /** How long there is to wait, when the wait begins. */
+  readonly left: (at: number) => number;
+};
+
+/** Waits for the items, and reads what came of them. @throws the first failure where that ends the batch */
+async function settle(prompts: Prompts, round: Round): Promise<{ at: number }> {
+  const { failure, at } = await wait(prompts, round);
+  if (failure && prompts.failsFast) throw await thrown(prompts, round, failure);
+  await read(prompts, round);
+  return { at };
+}
+
+/** Shows the model what the schema refuses of its answers, as often as `repair` says (W4). */
+async function repair(prompts: Prompts, startedAt: number): Promise<void> {
+  const { outcomes, timeoutMs, request } = prompts;
+  const { repair: most = 0 } = request.answer;
+  for (let round = 1; round <= most; round++) {
+    const wrong = [...outcomes.keys()].filter((index) => outcomes[index]?.problem !== undefined);
+    if (wrong.length === 0) return;
+    const batch = await repairBatchId(prompts.batch, round);
+    const repaired = await submitRepairs(prompts, batch, wrong);
+    const indexes = wrong.filter((_, place) => repaired[place]);
+    if (indexes.length === 0) return;
+    await settle(prompts, {
+      batch,
+      indexes,
+      submissionIds: repaired.filter((id) => id !== null),
+      // The time is that of all rounds together.
+      left: (at) => timeoutMs - (at - startedAt),
+    });
+  }
+}
+
+/** Their submissions; null for one that has no repair left, because the model has used them itself. */
+async function submitRepairs(
+  { step, agent, name, workflowName, workflowId, run, outcomes }: Prompts,
+  batch: string,
+  indexes: readonly number[],
+): Promise<(string | null)[]> {
+  const common = {
+    batch,
+    run: await run(),
+    workflow: { name: workflowName, id: workflowId, stepName: name },
+  };
+  const submissionIds: (string | null)[] = [];
+  for (let chunk = 0; submissionIds.length < indexes.length; chunk++) {
+    const first = submissionIds.length;
+    const items = indexes.slice(first, first + CHUNK_ITEMS).map((index) => {
+      const { refused = [], problem: error = "" } = outcomes[index] ?? {};
+      return { submissionId: refused.at(-1) ?? "", error };
+    });
+    const receipt = await durably(step, batchStepName(name, batch, `submit-${chunk}`), async () =>
+      (await agent()).repairPrompts({ ...common, items }),
+    );
+    submissionIds.push(...receipt.submissionIds);
+  }
+  return submissionIds;
+}
 
 /** Hands over the items, chunk by chunk. Each begins where the one before it says that it has ended. */
 async function submit(prompts: Prompts): Promise<string[]> {
@@ -112,7 +194,7 @@ async function submit(prompts: Prompts): Promise<string[]> {
   const submissionIds: string[] = [];
   for (let chunk = 0; submissionIds.length < keys.length; chunk++) {
     const first = submissionIds.length;
-    const receipt = await durably(step, prompts.named(`submit-${chunk}`), async () =>
+    const receipt = await durably(step, batchStepName(name, batch, `submit-${chunk}`), async () =>
       (await agent()).acceptPrompts({ ...common, items: chunkFrom(prompts, first) }),
     );
     submissionIds.push(...receipt.submissionIds);
@@ -140,88 +222,93 @@ function chunkFrom(
 /** Waits until all have ended, or the first has failed where that is enough. Returns the first that has failed. */
 async function wait(
   prompts: Prompts,
-  submissionIds: readonly string[],
-): Promise<PromptsFailure | undefined> {
-  const { step, agent, batch, failsFast, timeoutMs, workflowName, workflowId, named } = prompts;
+  { batch, submissionIds, left }: Round,
+): Promise<{ failure?: PromptsFailure | undefined; at: number }> {
+  const { step, agent, failsFast, name, workflowName, workflowId } = prompts;
   const run = await prompts.run();
   const eventType = await batchEventType(batch, run);
   const proof = await batchProof(batch, run);
   const workflow = { name: workflowName, id: workflowId };
   const awaited = { batch, workflow, submissionIds, eventType, proof, failsFast };
+  const named = (part: Parameters<typeof batchStepName>[2]) => batchStepName(name, batch, part);
   const stands = async () => (await agent()).awaitPrompts(awaited);
   const expire = async (because: PromptsExpiry["because"]) =>
     (await agent()).expirePrompts({ batch, submissionIds, because, cancel: true });
-  const state = await durably(step, named("await"), () => timed(stands()));
-  if (state.isOver) return state.failure;
+  const { at, ...state } = await durably(step, named("await"), () => timed(stands()));
+  if (state.isOver) return { failure: state.failure, at };
   const found = await eventOrEnd<PromptsState>(
     step,
     async (part) => named(part),
-    { type: eventType, proof, timeoutMs, startedAt: state.at },
+    { type: eventType, proof, timeoutMs: left(at), startedAt: at },
     async (isOver) => {
       if (isOver) return expire("timeout");
       const now = await stands();
       return now.isOver ? now : null;
     },
   );
-  if ("end" in found) return found.end?.failure;
-  if (!failsFast) return undefined;
-  return (await durably(step, named("expire"), () => expire("failure"))).failure;
+  if ("end" in found) return { failure: found.end?.failure, at };
+  if (!failsFast) return { at };
+  const { failure } = await durably(step, named("expire"), () => expire("failure"));
+  return { failure, at };
 }
 
 /** Reads what came of the items, page by page, in their order. */
-async function read(prompts: Prompts, submissionIds: readonly string[]): Promise<unknown[]> {
-  const { step, agent, failsFast, keys } = prompts;
-  const results: unknown[] = [];
-  for (let page = 0; results.length < submissionIds.length; page++) {
-    const asked = submissionIds.slice(results.length, results.length + PAGE_ITEMS);
-    const { ends, count } = await durably(step, prompts.named(`results-${page}`), async () =>
+async function read(prompts: Prompts, { batch, submissionIds, indexes }: Round): Promise<void> {
+  const { step, agent, name, outcomes } = prompts;
+  for (let page = 0, first = 0; first < submissionIds.length; page++) {
+    const asked = submissionIds.slice(first, first + PAGE_ITEMS);
+    const pageName = batchStepName(name, batch, `results-${page}`);
+    const { ends, count } = await durably(step, pageName, async () =>
       (await agent()).readPrompts(asked),
     );
     const byId = new Map(ends.map((end) => [end.submissionId, end]));
-    for (const submissionId of asked.slice(0, count)) {
-      const index = results.length;
-      const item = { submissionId, index, end: byId.get(submissionId) };
-      const answer = answerOfItem(prompts, item).catch((error) => {
-        throw ofItem(error, prompts, index);
-      });
-      results.push(failsFast ? await answer : await settled(answer, keys[index] as string));
+    for (const [place, submissionId] of asked.slice(0, count).entries()) {
+      const index = indexes[first + place] as number;
+      const item = { batch, submissionId, index, end: byId.get(submissionId) };
+      outcomes[index] = await outcomeOf(prompts, item);
     }
+    first += count;
   }
-  return results;
 }
 
-/** A restart asks afresh what the schema itself did not take (W1, W4). */
-async function refuse({ step, agent, named, refused }: Prompts): Promise<void> {
+/** A restart asks afresh what the schema itself did not take in the end (W1, W4). */
+async function refuse({ step, agent, name, batch, outcomes }: Prompts): Promise<void> {
+  const wrong = outcomes.filter(
+    (outcome) => "error" in outcome && outcome.error instanceof ThinkPromptValidationError,
+  );
+  const refused = wrong.flatMap((outcome) => outcome.refused);
   if (refused.length === 0) return;
-  await durably(step, named("refuse"), async () => (await agent()).refusePrompts(refused));
+  const refusal = async () => (await agent()).refusePrompts(refused);
+  await durably(step, batchStepName(name, batch, "refuse"), refusal);
 }
 
-async function settled(answer: Promise<unknown>, key: string): Promise<PromptAllSettled<unknown>> {
-  try {
-    return { status: "fulfilled", value: await answer, key };
-  } catch (error) {
-    if (!(error instanceof ThinkPromptError)) throw error;
-    const { name, message, submissionId } = error;
-    return { status: "rejected", reason: { name, message, submissionId }, key };
-  }
+/** What is returned of an item, where failures are. */
+function settled(outcome: Outcome): PromptAllSettled<unknown> {
+  const { key } = outcome;
+  if ("value" in outcome) return { status: "fulfilled", value: outcome.value, key };
+  const { error } = outcome;
+  if (!(error instanceof ThinkPromptError)) throw error;
+  const { name, message, submissionId } = error;
+  return { status: "rejected", reason: { name, message, submissionId }, key };
 }
 
 /** The error of the first item that has failed. */
 async function thrown(
   prompts: Prompts,
-  submissionIds: readonly string[],
-  { index, end }: PromptsFailure,
+  { batch, submissionIds, indexes }: Round,
+  failure: PromptsFailure,
 ): Promise<unknown> {
-  const submissionId = submissionIds[index] as string;
+  const submissionId = submissionIds[failure.index] as string;
+  const index = indexes[failure.index] as number;
+  const { end } = failure;
   // One that had not ended when the time was over.
-  if (!end)
-    return ofItem(
-      new ThinkPromptTimeoutError(submissionId, undefined, prompts.timeoutMs),
-      prompts,
-      index,
-    );
-  const answer = answerOfItem(prompts, { submissionId, index, end });
-  return answer.catch((error) => ofItem(error, prompts, index));
+  if (!end) return ofItem(timeoutOf(prompts, submissionId), prompts, index);
+  const outcome = await outcomeOf(prompts, { batch, submissionId, index, end });
+  return "error" in outcome ? outcome.error : new Error(`Item ${index} has not failed`);
+}
+
+function timeoutOf({ timeoutMs }: Prompts, submissionId: string): ThinkPromptTimeoutError {
+  return new ThinkPromptTimeoutError(submissionId, undefined, timeoutMs);
 }
 
 /** An error that says which item it is about. */
@@ -233,34 +320,45 @@ function ofItem(error: unknown, { keys, name }: Prompts, index: number): unknown
 }
 
 type EndedItem = {
+  readonly batch: string;
   readonly submissionId: string;
   readonly index: number;
   readonly end: PromptEnd | undefined;
 };
 
-/**
- * The answer of an item.
- *
- * @throws ThinkPromptError, or one of its kinds
- */
-async function answerOfItem(
+/** What came of an item: its answer, or a ThinkPromptError that says which item it is about. */
+async function outcomeOf(prompts: Prompts, item: EndedItem): Promise<Outcome> {
+  const { index, submissionId } = item;
+  const key = prompts.keys[index] as string;
+  const { refused = [] } = prompts.outcomes[index] ?? {};
+  let status: PromptEnd["status"] = "error";
+  try {
+    const whole = await wholeOf(prompts, item);
+    status = whole.status;
+    return { key, refused, value: (await answerOf(whole, prompts.schema)).output };
+  } catch (caught) {
+    const problem = refusalOf({ status }, caught);
+    const error = ofItem(caught, prompts, index);
+    return problem === undefined
+      ? { key, refused, error }
+      : { key, refused: [...refused, submissionId], problem, error };
+  }
+}
+
+/** The end of an item, whole. */
+async function wholeOf(
   prompts: Prompts,
-  { submissionId, index, end }: EndedItem,
-): Promise<unknown> {
+  { batch, submissionId, index, end }: EndedItem,
+): Promise<SubmissionEnd> {
   if (!end) {
     const what = "The agent's ledger has no end of it: it was deleted, or another use of the name";
     const how =
       "at the same time asks it, too. Keep submissions until their workflows have ended, and give each use other keys.";
     throw new ThinkPromptNotFoundError(submissionId, `${what} ${how}`);
   }
-  const nameOf = async (part: `answer-${number}`) => prompts.named(`item-${index}-${part}`);
+  const nameOf = async (part: `answer-${number}`) =>
+    batchStepName(prompts.name, batch, `item-${index}-${part}`);
   const whole = await wholeEnd(prompts, nameOf, end);
-  if (whole.errorName === TIMED_OUT)
-    throw new ThinkPromptTimeoutError(submissionId, undefined, prompts.timeoutMs);
-  try {
-    return (await answerOf(whole, prompts.schema)).output;
-  } catch (error) {
-    if (isRefusedAnswer(whole, error)) prompts.refused.push(submissionId);
-    throw error;
-  }
+  if (whole.errorName === TIMED_OUT) throw timeoutOf(prompts, submissionId);
+  return whole;
 }

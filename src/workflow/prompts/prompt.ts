@@ -6,6 +6,7 @@
 
 import { shown } from "../../core/json.ts";
 import type { AnySchema } from "../../core/schema.ts";
+import type { PromptRepair } from "../../submissions/prompts.ts";
 import type {
   AnswerPart,
   PromptEnd,
@@ -13,11 +14,11 @@ import type {
   PromptRequest,
 } from "../../submissions/types.ts";
 import { compensated } from "../compensation.ts";
-import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
-import { durably, type StepCall } from "../step-call.ts";
-import { endTold, timed } from "../wait.ts";
-import { answerOf, isRefusedAnswer, type PromptResult, wholeEnd } from "./answer.ts";
-import { namingStep, ThinkPromptTimeoutError } from "./errors.ts";
+import { partName, type StepIdentity, stepKey } from "../names.ts";
+import { durably, plain, type StepCall } from "../step-call.ts";
+import { endTold, timed, type WaitNames } from "../wait.ts";
+import { answerOf, type PromptResult, refusalOf, wholeEnd } from "./answer.ts";
+import { namingStep, ThinkPromptTimeoutError, ThinkPromptValidationError } from "./errors.ts";
 import { type CheckedPrompt, checkedPrompt, type ThinkPromptOptions } from "./options.ts";
 
 /** What an agent offers to `step.prompt()`. */
@@ -25,6 +26,7 @@ export interface PromptableAgent {
   acceptPrompt(request: PromptRequest): Promise<PromptReceipt>;
   expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<PromptEnd | null>;
   readPrompt(submissionId: string, part: number): Promise<AnswerPart | null>;
+  repairPrompt(repair: PromptRepair): Promise<PromptReceipt | null>;
   refusePrompts(submissionIds: readonly string[]): Promise<void>;
 }
 
@@ -57,32 +59,78 @@ async function run<Schema extends AnySchema | undefined>(
     run: await given.run(),
     workflow: { name: workflowName, id: workflowId, stepName: name },
   };
-  const receipt = await durably(step, await partName(identity, "submit"), async () =>
-    timed((await agent()).acceptPrompt(request)),
-  );
-  const end = receipt.end ?? (await waitForEnd(call, checked, receipt));
-  const nameOf = (part: StepPart) => partName(identity, part);
-  const whole = await wholeEnd(call, nameOf, end);
-  const answer = await answerOf(whole, options.output).catch(async (error: unknown) => {
-    if (isRefusedAnswer(whole, error)) {
-      const { submissionId } = whole;
-      const refuse = async () => (await agent()).refusePrompts([submissionId]);
-      await durably(step, await nameOf("refuse"), refuse);
+  const submit = async () => timed((await agent()).acceptPrompt(request));
+  const receipt = await durably(step, await partName(identity, "submit"), submit);
+  const answer = await answered({ ...call, ...checked, request }, receipt, options.output);
+  return compensated(step, () => partName(identity, "done"), answer, options.rollback);
+}
+
+type Receipt = PromptReceipt & { readonly at: number };
+/** A prompt that was submitted. */
+type Asked = PromptCall & CheckedPrompt & { readonly request: PromptRequest };
+
+/** The answer. What the schema refuses goes back to the model, as often as `repair` says (W4). */
+async function answered<Schema extends AnySchema | undefined>(
+  asked: Asked,
+  first: Receipt,
+  schema: Schema,
+): Promise<PromptResult<Schema>> {
+  const { step, agent, identity, timeoutMs } = asked;
+  const { repair = 0 } = asked.request.answer;
+  const refused: string[] = [];
+  let receipt = first;
+  for (let round = 0; ; round++) {
+    const nameOf: NameOf = (part) =>
+      partName(identity, round === 0 ? part : `repair-${round}-${part}`);
+    // The time is that of all rounds together.
+    const left = timeoutMs - (receipt.at - first.at);
+    const end = receipt.end ?? (await waitForEnd(asked, nameOf, { ...receipt, left }));
+    const whole = await wholeEnd(asked, nameOf, end);
+    try {
+      return await answerOf(whole, schema);
+    } catch (error) {
+      const problem = refusalOf(whole, error);
+      if (problem !== undefined) refused.push(whole.submissionId);
+      const next =
+        problem !== undefined && round < repair
+          ? await repaired(asked, round + 1, { submissionId: whole.submissionId, error: problem })
+          : undefined;
+      if (next === undefined) {
+        const isWrong = error instanceof ThinkPromptValidationError && refused.length > 0;
+        const refuse = async () => (await agent()).refusePrompts(refused);
+        if (isWrong) await durably(step, await partName(identity, "refuse"), refuse);
+        throw error;
+      }
+      receipt = next;
     }
-    throw error;
-  });
-  return compensated(step, () => nameOf("done"), answer, options.rollback);
+  }
+}
+
+type NameOf = (part: PromptPart) => Promise<string>;
+type PromptPart = Parameters<WaitNames>[0] | `answer-${number}`;
+
+/** Asks the agent for a repair; undefined where none is left, because the model has used them itself. */
+async function repaired(
+  { step, agent, identity, request: { run, workflow } }: Asked,
+  round: number,
+  refused: Pick<PromptRepair, "submissionId" | "error">,
+): Promise<Receipt | undefined> {
+  const name = await partName(identity, `repair-${round}-submit`);
+  const receipt = await durably(step, name, async () => ({
+    receipt: await (await agent()).repairPrompt({ ...refused, run, workflow }).then(plain),
+    at: Date.now(),
+  }));
+  return receipt.receipt ? { ...receipt.receipt, at: receipt.at } : undefined;
 }
 
 async function waitForEnd(
-  { step, agent, identity }: PromptCall,
-  { timeoutMs, cancelOnTimeout }: CheckedPrompt,
-  { submissionId, eventType, proof, at }: PromptReceipt & { at: number },
+  { step, agent, timeoutMs, cancelOnTimeout }: Asked,
+  nameOf: WaitNames,
+  { submissionId, eventType, proof, at, left }: Receipt & { readonly left: number },
 ): Promise<PromptEnd> {
   const ask = async (isOver: boolean) =>
     (await agent()).expirePrompt(submissionId, { cancel: isOver && cancelOnTimeout });
-  const nameOf = (part: StepPart) => partName(identity, part);
-  const wait = { type: eventType, proof, timeoutMs, startedAt: at };
+  const wait = { type: eventType, proof, timeoutMs: left, startedAt: at };
   const end = await endTold<PromptEnd>(step, nameOf, wait, ask);
   if (end) return end;
   throw new ThinkPromptTimeoutError(submissionId, undefined, timeoutMs);
