@@ -65,16 +65,43 @@ describe("a decision", () => {
     expect(outcomes).toMatchObject([{ payload: { amount: 1, note: "NONE" } }]);
   });
 
-  it("W4 a payload that only the schema itself refuses is an error of the step that says what to do", async () => {
+  it("W4: a payload that only the schema refuses is asked for again, with the reason", async () => {
     const workflow = await givenWorkflow([{ name: "refund", schema: "refund" }]);
-    const { approvalId } = await workflow.pending();
-    await workflow.agent.grantApproval(approvalId, { payload: { amount: 13 } });
+    const first = await workflow.pending();
+    await workflow.agent.grantApproval(first.approvalId, { payload: { amount: 13 }, by: "ada" });
+    const second = await pendingAt(workflow.agent, first.approvalId);
+    expect(second).toMatchObject({
+      title: first.title,
+      schema: first.schema,
+      refusal: { approvalId: first.approvalId, problem: "amount: 13 brings bad luck" },
+    });
+    expect(second.expiresAt).toBeLessThanOrEqual(first.expiresAt + 1_000);
+    const late = await workflow.agent.grantApproval(first.approvalId, { payload: { amount: 1 } });
+    expect(late).toMatchObject({
+      outcome: "already_decided",
+      approval: { status: "refused", by: "ada", payload: { amount: 13 } },
+    });
+    expect(await workflow.agent.listApprovals({ status: "refused" })).toHaveLength(1);
+    await workflow.agent.grantApproval(second.approvalId, { payload: { amount: 1 } });
+    const { outcomes } = await workflow.output();
+    expect(outcomes).toMatchObject([{ payload: { amount: 1 } }]);
+  });
+
+  it("W4: after ten refusals the step throws, and says what was wrong", async () => {
+    const workflow = await givenWorkflow([{ name: "refund", schema: "refund" }]);
+    let { approvalId } = await workflow.pending();
+    for (let round = 0; round <= 10; round++) {
+      await workflow.agent.grantApproval(approvalId, { payload: { amount: 13 } });
+      if (round < 10) ({ approvalId } = await pendingAt(workflow.agent, approvalId));
+    }
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ error: "ApprovalPayloadError", approvalId, issues: 1 }]);
     const [failed] = outcomes;
     expect(failed && "message" in failed && failed.message).toMatch(
       /amount: 13 brings bad luck.*restart the workflow/s,
     );
+    expect(await workflow.agent.listApprovals({ status: "refused" })).toHaveLength(11);
+    expect(await workflow.agent.listApprovals()).toEqual([]);
   });
 
   it("W3 two approvals in a row cannot be answered by one click", async () => {

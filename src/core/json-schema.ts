@@ -45,10 +45,19 @@ function lineOf(name: string, { instanceLocation, keyword, error }: OutputUnit):
 
 type Node = Readonly<Record<string, unknown>>;
 
+const TYPES = new Set<unknown>([
+  "null",
+  "boolean",
+  "number",
+  "integer",
+  "string",
+  "array",
+  "object",
+]);
+
 /** Keywords that mean the same to all libraries. */
 const SAME = [
   "$ref",
-  "type",
   "const",
   "enum",
   "required",
@@ -70,6 +79,7 @@ function checked(schema: unknown, isClosed: boolean): Schema {
   const all = (value: unknown) => (value as unknown[]).map(one);
   const result: Record<string, unknown> = {};
   for (const keyword of SAME) if (keyword in node) result[keyword] = node[keyword];
+  if ([node.type].flat().every((type) => TYPES.has(type))) result.type = node.type;
   for (const keyword of ["exclusiveMinimum", "exclusiveMaximum"]) {
     if (typeof node[keyword] === "number") result[keyword] = node[keyword];
   }

@@ -9,6 +9,8 @@ export type ApprovalStatus =
   | "rejected"
   /** Nobody decided in time; the step's `onTimeout` said what that meant to the workflow. */
   | "expired"
+  /** It was approved, and the workflow's schema refuses the payload: another approval asks again. */
+  | "refused"
   /** The workflow was terminated, or what the approval was part of has ended. */
   | "cancelled";
 
@@ -22,6 +24,8 @@ export type Approval = {
   readonly data: Json;
   /** JSON Schema of the payload that approving takes, for a form; null where it takes none. */
   readonly schema: Json;
+  /** Set where the payload of an earlier approval was refused, and this one asks again. */
+  readonly refusal?: ApprovalRefusal;
   readonly workflow: GateWorkflow;
   /** Epoch milliseconds. */
   readonly createdAt: number;
@@ -37,6 +41,14 @@ export type Approval = {
   readonly payload?: Json;
 };
 
+/** Why an approval is asked for again. */
+export type ApprovalRefusal = {
+  /** The approval whose payload was refused. */
+  readonly approvalId: string;
+  /** What the workflow's schema says of it. */
+  readonly problem: string;
+};
+
 /** The request of a gate of kind `approval`. */
 export type ApprovalRequest = {
   readonly title: string | null;
@@ -47,6 +59,7 @@ export type ApprovalRequest = {
   readonly check?: Json;
   /** Whether the step takes a decision without a payload. */
   readonly isOptional?: boolean;
+  readonly refusal?: ApprovalRefusal;
 };
 
 /** What a decision did: the first one counts, and any later one changes nothing (W3). */

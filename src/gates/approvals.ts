@@ -33,8 +33,7 @@ const STATUS_OF = {
   rejected: "rejected",
   expired: "expired",
   cancelled: "cancelled",
-  // No approval is closed so; whatever did, it was no approval.
-  failed: "cancelled",
+  failed: "refused",
 } as const satisfies Record<Gate["status"], ApprovalStatus>;
 
 const STATUSES = [...new Set<ApprovalStatus>(Object.values(STATUS_OF))];
@@ -74,6 +73,7 @@ function approvalOf(gate: Gate): Approval {
     title: asked.title,
     data: asked.data,
     schema: asked.schema,
+    ...(asked.refusal && { refusal: asked.refusal }),
     workflow,
     createdAt,
     expiresAt: expiresAt - GRACE_MS,

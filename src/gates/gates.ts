@@ -97,7 +97,7 @@ export class Gates extends Room {
   /**
    * Opens a gate, or finds the one that was opened before (W1): an open one is taken over by the run that asks, unless its
    * kind says that what is asked now has to be asked anew; a closed one answers its own run, and a later run where its kind
-   * says so.
+   * says so, unless the step refuses its result.
    *
    * @throws InvalidGateError for a request that cannot be stored, or of a kind that this agent does not have; nothing is
    *   stored then
@@ -109,7 +109,8 @@ export class Gates extends Room {
     const now = this.#clock.now();
     const expiresAt = now + request.timeoutMs + GRACE_MS;
     const known = this.#store.findByKey(request.idempotencyKey);
-    if (known && this.#answers(known, request.run)) return receiptOf(known);
+    const isRefused = known !== undefined && known.gateId === request.refuses;
+    if (known && !isRefused && this.#answers(known, request.run)) return receiptOf(known);
     if (known?.status === "open" && this.#isTaken(known, request)) {
       const taken = this.#store.takeOver(known.gateId, request.run, expiresAt);
       if (taken) await this.#look(expiresAt);
@@ -118,11 +119,14 @@ export class Gates extends Room {
     if (known?.status === "open") this.#close(known.gateId, REPLACED, { isOrder: true });
     const opened = this.#store.transaction(() => {
       if (known) this.#store.releaseKey(known.gateId);
+      if (isRefused) this.#store.refuse(known.gateId);
       return this.#store.open(
         { ...request, gateId: crypto.randomUUID(), parent: undefined, expiresAt },
         now,
       );
     });
+    const refused = isRefused ? this.#store.find(known.gateId) : undefined;
+    if (refused) this.#announce(refused);
     await this.#begin(opened, expiresAt);
     return receiptOf(opened);
   }

@@ -5,6 +5,7 @@ export type {
   Approval,
   ApprovalDecisionResult,
   ApprovalMessage,
+  ApprovalRefusal,
   ApprovalStatus,
   ApprovalSummary,
   GrantApprovalOptions,

@@ -38,6 +38,8 @@ export type GateRequest = {
   readonly workflow: GateWorkflow;
   /** What is asked, in the words of the kind. */
   readonly request: Json;
+  /** A closed gate of the same key whose result the step refuses: another one takes its place (W4). */
+  readonly refuses?: string;
   /** How long the step waits, milliseconds: a day after that nobody does, and the gate is closed (W2). */
   readonly timeoutMs: number;
 };

@@ -89,7 +89,10 @@ export interface ThinkWorkflowSteps {
    * approval (W3); the payload matches `schema` (W4).
    *
    * @throws ApprovalTimeoutError when nobody decided within `timeout` and `onTimeout` is `"throw"` (W2)
-   * @throws ApprovalPayloadError when the payload is refused by what only the schema itself knows, e.g. a refinement
+   * A payload that only `schema` itself refuses, e.g. by a refinement, is not the decision: another approval asks again, with
+   * the reason as its `refusal`, up to ten times within the same `timeout`.
+   *
+   * @throws ApprovalPayloadError when the payload of the last of these is refused, too
    * @throws ApprovalCancelledError when it was cancelled at the agent
    */
   approval<Schema extends AnySchema | undefined = undefined>(

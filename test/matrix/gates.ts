@@ -295,6 +295,23 @@ const APPROVALS: Plans = {
     ends: ["rejected"],
     told: 1,
   }),
+  "an approval whose payload the step refuses": plan({
+    verbs: ["Gates.open"],
+    soonAfter: /SET status = 'failed'/,
+    steps: [
+      (object, run) => open(object, run, approve),
+      async (object, run) => {
+        const all = await object.gates.list({ kind: "approval", instance: run.id, limit: 10 });
+        const gateId = all.at(-1)?.gateId ?? "";
+        await object.approvals.grant(gateId, {});
+        const again = { ...approve, refuses: gateId };
+        const { gateId: second } = await open(object, run, again);
+        await object.approvals.grant(second, {});
+      },
+    ],
+    ends: ["failed", "completed"],
+    told: 2,
+  }),
   "an approval that a later run asks for otherwise": plan({
     verbs: ["Gates.open"],
     soonAfter: CLOSED,

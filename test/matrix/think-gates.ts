@@ -19,25 +19,28 @@ import {
 } from "../support/think-matrix.ts";
 import { ACCEPTED, ANY, CLOSED, ENDED, NOTED, OPENED } from "./think-writes.ts";
 
-const DECIDED = ["pending", "approved", "rejected"] as const;
+const DECIDED = ["pending", "approved", "rejected", "refused"] as const;
 const refund = z.object({ amount: z.number() });
 /** Over the 1 MiB of an event: it is told by a reference, and read in parts. */
 const LONG = 1_200_000;
 
-/** The one approval of the agent, pending or decided, once it has been asked for. */
-async function approvalOf({ stub }: Run): Promise<string> {
+/** The one approval of the agent, pending or decided, once it has been asked for; or the one that asks again. */
+async function approvalOf({ stub }: Run, isAgain = false): Promise<string> {
   let found: string | undefined;
   await met(async () => {
-    const [approval] = await stub().listApprovals({ status: [...DECIDED] });
-    found = approval?.approvalId;
+    const all = await stub().listApprovals({ status: [...DECIDED] });
+    found = all.find(({ refusal }) => (refusal !== undefined) === isAgain)?.approvalId;
     return found;
   });
   return found ?? "";
 }
 
-const grant = (payload?: { amount: number }) => async (_: Agent, run: Run) => {
-  await run.stub().grantApproval(await approvalOf(run), { by: "ann", ...(payload && { payload }) });
-};
+const grant =
+  (payload?: { amount: number }, isAgain = false) =>
+  async (_: Agent, run: Run) => {
+    const approvalId = await approvalOf(run, isAgain);
+    await run.stub().grantApproval(approvalId, { by: "ann", ...(payload && { payload }) });
+  };
 
 const reject = async (_: Agent, run: Run) => {
   await run.stub().rejectApproval(await approvalOf(run), { by: "ann" });
@@ -77,16 +80,17 @@ const APPROVALS: readonly ThinkScenario[] = [
     output: () => "ApprovalTimeoutError",
   }),
   workflow({
-    name: "W4 step.approval whose payload the schema refuses",
+    name: "W4 step.approval whose payload the schema refuses, and that is granted again",
     verbs: ["step.approval", "openGate", "grantApproval"],
     soonAfter: OPENED,
     stride: 19,
-    plot: (step) =>
-      step
-        .approval("gate", { schema: refund.refine(({ amount }) => amount !== 13) })
-        .catch((error: Error) => error.name),
-    steps: [grant({ amount: 13 })],
-    output: () => "ApprovalPayloadError",
+    plot: async (step) => {
+      const schema = refund.refine(({ amount }) => amount !== 13);
+      const decision = await step.approval("gate", { schema });
+      return decision.approved && decision.payload.amount;
+    },
+    steps: [grant({ amount: 13 }), grant({ amount: 7 }, true)],
+    output: () => 7,
   }),
   workflow({
     name: "W5 terminateWorkflow while a person is asked",

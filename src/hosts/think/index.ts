@@ -6,6 +6,7 @@ export {
   type Approval,
   type ApprovalDecisionResult,
   type ApprovalMessage,
+  type ApprovalRefusal,
   type ApprovalStatus,
   type ApprovalSummary,
   type GrantApprovalOptions,

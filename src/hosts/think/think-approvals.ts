@@ -31,7 +31,8 @@ export class ThinkApprovals<
 
   /**
    * Approves, durably, and tells the workflow (O1). The first decision counts: any other says `already_decided` and
-   * changes nothing (W3). Who may decide is for the app to check.
+   * changes nothing (W3). Who may decide is for the app to check. Where the workflow's schema refuses the payload later, the
+   * approval becomes `refused`, and another one with a `refusal` asks again: `onApproval()` is called for both.
    *
    * @throws InvalidApprovalError for a payload that does not match the approval's schema: nothing is stored then, and
    *   it stays pending (W4). Over RPC an error keeps its `name` and fields, not its class

@@ -39,19 +39,22 @@ export class ApprovalCancelledError extends ApprovalError {
   }
 }
 
-/** The agent took the payload by its JSON Schema, and the schema itself refuses it (W4). */
+/** The workflow's schema has refused the payload of every approval that asked again, ten of them. */
 export class ApprovalPayloadError extends ApprovalError {
   override name = "ApprovalPayloadError";
   /** As the schema's library tells them. */
   readonly issues: readonly StandardSchemaV1.Issue[];
+  /** What was wrong, in one line. */
+  readonly problem: string;
   constructor(approvalId: string, cause: SchemaMismatchError) {
     super(
       `The payload of the approval ${approvalId} is refused by its schema: ${cause.message}. ` +
-        "Its decision stands; to ask again, restart the workflow, or ask once more under another key. " +
+        "To ask again, restart the workflow, or ask once more under another key. " +
         "A rule that JSON Schema can express is checked before the decision is taken.",
       approvalId,
       cause,
     );
     this.issues = cause.issues;
+    this.problem = cause.message;
   }
 }

@@ -26,7 +26,7 @@ import {
   ApprovalPayloadError,
   ApprovalTimeoutError,
 } from "./approval-errors.ts";
-import { type GateAsk, type GatedAgent, type PassedGate, passGate } from "./gate.ts";
+import { type GateAsk, type GatedAgent, type PassedGate, passGate, refuseGate } from "./gate.ts";
 
 export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = {
   /** What is asked for, in one line. */
@@ -81,6 +81,9 @@ type Decided = {
 const MOST_BYTES = 1_000_000;
 /** Bytes of a title, and of a schema as JSON. */
 const MOST_BYTES_BESIDE = 200_000;
+/** How often one approval is asked for again, and UTF-16 units of why. */
+const MOST_REFUSALS = 10;
+const MOST_PROBLEM = 4_000;
 
 /** Asks, and returns what was decided, or throws why nothing was. */
 export async function runApproval<Schema extends AnySchema | undefined>(
@@ -89,7 +92,36 @@ export async function runApproval<Schema extends AnySchema | undefined>(
 ): Promise<ApprovalDecision<Schema>> {
   call.used.use("approval", call.name, options.key);
   const ask = await checkedAsk(call.name, options);
-  return decisionOf(await passGate(call, ask), options);
+  let passed = await passGate(call, ask);
+  const { askedAt } = passed;
+  for (let round = 1; ; round++) {
+    try {
+      return await decisionOf(passed, options);
+    } catch (error) {
+      if (!(error instanceof ApprovalPayloadError)) throw error;
+      if (passed.status === "completed" && round <= MOST_REFUSALS) {
+        passed = await passGate(call, askAgain(ask, passed, { round, askedAt, error }));
+        continue;
+      }
+      await refuseGate(call, ask, passed.gateId);
+      throw error;
+    }
+  }
+}
+
+/** The same, with what is wrong with the payload; the time is that of all rounds together. */
+function askAgain(
+  ask: GateAsk,
+  { gateId, settledAt }: PassedGate,
+  { round, askedAt, error }: { round: number; askedAt: number; error: ApprovalPayloadError },
+): GateAsk {
+  const refusal = { approvalId: gateId, problem: error.problem.slice(0, MOST_PROBLEM) };
+  return {
+    ...ask,
+    request: { ...(ask.request as ApprovalRequest), refusal },
+    timeoutMs: Math.max(1, ask.timeoutMs - (settledAt - askedAt)),
+    again: { round, refuses: gateId },
+  };
 }
 
 /** @throws ApprovalTimeoutError, ApprovalCancelledError, ApprovalPayloadError */

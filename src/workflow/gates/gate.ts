@@ -13,9 +13,9 @@ import type {
   GateRequest,
   GateStatus,
 } from "../../gates/types.ts";
-import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
+import { partName, stepKey } from "../names.ts";
 import { durably, inParts, type StepCall } from "../step-call.ts";
-import { endTold, timed } from "../wait.ts";
+import { endTold, timed, type WaitNames } from "../wait.ts";
 
 /** What an agent offers to steps that wait for something else than a turn. */
 export interface GatedAgent {
@@ -33,12 +33,16 @@ export type GateAsk = {
   readonly timeoutMs: number;
   /** How the gate is closed when the time is over. */
   readonly closing: Closing;
+  /** Set where it is asked for again, because the step refuses the result of an earlier gate. */
+  readonly again?: { readonly round: number; readonly refuses: string };
   /** Undoes what was done for the gate, which may be open still. */
   readonly rollback?: (gateId: string) => Promise<void>;
 };
 
 /** How it ended, whole. */
 export type PassedGate = {
+  /** When it was asked for, epoch milliseconds: the same in every replay. */
+  readonly askedAt: number;
   readonly gateId: string;
   readonly status: GateStatus;
   /** Epoch milliseconds. */
@@ -48,7 +52,7 @@ export type PassedGate = {
 
 /** Waits until the gate is closed, or closes it when the time is over. */
 export async function passGate(call: StepCall<GatedAgent>, ask: GateAsk): Promise<PassedGate> {
-  const { kind, key, request, timeoutMs, rollback } = ask;
+  const { kind, key, request, timeoutMs, rollback, again } = ask;
   const { step, agent, workflowName, workflowId, name } = call;
   const identity = { kind, stepName: name, key };
   const workflow = { name: workflowName, id: workflowId, stepName: name };
@@ -59,15 +63,21 @@ export async function passGate(call: StepCall<GatedAgent>, ask: GateAsk): Promis
     workflow,
     request,
     timeoutMs,
+    ...(again && { refuses: again.refuses }),
   };
+  const nameOf: NameOf = (part) =>
+    partName(identity, again ? `repair-${again.round}-${part}` : part);
   const receipt = await durably(
     step,
-    await partName(identity, "ask"),
+    await nameOf("ask"),
     async () => timed((await agent()).openGate(asked)),
     rollback && (({ gateId }) => rollback(gateId)),
   );
-  return whole(call, identity, receipt.end ?? (await waitForEnd(call, identity, receipt, ask)));
+  const end = receipt.end ?? (await waitForEnd(call, nameOf, receipt, ask));
+  return { ...(await whole(call, nameOf, end)), askedAt: receipt.at };
 }
+
+type NameOf = (part: "ask" | Parameters<WaitNames>[0] | `result-${number}`) => Promise<string>;
 
 /** Says that the result is not what the step can take: a restart of the workflow asks afresh (W1). */
 export async function refuseGate(
@@ -81,13 +91,12 @@ export async function refuseGate(
 
 async function waitForEnd(
   { step, agent, name }: StepCall<GatedAgent>,
-  identity: StepIdentity,
+  nameOf: WaitNames,
   { gateId, eventType, proof, at }: GateReceipt & { at: number },
   { timeoutMs, closing }: GateAsk,
 ): Promise<GateEnd> {
   const ask = async (isOver: boolean) =>
     (await agent()).expireGate(gateId, isOver ? closing : null);
-  const nameOf = (part: StepPart) => partName(identity, part);
   const wait = { type: eventType, proof, timeoutMs, startedAt: at };
   const end = await endTold<GateEnd>(step, nameOf, wait, ask);
   if (end) return end;
@@ -96,14 +105,14 @@ async function waitForEnd(
 
 async function whole(
   { step, agent, name }: StepCall<GatedAgent>,
-  identity: StepIdentity,
+  nameOf: NameOf,
   end: GateEnd,
-): Promise<PassedGate> {
+): Promise<Omit<PassedGate, "askedAt">> {
   if (!("reference" in end)) return end;
   const { gateId, status, settledAt, reference } = end;
   const text = await inParts(
     step,
-    (part) => partName(identity, `result-${part}`),
+    (part) => nameOf(`result-${part}`),
     async (part) => (await agent()).readGate(gateId, part),
   );
   if (text !== undefined) return { gateId, status, settledAt, result: JSON.parse(text) as Json };
