@@ -9,7 +9,7 @@ import { z } from "zod";
 import { z as z3 } from "zod3";
 import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { outputOf } from "./support/engine.ts";
-import { givenThink, until } from "./support/given.ts";
+import { givenThink, message, until } from "./support/given.ts";
 import { givenPlot } from "./support/plot-workflow.ts";
 
 const ANSWER = { title: "hello", count: 3 };
@@ -181,6 +181,38 @@ describe("W4 repair covers what only the schema refuses", () => {
       expect(end?.failedAttempts).toMatchObject([failed, failed]);
       const said = thread === "main" ? await workflow.agent.texts() : [];
       expect(said).toEqual(thread === "main" ? [`user: ${prompt}`] : []);
+    },
+  );
+
+  it.each(["tool", "json"] as const)(
+    "W4 L4: a turn that came between the answer and its repair keeps its own reply (%s)",
+    async (strategy) => {
+      const prompt = script({ answers: [titled("bad"), titled("good")], delayMs: 300 });
+      await using workflow = await givenPlot((step) =>
+        step.prompt("ask", { prompt, output, strategy, repair: 1 }),
+      );
+      await workflow.start();
+      await until(() => modelCalls.get(prompt));
+      // The scripted model takes its part from what was said last, which is this.
+      const between = ask({ text: "in between", answer: titled("good"), delayMs: 300 });
+      await workflow.agent.submitMessages([message(between)]);
+      expect(await workflow.output()).toEqual({ title: "good" });
+      const [last, second, first] = await workflow.agent.listSubmissions();
+      expect([first, second, last]).toMatchObject([
+        { status: "completed" },
+        { status: "completed" },
+        { status: "completed", metadata: { repairs: first?.submissionId } },
+      ]);
+      const json = (title: string) =>
+        strategy === "json" ? [`assistant: ${JSON.stringify(titled(title))}`] : [];
+      const texts = await workflow.agent.texts();
+      expect(texts.map((text) => text.replaceAll("[step-start]", ""))).toEqual([
+        `user: ${prompt}`,
+        ...json("bad"),
+        `user: ${between}`,
+        "assistant: in between",
+        ...json("good"),
+      ]);
     },
   );
 

@@ -207,9 +207,20 @@ export class Intake {
   }
 }
 
+/** UTF-16 units of the prompt that the model is reminded of: its thread may have gone on since. */
+const MAX_PROMPT = 300;
+
 /** The attempt whose answer was refused, as one that has failed. */
-function refusedAnswer({ createdAt, startedAt, settledAt, output }: Submission, error: string) {
-  const { message } = failureOf(`The model's final answer does not match the schema: ${error}`);
+function refusedAnswer(
+  { createdAt, startedAt, settledAt, output, messages }: Submission,
+  error: string,
+) {
+  const said = messages.at(-1)?.parts ?? [];
+  const prompt = said.map((part) => (part.type === "text" ? part.text : "")).join(" ");
+  const about = prompt.length > MAX_PROMPT ? `${prompt.slice(0, MAX_PROMPT)} [cut]` : prompt;
+  const { message } = failureOf(
+    `The model's final answer to ${JSON.stringify(about)} does not match the schema: ${error}`,
+  );
   return {
     startedAt: startedAt ?? createdAt,
     endedAt: settledAt ?? createdAt,
