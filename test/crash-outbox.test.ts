@@ -31,6 +31,7 @@ playMatrix(
       "Outbox.stateOf": READS,
       "Outbox.read": READS,
       "Outbox.stats": READS,
+      "Outbox.listDeliveries": READS,
       "Outbox.listDeadLetters": READS,
       "Outbox.countDeadLetters": READS,
       "Outbox.listEndpoints": READS,

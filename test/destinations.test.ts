@@ -119,6 +119,28 @@ describe("a Workflow", () => {
     expectForGood(error, new RegExp(`"${instance.id}" of Workflow WAITING_WORKFLOW is terminated`));
   });
 
+  it.each([
+    ["return", "complete"],
+    ["throw", "errored"],
+    ["wait", "terminated"],
+    [undefined, "does not exist"],
+  ] as const)(
+    "O3: an event for a step of an instance that did %s is not needed: it %s",
+    async (plan, end) => {
+      const instance =
+        plan && (await givenInstance(plan, plan === "wait" ? "running" : (end as "complete")));
+      if (end === "terminated") await instance?.terminate();
+      const { id } = instance ?? { id: "nobody" };
+      const forStep = { ...toInstance(id), eventType: "perdure-prompt-s", proof: "p" };
+      const error = await refusal(deliver(adapter, forStep));
+      expect(error.name).toBe("NotNeededError");
+      expect(error.message).toContain(`Instance "${id}" of Workflow WAITING_WORKFLOW`);
+      expect(error.message).toContain(end);
+      // The same event from the app itself: nobody could ask for it.
+      expectForGood(await refusal(deliver(adapter, { ...forStep, eventType: "told" })), /WAITING/);
+    },
+  );
+
   it("W5 one that was terminated, or is not there, is gone, and no other", async () => {
     const isGone = async ({ id }: Pick<WorkflowInstance, "id">) => adapter.isGone?.(toInstance(id));
     const waiting = await givenInstance("wait", "running");

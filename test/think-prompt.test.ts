@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { givenThink, message, refusal, until } from "./support/given.ts";
 import type { PromptOutcome, PromptParams } from "./support/prompt-workflow.ts";
+import type { Agent } from "./support/think.ts";
 import { type AppHooks, appHooks, charges, cutOff } from "./support/think-agent.ts";
 
 const ANSWER = { title: "hello", count: 3 };
@@ -33,6 +34,18 @@ async function givenWorkflow(prompts: PromptParams["prompts"], hooks?: AppHooks)
     },
     [Symbol.asyncDispose]: () => instance.dispose(),
   };
+}
+
+/** Its only event has found that its workflow had ended. */
+async function discarded(agent: Agent, submissionId = "", how = "terminated") {
+  const deliveries = await until(async () => {
+    const page = await agent.listDeliveries({ submissionId });
+    return page.deliveries[0]?.state === "discarded" && page.deliveries;
+  });
+  expect(deliveries).toMatchObject([
+    { submissionId, reason: expect.stringContaining(` is ${how}, and takes no event`) },
+  ]);
+  expect(await agent.outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
 }
 
 describe("L4 a prompt in a thread", () => {
@@ -252,6 +265,31 @@ it("W5 terminating a workflow cancels the turns that it waits for, and no others
   expect(await workflow.agent.waitForSubmission(other.submissionId)).toMatchObject({
     status: "completed",
   });
+  await discarded(workflow.agent, submissions[0]?.submissionId);
+});
+
+it("W1 O3: an answer whose workflow was terminated elsewhere is discarded, and answers its next run", async () => {
+  const prompt = script({ delayMs: 1_000 });
+  await using workflow = await givenWorkflow([{ name: "first", prompt }]);
+  await workflow.start();
+  await until(() => modelCalls.get(prompt));
+  const instance = await env.PROMPT_WORKFLOW.get(workflow.id);
+  await instance.terminate();
+  const [submission] = await workflow.agent.listSubmissions();
+  await discarded(workflow.agent, submission?.submissionId);
+  await instance.restart();
+  expect(await workflow.complete()).toMatchObject([{ answer: ANSWER }]);
+  expect(modelCalls.get(prompt)).toBe(1);
+});
+
+it("W2 O3: an answer that comes after its step timed out and its workflow completed is discarded", async () => {
+  const prompt = script({ delayMs: 1_500 });
+  const prompts = [{ name: "first", prompt, timeout: 500, cancelOnTimeout: false }];
+  await using workflow = await givenWorkflow(prompts);
+  await workflow.start();
+  expect(await workflow.complete()).toMatchObject([{ error: "ThinkPromptTimeoutError" }]);
+  const [submission] = await workflow.agent.listSubmissions();
+  await discarded(workflow.agent, submission?.submissionId, "complete");
 });
 
 it("W5 terminating a workflow that was terminated elsewhere cancels what it waited for", async () => {

@@ -41,7 +41,6 @@ const OPEN = ["pending", "running"];
 
 export function findingsOf(evidence: Evidence): Finding[] {
   const { entries, looks, records } = evidence;
-  const terminated = entries.flatMap((entry) => (entry.isTerminated ? [entry.id] : []));
   const rows = new Map(looks.flatMap(({ submissions }) => submissions.map((row) => [row.id, row])));
   return [
     ...entries.flatMap((entry) =>
@@ -56,7 +55,7 @@ export function findingsOf(evidence: Evidence): Finding[] {
       (option): Finding => ({ kind: "failed", id: option, what: "took half of a surrogate pair" }),
     ),
     ...looks.flatMap((look) => scheduleFindings(look, records)),
-    ...looks.flatMap((look) => remainsOf(look, terminated)),
+    ...looks.flatMap((look) => remainsOf(look)),
   ];
 }
 
@@ -128,12 +127,8 @@ function workflowFindings(
   return [{ kind: "failed", id, what: `${known}: ${outcome}, expected ${expected}` }];
 }
 
-/**
- * What an agent should not have any more.
- *
- * @param terminated workflows, which take no event any more: those are dead letters
- */
-function remainsOf({ agent, ...look }: Look, terminated: readonly string[]): Finding[] {
+/** What an agent should not have any more. */
+function remainsOf({ agent, ...look }: Look): Finding[] {
   const stuck = [
     ...look.submissions
       .filter(({ status }) => OPEN.includes(status))
@@ -145,9 +140,9 @@ function remainsOf({ agent, ...look }: Look, terminated: readonly string[]): Fin
       })),
     ...look.openGates.map((gate) => ({ id: gate, what: `a gate of ${agent} that is open` })),
   ].map((found): Finding => ({ kind: "stuck", ...found }));
-  const lost = look.deadLetters
-    .filter((letter) => !terminated.some((id) => letter.includes(JSON.stringify(id))))
-    .map((letter): Finding => ({ kind: "lost", id: letter, what: `a dead letter of ${agent}` }));
+  const lost = look.deadLetters.map(
+    (letter): Finding => ({ kind: "lost", id: letter, what: `a dead letter of ${agent}` }),
+  );
   const alarms = [
     ...look.outbox.map((entry) => `in the outbox: ${entry}`),
     ...look.jobs

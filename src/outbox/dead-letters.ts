@@ -115,7 +115,7 @@ export class DeadLetters {
       .one().count;
   }
 
-  /** dead → waiting, due at once, in the place in line that it had. Returns whether there was one. */
+  /** dead → waiting, due at once, in the place in line that it had. Returns whether it is sent again. */
   redrive(id: string, now: number): boolean {
     return this.#redrive("id = ?", [id], now) > 0;
   }
@@ -129,21 +129,27 @@ export class DeadLetters {
     );
   }
 
+  /** Leaves out what is for a disabled endpoint, which would be given up again at once. */
   #redrive(which: string, values: SqlStorageValue[], now: number): number {
     return this.storage.transactionSync(() => {
-      this.#sql.exec(
-        `INSERT INTO perdure_outbox
-           (id, destination_key, seq, due_at, is_ordered, attempts, is_begun, attempts_before, created_at, since, last_error, destination, payload)
-         SELECT id, destination_key, seq, ?, is_ordered, attempts + 1, 0, attempts, created_at, ?, last_error, destination, payload
-         FROM perdure_dead_letters WHERE ${which} ON CONFLICT (id) DO NOTHING`,
-        now,
-        now,
-        ...values,
-      );
-      const gone = `DELETE FROM perdure_dead_letters WHERE ${which} RETURNING id`;
-      const count = this.#sql.exec(gone, ...values).toArray().length;
-      this.#changed(-count);
-      return count;
+      const sent = this.#sql
+        .exec<{ id: string }>(
+          `INSERT INTO perdure_outbox
+             (id, destination_key, seq, due_at, is_ordered, attempts, is_begun, attempts_before, created_at, since, last_error, destination, payload)
+           SELECT id, destination_key, seq, ?, is_ordered, attempts + 1, 0, attempts, created_at, ?, last_error, destination, payload
+           FROM perdure_dead_letters WHERE ${which}
+             AND destination_key NOT IN (SELECT key FROM perdure_endpoints WHERE disabled_at IS NOT NULL)
+           ON CONFLICT (id) DO NOTHING RETURNING id`,
+          now,
+          now,
+          ...values,
+        )
+        .toArray()
+        .map(({ id }) => id);
+      const gone = "DELETE FROM perdure_dead_letters WHERE id IN (SELECT value FROM json_each(?))";
+      if (sent.length > 0) this.#sql.exec(gone, JSON.stringify(sent));
+      this.#changed(-sent.length);
+      return sent.length;
     });
   }
 

@@ -12,6 +12,7 @@ import { Claims } from "./claims.ts";
 import type { DeadLetters } from "./dead-letters.ts";
 import { type Due, DueLines, type Look } from "./due.ts";
 import type { Endpoints } from "./endpoints.ts";
+import { NotNeededError } from "./errors.ts";
 import type { OutboxLimits } from "./options.ts";
 import { nextAttempt, type Policy, policyOf } from "./policy.ts";
 import { EvictedError, PATIENCE_MS, Slots, YOUNG_MS } from "./slots.ts";
@@ -44,6 +45,8 @@ export type DeliveriesOwner = {
   taken(entry: Entry): void;
   /** An attempt is over. */
   settled(): void;
+  /** Nobody waits for it any more, which the next write stores. */
+  discarding(entry: Entry, reason: string): void;
   /** Somebody is to be told of dead letters. */
   died(): void;
   /** An endpoint has changed its state. */
@@ -271,7 +274,8 @@ export class Deliveries {
       const entry = this.#claims.claim(id, isAlone);
       if (!entry) return;
       const failed = await this.#send(entry, evicted);
-      if (failed) this.#failed(entry, failed.error);
+      if (failed?.error instanceof NotNeededError) this.#discard(entry, failed.error);
+      else if (failed) this.#failed(entry, failed.error);
     } catch (error) {
       console.error(`[perdure] the outcome of delivery ${id} was not stored:`, error);
       const time = this.owner.clock.now() + BACKSTOP_MS;
@@ -318,6 +322,12 @@ export class Deliveries {
 
   #heardFrom(key: string, url: string): void {
     if (this.owner.endpoints.succeeded(key)) this.owner.changed(url, "healthy");
+  }
+
+  #discard(entry: Entry, { message }: Error): void {
+    this.owner.discarding(entry, message);
+    this.owner.store.discard(entry, message, this.owner.clock.now());
+    if (entry.isOrdered) this.#lines.drop(entry.key);
   }
 
   #failed(entry: Entry, error: unknown): void {

@@ -244,6 +244,11 @@ export class Engine implements DeliveriesOwner, TellingOwner {
 
   readonly taken = (entry: Entry): void => this.#report("outbox:delivered", entry);
 
+  readonly discarding = ({ id, attempt, destination }: Entry, reason: string): void => {
+    const { events } = this.#lifecycle();
+    events.emit("outbox:discarded", { id, attempt, kind: destination.kind, reason });
+  };
+
   readonly changed = (url: string, state: Endpoint["state"]): void => {
     this.#lifecycle().events.emit("outbox:endpoint", { url, state });
   };

@@ -19,6 +19,14 @@ export class UndeliverableError extends Error {
   }
 }
 
+/**
+ * The step that the event is for has ended, and nobody waits for it any more: the entry is discarded, and is no dead
+ * letter. An adapter throws it for events whose receiver can ask for the result again.
+ */
+export class NotNeededError extends Error {
+  override readonly name = "NotNeededError";
+}
+
 /** Of a text that SQLite and UTF-8 cannot hold: storage would change it, and two texts could become one. */
 export const MALFORMED = "expected well-formed text, and it has half of a surrogate pair";
 

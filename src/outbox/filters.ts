@@ -1,11 +1,11 @@
-/** What lists and counts of dead letters can be asked by. Looks at the arguments alone. */
+/** What lists and counts of deliveries can be asked by. Looks at the arguments alone. */
 
 import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
 import { shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { InvalidFilterError, MALFORMED } from "./errors.ts";
-import type { DeadLetterFilter, ListDeadLettersOptions } from "./types.ts";
+import type { DeadLetterFilter, ListDeadLettersOptions, ListDeliveriesOptions } from "./types.ts";
 
 const FILTER = ["since", "destination"] as const;
 const MAX_LIMIT = 1_000;
@@ -18,9 +18,7 @@ export function checkFilter(verb: string, filter: DeadLetterFilter, more: readon
   // What was left out by mistake must not pass for everything.
   const empty = FILTER.find((name) => name in filter && (filter[name] ?? null) === null);
   if (empty) {
-    throw new InvalidFilterError(
-      `${empty} of ${verb} is ${filter[empty]}; expected a value, or leave it out.`,
-    );
+    throw new InvalidFilterError(emptyFilter(empty, verb, filter[empty]));
   }
   if (filter.since !== undefined) timeOf("since", filter.since);
 }
@@ -28,7 +26,45 @@ export function checkFilter(verb: string, filter: DeadLetterFilter, more: readon
 /** @throws InvalidFilterError for an unknown name, what is no time, or a limit or cursor that there is none of */
 export function checkList(options: ListDeadLettersOptions): void {
   checkFilter("listDeadLetters()", options, ["limit", "cursor"]);
-  const { limit = 1, cursor } = options;
+  checkPage(options);
+}
+
+const STATES = ["waiting", "delivered", "discarded", "dead"] as const;
+
+/**
+ * What a list of deliveries is asked by, apart from its destination.
+ *
+ * @throws InvalidFilterError for an unknown name or value
+ */
+export function readListed(options: ListDeliveriesOptions, kinds: readonly string[]) {
+  const verb = "listDeliveries()";
+  const names = ["state", "submissionId", "kind", "destination"] as const;
+  const problem = problemOfNames(verb, options, [...names, "limit", "cursor"]);
+  if (problem) throw new InvalidFilterError(problem.message);
+  const empty = names.find((name) => name in options && (options[name] ?? null) === null);
+  if (empty) throw new InvalidFilterError(emptyFilter(empty, verb, options[empty]));
+  const { state = STATES, submissionId, kind } = options;
+  const states = [state].flat();
+  const unknown = states.find((name) => !STATES.includes(name));
+  if (unknown !== undefined || states.length === 0) {
+    const given = states.length === 0 ? "[]" : shown(unknown);
+    throw new InvalidFilterError(
+      `state is ${given}; expected one or more of ${STATES.join(", ")}.`,
+    );
+  }
+  if (kind !== undefined && !kinds.includes(kind)) {
+    throw new InvalidFilterError(`kind is ${shown(kind)}; expected one of ${kinds.join(", ")}.`);
+  }
+  if (submissionId !== undefined) checkId(verb, submissionId, "submissionId");
+  checkPage(options);
+  return { states, submissionId, kind };
+}
+
+function emptyFilter(name: string, verb: string, value: unknown): string {
+  return `${name} of ${verb} is ${value}; expected a value, or leave it out.`;
+}
+
+function checkPage({ limit = 1, cursor }: Pick<ListDeliveriesOptions, "limit" | "cursor">): void {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
     throw new InvalidFilterError(
       `limit is ${String(limit)}; expected a whole number from 1 to ${MAX_LIMIT}.`,
@@ -45,10 +81,11 @@ export function timeOf(name: string, value: Instant): number {
 }
 
 /** @throws InvalidFilterError for what can be no delivery id */
-export function checkId(verb: string, id: unknown): void {
+export function checkId(verb: string, id: unknown, name = "id"): void {
   if (typeof id === "string" && isWellFormedText(id)) return;
-  const expected = typeof id === "string" ? MALFORMED : "expected the delivery id, a text";
-  throw new InvalidFilterError(`id of ${verb} is ${shown(id)}; ${expected}.`);
+  const what = name === "id" ? "the delivery id" : "an id";
+  const expected = typeof id === "string" ? MALFORMED : `expected ${what}, a text`;
+  throw new InvalidFilterError(`${name} of ${verb} is ${shown(id)}; ${expected}.`);
 }
 
 /** @throws InvalidFilterError for what is no text that a row should hold */

@@ -16,15 +16,18 @@ import { isStart } from "./destinations.ts";
 import { Engine } from "./engine.ts";
 import { InvalidDestinationError, InvalidFilterError } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
-import { checkFilter, checkId, checkList, checkReason, timeOf } from "./filters.ts";
+import { checkFilter, checkId, checkList, checkReason, readListed, timeOf } from "./filters.ts";
+import { listDeliveries } from "./listing.ts";
 import { type OutboxLimits, type OutboxSettings, readSettings } from "./options.ts";
 import type {
   DeadLetterFilter,
   DeadLetterPage,
+  DeliveryPage,
   DeliveryState,
   Destination,
   Endpoint,
   ListDeadLettersOptions,
+  ListDeliveriesOptions,
   OutboxStats,
   StartWorkflow,
   WorkflowStart,
@@ -201,6 +204,21 @@ export class Outbox extends Room {
     return this.#engine.isBusy;
   }
 
+  /**
+   * Lists deliveries, the newest first, without their events. One that changes its state between two pages may be left
+   * out of the second. Those of a submission are found by an index; those that wait are read through.
+   *
+   * @throws InvalidFilterError for an option or a value that there is none of
+   * @example const { deliveries, cursor } = await this.outbox.listDeliveries({ state: "waiting", kind: "webhook" })
+   */
+  async listDeliveries(options: ListDeliveriesOptions = {}): Promise<DeliveryPage> {
+    const listed = readListed(options, this.#adapters.kinds);
+    const { limit = DEFAULT_LIMIT, cursor, destination } = options;
+    const { key } = this.#selection(destination ? { destination } : {});
+    await this.#ready();
+    return listDeliveries(this.lifecycle.storage.sql, { ...listed, key }, limit, cursor);
+  }
+
   /** Where the event with this delivery id is; null for one that is unknown, or delivered and not kept. */
   async inspect(id: string): Promise<DeliveryState | null> {
     checkId("inspect()", id);
@@ -242,7 +260,9 @@ export class Outbox extends Room {
 
   /**
    * Tries one again now: a dead letter, with the attempts of a new entry and
-   * the id that it had (O3), or one that waits for its next attempt. Returns whether there was one.
+   * the id that it had (O3), or one that waits for its next attempt.
+   *
+   * @returns whether it is sent: false for an unknown id, and for a dead letter of a disabled endpoint
    */
   async redrive(id: string): Promise<boolean> {
     checkId("redrive()", id);
@@ -256,7 +276,7 @@ export class Outbox extends Room {
   /**
    * Tries again what was given up at `since` or later, or for a destination, or both; all, where nothing is said.
    *
-   * @returns how many
+   * @returns how many are sent: those of disabled endpoints stay dead letters
    * @throws InvalidFilterError for what cannot be meant
    */
   async redriveAll(filter: DeadLetterFilter = {}): Promise<number> {

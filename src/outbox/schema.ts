@@ -40,9 +40,13 @@ export const MIGRATIONS = [
    CREATE INDEX perdure_dead_letters_untold ON perdure_dead_letters (id) WHERE is_told = 0;
    CREATE TABLE perdure_delivered (
      id TEXT PRIMARY KEY,
+     destination_key TEXT NOT NULL,
      attempts INTEGER NOT NULL,
+     created_at INTEGER NOT NULL,
      delivered_at INTEGER NOT NULL,
      is_whole INTEGER NOT NULL,
+     discarded_because TEXT,
+     destination TEXT NOT NULL,
      payload TEXT
    ) WITHOUT ROWID;
    CREATE INDEX perdure_delivered_by_time ON perdure_delivered (delivered_at, id);

@@ -13,6 +13,7 @@ import { migrate } from "../core/migrations.ts";
 import { partsOf } from "../core/parts.ts";
 import { AT_ONCE, type Due, PER_DESTINATION } from "./due.ts";
 import { InvalidEventError } from "./errors.ts";
+import { type StateRow, stateOf } from "./listing.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { isEndpoint } from "./slots.ts";
 import type { DeliveryState, Destination } from "./types.ts";
@@ -72,13 +73,6 @@ type Row = {
   last_error: string | null;
   destination: string;
   payload: string | null;
-};
-
-type Found = {
-  state: DeliveryState["state"];
-  attempts: number;
-  time: number;
-  last_error: string | null;
 };
 
 export class OutboxStore {
@@ -216,19 +210,16 @@ export class OutboxStore {
   /** Where an event is; null for an unknown id. */
   inspect(id: string): DeliveryState | null {
     const [row] = this.#sql
-      .exec<Found>(
-        `SELECT 'waiting' AS state, attempts, due_at AS time, last_error FROM perdure_outbox WHERE id = ?1
-         UNION ALL SELECT 'dead', attempts, died_at, last_error FROM perdure_dead_letters WHERE id = ?1
-         UNION ALL SELECT 'delivered', attempts, delivered_at, NULL FROM perdure_delivered WHERE id = ?1 LIMIT 1`,
+      .exec<StateRow>(
+        `SELECT 'waiting' AS state, attempts AS attempt, created_at AS since, due_at, last_error AS why
+           FROM perdure_outbox WHERE id = ?1
+         UNION ALL SELECT 'dead', attempts, died_at, NULL, last_error FROM perdure_dead_letters WHERE id = ?1
+         UNION ALL SELECT iif(discarded_because IS NULL, 'delivered', 'discarded'), attempts, delivered_at, NULL, discarded_because
+           FROM perdure_delivered WHERE id = ?1 LIMIT 1`,
         id,
       )
       .toArray();
-    if (!row) return null;
-    const { state, attempts: attempt, time, last_error } = row;
-    const lastError = last_error ?? undefined;
-    if (state === "delivered") return { state, attempt, deliveredAt: time };
-    if (state === "dead") return { state, attempt, diedAt: time, lastError: lastError ?? "" };
-    return { state, attempt, dueAt: time, ...(lastError !== undefined && { lastError }) };
+    return row ? stateOf(row) : null;
   }
 
   #joined(id: string): string {
@@ -365,13 +356,32 @@ export class OutboxStore {
       if (!(isKept && isInParts)) this.#forgetParts(id);
       if (isKept) {
         this.#sql.exec(
-          `INSERT OR REPLACE INTO perdure_delivered (id, attempts, delivered_at, is_whole, payload)
-           SELECT id, attempts, ?, ?, payload FROM perdure_outbox WHERE id = ?`,
+          `INSERT OR REPLACE INTO perdure_delivered
+             (id, destination_key, attempts, created_at, delivered_at, is_whole, destination, payload)
+           SELECT id, destination_key, attempts, created_at, ?, ?, destination, payload
+           FROM perdure_outbox WHERE id = ?`,
           now,
           isWhole ? 1 : 0,
           id,
         );
       }
+      this.#forget(id);
+    });
+  }
+
+  /** waiting → discarded: nobody waits for it any more. It is listed for a while, without its event. */
+  discard({ id, isInParts }: Entry, why: string, now: number): void {
+    this.storage.transactionSync(() => {
+      if (isInParts) this.#forgetParts(id);
+      this.#sql.exec(
+        `INSERT OR REPLACE INTO perdure_delivered
+           (id, destination_key, attempts, created_at, delivered_at, is_whole, discarded_because, destination, payload)
+         SELECT id, destination_key, attempts, created_at, ?, 1, ?, destination, 'null'
+         FROM perdure_outbox WHERE id = ?`,
+        now,
+        why,
+        id,
+      );
       this.#forget(id);
     });
   }

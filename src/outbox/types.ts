@@ -293,12 +293,57 @@ export type DeliveryState =
       readonly deliveredAt: number;
     }
   | {
+      /** Its receiver had ended: a workflow whose step no longer waits for it. */
+      readonly state: "discarded";
+      readonly attempt: number;
+      /** Epoch milliseconds. */
+      readonly discardedAt: number;
+      /** How the receiver ended. */
+      readonly reason: string;
+    }
+  | {
       readonly state: "dead";
       readonly attempt: number;
       /** Epoch milliseconds. */
       readonly diedAt: number;
       readonly lastError: string;
     };
+
+/** A delivery in a list, without its event: `read(id)` has that. */
+export type DeliveryInfo = DeliveryState & {
+  /** The delivery id. */
+  readonly id: string;
+  /** The submission whose end it tells of. Left out for an id of more than 200 bytes. */
+  readonly submissionId?: string;
+  readonly destination: Destination;
+  /** When it was put, epoch milliseconds. */
+  readonly createdAt: number;
+};
+
+/** Which deliveries are listed: all of them, where nothing is said. */
+export type ListDeliveriesOptions = {
+  /** Delivered ones are kept only if `keepDelivered` is set, or if their event travelled as a reference. */
+  readonly state?: DeliveryState["state"] | readonly DeliveryState["state"][];
+  /** Those that tell of the end of this submission. */
+  readonly submissionId?: string;
+  readonly kind?: Destination["kind"];
+  /** To this destination: at an agent, whatever the method; at a workflow, whatever the event type. */
+  readonly destination?: Destination;
+  /**
+   * From 1 to 1,000.
+   * @default 100
+   */
+  readonly limit?: number;
+  /** Where the page before this one has ended. */
+  readonly cursor?: string | undefined;
+};
+
+export type DeliveryPage = {
+  /** Newest first, by the time at which each came into its state. */
+  readonly deliveries: DeliveryInfo[];
+  /** For the next page; not set on the last one. */
+  readonly cursor?: string;
+};
 
 export type OutboxStats = {
   /** Entries still to be delivered. */

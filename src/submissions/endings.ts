@@ -8,6 +8,7 @@ import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf, transientOf } from "../core/failures.ts";
 import { byteLength } from "../core/json.ts";
 import { Sweep } from "../core/sweep.ts";
+import { deliveryIdOf } from "../outbox/listing.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { endedEvent } from "./batches.ts";
 import type { Seen, Settlement } from "./changes.ts";
@@ -193,7 +194,7 @@ export class Endings {
     if (this.#isUnsent) this.flush();
   }
 
-  /** Delivery ids are new: receivers of several agents must not take one's for another's. Returns how many entries. */
+  /** Returns how many entries. */
   #put(submission: Summary): number {
     if (submission.notify.length === 0) return 0;
     const data = eventOf(submission);
@@ -201,7 +202,7 @@ export class Endings {
     const timestamp = new Date(submission.settledAt ?? this.owner.clock.now()).toISOString();
     const event = JSON.stringify({ type, timestamp, data } satisfies SubmissionEvent);
     for (const destination of submission.notify) {
-      this.owner.outbox.enqueue(crypto.randomUUID(), destination, event);
+      this.owner.outbox.enqueue(deliveryIdOf(submission.submissionId), destination, event);
     }
     return submission.notify.length;
   }

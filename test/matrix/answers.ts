@@ -41,8 +41,6 @@ function answered(script: Script, answer: AnswerSpec): Planned {
         );
       }),
     expect: {
-      // The workflow is none: that it cannot be told is what the outbox's own scenarios are for.
-      deadLetters: true,
       messages: async (object, thread) =>
         (object as unknown as AnswerObject).turns.threads.messages(thread),
     },

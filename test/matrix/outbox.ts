@@ -5,6 +5,7 @@
  */
 
 import { env } from "cloudflare:workers";
+import { NotNeededError } from "../../src/outbox/errors.ts";
 import type { DeadLetter, Destination, OutboxSettings } from "../../src/outbox/index.ts";
 import { UndeliverableError } from "../../src/outbox/index.ts";
 import { until } from "../support/given.ts";
@@ -33,6 +34,8 @@ type Way = {
   readonly verbs?: readonly string[];
   /** Ids that end as dead letters, and are never taken. */
   readonly isGivenUp?: boolean;
+  /** Ids that end as discarded, and are never taken: nobody waits for them. */
+  readonly isDiscarded?: boolean;
   /** Dead letters that are left in the end. */
   readonly left?: number;
   /** What has to be so of each event in the end, beside that it has arrived. */
@@ -99,12 +102,23 @@ function plan(way: Way): Planned {
       return [
         ...problemsOf(way, at(run.id)),
         ...differs("O3 the count of dead letters", letters, left),
+        ...differs("O3 the discarded ones", await discardedOf(run), way.isDiscarded ? ids : []),
         ...(isAsleep ? [] : ["O5 it holds a job or an alarm"]),
       ];
     },
     // Those that are left are counted; those that were deleted are nowhere, and that is right.
     expect: { deadLetters: left > 0 || way.isGivenUp === true },
   });
+}
+
+/** Ids of the deliveries that are listed as discarded. */
+async function discardedOf(run: { stub(): object }): Promise<string[]> {
+  const { deliveries } = await surely(() =>
+    inObject(run.stub(), ({ outbox }: OutboxObject) =>
+      outbox.listDeliveries({ state: "discarded" }),
+    ),
+  );
+  return deliveries.map(({ id }) => id).toSorted();
 }
 
 function scriptOf({ settings, answer }: Way, seen: Seen) {
@@ -158,14 +172,16 @@ function isOver({ storage: { sql } }: DurableObjectState): boolean {
   return open.toArray().length === 0;
 }
 
-function problemsOf({ ids = ["e"], event = SMALL, isGivenUp, check }: Way, seen: Seen): string[] {
+function problemsOf(way: Way, seen: Seen): string[] {
+  const { ids = ["e"], event = SMALL, isGivenUp, isDiscarded, check } = way;
   const problems: string[] = [];
   const known = new Set(ids);
   for (const { id } of seen.sent) if (!known.has(id)) problems.push(`O1 ${id} has arrived`);
   for (const id of ids) {
     const taken = seen.taken.filter((sent) => sent.id === id);
     if (isGivenUp && taken.length > 0) problems.push(`O3 ${id} was taken and given up`);
-    if (!isGivenUp && taken.length === 0) problems.push(`O2 ${id} was lost`);
+    const isTaken = !isGivenUp && !isDiscarded;
+    if (isTaken && taken.length === 0) problems.push(`O2 ${id} was lost`);
     const isAsPut = (sent: Sent) => !("event" in sent) || same(sent.event, event);
     if (!taken.every(isAsPut)) problems.push(`O2 ${id} has changed`);
     if (isGivenUp && !seen.letters.some((letter) => letter.id === id)) {
@@ -252,6 +268,16 @@ const DELIVERED: Plans = {
       [...sent, ...letters.map(({ attempts }) => ({ attempt: attempts }))]
         .filter(({ attempt }) => attempt > 3)
         .map(({ attempt }) => `O3 attempt ${attempt} of 3`),
+  }),
+  "discarded, for a workflow that has ended": plan({
+    to: somewhere,
+    ids: THREE,
+    event: LARGE,
+    answer: () => {
+      throw new NotNeededError("it is complete");
+    },
+    isDiscarded: true,
+    soonAfter: /INTO perdure_delivered/,
   }),
   "in parts, delivered whole": plan({ to: somewhere, event: LARGE }),
   "in parts, by reference": plan({ to: queue, event: LARGE, check: fetchedWhole(LARGE) }),

@@ -16,6 +16,7 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   listScheduledTasks: READS,
   inspectScheduledTask: READS,
   listScheduledRuns: READS,
+  listDeliveries: READS,
   listDeadLetters: READS,
   countDeadLetters: READS,
   inspectEndpoint: READS,

@@ -193,12 +193,10 @@ export function workflow(scenario: WorkflowScenario): ThinkScenario {
       if (!["complete", "errored", "terminated"].includes(status)) return false;
       return (await isAtRest(agent)) && ((await isOver?.(agent, run)) ?? true);
     },
-    // See lateEvents().
-    expect: { deadLetters: true, alarm: true },
+    expect: { alarm: true },
     check: async (agent, run) => {
       const found = await stateOf(run.id);
       return [
-        ...(await lateEvents(agent)),
         ...differs("the workflow is", found?.status, wanted),
         ...(found?.error ? [`its error is ${found.error.name}: ${found.error.message}`] : []),
         ...(output ? differs("it returned", found?.output, output(run.id)) : []),
@@ -206,17 +204,6 @@ export function workflow(scenario: WorkflowScenario): ThinkScenario {
       ];
     },
   };
-}
-
-/**
- * The platform drops the events of an instance that has ended, so they become dead letters (O3): of turns that are cancelled
- * for the workflow's end, and where a crash has repeated the delivery of the answer that let it end. No other may be there.
- */
-async function lateEvents(agent: Agent): Promise<string[]> {
-  const { deadLetters } = await agent.listDeadLetters();
-  return deadLetters
-    .filter(({ lastError }) => !/is (complete|terminated), and takes no event$/.test(lastError))
-    .map(({ id, lastError }) => `O3 delivery ${id} is a dead letter: ${lastError}`);
 }
 
 /** Nothing in its rooms is open or due. */

@@ -5,9 +5,11 @@ import type { Json } from "../../core/json.ts";
 import type {
   DeadLetterFilter,
   DeadLetterPage,
+  DeliveryPage,
   DeliveryState,
   Endpoint,
   ListDeadLettersOptions,
+  ListDeliveriesOptions,
   OutboxStats,
 } from "../../outbox/index.ts";
 import { ThinkRooms } from "./think-rooms.ts";
@@ -17,6 +19,16 @@ export class ThinkDeliveries<
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
 > extends ThinkRooms<Env, State, Props> {
+  /**
+   * Lists deliveries, the newest first: waiting, given up, discarded, and those delivered ones that are kept.
+   *
+   * @throws InvalidFilterError for an option or a value that there is none of
+   * @example const { deliveries } = await agent.listDeliveries({ submissionId })
+   */
+  listDeliveries(options?: ListDeliveriesOptions): Promise<DeliveryPage> {
+    return this.outbox.listDeliveries(options);
+  }
+
   /** Deliveries that were given up, newest first (O3). */
   listDeadLetters(options?: ListDeadLettersOptions): Promise<DeadLetterPage> {
     return this.outbox.listDeadLetters(options);
@@ -27,12 +39,20 @@ export class ThinkDeliveries<
     return this.outbox.countDeadLetters(filter);
   }
 
-  /** Tries a delivery that was given up again. Returns whether there was one. */
+  /**
+   * Tries a delivery that was given up again.
+   *
+   * @returns whether it is sent: false for an unknown id, and for one to a disabled endpoint
+   */
   redriveDeadLetter(id: string): Promise<boolean> {
     return this.outbox.redrive(id);
   }
 
-  /** Tries deliveries that were given up again: since a time, for a destination, or all. Returns how many. */
+  /**
+   * Tries deliveries that were given up again: since a time, for a destination, or all.
+   *
+   * @returns how many are sent: those to disabled endpoints stay dead letters
+   */
   redriveDeadLetters(filter: DeadLetterFilter): Promise<number> {
     return this.outbox.redriveAll(filter);
   }

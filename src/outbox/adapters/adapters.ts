@@ -69,6 +69,11 @@ export class Adapters {
     );
   }
 
+  /** The kinds that this version knows. */
+  get kinds(): readonly string[] {
+    return Object.keys(this.#all);
+  }
+
   keyOf(destination: Destination): string {
     return this.of(destination).keyOf(destination);
   }
@@ -86,8 +91,7 @@ export class Adapters {
     }
     const to = destination as Destination;
     if (!Object.hasOwn(this.#all, to.kind ?? "")) {
-      const kinds = Object.keys(this.#all).join(", ");
-      return `has ${JSON.stringify(to.kind)} as kind; expected one of ${kinds}.`;
+      return `has ${JSON.stringify(to.kind)} as kind; expected one of ${this.kinds.join(", ")}.`;
     }
     const fields = ["kind", "policy", ...FIELDS[to.kind]];
     const unknown = Object.keys(to).find((field) => !fields.includes(field));

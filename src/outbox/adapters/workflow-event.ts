@@ -1,6 +1,6 @@
 /**
  * Tells a Workflow instance, by `sendEvent()` of its binding; the payload of
- * the event is the delivery. What it never gets over:
+ * the event is the delivery. Failures that no retry can help:
  *
  * | failure | why for good |
  * |---|---|
@@ -8,12 +8,14 @@
  * | complete, errored, terminated | the platform takes events for an ended instance, and drops them |
  * | the payload is too large | the next attempt has the same |
  *
- * The first two end a wait that nobody holds any more. Whoever restarts the
- * instance, or makes it under the same id, redrives the dead letter.
+ * After the first two nobody waits for the event any more. An event for a step
+ * of Perdure is discarded then: its result stays in the agent, and a restarted
+ * instance asks the agent for it. Any other event becomes a dead letter, and
+ * whoever restarts the instance, or makes it under the same id, redrives it.
  */
 
 import { shown } from "../../core/json.ts";
-import { UndeliverableError } from "../errors.ts";
+import { NotNeededError, UndeliverableError } from "../errors.ts";
 import type { Adapter, WorkflowDestination } from "../types.ts";
 import { Bindings, bytesOf, problemOfTexts, says } from "./checks.ts";
 
@@ -66,7 +68,7 @@ export function workflowAdapter(env: object): Adapter<WorkflowDestination> {
       try {
         const instance = await binding.get(to.instance);
         const { status } = await instance.status();
-        if (ENDED.has(status)) throw undeliverable(to, `is ${status}, and takes no event`);
+        if (ENDED.has(status)) throw ended(to, `is ${status}, and takes no event`);
         // The next attempt may have begun.
         signal.throwIfAborted();
         const { eventType: type, proof } = to;
@@ -75,8 +77,8 @@ export function workflowAdapter(env: object): Adapter<WorkflowDestination> {
           payload: proof === undefined ? delivery : { ...delivery, proof },
         });
       } catch (error) {
-        if (error instanceof UndeliverableError) throw error;
-        if (says(error, NO_INSTANCE)) throw undeliverable(to, "does not exist", error);
+        if (error instanceof UndeliverableError || error instanceof NotNeededError) throw error;
+        if (says(error, NO_INSTANCE)) throw ended(to, "does not exist", error);
         if (!says(error, TOO_LARGE) && bytesOf(delivery) <= LIMIT) throw error;
         throw undeliverable(to, `takes no event as large as delivery ${delivery.id}`, error);
       }
@@ -84,12 +86,20 @@ export function workflowAdapter(env: object): Adapter<WorkflowDestination> {
   };
 }
 
-function undeliverable(
-  { workflow, instance }: WorkflowDestination,
-  problem: string,
-  cause?: unknown,
-): UndeliverableError {
-  return new UndeliverableError(`Instance ${shown(instance)} of Workflow ${workflow} ${problem}`, {
-    cause,
-  });
+/** Whether a step of Perdure waits for it. */
+function isForStep({ eventType, proof }: WorkflowDestination): boolean {
+  return proof !== undefined && eventType.startsWith("perdure-");
+}
+
+function ended(to: WorkflowDestination, problem: string, cause?: unknown): Error {
+  if (!isForStep(to)) return undeliverable(to, problem, cause);
+  return new NotNeededError(`${nameOf(to)} ${problem}`, { cause });
+}
+
+function undeliverable(to: WorkflowDestination, problem: string, cause?: unknown): Error {
+  return new UndeliverableError(`${nameOf(to)} ${problem}`, { cause });
+}
+
+function nameOf({ workflow, instance }: WorkflowDestination): string {
+  return `Instance ${shown(instance)} of Workflow ${workflow}`;
 }

@@ -41,11 +41,15 @@ function payloads(rows: Rows): string[] {
     .map(({ id }) => `O2 delivery ${id} was put with several events`);
 }
 
-/** O2: what has left the outbox was taken, or is kept. */
+/** O2: what has left the outbox was taken, is kept, or was for a workflow that had ended. */
 function lost(rows: Rows, taken: ReadonlySet<string>): string[] {
-  const kept = "SELECT id FROM perdure_outbox UNION SELECT id FROM perdure_dead_letters";
+  const kept = `SELECT id FROM perdure_outbox UNION SELECT id FROM perdure_dead_letters
+    UNION SELECT id FROM perdure_delivered WHERE discarded_because IS NOT NULL`;
   return rows
-    .of<Put>("perdure_testing_puts", `SELECT id FROM perdure_testing_puts EXCEPT ${kept}`)
+    .of<Put>(
+      "perdure_testing_puts",
+      `SELECT id FROM perdure_testing_puts EXCEPT SELECT id FROM (${kept})`,
+    )
     .filter(({ id }) => !taken.has(id))
     .map(({ id }) => `O2 delivery ${id} has left the outbox, and nobody has taken it`);
 }
