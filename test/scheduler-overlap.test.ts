@@ -183,17 +183,23 @@ describe("S3 overlap", () => {
     expect(await stage.history()).toEqual(["10 running", "20 completed", "30 running"]);
   });
 
-  it("queue: at most 100 wait, and the next is skipped", async () => {
+  it("queue: at most 100 wait, the next are skipped, and the app is told of that once", async () => {
+    const problems: unknown[] = [];
     const stage = new Stage({
+      onProblem: (problem) => void problems.push(problem),
       tasks: () => ({ t: task(forever, { overlap: "queue", timeout: "20 days" }) }),
     });
     await stage.start();
-    for (let slot = 0; slot < 102; slot++) await stage.pass(10 * MINUTE);
+    for (let slot = 0; slot < 104; slot++) await stage.pass(10 * MINUTE);
     const statuses = (await stage.runs()).length;
     expect(statuses).toBe(50);
-    const [last, before] = await stage.runs();
+    const [last, , , before] = await stage.runs();
     expect(before?.status).toBe("waiting");
     expect(last).toMatchObject({ status: "skipped", reason: "100 runs were waiting" });
+    const message = "An occurrence is skipped: 100 runs were waiting";
+    expect(problems).toEqual([
+      { type: "scheduler:full", level: "warn", message, ids: { taskId: "t" } },
+    ]);
   });
 
   it("a run between two attempts keeps its place", async () => {

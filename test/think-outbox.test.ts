@@ -1,10 +1,11 @@
 /** The outbox as part of DurableThink. */
 
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import type { Problem } from "../src/hosts/think/index.ts";
 import { type DeadLetter, method, webhook } from "../src/outbox/index.ts";
 import { givenThink, message, refusal, until } from "./support/given.ts";
 import { receivedBy, receiverUrl, someReceiver } from "./support/receivers/client.ts";
-import { deadLetters, thinkOptions } from "./support/think-agent.ts";
+import { appHooks, deadLetters, thinkOptions } from "./support/think-agent.ts";
 
 describe("O3 DurableThink shows the deliveries that were given up", () => {
   it("to the hook, in lists, and redrives them", async () => {
@@ -29,6 +30,32 @@ describe("O3 DurableThink shows the deliveries that were given up", () => {
     await until(async () => (await stub.countDeadLetters()) === 1);
     expect(await stub.deleteDeadLetter(letter.id)).toBe(true);
     expect(await stub.countDeadLetters()).toBe(0);
+  });
+
+  it("O3 L7: problems are logged once with the agent's name, and onProblem() takes the place of the log", async () => {
+    const lines: string[] = [];
+    const note = (...parts: unknown[]) => void lines.push(parts.map(String).join(" "));
+    const spies = (["error", "warn"] as const).map((log) =>
+      vi.spyOn(console, log).mockImplementation(note),
+    );
+    const told: Problem[] = [];
+    const [loud, silent] = [givenThink(), givenThink()];
+    appHooks.set(silent.name ?? "", { onProblem: (problem) => void told.push(problem) });
+    const notify = [method("onEnd", { policy: { maxAttempts: 1 } })];
+    for (const stub of [loud, silent]) {
+      const failing = message({ fail: `refused by ${stub.name}` });
+      await stub.submitMessages([failing], { submissionId: "s", notify });
+      await until(async () => (await stub.countDeadLetters()) === 1);
+    }
+    await until(() => told.length === 2);
+    for (const spy of spies) spy.mockRestore();
+    // No other line tells of it: neither Think's nor the SDK's.
+    const ofAgents = lines.filter((line) => line.includes("think-"));
+    expect(ofAgents.map((line) => JSON.parse(line))).toMatchObject([
+      { perdure: "submission:error", agent: "ThinkAgent", name: loud.name, submissionId: "s" },
+      { perdure: "outbox:dead", name: loud.name, kind: "method", to: "onEnd()" },
+    ]);
+    expect(told.map(({ type }) => type)).toEqual(["submission:error", "outbox:dead"]);
   });
 
   it("and the endpoints of its webhooks, set up by its options", async () => {

@@ -38,6 +38,12 @@ export function durationOf(option: string, value: Duration): number {
   return ms;
 }
 
+/** @throws InvalidOptionError for what is given and no function */
+export function checkHook(option: string, value: unknown): void {
+  if (value === undefined || typeof value === "function") return;
+  throw mistake(option, value, "a function, or leave it out");
+}
+
 /** The error of an option that is `value`, and was to be what `expected` says. */
 export function mistake(option: string, value: unknown, expected: string): InvalidOptionError {
   return new InvalidOptionError(option, `${option} is ${shown(value)}; expected ${expected}.`);

@@ -1,5 +1,5 @@
 /**
- * Which hosts are private: nothing that a stored address may make us call.
+ * Addresses of destinations: how a log names them, and which hosts are private. A private one is nothing that a stored address may make us call.
  * Looks at the host as it is written; what a name resolves to cannot be seen
  * here, because Workers resolve no names themselves. A public name that
  * resolves to a private address leads nowhere either: requests leave from
@@ -7,6 +7,7 @@
  */
 
 import ipaddr from "ipaddr.js";
+import type { Destination } from "./types.ts";
 
 /**
  * All of IPv6 that is assigned to the public internet. What lies outside, such
@@ -41,4 +42,20 @@ function isPublicAddress(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
 /** A name without a dot is looked up in the local network. */
 function isPublicName(name: string): boolean {
   return name.includes(".") && !PRIVATE_DOMAINS.some((domain) => name.endsWith(`.${domain}`));
+}
+
+/** A destination in a few words, for a log. Of a URL only the host: the rest may be a secret. */
+export function addressOf(to: Destination): string {
+  if (to.kind === "workflow" || to.kind === "workflow-start") {
+    return `${to.workflow} ${to.instance}`;
+  }
+  if (to.kind === "agent") return `${to.agent} ${to.name} ${to.method}()`;
+  if (to.kind === "method") return `${to.method}()`;
+  if (to.kind === "queue") return to.queue;
+  // A kind that a newer version of Perdure has stored has no URL.
+  return hostOf(to.url);
+}
+
+export function hostOf(url: string): string {
+  return URL.parse(url)?.host ?? "";
 }

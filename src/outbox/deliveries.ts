@@ -49,8 +49,8 @@ export type DeliveriesOwner = {
   discarding(entry: Entry, reason: string): void;
   /** Somebody is to be told of dead letters. */
   died(): void;
-  /** An endpoint has changed its state. */
-  changed(url: string, state: "healthy" | "failing" | "disabled"): void;
+  /** An endpoint has changed its state, or fails for another reason that the app has to know. */
+  changed(url: string, state: "healthy" | "failing" | "disabled", reason?: string): void;
 };
 
 type UnderWay = { readonly id: string; readonly attempt: Promise<void> };
@@ -373,12 +373,12 @@ export class Deliveries {
     const { message } = failureOf(error);
     if (!isForGood(error)) {
       if (heldUntil !== null) this.#lines.drop(key);
-      if (endpoints.failed(key, url, message, now, heldUntil)) changed(url, "failing");
+      if (endpoints.failed(key, url, message, now, heldUntil)) changed(url, "failing", message);
     } else if (error.isGone) {
       endpoints.disable(key, url, message, now);
       store.dueNow(key, now);
       this.#lines.clear();
-      changed(url, "disabled");
+      changed(url, "disabled", message);
     }
     // Any other refusal for good judges the event, and not the endpoint.
   }

@@ -8,6 +8,7 @@
  *      └──── is taken ──────┘◄────────── enabled by hand ───────────┘ (to healthy)
  */
 
+import { isOfSecret } from "./adapters/webhook.ts";
 import type { Endpoint } from "./types.ts";
 
 type Row = {
@@ -79,19 +80,23 @@ export class Endpoints {
   }
 
   /**
-   * healthy → failing. Returns whether it was healthy.
+   * healthy → failing. Returns whether that is news: it was healthy, or the reason is another one of its secret.
    *
    * @param heldUntil until when it asked to be left alone, if it did
    */
   failed(key: string, url: string, reason: string, now: number, heldUntil: number | null): boolean {
     const row = this.#known.get(key);
-    if (row && (heldUntil === null || row.disabled_at !== null)) return false;
+    if (row && row.disabled_at !== null) return false;
+    // It is put right here, and not at the receiver.
+    const isNews =
+      row === undefined || (row.reason !== reason && [row.reason, reason].some(isOfSecret));
+    if (!isNews && heldUntil === null) return false;
     this.#write({
       ...(row ?? { key, url, failing_since: now, disabled_at: null }),
-      reason: row?.reason ?? reason,
+      reason: isNews ? reason : row.reason,
       held_until: heldUntil,
     });
-    return row === undefined;
+    return isNews;
   }
 
   /** any → disabled. */

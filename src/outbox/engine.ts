@@ -6,8 +6,10 @@
 
 import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
+import { type Problem, tellProblem } from "../core/problems.ts";
 import { Wake } from "../core/wake.ts";
 import type { Adapters } from "./adapters/adapters.ts";
+import { addressOf, hostOf } from "./addresses.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { Delivered } from "./delivered.ts";
 import { BACKSTOP_MS, Deliveries, type DeliveriesOwner } from "./deliveries.ts";
@@ -31,6 +33,7 @@ export type EngineOwner = {
   readonly limits: OutboxLimits;
   readonly adapters: Adapters;
   readonly onDeadLetter: OutboxSettings["onDeadLetter"];
+  readonly onProblem: OutboxSettings["onProblem"];
   /** Given when the outbox is installed, which is later than its construction. */
   readonly lifecycle: () => LifecycleServices;
 };
@@ -52,6 +55,7 @@ export class Engine implements DeliveriesOwner, TellingOwner {
   readonly #telling: Telling;
   readonly #host: object;
   readonly #onDeadLetter: EngineOwner["onDeadLetter"];
+  readonly #onProblem: EngineOwner["onProblem"];
   readonly #lifecycle: EngineOwner["lifecycle"];
   #stores: Stores | undefined;
   #hasWarned = false;
@@ -59,12 +63,13 @@ export class Engine implements DeliveriesOwner, TellingOwner {
   #isPutting = false;
   #sincePrune = 0;
 
-  constructor({ host, clock, limits, adapters, onDeadLetter, lifecycle }: EngineOwner) {
+  constructor({ host, clock, limits, adapters, onDeadLetter, onProblem, lifecycle }: EngineOwner) {
     this.#host = host;
     this.clock = clock;
     this.limits = limits;
     this.adapters = adapters;
     this.#onDeadLetter = onDeadLetter;
+    this.#onProblem = onProblem;
     this.#lifecycle = lifecycle;
     this.wake = new Wake(lifecycle, "perdure.outbox", () => this.#drive(), clock);
     this.#deliveries = new Deliveries(this);
@@ -122,12 +127,17 @@ export class Engine implements DeliveriesOwner, TellingOwner {
   #full(id: string, waiting: number, mayRefuse: boolean): void {
     const { maxWaiting } = this.limits;
     // Put again, it stays as it is.
-    if (mayRefuse && !this.store.has(id)) throw new OutboxFullError(waiting, maxWaiting);
-    if (mayRefuse || this.#hasWarned) return;
-    this.#hasWarned = true;
-    console.warn(
-      `[perdure] ${waiting} entries wait in the outbox, and maxWaiting is ${maxWaiting}; those of submissions that end are stored all the same`,
-    );
+    if (this.store.has(id)) return;
+    const refused = mayRefuse ? new OutboxFullError(waiting, maxWaiting) : undefined;
+    if (!this.#hasWarned) {
+      this.#hasWarned = true;
+      const message =
+        refused?.message ??
+        `${waiting} entries wait in the outbox, and maxWaiting is ${maxWaiting}; those of submissions that end are stored all the same`;
+      const ids = { waiting, maxWaiting };
+      this.#problem({ type: "outbox:full", level: "error", message, ids });
+    }
+    if (refused) throw refused;
   }
 
   /** {@link flush}, once the code that puts has come to its end. */
@@ -237,6 +247,8 @@ export class Engine implements DeliveriesOwner, TellingOwner {
     const { id, destination, attempts, lastError: error } = letter;
     const { events, runInHostContext } = this.#lifecycle();
     events.emit("outbox:dead", { id, kind: destination.kind, attempts, error });
+    const ids = { id, kind: destination.kind, to: addressOf(destination), attempts };
+    this.#problem({ type: "outbox:dead", level: "error", message: error, ids });
     await runInHostContext(async () => this.#onDeadLetter?.(letter));
   };
 
@@ -249,9 +261,18 @@ export class Engine implements DeliveriesOwner, TellingOwner {
     events.emit("outbox:discarded", { id, attempt, kind: destination.kind, reason });
   };
 
-  readonly changed = (url: string, state: Endpoint["state"]): void => {
+  /** @param reason why it is not healthy */
+  readonly changed = (url: string, state: Endpoint["state"], reason?: string): void => {
     this.#lifecycle().events.emit("outbox:endpoint", { url, state });
+    const level = state === "disabled" ? "error" : "warn";
+    const message = reason === undefined ? "The endpoint has recovered" : reason;
+    const ids = { endpoint: hostOf(url), state };
+    this.#problem({ type: "outbox:endpoint", level, message, ids });
   };
+
+  #problem(problem: Problem): void {
+    tellProblem(this.#onProblem, problem, this.#lifecycle().runInHostContext);
+  }
 
   #report(type: string, { id, attempt, destination: { kind } }: Entry): void {
     this.#lifecycle().events.emit(type, { id, attempt, kind });

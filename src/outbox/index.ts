@@ -6,6 +6,7 @@ export type { Instant } from "../core/instant.ts";
 export type { Json } from "../core/json.ts";
 export { NewerSchemaError } from "../core/migrations.ts";
 export { InvalidOptionError } from "../core/options.ts";
+export { logProblem, type OnProblem, type Problem, type ProblemType } from "../core/problems.ts";
 export type { AdapterOverrides } from "./adapters/adapters.ts";
 export { type DedupeOptions, dedupe, type Once, type Received } from "./dedupe.ts";
 export { agent, method, queue, webhook, workflow, workflowEvent } from "./destinations.ts";

@@ -1,7 +1,14 @@
 /** What an app can set about its outbox. Checked once, at construction. */
 
 import type { Duration } from "../core/duration.ts";
-import { countOf, durationOf, InvalidOptionError, problemOfNames } from "../core/options.ts";
+import {
+  checkHook,
+  countOf,
+  durationOf,
+  InvalidOptionError,
+  problemOfNames,
+} from "../core/options.ts";
+import type { OnProblem } from "../core/problems.ts";
 import type { LetterLimits } from "./dead-letters.ts";
 import type { KeptLimits } from "./delivered.ts";
 import { problemOfPolicy } from "./policy.ts";
@@ -61,6 +68,12 @@ export type OutboxSettings = {
    * and changes nothing.
    */
   readonly onDeadLetter?: (letter: DeadLetter) => void | Promise<void>;
+  /**
+   * Told of each problem: a dead letter (at least once), an endpoint that starts to fail, is disabled or recovers,
+   * and, once in the life of the object, `maxWaiting`. To silence one, do nothing for its `type`.
+   * @default logProblem, which logs one line of JSON
+   */
+  readonly onProblem?: OnProblem;
 };
 
 /** The same, with every default filled in. */
@@ -84,6 +97,7 @@ const NAMES = [
   "keepDeadLetters",
   "allowPrivateAddresses",
   "onDeadLetter",
+  "onProblem",
 ] as const satisfies readonly (keyof OutboxSettings)[];
 
 const KEEP = ["maxAge", "maxCount"] as const;
@@ -97,19 +111,15 @@ export function readSettings(settings: OutboxSettings): OutboxLimits {
     problemOfNames("keepDeadLetters", keepDeadLetters, KEEP);
   if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
   const { concurrency = 8, policy = {}, maxEventBytes = MAX_EVENT_BYTES } = settings;
-  const { maxWaiting = 10_000, onDeadLetter, allowPrivateAddresses = false } = settings;
+  const { maxWaiting = 10_000, onDeadLetter, onProblem, allowPrivateAddresses = false } = settings;
   if (typeof allowPrivateAddresses !== "boolean") {
     throw new InvalidOptionError(
       "allowPrivateAddresses",
       `allowPrivateAddresses is ${JSON.stringify(allowPrivateAddresses)}; expected true or false, or leave it out.`,
     );
   }
-  if (onDeadLetter !== undefined && typeof onDeadLetter !== "function") {
-    throw new InvalidOptionError(
-      "onDeadLetter",
-      `onDeadLetter is ${JSON.stringify(onDeadLetter)}; expected a function, or leave it out.`,
-    );
-  }
+  checkHook("onDeadLetter", onDeadLetter);
+  checkHook("onProblem", onProblem);
   const problem = problemOfPolicy(policy);
   if (problem) throw new InvalidOptionError("policy", `The outbox ${problem}`);
   const { maxAge = "7 days", maxCount = 10_000 } = keepDelivered ?? {};

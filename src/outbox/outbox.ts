@@ -89,6 +89,7 @@ export class Outbox extends Room {
       limits: this.#limits,
       adapters: this.#adapters,
       onDeadLetter: settings.onDeadLetter,
+      onProblem: settings.onProblem,
       lifecycle: () => this.lifecycle,
     });
   }
@@ -320,7 +321,7 @@ export class Outbox extends Room {
     const key = this.#endpointKey(url);
     endpoints.disable(key, url, reason, this.#clock.now());
     store.dueNow(key, this.#clock.now());
-    this.#engine.changed(url, "disabled");
+    this.#engine.changed(url, "disabled", reason);
     // What waits for it is given up now, and not when its time would have come.
     this.#engine.flushAgain();
   }

@@ -8,6 +8,7 @@ import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { shown } from "../core/json.ts";
+import { tellProblem } from "../core/problems.ts";
 import { Wake } from "../core/wake.ts";
 import { type Declarations, declarationsOf, NONE } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
@@ -260,6 +261,12 @@ export class Engine implements RunnerOwner {
   readonly inHostContext = <T>(work: () => Promise<T>): Promise<T> =>
     this.#lifecycle().runInHostContext(work) as Promise<T>;
 
+  readonly #tellFull = (taskId: string, reason: string): void => {
+    const message = `An occurrence is skipped: ${reason}`;
+    const problem = { type: "scheduler:full", level: "warn", message, ids: { taskId } } as const;
+    tellProblem(this.settings.onProblem, problem, this.inHostContext);
+  };
+
   readonly failed = (run: Run, error: unknown): void => {
     const told = scheduledRunOf(run, this.owner);
     const { taskId } = run;
@@ -361,7 +368,10 @@ export class Engine implements RunnerOwner {
     if (!this.#parts) {
       const store = new Store(this.#lifecycle().storage);
       const { runner, clock, limits } = this;
-      this.#parts = { store, firing: new Firing({ store, runner, clock, limits }) };
+      this.#parts = {
+        store,
+        firing: new Firing({ store, runner, clock, limits, full: this.#tellFull }),
+      };
     }
     return this.#parts;
   }

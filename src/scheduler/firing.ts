@@ -22,6 +22,8 @@ export type FiringOwner = {
   readonly runner: Runner;
   readonly clock: Clock;
   readonly limits: SchedulerLimits;
+  /** An occurrence is skipped because as many runs of its task wait as may. */
+  full(taskId: string, reason: string): void;
 };
 
 /** What comes now: a slot, or a trigger at the time of its call. */
@@ -32,6 +34,9 @@ export type Newcomer = {
 };
 
 export class Firing {
+  /** Tasks of which the app was told in this life that too many runs wait. */
+  readonly #full = new Set<string>();
+
   constructor(private readonly owner: FiringOwner) {}
 
   /** Fires the slots of a task that are due, and stores which one is next (S1). */
@@ -64,7 +69,8 @@ export class Firing {
     const { store, runner, clock } = this.owner;
     const { taskId } = task;
     const open = store.runs.open(taskId);
-    const { skipped, cancelled } = admit(task, newcomers.length > 0 ? open : []);
+    const { skipped, isFull = false, cancelled } = admit(task, newcomers.length > 0 ? open : []);
+    if (isFull && skipped !== undefined) this.#noteFull(taskId, skipped);
     // What comes after the last run of all is not missed: the task is finished then.
     const left = task.maxRuns - row.runs;
     const news = newcomers
@@ -91,6 +97,12 @@ export class Firing {
     for (const run of inserted) if (run.status === "running") runner.launch(run);
     runner.expect(taskId);
     return inserted;
+  }
+
+  #noteFull(taskId: string, reason: string): void {
+    if (this.#full.has(taskId)) return;
+    this.#full.add(taskId);
+    this.owner.full(taskId, reason);
   }
 
   /** Those of the new runs that begin at once are written as begun: one row less than to begin them afterwards. */

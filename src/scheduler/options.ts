@@ -2,12 +2,14 @@
 
 import type { Duration } from "../core/duration.ts";
 import {
+  checkHook,
   countOf,
   durationOf,
   InvalidOptionError,
   mistake,
   problemOfNames,
 } from "../core/options.ts";
+import type { OnProblem } from "../core/problems.ts";
 import type { InvalidTaskError } from "./errors.ts";
 import type { PromptPort, ScheduledRun, ScheduledTasks } from "./types.ts";
 
@@ -32,6 +34,11 @@ export type SchedulerSettings = {
   readonly onFailure?: (error: unknown, run: ScheduledRun) => void | Promise<void>;
   /** Told of each task that cannot be understood, once for each start and problem. What it throws is logged, and changes nothing. */
   readonly onInvalid?: (error: InvalidTaskError) => void | Promise<void>;
+  /**
+   * Told of each problem: a task of which as many runs wait as may, so that an occurrence is skipped. Once for each task in the life of the object.
+   * @default logProblem, which logs one line of JSON
+   */
+  readonly onProblem?: OnProblem;
   /** Attempts at a time. One that takes longer than ten seconds makes room for another, up to eight times as many in all. @default 16 */
   readonly concurrency?: number;
   /** Ended runs that are kept of each task; up to 15 more are, for a while. */
@@ -57,6 +64,7 @@ const NAMES = [
   "prompts",
   "onFailure",
   "onInvalid",
+  "onProblem",
   "concurrency",
   "history",
 ] as const satisfies readonly (keyof SchedulerSettings)[];
@@ -69,11 +77,8 @@ export function readSettings(settings: SchedulerSettings): SchedulerLimits {
   if (problem) throw new InvalidOptionError(problem.name, problem.message);
   const { tasks, owner, concurrency = 16, history } = settings;
   if (typeof tasks !== "function") throw mistake("tasks", tasks, "a function that returns tasks");
-  for (const name of ["defaultTimezone", "scope", "onFailure", "onInvalid"] as const) {
-    const value: unknown = settings[name];
-    if (value !== undefined && typeof value !== "function") {
-      throw mistake(name, value, "a function, or leave it out");
-    }
+  for (const name of ["defaultTimezone", "scope", "onFailure", "onInvalid", "onProblem"] as const) {
+    checkHook(name, settings[name]);
   }
   if (owner !== undefined && (typeof owner !== "string" || owner === "")) {
     throw mistake("owner", owner, "a text that is not empty, or leave it out");

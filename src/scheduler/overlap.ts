@@ -9,6 +9,8 @@ const MAX_WAITING = 100;
 export type Admission = {
   /** Why it is not run, or undefined when it is. */
   readonly skipped: string | undefined;
+  /** Whether it is not run because as many runs wait as may. */
+  readonly isFull?: boolean;
   /** Open runs that make room for it. */
   readonly cancelled: readonly Run[];
 };
@@ -35,5 +37,5 @@ export function admit(
   }
   const waiting = others.filter(({ status }) => status === "waiting").length;
   const isFull = waiting >= MAX_WAITING;
-  return { skipped: isFull ? `${waiting} runs were waiting` : undefined, cancelled: [] };
+  return { skipped: isFull ? `${waiting} runs were waiting` : undefined, isFull, cancelled: [] };
 }

@@ -8,6 +8,7 @@ import type { LifecycleServices } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
+import { type OnProblem, tellProblem } from "../core/problems.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
@@ -26,6 +27,7 @@ import { isTerminal } from "./states.ts";
 import { Steering, type SteeringOwner } from "./steering.ts";
 import { SubmissionStore } from "./store.ts";
 import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
+import type { SubmissionInspection } from "./types.ts";
 import { tellApp, Waiters } from "./waiters.ts";
 import { Wanted } from "./wanted.ts";
 
@@ -41,6 +43,7 @@ export type EngineOwner = {
   readonly outbox: Outbox;
   readonly clock: Clock;
   readonly limits: Limits;
+  readonly onProblem: OnProblem | undefined;
   /** Given when the ledger is installed, which is later than its construction. */
   readonly lifecycle: () => LifecycleServices;
   /** Cancels what an instance of a workflow waits for, which was terminated. */
@@ -65,17 +68,19 @@ export class Engine
   /** Cancelled ones whose messages leave the conversation when their turn has come to its end. */
   readonly #toBeUndone = new Set<number>();
   readonly #lifecycle: EngineOwner["lifecycle"];
+  readonly #onProblem: EngineOwner["onProblem"];
   #opened: { store: SubmissionStore; records: SubmissionRecords; dayUsage: DayUsage } | undefined;
 
   readonly #wanted: Wanted;
   #hasStarted = false;
 
-  constructor({ host, outbox, clock, limits, lifecycle, cancelFor }: EngineOwner) {
+  constructor({ host, outbox, clock, limits, onProblem, lifecycle, cancelFor }: EngineOwner) {
     this.host = host;
     this.outbox = outbox;
     this.clock = clock;
     this.limits = limits;
     this.#lifecycle = lifecycle;
+    this.#onProblem = onProblem;
     const waiterOf = (batch: string) => this.store.batches.waiterOf(batch);
     this.#wanted = new Wanted({ outbox, clock, waiterOf, cancelFor });
     this.wake = new Wake(lifecycle, "perdure.submissions", () => this.#drive(), clock);
@@ -285,8 +290,22 @@ export class Engine
     this.waiters.told(submissionId, signal);
 
   readonly announce = (submission: Summary): void => {
-    this.waiters.announce(inspect(submission));
+    const inspection = inspect(submission);
+    if (inspection.status === "error") this.#tellProblem(inspection);
+    this.waiters.announce(inspection);
   };
+
+  #tellProblem({
+    submissionId,
+    thread,
+    attempts,
+    error = "",
+    errorName = "",
+  }: SubmissionInspection) {
+    const ids = { submissionId, thread, attempts, errorName };
+    const problem = { type: "submission:error", level: "error", message: error, ids } as const;
+    tellProblem(this.#onProblem, problem, this.inHostContext);
+  }
 
   readonly nextWake = (): number | null => this.wake.armedFor;
 

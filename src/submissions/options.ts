@@ -1,6 +1,7 @@
 /** What an app can set about its ledger. Checked once, at construction. */
 
 import type { Backoff } from "../core/backoff.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import {
   countOf,
@@ -9,6 +10,7 @@ import {
   mistake,
   problemOfNames,
 } from "../core/options.ts";
+import type { OnProblem } from "../core/problems.ts";
 
 export type LedgerOptions = {
   /**
@@ -104,6 +106,15 @@ export type LedgerOptions = {
      */
     readonly maxThreadMessages?: number;
   };
+};
+
+export type SubmissionsOptions = LedgerOptions & {
+  readonly clock?: Clock;
+  /**
+   * Told of each problem: a submission that ended in `error`.
+   * @default logProblem, which logs one line of JSON
+   */
+  readonly onProblem?: OnProblem;
 };
 
 /** The same, with every default filled in. */

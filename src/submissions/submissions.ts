@@ -5,8 +5,9 @@
  */
 
 import type { UIMessage } from "ai";
-import { type Clock, systemClock } from "../core/clock.ts";
+import { systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
+import { checkHook } from "../core/options.ts";
 import { Room } from "../core/room.ts";
 import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
@@ -20,7 +21,7 @@ import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
 import { checkNamedThread, checkWait, readDeletion, readList } from "./filters.ts";
 import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
 import { Intake, resultOf } from "./intake.ts";
-import { type LedgerOptions, readOptions } from "./options.ts";
+import { readOptions, type SubmissionsOptions } from "./options.ts";
 import { internalOptions } from "./output.ts";
 import { Batches } from "./prompt-batches.ts";
 import { afterSideEffects } from "./retry.ts";
@@ -57,10 +58,6 @@ import type {
 
 const TERMINATED = "The workflow that waited for it was terminated";
 
-export type SubmissionsOptions = LedgerOptions & {
-  readonly clock?: Clock;
-};
-
 export class Submissions extends Room implements TurnLedger {
   readonly #host: TurnHost;
   readonly #engine: Engine;
@@ -72,15 +69,17 @@ export class Submissions extends Room implements TurnLedger {
   constructor(
     host: TurnHost,
     outbox: Outbox,
-    { clock = systemClock, ...options }: SubmissionsOptions = {},
+    { clock = systemClock, onProblem, ...options }: SubmissionsOptions = {},
   ) {
     super("perdure.submissions");
+    checkHook("onProblem", onProblem);
     this.#host = host;
     this.#engine = new Engine({
       host,
       outbox,
       clock,
       limits: readOptions(options),
+      onProblem,
       lifecycle: () => this.lifecycle,
       cancelFor: (of) => this.cancelFor(of, TERMINATED),
     });

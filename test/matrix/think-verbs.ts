@@ -34,6 +34,7 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   cancelChat: STOPS,
   abortRequest: STOPS,
   onDeadLetter: "The app's own: it is called at least once, of which the outbox's matrix is.",
+  onProblem: HOOK,
   onSubmissionStatus: HOOK,
   onApproval: HOOK,
   shouldSendApproval: HOOK,

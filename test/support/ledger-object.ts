@@ -24,7 +24,6 @@ import {
   expirePrompt,
   expirePrompts,
   isIsolated,
-  type LedgerOptions,
   MAIN,
   type PromptRepair,
   type PromptRepairs,
@@ -38,6 +37,7 @@ import {
   repairPrompts,
   type SubmissionInspection,
   Submissions,
+  type SubmissionsOptions,
   type SubmitMessagesOptions,
   type Trace,
   type Turn,
@@ -87,7 +87,7 @@ function half(): number {
   return 0.5;
 }
 /** What the ledger of the object with that name is constructed with. */
-export const ledgerOptions = new Map<string, LedgerOptions>();
+export const ledgerOptions = new Map<string, SubmissionsOptions>();
 
 /** What a turn of the light host does, on top of what a model does. */
 export type TurnScript = Script & {

@@ -17,6 +17,7 @@ import type { Json } from "../../src/core/json.ts";
 import {
   type Approval,
   DurableThink,
+  type Problem,
   type SubmissionAudience,
 } from "../../src/hosts/think/index.ts";
 import type { DeadLetter } from "../../src/outbox/index.ts";
@@ -28,6 +29,7 @@ export type AppHooks = {
   beforeTurn?: (ctx: TurnContext) => TurnConfig | undefined;
   onStatus?: (submission: SubmissionInspection, agent: ThinkAgent) => Promise<void>;
   onTool?: (agent: ThinkAgent) => Promise<void>;
+  onProblem?: (problem: Problem) => void;
   chatRecovery?: ChatRecoveryConfig;
   /** What a workflow has told its agent. */
   onCallback?: (callback: WorkflowCallback) => void;
@@ -192,6 +194,11 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   override beforeTurn(ctx: TurnContext): TurnConfig | undefined {
     return appHooks.get(this.name)?.beforeTurn?.(ctx);
+  }
+
+  protected override onProblem(problem: Problem): void | Promise<void> {
+    const hook = appHooks.get(this.name)?.onProblem;
+    return hook ? hook(problem) : super.onProblem(problem);
   }
 
   protected override async onSubmissionStatus(submission: SubmissionInspection): Promise<void> {

@@ -2,6 +2,7 @@
 
 // Think's types, so that an app needs no second import for them; Perdure's of the same name, below, take their place.
 export type * from "@cloudflare/think";
+export { logProblem, type Problem, type ProblemType } from "../../core/problems.ts";
 export {
   type Approval,
   type ApprovalDecisionResult,

@@ -5,6 +5,7 @@
 
 import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
 import { type Connection, getCurrentAgent } from "agents";
+import { logProblem, type Problem } from "../../core/problems.ts";
 import { AgentTools, type Approval, Approvals, Gates } from "../../gates/index.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
 import { Scheduler } from "../../scheduler/index.ts";
@@ -25,8 +26,8 @@ import { WorkflowStarts } from "./workflow-starts.ts";
 
 /** Limits and retention, each with a default. */
 export type DurableThinkOptions = LedgerOptions & {
-  /** Of the outbox; the hook is the method `onDeadLetter()`. */
-  readonly outbox?: Omit<OutboxSettings, "onDeadLetter">;
+  /** Of the outbox; the hooks are the methods `onDeadLetter()` and `onProblem()`. */
+  readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
 };
 
 export { ROOMS };
@@ -57,8 +58,10 @@ export class ThinkRooms<
    */
   constructor(ctx: DurableObjectState, env: Env, { outbox, ...options }: DurableThinkOptions = {}) {
     super(ctx, env);
+    const onProblem = (problem: Problem) => this.onProblem(problem);
     this.outbox = new Outbox({
       ...outbox,
+      onProblem,
       host: this,
       env,
       onDeadLetter: (letter) => this.onDeadLetter(letter),
@@ -84,7 +87,7 @@ export class ThinkRooms<
       }),
       onStatus: async (submission) => this.onSubmissionStatus(submission),
     });
-    const submissions = new Submissions(host, this.outbox, options);
+    const submissions = new Submissions(host, this.outbox, { ...options, onProblem });
     const scheduler: Scheduler = new Scheduler({
       tasks: takeOver(this, () => scheduler.reconcile()),
       defaultTimezone: () => this.getDefaultTimezone(),
@@ -92,6 +95,7 @@ export class ThinkRooms<
       prompts: promptsTo(submissions),
       onFailure: (error) => tellOnError(this, error),
       onInvalid: (error) => tellOnError(this, error),
+      onProblem,
     });
     const approvalHooks = {
       shouldSendApproval: (approval: Approval, connection: Connection) =>
@@ -116,6 +120,22 @@ export class ThinkRooms<
    * is logged, and changes nothing (O3). Override it.
    */
   protected onDeadLetter(_letter: DeadLetter): void | Promise<void> {}
+
+  /**
+   * Called once for each problem that could go unnoticed: a submission that ended in `error`, a dead letter, an endpoint
+   * that starts to fail or recovers, a full outbox or queue of scheduled runs. A crash at that moment may repeat a dead
+   * letter, and may leave out another problem. What it throws is logged. Override it to log in another way, or not at all.
+   *
+   * @default logs one line of JSON with `console.error()` or `console.warn()`
+   * @example
+   * protected override onProblem(problem: Problem) {
+   *   if (problem.type !== "outbox:endpoint") super.onProblem(problem);
+   * }
+   */
+  protected onProblem(problem: Problem): void | Promise<void> {
+    const agent = { agent: this.constructor.name, name: this.name };
+    logProblem({ ...problem, ids: { ...agent, ...problem.ids } });
+  }
 
   /**
    * Called after each change of a submission's status, in the order of that submission's changes. `submitMessages()`,

@@ -104,18 +104,25 @@ function normalised(text: string): string {
   return url.href;
 }
 
+const SECRET = "The webhook's secret";
+
+/** Whether an attempt failed for this reason because of a secret: it is missing, cannot be read, or is not base64. */
+export function isOfSecret(reason: string): boolean {
+  return reason.startsWith(`${SECRET} `);
+}
+
 /** @throws whatever is wrong with the secret, without its value */
 async function signerOf(env: object, name: string): Promise<Webhook> {
   const remedy = `store it in base64, with or without "whsec_" in front: wrangler secret put ${name}`;
   const secret = await textOf((env as Record<string, unknown>)[name], name);
   if (typeof secret !== "string") {
-    throw new WebhookError(`The webhook's secret ${name} is not set; ${remedy}`);
+    throw new WebhookError(`${SECRET} ${name} is not set; ${remedy}`);
   }
   try {
     return new Webhook(atob(secret.trim().replace(/^whsec_/, "")), { format: "raw" });
   } catch {
     // Without the cause, which may quote the secret.
-    throw new WebhookError(`The webhook's secret ${name} is empty or not base64; ${remedy}`);
+    throw new WebhookError(`${SECRET} ${name} is empty or not base64; ${remedy}`);
   }
 }
 
@@ -126,7 +133,7 @@ async function textOf(binding: unknown, name: string): Promise<unknown> {
     return await get.call(binding);
   } catch (cause) {
     const remedy = "check that the binding leads to a secret, and that the store has it";
-    throw new WebhookError(`The webhook's secret ${name} could not be read; ${remedy}.`, { cause });
+    throw new WebhookError(`${SECRET} ${name} could not be read; ${remedy}.`, { cause });
   }
 }
 
