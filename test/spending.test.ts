@@ -1,6 +1,7 @@
 /** Tokens, budgets, stalls and resets: what a turn may cost and when it is given up; on the light host. */
 
 import { describe, expect, it, vi } from "vitest";
+import { shown } from "../src/core/json.ts";
 import type { TokenUsage } from "../src/submissions/index.ts";
 import { givenLedger } from "./support/given.ts";
 import {
@@ -125,29 +126,52 @@ describe("L7 tokens as a model reports them", () => {
   }
   const GARBAGE = [Number.NaN, -5, Number.POSITIVE_INFINITY, "10", {}, [3]];
 
-  it.each(GARBAGE)("L7: %j tokens count as none, and the turn completes", async (tokens) => {
-    const stub = givenLedger();
-    ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 1_000 } });
-    const report = { inputTokens: tokens, outputTokens: 5, totalTokens: tokens };
-    await reporting(stub, [report, report]);
-    await submit(stub, "x", { submissionId: "s", budget: { tokens: 100 } });
-    const ended = await expectState(stub, "s", "completed");
-    expect(ended.usage).toEqual({ inputTokens: 0, outputTokens: 10, totalTokens: 10 });
-    await within(stub, (_, { storage }) => {
-      const query = "SELECT tokens FROM perdure_usage";
-      expect(storage.sql.exec(query).toArray()).toEqual([{ tokens: 10 }]);
-    });
-  });
+  it.each(GARBAGE)(
+    "L7: %j tokens count as none, and a turn without a budget completes",
+    async (tokens) => {
+      const stub = givenLedger();
+      const report = { inputTokens: tokens, outputTokens: 5, totalTokens: tokens };
+      await reporting(stub, [report, report]);
+      await submit(stub, "x", { submissionId: "s" });
+      const ended = await expectState(stub, "s", "completed");
+      expect(ended.usage).toEqual({ inputTokens: 0, outputTokens: 10, totalTokens: 10 });
+    },
+  );
 
-  it.each(GARBAGE)("L7: %j tokens of one call switch no budget off", async (tokens) => {
-    const stub = givenLedger();
-    const good = { inputTokens: 5, outputTokens: 5, totalTokens: 10 };
-    const bad = { inputTokens: tokens, outputTokens: tokens, totalTokens: tokens };
-    const calls = await reporting(stub, [bad, ...Array.from({ length: 9 }, () => good)]);
-    await submit(stub, "x", { submissionId: "s", budget: { tokens: 30 } });
-    await expectState(stub, "s", "error", { errorName: "BudgetExceededError" });
-    expect(calls).toHaveLength(4);
-  });
+  it.each(GARBAGE)(
+    "L7: %j tokens end a turn with a budget before its next call",
+    async (tokens) => {
+      const good = { inputTokens: 5, outputTokens: 5, totalTokens: 10 };
+      for (const [budget, bad] of [
+        ["submission", { inputTokens: tokens, outputTokens: tokens, totalTokens: tokens }],
+        ["submission", { inputTokens: tokens, outputTokens: 5 }],
+        ["day", { totalTokens: tokens }],
+      ] as const) {
+        const stub = givenLedger();
+        if (budget === "day")
+          ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 1_000 } });
+        const calls = await reporting(stub, [good, bad, good, good]);
+        const own = budget === "submission" ? { budget: { tokens: 1_000 } } : {};
+        await submit(stub, "x", { submissionId: "s", ...own });
+        const ended = await expectState(stub, "s", "error", { errorName: "UsageNotReportedError" });
+        expect(ended.error).toContain(`Tokens ${shown(tokens)}`);
+        expect(ended.error).toContain("expected finite numbers from 0, so budget.tokens");
+        expect(calls).toHaveLength(2);
+      }
+    },
+  );
+
+  it.each(GARBAGE)(
+    "L7: %j tokens of a part are no matter where the total is a number",
+    async (tokens) => {
+      const stub = givenLedger();
+      const report = { inputTokens: tokens, outputTokens: 5, totalTokens: 12 };
+      await reporting(stub, [report, report]);
+      await submit(stub, "x", { submissionId: "s", budget: { tokens: 100 } });
+      const ended = await expectState(stub, "s", "completed");
+      expect(ended.usage).toMatchObject({ outputTokens: 10, totalTokens: 24 });
+    },
+  );
 
   it("L7: are warned of once in the life of an object", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
@@ -162,12 +186,12 @@ describe("L7 tokens as a model reports them", () => {
     expect(lines).toEqual([expect.stringContaining("totalTokens NaN")]);
   });
 
-  it("L7: that are garbage all the time end a turn with a budget", async () => {
+  it("L7: calls that report no tokens at all end a turn with a budget after five in a row", async () => {
     const stub = givenLedger();
-    const bad = { totalTokens: Number.NaN };
+    const none = { totalTokens: 0 };
     const calls = await reporting(
       stub,
-      Array.from({ length: 50 }, () => bad),
+      Array.from({ length: 50 }, () => none),
     );
     await submit(stub, "x", { submissionId: "s", budget: { tokens: 30 } });
     await expectState(stub, "s", "error", { errorName: "UsageNotReportedError" });

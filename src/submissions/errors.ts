@@ -91,10 +91,16 @@ export class UsageNotReportedError extends Error {
     readonly scope: "submission" | "day",
     /** Tokens given. */
     readonly budget: number,
+    /** What the model has reported, where that is not a number of tokens. */
+    garbage?: string,
   ) {
     const option = scope === "submission" ? "budget.tokens" : "budget.tokensPerDay";
+    const reported =
+      garbage === undefined
+        ? "did not report the tokens that it has used"
+        : `reported ${garbage} as its usage; expected finite numbers from 0`;
     super(
-      `The model did not report the tokens that it has used, so ${option} (${budget}) cannot be measured. ` +
+      `The model ${reported}, so ${option} (${budget}) cannot be measured. ` +
         `Use a model or provider that reports usage (many need an option to do so while streaming), or leave out ${option}.`,
     );
   }

@@ -25,8 +25,10 @@ type Account = {
   readonly before: TokenUsage | undefined;
   /** What has been spent since then. */
   spent: TokenUsage | undefined;
-  /** How many of its latest calls have used no tokens that can be counted; the most where the latest reported nothing. */
+  /** How many of its latest calls have used no tokens that can be counted; the most where the latest reported nothing, or garbage. */
   unmeasured: number;
+  /** What the latest call has reported that cannot be counted. */
+  garbage: string | undefined;
 };
 
 export type SpendingOwner = {
@@ -50,6 +52,7 @@ export class Spending {
       before: usage,
       spent: undefined,
       unmeasured: 0,
+      garbage: undefined,
     });
   }
 
@@ -61,11 +64,12 @@ export class Spending {
   add(ref: AttemptRef, reported: unknown): void {
     const account = this.#accountOf(ref);
     if (!account) return;
-    const usage = this.#read(reported);
+    const { usage, garbage } = this.#read(reported);
     const tokens = tokensOf(usage ?? {});
     if (usage) account.spent = sum(account.spent, usage);
-    if (tokens > 0) account.unmeasured = 0;
-    else account.unmeasured = usage ? account.unmeasured + 1 : MAX_UNMEASURED;
+    account.garbage = garbage;
+    if (!usage || garbage !== undefined) account.unmeasured = MAX_UNMEASURED;
+    else account.unmeasured = tokens > 0 ? 0 : account.unmeasured + 1;
     const { store, dayUsage, clock, limits } = this.owner;
     const isOfDay = Number.isFinite(limits.tokensPerDay);
     if (account.budget === undefined && !isOfDay) return;
@@ -75,20 +79,25 @@ export class Spending {
     });
   }
 
-  /** What is a number of tokens in a report; undefined where nothing is reported. */
-  #read(reported: unknown): TokenUsage | undefined {
+  /**
+   * What is a number of tokens in a report; no usage where nothing is reported, and `garbage` where what is reported
+   * leaves open how many tokens there were: a part is no number of tokens, and so is the total, or there is none.
+   */
+  #read(reported: unknown): { usage?: TokenUsage; garbage?: string } {
     const report = (reported ?? {}) as Record<string, unknown>;
     const fields = FIELDS.filter((name) => report[name] !== undefined && report[name] !== null);
-    if (fields.length === 0) return undefined;
+    if (fields.length === 0) return {};
     const counts = fields.filter((name) => isCount(report[name]));
-    if (counts.length < fields.length && !this.#hasWarned) {
+    const usage = Object.fromEntries(counts.map((name) => [name, report[name]]));
+    if (counts.length === fields.length) return { usage };
+    const garbage = fields.map((name) => `${name} ${shown(report[name])}`).join(", ");
+    if (!this.#hasWarned) {
       this.#hasWarned = true;
-      const given = fields.map((name) => `${name} ${shown(report[name])}`).join(", ");
       console.error(
-        `[perdure] a model reports its usage as ${given}: what is no finite number from 0 counts as 0. This is logged once.`,
+        `[perdure] a model reports its usage as ${garbage}: what is no finite number from 0 counts as 0. This is logged once.`,
       );
     }
-    return Object.fromEntries(counts.map((name) => [name, report[name]]));
+    return counts.includes("totalTokens") ? { usage } : { usage, garbage };
   }
 
   /**
@@ -100,14 +109,14 @@ export class Spending {
   check(ref: AttemptRef): void {
     const account = this.#accountOf(ref);
     if (!account) return;
-    const { budget, before, spent = {}, unmeasured } = account;
+    const { budget, before, spent = {}, unmeasured, garbage } = account;
     const used = tokensOf(sum(before, spent));
     if (budget !== undefined && used >= budget) {
       throw new BudgetExceededError("submission", used, budget);
     }
     const isUnmeasured = unmeasured >= MAX_UNMEASURED;
     if (budget !== undefined && isUnmeasured) {
-      throw new UsageNotReportedError("submission", budget);
+      throw new UsageNotReportedError("submission", budget, garbage);
     }
     const { dayUsage, clock, limits } = this.owner;
     const { tokensPerDay } = limits;
@@ -117,7 +126,7 @@ export class Spending {
       throw new BudgetExceededError("day", today.tokens, tokensPerDay);
     }
     if (isUnmeasured || today.unmeasured >= MAX_UNMEASURED) {
-      throw new UsageNotReportedError("day", tokensPerDay);
+      throw new UsageNotReportedError("day", tokensPerDay, garbage);
     }
   }
 

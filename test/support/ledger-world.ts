@@ -85,6 +85,7 @@ export class World {
     ledgerOptions.set(name, {
       maxPending,
       maxConcurrentTurns,
+      onProblem: () => {},
       retry: { maxAttempts, baseDelay: delayMs(1) * 2, maxDelay: 3_600_000 },
       // A held turn is silent for as long as the sequence likes.
       stallTimeout: "365 days",

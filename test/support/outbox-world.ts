@@ -121,7 +121,7 @@ export class World {
     keepDelivered: { maxAge: number; maxCount: number } | undefined,
   ) {
     const script: OutboxScript = {
-      settings: { concurrency: 2, ...(keepDelivered && { keepDelivered }) },
+      settings: { onProblem: () => {}, concurrency: 2, ...(keepDelivered && { keepDelivered }) },
       clock: { now: () => this.now, random: () => 0.5 },
       deliver: (sent, to, object) => this.#deliver(sent, to, object),
       told: ({ id, attempts, diedAt }) => {
