@@ -9,7 +9,7 @@ import {
   type SubmitMessagesOptions,
 } from "../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../src/submissions/types.ts";
-import { givenLedger, message, until } from "./support/given.ts";
+import { givenLedger, message, refusal, until } from "./support/given.ts";
 import {
   crashOne,
   expectState,
@@ -314,6 +314,40 @@ describe("submitMany", () => {
       expect(meter.read().rowsWritten).toBeLessThanOrEqual(3 * 1_000 + 10);
       submissions.reset({ name: "Test", message: "enough" });
     }));
+
+  it.each<[string, object, object, RegExp]>([
+    ["an unknown option", {}, { thred: "x" }, /"thred" is no option/],
+    ["no messages", { messages: [] }, {}, /at least one message/],
+    ["messages that are none", { messages: "hello" }, {}, /got string/],
+    ["an id of two", {}, { submissionId: "first", idempotencyKey: "other" }, /refer to different/],
+    [
+      "a known key",
+      { messages: [message("y")] },
+      { idempotencyKey: "k", onConflict: "throw" },
+      /k/,
+    ],
+    ["a busy thread", {}, { whenBusy: "reject" }, /./],
+    ["a destination", {}, { notify: [{ kind: "email" }] }, /"email" as kind/],
+    ["too large a text", { messages: [message("x".repeat(1_990_000))] }, {}, /bytes/],
+    ["a time", {}, { notBefore: "soon" }, /notBefore/],
+  ])(
+    "L1: submitMany() names the item that is refused for %s, and accepts none",
+    async (_, item, options, words) => {
+      await within(givenLedger(), async ({ submissions }) => {
+        const first = { submissionId: "first", idempotencyKey: "k" };
+        const error = await refusal(
+          submissions.submitMany([
+            { messages: [message("x")], options: first },
+            { messages: [message("x")], ...item, options } as never,
+          ]),
+        );
+        expect(error.message).toMatch(/\bitem 1 of submitMany\(\)/);
+        expect(error.message).toMatch(words);
+        expect(error.name).not.toBe("Error");
+        expect(await submissions.list()).toEqual([]);
+      });
+    },
+  );
 
   it("accepts none when one is refused", async () => {
     const stub = givenLedger();

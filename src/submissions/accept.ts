@@ -16,6 +16,7 @@ import {
   checkText,
   checkWellFormed,
   msOf,
+  ofItem,
   serialise,
   timeAfter,
   timeOf,
@@ -126,9 +127,8 @@ export function checkMany(submissions: unknown): void {
     );
   }
   for (const [index, item] of submissions.entries()) {
-    const what = `item ${index} of submitMany()`;
-    checkNames(what, item ?? null, ["messages", "options"]);
-    checkPublic(item.options);
+    checkNames(`item ${index} of submitMany()`, item ?? null, ["messages", "options"]);
+    ofItem("submitMany()", index, () => checkPublic(item.options));
   }
 }
 

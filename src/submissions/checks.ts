@@ -120,3 +120,13 @@ export function serialise(field: string, value: unknown): string {
     );
   }
 }
+
+/** Does something for one item of a list. What is wrong with it names the item, whatever kind of error it is. */
+export function ofItem<T>(verb: string, index: number, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof Error) error.message = `item ${index} of ${verb}: ${error.message}`;
+    throw error;
+  }
+}

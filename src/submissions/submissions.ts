@@ -14,7 +14,7 @@ import type { Outbox } from "../outbox/outbox.ts";
 import type { Destination, InstanceOf } from "../outbox/types.ts";
 import { checkMany, checkPublic } from "./accept.ts";
 import { type Asking, askingOf } from "./asking.ts";
-import { checkId } from "./checks.ts";
+import { checkId, ofItem } from "./checks.ts";
 import { Engine } from "./engine.ts";
 import { begin, type Entry } from "./entries.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
@@ -132,7 +132,7 @@ export class Submissions extends Room implements TurnLedger {
   /**
    * Accepts many turns, all or none, in one transaction and in their order (L1, L4).
    *
-   * @throws what {@link submit} throws, for the first that is refused; nothing is stored then
+   * @throws what {@link submit} throws, for the first that is refused, with its index in the message; nothing is stored then
    */
   async submitMany(
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
@@ -140,10 +140,12 @@ export class Submissions extends Room implements TurnLedger {
     checkMany(submissions);
     await this.lifecycle.ready();
     const all = this.#engine.store.transaction(() =>
-      submissions.map(({ messages, options: given }) => {
-        const options = internalOptions(given);
-        return { taken: this.#intake.take(messages, options), options };
-      }),
+      submissions.map(({ messages, options: given }, index) =>
+        ofItem("submitMany()", index, () => {
+          const options = internalOptions(given);
+          return { taken: this.#intake.take(messages, options), options };
+        }),
+      ),
     );
     await this.#begin(all);
     return Promise.all(all.map(({ taken }) => this.#told(resultOf(taken))));
