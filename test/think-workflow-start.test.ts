@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { workflow } from "../src/outbox/index.ts";
 import { givenThink, refusal, until } from "./support/given.ts";
 import { plots } from "./support/plot-workflow.ts";
-import { creating, deadLetters, type ThinkAgent } from "./support/think-agent.ts";
+import { creating, deadLetters, type ThinkAgent, thinkOptions } from "./support/think-agent.ts";
 
 /** A workflow of a fresh agent, which counts its runs, and the params that it was given. */
 function given() {
@@ -191,6 +191,28 @@ describe("in a transaction", () => {
     ["too much", "PLOT_WORKFLOW", { t: "x".repeat(1_040_000) }, {}, /at most 1032192/],
     ["an unknown option", "PLOT_WORKFLOW", {}, { retries: 3 }, /"retries"/],
     ["a wrong choice", "PLOT_WORKFLOW", {}, { ifExists: "keep" }, /"keep" as ifExists/],
+    [
+      "a binding that there is not",
+      "PLOT_WORKFLOW",
+      {},
+      { agentBinding: "NOPE" },
+      /"NOPE" as agentBinding/,
+    ],
+    [
+      "a binding that is no agent's",
+      "PLOT_WORKFLOW",
+      {},
+      { agentBinding: "PLOT_WORKFLOW" },
+      /as agentBinding/,
+    ],
+    [
+      "another agent's binding",
+      "PLOT_WORKFLOW",
+      {},
+      { agentBinding: "ToolAgent" },
+      /of another class/,
+    ],
+    ["a binding that is no text", "PLOT_WORKFLOW", {}, { agentBinding: 7 }, /7 as agentBinding/],
   ])(
     "W6: %s is refused at the call, and rolls the transaction back",
     async (_, name, params, options, words) => {
@@ -208,6 +230,164 @@ describe("in a transaction", () => {
       expect(await rows()).toEqual([]);
     },
   );
+});
+
+describe("an agent whose class was renamed", () => {
+  /** As a deploy would leave it whose bindings still have the old name. */
+  const rename = (agent: ThinkAgent) =>
+    Object.defineProperty(agent, "selfPath", {
+      value: [{ className: "Renamed", name: agent.name }],
+      configurable: true,
+    });
+
+  it("W6: a start without agentBinding is refused at the call, and so is one of the outbox", async () => {
+    const { id, inside, rows } = given();
+    await inside((agent) => {
+      rename(agent);
+      const words =
+        /no Durable Object binding of this Worker is named like its agent's class Renamed/;
+      expect(() => run(agent, id)).toThrow(words);
+      expect(() => agent.outbox.put(workflow("PLOT_WORKFLOW", { id }))).toThrow(words);
+      expect(() => run(agent, id)).toThrow(/Pass agentBinding, or name the binding like the class/);
+    });
+    expect(await rows()).toEqual([]);
+  });
+
+  it("W6: a start that was stored before becomes a dead letter that names the remedy, and starts after it", async () => {
+    const { id, inside, name, effects, completed } = given();
+    creating.set(name, () => Promise.reject(new Error("Workflows cannot be reached")));
+    const key = await inside(async (agent) => {
+      void run(agent, id).catch(() => {});
+      const key = `start:PLOT_WORKFLOW:${id}`;
+      await until(async () => {
+        const found = await agent.inspectDelivery(key);
+        return found?.state === "waiting" && found.lastError;
+      });
+      rename(agent);
+      await agent.redriveDeadLetter(key);
+      return key;
+    });
+    const letter = await until(() => deadLetters.get(name));
+    expect(letter.lastError).toMatch(/is named like its agent's class Renamed/);
+    expect(letter.lastError).toContain(`start it with redriveDeadLetter("${key}")`);
+    creating.delete(name);
+    await inside((agent) => {
+      Reflect.deleteProperty(agent, "selfPath");
+      return agent.redriveDeadLetter(key);
+    });
+    await completed();
+    expect(effects).toHaveLength(1);
+  });
+});
+
+describe("two callers", () => {
+  it("W6: two calls at once with ifExists return start one instance, and both resolve", async () => {
+    const { id, inside, effects, completed } = given();
+    const ids = await inside((agent) =>
+      Promise.all([1, 2, 3].map(() => run(agent, id, { ifExists: "return" }))),
+    );
+    expect(ids).toEqual([id, id, id]);
+    await completed();
+    expect(effects).toHaveLength(1);
+  });
+
+  it("W6: of two calls at once, the one that accepts an instance resolves, and the other one rejects", async () => {
+    const { id, inside, effects } = given();
+    // Somebody else's, which the agent does not track.
+    await inside((agent) => run(agent, id));
+    await inside((agent) => agent.deleteWorkflow(id));
+    const found = await inside((agent) =>
+      Promise.allSettled([run(agent, id), run(agent, id, { ifExists: "return" })]),
+    );
+    expect(found).toMatchObject([
+      { status: "rejected", reason: { name: "WorkflowExistsError" } },
+      { status: "fulfilled", value: id },
+    ]);
+    expect(effects.length).toBeLessThanOrEqual(1);
+    expect(await inside((agent) => agent.getWorkflow(id)?.workflowId)).toBe(id);
+  });
+
+  it("W6: two calls in a transaction that is rolled back start nothing, and both reject", async () => {
+    const { id, inside, effects, rows } = given();
+    const found = await inside((agent, { storage }) => {
+      const calls: Promise<string>[] = [];
+      expect(() =>
+        storage.transactionSync(() => {
+          for (let n = 0; n < 2; n++) calls.push(run(agent, id, { ifExists: "return" }));
+          throw new Error("no order");
+        }),
+      ).toThrow("no order");
+      return Promise.allSettled(calls);
+    });
+    const reason = { message: expect.stringContaining("the transaction was rolled back") };
+    expect(found).toMatchObject([
+      { status: "rejected", reason },
+      { status: "rejected", reason },
+    ]);
+    expect(await rows()).toEqual([]);
+    expect(effects).toEqual([]);
+  });
+});
+
+describe("a create() that never answers", () => {
+  it.each(["before", "after"])(
+    "W6: it is called once, and the workflow runs once, where it hangs %s the instance exists",
+    async (moment) => {
+      const { id, inside, name, effects, completed } = given();
+      thinkOptions.set(name, { outbox: { policy: { timeout: 300, backoff: { cap: 50 } } } });
+      let calls = 0;
+      creating.set(name, async (create) => {
+        calls++;
+        if (moment === "after") await create();
+        return new Promise(() => {});
+      });
+      await inside(async (agent) => {
+        void run(agent, id).catch(() => {});
+        // Attempts come to nothing beside it, or find what it has created.
+        const key = `start:PLOT_WORKFLOW:${id}`;
+        await until(async () => {
+          const found = await agent.inspectDelivery(key);
+          return found === null || found.attempt > 2;
+        });
+      });
+      expect(calls).toBe(1);
+      creating.delete(name);
+      // What is not created yet waits for the next life: only that knows that the call is over.
+      if (moment === "before") {
+        await inside(async (_, ctx) => {
+          await ctx.storage.sync();
+          ctx.abort("crash");
+        }).catch(() => {});
+      }
+      await completed();
+      expect(effects).toHaveLength(1);
+    },
+  );
+});
+
+it("W6: a start in an asynchronous transaction that is rolled back happens whole or not at all", async () => {
+  const { id, inside, name, effects, completed } = given();
+  await givenThink(name).outboxStats();
+  const call = await inside(async (agent, { storage }) => {
+    let started: Promise<string> | undefined;
+    const transaction = storage.transaction(async () => {
+      started = run(agent, id);
+      started.catch(() => {});
+      throw new Error("no order");
+    });
+    await transaction.catch(() => {});
+    const [call] = await Promise.allSettled([started]);
+    return call;
+  });
+  // It may have left before the transaction was over, as the docs of put() say.
+  if (call?.status === "fulfilled") {
+    await completed();
+    expect(effects).toHaveLength(1);
+  } else {
+    expect(call?.reason.message).toContain("the transaction was rolled back");
+    expect(effects).toEqual([]);
+  }
+  expect(await givenThink(name).outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
 });
 
 describe("a crash", () => {

@@ -31,6 +31,7 @@ import type {
   OutboxStats,
   StartWorkflow,
   WorkflowStart,
+  WorkflowStartEvent,
 } from "./types.ts";
 
 const DEFAULT_LIMIT = 100;
@@ -50,6 +51,8 @@ export type OutboxOptions = OutboxSettings & {
    * @default `create()` of the binding
    */
   readonly startWorkflow?: StartWorkflow;
+  /** What is wrong with a start, to be read after "The workflow"; undefined for one that {@link Outbox.put} takes. */
+  readonly problemOfStart?: (event: WorkflowStartEvent) => string | undefined;
 };
 
 export class Outbox extends Room {
@@ -59,6 +62,7 @@ export class Outbox extends Room {
   readonly #limits: OutboxLimits;
   readonly #adapters: Adapters;
   readonly #engine: Engine;
+  readonly #problemOfStart: OutboxOptions["problemOfStart"];
 
   /**
    * Install it in the constructor of an agent, or of a Durable Object with a Lifecycle:
@@ -67,11 +71,20 @@ export class Outbox extends Room {
    * @throws InvalidOptionError for an option that cannot be meant
    */
   constructor(options: OutboxOptions) {
-    const { host, env, clock = systemClock, adapters, startWorkflow, ...settings } = options;
+    const {
+      host,
+      env,
+      clock = systemClock,
+      adapters,
+      startWorkflow,
+      problemOfStart,
+      ...settings
+    } = options;
     super("perdure.outbox");
     // An entry that seems to come from before this life, or from later than now, would be taken for a crash or left lying.
     this.#clock = steady(clock);
     this.#limits = readSettings(settings);
+    this.#problemOfStart = problemOfStart;
     this.#adapters = new Adapters({
       host,
       env,
@@ -134,6 +147,8 @@ export class Outbox extends Room {
     options: { id?: string } | undefined = {},
   ): string {
     if (isStart(to)) {
+      const wrong = this.#problemOfStart?.(to.event);
+      if (wrong) throw new InvalidDestinationError(`The workflow ${wrong}`);
       return this.put(to.destination, { ...to.event, life: this.#life }, { id: to.id });
     }
     const destination = to;

@@ -130,6 +130,7 @@ export class DurableThink<
    * @param options.id of the instance. A new one by default
    * @param options.ifExists what happens if an instance with this id exists: `"throw"` (the default) rejects with a
    *   WorkflowExistsError, `"return"` resolves with its id
+   * @param options.agentBinding the binding of this agent, or of its root agent, in this Worker
    * @throws InvalidDestinationError, InvalidEventError at the call and not as a rejection, so that `transactionSync()` is
    *   rolled back
    * @example

@@ -66,9 +66,12 @@ export class ThinkRooms<
       env,
       onDeadLetter: (letter) => this.onDeadLetter(letter),
       startWorkflow: (start, create) => starts.start(start, create),
+      problemOfStart: (start) => starts.problemOf(start),
     });
     const starts = new WorkflowStarts({
       env,
+      id: ctx.id,
+      path: () => this.selfPath,
       outbox: this.outbox,
       getWorkflow: (id) => this.getWorkflow(id),
       getWorkflowStatus: (name, id) => this.getWorkflowStatus(name, id),

@@ -3,7 +3,9 @@
  * tracks it. This file joins the two, and knows in memory who waits for a start; it stores nothing itself.
  */
 
+import type { AgentPathStep } from "agents";
 import type { RunWorkflowOptions, WorkflowInfo } from "agents/workflows";
+import { shown } from "../../core/json.ts";
 import {
   type CreateInstance,
   InvalidDestinationError,
@@ -22,6 +24,9 @@ export type RunWorkflow = RunWorkflowOptions & Pick<WorkflowStartOptions, "ifExi
 /** What the agent offers. */
 export type WorkflowPort = {
   readonly env: object;
+  readonly id: DurableObjectId;
+  /** From its root agent to itself. */
+  readonly path: () => readonly AgentPathStep[];
   readonly outbox: Outbox;
   /** Agents' own `runWorkflow()`, with this in place of the Workflow's binding. */
   readonly runWorkflow: (
@@ -34,7 +39,7 @@ export type WorkflowPort = {
 };
 
 /** How long a caller waits for the instance. Its start goes on afterwards. */
-const WAIT_MS = 10_000;
+const WAIT_S = 10;
 
 type Started = Parameters<StartWorkflow>[0];
 
@@ -73,17 +78,53 @@ export class WorkflowStarts {
     return this.#end(start, stored?.state === "dead", again);
   }
 
+  /**
+   * For the outbox: what is wrong with the binding by which the workflow will call this agent, to be read after "The workflow".
+   * A workflow that cannot call its agent fails in its first step, and cannot even say so.
+   */
+  problemOf({ agentBinding }: { agentBinding?: string | undefined }): string | undefined {
+    const [root] = this.port.path();
+    const namespaces = namespacesOf(this.port.env);
+    if (root === undefined) return undefined;
+    const there = [...namespaces.keys()].slice(0, MAX_LISTED).join(", ") || "none";
+    if (agentBinding === undefined) {
+      if ([...namespaces.keys()].some((name) => isAlike(name, root.className))) return undefined;
+      return `has no agentBinding, and no Durable Object binding of this Worker is named like its agent's class ${root.className} (there are: ${there}). Pass agentBinding, or name the binding like the class.`;
+    }
+    const namespace = namespaces.get(agentBinding);
+    if (!namespace) {
+      return `has ${shown(agentBinding)} as agentBinding; expected the name of a Durable Object binding of this Worker (there are: ${there}). Add it to "durable_objects" in the Wrangler configuration, or pass another.`;
+    }
+    if (this.#isOfAnother(namespace, root.name)) {
+      return `has ${shown(agentBinding)} as agentBinding, which is the binding of another class; expected that of ${root.className}.`;
+    }
+    return undefined;
+  }
+
+  /** Whether this agent's name leads to another object there. Of a sub-agent only the root could tell. */
+  #isOfAnother(namespace: DurableObjectNamespace, name: string): boolean {
+    const { id, path } = this.port;
+    // In a jurisdiction one name has several ids.
+    const isKnown = path().length === 1 && id.name === name && id.jurisdiction === undefined;
+    return isKnown && !namespace.idFromName(name).equals(id);
+  }
+
   /** For the outbox: starts an instance and tracks it, also where an earlier attempt has done the one or the other. */
   readonly start: StartWorkflow = async (start, create) => {
-    const waiting = this.#waiting.get(start.deliveryId);
+    const waiting = () => this.#waiting.get(start.deliveryId);
     try {
       await this.#track(start, create);
-      waiting?.resolve();
+      waiting()?.resolve();
     } catch (error) {
-      const isOver = error instanceof UndeliverableError || error instanceof WorkflowExistsError;
-      if (isOver) waiting?.reject(error);
-      // The caller knows, and there is nothing that could be tried again.
-      if (error instanceof WorkflowExistsError && waiting) return;
+      const caller = waiting();
+      // When the outbox has forgotten the start: a caller that accepts the instance asks for it again.
+      const reject = () => setTimeout(() => caller?.reject(error), 0);
+      if (error instanceof WorkflowExistsError && caller) {
+        // The caller knows, and there is nothing that could be tried again.
+        reject();
+        return;
+      }
+      if (error instanceof UndeliverableError || error instanceof WorkflowExistsError) reject();
       throw error;
     }
   };
@@ -97,6 +138,8 @@ export class WorkflowStarts {
       throw new WorkflowExistsError(start);
     }
     if (!tracked) {
+      const problem = this.problemOf({ agentBinding });
+      if (problem) throw refused(start, `The workflow ${problem}`);
       const finder = new Finder(create);
       try {
         await runWorkflow(finder, name, params ?? {}, {
@@ -108,7 +151,7 @@ export class WorkflowStarts {
       } catch (error) {
         if (finder.wasAsked) throw error;
         // Agents refuse it, and the platform was not asked. Another attempt would come to the same.
-        throw new UndeliverableError((error as Error).message, { cause: error });
+        throw refused(start, (error as Error).message, error);
       }
       if (finder.isNew) return;
     }
@@ -119,7 +162,7 @@ export class WorkflowStarts {
   /**
    * Resolves with the id when the instance has started, or has taken too long to wait for.
    *
-   * @param again for a start that an earlier call has put, which may be over by now
+   * @param again for a start that another call has put, which may not accept an instance that exists
    */
   #end(
     { id: key, destination }: WorkflowStart,
@@ -127,35 +170,69 @@ export class WorkflowStarts {
     again: (() => Promise<string>) | undefined,
   ): Promise<string> {
     const { workflow: name, instance: id } = destination;
-    const { outbox } = this.port;
+    const { outbox, getWorkflow } = this.port;
     const started = this.#waiting.get(key) ?? Promise.withResolvers<void>();
     this.#waiting.set(key, started);
-    const timer = setTimeout(() => {
-      if (!outbox.stateOf(key)) return started.reject(rolledBack(name, id));
-      console.warn(
-        `[perdure] workflow ${name} ${id} has not started within ${WAIT_MS / 1_000} s. It is retried; inspectDelivery(${JSON.stringify(key)}) has the reason.`,
-      );
-      started.resolve();
-    }, WAIT_MS);
-    const over = () => {
-      clearTimeout(timer);
-      if (this.#waiting.get(key) === started) this.#waiting.delete(key);
-    };
-    const ended = started.promise.finally(over).then(() => id);
-    if (isDead) {
-      outbox.redrive(key).catch(started.reject);
-      return ended;
-    }
-    // After the caller's transaction.
-    queueMicrotask(() => {
+    const look = () => {
       if (outbox.stateOf(key)) return;
-      if (again) return void again().then(() => started.resolve(), started.reject);
+      if (getWorkflow(id)?.workflowName === name) return started.resolve();
       // The caller has rolled it back, and need not catch this as well.
       ended.catch(() => {});
       started.reject(rolledBack(name, id));
-    });
+    };
+    let seconds = 0;
+    // An asynchronous transaction is rolled back later.
+    const timer = setInterval(() => {
+      look();
+      if (++seconds < WAIT_S) return;
+      console.warn(
+        `[perdure] workflow ${name} ${id} has not started within ${WAIT_S} s. It is retried; inspectDelivery(${JSON.stringify(key)}) has the reason.`,
+      );
+      started.resolve();
+    }, 1_000);
+    const over = () => {
+      clearInterval(timer);
+      if (this.#waiting.get(key) === started) this.#waiting.delete(key);
+    };
+    const ended = started.promise.finally(over).then(
+      () => id,
+      (error: unknown) => {
+        // The call that has put it was refused an instance that exists, which this one accepts.
+        if (again && error instanceof WorkflowExistsError) return again();
+        throw error;
+      },
+    );
+    if (isDead) outbox.redrive(key).catch(started.reject);
+    // After the caller's transaction.
+    else queueMicrotask(look);
     return ended;
   }
+}
+
+/** Of a binding by which an agent is found. */
+const MAX_LISTED = 20;
+
+/** A deploy may have renamed the agent's class or its binding since the start was stored. */
+function refused({ deliveryId }: Started, problem: string, cause?: unknown): UndeliverableError {
+  const remedy = `After a deploy that puts this right, start it with redriveDeadLetter(${JSON.stringify(deliveryId)}).`;
+  return new UndeliverableError(`${problem} ${remedy}`, { cause });
+}
+
+function namespacesOf(env: object): Map<string, DurableObjectNamespace> {
+  const has = (value: object, method: string) => typeof Reflect.get(value, method) === "function";
+  const isNamespace = (value: unknown): value is DurableObjectNamespace =>
+    typeof value === "object" &&
+    value !== null &&
+    has(value, "idFromName") &&
+    // A binding to another Worker answers to every name.
+    !has(value, "perdureAsksForNothing");
+  return new Map(Object.entries(env).filter(([, value]) => isNamespace(value)));
+}
+
+/** As agents find the binding of a class, or less strict: the two may be written in different cases. */
+function isAlike(binding: string, className: string): boolean {
+  const [one, other] = [binding, className].map((name) => name.replace(/[-_]/g, "").toLowerCase());
+  return one === other;
 }
 
 function rolledBack(name: string, id: string): Error {
