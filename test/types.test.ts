@@ -335,6 +335,7 @@ const INTERNAL: Readonly<Record<string, string>> = {
   Mismatch: "the parser catches it, and throws a ScheduleSyntaxError",
   EvictedError: "an attempt of a delivery fails by it, and is repeated",
   WebhookError: "an attempt of a delivery fails by it, and is repeated",
+  NotNeededError: "a delivery is discarded by it; only its text is shown",
   TimeoutError: "a hook or an attempt is given up by it; only its text is shown",
 };
 /** Of the platform. */
