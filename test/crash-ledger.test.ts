@@ -50,6 +50,7 @@ playMatrix(
       "Submissions.stats": READS,
       "Submissions.endOf": READS,
       "Submissions.notified": READS,
+      "Submissions.hasKey": READS,
       "Submissions.answerPart": READS,
       "Submissions.findByMessage": READS,
       "Submissions.mayContinue": READS,

@@ -15,6 +15,7 @@ declare namespace Cloudflare {
     OutboxObject: DurableObjectNamespace<import("./support/outbox-object.ts").OutboxObject>;
     PlantedObject: DurableObjectNamespace<import("./support/planted-object.ts").PlantedObject>;
     BuiltInAgent: DurableObjectNamespace<import("./support/built-in.ts").BuiltInAgent>;
+    MovedAgent: DurableObjectNamespace<import("./support/moved.ts").MovedAgent>;
     SdkObject: DurableObjectNamespace<import("./support/sdk-object.ts").SdkObject>;
     Receiver: DurableObjectNamespace<import("./support/recipients.ts").Receiver>;
     ReceiverAgent: DurableObjectNamespace<import("./support/recipients.ts").ReceiverAgent>;
@@ -32,6 +33,7 @@ declare namespace Cloudflare {
     APPROVAL_WORKFLOW: Workflow;
     AGENT_TOOL_WORKFLOW: Workflow;
     BUILT_IN_WORKFLOW: Workflow;
+    MOVED_WORKFLOW: Workflow;
     WAITING_WORKFLOW: Workflow;
     QUEUE: Queue;
   }

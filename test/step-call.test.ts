@@ -21,8 +21,11 @@ describe("a call of the agent", () => {
     },
   );
 
-  it("of an object that is no agent of Perdure is final, and says what to do", async () => {
-    const error = new TypeError('The RPC receiver does not implement the method "acceptPrompt"');
+  it.each([
+    'The RPC receiver does not implement the method "acceptPrompt"',
+    'Method "acceptPrompt" not found on Triage.',
+  ])("of an object that is no agent of Perdure is final, and says what to do: %s", async (text) => {
+    const error = new TypeError(text);
     await expect(durably(step, "s", async () => Promise.reject(error))).rejects.toThrow(
       /acceptPrompt.*has to extend DurableThink/,
     );

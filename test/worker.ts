@@ -14,6 +14,7 @@ export { AgentToolWorkflow } from "./support/agent-tool-workflow.ts";
 export { ApprovalWorkflow } from "./support/approval-workflow.ts";
 export { BuiltInAgent, BuiltInWorkflow } from "./support/built-in.ts";
 export { CodemodeWorkflow } from "./support/codemode-workflow.ts";
+export { MovedAgent, MovedWorkflow } from "./support/moved.ts";
 export { PlotWorkflow } from "./support/plot-workflow.ts";
 export { PromptAllWorkflow } from "./support/prompt-all-workflow.ts";
 export { Till } from "./support/tool-agent.ts";

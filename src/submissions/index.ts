@@ -21,11 +21,13 @@ export {
 export {
   acceptPrompt,
   expirePrompt,
+  NOT_FOUND,
   type PromptRepair,
   readPrompt,
   repairPrompt,
 } from "./prompts.ts";
 export * from "./public.ts";
+export { isTerminal } from "./states.ts";
 export { Submissions } from "./submissions.ts";
 export {
   type AnswerState,
@@ -42,4 +44,10 @@ export {
   TurnRefused,
   type TurnTraces,
 } from "./turn.ts";
-export type { AnswerPart, PromptEnd, PromptReceipt, PromptRequest } from "./types.ts";
+export type {
+  AnswerPart,
+  PromptEnd,
+  PromptReceipt,
+  PromptRequest,
+  ThinkPromptReceipt,
+} from "./types.ts";

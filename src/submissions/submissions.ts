@@ -216,8 +216,7 @@ export class Submissions extends Room implements TurnLedger {
    */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
-    const filter = readList(options);
-    const page = inspectPage(this.#records.list({ ...options, ...filter }));
+    const page = inspectPage(this.#records.list({ ...options, ...readList(options) }));
     const { before } = options;
     const isLost = page.length === 0 && before !== undefined && !this.#store.find(before);
     if (isLost) throw new UnknownCursorError(before);
@@ -239,15 +238,13 @@ export class Submissions extends Room implements TurnLedger {
     if (isTerminal(found.status)) {
       return { outcome: "already_terminal", submissionId, submission: inspect(found) };
     }
-    const previousStatus = found.status;
     const { submission, hadBegun } = this.#engine.cancel(found, cancellationOf(reason));
     const isSaid = hadBegun || (found.attempts > 0 && (await this.#engine.hasLeftMessages(found)));
-    const messagesApplied = isSaid && !isIsolated(found.thread);
     return {
       outcome: "cancelled",
       submissionId,
-      previousStatus,
-      messagesApplied,
+      previousStatus: found.status,
+      messagesApplied: isSaid && !isIsolated(found.thread),
       submission: inspect(submission),
     };
   }
@@ -352,6 +349,11 @@ export class Submissions extends Room implements TurnLedger {
     const failure = { name: "ThreadClearedError", message: `The thread ${thread} was cleared.` };
     this.#engine.clear(thread, failure);
     await empty();
+  }
+
+  /** For hosts: whether a submission holds this key. */
+  hasKey(idempotencyKey: string): boolean {
+    return this.#store.findByKey(idempotencyKey) !== undefined;
   }
 
   /** For hosts: the submission that one of these messages came with, open or recent. */

@@ -439,6 +439,8 @@ export type SubmissionEvent = {
 export type PromptRequest = {
   /** The prompt's identity: workflow, instance, step and key (W1). */
   readonly idempotencyKey: string;
+  /** The key that Think's own `step.prompt()` has for it; unset where Think's submission is not to answer it. */
+  readonly thinkKey?: string | undefined;
   /** The run of the workflow that asks; a restart begins a new one (W1). */
   readonly run: string;
   readonly workflow: { readonly name: string; readonly id: string; readonly stepName: string };
@@ -462,4 +464,11 @@ export type PromptReceipt = {
   readonly proof: string | undefined;
   /** Set when there is nothing to wait for. */
   readonly end?: PromptEnd;
+};
+
+/** What the agent answers for a prompt that Think itself accepted: Think's event ends it, and the ledger has nothing of it. */
+export type ThinkPromptReceipt = {
+  readonly submissionId: string;
+  /** Whether Think has sent its event, or is about to. */
+  readonly hasEnded: boolean;
 };

@@ -45,6 +45,7 @@ export type StepPart = FirstPart | `repair-${number}-${FirstPart}`;
 
 type FirstPart =
   | "submit"
+  | "resubmit"
   | "ask"
   | "wait"
   | `wait-${number}`

@@ -172,9 +172,9 @@ function isRefusal(error: unknown): error is Error {
   return REFUSALS.has(error.name) || isNoAgent(error);
 }
 
-/** The platform's own words for a method that a class does not have. */
+/** The platform's own words for a method that a class does not have, or those of agents for a sub-agent. */
 function isNoAgent({ message }: Error): boolean {
-  return message.includes("does not implement the method");
+  return /does not implement the method|^Method ".+" not found on /.test(message);
 }
 
 function reasonOf(error: Error): string {

@@ -13,7 +13,7 @@ import { isWellFormedText } from "../core/text.ts";
 import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
 import type { GatedAgent } from "./gates/gate.ts";
 import type { PromptableAgent } from "./prompts/prompt.ts";
-import { CALL_OF, type StepCall } from "./step-call.ts";
+import { CALL_OF, durably, type StepCall } from "./step-call.ts";
 import { type StepAgent, stepsOf, type ThinkWorkflowSteps } from "./steps.ts";
 import { UsedNames } from "./used-names.ts";
 
@@ -63,10 +63,7 @@ export class ThinkWorkflow<
   async #begin(step: AgentWorkflowStep): Promise<string> {
     if (isSubAgent(this.agent)) {
       const agent = this.agent as unknown as { agentPath(): Promise<AgentPath> };
-      this.#path = await step.do(
-        "perdure:agent",
-        async () => structuredClone(await agent.agentPath()) as never,
-      );
+      this.#path = await durably(step, "perdure:agent", () => agent.agentPath());
     }
     return step.do("perdure:run", async () => crypto.randomUUID());
   }

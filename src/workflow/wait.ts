@@ -95,7 +95,7 @@ function isProven(payload: unknown, proof: string | undefined): payload is { eve
 }
 
 /** An event and when it came, or undefined when the time was over. */
-async function eventOf(
+export async function eventOf(
   step: AgentWorkflowStep,
   name: string,
   wait: { type: string; timeout: number },

@@ -13,6 +13,7 @@ import {
   awaitPrompts,
   expirePrompt,
   expirePrompts,
+  isTerminal,
   type PromptEnd,
   type PromptReceipt,
   type PromptRepair,
@@ -30,6 +31,7 @@ import {
   refusePrompts,
   repairPrompt,
   repairPrompts,
+  type ThinkPromptReceipt,
 } from "../../submissions/index.ts";
 import { ThinkAgentTools } from "./think-agent-tools.ts";
 import { ROOMS } from "./think-rooms.ts";
@@ -46,13 +48,22 @@ export class DurableThink<
   Props extends Record<string, unknown> = Record<string, unknown>,
 > extends ThinkAgentTools<Env, State, Props> {
   /** For `step.prompt()`: accepts a prompt, or finds the one accepted before (W1). */
-  acceptPrompt(request: PromptRequest): Promise<PromptReceipt> {
-    return acceptPrompt(this[ROOMS].submissions, request);
+  async acceptPrompt(request: PromptRequest): Promise<PromptReceipt | ThinkPromptReceipt> {
+    const { submissions, think } = this[ROOMS];
+    const { thinkKey, idempotencyKey } = request;
+    const known = thinkKey === undefined ? null : await think.find({ idempotencyKey: thinkKey });
+    if (!known || submissions.hasKey(idempotencyKey)) return acceptPrompt(submissions, request);
+    return { submissionId: known.submissionId, hasEnded: isTerminal(known.status) };
   }
 
   /** For `step.prompt()`: the end of a prompt whose time is over, if it has one (W2). */
-  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<PromptEnd | null> {
-    return expirePrompt(this[ROOMS].submissions, submissionId, options);
+  async expirePrompt(
+    submissionId: string,
+    options: { cancel: boolean },
+  ): Promise<PromptEnd | null> {
+    const { submissions, think } = this[ROOMS];
+    const end = await think.expirePrompt(submissionId, options);
+    return end === undefined ? expirePrompt(submissions, submissionId, options) : end;
   }
 
   /** For `step.prompt()`: a part of an answer that was told by a reference, or null where there is none (O4). */
@@ -185,6 +196,7 @@ export class DurableThink<
   async #cancelFor(of: InstanceOf): Promise<void> {
     const reason = "The workflow that waited for it was terminated";
     await this[ROOMS].submissions.cancelFor(of, reason);
+    await this[ROOMS].think.cancelFor(of, reason);
     await this[ROOMS].gates.cancelFor(of, reason);
   }
 }

@@ -22,8 +22,8 @@ import type {
 import type { Observability } from "agents/observability";
 import type { PrepareStepResult, ToolSet } from "ai";
 import type { SubmissionInspection, Submissions, TurnHost } from "../../submissions/index.ts";
-
 import type { SubmissionClients } from "./submission-clients.ts";
+import type { ThinkLedger } from "./think-ledger.ts";
 
 /** Think's hooks that Perdure stands in front of; the app's own still run. */
 export type ThinkHooks = {
@@ -56,6 +56,8 @@ export type ThinkPort = {
   readonly activeTurn: () => ActiveTurn | undefined;
   /** Whether the caller runs in the agent's context. */
   readonly isInContext: () => boolean;
+  /** What Think itself has accepted. */
+  readonly think: Pick<ThinkLedger, "caughtUp">;
   readonly ledger: () => Submissions;
   /** Puts the wrapped hooks into their places. */
   readonly wrapHooks: () => void;

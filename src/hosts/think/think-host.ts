@@ -59,8 +59,10 @@ export class ThinkHost implements TurnHost {
     return this.#main.wrap(app);
   }
 
-  run(turn: Turn): Promise<TurnEnd> {
-    return turn.thread === MAIN ? this.#main.run(turn) : this.#runAside(turn);
+  async run(turn: Turn): Promise<TurnEnd> {
+    if (turn.thread !== MAIN) return this.#runAside(turn);
+    await this.port.think.caughtUp(turn.signal);
+    return this.#main.run(turn);
   }
 
   async #runAside(turn: Turn): Promise<TurnEnd> {

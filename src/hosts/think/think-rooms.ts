@@ -3,7 +3,12 @@
  * its hooks. What the agent offers to its callers is in the layers above.
  */
 
-import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
+import {
+  type ActiveTurn,
+  type ReplyAttachment,
+  Think,
+  type ThinkSubmissionInspection,
+} from "@cloudflare/think";
 import { type Connection, getCurrentAgent } from "agents";
 import { logProblem, type Problem } from "../../core/problems.ts";
 import { AgentTools, type Approval, Approvals, Gates } from "../../gates/index.ts";
@@ -22,6 +27,7 @@ import { promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
 import { changeWakes, deletedBy, deleteWithWakes } from "./sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "./submission-clients.ts";
 import { ThinkHost } from "./think-host.ts";
+import { inspectionOf, ThinkLedger } from "./think-ledger.ts";
 import { WorkflowStarts } from "./workflow-starts.ts";
 
 /** Limits and retention, each with a default. */
@@ -35,6 +41,7 @@ export { ROOMS };
 export type Rooms = {
   readonly host: ThinkHost;
   readonly submissions: Submissions;
+  readonly think: ThinkLedger;
   readonly gates: Gates;
   readonly approvals: Approvals;
   readonly agentTools: AgentTools;
@@ -78,10 +85,12 @@ export class ThinkRooms<
       runWorkflow: (binding, name, ...rest) =>
         this.#withBinding(name, binding, () => super.runWorkflow(name, ...rest)),
     });
+    const think = new ThinkLedger(this as unknown as Think);
     const host = new ThinkHost({
       agent: this as unknown as Think,
       activeTurn: () => super.activeTurn,
       isInContext: () => getCurrentAgent().agent === this,
+      think,
       ledger: () => submissions,
       wrapHooks: () => this.#wrapHooks(),
       clients: new SubmissionClients({
@@ -114,7 +123,7 @@ export class ThinkRooms<
       kinds: () => kindsOf(this as unknown as Think, { agentTools, ...approvalHooks }),
     });
     const approvals = new Approvals(gates);
-    this[ROOMS] = { host, submissions, gates, agentTools, approvals, scheduler, starts };
+    this[ROOMS] = { host, submissions, think, gates, agentTools, approvals, scheduler, starts };
     this.lifecycle.use(this.outbox).use(submissions).use(gates).use(scheduler);
   }
 
@@ -276,6 +285,13 @@ export class ThinkRooms<
       chatRecovery: this.chatRecovery,
       observability: this.observability,
     };
-    Object.assign(this, this[ROOMS].host.wrap(app));
+    const onSubmissionStatus = this.onSubmissionStatus.bind(this);
+    Object.assign(this, this[ROOMS].host.wrap(app), {
+      // Think calls it for those that Think runs.
+      onSubmissionStatus: (submission: SubmissionInspection | ThinkSubmissionInspection) =>
+        onSubmissionStatus(
+          "thread" in submission ? submission : inspectionOf(submission, this.messages),
+        ),
+    });
   }
 }

@@ -1,18 +1,19 @@
 /** What a Think agent offers about its submissions: Think's documented methods, answered from the ledger. */
 
 import type { UIMessage } from "ai";
-import type {
-  CancelSubmissionResult,
-  DeleteSubmissionsOptions,
-  ListSubmissionsOptions,
-  OutputOfRef,
-  OutputSchema,
-  SubmissionInspection,
-  SubmissionOutput,
-  SubmissionStats,
-  SubmitMessagesOptions,
-  SubmitMessagesResult,
-  WaitForSubmissionOptions,
+import {
+  type CancelSubmissionResult,
+  type DeleteSubmissionsOptions,
+  InvalidSubmissionError,
+  type ListSubmissionsOptions,
+  type OutputOfRef,
+  type OutputSchema,
+  type SubmissionInspection,
+  type SubmissionOutput,
+  type SubmissionStats,
+  type SubmitMessagesOptions,
+  type SubmitMessagesResult,
+  type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
 import { ROOMS } from "./think-rooms.ts";
 import { ThinkSchedules } from "./think-schedules.ts";
@@ -46,23 +47,41 @@ export class ThinkSubmissions<
       SubmissionOutput<Schema>
     >,
   >(messages: UIMessage[], options?: SubmitMessagesOptions<Schema>): Promise<NoInfer<Result>>;
-  override submitMessages(
+  override async submitMessages(
     messages: UIMessage[],
-    options?: SubmitMessagesOptions,
+    options: SubmitMessagesOptions = {},
   ): Promise<SubmitMessagesResult> {
-    return this[ROOMS].submissions.submit(messages, options);
+    const { submissions, think } = this[ROOMS];
+    if (think.isThinkPrompt(options)) return think.submit(messages, options);
+    const known = await think.find(options);
+    return known ? { ...known, accepted: false } : submissions.submit(messages, options);
   }
 
   /** The submission as it is now, or null for an unknown id (L7). */
-  override inspectSubmission<Ref extends string>(
+  override async inspectSubmission<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
-    return this[ROOMS].submissions.inspect(submissionId);
+    const { submissions, think } = this[ROOMS];
+    // Think's are texts, and no id of theirs says another type.
+    const found = (await submissions.inspect(submissionId)) ?? (await think.inspect(submissionId));
+    return found as SubmissionInspection<OutputOfRef<Ref>> | null;
   }
 
-  /** Submissions, newest first. */
-  override listSubmissions(options?: ListSubmissionsOptions): Promise<SubmissionInspection[]> {
-    return this[ROOMS].submissions.list(options);
+  /** Submissions, newest first; behind them up to 100 of each status that Think itself has accepted. */
+  override async listSubmissions(
+    options: ListSubmissionsOptions = {},
+  ): Promise<SubmissionInspection[]> {
+    const { submissions, think } = this[ROOMS];
+    const { before, limit = 100 } = options ?? {};
+    if (before !== undefined && (await think.inspect(before))) return think.list(options);
+    const page = await submissions.list(options);
+    if (page.length >= limit || (await think.isEmpty())) return page;
+    // A page can be short for its size.
+    const last = page.at(-1)?.submissionId;
+    const rest = last ? await submissions.list({ ...options, before: last, limit: 1 }) : [];
+    if (rest.length > 0) return page;
+    const { before: _, ...others } = options;
+    return [...page, ...(await think.list({ ...others, limit: limit - page.length }))];
   }
 
   /**
@@ -70,10 +89,18 @@ export class ThinkSubmissions<
    *
    * @throws what `submitMessages()` throws, for the first that is refused
    */
-  submitMany(
+  async submitMany(
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
-    return this[ROOMS].submissions.submitMany(submissions);
+    const { submissions: ledger, think } = this[ROOMS];
+    const isList = Array.isArray(submissions);
+    if (!isList || (await think.isEmpty())) return ledger.submitMany(submissions);
+    const known = await Promise.all(submissions.map((each) => think.find(each?.options ?? null)));
+    const unknown = submissions.filter((_, index) => !known[index]);
+    const accepted = unknown.length > 0 ? await ledger.submitMany(unknown) : [];
+    return known.map((found) =>
+      found ? { ...found, accepted: false } : (accepted.shift() as SubmitMessagesResult),
+    );
   }
 
   /**
@@ -81,23 +108,41 @@ export class ThinkSubmissions<
    * the same messages and key, which a second call for the same one returns
    * again (L3); null for an unknown id. Its messages move to the end of the conversation, and are not said twice.
    */
-  retrySubmission<Ref extends string>(
+  async retrySubmission<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
-    return this[ROOMS].submissions.retry(submissionId);
+    const { submissions, think } = this[ROOMS];
+    const again = await submissions.retry(submissionId);
+    if (again || !(await think.inspect(submissionId))) return again;
+    throw new InvalidSubmissionError(
+      "submissionId",
+      `Submission ${JSON.stringify(submissionId)} was accepted by Think, before this agent extended DurableThink. ` +
+        "Its messages cannot be read. Submit them again, with another key.",
+    );
   }
 
   /** How many submissions are open, and since when. */
-  submissionStats(): Promise<SubmissionStats> {
-    return this[ROOMS].submissions.stats();
+  async submissionStats(): Promise<SubmissionStats> {
+    const { submissions, think } = this[ROOMS];
+    const [ours, thinks] = [await submissions.stats(), await think.stats()];
+    const since = Math.min(
+      ...[ours, thinks].map(({ oldestPendingAt = Infinity }) => oldestPendingAt),
+    );
+    return {
+      pending: ours.pending + thinks.pending,
+      running: ours.running + thinks.running,
+      ...(since !== Infinity && { oldestPendingAt: since }),
+    };
   }
 
   /** Cancels a submission that has not ended, and says what that did (L5), when `onSubmissionStatus()` has returned for it. */
-  override cancelSubmission(
+  override async cancelSubmission(
     submissionId: string,
     reason?: unknown,
   ): Promise<CancelSubmissionResult> {
-    return this[ROOMS].submissions.cancel(submissionId, reason);
+    const { submissions, think } = this[ROOMS];
+    const result = await submissions.cancel(submissionId, reason);
+    return result.outcome === "not_found" ? think.cancel(submissionId, reason) : result;
   }
 
   /**
@@ -106,21 +151,28 @@ export class ThinkSubmissions<
    *
    * @throws Error from inside a turn or `onSubmissionStatus`, where it could never end
    */
-  override waitForSubmission<Ref extends string>(
+  override async waitForSubmission<Ref extends string>(
     submissionId: Ref,
-    options?: WaitForSubmissionOptions,
+    options: WaitForSubmissionOptions = {},
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
-    return this[ROOMS].submissions.wait(submissionId, options);
+    const { submissions, think } = this[ROOMS];
+    const found =
+      (await submissions.wait(submissionId, options)) ?? (await think.wait(submissionId, options));
+    return found as SubmissionInspection<OutputOfRef<Ref>> | null;
   }
 
   /** Forgets an ended submission. Returns whether there was one. */
-  override deleteSubmission(submissionId: string): Promise<boolean> {
-    return this[ROOMS].submissions.delete(submissionId);
+  override async deleteSubmission(submissionId: string): Promise<boolean> {
+    const { submissions, think } = this[ROOMS];
+    return (await submissions.delete(submissionId)) || think.delete(submissionId);
   }
 
-  /** Forgets ended submissions, the oldest first. Returns how many. */
-  override deleteSubmissions(options?: DeleteSubmissionsOptions): Promise<number> {
-    return this[ROOMS].submissions.deleteMany(options);
+  /** Forgets ended submissions, the oldest first; those that Think itself has accepted last. Returns how many. */
+  override async deleteSubmissions(options: DeleteSubmissionsOptions = {}): Promise<number> {
+    const { submissions, think } = this[ROOMS];
+    const count = await submissions.deleteMany(options);
+    const left = (options?.limit ?? 100) - count;
+    return left > 0 ? count + (await think.deleteMany({ ...options, limit: left })) : count;
   }
 
   /** The messages of a thread: `"main"` is the agent's own conversation; an isolated turn leaves none. */

@@ -12,18 +12,20 @@ import type {
   PromptEnd,
   PromptReceipt,
   PromptRequest,
+  ThinkPromptReceipt,
 } from "../../submissions/types.ts";
 import { compensated } from "../compensation.ts";
-import { partName, type StepIdentity, stepKey } from "../names.ts";
+import { partName, type StepIdentity, type StepPart, stepKey } from "../names.ts";
 import { durably, plain, type StepCall } from "../step-call.ts";
 import { endTold, timed, type WaitNames } from "../wait.ts";
 import { answerOf, type PromptResult, refusalOf, wholeEnd } from "./answer.ts";
 import { namingStep, ThinkPromptTimeoutError, ThinkPromptValidationError } from "./errors.ts";
 import { type CheckedPrompt, checkedPrompt, type ThinkPromptOptions } from "./options.ts";
+import { thinkKeyOf, thinkPromptEnd } from "./think-prompt.ts";
 
 /** What an agent offers to `step.prompt()`. */
 export interface PromptableAgent {
-  acceptPrompt(request: PromptRequest): Promise<PromptReceipt>;
+  acceptPrompt(request: PromptRequest): Promise<PromptReceipt | ThinkPromptReceipt>;
   expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<PromptEnd | null>;
   readPrompt(submissionId: string, part: number): Promise<AnswerPart | null>;
   repairPrompt(repair: PromptRepair): Promise<PromptReceipt | null>;
@@ -56,27 +58,29 @@ async function run<Schema extends AnySchema | undefined>(
   const request = {
     ...checked.request,
     idempotencyKey: await stepKey({ workflowName, workflowId, ...identity }),
+    thinkKey: await thinkKeyOf({ workflowName, workflowId, ...identity }),
     run: await given.run(),
     workflow: { name: workflowName, id: workflowId, stepName: name },
   };
-  const submit = async () => timed((await agent()).acceptPrompt(request));
-  const receipt = await durably(step, await partName(identity, "submit"), submit);
-  const answer = await answered({ ...call, ...checked, request }, receipt, options.output);
+  const asked = { ...call, ...checked, request };
+  const answer = await answered(asked, await submitted(asked), options.output);
   return compensated(step, () => partName(identity, "done"), answer, options.rollback);
 }
 
 type Receipt = PromptReceipt & { readonly at: number };
+/** A prompt that Think has accepted, and that has ended: it is not repaired. */
+type ThinkEnd = { readonly end: PromptEnd; readonly at: number };
 /** A prompt that was submitted. */
 type Asked = PromptCall & CheckedPrompt & { readonly request: PromptRequest };
 
 /** The answer. What the schema refuses goes back to the model, as often as `repair` says (W4). */
 async function answered<Schema extends AnySchema | undefined>(
   asked: Asked,
-  first: Receipt,
+  first: Receipt | ThinkEnd,
   schema: Schema,
 ): Promise<PromptResult<Schema>> {
   const { step, agent, identity, timeoutMs } = asked;
-  const { repair = 0 } = asked.request.answer;
+  const repair = "eventType" in first ? (asked.request.answer.repair ?? 0) : 0;
   const refused: string[] = [];
   let receipt = first;
   for (let round = 0; ; round++) {
@@ -84,7 +88,10 @@ async function answered<Schema extends AnySchema | undefined>(
       partName(identity, round === 0 ? part : `repair-${round}-${part}`);
     // The time is that of all rounds together.
     const left = timeoutMs - (receipt.at - first.at);
-    const end = receipt.end ?? (await waitForEnd(asked, nameOf, { ...receipt, left }));
+    const end =
+      "eventType" in receipt
+        ? (receipt.end ?? (await waitForEnd(asked, nameOf, { ...receipt, left })))
+        : receipt.end;
     const whole = await wholeEnd(asked, nameOf, end);
     try {
       return await answerOf(whole, schema);
@@ -121,6 +128,26 @@ async function repaired(
     at: Date.now(),
   }));
   return receipt.receipt ? { ...receipt.receipt, at: receipt.at } : undefined;
+}
+
+/** Submits the prompt, or finds it submitted: by this run, by an earlier one, or by Think, whose prompt is waited for. */
+async function submitted(asked: Asked): Promise<Receipt | ThinkEnd> {
+  const { step, agent, identity, request, workflowName, workflowId } = asked;
+  const { timeoutMs, cancelOnTimeout } = asked;
+  const nameOf = (part: StepPart) => partName(identity, part);
+  const submit = async (part: "submit" | "resubmit", request: PromptRequest) =>
+    durably(step, await nameOf(part), async () => timed((await agent()).acceptPrompt(request)));
+  const given = await submit("submit", request);
+  if ("eventType" in given) return given;
+  const { submissionId, at } = given;
+  const names = { ...identity, workflowName, workflowId };
+  const prompt = { submissionId, nameOf, identity: names, timeoutMs, cancelOnTimeout };
+  // Think's own receipt has nothing but the id.
+  const end = await thinkPromptEnd(asked, prompt, "hasEnded" in given ? given : undefined);
+  if (end) return { end, at };
+  const again = await submit("resubmit", { ...request, thinkKey: undefined });
+  if ("eventType" in again) return again;
+  throw new Error(`The agent has not accepted "${asked.name}" again`);
 }
 
 async function waitForEnd(

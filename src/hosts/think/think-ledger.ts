@@ -1,0 +1,281 @@
+/**
+ * Submissions that Think itself has accepted: before the app extended DurableThink, or for a workflow that still extends
+ * Think's ThinkWorkflow. Think's own code runs them. This file finds them, by Think's documented methods alone.
+ */
+
+import { Think, type ThinkSubmissionInspection } from "@cloudflare/think";
+import type { UIMessage } from "ai";
+import { instantMs } from "../../core/instant.ts";
+import type { InstanceOf } from "../../outbox/index.ts";
+import {
+  type CancelSubmissionResult,
+  type DeleteSubmissionsOptions,
+  isTerminal,
+  type ListSubmissionsOptions,
+  MAIN,
+  NOT_FOUND,
+  type PromptEnd,
+  SubmissionIdentityError,
+  type SubmissionInspection,
+  type SubmissionStats,
+  type SubmitMessagesOptions,
+  type SubmitMessagesResult,
+  type WaitForSubmissionOptions,
+} from "../../submissions/index.ts";
+import { textOf as replyText } from "../sdk/answer-text.ts";
+
+/** What Think's `step.prompt()` puts into the metadata of its submissions. */
+const PROMPT_METADATA = "__thinkWorkflowPrompt";
+/** Think lists so many at most. */
+const MOST_LISTED = 100;
+/** How long a turn that a crash has interrupted is waited for: Think can take it up, or leave it as it is. */
+const RECOVERY_MS = 60_000;
+const OPEN = ["pending", "running"] satisfies SubmissionInspection["status"][];
+
+const own = Think.prototype;
+
+export class ThinkLedger {
+  /** Undefined until it was looked at in this life. */
+  #isEmpty: boolean | undefined;
+  #hasWarned = false;
+
+  constructor(private readonly agent: Think) {}
+
+  #inspectionOf(found: ThinkSubmissionInspection): SubmissionInspection {
+    return inspectionOf(found, this.agent.messages);
+  }
+
+  /** Whether Think has never accepted anything that is still there: then nothing else has to be asked. */
+  async isEmpty(): Promise<boolean> {
+    this.#isEmpty ??= (await own.listSubmissions.call(this.agent, { limit: 1 })).length === 0;
+    return this.#isEmpty;
+  }
+
+  /** Whether this is a prompt of Think's own ThinkWorkflow, which waits for an event of Think's. */
+  isThinkPrompt(options: SubmitMessagesOptions | null): boolean {
+    return options?.metadata?.[PROMPT_METADATA] !== undefined;
+  }
+
+  /** Lets Think accept a submission, run it, and tell the workflow of its end. */
+  async submit(
+    messages: UIMessage[],
+    { idempotencyKey, metadata }: SubmitMessagesOptions,
+  ): Promise<SubmitMessagesResult> {
+    if (!this.#hasWarned) {
+      this.#hasWarned = true;
+      console.warn(
+        `[perdure] the agent ${JSON.stringify(this.agent.name)} extends DurableThink, and a workflow prompts it by ThinkWorkflow ` +
+          `of @cloudflare/think/workflows (${idempotencyKey}). Think itself runs such prompts, without the guarantees of Perdure. ` +
+          "Import ThinkWorkflow from perdure/workflow.",
+      );
+    }
+    this.#isEmpty = false;
+    const found = await own.submitMessages.call(this.agent, messages, {
+      ...(idempotencyKey !== undefined && { idempotencyKey }),
+      ...(metadata && { metadata }),
+    });
+    return { ...this.#inspectionOf(found), accepted: found.accepted };
+  }
+
+  /**
+   * The submission that Think has accepted with this id or key, or null.
+   *
+   * @throws SubmissionIdentityError where they name different ones
+   */
+  async find(
+    options: Pick<SubmitMessagesOptions, "submissionId" | "idempotencyKey"> | null,
+  ): Promise<SubmissionInspection | null> {
+    // What is no text is refused by the ledger.
+    const submissionId = textOf(options?.submissionId);
+    const idempotencyKey = textOf(options?.idempotencyKey);
+    if (submissionId === undefined && idempotencyKey === undefined) return null;
+    if (await this.isEmpty()) return null;
+    const byKey = idempotencyKey === undefined ? null : await this.#findByKey(idempotencyKey);
+    if (submissionId === undefined || byKey?.submissionId === submissionId) return byKey;
+    const byId = await this.inspect(submissionId);
+    const isOther = byKey !== null || (byId?.idempotencyKey ?? idempotencyKey) !== idempotencyKey;
+    if (idempotencyKey !== undefined && isOther) {
+      throw new SubmissionIdentityError(submissionId, idempotencyKey);
+    }
+    return byId;
+  }
+
+  /** Think has no verb that looks a key up: it is asked to submit again, and refused the metadata of a new submission. */
+  async #findByKey(idempotencyKey: string): Promise<SubmissionInspection | null> {
+    const isNew = new Error("Think does not know the key");
+    const refuse = () => {
+      throw isNew;
+    };
+    const message: UIMessage = { id: idempotencyKey, role: "user", parts: [] };
+    try {
+      const options = { idempotencyKey, metadata: { toJSON: refuse } };
+      return this.#inspectionOf(await own.submitMessages.call(this.agent, [message], options));
+    } catch (error) {
+      if (error === isNew) return null;
+      throw error;
+    }
+  }
+
+  async inspect(submissionId: string): Promise<SubmissionInspection | null> {
+    if (await this.isEmpty()) return null;
+    const found = await own.inspectSubmission.call(this.agent, submissionId);
+    return found && this.#inspectionOf(found);
+  }
+
+  /** The latest hundred of each status, newest first, as far as they match. */
+  async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
+    if (await this.isEmpty()) return [];
+    const { status, before, limit = MOST_LISTED } = options;
+    const found = await own.listSubmissions.call(this.agent, {
+      limit: MOST_LISTED,
+      ...(status !== undefined && { status }),
+    });
+    const from = found.findIndex(({ submissionId }) => submissionId === before) + 1;
+    const matching = found.slice(from).map((one) => this.#inspectionOf(one));
+    return matching.filter((one) => isListed(one, options)).slice(0, limit);
+  }
+
+  async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
+    if (await this.isEmpty()) return { outcome: "not_found", submissionId };
+    const result = await own.cancelSubmission.call(this.agent, submissionId, reason);
+    if (result.outcome === "not_found") return result;
+    return { ...result, submission: this.#inspectionOf(result.submission) };
+  }
+
+  async wait(
+    submissionId: string,
+    options: WaitForSubmissionOptions,
+  ): Promise<SubmissionInspection | null> {
+    if (await this.isEmpty()) return null;
+    const found = await own.waitForSubmission.call(this.agent, submissionId, options);
+    return found && this.#inspectionOf(found);
+  }
+
+  async delete(submissionId: string): Promise<boolean> {
+    return !(await this.isEmpty()) && own.deleteSubmission.call(this.agent, submissionId);
+  }
+
+  async deleteMany({ completedBefore, ...options }: DeleteSubmissionsOptions): Promise<number> {
+    if (await this.isEmpty()) return 0;
+    const before = instantMs(completedBefore);
+    return own.deleteSubmissions.call(this.agent, {
+      ...options,
+      ...(before !== undefined && { completedBefore: new Date(before) }),
+    });
+  }
+
+  /** What is open, up to a hundred of each. */
+  async stats(): Promise<SubmissionStats> {
+    const open = await this.list({ status: OPEN });
+    const pending = open.filter(({ status }) => status === "pending");
+    const oldest = pending.at(-1)?.createdAt;
+    return {
+      pending: pending.length,
+      running: open.length - pending.length,
+      ...(oldest !== undefined && { oldestPendingAt: oldest }),
+    };
+  }
+
+  /** Cancels the prompts that a workflow waits for (W5). */
+  async cancelFor({ workflow, instance }: InstanceOf, reason: string): Promise<void> {
+    for (const { submissionId, idempotencyKey } of await this.list({ status: OPEN })) {
+      if (!idempotencyKey?.startsWith(`think-workflow:${workflow}:${instance}:`)) continue;
+      await this.cancel(submissionId, reason);
+    }
+  }
+
+  /** How a prompt has ended, or null while it has not; undefined for one that is not Think's. An answer is in Think's event alone. */
+  async expirePrompt(
+    submissionId: string,
+    { cancel }: { cancel: boolean },
+  ): Promise<PromptEnd | null | undefined> {
+    let found = await this.inspect(submissionId);
+    if (found && !isTerminal(found.status) && cancel) {
+      const result = await this.cancel(submissionId, "Workflow prompt wait timed out");
+      // As for a submission of the ledger: the step times out, unless an end was there first.
+      if (result.outcome === "cancelled") return null;
+      found = await this.inspect(submissionId);
+    }
+    if (!found) return undefined;
+    const { status, error } = found;
+    if (status === "pending" || status === "running") return null;
+    if (status !== "completed")
+      return { submissionId, status, attempts: 1, ...(error && { error }) };
+    return {
+      submissionId,
+      status: "error",
+      errorName: NOT_FOUND,
+      error: spent(submissionId),
+      attempts: 1,
+    };
+  }
+
+  /** Resolves when all that Think has accepted until now has ended: what was accepted first, runs first (L4). */
+  async caughtUp(signal: AbortSignal): Promise<void> {
+    const earlier = (await this.list({ status: OPEN })).toReversed();
+    const aborted = Promise.withResolvers<void>();
+    const stop = () => aborted.resolve();
+    signal.addEventListener("abort", stop, { once: true });
+    for (const { submissionId, status } of earlier) {
+      if (signal.aborted) break;
+      // One that runs is in Think's queue of turns anyway, unless a crash has interrupted it.
+      const limit = status === "running" ? { timeoutMs: RECOVERY_MS } : {};
+      await Promise.race([this.wait(submissionId, limit), aborted.promise]);
+    }
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function spent(submissionId: string): string {
+  return (
+    `Think answered this prompt before the agent extended DurableThink (submission "${submissionId}"), and sent the answer to an ` +
+    "earlier run of the workflow. Think keeps no answers. The prompt is not run again by itself. Restart the workflow to ask again."
+  );
+}
+
+/** As the ledger shows its own: Think has one conversation, and attempts a turn once. */
+export function inspectionOf(
+  found: ThinkSubmissionInspection,
+  conversation: readonly UIMessage[],
+): SubmissionInspection {
+  const { status, createdAt, requestId, startedAt, completedAt, messageId, error } = found;
+  const common = {
+    submissionId: found.submissionId,
+    requestId: requestId ?? found.submissionId,
+    createdAt,
+    attempts: status === "pending" ? 0 : 1,
+    thread: MAIN,
+    ...(found.idempotencyKey !== undefined && { idempotencyKey: found.idempotencyKey }),
+    // Think stores it as JSON.
+    ...(found.metadata && {
+      metadata: found.metadata as NonNullable<SubmissionInspection["metadata"]>,
+    }),
+  };
+  if (status === "pending") return { ...common, status };
+  if (status === "running") return { ...common, status, startedAt: startedAt ?? createdAt };
+  const ended = {
+    ...common,
+    completedAt: completedAt ?? createdAt,
+    ...(startedAt !== undefined && { startedAt }),
+    ...(messageId !== undefined && { messageId }),
+  };
+  if (status === "completed") {
+    return { ...ended, status, output: replyText(conversation.find(({ id }) => id === messageId)) };
+  }
+  return { ...ended, status, ...(error !== undefined && { error }) };
+}
+
+function isListed(
+  { createdAt, metadata: own = {} }: SubmissionInspection,
+  { thread = MAIN, metadata = {}, createdAfter, createdBefore }: ListSubmissionsOptions,
+): boolean {
+  const hasTime =
+    createdAt >= (instantMs(createdAfter) ?? 0) &&
+    createdAt < (instantMs(createdBefore) ?? Number.POSITIVE_INFINITY);
+  const isAlike = Object.entries(metadata).every(([key, value]) => own[key] === value);
+  return thread === MAIN && hasTime && isAlike;
+}
