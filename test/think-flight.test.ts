@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { reached } from "./support/engine.ts";
 import { message, refusal, until } from "./support/given.ts";
-import { givenApp, type MovedPlot, movedStatuses } from "./support/moved.ts";
+import { givenApp, type MovedPlot, movedStatuses, unbound } from "./support/moved.ts";
 import { answerSchema } from "./support/prompt-workflow.ts";
 
 const ANSWER = { title: "hello", count: 3 };
@@ -293,6 +293,34 @@ describe("L1: on the way back to Think", () => {
     await app.goBack({ name: "only:wait", type: "waitForEvent" });
     expect(await app.output()).toEqual({ error: "ThinkPromptTimeoutError" });
   });
+});
+
+describe("W5: terminateWorkflow()", () => {
+  it.each([false, true])(
+    "W5: says what the SDK says of an unknown workflow and of a renamed binding, with rollback %s",
+    async (rollback) => {
+      const app = givenApp((step) =>
+        outcomeOf(step, "only", { prompt: script({ delayMs: 9_000 }) }),
+      );
+      await app.start();
+      unbound.add(app.name);
+      const messages = async () => {
+        const options = { rollback };
+        const calls = ["unknown", app.id].map((id) =>
+          refusal(app.agent().terminateWorkflow(id, options)),
+        );
+        return (await Promise.all(calls)).map(({ message }) => message);
+      };
+      await app.goBack();
+      const theirs = await messages();
+      await app.changeAgent();
+      expect(await messages()).toEqual(theirs);
+      expect(theirs).toEqual([
+        "Workflow unknown not found in tracking table",
+        "Workflow binding 'MOVED_WORKFLOW' not found in environment",
+      ]);
+    },
+  );
 });
 
 describe("W1: half a change", () => {

@@ -28,6 +28,8 @@ const secondVersion = new Set<string>();
 const plots = new Map<string, MovedPlot>();
 /** What an agent declares, by its name. */
 const movedTasks = new Map<string, ThinkScheduledTasks>();
+/** Agents, by name, whose Workflow has another binding now. */
+export const unbound = new Set<string>();
 /** The statuses that an agent's hook was told, by its name. */
 export const movedStatuses = new Map<string, string[]>();
 
@@ -94,7 +96,9 @@ export type MovedAgent = InstanceType<typeof Second>;
 export const MovedAgent = new Proxy(Second, {
   construct: (_, [ctx, env]: [DurableObjectState, Cloudflare.Env]) => {
     const name = ctx.id.name ?? "";
-    return new (secondVersion.has(name) ? Second : First)(ctx, env);
+    const { MOVED_WORKFLOW, ...others } = env;
+    const bound = unbound.has(name) ? { ...others, RENAMED_WORKFLOW: MOVED_WORKFLOW } : env;
+    return new (secondVersion.has(name) ? Second : First)(ctx, bound as Cloudflare.Env);
   },
 });
 

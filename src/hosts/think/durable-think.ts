@@ -176,18 +176,22 @@ export class DurableThink<
       if (rollback && workflow !== "") await this.#terminateWithRollback(of);
       else await super.terminateWorkflow(workflowId);
     } catch (error) {
-      const asked = this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
       // The app is told of the first error.
-      if (await asked.catch(() => false)) await this.#cancelFor(of);
+      if (await this.#isGone(of).catch(() => false)) await this.#cancelFor(of);
       throw error;
     }
     await this.#cancelFor(of);
   }
 
+  /** @throws Error where nothing can be asked: the workflow is not tracked, or its binding has another name now */
+  async #isGone(of: InstanceOf): Promise<boolean> {
+    return this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
+  }
+
   /** Agents' own has no way to ask for it. */
   async #terminateWithRollback({ workflow, instance }: InstanceOf): Promise<void> {
     const binding = (this.env as object as Record<string, Workflow | undefined>)[workflow];
-    if (!binding) throw new Error(`Workflow binding ${workflow} not found in environment`);
+    if (!binding) throw new Error(`Workflow binding '${workflow}' not found in environment`);
     await (await binding.get(instance)).terminate({ rollback: true });
     // Reads the new status, and tracks it.
     await this.getWorkflowStatus(workflow as never, instance);
