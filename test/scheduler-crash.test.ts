@@ -15,6 +15,8 @@ playMatrix("S1 S3 S4 S5", SCHEDULER, {
   harmless: {
     "Scheduler.onStart": "each life begins with it",
     "Scheduler.wake": "the room's alarm, which wakes every scenario",
+    "Scheduler.adopt":
+      "one transaction, which each start repeats until the other scheduler has disarmed",
     "Scheduler.list": READS,
     "Scheduler.inspect": READS,
     "Scheduler.runs": READS,

@@ -233,6 +233,22 @@ describe("S4 the plan", () => {
     expect(changes).toEqual({ insert: [], update: [], omit: [], delete: ["u"] });
   });
 
+  it.each([
+    ["an interval", "every 10 minutes", 7, 7],
+    ["an interval that is due", "every 10 minutes", -3, -3],
+    ["a time of day that is due", "every day at 23:59", -1, -1],
+    ["a time that the task has no more", "every day at 23:59", -2, 1_439],
+  ])(
+    "S1: a new task goes on with %s that another scheduler has armed",
+    (_, schedule, armed, expected) => {
+      const valid = new Map([["t", declared({ schedule })]]);
+      const at = (minute: number) => T0 + minute * MINUTE;
+      const adopted = new Map([["t", { at: at(armed), isDone: false }]]);
+      const [row] = plan({ valid, invalid: new Map() }, new Map(), T0, adopted).insert;
+      expect(row?.nextAt).toBe(at(expected));
+    },
+  );
+
   it("counts what was due by the old times as missed", () => {
     const valid = new Map([["t", declared({ schedule: "every 15 minutes" })]]);
     const declarations = { valid, invalid: new Map() };

@@ -1,12 +1,16 @@
 /** Work that was open under Think when the app changed its base classes to Perdure's: all of it ends, and once. */
 
-import { introspectWorkflowInstance, type WorkflowInstanceIntrospector } from "cloudflare:test";
+import {
+  introspectWorkflowInstance,
+  runInDurableObject,
+  type WorkflowInstanceIntrospector,
+} from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { ask, modelCalls, type Script } from "../src/testing/index.ts";
 import { reached } from "./support/engine.ts";
 import { message, refusal, until } from "./support/given.ts";
-import { givenApp, type MovedPlot, movedStatuses, unbound } from "./support/moved.ts";
+import { givenApp, type MovedPlot, movedStatuses, movedTasks, unbound } from "./support/moved.ts";
 import { answerSchema } from "./support/prompt-workflow.ts";
 
 const ANSWER = { title: "hello", count: 3 };
@@ -292,6 +296,60 @@ describe("L1: on the way back to Think", () => {
     await called(prompt);
     await app.goBack({ name: "only:wait", type: "waitForEvent" });
     expect(await app.output()).toEqual({ error: "ThinkPromptTimeoutError" });
+  });
+});
+
+describe("S1: a task that Think has armed", () => {
+  const daily = (prompt: string) => ({
+    daily: { schedule: "every day at 09:00", timezone: "UTC", prompt } as const,
+  });
+
+  /** An agent of Think's with an occurrence that came a moment ago. */
+  async function givenDue() {
+    const app = givenApp();
+    const prompt = script();
+    movedTasks.set(app.name, daily(prompt));
+    const next = Number(await app.agent().nextSchedule());
+    const due = next - 86_400_000;
+    await runInDurableObject(app.agent(), (_, { storage }) => {
+      const sql = "UPDATE cf_agents_jobs SET time = ?, payload = replace(payload, ?, ?)";
+      storage.sql.exec(sql, due, String(next), String(due));
+    });
+    return { app, prompt, next, due };
+  }
+
+  it("S1: fires for the occurrence that came in the change", async () => {
+    const { app, prompt, next, due } = await givenDue();
+    await app.changeAgent();
+    await called(prompt);
+    const moved = app.agent();
+    const [run, ...others] = await moved.listScheduledRuns("daily");
+    expect([run?.scheduledFor, others.length]).toEqual([due, 0]);
+    expect((await moved.inspectScheduledTask("daily"))?.next).toBe(next);
+    expect(await moved.listSubmissions()).toHaveLength(1);
+  });
+
+  it("S1: does not fire for the occurrence whose prompt Think has submitted", async () => {
+    const { app, next, due } = await givenDue();
+    const metadata = { source: "scheduled-task", taskId: "daily", scheduledFor: due };
+    await app.agent().submitMessages([message(script())], { metadata });
+    await app.changeAgent();
+    const moved = app.agent();
+    expect((await moved.inspectScheduledTask("daily"))?.next).toBe(next);
+    expect(await moved.listScheduledRuns("daily")).toEqual([]);
+    expect(await moved.listSubmissions()).toHaveLength(1);
+  });
+
+  it("S1: keeps the time of its next occurrence", async () => {
+    const app = givenApp();
+    movedTasks.set(app.name, {
+      often: { schedule: "every 2 hours", handler: () => {} },
+    });
+    const armed = await app.agent().nextSchedule();
+    await app.changeAgent();
+    const [task] = await app.agent().listScheduledTasks();
+    expect(task?.next).toBe(armed);
+    expect(await app.agent().nextSchedule()).toBe(null);
   });
 });
 

@@ -17,7 +17,7 @@ import { InvalidTaskError, UnknownTaskError } from "./errors.ts";
 import { Firing } from "./firing.ts";
 import { jitterShare, newOwner, ownerOfNames } from "./keys.ts";
 import type { SchedulerLimits, SchedulerSettings } from "./options.ts";
-import { plan } from "./plan.ts";
+import { type ArmedOccurrence, plan } from "./plan.ts";
 import { scheduledRunOf } from "./reading.ts";
 import type { Run, TaskRow } from "./rows.ts";
 import { BACKSTOP_MS, Runner, type RunnerOwner } from "./runner.ts";
@@ -48,6 +48,8 @@ export class Engine implements RunnerOwner {
   /** Whether the owner is not stored yet. */
   #isOwnerNew = false;
   #declared: Declarations = NONE;
+  /** What another scheduler had armed, by task, until the next reconcile. */
+  #adopted: ReadonlyMap<string, ArmedOccurrence> = new Map();
   /** The latest reconcile; undefined before the first. */
   #reconciling: Promise<void> | undefined;
   #hasReconciled = false;
@@ -124,6 +126,12 @@ export class Engine implements RunnerOwner {
     begun.then(() => this.reconciled()).catch(() => {});
   }
 
+  /** {@link reconcile}, where new tasks go on with what another scheduler had armed. */
+  adopt(armed: ReadonlyMap<string, ArmedOccurrence>): Promise<void> {
+    this.#adopted = armed;
+    return this.reconcile();
+  }
+
   /** Reads the declarations again; after all that have been asked for before. */
   reconcile(): Promise<void> {
     const before = this.#reconciling ?? Promise.resolve();
@@ -161,7 +169,7 @@ export class Engine implements RunnerOwner {
 
   #apply(declared: Declarations): void {
     const { store, runner } = this;
-    const changes = plan(declared, store.tasks.rows, this.clock.now());
+    const changes = plan(declared, store.tasks.rows, this.clock.now(), this.#adopted);
     const { insert, update, omit, delete: gone } = changes;
     const storesOwner = this.#isOwnerNew && declared.valid.size > 0;
     const count = insert.length + update.length + omit.length + gone.length;
@@ -175,6 +183,7 @@ export class Engine implements RunnerOwner {
       runner.forget([...gone, ...omit.map(({ taskId }) => taskId)]);
     }
     this.#declared = declared;
+    this.#adopted = new Map();
     this.#hasReconciled = true;
     this.#tellInvalid(declared);
     this.#warnOfIgnored(declared);

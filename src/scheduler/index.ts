@@ -13,6 +13,7 @@ export {
   UnknownTaskError,
 } from "./errors.ts";
 export type { SchedulerSettings } from "./options.ts";
+export type { ArmedOccurrence } from "./plan.ts";
 export * from "./pure.ts";
 export { Scheduler, type SchedulerOptions } from "./scheduler.ts";
 export type { RunStatus } from "./states.ts";

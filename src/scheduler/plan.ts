@@ -39,17 +39,29 @@ const EMPTY = {
   omittedAt: null,
 } as const satisfies Partial<TaskRow>;
 
-/** @param now epoch milliseconds; the times of what is new or changed begin after it */
+/** An occurrence that another scheduler has armed. */
+export type ArmedOccurrence = {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** Whether it has run there: the one after it is next. */
+  readonly isDone: boolean;
+};
+
+/**
+ * @param now epoch milliseconds; the times of what is new or changed begin after it
+ * @param adopted of new tasks: where their times go on from
+ */
 export function plan(
   { valid, invalid }: Declarations,
   stored: ReadonlyMap<string, TaskRow>,
   now: number,
+  adopted: ReadonlyMap<string, ArmedOccurrence> = new Map(),
 ): Plan {
   const insert: TaskRow[] = [];
   const update: TaskRow[] = [];
   for (const task of valid.values()) {
     const row = stored.get(task.taskId);
-    if (!row) insert.push(newRow(task, now));
+    if (!row) insert.push(adoptedRow(newRow(task, now), task, adopted.get(task.taskId)));
     else if (row.omittedAt !== null) insert.push({ ...newRow(task, now), ...pauseOf(row) });
     else if (row.fingerprint !== task.fingerprint) update.push(rearmed(row, task, now));
     else if (row.runs >= task.maxRuns) {
@@ -100,6 +112,15 @@ function newRow(task: DeclaredTask, now: number): TaskRow {
   const anchor = anchorOf(task, now);
   const { taskId, fingerprint } = task;
   return { ...EMPTY, taskId, fingerprint, anchor, nextAt: nextSlot(task, now, anchor) };
+}
+
+/** Goes on with what was armed; a time that the task does not have any more is not one of its occurrences. */
+function adoptedRow(row: TaskRow, task: DeclaredTask, armed: ArmedOccurrence | undefined): TaskRow {
+  if (!armed) return row;
+  const { rule } = task.schedule;
+  const anchor = rule.form === "interval" ? armed.at - rule.ms : row.anchor;
+  if (nextSlot(task, armed.at - 1, anchor) !== armed.at) return row;
+  return { ...row, anchor, nextAt: armed.isDone ? nextSlot(task, armed.at, anchor) : armed.at };
 }
 
 /** The times have changed: they start afresh. A slot that was due fires where the new times have it, too, and else is missed. */

@@ -12,6 +12,7 @@ import type { Wake } from "../core/wake.ts";
 import { readNote, readOccurrences, readPage, readRange, readTrigger } from "./arguments.ts";
 import { Engine } from "./engine.ts";
 import { readSettings, type SchedulerSettings } from "./options.ts";
+import type { ArmedOccurrence } from "./plan.ts";
 import { inspectTask, listTasks, scheduledRunOf } from "./reading.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "./types.ts";
 import { Verbs } from "./verbs.ts";
@@ -49,6 +50,16 @@ export class Scheduler extends Room {
 
   protected override get wake(): Wake {
     return this.#engine.wake;
+  }
+
+  /**
+   * For hosts: another scheduler gives up what it has armed. Those occurrences fire here, where this one has never had a task.
+   * To be called in each start, before the other one disarms them.
+   */
+  async adopt(find: () => Promise<ReadonlyMap<string, ArmedOccurrence>>): Promise<void> {
+    if (this.#engine.store.tasks.rows.size > 0) return;
+    const armed = await find();
+    if (armed.size > 0) await this.#engine.adopt(armed);
   }
 
   /**

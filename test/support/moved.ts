@@ -27,7 +27,7 @@ const secondVersion = new Set<string>();
 /** What a workflow does, by its id. */
 const plots = new Map<string, MovedPlot>();
 /** What an agent declares, by its name. */
-const movedTasks = new Map<string, ThinkScheduledTasks>();
+export const movedTasks = new Map<string, ThinkScheduledTasks>();
 /** Agents, by name, whose Workflow has another binding now. */
 export const unbound = new Set<string>();
 /** The statuses that an agent's hook was told, by its name. */

@@ -6,12 +6,14 @@
 import type { Think, ThinkScheduledTasks } from "@cloudflare/think";
 import type {
   AnyTasks,
+  ArmedOccurrence,
   CheckedTasks,
   PromptEnd,
   PromptPort,
   ScheduledTasks,
 } from "../../scheduler/index.ts";
 import type { SubmissionInspection, Submissions } from "../../submissions/index.ts";
+import type { ThinkLedger } from "./think-ledger.ts";
 
 /**
  * What `getScheduledTasks()` returns, with its schedules checked by the compiler. A text that is built
@@ -36,16 +38,43 @@ type ThinkAgent = Pick<Think, "getScheduledTasks"> & {
   onStart(props?: Record<string, unknown>): void | Promise<void>;
 };
 
+/** What Think calls when an occurrence that it has armed is due. */
+const THINK_CALLBACK = "_runDeclaredScheduledTask";
+
+/**
+ * The occurrences that Think has armed, in an earlier version of the app, by task: Think disarms them when the app has changed.
+ *
+ * @param think knows whether the prompt of an occurrence was submitted
+ */
+export async function armedByThink(
+  agent: Pick<Think, "listSchedules" | "parentPath" | "getScheduledTasksScope">,
+  think: Pick<ThinkLedger, "list">,
+): Promise<Map<string, ArmedOccurrence>> {
+  const armed = new Map<string, ArmedOccurrence>();
+  // In a sub-agent the root is asked.
+  const isInScope =
+    agent.parentPath.length === 0 || (await agent.getScheduledTasksScope()) === "all";
+  for (const { callback, payload } of isInScope ? await agent.listSchedules() : []) {
+    if (callback !== THINK_CALLBACK) continue;
+    const { taskId, scheduledFor } = payload as { taskId: string; scheduledFor: number };
+    const metadata = { source: "scheduled-task", taskId, scheduledFor };
+    const isDone = (await think.list({ metadata, limit: 1 })).length > 0;
+    armed.set(taskId, { at: scheduledFor, isDone });
+  }
+  return armed;
+}
+
 /**
  * Keeps the app's tasks from Think, which arms at the end of its start what it
  * finds declared, and disarms what it armed in an earlier version of the app.
  *
- * @param afterStart runs when the app has started, and may read what its `onStart()` has made
+ * @param work.beforeDisarming runs when the app has started, before Think disarms anything
+ * @param work.afterStart runs after that, and may read what the app's `onStart()` has made
  * @returns what the app declares, at any time
  */
 export function takeOver(
   agent: ThinkAgent,
-  afterStart: () => Promise<void>,
+  { beforeDisarming, afterStart }: Record<"beforeDisarming" | "afterStart", () => Promise<void>>,
 ): () => Promise<ScheduledTasks> {
   let hidden: ThinkAgent["getScheduledTasks"] | undefined;
   const start = agent.onStart.bind(agent);
@@ -53,7 +82,13 @@ export function takeOver(
     // Not before the start: the app may have them in a class field.
     const own = Object.getOwnPropertyDescriptor(agent, "getScheduledTasks");
     hidden = agent.getScheduledTasks;
-    agent.getScheduledTasks = () => ({});
+    agent.getScheduledTasks = async () => {
+      // An occurrence that is not taken over is missed, and the agent starts all the same.
+      await beforeDisarming().catch((error) => {
+        console.error("[perdure] what Think has scheduled could not be taken over:", error);
+      });
+      return {};
+    };
     try {
       await start(props);
     } finally {

@@ -23,7 +23,7 @@ import { agentToolPort } from "./agent-tool-port.ts";
 import { kindsOf } from "./gate-kinds.ts";
 import type { ThinkHooks } from "./port.ts";
 import { ROOMS } from "./rooms.ts";
-import { promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
+import { armedByThink, promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
 import { changeWakes, deletedBy, deleteWithWakes } from "./sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "./submission-clients.ts";
 import { ThinkHost } from "./think-host.ts";
@@ -101,7 +101,10 @@ export class ThinkRooms<
     });
     const submissions = new Submissions(host, this.outbox, { ...options, onProblem });
     const scheduler: Scheduler = new Scheduler({
-      tasks: takeOver(this, () => scheduler.reconcile()),
+      tasks: takeOver(this, {
+        beforeDisarming: () => scheduler.adopt(() => armedByThink(this as unknown as Think, think)),
+        afterStart: () => scheduler.reconcile(),
+      }),
       defaultTimezone: () => this.getDefaultTimezone(),
       scope: () => this.getScheduledTasksScope(),
       prompts: promptsTo(submissions),
