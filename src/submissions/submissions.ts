@@ -56,8 +56,6 @@ import type {
   WaitForSubmissionOptions,
 } from "./types.ts";
 
-const TERMINATED = "The workflow that waited for it was terminated";
-
 export class Submissions extends Room implements TurnLedger {
   readonly #host: TurnHost;
   readonly #engine: Engine;
@@ -81,7 +79,7 @@ export class Submissions extends Room implements TurnLedger {
       limits: readOptions(options),
       onProblem,
       lifecycle: () => this.lifecycle,
-      cancelFor: (of) => this.cancelFor(of, TERMINATED),
+      cancelFor: (of) => this.cancelFor(of, "The workflow that waited for it was terminated"),
     });
     this.#intake = new Intake(this.#engine);
     this.batches = new Batches(this.#engine, {
@@ -218,8 +216,8 @@ export class Submissions extends Room implements TurnLedger {
     await this.lifecycle.ready();
     const page = inspectPage(this.#records.list({ ...options, ...readList(options) }));
     const { before } = options;
-    const isLost = page.length === 0 && before !== undefined && !this.#store.find(before);
-    if (isLost) throw new UnknownCursorError(before);
+    if (page.length === 0 && before !== undefined && !this.#store.find(before))
+      throw new UnknownCursorError(before);
     return page;
   }
 
@@ -293,13 +291,13 @@ export class Submissions extends Room implements TurnLedger {
     await this.lifecycle.ready();
     const found = this.#find(id);
     if (!found) return null;
-    const { submissionId } = found;
-    if (isTerminal(found.status) && !this.#engine.waiters.isAnnouncing(submissionId))
+    const { waiters } = this.#engine;
+    if (isTerminal(found.status) && !waiters.isAnnouncing(found.submissionId))
       return this.#inspected(found);
-    if (!isBeside) this.#engine.waiters.refuseToWaitForItself(this.#host.isInsideTurn());
-    const ended = await this.#engine.waiters.wait(submissionId, timeoutMs);
+    if (!isBeside) waiters.refuseToWaitForItself(this.#host.isInsideTurn());
+    const ended = await waiters.wait(found.submissionId, timeoutMs);
     // With the attempts before the last one; deleted meanwhile, as it was at its end.
-    return (await this.inspect(submissionId)) ?? ended ?? null;
+    return (await this.inspect(found.submissionId)) ?? ended ?? null;
   }
 
   /** Forgets one ended submission. Returns whether there was one. */

@@ -50,7 +50,7 @@ async function run<Schema extends AnySchema | undefined>(
   given: StepCall<PromptableAgent>,
   options: ThinkPromptOptions<Schema>,
 ): Promise<PromptResult<Schema>> {
-  const { step, agent, workflowName, workflowId, name } = given;
+  const { step, workflowName, workflowId, name } = given;
   const checked = checkedPrompt(name, options);
   const identity = { kind: "prompt", stepName: name, key: options.key } as const;
   const call = { ...given, identity };
