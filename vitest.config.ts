@@ -5,7 +5,7 @@ import { defineConfig } from "vitest/config";
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 
 /** Tests of what needs Think. `npm test` runs them beside the others, in a process of its own. */
-const THINK = ["test/think-*.test.ts", "test/cost.test.ts"];
+const THINK = ["test/think-*.test.ts", "test/cost.test.ts", "test/peers/*.test.ts"];
 
 /** Tests of the scheduler's room, which run beside those of the other rooms. */
 const SCHEDULER = ["test/scheduler-*.test.ts"];

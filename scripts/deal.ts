@@ -12,6 +12,7 @@ const SHORT = 2;
 
 /** Seconds, as measured by `npm test`. */
 const SECONDS: Readonly<Record<string, number>> = {
+  "test/peers/peers.test.ts": 20,
   "test/think-prompt-schemas.test.ts": 29,
   "test/think-prompt-all.test.ts": 28,
   "test/think-answers.test.ts": 18,

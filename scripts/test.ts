@@ -50,7 +50,11 @@ function dealt(project: string, files: readonly string[], hands: number): Run[] 
 const RUNS: readonly Run[] = [
   { name: "rooms", projects: ["rooms"] },
   { name: "others", projects: ["pure", "scheduler", "triage"] },
-  ...dealt("think", filesOf(["test/think-*.test.ts", "test/cost.test.ts"]), 2),
+  ...dealt(
+    "think",
+    filesOf(["test/think-*.test.ts", "test/cost.test.ts", "test/peers/*.test.ts"]),
+    2,
+  ),
 ];
 
 /** Vitest, which also leaves a report. */

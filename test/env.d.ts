@@ -25,6 +25,8 @@ declare namespace Cloudflare {
     >;
     SchedulerAgent: DurableObjectNamespace<import("./support/scheduler-agent.ts").SchedulerAgent>;
     CodemodeAgent: DurableObjectNamespace<import("./support/codemode-agent.ts").CodemodeAgent>;
+    PeerThink: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
+    PeerDurable: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     LOADER: WorkerLoader;
     CODEMODE_WORKFLOW: Workflow;
     PROMPT_WORKFLOW: Workflow;
@@ -35,6 +37,8 @@ declare namespace Cloudflare {
     BUILT_IN_WORKFLOW: Workflow;
     MOVED_WORKFLOW: Workflow;
     WAITING_WORKFLOW: Workflow;
+    PEER_BUILT_IN_WORKFLOW: Workflow;
+    PEER_PERDURE_WORKFLOW: Workflow;
     QUEUE: Queue;
   }
 }

@@ -7,6 +7,12 @@ import { ThinkAgent as Think } from "./support/think-agent.ts";
 import { ToolAgent as Tools } from "./support/tool-agent.ts";
 
 export { CodemodeRuntime } from "@cloudflare/codemode";
+export {
+  PeerBuiltInWorkflow,
+  PeerDurable,
+  PeerPerdureWorkflow,
+  PeerThink,
+} from "./peers/app.ts";
 export * from "./rooms-worker.ts";
 export { default } from "./rooms-worker.ts";
 export { ImpatientToolParent, ToolChild } from "./support/agent-tool-agents.ts";

@@ -1,0 +1,39 @@
+/** Each documented behaviour of Think's workflows, submissions and scheduled tasks, on Think and on DurableThink. */
+
+import { describe, expect, it } from "vitest";
+import { schedules } from "./cases/schedules.ts";
+import { submissions } from "./cases/submissions.ts";
+import { turns } from "./cases/turns.ts";
+import { waiting } from "./cases/waiting.ts";
+import { workflows } from "./cases/workflows.ts";
+import { differences } from "./differences.ts";
+import { compare } from "./harness.ts";
+import { pendingFixes } from "./pending-fixes.ts";
+
+const areas = {
+  submissions: [...submissions, ...waiting],
+  turns,
+  workflows,
+  "scheduled tasks": schedules,
+};
+for (const [area, scenarios] of Object.entries(areas)) compare(area, scenarios);
+
+const cases = Object.values(areas).flatMap((scenarios) => scenarios.flatMap((one) => one.cases));
+
+describe("the cases", () => {
+  it("are at least 150, each with a name of its own", () => {
+    const names = cases.map(({ shows }) => shows);
+    expect(names.filter((name, at) => names.indexOf(name) !== at)).toEqual([]);
+    expect(names.length).toBeGreaterThanOrEqual(150);
+  });
+
+  it("show each difference of the list, and no other", () => {
+    const shown = new Set(cases.flatMap(({ differs }) => differs?.by ?? []));
+    expect([...shown].sort()).toEqual(differences.map(({ name }) => name).sort());
+  });
+
+  it("have each name of the pending fixes", () => {
+    const names = cases.map(({ shows }) => shows);
+    expect(pendingFixes.filter((name) => !names.includes(name))).toEqual([]);
+  });
+});
