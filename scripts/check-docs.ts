@@ -2,11 +2,13 @@
  * Type-checks every `ts` block of every Markdown file of the repository, each as a module of its own, against the sources.
  * `docs-globals.d.ts` declares what the blocks use without an import. An error is reported at its line of the Markdown file.
  * Also compares the table of tested versions with what `canary.ts` has recorded.
+ * The code of Think's own documentation is compiled, too, with its imports and base class changed.
  */
 import { spawnSync } from "node:child_process";
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { problemOfTable } from "./tested-versions.ts";
+import { thinkBlocks } from "./think-blocks.ts";
 
 const root = path.join(import.meta.dirname, "..");
 /** Inside the repository, so that the blocks find its packages. */
@@ -55,6 +57,12 @@ for (const page of pages) {
 }
 if (count === 0) throw new Error("Found no ts block in any Markdown file; is the pattern right?");
 
+const ofThink = thinkBlocks();
+for (const { page, line, code } of ofThink) {
+  const module = `${"\n".repeat(line - 1)}${code}\nexport {};\n`;
+  writeFileSync(path.join(scratch, `think~docs~${page}.${line}.ts`), module);
+}
+
 const config = {
   extends: "../tsconfig.json",
   include: ["*.ts", "../scripts/docs-globals.d.ts"],
@@ -73,5 +81,7 @@ const errors = stdout.replaceAll(
     `${page.replaceAll("~", "/")}:${line}:${column}`,
 );
 process.stdout.write(errors);
-console.log(`${count} ts blocks of ${pages.length} Markdown files checked`);
+console.log(
+  `${count} ts blocks of ${pages.length} Markdown files checked, and ${ofThink.length} of Think's documentation`,
+);
 process.exitCode = wrongTables > 0 ? 1 : (status ?? 1);
