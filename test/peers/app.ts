@@ -220,6 +220,34 @@ function app(Base: typeof Think<Cloudflare.Env>, workflow: Binding) {
       return { tasks: super.getScheduledTasks(), scope, timezone: super.getDefaultTimezone() };
     }
 
+    /** When the declared tasks are due. */
+    async armedTasks(): Promise<{ taskId: string; at: number }[]> {
+      if ("listScheduledTasks" in this) {
+        type Listed = { taskId: string; next: Date | null };
+        const list = this.listScheduledTasks as () => Promise<Listed[]>;
+        const tasks = await list.call(this);
+        return tasks.flatMap(({ taskId, next }) => (next ? [{ taskId, at: next.getTime() }] : []));
+      }
+      const schedules = await this.listSchedules();
+      return schedules.flatMap(({ payload }) => {
+        const { taskId, scheduledFor } = (payload ?? {}) as {
+          taskId?: string;
+          scheduledFor: number;
+        };
+        return taskId === undefined ? [] : [{ taskId, at: scheduledFor }];
+      });
+    }
+
+    /** Calls a method of a sub-agent of the same class. */
+    async onChild(name: string, method: string, ...args: unknown[]): Promise<unknown> {
+      const child: unknown = await this.subAgent(this.constructor as never, name);
+      return Reflect.apply((child as Record<string, () => unknown>)[method] as never, child, args);
+    }
+
+    async deleteChild(name: string): Promise<void> {
+      await this.deleteSubAgent(this.constructor as never, name);
+    }
+
     note(hook: string, details: object): void {
       logOf(this.name).push({ hook, ...structured(details) });
     }

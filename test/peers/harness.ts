@@ -148,6 +148,16 @@ export class Peer {
     return outputOf<T>(this.workflow, await this.start(of, plot));
   }
 
+  /** Turns with the script `held` stand at a tool until they are released. */
+  hold(): { held: object; release: () => void } {
+    let isHeld = true;
+    this.settings.work = async () => {
+      while (isHeld) await new Promise((resolve) => setTimeout(resolve, 20));
+    };
+    const held = { tool: { name: "work", input: { text: "wait" } } };
+    return { held, release: () => void (isHeld = false) };
+  }
+
   /** The object dies where it stands. */
   async crash(): Promise<void> {
     await runInDurableObject(this.stub, (_, ctx) => ctx.abort("crash")).catch(() => {});

@@ -25,6 +25,7 @@ export const pendingFixes: readonly string[] = [
   "a task with a field that Think does not know is armed",
   "the turn of a prompt task has the trigger of a submission",
   // Smaller ones.
+  "deleteSubAgent() leaves no alarm for the tasks of the sub-agent",
   "the cause of a ThinkPromptValidationError is the schema's error",
   "the event submission:status is emitted for each status",
   "the event submission:error is emitted for a failed submission",

@@ -2,6 +2,7 @@
 
 import type { ThinkScheduledTaskContext, ThinkScheduledTasks } from "@cloudflare/think";
 import { until } from "../../support/given.ts";
+import { settingsOf } from "../app.ts";
 import { type Case, type Peer, refused, type Scenario, scenario } from "../harness.ts";
 
 const page = "index.md";
@@ -12,24 +13,12 @@ type Armed = Record<string, string>;
 
 /** When the declared tasks of an agent are due, by their ids. */
 async function armed(peer: Peer): Promise<Armed> {
-  const rows = await peer.inside(async (own) => {
-    if ("listScheduledTasks" in own) {
-      type Listed = { taskId: string; next: Date | null };
-      const list = own.listScheduledTasks as () => Promise<Listed[]>;
-      const tasks = await list.call(own);
-      return tasks.flatMap(({ taskId, next }) => (next ? [{ taskId, at: next.getTime() }] : []));
-    }
-    const schedules = await own.listSchedules();
-    return schedules.flatMap(({ payload }) => {
-      const { taskId, scheduledFor } = (payload ?? {}) as { taskId?: string; scheduledFor: number };
-      return taskId === undefined ? [] : [{ taskId, at: scheduledFor }];
-    });
-  });
-  return Object.fromEntries(
-    rows
-      .map(({ taskId, at }) => [taskId, new Date(at).toISOString()])
-      .sort(([one = ""], [other = ""]) => one.localeCompare(other)),
-  ) as Armed;
+  return timesOf(await peer.inside((own) => own.armedTasks()));
+}
+
+function timesOf(tasks: readonly { taskId: string; at: number }[]): Armed {
+  const times = tasks.map(({ taskId, at }) => [taskId, new Date(at).toISOString()] as const);
+  return Object.fromEntries(times.toSorted(([one], [other]) => one.localeCompare(other)));
 }
 
 /** Declares other tasks, and reconciles. Returns how that was refused, if it was. */
@@ -781,6 +770,82 @@ const kept = scenario({
   ],
 });
 
+const children = scenario({
+  page,
+  at: AT,
+  play: async (peer) => {
+    const runs: string[] = [];
+    const settle = (of: string, scope: "root" | "all") => {
+      const tasks = (): ThinkScheduledTasks => ({
+        nightly: {
+          schedule: "every day at 03:00 in UTC",
+          handler: async () => void runs.push(of),
+        },
+      });
+      settingsOf.set(peer.id(of), { tasks, scope });
+    };
+    settle("root only", "root");
+    settle("alpha", "all");
+    settle("beta", "all");
+    const call = (of: string, method: string, ...args: unknown[]) =>
+      peer.inside((own) => own.onChild(peer.id(of), method, ...args));
+    const tasksOf = async (of: string) => timesOf((await call(of, "armedTasks")) as never);
+    const rootOnly = await tasksOf("root only");
+    const alpha = await tasksOf("alpha");
+    await tasksOf("beta");
+    await pass(peer, "2031-03-29T03:00:05Z");
+    await until(() => runs.length === 2);
+    const next = await until(async () => {
+      const found = await tasksOf("alpha");
+      return found.nightly !== alpha.nightly && found;
+    });
+    settingsOf.set(peer.id("alpha"), { scope: "all" });
+    await call("alpha", "internal_reconcileScheduledTasks");
+    const removed = [await tasksOf("alpha"), await tasksOf("beta")];
+    await peer.inside((own) => own.deleteChild(peer.id("beta")));
+    const alarm = await peer.inside((_, { storage }) => storage.getAlarm());
+    return { rootOnly, alpha, runs: runs.sort(), next, removed, isQuiet: alarm === null };
+  },
+  cases: [
+    {
+      says: "Declared tasks are armed on the **root agent only**.",
+      shows: "a sub-agent arms none of the tasks that its class declares",
+      see: ({ rootOnly }) => rootOnly,
+      is: {},
+    },
+    {
+      says: '`getScheduledTasksScope()` to return `"all"` when a class genuinely declares different tasks per sub-agent',
+      shows: "a sub-agent with the scope all arms its tasks",
+      see: ({ alpha }) => alpha,
+      is: { nightly: "2031-03-29T03:00:00.000Z" },
+    },
+    {
+      says: "each sub-agent then owns an independent schedule.",
+      shows: "an occurrence runs in each sub-agent with the scope all, and in no other",
+      see: ({ runs }) => runs,
+      is: ["alpha", "beta"],
+    },
+    {
+      says: "re-arms the next occurrence after each run.",
+      shows: "a sub-agent arms its next occurrence",
+      see: ({ next }) => next,
+      is: { nightly: "2031-03-30T03:00:00.000Z" },
+    },
+    {
+      says: "each sub-agent then owns an independent schedule.",
+      shows: "a task that one sub-agent declares no more stays armed in another",
+      see: ({ removed }) => removed,
+      is: [{}, { nightly: "2031-03-30T03:00:00.000Z" }],
+    },
+    {
+      says: "each sub-agent then owns an independent schedule.",
+      shows: "deleteSubAgent() leaves no alarm for the tasks of the sub-agent",
+      see: ({ isQuiet }) => isQuiet,
+      is: true,
+    },
+  ],
+});
+
 export const schedules: readonly Scenario<unknown>[] = [
   wallClock,
   intervals,
@@ -792,5 +857,6 @@ export const schedules: readonly Scenario<unknown>[] = [
   late,
   zones,
   fold,
+  children,
   kept,
 ];

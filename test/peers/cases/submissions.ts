@@ -1,7 +1,8 @@
 /** programmatic-submissions.md: acceptance, idempotency, statuses, and the order of turns. */
 
-import type { ThinkSubmissionInspection } from "@cloudflare/think";
+import type { SubmitMessagesResult, ThinkSubmissionInspection } from "@cloudflare/think";
 import { until } from "../../support/given.ts";
+import { logOf } from "../app.ts";
 import { type Peer, refused, type Scenario, says, scenario } from "../harness.ts";
 
 const page = "programmatic-submissions.md";
@@ -486,18 +487,21 @@ const behindATurn = scenario({
   page,
   play: async (peer) => {
     const { agent } = peer;
-    const saved = peer.inside((own) => own.saveMessages([says({ delayMs: 700, text: "saved" })]));
-    await peer.asked();
+    const { held, release } = peer.hold();
+    const saved = peer.inside((own) => own.saveMessages([says({ ...held, text: "saved" })]));
+    await until(() => peer.hooks("execute").length > 0);
     const { submissionId } = await agent.submitMessages([says("behind")], {
       submissionId: "behind",
     });
     const together = [says("one"), says("two"), says("three")];
     await agent.submitMessages(together, { submissionId: "together" });
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    // On one side it gets there, on the other it does not.
+    await until(async () => (await peer.status(submissionId)) === "running", 500).catch(() => {});
     const whileBusy = await peer.status(submissionId);
     const seen = { whileBusy, transcript: await peer.transcript() };
     const cancelled = await agent.cancelSubmission(submissionId, "cancelled before its turn");
     await agent.cancelSubmission("together", "not needed");
+    release();
     const result = await saved;
     await agent.submitMessages([says("last")], { submissionId: "last" });
     await peer.ended("last");
@@ -751,6 +755,39 @@ const lookalikes = scenario({
   ],
 });
 
+const children = scenario({
+  page,
+  play: async (peer) => {
+    const call = (method: string, ...args: unknown[]) =>
+      peer.inside((own) => own.onChild(peer.id("child"), method, ...args)) as Promise<object>;
+    const accepted = await call("submitMessages", [says("to a child")], { submissionId: "s" });
+    const ended = await call("waitForSubmission", "s", { timeoutMs: 15_000 });
+    const again = await call("submitMessages", [says("to a child")], { submissionId: "s" });
+    const statuses = logOf(peer.id("child")).filter(({ hook }) => hook === "onSubmissionStatus");
+    return {
+      accepted: accepted as SubmitMessagesResult,
+      ended: ended as ThinkSubmissionInspection,
+      again: again as SubmitMessagesResult,
+      statuses: statuses.map(({ status }) => status),
+      own: (await peer.agent.listSubmissions()).length,
+    };
+  },
+  cases: [
+    {
+      says: "Use `submitMessages()` when a caller needs to start a Think turn, return quickly, retry safely, and inspect the result later.",
+      shows: "a submission of a sub-agent completes",
+      see: ({ accepted, ended, statuses }) => [accepted.status, ended.status, statuses],
+      is: ["pending", "completed", ["pending", "running", "completed"]],
+    },
+    {
+      says: "Retrying with the same key returns the existing submission with `accepted: false`",
+      shows: "a sub-agent accepts a submission once, and its parent has none of it",
+      see: ({ again, own }) => [again.accepted, own],
+      is: [false, 0],
+    },
+  ],
+});
+
 export const submissions: readonly Scenario<unknown>[] = [
   oneTurn,
   refusals,
@@ -763,4 +800,5 @@ export const submissions: readonly Scenario<unknown>[] = [
   failures,
   layers,
   lookalikes,
+  children,
 ];

@@ -11,7 +11,7 @@ const cancels = scenario({
   page,
   play: async (peer) => {
     const { agent } = peer;
-    await running(peer, "runs", { first: "a beginning", delayMs: 400, text: " and an end" });
+    await running(peer, "runs", { first: "a beginning", delayMs: 60_000 });
     await agent.submitMessages([says("wait"), says("more")], { submissionId: "waits" });
     const pending = await agent.cancelSubmission("waits", "No longer needed");
     await until(() => peer.hooks("onChunk").some(({ type }) => type === "text-delta"));
@@ -24,7 +24,7 @@ const cancels = scenario({
     const quiet = await agent.cancelSubmission("quiet");
     await agent.submitMessages([says("next")], { submissionId: "next" });
     await peer.ended("next");
-    await sleep(500);
+    await sleep(100);
     const late = await agent.inspectSubmission("runs");
     const responses = peer.hooks("onChatResponse");
     const transcript = await peer.transcript();
@@ -246,6 +246,7 @@ const forbiddenWaits = scenario({
   play: async (peer) => {
     const refusals: string[] = [];
     peer.settings.work = async (_input, own) => {
+      await until(() => own.inspectSubmission("behind"));
       refusals.push(await refused(() => own.waitForSubmission("behind")));
     };
     peer.settings.onStatus = async ({ submissionId, status }, own) => {
@@ -253,7 +254,7 @@ const forbiddenWaits = scenario({
       refusals.push(await refused(() => own.waitForSubmission("hook")));
     };
     const tool = { name: "work", input: { text: "wait" } };
-    await peer.agent.submitMessages([says({ tool, delayMs: 50 })], { submissionId: "turn" });
+    await peer.agent.submitMessages([says({ tool })], { submissionId: "turn" });
     await peer.agent.submitMessages([says("behind")], { submissionId: "behind" });
     await peer.ended("behind");
     await peer.agent.submitMessages([says("hook")], { submissionId: "hook" });
@@ -309,7 +310,7 @@ const deletedWhileWaiting = scenario({
     peer.settings.onStatus = async ({ status, submissionId }, own) => {
       if (status === "completed") deleted = await own.deleteSubmission(submissionId);
     };
-    await agent.submitMessages([says({ delayMs: 50 })], { submissionId: "s" });
+    await agent.submitMessages([says({ delayMs: 300 })], { submissionId: "s" });
     const waited = await agent.waitForSubmission("s", { timeoutMs: 5_000 });
     return { waited, deleted, after: await agent.waitForSubmission("s") };
   },

@@ -500,15 +500,17 @@ const ended = scenario({
 const timeouts = scenario({
   page,
   play: async (peer) => {
-    const late = { delayMs: 1_600, answer: { title: "late" } };
     const kept = peer.another();
+    const { held, release } = kept.hold();
+    const late = { ...held, answer: { title: "late" } };
     const [over, keptOver] = await Promise.all([
-      failing(peer, "over", late, { timeout: "1 second" }),
+      failing(peer, "over", { delayMs: 60_000 }, { timeout: "1 second" }),
       failing(kept, "kept", late, { timeout: "1 second", cancelOnTimeout: false }),
     ]);
     const [cancelled] = await peer.agent.listSubmissions();
     const [open] = await kept.agent.listSubmissions();
     const status = open?.status;
+    release();
     const keptEnd = await kept.ended(open?.submissionId ?? "");
     return { over, keptOver, cancelled, status, keptEnd };
   },
@@ -643,14 +645,16 @@ const control = scenario({
 const terminated = scenario({
   page,
   play: async (peer) => {
+    const { held, release } = peer.hold();
     const id = await peer.start("terminated", (step) =>
       step.prompt("draft", {
-        prompt: ask({ delayMs: 800, answer: { title: "t" } }),
+        prompt: ask({ ...held, answer: { title: "t" } }),
         output: titleSchema,
       }),
     );
-    await peer.asked();
+    await until(() => peer.hooks("execute").length > 0);
     await peer.agent.terminateWorkflow(id);
+    release();
     const { status } = await (await peer.workflow.get(id)).status();
     const [submission] = await peer.agent.listSubmissions();
     return { status, end: await peer.ended(submission?.submissionId ?? "") };
@@ -680,7 +684,7 @@ const restarted = scenario({
         return await step.prompt("draft", {
           prompt: ask({ answer: { title: "t" } }),
           output: titleSchema,
-          timeout: "1 second",
+          timeout: "3 seconds",
         });
       } catch (error) {
         return failure(peer, error).name;
