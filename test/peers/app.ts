@@ -223,10 +223,10 @@ function app(Base: typeof Think<Cloudflare.Env>, workflow: Binding) {
     /** When the declared tasks are due. */
     async armedTasks(): Promise<{ taskId: string; at: number }[]> {
       if ("listScheduledTasks" in this) {
-        type Listed = { taskId: string; next: Date | null };
+        type Listed = { taskId: string; next: number | null };
         const list = this.listScheduledTasks as () => Promise<Listed[]>;
         const tasks = await list.call(this);
-        return tasks.flatMap(({ taskId, next }) => (next ? [{ taskId, at: next.getTime() }] : []));
+        return tasks.flatMap(({ taskId, next }) => (next ? [{ taskId, at: next }] : []));
       }
       const schedules = await this.listSchedules();
       return schedules.flatMap(({ payload }) => {

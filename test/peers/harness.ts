@@ -155,7 +155,10 @@ export class Peer {
       while (isHeld) await new Promise((resolve) => setTimeout(resolve, 20));
     };
     const held = { tool: { name: "work", input: { text: "wait" } } };
-    return { held, release: () => void (isHeld = false) };
+    const release = () => {
+      isHeld = false;
+    };
+    return { held, release };
   }
 
   /** The object dies where it stands. */

@@ -1,6 +1,10 @@
 /** Each documented behaviour of Think's workflows, submissions and scheduled tasks, on Think and on DurableThink. */
 
 import { describe, expect, it } from "vitest";
+import { hookCases } from "./cases/hooks.ts";
+import { ledger } from "./cases/ledger.ts";
+import { occurrences } from "./cases/occurrences.ts";
+import { prompts } from "./cases/prompts.ts";
 import { schedules } from "./cases/schedules.ts";
 import { submissions } from "./cases/submissions.ts";
 import { turns } from "./cases/turns.ts";
@@ -11,10 +15,10 @@ import { compare } from "./harness.ts";
 import { pendingFixes } from "./pending-fixes.ts";
 
 const areas = {
-  submissions: [...submissions, ...waiting],
-  turns,
-  workflows,
-  "scheduled tasks": schedules,
+  submissions: [...submissions, ...ledger, ...waiting],
+  turns: [...hookCases, ...turns],
+  workflows: [...prompts, ...workflows],
+  "scheduled tasks": [...schedules, ...occurrences],
 };
 for (const [area, scenarios] of Object.entries(areas)) compare(area, scenarios);
 
