@@ -38,4 +38,5 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   onSubmissionStatus: HOOK,
   onApproval: HOOK,
   shouldSendApproval: HOOK,
+  shouldSendSubmission: HOOK,
 };
