@@ -1,7 +1,7 @@
 /** The ledger of accepted turns, and the seam for hosts that run them: what other modules import. Users have `public.ts`. */
 
 export type { Asking } from "./asking.ts";
-export type { LedgerOptions, SubmissionsOptions } from "./options.ts";
+export type { LedgerOptions } from "./options.ts";
 export {
   acceptPrompts,
   awaitPrompts,

@@ -37,7 +37,6 @@ import {
   repairPrompts,
   type SubmissionInspection,
   Submissions,
-  type SubmissionsOptions,
   type SubmitMessagesOptions,
   type Trace,
   type Turn,
@@ -45,6 +44,7 @@ import {
   type TurnHost,
   type TurnTraces,
 } from "../../src/submissions/index.ts";
+import type { SubmissionsOptions } from "../../src/submissions/options.ts";
 import type { Script } from "../../src/testing/index.ts";
 import { Meter, metered } from "../../src/testing/index.ts";
 import { WakeRoom } from "./wake-room.ts";
