@@ -44,6 +44,8 @@ export type Settlement = TurnFacts & {
   readonly status: TerminalStatus;
   /** What ended it. One without a message was aborted as it was told to. */
   readonly failure?: (Pick<Failure, "name"> & Partial<Failure>) | undefined;
+  /** The answer that was refused, and that nothing follows on, as JSON. */
+  readonly refused?: string | undefined;
   /** Tokens in all, where they are known. */
   readonly usage?: TokenUsage | undefined;
   /** Whether its messages have to leave the conversation again. */

@@ -65,7 +65,8 @@ export class Endings {
     const end = withinLimit(reported);
     if (end.outcome === "recovering" || end.outcome === "reported") return;
     const changed = end.outcome === "error" ? this.#fail(seen, end) : undefined;
-    const ended = changed ?? this.settle(seen, { ...end, status: end.outcome });
+    const refused = end.outcome === "error" ? keptRefusal(end.answer?.refused) : undefined;
+    const ended = changed ?? this.settle(seen, { ...end, refused, status: end.outcome });
     if (ended) this.owner.release(ended);
     // The turn of a cancelled one has stopped as it was told to: what of a reply it has left is known only now (L7).
     else if (end.outcome === "aborted" && end.messageId !== undefined) {
@@ -229,6 +230,14 @@ function withinLimit(end: TurnEnd): TurnEnd {
   const failure = failureOf(new AnswerTooLargeError(bytes, ANSWER_BYTES));
   return { ...facts, outcome: "error", failure };
 }
+
+/** A refused answer is kept for the error of the workflow that asked, where it is short. */
+function keptRefusal(refused: string | undefined): string | undefined {
+  return refused !== undefined && refused.length <= MAX_REFUSED ? refused : undefined;
+}
+
+/** UTF-16 units. */
+const MAX_REFUSED = 65_536;
 
 /** Failures that no other model would do better after. */
 const NOT_OF_THE_MODEL = ["BudgetExceededError", "TurnInterruptedError", "UsageNotReportedError"];

@@ -65,7 +65,11 @@ function endOf(submission: Summary): SubmissionEnd {
     submissionId,
     status: status satisfies TerminalStatus,
     ...costsOf(submission),
-    ...defined(status === "completed" ? { output: output?.read() } : { error, errorName }),
+    ...defined(
+      status === "completed"
+        ? { output: output?.read() }
+        : { error, errorName, refusedOutput: output?.read() },
+    ),
   };
 }
 

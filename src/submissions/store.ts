@@ -322,13 +322,22 @@ export class SubmissionStore {
   /** pending or running → terminal, if it is still as the caller saw it, with its output; in a transaction. */
   settle(
     seen: Seen,
-    { status, failure, requestId, messageId, finishReason, text, usage, isToBeUndone }: Settlement,
+    {
+      status,
+      failure,
+      requestId,
+      messageId,
+      finishReason,
+      text,
+      refused,
+      usage,
+      isToBeUndone,
+    }: Settlement,
     now: number,
   ): Submission | undefined {
     if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;
     const ref = { seq: seen.seq, attempt: seen.attempts };
-    // Nobody reads the output of another end.
-    const output = status === "completed" ? this.answers.outputAtEnd(ref, text) : null;
+    const output = status === "completed" ? this.answers.outputAtEnd(ref, text) : (refused ?? null);
     return this.#counted(
       seen.status === "pending" ? -1 : 0,
       `UPDATE perdure_submissions

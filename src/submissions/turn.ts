@@ -185,6 +185,8 @@ export type Unanswered = {
   readonly answer: "invalid" | "missing" | "unreadable";
   /** What was given in its place, as a text. */
   readonly given: string | undefined;
+  /** The answer that does not match, as JSON. */
+  readonly refused?: string | undefined;
   /** Whether the reply was cut off, so that another model may do better. */
   readonly isCutOff?: boolean | undefined;
 };
@@ -200,6 +202,8 @@ export type AnswerState = {
   readonly missing?: Failure | undefined;
   /** What was given, though it was not taken, as a text. */
   readonly given?: string | undefined;
+  /** The same as JSON, where it is a value that does not match the schema. */
+  readonly refused?: string | undefined;
   /** Whether the reply was cut off. */
   readonly isCutOff?: boolean;
 };
@@ -210,14 +214,22 @@ export type AnswerState = {
  */
 export function endWithAnswer(end: TurnEnd, state: AnswerState): TurnEnd {
   if (end.outcome === "recovering" || end.outcome === "reported") return end;
-  const { isAnswered, problem, isUnreadable, missing = UNANSWERED, given, isCutOff } = state;
+  const {
+    isAnswered,
+    problem,
+    isUnreadable,
+    missing = UNANSWERED,
+    given,
+    refused,
+    isCutOff,
+  } = state;
   const { requestId, messageId, finishReason } = end;
   const facts = { requestId, messageId, finishReason };
   // The text is that of those that have joined the turn.
   if (isAnswered) return { outcome: "completed", ...facts, text: end.text };
   if (end.outcome !== "completed") return end;
   const answer = !problem ? "missing" : isUnreadable ? "unreadable" : "invalid";
-  const unanswered = { answer, given, isCutOff } as const;
+  const unanswered = { answer, given, refused, isCutOff } as const;
   return { outcome: "error", failure: problem ?? missing, answer: unanswered, ...facts };
 }
 

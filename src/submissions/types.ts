@@ -395,6 +395,8 @@ export type SubmissionEnd = {
   readonly submissionId: string;
   readonly status: TerminalStatus;
   readonly output?: Json;
+  /** The output that did not match the schema, if it has at most 65,536 characters as JSON. */
+  readonly refusedOutput?: Json;
   readonly error?: string;
   readonly errorName?: string;
   /** How many times its turn was started. */
@@ -410,7 +412,7 @@ export type SubmissionEnd = {
 /** How a prompt ended, in a form that the result of a workflow's step can hold (O4). */
 export type PromptEnd =
   | SubmissionEnd
-  | (Omit<SubmissionEnd, "output" | "error" | "errorName"> & {
+  | (Omit<SubmissionEnd, "output" | "refusedOutput" | "error" | "errorName"> & {
       readonly status: "completed";
       /** In place of a large answer: the agent has it, to be read in parts. */
       readonly reference: {

@@ -120,4 +120,11 @@ export const differences: readonly Difference[] = [
     perdure: "It changes nothing: the task is armed.",
     reason: "An interval has no zone, so no harm is done.",
   },
+  {
+    name: "Messages of prompt errors",
+    area: "workflows",
+    builtIn: "The message has the reason alone: `Timed out waiting for Think prompt`.",
+    perdure: 'It begins with the step, and a timeout says how long: `step.prompt("draft"): ...`.',
+    reason: "A workflow has many steps, and its log shows only the message.",
+  },
 ];

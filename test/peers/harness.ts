@@ -25,7 +25,6 @@ import {
   type WorkflowLibrary,
 } from "./app.ts";
 import { pages } from "./pages.ts";
-import { pendingFixes } from "./pending-fixes.ts";
 
 export type Side = "builtIn" | "perdure";
 
@@ -258,13 +257,8 @@ function squeezed(text: string): string {
   return text.replaceAll(/\s+/g, " ").trim();
 }
 
-function check({ shows, is, differs }: Case<unknown>, [builtIn, perdure]: [unknown, unknown]) {
+function check({ is, differs }: Case<unknown>, [builtIn, perdure]: [unknown, unknown]) {
   expect(builtIn, "the built-in").toEqual(is);
-  if (pendingFixes.includes(shows)) {
-    const still = `"${shows}" is equal on both sides now: remove it from test/peers/pending-fixes.ts`;
-    expect(perdure, still).not.toEqual(builtIn);
-    return;
-  }
   if (!differs) {
     expect(perdure, "Perdure, compared with the built-in").toEqual(builtIn);
     return;

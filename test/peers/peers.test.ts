@@ -12,7 +12,6 @@ import { waiting } from "./cases/waiting.ts";
 import { workflows } from "./cases/workflows.ts";
 import { differences } from "./differences.ts";
 import { compare } from "./harness.ts";
-import { pendingFixes } from "./pending-fixes.ts";
 
 const areas = {
   submissions: [...submissions, ...ledger, ...waiting],
@@ -34,10 +33,5 @@ describe("the cases", () => {
   it("show each difference of the list, and no other", () => {
     const shown = new Set(cases.flatMap(({ differs }) => differs?.by ?? []));
     expect([...shown].sort()).toEqual(differences.map(({ name }) => name).sort());
-  });
-
-  it("have each name of the pending fixes", () => {
-    const names = cases.map(({ shows }) => shows);
-    expect(pendingFixes.filter((name) => !names.includes(name))).toEqual([]);
   });
 });

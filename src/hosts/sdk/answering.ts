@@ -26,6 +26,7 @@ export class Answering implements AnswerState {
   isUnreadable = false;
   isCutOff = false;
   given: string | undefined;
+  refused: string | undefined;
 
   constructor(
     private readonly asking: Asking,
@@ -107,7 +108,9 @@ export class Answering implements AnswerState {
 
   #take(answer: unknown): void {
     this.problem = this.#problemOf(answer) ?? this.#recorded(answer);
-    if (this.problem) this.given = asText(answer);
+    if (!this.problem) return;
+    this.given = asText(answer);
+    this.refused = JSON.stringify(answer);
   }
 
   /** Records an answer. Returns why it was not taken, where that is the answer's fault. */

@@ -79,10 +79,25 @@ export async function answerOf<Schema extends AnySchema | undefined>(
   if (status === "aborted") throw new ThinkPromptAbortedError(submissionId, error);
   if (status === "skipped") throw new ThinkPromptSkippedError(submissionId, error);
   if (errorName === "InvalidAnswerError") {
-    throw new ThinkPromptValidationError(submissionId, new Error(error));
+    throw new ThinkPromptValidationError(submissionId, await causeOf(end, schema));
   }
   if (errorName === GONE) throw new ThinkPromptNotFoundError(submissionId, error ?? GONE);
   throw new ThinkPromptError(error ?? "Think prompt ended with an error", submissionId, status);
+}
+
+/** Why the agent refused an answer, as the schema's library says it; in the agent's words if the answer was not kept. */
+async function causeOf(
+  { error, refusedOutput }: SubmissionEnd,
+  schema: AnySchema | undefined,
+): Promise<unknown> {
+  if (schema !== undefined && refusedOutput !== undefined) {
+    try {
+      await validated(schema, refusedOutput);
+    } catch (cause) {
+      return cause;
+    }
+  }
+  return new Error(error);
 }
 
 /** What is wrong with an answer that the agent accepted and the schema itself refuses; undefined for any other failure (W4). */

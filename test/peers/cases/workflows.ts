@@ -75,6 +75,16 @@ const failures = scenario({
         status: "error",
         hasId: true,
       },
+      differs: {
+        by: "Messages of prompt errors",
+        perdure: {
+          name: "ThinkPromptError",
+          message: 'step.prompt("draft"): the model broke',
+          is: [],
+          status: "error",
+          hasId: true,
+        },
+      },
     },
     {
       says: "(`Model ended the turn without calling the think_final_answer tool`)",
@@ -159,12 +169,26 @@ const ended = scenario({
         status: "aborted",
         hasId: true,
       },
+      differs: {
+        by: "Messages of prompt errors",
+        perdure: {
+          name: "ThinkPromptAbortedError",
+          message: 'step.prompt("draft"): nobody needs it',
+          is: ["aborted"],
+          status: "aborted",
+          hasId: true,
+        },
+      },
     },
     {
       says: "When the submission reaches `completed`, `error`, `aborted`, or `skipped`",
       shows: "a prompt that is cancelled without a reason has the error's own text",
       see: ({ quiet }) => [quiet.name, quiet.message],
       is: ["ThinkPromptAbortedError", "Think prompt was aborted"],
+      differs: {
+        by: "Messages of prompt errors",
+        perdure: ["ThinkPromptAbortedError", 'step.prompt("draft"): Think prompt was aborted'],
+      },
     },
     {
       says: "When the submission reaches `completed`, `error`, `aborted`, or `skipped`",
@@ -176,6 +200,16 @@ const ended = scenario({
         is: ["skipped"],
         status: "skipped",
         hasId: true,
+      },
+      differs: {
+        by: "Messages of prompt errors",
+        perdure: {
+          name: "ThinkPromptSkippedError",
+          message: 'step.prompt("draft"): Submission was skipped by turn reset.',
+          is: ["skipped"],
+          status: "skipped",
+          hasId: true,
+        },
       },
     },
   ],
@@ -210,6 +244,16 @@ const timeouts = scenario({
         "error",
         true,
       ],
+      differs: {
+        by: "Messages of prompt errors",
+        perdure: [
+          "ThinkPromptTimeoutError",
+          'step.prompt("draft"): Timed out waiting for Think prompt after 1 second',
+          ["timeout"],
+          "error",
+          true,
+        ],
+      },
     },
     {
       says: "If the wait times out, `step.prompt()` cancels the Think submission by default",
