@@ -17,6 +17,8 @@ export default defineConfig({
   target: "es2024",
   fixedExtension: false,
   sourcemap: true,
+  // Of the sources alone: declarations are emitted for all that it includes.
+  tsconfig: "tsconfig.build.json",
   dts: true,
   deps: { neverBundle: [/^cloudflare:/, /^node:/] },
 });

@@ -59,10 +59,8 @@ export type SubmissionOutput<Schema extends OutputSchema | undefined> = Schema e
     ? string
     : Json;
 
-declare const OUTPUT: unique symbol;
-
 /** The id of a submission, a string, that knows the type of its output. Any string is one, of an output that is any JSON. */
-export type SubmissionRef<Output = Json> = string & { readonly [OUTPUT]?: Output };
+export type SubmissionRef<Output = Json> = string & { readonly "~output"?: Output };
 
 /** The type of the output of the submission with this id: any JSON where the id does not know it. */
 export type OutputOfRef<Ref extends string> =

@@ -4,7 +4,7 @@ import type { Agent } from "agents";
 import type { Room } from "../../core/room.ts";
 import type { AgentPath, WakesVerb } from "../../core/wake.ts";
 
-type SubAgents = Agent["dynamicAgents"];
+export type SubAgents = Agent["dynamicAgents"];
 
 /** Runs `remove`, which deletes the sub-agent at `path`, and removes its wakes from the root. */
 export async function deleteWithWakes(

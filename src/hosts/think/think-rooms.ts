@@ -24,7 +24,7 @@ import { kindsOf } from "./gate-kinds.ts";
 import type { ThinkHooks } from "./port.ts";
 import { ROOMS } from "./rooms.ts";
 import { armedByThink, promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
-import { changeWakes, deletedBy, deleteWithWakes } from "./sub-agents.ts";
+import { changeWakes, deletedBy, deleteWithWakes, type SubAgents } from "./sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "./submission-clients.ts";
 import { ThinkHost } from "./think-host.ts";
 import { inspectionOf, ThinkLedger } from "./think-ledger.ts";
@@ -200,7 +200,7 @@ export class ThinkRooms<
   protected onApproval(_approval: Approval): void | Promise<void> {}
 
   /** The agent's sub-agents. `delete()` also removes the wakes that the root keeps for one, and for all below it. */
-  override get dynamicAgents() {
+  override get dynamicAgents(): SubAgents {
     return deletedBy(super.dynamicAgents, (step, remove) =>
       deleteWithWakes(this.#rooms, [...this.selfPath, step], remove),
     );
