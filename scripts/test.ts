@@ -46,14 +46,14 @@ function dealt(project: string, files: readonly string[], hands: number): Run[] 
   }));
 }
 
-/** Test runs wait as long as they compute: four processes keep two cores busy, and starve none whose tests time something. */
+/** Test runs wait as long as they compute: five processes keep two cores busy, and starve none whose tests time something. */
 const RUNS: readonly Run[] = [
   { name: "rooms", projects: ["rooms"] },
   { name: "others", projects: ["pure", "scheduler", "triage"] },
   ...dealt(
     "think",
     filesOf(["test/think-*.test.ts", "test/cost.test.ts", "test/peers/*.test.ts"]),
-    2,
+    3,
   ),
 ];
 
