@@ -84,4 +84,11 @@ process.stdout.write(errors);
 console.log(
   `${count} ts blocks of ${pages.length} Markdown files checked, and ${ofThink.length} of Think's documentation`,
 );
-process.exitCode = wrongTables > 0 ? 1 : (status ?? 1);
+/** A reader on npm or GitHub sees the first command on the first screen, and no line is cut. */
+const readme = readFileSync(path.join(root, "README.md"), "utf8").trimEnd().split("\n");
+const wide = readme.flatMap((line, index) => (line.length > 120 ? [index + 1] : []));
+if (readme.length > 150) console.log(`README.md has ${readme.length} lines; the limit is 150`);
+if (wide.length > 0)
+  console.log(`README.md has more than 120 characters in line ${wide.join(", ")}`);
+const isReadmeWrong = readme.length > 150 || wide.length > 0;
+process.exitCode = wrongTables > 0 || isReadmeWrong ? 1 : (status ?? 1);

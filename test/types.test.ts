@@ -358,6 +358,17 @@ it("every error class that a caller can get is exported", () => {
   expect(missing.toSorted()).toEqual(Object.keys(INTERNAL).toSorted());
 });
 
+it("every exported error class has a line in docs/errors.md", () => {
+  const pages = import.meta.glob<string>("../docs/errors.md", {
+    query: "?raw",
+    import: "default",
+    eager: true,
+  });
+  const page = pages["../docs/errors.md"] ?? "";
+  const names = ENTRIES.flatMap(({ exported }) => Object.keys(exported).filter(isError));
+  expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
+});
+
 it("every entry exports the errors that the docstrings of its verbs name", () => {
   for (const { exported, documentedIn } of ENTRIES) {
     const files = Object.entries(sources).filter(([file]) => documentedIn.test(file));
