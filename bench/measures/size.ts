@@ -10,6 +10,7 @@ const SRC = path.join(import.meta.dirname, "../../src");
 const PEERS = ["agents", "ai", "zod", "@cloudflare/*", "just-bash"];
 /** Of package.json. */
 const DEPENDENCIES = [
+  "@cfworker/json-schema",
   "@standard-schema/spec",
   "croner",
   "ipaddr.js",
@@ -19,11 +20,11 @@ const DEPENDENCIES = [
 const GOAL_KB = 40;
 /** As it is now, so that it does not grow unseen. */
 const FLOOR = {
-  atMost: 130,
+  atMost: 152,
   why:
-    "Perdure's own code is 104 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, gates and " +
-    "their SQL, all of which a Think agent constructs at its start, so that no bundler drops it. Our dependencies are 24 kB (croner 10, " +
-    "zod-to-json-schema 6, standardwebhooks 4, ipaddr.js 4); without any of them it would still be 104 kB.",
+    "Perdure's own code is 121 kB of it: the language of schedules, the ledger with its answers and batches, the outbox, gates and " +
+    "their SQL, all of which a Think agent constructs at its start, so that no bundler drops it. Our dependencies are 30 kB (croner 10, " +
+    "@cfworker/json-schema 7, zod-to-json-schema 6, standardwebhooks 4, ipaddr.js 4); without any of them it would still be 121 kB.",
 };
 
 const WORKFLOW = "workflow/index.ts";
