@@ -26,7 +26,12 @@ const scratch = mkdtempSync(path.join(tmpdir(), "perdure-starter-"));
 const folder = path.join(scratch, "app");
 /** Debian's Node is too old for wrangler; the dev dependency `node` brings one. */
 const bin = path.join(root, "node_modules/node/bin");
-const env = { ...offline, CI: "1", PATH: `${bin}:${process.env.PATH}` };
+const env = {
+  ...offline,
+  CI: "1",
+  npm_config_prefer_offline: "true",
+  PATH: `${bin}:${process.env.PATH}`,
+};
 process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 
 const [tarball = ""] = JSON.parse(
