@@ -37,6 +37,7 @@ export type ToolOutcome =
       retryable: boolean;
       reason?: string;
       childStillRunning?: boolean;
+      at: number;
     };
 
 export class AgentToolWorkflow extends ThinkWorkflow<ToolParent, ToolParams> {
@@ -62,7 +63,7 @@ export class AgentToolWorkflow extends ThinkWorkflow<ToolParent, ToolParams> {
     } catch (error) {
       if (!(error instanceof AgentToolError)) throw error;
       const { name: errorName, message, ...fields } = error;
-      return { ...fields, error: errorName, message } as ToolOutcome;
+      return { ...fields, error: errorName, message, at: Date.now() } as ToolOutcome;
     }
   }
 }
