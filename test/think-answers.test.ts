@@ -104,6 +104,6 @@ it("O4 an answer that is deleted before it was read is an error that says so", a
   const [outcome] = await workflow.complete();
   expect(outcome).toMatchObject({ error: "ThinkPromptNotFoundError" });
   expect((outcome as { message: string }).message).toMatch(
-    /^The answer of \d{7} bytes was deleted from the agent's ledger before all of it was read/,
+    /^step\.prompt\("large"\): The answer of \d{7} bytes was deleted from the agent's ledger before all of it was read/,
   );
 });

@@ -29,7 +29,9 @@ describe("W2: a prompt whose submission is gone", () => {
     const [outcome] = await outputOf<PromptOutcome[]>(env.PROMPT_WORKFLOW, id, 25_000);
     expect(outcome).toMatchObject({
       error: "ThinkPromptNotFoundError",
-      message: expect.stringMatching(/^The agent has no submission ".+" any more: it was deleted/),
+      message: expect.stringMatching(
+        /^step\.prompt\("ask"\): The agent has no submission ".+" any more: it was deleted/,
+      ),
       submissionId: expect.any(String),
     });
     expect(modelCalls.get(prompt)).toBe(1);
