@@ -48,7 +48,14 @@ it("O1 O2 the end of a submission is a signed request, of the type that says how
   expect(event).toEqual({
     type: "submission.completed",
     timestamp: expect.stringMatching(/^20\d\d-\d\d-\d\dT.*Z$/),
-    data: { submissionId: "s", status: "completed", attempts: 1, messageId: "reply-s" },
+    data: {
+      submissionId: "s",
+      thread: "main",
+      status: "completed",
+      output: "done",
+      attempts: 1,
+      messageId: "reply-s",
+    },
   });
   expect(request.headers).toMatchObject({
     "webhook-id": expect.any(String),
