@@ -4,10 +4,13 @@
  */
 
 import {
+  type Action,
+  action,
   type ChatErrorContext,
   type ChatResponseResult,
   type ChunkContext,
   type StepContext,
+  type SubmitMessagesOptions,
   Think,
   type ThinkScheduledTasks,
   type ThinkSubmissionInspection,
@@ -28,7 +31,7 @@ import {
 } from "@cloudflare/think/workflows";
 import { getCurrentAgent } from "agents";
 import type { AgentWorkflowEvent, DefaultProgress } from "agents/workflows";
-import { type ToolSet, tool } from "ai";
+import { type ToolSet, tool, type UIMessage } from "ai";
 import { z } from "zod";
 import { DurableThink } from "../../src/hosts/think/index.ts";
 import { RecordingModel } from "../../src/testing/index.ts";
@@ -52,6 +55,8 @@ export type Settings = {
   /** The work of the tool `work`. */
   work?: (input: { text: string }, agent: Host) => unknown;
   system?: string;
+  /** Whether it has the action `act`. */
+  hasAction?: boolean;
 };
 
 /** By the names of agents. */
@@ -95,6 +100,26 @@ function app(Base: typeof Think<Cloudflare.Env>, workflow: Binding) {
           },
         }),
       };
+    }
+
+    override getActions(): Record<string, Action> | Promise<Record<string, Action>> {
+      if (!this.settings().hasAction) return super.getActions();
+      return {
+        act: action({
+          description: "Acts.",
+          inputSchema: z.object({}),
+          execute: async (_input, { requestId }) => {
+            this.note("act", { requestId, active: this.activeTurn?.requestId });
+            return "acted";
+          },
+        }),
+      };
+    }
+
+    override submitMessages(messages: UIMessage[], options?: SubmitMessagesOptions) {
+      const [part] = messages[0]?.parts ?? [];
+      this.note("submitMessages", { text: part?.type === "text" ? part.text : "" });
+      return super.submitMessages(messages, options);
     }
 
     override getScheduledTasks(): ThinkScheduledTasks | Promise<ThinkScheduledTasks> {

@@ -10,18 +10,18 @@ export type Difference = {
 
 export const differences: readonly Difference[] = [
   {
-    name: "Limits out of range",
+    name: "Invalid limits",
     area: "submissions",
     builtIn: "`listSubmissions({ limit: 0 })` returns one submission.",
-    perdure: "It throws an `InvalidSubmissionError` that names the range.",
-    reason: "A wrong option is a mistake in the code, which a changed value hides.",
+    perdure: "It throws an `InvalidSubmissionError` that names the valid range.",
+    reason: "An invalid option is a mistake in the code. A silently changed value hides it.",
   },
   {
     name: "Length of lists",
     area: "submissions",
-    builtIn: "`listSubmissions()` returns 50 submissions by default, and 100 at most.",
-    perdure: "It returns 100 by default, and 1,000 at most; `before` gets the next page.",
-    reason: "A page costs what it returns, at any number of stored submissions.",
+    builtIn: "`listSubmissions()` returns 50 submissions by default and 100 at most.",
+    perdure: "It returns 100 by default and 1,000 at most. Pass `before` to get the next page.",
+    reason: "With pages you can list any number of submissions.",
   },
   {
     name: "Status behind another turn",
@@ -29,102 +29,169 @@ export const differences: readonly Difference[] = [
     builtIn: "A submission is `running` while it waits for a turn of the chat.",
     perdure: "It is `pending` until its own turn starts.",
     reason:
-      "What is `running` after a crash may have had effects. What is `pending` has had none, and simply runs.",
+      "After a crash a `running` submission may have had side effects. A `pending` one has had none, so it just runs.",
   },
   {
-    name: "The end and onChatResponse()",
+    name: "Retention",
+    area: "submissions",
+    builtIn: "Ended submissions are kept until you delete them.",
+    perdure:
+      "They are deleted after 30 days, or when there are more than 100,000. The option `retention` changes both limits.",
+    reason: "Storage that only grows fills up.",
+  },
+  {
+    name: "Request ids after a recovery",
+    area: "submissions",
+    builtIn: "After a recovery `requestId` of the submission is the id of the recovered turn.",
+    perdure: "`requestId` is always the id of the submission.",
+    reason: "An id that you have stored or logged stays valid.",
+  },
+  {
+    name: "Overrides of submitMessages()",
+    area: "submissions",
+    builtIn: "An override is also called for the prompts of workflows and of scheduled tasks.",
+    perdure: "It is not called for them.",
+    reason: "Perdure accepts these prompts with options that `submitMessages()` does not have.",
+  },
+  {
+    name: "End of the turn and onChatResponse()",
     area: "turns",
-    builtIn: "The submission ends when `onChatResponse()` has returned.",
-    perdure: "It ends before the app's `onChatResponse()` runs.",
-    reason: "A hook that hangs or crashes keeps no finished turn from its end.",
+    builtIn: "The submission ends after `onChatResponse()` has returned.",
+    perdure: "It ends before `onChatResponse()` of the app runs.",
+    reason: "If this hook hangs or crashes, the finished turn has ended all the same.",
+  },
+  {
+    name: "Ids of turns in streams and actions",
+    area: "turns",
+    builtIn:
+      "The frames of a client's stream and `ActionContext.requestId` contain the id of the submission.",
+    perdure:
+      "They contain Think's own id of the turn. `cancelChat()` and the other methods accept both ids. In an action, `activeTurn.requestId` is the id of the submission.",
+    reason: "No public hook of Think can change the id there.",
   },
   {
     name: "Metadata of prompts",
     area: "workflows",
-    builtIn: "The metadata of a prompt's submission has the prompt under `__thinkWorkflowPrompt`.",
-    perdure: "It has `workflow: { name, id, stepName }`; the ledger stores the rest beside it.",
+    builtIn:
+      "The metadata of a prompt's submission contains the prompt, under `__thinkWorkflowPrompt`.",
+    perdure:
+      "It contains `workflow: { name, id, stepName }`. The ledger stores the rest separately.",
     reason:
-      "Metadata is the app's: it configures nothing, so no caller can forge a prompt with it.",
+      "Metadata belongs to the app and configures nothing. So no caller can forge a prompt with it.",
   },
   {
     name: "Steps of the platform",
     area: "workflows",
     builtIn: "A prompt takes the steps `<name>:submit` and `<name>:wait`.",
-    perdure: "The same, behind one step `perdure:run` for each run of the workflow.",
-    reason: "After `restartWorkflow()` the agent has to know that another run asks.",
+    perdure:
+      "It takes the same steps. Before the first one, each run of the workflow takes one step `perdure:run`.",
+    reason: "The agent needs to know that a restarted workflow is another run.",
   },
   {
-    name: "A text in place of the answer",
+    name: "Repeated step names",
     area: "workflows",
-    builtIn: "A model that ends its turn with a text fails the prompt with a `ThinkPromptError`.",
+    builtIn: "If a run uses a step name and key twice, the second use waits until its timeout.",
+    perdure: "The second use is refused at once. The error names the step.",
+    reason: "No event is sent for the second wait. In a loop, pass a different `key` each time.",
+  },
+  {
+    name: "Wrong agent bindings",
+    area: "workflows",
+    builtIn:
+      "`runWorkflow()` accepts any `agentBinding`. The workflow then fails before its first step.",
     perdure:
-      "A text that is the answer is taken; any other fails the prompt with a `ThinkPromptValidationError`.",
+      "`runWorkflow()` throws if the binding does not exist, or if it is the binding of another class.",
+    reason: "You see the mistake where you made it, and no workflow is started.",
+  },
+  {
+    name: "Text in place of the answer",
+    area: "workflows",
+    builtIn: "If the model ends its turn with a text, the prompt fails with a `ThinkPromptError`.",
+    perdure:
+      "A text that is a valid answer is accepted. Any other text fails the prompt with a `ThinkPromptValidationError`.",
     reason:
-      'Many models do not call the tool that they have to. `strategy: "tool"` takes the tool only.',
+      'Many models do not call the answer tool. Pass `strategy: "tool"` to accept answers by the tool only.',
   },
   {
     name: "Refused answers",
     area: "workflows",
-    builtIn: "The submission of an answer that the schema refuses is `completed`.",
-    perdure: "It is `error`.",
-    reason: "A restarted workflow asks again, and does not receive the refused answer for ever.",
+    builtIn: "If the schema refuses the answer, the submission is `completed`.",
+    perdure:
+      "It is `error`. If only a check without a JSON Schema form refuses the answer (such as Zod's `refine()`), it is `completed`.",
+    reason:
+      "The status says that the model gave no valid answer. After `restartWorkflow()` the prompt asks the model again.",
   },
   {
     name: "Turns of a terminated workflow",
     area: "workflows",
-    builtIn: "`terminateWorkflow()` leaves the turn that the workflow waits for running.",
+    builtIn: "`terminateWorkflow()` does not stop the turn that the workflow waits for.",
     perdure: "It cancels that turn.",
-    reason: "Nobody reads its answer, and its model and tools cost money.",
+    reason: "No workflow reads the answer, and the turn costs money.",
   },
   {
     name: "Answers after a restart",
     area: "workflows",
-    builtIn: "After `restartWorkflow()` a prompt that was answered before waits until its timeout.",
+    builtIn:
+      "After `restartWorkflow()`, a prompt that was answered before waits until its timeout.",
     perdure: "It returns the stored answer at once.",
     reason: "The ledger keeps the answer until retention deletes the submission.",
   },
   {
-    name: "One wrong task",
-    area: "scheduled tasks",
-    builtIn: "One wrong task keeps all tasks from being armed, and reconciling rejects.",
+    name: "Messages of prompt errors",
+    area: "workflows",
+    builtIn: "The message contains only the reason: `Timed out waiting for Think prompt`.",
     perdure:
-      "The others are armed, and `onError()` receives an `InvalidTaskError` that names the task.",
-    reason: "A mistake in one task stops no other work.",
+      'It begins with the step: `step.prompt("draft"): ...`. The message of a timeout says how long the prompt waited.',
+    reason: "A workflow has many steps, and its log shows only the message.",
+  },
+  {
+    name: "One invalid task",
+    area: "scheduled tasks",
+    builtIn:
+      "If one task is invalid, no task is armed, and `internal_reconcileScheduledTasks()` rejects.",
+    perdure:
+      "The other tasks are armed. `onError()` receives an `InvalidTaskError` that names the invalid task.",
+    reason: "A mistake in one task does not stop the others.",
+  },
+  {
+    name: "Invalid fields of a task",
+    area: "scheduled tasks",
+    builtIn:
+      "The task is armed. A `handler` that is no function and `retry.maxAttempts: 0` fail at each occurrence. An empty or numeric `prompt`, and `metadata` that is no object, are submitted.",
+    perdure:
+      "The task is not armed. `onError()` receives an `InvalidTaskError` that names the field.",
+    reason: "You see the mistake at the start of the agent, not at the first occurrence.",
   },
   {
     name: "Keys of occurrences",
     area: "scheduled tasks",
     builtIn:
-      "`idempotencyKey` has colons, so `create({ id: idempotencyKey })` of a Workflow is refused.",
-    perdure: "It is valid as the id of a Workflow instance.",
-    reason: "The documented example works.",
+      "`idempotencyKey` contains colons, so `create({ id: idempotencyKey })` of a Workflow rejects.",
+    perdure: "It is a valid id of a Workflow instance.",
+    reason: "The example in Think's documentation works.",
+  },
+  {
+    name: "Spelling of zones and schedules",
+    area: "scheduled tasks",
+    builtIn:
+      "`timezone` of a handler's context is the platform's name of the zone: `America/Los_Angeles` for `US/Pacific`. `schedule` keeps your spelling: `every week on mon,fri at 07:05`.",
+    perdure:
+      "`timezone` is the name that you wrote. `schedule` always has the long form: `every week on monday,friday at 07:05`.",
+    reason:
+      "You find your own name of the zone. Two spellings of one schedule are the same schedule.",
   },
   {
     name: "Missed occurrences",
     area: "scheduled tasks",
     builtIn: "A late alarm runs the oldest missed occurrence.",
-    perdure: 'It runs the latest one; `catchUp: "all"` runs all, `"none"` runs none.',
-    reason: "After a long break the work of now is wanted.",
+    perdure: 'It runs the latest one. `catchUp: "all"` runs all of them, and `"none"` runs none.',
+    reason: "After a long outage the latest occurrence is usually the useful one.",
   },
   {
-    name: "Retention",
-    area: "submissions",
-    builtIn: "Ended submissions are kept until they are deleted.",
-    perdure: "They are deleted after 30 days, or when there are too many; options set both.",
-    reason: "Storage that only grows ends an agent some day.",
-  },
-  {
-    name: "A zone for an interval",
+    name: "Zone of an interval",
     area: "scheduled tasks",
-    builtIn: "A `timezone` of `every 2 hours` keeps all tasks from being armed.",
-    perdure: "It changes nothing: the task is armed.",
-    reason: "An interval has no zone, so no harm is done.",
-  },
-  {
-    name: "Messages of prompt errors",
-    area: "workflows",
-    builtIn: "The message has the reason alone: `Timed out waiting for Think prompt`.",
-    perdure: 'It begins with the step, and a timeout says how long: `step.prompt("draft"): ...`.',
-    reason: "A workflow has many steps, and its log shows only the message.",
+    builtIn: "If an interval such as `every 2 hours` has a `timezone`, no task is armed.",
+    perdure: "The zone has no effect, and the task is armed.",
+    reason: "An interval counts real time, so no zone can be wrong.",
   },
 ];

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { hookCases } from "./cases/hooks.ts";
+import { intended, intendedTasks } from "./cases/intended.ts";
 import { ledger } from "./cases/ledger.ts";
 import { occurrences } from "./cases/occurrences.ts";
 import { prompts } from "./cases/prompts.ts";
@@ -17,7 +18,8 @@ const areas = {
   submissions: [...submissions, ...ledger, ...waiting],
   turns: [...hookCases, ...turns],
   workflows: [...prompts, ...workflows],
-  "scheduled tasks": [...schedules, ...occurrences],
+  "intended differences": intended,
+  "scheduled tasks": [...schedules, ...occurrences, ...intendedTasks],
 };
 for (const [area, scenarios] of Object.entries(areas)) compare(area, scenarios);
 

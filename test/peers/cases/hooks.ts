@@ -17,7 +17,7 @@ const turn = scenario({
     const [response] = peer.hooks("onChatResponse");
     const order = peer.log
       .map(({ hook }) => hook)
-      .filter((hook) => !["onChunk", "onSubmissionStatus"].includes(hook));
+      .filter((hook) => !["onChunk", "onSubmissionStatus", "submitMessages"].includes(hook));
     const chunks = peer.hooks("onChunk").map(({ type }) => type);
     const messages = await peer.inside((own) => own.getMessages());
     const outside = await peer.inside((own) => own.activeTurn === undefined);
@@ -397,7 +397,7 @@ const errors = scenario({
       see: ({ order }) => order,
       is: ["followed up", "onSubmissionStatus"],
       differs: {
-        by: "The end and onChatResponse()",
+        by: "End of the turn and onChatResponse()",
         perdure: ["onSubmissionStatus", "followed up"],
       },
     },

@@ -88,7 +88,7 @@ const lists = scenario({
       see: ({ noLimit }) => noLimit,
       is: ["withdrawn"],
       differs: {
-        by: "Limits out of range",
+        by: "Invalid limits",
         perdure: "limit is 0; expected a whole number from 1 to 1000. Call again for the rest.",
       },
     },

@@ -267,7 +267,7 @@ const wrong = scenario({
       shows: "an interval with a zone",
       see: ({ zoned }) => zoned,
       is: [],
-      differs: { by: "A zone for an interval", perdure: ["zoned"] },
+      differs: { by: "Zone of an interval", perdure: ["zoned"] },
     },
     {
       says: "Code-declared recurring prompts or handlers",
@@ -281,7 +281,7 @@ const wrong = scenario({
       see: ({ beside }) => beside,
       is: [false, {}],
       differs: {
-        by: "One wrong task",
+        by: "One invalid task",
         perdure: [true, { right: "2031-03-29T09:00:00.000Z" }],
       },
     },

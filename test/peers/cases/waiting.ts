@@ -362,6 +362,13 @@ const restarted = scenario({
       is: ["completed", "none"],
     },
     {
+      says: "Later, call `inspectSubmission(submissionId)` or `listSubmissions()` to inspect status.",
+      shows: "the request id of a submission whose interrupted turn was recovered",
+      see: ({ ended }) => ended.requestId,
+      is: "<random>",
+      differs: { by: "Request ids after a recovery", perdure: "s" },
+    },
+    {
       says: "Retrying can duplicate a user message and start a second turn.",
       shows: "an interrupted turn has its message and its reply once",
       see: ({ transcript }) => transcript.map((text) => text.replace(/\{.*/, "{")),

@@ -92,7 +92,7 @@ const failures = scenario({
       see: ({ silent }) => [silent.name, silent.status],
       is: ["ThinkPromptError", "error"],
       differs: {
-        by: "A text in place of the answer",
+        by: "Text in place of the answer",
         perdure: ["ThinkPromptValidationError", "error"],
       },
     },
@@ -101,7 +101,7 @@ const failures = scenario({
       shows: "a turn that ends with a text which is the answer",
       see: ({ written }) => (written.other ? JSON.parse(written.other) : written.name),
       is: "ThinkPromptError",
-      differs: { by: "A text in place of the answer", perdure: { title: "t" } },
+      differs: { by: "Text in place of the answer", perdure: { title: "t" } },
     },
     {
       says: "`step.prompt()` validates the structured output or throws a typed error.",
