@@ -179,7 +179,7 @@ function isNoAgent({ message }: Error): boolean {
 
 function reasonOf(error: Error): string {
   if (!isNoAgent(error)) return error.message;
-  return `${error.message}. The class of the agent has to extend DurableThink of perdure/think, in the version of this workflow.`;
+  return `${error.message.replace(/[.]+$/, "")}. The class of the agent has to extend DurableThink of perdure/think, in the version of this workflow.`;
 }
 
 /** Reads a text that the agent keeps in parts, each in a step of its own, which its result can hold (O4). */
