@@ -26,6 +26,9 @@ const accepted: [string, AnySchema, unknown][] = [
   ["Zod 4, one of two units", z.string().regex(/^.$/u), "😀"],
   ["Zod 4, a pattern that counts units", z.string().regex(/^..$/), "😀"],
   ["Zod 3, a length in units", z3.string().min(2), "😀"],
+  ["Zod 3, null as a literal", z3.object({ n: z3.literal(null) }), { n: null }],
+  ["Zod 3, a union with a coercion", z3.union([z3.number(), z3.coerce.number()]), "5"],
+  ["ArkType, a list with a fixed end", type({ n: ["...", "number[]", "string"] }), { n: [1, "a"] }],
   ["Zod 4, an address", z.email(), "A@Example.com"],
   [
     "Zod 4, an address with a pattern that ignores case",

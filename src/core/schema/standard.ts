@@ -62,6 +62,8 @@ const ARKTYPE = {
     proto: ({ proto }: ArkContext) => notInJson(`an instance of ${proto?.name ?? "a class"}`),
     domain: ({ domain }: ArkContext) => notInJson(`a ${domain ?? "type of JavaScript"}`),
     unit: () => ({ not: {} }),
+    // Its `items` are those of the middle, and JSON Schema has no word for what follows.
+    arrayPostfix: ({ base: { items: _, ...base } }: ArkContext) => base,
   },
 };
 

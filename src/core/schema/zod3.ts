@@ -9,6 +9,7 @@ type Node = Record<string, unknown>;
 type Def = {
   readonly typeName?: string;
   readonly coerce?: boolean;
+  readonly value?: unknown;
   readonly effect?: { readonly type: string };
   readonly checks?: readonly { readonly kind: string; readonly regex?: RegExp }[];
   readonly unknownKeys?: string;
@@ -34,8 +35,14 @@ function formOf(schema: unknown, change: (node: Node, def: Def) => Node): object
     $refStrategy: "none",
     applyRegexFlags: true,
     pipeStrategy: "input",
-    postProcess: (node, def) => change((node ?? {}) as Node, def as Def),
+    postProcess: (node, def) =>
+      change(literalNull(def as Def) ?? ((node ?? {}) as Node), def as Def),
   });
+}
+
+/** `null` is of type "object" to JavaScript, and to the library. */
+function literalNull({ typeName, value }: Def): Node | undefined {
+  return typeName === "ZodLiteral" && value === null ? { type: "null" } : undefined;
 }
 
 function show(node: Node, def: Def): Node {
@@ -48,8 +55,7 @@ function show(node: Node, def: Def): Node {
 function loosen(node: Node, def: Def): Node {
   // The short form of a union, or of what may be null, has only the names of the types.
   const members = [...(def.options?.values() ?? []), ...(def.innerType ? [def.innerType] : [])];
-  if (isOpen(def) || (Array.isArray(node.type) && members.some(({ _def }) => isOpen(_def))))
-    return {};
+  if (isOpen(def) || (!node.anyOf && members.some(({ _def }) => isOpen(_def)))) return {};
   const { checks = [] } = def;
   if (def.typeName === "ZodString") {
     const first = checks.findIndex(isChange);

@@ -168,8 +168,10 @@ async function payloadOf(
   try {
     return await validated(schema, payload);
   } catch (error) {
-    if (!(error instanceof SchemaMismatchError)) throw error;
-    throw new ApprovalPayloadError(approvalId, error);
+    // A transform of the app may throw what it likes.
+    const isTold = error instanceof SchemaMismatchError;
+    const cause = isTold ? error : new SchemaMismatchError([{ message: messageOf(error) }], error);
+    throw new ApprovalPayloadError(approvalId, cause);
   }
 }
 
