@@ -297,6 +297,20 @@ describe("W4 on Think models and maxSteps", () => {
   });
 });
 
+it("L1: metadata that only looks like a prompt of Think's leaves the other options as they are", async () => {
+  const { agent } = given();
+  for (const forged of [1, {}, null, { workflow: 1 }, { workflow: {} }]) {
+    const { submissionId } = await agent.submitMessages([message(unique())], {
+      metadata: { __thinkWorkflowPrompt: forged },
+      thread: "isolated",
+    });
+    expect(await agent.waitForSubmission(submissionId)).toMatchObject({
+      status: "completed",
+      thread: "isolated",
+    });
+  }
+});
+
 describe("L7: submitMessages() with an output", () => {
   const city = z.object({ city: z.string() });
   const valibot = v.object({ city: v.string() });

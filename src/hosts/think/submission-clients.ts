@@ -87,7 +87,10 @@ export class SubmissionClients {
   /** What the app says; nothing is sent where it throws, or returns something else, such as a promise. */
   audienceOf(submission: SubmissionInspection, connection: Connection): unknown {
     try {
-      return this.port.choice()?.(submission, connection);
+      // A hook that changes what it is given changes nothing for the next connection.
+      const { metadata } = submission;
+      const copy = { ...submission, ...(metadata && { metadata: structuredClone(metadata) }) };
+      return this.port.choice()?.(copy, connection);
     } catch (error) {
       const { submissionId } = submission;
       console.error(

@@ -6,6 +6,7 @@
 import { Think, type ThinkSubmissionInspection } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import { instantMs } from "../../core/instant.ts";
+import { isPlainObject } from "../../core/options.ts";
 import type { InstanceOf } from "../../outbox/index.ts";
 import {
   type CancelSubmissionResult,
@@ -26,6 +27,8 @@ import { textOf as replyText } from "../sdk/answer-text.ts";
 
 /** What Think's `step.prompt()` puts into the metadata of its submissions. */
 const PROMPT_METADATA = "__thinkWorkflowPrompt";
+/** The options that it passes. */
+const THINK_OPTIONS = ["idempotencyKey", "metadata"];
 /** Think lists so many at most. */
 const MOST_LISTED = 100;
 /** How long a turn that a crash has interrupted is waited for: Think can take it up, or leave it as it is. */
@@ -53,7 +56,10 @@ export class ThinkLedger {
 
   /** Whether this is a prompt of Think's own ThinkWorkflow, which waits for an event of Think's. */
   isThinkPrompt(options: SubmitMessagesOptions | null): boolean {
-    return options?.metadata?.[PROMPT_METADATA] !== undefined;
+    if (!isPlainObject(options) || !isPlainObject(options.metadata)) return false;
+    const prompt = options.metadata[PROMPT_METADATA];
+    const isForm = isPlainObject(prompt) && isPlainObject(prompt.workflow);
+    return isForm && Object.keys(options).every((option) => THINK_OPTIONS.includes(option));
   }
 
   /** Lets Think accept a submission, run it, and tell the workflow of its end. */
