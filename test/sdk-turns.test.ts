@@ -551,6 +551,21 @@ describe("a structured answer", () => {
       expect(object.model.calls[0]?.toolChoice).toEqual({ type: "required" });
     }));
 
+  it("L9: that is nested too deep to be stored is refused", () =>
+    inside(async (object) => {
+      let deep: unknown = "Porto";
+      for (let level = 0; level <= 500; level++) deep = { city: deep };
+      const end = await object.run({
+        messages: [message({ answer: deep })],
+        answer: { schema: { type: "object" } },
+      });
+      expect(end).toMatchObject({ outcome: "error", failure: { name: "InvalidAnswerError" } });
+      expect(end).toHaveProperty(
+        "failure.message",
+        expect.stringContaining("nested more than 500 levels deep"),
+      );
+    }));
+
   it("alone leaves no reply", () =>
     inside(async (object) => {
       const messages = [message({ answer: { city: "Porto" } })];

@@ -184,6 +184,7 @@ describe("idempotencyKeyTtl", () => {
 describe("bad values are refused by name", () => {
   it.each([
     ["priority", { priority: 101 }, "from -100 to 100"],
+    ["metadata", { metadata: nested(501) }, "nested more than 500 levels deep"],
     ["priority", { priority: 0.5 }, "whole number"],
     ["whenBusy", { whenBusy: "panic" as "reject" }, '"panic"; expected one of enqueue'],
     ["expiresIn", { expiresIn: 0 }, 'a text such as "30 seconds"'],
@@ -528,3 +529,10 @@ it("stats count what is open, and since when", () =>
     });
     await submissions.cancel("hold");
   }));
+
+/** An object in an object, so many levels deep. */
+function nested(levels: number): Record<string, unknown> {
+  let value: Record<string, unknown> = {};
+  for (let level = 1; level < levels; level++) value = { a: value };
+  return value;
+}

@@ -66,6 +66,21 @@ export function lostInJson(value: unknown, ancestors: readonly object[] = []): s
   return undefined;
 }
 
+/** How deep a value may be nested: what walks it, `JSON.stringify()` as well, ends with a RangeError at some thousands. */
+export const MAX_DEPTH = 500;
+
+/** Whether a value is nested more than {@link MAX_DEPTH} levels deep, or contains itself. */
+export function isTooDeep(value: unknown): boolean {
+  let level = [value];
+  for (let depth = 0; depth <= MAX_DEPTH; depth++) {
+    const inner = new Set<object>();
+    for (const one of level) if (typeof one === "object" && one !== null) inner.add(one);
+    if (inner.size === 0) return false;
+    level = [...inner].flatMap((one) => Object.values(one));
+  }
+  return true;
+}
+
 /** A value that somebody gave, for a message: as JSON where it has a form, and short. */
 export function shown(value: unknown): string {
   const text = formOf(value);

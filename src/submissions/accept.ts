@@ -11,6 +11,7 @@ import { checkAnswer } from "./answer-spec.ts";
 import type { NewSubmission } from "./changes.ts";
 import {
   checkAfterSideEffects,
+  checkDepth,
   checkNames,
   checkNumber,
   checkText,
@@ -59,6 +60,7 @@ export function prepare(
   checkNames("budget", options.budget, ["tokens"]);
   checkNames("debounce", options.debounce, ["key", "delay", "maxDelay"]);
   checkAnswer(options.answer);
+  checkDepth("messages", messages);
   checkMessages(messages);
   checkText("submissionId", options.submissionId);
   checkText("idempotencyKey", options.idempotencyKey);
@@ -363,6 +365,7 @@ function checkMetadata(metadata: unknown): void {
       `metadata is ${shown(metadata)}; expected an object, or leave it out.`,
     );
   }
+  checkDepth("metadata", metadata);
   for (const key of Object.keys(metadata)) checkWellFormed("metadata", key);
 }
 

@@ -4,7 +4,7 @@ import { LAST_ALARM } from "../core/clock.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
 import { INSTANT_FORMS, instantMs } from "../core/instant.ts";
-import { byteLength, shown } from "../core/json.ts";
+import { byteLength, isTooDeep, MAX_DEPTH, shown } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { InvalidSubmissionError } from "./errors.ts";
@@ -129,4 +129,23 @@ export function ofItem<T>(verb: string, index: number, work: () => T): T {
     if (error instanceof Error) error.message = `item ${index} of ${verb}: ${error.message}`;
     throw error;
   }
+}
+
+function isCyclic(value: unknown): boolean {
+  try {
+    JSON.stringify(value);
+    return false;
+  } catch (error) {
+    return error instanceof TypeError;
+  }
+}
+
+/** @throws InvalidSubmissionError for a value that is nested deeper than it can be stored and read */
+export function checkDepth(field: string, value: unknown): void {
+  // One that contains itself has an error of its own.
+  if (!isTooDeep(value) || isCyclic(value)) return;
+  throw new InvalidSubmissionError(
+    field,
+    `${field} is nested more than ${MAX_DEPTH} levels deep. Pass a flatter value, or a text.`,
+  );
 }

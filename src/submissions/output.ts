@@ -9,18 +9,12 @@ import type { AnswerSpec, InternalSubmitOptions, SubmitMessagesOptions } from ".
 
 /** What an object must have one of to be taken for a JSON Schema, and not for an example of one. */
 const KEYWORDS = [
-  "$schema",
-  "$ref",
-  "type",
-  "properties",
-  "items",
-  "enum",
-  "const",
-  "anyOf",
-  "oneOf",
-  "allOf",
-  "not",
-  "if",
+  ...["$schema", "$ref", "$defs", "type", "enum", "const", "anyOf", "oneOf", "allOf", "not", "if"],
+  ...["properties", "required", "additionalProperties", "patternProperties", "propertyNames"],
+  ...["minProperties", "maxProperties", "dependentRequired", "dependentSchemas"],
+  ...["items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems"],
+  ...["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
+  ...["minLength", "maxLength", "pattern", "format"],
 ];
 
 const RPC_REMEDY =

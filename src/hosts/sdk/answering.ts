@@ -5,6 +5,7 @@
  */
 
 import { type Failure, failureOf } from "../../core/failures.ts";
+import { isTooDeep, MAX_DEPTH } from "../../core/json.ts";
 import { mismatchesOf } from "../../core/json-schema.ts";
 import { type AnswerState, AnswerTooLargeError, type Asking } from "../../submissions/index.ts";
 import { jsonAlone, jsonIn } from "./answer-text.ts";
@@ -107,6 +108,10 @@ export class Answering implements AnswerState {
   }
 
   #take(answer: unknown): void {
+    if (isTooDeep(answer)) {
+      this.problem = invalid(`is nested more than ${MAX_DEPTH} levels deep. Give a flatter one.`);
+      return;
+    }
     this.problem = this.#problemOf(answer) ?? this.#recorded(answer);
     if (!this.problem) return;
     this.given = asText(answer);
