@@ -14,6 +14,18 @@ export function notInJson(what: string): { not: Record<string, never>; $comment:
   return { not: {}, $comment: `${MARK}${what}` };
 }
 
+/** Types that JSON does not have, by the names that Zod 4 and Valibot give them. */
+export const NOT_IN_JSON: Readonly<Record<string, string>> = {
+  date: "a Date",
+  bigint: "a bigint",
+  symbol: "a symbol",
+  map: "a Map",
+  set: "a Set",
+  nan: "NaN",
+  function: "a function",
+  file: "a File",
+};
+
 const MARK = "perdure: ";
 
 /** The first place at which no JSON value can match; undefined where some value matches. */

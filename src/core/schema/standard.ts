@@ -6,7 +6,7 @@
  */
 
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
-import { notInJson } from "./impossible.ts";
+import { NOT_IN_JSON, notInJson } from "./impossible.ts";
 
 type Node = Record<string, unknown>;
 type Converter = StandardJSONSchemaV1.Props["jsonSchema"];
@@ -70,10 +70,12 @@ const ARKTYPE = {
 type ValibotSchema = Readonly<Record<string, unknown>> & { readonly type: string };
 type ValibotContext = { readonly valibotSchema: ValibotSchema; readonly jsonSchema: Node };
 
-function valibotType({ valibotSchema: { type, class: of } }: ValibotContext): Node | undefined {
+function valibotType({ valibotSchema }: ValibotContext): Node | undefined {
+  const { type, class: of, literal } = valibotSchema;
+  if (typeof literal === "bigint") return notInJson("a bigint");
   if (type === "undefined" || type === "void") return { not: {} };
   if (type === "instance") return notInJson(`an instance of ${(of as { name: string }).name}`);
-  const what = NOT_IN_JSON[type];
+  const what = NOT_OF_VALIBOT[type];
   return what === undefined ? undefined : notInJson(what);
 }
 
@@ -133,16 +135,10 @@ function partsOf(schema: ValibotSchema): readonly unknown[] {
   return [...lists, made, item, wrapped, key, value, rest];
 }
 
-const NOT_IN_JSON: Readonly<Record<string, string>> = {
-  date: "a Date",
-  bigint: "a bigint",
-  symbol: "a symbol",
-  map: "a Map",
-  set: "a Set",
-  nan: "NaN",
-  function: "a function",
+/** Zod takes a value in place of a promise of it. */
+const NOT_OF_VALIBOT: Readonly<Record<string, string>> = {
+  ...NOT_IN_JSON,
   blob: "a Blob",
-  file: "a File",
   promise: "a Promise",
 };
 

@@ -2,7 +2,7 @@
 
 import { toJSONSchema } from "zod";
 import type { $ZodCheck, $ZodType, $ZodTypeDef } from "zod/v4/core";
-import { impossibleIn, notInJson } from "./impossible.ts";
+import { impossibleIn, NOT_IN_JSON, notInJson } from "./impossible.ts";
 
 type Override = NonNullable<NonNullable<Parameters<typeof toJSONSchema>[1]>["override"]>;
 type Node = Parameters<Override>[0]["jsonSchema"];
@@ -143,22 +143,14 @@ const MISSING: readonly string[] = [
 function missingIn(schema: $ZodType): Node | undefined {
   const { type } = defOf(schema);
   if (type === "undefined" || type === "void") return { not: {} };
+  const { values } = schema._zod.def as { values?: readonly unknown[] };
+  if (type === "literal" && values?.every((value) => typeof value === "bigint"))
+    return notInJson("a bigint");
   const { Class } = schema._zod.bag as { Class?: { name: string } };
   if (type === "custom" && Class) return notInJson(`an instance of ${Class.name}`);
   const what = NOT_IN_JSON[type];
   return what === undefined ? undefined : notInJson(what);
 }
-
-const NOT_IN_JSON: Readonly<Record<string, string>> = {
-  date: "a Date",
-  bigint: "a bigint",
-  symbol: "a symbol",
-  map: "a Map",
-  set: "a Set",
-  nan: "NaN",
-  function: "a function",
-  file: "a File",
-};
 
 /** A pattern in JSON Schema has no flags: the model is told of them in words, and the workflow checks it. */
 function tellFlags(schema: $ZodType, jsonSchema: Node): void {

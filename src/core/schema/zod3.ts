@@ -36,13 +36,15 @@ function formOf(schema: unknown, change: (node: Node, def: Def) => Node): object
     applyRegexFlags: true,
     pipeStrategy: "input",
     postProcess: (node, def) =>
-      change(literalNull(def as Def) ?? ((node ?? {}) as Node), def as Def),
+      change(literalForm(def as Def) ?? ((node ?? {}) as Node), def as Def),
   });
 }
 
-/** `null` is of type "object" to JavaScript, and to the library. */
-function literalNull({ typeName, value }: Def): Node | undefined {
-  return typeName === "ZodLiteral" && value === null ? { type: "null" } : undefined;
+/** What the library does not tell of a literal: `null` is of type "object" to it, and a bigint is an integer. */
+function literalForm({ typeName, value }: Def): Node | undefined {
+  if (typeName !== "ZodLiteral") return undefined;
+  if (typeof value === "bigint") return notInJson("a bigint");
+  return value === null ? { type: "null" } : undefined;
 }
 
 function show(node: Node, def: Def): Node {
