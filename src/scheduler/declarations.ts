@@ -83,8 +83,8 @@ export async function declarationsOf(host: DeclaringHost): Promise<{
 
 function tooLong(asked: keyof typeof OF_THINK): TimeoutError {
   return new TimeoutError(
-    `${asked} did not resolve within ${PATIENCE_MS / 1_000} seconds (in a Think agent: ${OF_THINK[asked]}). The tasks ` +
-      "that were declared before go on, and it is called again in a minute. It must not wait for a method of its own scheduler.",
+    `${asked} did not resolve within ${PATIENCE_MS / 1_000} seconds (in a Think agent: ${OF_THINK[asked]}). Tasks that ` +
+      "were read since the object started continue, and it is called again in a minute. It must not wait for a method of its own scheduler.",
   );
 }
 
