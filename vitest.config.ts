@@ -5,13 +5,17 @@ import { defineConfig } from "vitest/config";
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 
 /** Tests of what needs Think. `npm test` runs them beside the others, in a process of its own. */
-const THINK = ["test/think-*.test.ts", "test/cost.test.ts", "test/peers/*.test.ts"];
+const THINK = [
+  "test/hosts/think/**/*.test.ts",
+  "test/{workflow,codemode}/steps/**/*.test.ts",
+  "test/peers/*.test.ts",
+];
 
-/** Tests of the scheduler's room, which run beside those of the other rooms. */
-const SCHEDULER = ["test/scheduler-*.test.ts"];
+/** Tests of the scheduler's module, which run beside those of the other modules. */
+const SCHEDULER = ["test/scheduler/*.test.ts"];
 
 /** Tests of what runs in Node as well as in Workers, or in Node alone, in Node. */
-const PURE = ["test/schedule/**/*.test.ts", "test/bench/**/*.test.ts"];
+const PURE = ["test/scheduler/{calendar,language}/**/*.test.ts", "test/bench/**/*.test.ts"];
 
 export default defineConfig({
   // The public names lead to the sources, never to a dist/ that was built earlier.
@@ -25,19 +29,19 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        plugins: [cloudflareTest({ wrangler: { configPath: "./test/rooms/wrangler.jsonc" } })],
+        plugins: [cloudflareTest({ wrangler: { configPath: "./test/workers/modules.jsonc" } })],
         test: {
-          name: "rooms",
+          name: "modules",
           include: ["test/**/*.test.ts"],
           exclude: [...THINK, ...SCHEDULER, ...PURE],
-          setupFiles: ["./test/rooms/setup.ts"],
+          setupFiles: ["./test/workers/setup.ts"],
           globalSetup: ["./test/support/receivers/server.ts"],
         },
       },
       {
         extends: true,
-        plugins: [cloudflareTest({ wrangler: { configPath: "./test/rooms/wrangler.jsonc" } })],
-        test: { name: "scheduler", include: SCHEDULER, setupFiles: ["./test/rooms/setup.ts"] },
+        plugins: [cloudflareTest({ wrangler: { configPath: "./test/workers/modules.jsonc" } })],
+        test: { name: "scheduler", include: SCHEDULER, setupFiles: ["./test/workers/setup.ts"] },
       },
       {
         extends: true,

@@ -13,18 +13,18 @@ interface RoomRule {
   readonly typesOnly?: readonly string[];
 }
 
-const INNER = ["core", "outbox", "submissions", "gates", "scheduler", "workflow"];
+const INNER = ["core", "outbox", "submissions", "waits", "scheduler", "workflow"];
 
 /** Imports flow down this table: a room that is in no list is imported by nobody. */
 const ROOMS: Readonly<Record<string, RoomRule>> = {
   core: { imports: [] },
   outbox: { imports: ["core"] },
   submissions: { imports: ["core", "outbox"] },
-  gates: { imports: ["core", "outbox"] },
+  waits: { imports: ["core", "outbox"] },
   scheduler: { imports: ["core"] },
-  workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "gates", "outbox"] },
+  workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "waits", "outbox"] },
   hosts: { imports: INNER },
-  codemode: { imports: ["core", "gates", "workflow", "hosts"] },
+  codemode: { imports: ["core", "waits", "workflow", "hosts"] },
   webhooks: { imports: [...INNER, "hosts"] },
   dashboard: { imports: [...INNER, "hosts"] },
   testing: { imports: [...INNER, "hosts"] },

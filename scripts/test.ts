@@ -46,23 +46,26 @@ function dealt(project: string, files: readonly string[], hands: number): Run[] 
   }));
 }
 
-const think = filesOf(["test/think-*.test.ts", "test/cost.test.ts", "test/peers/*.test.ts"]);
-/** The longest of the rooms' tests, most of which is waiting: they run in the process that has the least to do. */
-const moved = ["test/outbox-hanging.test.ts", "test/outbox-deadly.test.ts"];
+const think = filesOf([
+  "test/hosts/think/**/*.test.ts",
+  "test/{workflow,codemode}/steps/**/*.test.ts",
+  "test/peers/*.test.ts",
+]);
+/** The longest of the modules' tests, most of which is waiting: they run in the process that has the least to do. */
+const moved = ["test/outbox/delivery/hanging.test.ts", "test/outbox/delivery/deadly.test.ts"];
 const others = filesOf([
-  "test/{schedule,bench}/**/*.test.ts",
-  "test/scheduler-*.test.ts",
+  "test/{scheduler,bench}/**/*.test.ts",
   "examples/triage/test/**/*.test.ts",
 ]).concat(moved);
 /** All that is in no other run. */
-const rooms = filesOf(["test/**/*.test.ts"]).filter(
+const modules = filesOf(["test/**/*.test.ts"]).filter(
   (file) => ![...think, ...others].includes(file),
 );
 
 /** Test runs wait as long as they compute: five processes keep two cores busy, and starve none whose tests time something. */
 const RUNS: readonly Run[] = [
-  { name: "rooms", projects: ["rooms"], files: rooms },
-  { name: "others", projects: ["pure", "scheduler", "triage", "rooms"], files: others },
+  { name: "modules", projects: ["modules"], files: modules },
+  { name: "others", projects: ["pure", "scheduler", "triage", "modules"], files: others },
   ...dealt("think", think, 3),
 ];
 

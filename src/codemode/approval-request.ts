@@ -1,8 +1,8 @@
 /** What a person is asked about an action that the code wants to take, and what was decided. */
 
 import { byteLength, type Json } from "../core/json.ts";
-import type { ApprovalRequest } from "../gates/approval-types.ts";
-import { approvalRequest } from "../gates/approvals.ts";
+import type { ApprovalRequest } from "../waits/approval-types.ts";
+import { approvalRequest } from "../waits/approvals.ts";
 import { jsonOf } from "./outcome.ts";
 import type { CallRecord } from "./types.ts";
 

@@ -6,9 +6,9 @@
  */
 
 import { type Clock, systemClock } from "../core/clock.ts";
-import { InvalidGateError } from "../gates/errors.ts";
-import type { Gates } from "../gates/gates.ts";
-import type { Closing, Gate, GateKind } from "../gates/types.ts";
+import { InvalidGateError } from "../waits/errors.ts";
+import type { Gates } from "../waits/gates.ts";
+import type { Closing, Gate, GateKind } from "../waits/types.ts";
 import { actionRequest, decisionOf } from "./approval-request.ts";
 import { type Action, decide } from "./decide.ts";
 import { completed, failed, interrupted, pendingAction, rejected } from "./outcome.ts";

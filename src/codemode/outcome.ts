@@ -1,7 +1,7 @@
 /** How a gate of Code Mode is closed, made of the execution's record. Pure; bounded, so that a row can hold it. */
 
 import type { Json } from "../core/json.ts";
-import type { Closing } from "../gates/types.ts";
+import type { Closing } from "../waits/types.ts";
 import type { CallRecord, CodemodeCall, CodemodeFailure, ExecutionRecord } from "./types.ts";
 
 const MOST_ERROR_CHARS = 10_000;

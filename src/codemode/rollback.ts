@@ -1,7 +1,7 @@
 /** Undoes the execution of a gate, for the workflow that compensates and waits for it no longer. */
 
-import type { Gates } from "../gates/gates.ts";
-import type { Closing } from "../gates/types.ts";
+import type { Gates } from "../waits/gates.ts";
+import type { Closing } from "../waits/types.ts";
 import { executionOf } from "./codemode.ts";
 import type { CodemodePort } from "./types.ts";
 

@@ -1,7 +1,7 @@
 /** `perdure/workflow`: workflows that prompt their agent, and wait for it. */
 
 export { SchemaMismatchError } from "../core/schema.ts";
-export type { AgentToolProgress } from "../gates/agent-tools/types.ts";
+export type { AgentToolProgress } from "../waits/agent-tools/types.ts";
 export type { Rollback } from "./compensation.ts";
 export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./gates/agent-tool.ts";
 export {

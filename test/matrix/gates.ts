@@ -1,8 +1,8 @@
 /** What becomes of gates and approvals when the object dies: each verb, and what is under way for a gate. */
 
 import { env } from "cloudflare:workers";
-import { approvalRequest } from "../../src/gates/approvals.ts";
-import type { Closing, Gate, GateKind, GateRequest } from "../../src/gates/types.ts";
+import { approvalRequest } from "../../src/waits/approvals.ts";
+import type { Closing, Gate, GateKind, GateRequest } from "../../src/waits/types.ts";
 import { ask } from "../support/gates.ts";
 import {
   arrivals,

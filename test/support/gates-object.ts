@@ -6,10 +6,10 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import { type Approval, Approvals, approvalKind, Gates } from "../../src/gates/index.ts";
-import type { GateKind, GateKindName } from "../../src/gates/types.ts";
 import { type Adapter, type Destination, Outbox } from "../../src/outbox/index.ts";
 import { Meter, metered } from "../../src/testing/index.ts";
+import { type Approval, Approvals, approvalKind, Gates } from "../../src/waits/index.ts";
+import type { GateKind, GateKindName } from "../../src/waits/types.ts";
 
 export type GatesScript = {
   /** In place of a kind that does nothing. */

@@ -2,7 +2,7 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { GateRequest } from "../../src/gates/index.ts";
+import type { GateRequest } from "../../src/waits/index.ts";
 import { type GatesObject, type GatesScript, gatesScripts } from "./gates-object.ts";
 import { jobOf } from "./ledger.ts";
 

@@ -1,6 +1,6 @@
 /**
  * Numbers that a run of the tests can be given from outside, e.g.
- * `VITE_PERDURE_MODEL_RUNS=5000 npx vitest run test/ledger-model.test.ts`.
+ * `VITE_PERDURE_MODEL_RUNS=5000 npx vitest run test/submissions/model.test.ts`.
  * Vite hands on what begins with VITE_; the environment itself does not reach workerd.
  *
  * Each begins with `VITE_PERDURE_`. `npm test` takes the first number, `npm run prove` the second (scripts/prove.ts):

@@ -8,7 +8,7 @@ import type {
   ChatCapableAgentClass,
 } from "agents/agent-tools";
 import { withTimeout } from "../../core/timeout.ts";
-import type { AgentToolPort } from "../../gates/index.ts";
+import type { AgentToolPort } from "../../waits/index.ts";
 
 /** The type of what clients are sent. */
 const PROGRESS_MESSAGE = "perdure-workflow-progress";

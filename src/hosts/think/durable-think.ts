@@ -4,7 +4,6 @@
  */
 
 import type { AgentPathStep } from "agents";
-import type { Closing, GateEnd, GateReceipt, GateRequest } from "../../gates/index.ts";
 import { type InstanceOf, workflowEvent } from "../../outbox/index.ts";
 import {
   type AnswerPart,
@@ -33,6 +32,7 @@ import {
   repairPrompts,
   type ThinkPromptReceipt,
 } from "../../submissions/index.ts";
+import type { Closing, GateEnd, GateReceipt, GateRequest } from "../../waits/index.ts";
 import { ThinkAgentTools } from "./think-agent-tools.ts";
 import { ROOMS } from "./think-rooms.ts";
 import type { RunWorkflow } from "./workflow-starts.ts";

@@ -8,7 +8,7 @@ import {
   type ApprovalMessage,
   approvalKind,
   type GateKinds,
-} from "../../gates/index.ts";
+} from "../../waits/index.ts";
 
 export function kindsOf(
   agent: Think,

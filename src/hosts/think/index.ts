@@ -4,19 +4,6 @@
 export type * from "@cloudflare/think";
 export { logProblem, type Problem, type ProblemType } from "../../core/problems.ts";
 export {
-  type Approval,
-  type ApprovalDecisionResult,
-  type ApprovalMessage,
-  type ApprovalRefusal,
-  type ApprovalStatus,
-  type ApprovalSummary,
-  type GrantApprovalOptions,
-  InvalidApprovalError,
-  InvalidGateError,
-  type ListApprovalsOptions,
-  type RejectApprovalOptions,
-} from "../../gates/index.ts";
-export {
   InvalidDestinationError,
   InvalidEventError,
   InvalidFilterError,
@@ -41,6 +28,19 @@ export type {
   WaitForSubmissionOptions,
 } from "../../submissions/public.ts";
 export * from "../../submissions/public.ts";
+export {
+  type Approval,
+  type ApprovalDecisionResult,
+  type ApprovalMessage,
+  type ApprovalRefusal,
+  type ApprovalStatus,
+  type ApprovalSummary,
+  type GrantApprovalOptions,
+  InvalidApprovalError,
+  InvalidGateError,
+  type ListApprovalsOptions,
+  type RejectApprovalOptions,
+} from "../../waits/index.ts";
 export { safeToRepeat } from "../sdk/recorded-tools.ts";
 export { DurableThink } from "./durable-think.ts";
 export { defineScheduledTasks } from "./scheduled-tasks.ts";

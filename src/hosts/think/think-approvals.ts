@@ -6,7 +6,7 @@ import type {
   GrantApprovalOptions,
   ListApprovalsOptions,
   RejectApprovalOptions,
-} from "../../gates/index.ts";
+} from "../../waits/index.ts";
 import { ROOMS } from "./think-rooms.ts";
 import { ThinkSubmissions } from "./think-submissions.ts";
 

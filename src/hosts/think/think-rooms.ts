@@ -11,7 +11,6 @@ import {
 } from "@cloudflare/think";
 import { type Connection, getCurrentAgent } from "agents";
 import { logProblem, type Problem } from "../../core/problems.ts";
-import { AgentTools, type Approval, Approvals, Gates } from "../../gates/index.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
 import { Scheduler } from "../../scheduler/index.ts";
 import {
@@ -19,6 +18,7 @@ import {
   type SubmissionInspection,
   Submissions,
 } from "../../submissions/index.ts";
+import { AgentTools, type Approval, Approvals, Gates } from "../../waits/index.ts";
 import { agentToolPort } from "./agent-tool-port.ts";
 import { kindsOf } from "./gate-kinds.ts";
 import type { ThinkHooks } from "./port.ts";

@@ -1,6 +1,6 @@
 /** How `step.agentTool()` can fail: the failures of agents' own agent tools as errors, and the step's own. */
 
-import type { InterruptedReason } from "../../gates/agent-tools/types.ts";
+import type { InterruptedReason } from "../../waits/agent-tools/types.ts";
 
 /** A child agent's run gave no result. */
 export class AgentToolError extends Error {

@@ -7,7 +7,7 @@ import type {
 } from "agents/agent-tools";
 import { byteLength, type Json, malformedKeyIn, shown } from "../../core/json.ts";
 import { type AnySchema, type OutputOf, validated } from "../../core/schema.ts";
-import type { AgentToolEnd, Milestone } from "../../gates/agent-tools/types.ts";
+import type { AgentToolEnd, Milestone } from "../../waits/agent-tools/types.ts";
 import { checkRollback, compensated, type Rollback } from "../compensation.ts";
 import { partName } from "../names.ts";
 import {

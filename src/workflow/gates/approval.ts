@@ -13,7 +13,7 @@ import {
   SchemaMismatchError,
   validated,
 } from "../../core/schema.ts";
-import type { ApprovalRequest } from "../../gates/approval-types.ts";
+import type { ApprovalRequest } from "../../waits/approval-types.ts";
 import {
   checkText,
   invalidStep,

@@ -12,7 +12,7 @@ import type {
   GateReceipt,
   GateRequest,
   GateStatus,
-} from "../../gates/types.ts";
+} from "../../waits/types.ts";
 import { partName, stepKey } from "../names.ts";
 import { durably, inParts, type StepCall } from "../step-call.ts";
 import { endTold, timed, type WaitNames } from "../wait.ts";

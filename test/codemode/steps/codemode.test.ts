@@ -1,0 +1,360 @@
+/** `codemode()` on DurableThink, in the real engine and a real sandbox: results, approvals, restarts (W1 to W5). */
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { z } from "zod";
+import { codemode } from "../../../src/codemode/index.ts";
+import type { Json } from "../../../src/core/json.ts";
+import { ROOMS } from "../../../src/hosts/think/think-rooms.ts";
+import type { Meter } from "../../../src/testing/index.ts";
+import type { Gate } from "../../../src/waits/types.ts";
+import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { charging, givenCode, times } from "../../support/codemode.ts";
+import type { CodemodeAgent } from "../../support/codemode-agent.ts";
+import { reached, restartFrom, type StepAt } from "../../support/engine.ts";
+import { until } from "../../support/given.ts";
+
+describe("a run", () => {
+  it("returns what the code returned and logged", async () => {
+    const code = givenCode();
+    const text = `async () => { console.log("hi"); return shop.look({ order: "${code.order}" }); }`;
+    await code.start([{ name: "look", code: text }]);
+    expect(await code.complete()).toMatchObject([
+      { output: { done: "look", order: code.order }, logs: ["hi"] },
+    ]);
+    expect(times("look", code.order)).toBe(1);
+  });
+
+  it("takes code as a model writes it: in fences, as statements, with no result", async () => {
+    const code = givenCode();
+    await code.start([
+      { name: "fenced", code: "```js\nasync () => 7\n```" },
+      { name: "statements", code: "const one = 1;\none + 1" },
+      { name: "nothing", code: "async () => {}" },
+    ]);
+    const [fenced, statements, nothing] = await code.complete();
+    expect(fenced).toMatchObject({ output: 7 });
+    expect(statements).toMatchObject({ output: 2 });
+    expect(nothing).not.toHaveProperty("output");
+  });
+
+  it("O4 hands a large result on whole, which codemode would cut for a model", async () => {
+    const code = givenCode();
+    await code.start([{ name: "large", code: `async () => "ab".repeat(450_000)` }]);
+    const [large] = await code.complete();
+    expect(large).toMatchObject({ output: "ab".repeat(450_000) });
+  });
+
+  it.each([
+    ["a result over codemode's limit", `async () => "x".repeat(1_100_000)`, "too large"],
+    ["a result that JSON cannot hold", `async () => ({ n: 10n })`, "no JSON form"],
+    ["code that throws", `async () => { throw new Error("out of stock") }`, "out of stock"],
+    ["an unknown tool", `async () => shop.steal({})`, "steal"],
+  ])("says so of %s", async (_, text, message) => {
+    const code = givenCode();
+    await code.start([{ name: "bad", code: text }]);
+    const [outcome] = await code.complete();
+    expect(outcome).toMatchObject({ error: "CodemodeError", executionId: expect.any(String) });
+    expect((outcome as { message: string }).message).toContain(message);
+  });
+
+  it("says how to make a runtime where the agent has none", async () => {
+    const code = givenCode({ hasNone: true });
+    await code.start([{ name: "none", code: "async () => 1" }]);
+    const [outcome] = await code.complete();
+    expect(outcome).toMatchObject({ error: "CodemodeError" });
+    expect((outcome as { message: string }).message).toContain("createExecuteTool(this)");
+  });
+
+  it.each([
+    ["no code", { code: " " }],
+    ["an unknown option", { code: "1", retries: 3 }],
+    ["what onReject does not know", { code: "1", onReject: "ignore" }],
+    ["a rollback that is none", { code: "1", rollback: "yes" }],
+    ["too much code", { code: "x".repeat(1_000_000) }],
+  ])("refuses %s at the call, with nothing stored", async (_, options) => {
+    const code = givenCode();
+    await code.start([{ name: "bad", ...options } as never]);
+    const { error } = await code.failed();
+    expect(JSON.stringify(error)).toMatch(/step\.codemode|NonRetryable/);
+    expect(await code.agent().gatesOfCode()).toEqual([]);
+  });
+
+  it("W4 what the code returned is checked against the schema", async () => {
+    const code = givenCode();
+    await code.start([
+      { name: "wrong", code: `async () => ({ done: 3, order: "1" })`, isOrder: true },
+    ]);
+    const [outcome] = await code.complete();
+    expect(outcome).toMatchObject({ error: "CodemodeValidationError" });
+    expect((outcome as { message: string }).message).toContain("done");
+  });
+});
+
+describe("an approval", () => {
+  it("pauses the code, and it goes on when it is granted", async () => {
+    const code = givenCode();
+    await code.start([{ name: "charge", code: charging(code.order), isOrder: true }]);
+    expect(await code.approval()).toMatchObject({ title: "shop.charge" });
+    expect(times("charge", code.order)).toBe(0);
+    await code.approve();
+    expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
+    expect(times("look", code.order)).toBe(1);
+    expect(times("charge", code.order)).toBe(1);
+  });
+
+  it("W3 two in one run are two, and one decision answers one of them", async () => {
+    const code = givenCode();
+    const { order } = code;
+    const text = `async () => {
+      await shop.charge({ order: "${order}" });
+      return shop.charge({ order: "${order}" });
+    }`;
+    await code.start([{ name: "twice", code: text }]);
+    const first = await code.approval();
+    await code.agent().settle(first.gateId, "completed");
+    const second = await until(async () => {
+      const open = await code.agent().approvals();
+      return open.find(({ gateId }) => gateId !== first.gateId);
+    });
+    await code.agent().settle(first.gateId, "completed");
+    expect(times("charge", order)).toBe(1);
+    await code.agent().settle(second.gateId, "completed");
+    expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
+    expect(times("charge", order)).toBe(2);
+  });
+
+  it("rejected, is an error that says who and why, and keeps what was done before", async () => {
+    const code = givenCode();
+    const text = `async () => {
+      await shop.reserve({ order: "${code.order}" });
+      await shop.charge({ order: "${code.order}" });
+    }`;
+    await code.start([{ name: "charge", code: text }]);
+    await code.reject("too expensive");
+    const [outcome] = await code.complete();
+    expect(outcome).toMatchObject({
+      error: "CodemodeRejectedError",
+      message: "shop.charge was rejected.",
+      rejection: {
+        by: "ann",
+        reason: "too expensive",
+        action: { connector: "shop", method: "charge" },
+      },
+      calls: [
+        { connector: "shop", method: "reserve", state: "applied" },
+        { connector: "shop", method: "charge", state: "reverted" },
+      ],
+    });
+    expect(times("charge", code.order)).toBe(0);
+    expect(times("unreserve", code.order)).toBe(0);
+  });
+
+  it('rejected with onReject: "rollback", undoes what was done before', async () => {
+    const code = givenCode();
+    const text = `async () => {
+      await shop.reserve({ order: "${code.order}" });
+      await shop.charge({ order: "${code.order}" });
+    }`;
+    await code.start([{ name: "charge", code: text, onReject: "rollback" }]);
+    await code.reject();
+    const [outcome] = await code.complete();
+    expect(outcome).toMatchObject({ error: "CodemodeRejectedError" });
+    expect((outcome as { message: string }).message).toContain("rolled back");
+    expect(times("unreserve", code.order)).toBe(1);
+  });
+
+  it("says what could not be undone", async () => {
+    const code = givenCode();
+    const text = `async () => {
+      await shop.stick({ order: "${code.order}" });
+      await shop.charge({ order: "${code.order}" });
+    }`;
+    await code.start([{ name: "charge", code: text, onReject: "rollback" }]);
+    await code.reject();
+    const [outcome] = await code.complete();
+    expect(outcome).toMatchObject({ error: "CodemodeRejectedError" });
+    expect((outcome as { message: string }).message).toContain("it sticks");
+  });
+
+  it("W2 granted elsewhere is found when it is looked for, and the question is withdrawn", async () => {
+    const code = givenCode();
+    await code.start([{ name: "charge", code: charging(code.order) }]);
+    await code.approval();
+    const [execution] = await code.agent().executions();
+    await code.agent().approveDirectly(execution?.id ?? "");
+    await code.agent().nudge();
+    expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
+    expect(await code.agent().approvals()).toEqual([]);
+    expect(times("charge", code.order)).toBe(1);
+  });
+});
+
+describe("W1 a restart of the workflow", () => {
+  it("W1 is answered by a completed execution, and nothing runs again", async () => {
+    const code = givenCode();
+    const text = `async () => shop.look({ order: "${code.order}" })`;
+    await code.start([{ name: "look", code: text }]);
+    const [first] = await code.complete();
+    await code.agent().restart(code.id);
+    await until(() => times("run", code.id) === 2);
+    expect(await code.complete()).toEqual([first]);
+    expect(times("look", code.order)).toBe(1);
+  });
+
+  it("W1: a failed one runs afresh in the next run", async () => {
+    const code = givenCode();
+    const text = `async () => { await shop.look({ order: "${code.order}" }); throw new Error("no"); }`;
+    await code.start([{ name: "fails", code: text }]);
+    expect(await code.complete()).toMatchObject([{ error: "CodemodeError" }]);
+    expect(times("look", code.order)).toBe(1);
+    await code.agent().restart(code.id);
+    await until(() => times("look", code.order) === 2);
+  });
+
+  it("W1 while it is paused, waits for the same approval", async () => {
+    const code = givenCode();
+    await code.start([{ name: "charge", code: charging(code.order) }]);
+    const before = await code.approval();
+    await code.agent().restart(code.id);
+    await until(async () => (await code.agent().gatesOfCode()).length === 1);
+    expect(await code.approval()).toEqual(before);
+    await code.approve();
+    expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
+    expect(times("charge", code.order)).toBe(1);
+  });
+
+  it.each<[string, StepAt]>([
+    ["ask", { name: "charge:codemode-ask" }],
+    ["run", { name: "perdure:run" }],
+    ["wait", { name: "charge:codemode-wait", type: "waitForEvent" }],
+  ])("W1 at the step boundary %s finds what was done", async (_, boundary) => {
+    const code = givenCode();
+    // A restart from the wait itself has lost the event, and asks when the time is over (W2).
+    await code.start([{ name: "charge", code: charging(code.order), timeout: 4_000 }]);
+    await code.approve();
+    const [first] = await code.complete();
+    await restartFrom(env.CODEMODE_WORKFLOW, code.id, boundary);
+    await until(() => times("run", code.id) === 2);
+    expect(await code.complete()).toEqual([first]);
+    expect(times("charge", code.order)).toBe(1);
+    expect(await code.agent().executions()).toHaveLength(1);
+  });
+
+  it("W1 keys tell repeated uses of one name apart", async () => {
+    const code = givenCode();
+    const text = `async () => shop.look({ order: "${code.order}" })`;
+    await code.start(["a", "b"].map((key) => ({ name: "loop", key, code: text })));
+    const [a, b] = await code.complete();
+    expect(a?.executionId).not.toBe(b?.executionId);
+    expect(times("look", code.order)).toBe(2);
+  });
+});
+
+describe("an end from outside", () => {
+  it("W2 a timeout rejects the action that waits, and says so", async () => {
+    const code = givenCode();
+    await code.start([{ name: "slow", code: charging(code.order), timeout: 1_000 }]);
+    await code.approval();
+    expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);
+    await until(async () => (await code.agent().executions())[0]?.status === "rejected");
+    expect(await code.agent().approvals()).toEqual([]);
+    expect(times("charge", code.order)).toBe(0);
+  });
+
+  it("W2 a timeout while the code runs rejects the action that it comes to", async () => {
+    const code = givenCode({
+      before: async (what) => {
+        if (what === "look") await new Promise((resolve) => setTimeout(resolve, 2_500));
+      },
+    });
+    await code.start([{ name: "slow", code: charging(code.order), timeout: 1_000 }]);
+    expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);
+    await until(async () => (await code.agent().executions())[0]?.status === "rejected");
+    expect(await code.agent().approvals()).toEqual([]);
+  });
+
+  it("W5 terminateWorkflow() rejects the action that waits", async () => {
+    const code = givenCode();
+    await code.start([{ name: "charge", code: charging(code.order) }]);
+    await code.approval();
+    await code.agent().terminate(code.id);
+    await until(async () => (await code.agent().executions())[0]?.status === "rejected");
+    expect(await code.agent().approvals()).toEqual([]);
+    expect(times("charge", code.order)).toBe(0);
+  });
+});
+
+it("no gate is opened inside one that was closed", async () => {
+  const code = givenCode();
+  await code.start([{ name: "look", code: "async () => 1" }]);
+  await code.complete();
+  const inner = await runInDurableObject(code.agent() as never, async (agent) => {
+    const { gates } = (agent as unknown as CodemodeAgent)[ROOMS];
+    const [parent] = await gates.list({ kind: "codemode", limit: 1 });
+    const asked = { gateId: crypto.randomUUID(), request: {} };
+    return gates.openInside(parent as Gate, { kind: "approval", ...asked });
+  });
+  expect(inner).toBeUndefined();
+});
+
+it("W1 a sub-agent runs code, is asked, and goes on", async () => {
+  const code = givenCode();
+  await code
+    .agent()
+    .startInChild(code.id, { codes: [{ name: "charge", code: charging(code.order) }] });
+  const approval = await until(async () => (await code.agent().approvalsOfChild())[0]);
+  await code.agent().settleInChild(approval.gateId);
+  expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
+  expect(times("charge", code.order)).toBe(1);
+});
+
+it("infers what the code returns from its schema", () => {
+  const check = async (step: ThinkWorkflowStep) => {
+    const plain = await codemode(step, "plain", { code: "async () => 1" });
+    expectTypeOf(plain.output).toEqualTypeOf<Json | undefined>();
+    expectTypeOf(plain.executionId).toEqualTypeOf<string>();
+    const output = z.object({ id: z.number(), at: z.string().transform((text) => new Date(text)) });
+    const typed = await codemode(step, "typed", { code: "async () => 1", output, rollback: true });
+    expectTypeOf(typed.output).toEqualTypeOf<{ id: number; at: Date }>();
+    // @ts-expect-error: no policy of that name
+    await codemode(step, "wrong", { code: "1", onReject: "ignore" });
+    // @ts-expect-error: code is a text
+    await codemode(step, "wrong", { code: async () => 1 });
+    await step.prompt("book", {
+      prompt: "Book it",
+      output,
+      rollback: async (booking) => {
+        expectTypeOf(booking.output).toEqualTypeOf<{ id: number; at: Date }>();
+        expectTypeOf(booking.submissionId).toEqualTypeOf<string>();
+      },
+    });
+  };
+  expect(check).toBeTypeOf("function");
+});
+
+it("costs what it says", async () => {
+  const code = givenCode();
+  await code.agent().executions();
+  const rows = () =>
+    runInDurableObject(code.agent() as never, (agent) => {
+      const { meter } = agent as unknown as { meter: Meter };
+      return { gates: meter.rowsWrittenBy((query) => query.includes("perdure_")), ...meter.read() };
+    });
+  const before = await rows();
+  await code.start([{ name: "look", code: `async () => shop.look({ order: "${code.order}" })` }]);
+  await code.complete();
+  const plain = await rows();
+  await code.agent().startCode(`${code.id}-2`, {
+    codes: [{ name: "charge", code: charging(code.order) }],
+  });
+  await code.approve();
+  await reached(env.CODEMODE_WORKFLOW, `${code.id}-2`, "complete");
+  const paused = await rows();
+  // The durable start 2; the row and three indexes, a note, the end, and its delivery 2; an approval has a row of its own,
+  // and is waited for.
+  expect(plain.gates - before.gates).toBeLessThanOrEqual(2 + 8);
+  expect(paused.gates - plain.gates).toBeLessThanOrEqual(2 + 19);
+  expect(plain.setAlarms - before.setAlarms).toBeLessThanOrEqual(2 + 1);
+});

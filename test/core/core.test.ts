@@ -1,0 +1,535 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import type { LifecycleJob, LifecycleRouteContext, LifecycleServices } from "agents/lifecycle";
+import fc from "fast-check";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { backoffMs } from "../../src/core/backoff.ts";
+import { LAST_ALARM } from "../../src/core/clock.ts";
+import { millisecondsOf } from "../../src/core/duration.ts";
+import { failureOf, isReset, transientOf } from "../../src/core/failures.ts";
+import { instantMs } from "../../src/core/instant.ts";
+import { migrate, NewerSchemaError } from "../../src/core/migrations.ts";
+import { Wake } from "../../src/core/wake.ts";
+import { MIGRATIONS as LEDGER } from "../../src/submissions/schema.ts";
+import type { Meter } from "../../src/testing/index.ts";
+import { givenLedger, until } from "../support/given.ts";
+import { again, crashOne, jobOf, type Ledger, sleep, within } from "../support/ledger.ts";
+import { births } from "../support/ledger-object.ts";
+import { ROOM, type WakeRoom } from "../support/wake-room.ts";
+
+const MIGRATIONS = [
+  "CREATE TABLE one (a)",
+  "CREATE TABLE two (a); INSERT INTO two VALUES (1), (2)",
+  "ALTER TABLE one ADD COLUMN b",
+];
+
+describe("what was thrown", () => {
+  const revoked = Proxy.revocable({}, {});
+  revoked.revoke();
+  const getter = new Error("x");
+  Object.defineProperty(getter, "message", {
+    get: () => {
+      throw new Error("no");
+    },
+  });
+  it.each([
+    ["an object without a prototype", Object.assign(Object.create(null), { code: 1 })],
+    ["an object that cannot be a text", { toString: () => Symbol("s") }],
+    ["an error whose message cannot be read", getter],
+    ["a revoked proxy", revoked.proxy],
+    ["a symbol", Symbol("s")],
+    ["nothing", undefined],
+  ])("L1: %s is a failure like any other", (_, thrown) => {
+    expect(failureOf(thrown)).toEqual({ name: expect.any(String), message: expect.any(String) });
+    expect(transientOf(thrown, 0)).toBeUndefined();
+    expect(isReset(thrown)).toBe(false);
+  });
+});
+
+describe("lengths of time", () => {
+  const UNITS = {
+    second: 1_000,
+    minute: 60_000,
+    hour: 3_600_000,
+    day: 86_400_000,
+    week: 604_800_000,
+  };
+
+  it("are what they say, in any unit, one or many", () => {
+    const unit = fc.constantFrom(...(Object.keys(UNITS) as (keyof typeof UNITS)[]));
+    const count = fc.integer({ min: 1, max: 10_000 });
+    fc.assert(
+      fc.property(count, unit, fc.boolean(), (n, name, isPlural) => {
+        expect(millisecondsOf(`${n} ${name}${isPlural ? "s" : ""}`)).toBe(n * UNITS[name]);
+        expect(millisecondsOf(n)).toBe(n);
+      }),
+    );
+    expect(millisecondsOf("1.5 hours")).toBe(5_400_000);
+    expect(millisecondsOf(Number.POSITIVE_INFINITY)).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it.each([
+    0,
+    -1,
+    0.2,
+    Number.NaN,
+    "",
+    "soon",
+    "5",
+    "-1 days",
+    "1 fortnight",
+    "1e3 seconds",
+    " 1 day",
+    null,
+  ])("%j is none", (value) => expect(millisecondsOf(value)).toBeUndefined());
+});
+
+describe("migrations", () => {
+  const onStorage = (work: (storage: DurableObjectStorage) => void) =>
+    within(givenLedger(), (_, { storage }) => work(storage));
+
+  const versionOf = ({ sql }: DurableObjectStorage, room = "room") =>
+    sql.exec("SELECT version FROM perdure_schema WHERE room = ?", room).toArray()[0]?.version;
+
+  const tables = ({ sql }: DurableObjectStorage) =>
+    sql
+      .exec("SELECT name, sql FROM sqlite_master WHERE name IN ('one', 'two') ORDER BY name")
+      .toArray();
+
+  it("bring any older version to the newest, each step once", () =>
+    onStorage((storage) => {
+      migrate(storage, "room", MIGRATIONS.slice(0, 1));
+      expect(versionOf(storage)).toBe(1);
+      migrate(storage, "room", MIGRATIONS);
+      migrate(storage, "room", MIGRATIONS);
+      expect(versionOf(storage)).toBe(3);
+      expect(storage.sql.exec("SELECT COUNT(*) AS rows FROM two").one()).toEqual({ rows: 2 });
+      expect(storage.sql.exec("SELECT b FROM one").toArray()).toEqual([]);
+    }));
+
+  it("of one room leave those of another alone", () =>
+    onStorage((storage) => {
+      migrate(storage, "other", ["CREATE TABLE three (a)"]);
+      migrate(storage, "room", MIGRATIONS);
+      expect([versionOf(storage, "other"), versionOf(storage)]).toEqual([1, 3]);
+    }));
+
+  it("refuse a newer schema and change nothing", () =>
+    onStorage((storage) => {
+      migrate(storage, "room", MIGRATIONS);
+      const before = tables(storage);
+      const newer = storage.sql.exec("UPDATE perdure_schema SET version = 4 RETURNING *").toArray();
+      const older = () => migrate(storage, "room", [...MIGRATIONS.slice(0, 2), "DROP TABLE two"]);
+      expect(older).toThrow(NewerSchemaError);
+      expect(older).toThrow(expect.objectContaining({ room: "room", stored: 4, known: 3 }));
+      expect(older).toThrow(/version 4, and this Perdure knows up to 3/);
+      expect(tables(storage)).toEqual(before);
+      expect(storage.sql.exec("SELECT * FROM perdure_schema").toArray()).toEqual(newer);
+    }));
+
+  it.each([
+    ["a step", [...MIGRATIONS.slice(0, 2), "ALTER TABLE nowhere ADD COLUMN b"]],
+    [
+      "half of a step",
+      [MIGRATIONS[0] ?? "", "CREATE TABLE two (a); INSERT INTO nowhere VALUES (1)"],
+    ],
+  ])("%s that fails takes all steps and the version back with it", (_, migrations) =>
+    onStorage((storage) => {
+      migrate(storage, "room", MIGRATIONS.slice(0, 1));
+      const before = tables(storage);
+      expect(() => migrate(storage, "room", migrations)).toThrow("nowhere");
+      expect(tables(storage)).toEqual(before);
+      expect(versionOf(storage)).toBe(1);
+    }),
+  );
+
+  it("and the version commit together, also when the version cannot be written", () =>
+    within(givenLedger(), ({ meter }, { storage }) => {
+      meter.onWrite = (_write, what) => {
+        if (what.includes("perdure_schema")) throw new Error("disk full");
+      };
+      // The object's own ctx.storage is the metered one, `storage` here as well.
+      expect(() => migrate(storage, "room", MIGRATIONS)).toThrow("disk full");
+      expect(tables(storage)).toEqual([]);
+      expect(versionOf(storage)).toBeUndefined();
+    }));
+
+  it("an object whose schema is newer refuses each call, and works again with newer code", async () => {
+    const stub = givenLedger();
+    await stub.list();
+    const setVersion =
+      (version: number) =>
+      (_: unknown, { storage }: DurableObjectState) => {
+        storage.sql.exec(
+          "UPDATE perdure_schema SET version = ? WHERE room = 'submissions'",
+          version,
+        );
+      };
+    await within(stub, setVersion(99));
+    const next = await crashOne(stub);
+    for (let call = 0; call < 2; call++) {
+      expect(await next.list().catch(String)).toMatch(
+        /version 99, and this Perdure knows up to .* nothing was changed/,
+      );
+    }
+    await within(again(stub), setVersion(LEDGER.length));
+    await expect(again(stub).list()).resolves.toEqual([]);
+  });
+});
+
+describe("wake", () => {
+  const atZero = { now: () => 0 };
+
+  it("L1 is armed before the second of two callers goes on, too", async () => {
+    const log: string[] = [];
+    let arm = () => {};
+    const toRoot = async () => {
+      await new Promise<void>((resolve) => {
+        arm = resolve;
+      });
+      log.push("armed");
+    };
+    const routed = { routes: { source: { key: "child" }, toRoot } } as unknown as LifecycleServices;
+    const wake = new Wake(
+      () => routed,
+      "room",
+      async () => null,
+      atZero,
+    );
+    const callers = [1_000, 2_000].map((time) =>
+      wake.noLaterThan(time).then(() => log.push(`${time}`)),
+    );
+    await sleep(10);
+    arm();
+    await Promise.all(callers);
+    expect(log).toEqual(["armed", "1000", "2000"]);
+  });
+
+  const inRoom = <T>(
+    stub: Ledger,
+    work: (room: WakeRoom, ctx: DurableObjectState, meter: Meter) => Promise<T> | T,
+  ) =>
+    within(stub, async ({ lifecycle, room, meter }, ctx) => {
+      await lifecycle.start();
+      return work(room, ctx, meter);
+    });
+
+  const LATER = 3_600_000;
+
+  it("is one job at the time asked for, and the alarm with it", () =>
+    inRoom(givenLedger(), async ({ wake }, ctx) => {
+      const time = Date.now() + LATER;
+      expect(wake.armedFor).toBeNull();
+      await wake.noLaterThan(time);
+      expect(wake.armedFor).toBe(time);
+      expect(jobOf(ROOM, ctx)).toBe(time);
+      expect(await ctx.storage.getAlarm()).toBe(time);
+    }));
+
+  it("noLaterThan keeps an earlier job and writes nothing", () =>
+    inRoom(givenLedger(), async ({ wake }, ctx, meter) => {
+      const time = Date.now() + LATER;
+      await wake.noLaterThan(time);
+      meter.reset();
+      await wake.noLaterThan(time + 1);
+      await wake.noLaterThan(time);
+      expect(jobOf(ROOM, ctx)).toBe(time);
+      expect(meter.read()).toMatchObject({ rowsWritten: 0, setAlarms: 0 });
+      await wake.noLaterThan(time - 1);
+      expect(jobOf(ROOM, ctx)).toBe(time - 1);
+    }));
+
+  it("L1: noLaterThan sets the job again when its alarm is overdue and has not fired", () =>
+    inRoom(givenLedger(), async ({ wake }, { storage }, meter) => {
+      const time = Date.now() + LATER;
+      await wake.noLaterThan(time);
+      await storage.deleteAlarm();
+      vi.setSystemTime(time + 20_000);
+      onTestFinished(() => void vi.useRealTimers());
+      await wake.noLaterThan(Date.now());
+      // It may be on its way.
+      expect(await storage.getAlarm()).toBeNull();
+      vi.setSystemTime(time + 60_000);
+      await wake.noLaterThan(time + LATER);
+      expect(await storage.getAlarm()).toBeLessThan(time + 61_000);
+      meter.reset();
+      await wake.noLaterThan(Date.now());
+      expect(meter.read()).toMatchObject({ rowsWritten: 0, setAlarms: 0 });
+    }));
+
+  it.each([[Date.UTC(2300, 0, 1)], [8.64e15], [1e18]])(
+    "L9: a wake that is asked for at %d comes at the last time of an alarm",
+    (time) =>
+      inRoom(givenLedger(), async ({ wake }, ctx, meter) => {
+        await wake.noLaterThan(time);
+        expect([wake.armedFor, jobOf(ROOM, ctx)]).toEqual([LAST_ALARM, LAST_ALARM]);
+        expect(await ctx.storage.getAlarm()).toBe(LAST_ALARM);
+        meter.reset();
+        await wake.noLaterThan(time + 1);
+        expect(meter.read()).toMatchObject({ rowsWritten: 0, setAlarms: 0 });
+        const soon = Date.now() + LATER;
+        await wake.noLaterThan(soon);
+        expect(jobOf(ROOM, ctx)).toBe(soon);
+      }),
+  );
+
+  it("L9: a drive that wants to be woken after the last alarm is woken by the last alarm", async () => {
+    const next = { drives: 1, armedFor: LAST_ALARM, job: LAST_ALARM, alarm: LAST_ALARM };
+    expect(await driven(async () => Date.UTC(9998, 0, 1))).toEqual(next);
+  });
+
+  it("is known again after a crash", async () => {
+    const stub = givenLedger();
+    const time = Date.now() + LATER;
+    await inRoom(stub, ({ wake }) => wake.noLaterThan(time));
+    const next = await crashOne(stub);
+    await inRoom(next, async ({ wake }, ctx) => {
+      expect(wake.armedFor).toBe(time);
+      await wake.noLaterThan(time + 1);
+      expect(jobOf(ROOM, ctx)).toBe(time);
+    });
+  });
+
+  it("clear leaves no job and no alarm, and the next one can be armed", () =>
+    inRoom(givenLedger(), async ({ wake }, ctx) => {
+      await wake.noLaterThan(Date.now() + LATER);
+      await wake.clear();
+      expect([wake.armedFor, jobOf(ROOM, ctx), await ctx.storage.getAlarm()]).toEqual([
+        null,
+        null,
+        null,
+      ]);
+      await wake.clear();
+      await wake.noLaterThan(Date.now() + LATER);
+      expect(jobOf(ROOM, ctx)).not.toBeNull();
+    }));
+
+  /** What an alarm leaves behind when the room does this in it. */
+  async function driven(drive: (room: WakeRoom) => Promise<number | null>) {
+    const stub = givenLedger();
+    await inRoom(stub, async (room) => {
+      room.drive = () => drive(room);
+      await room.wake.noLaterThan(Date.now());
+    });
+    await until(() => inRoom(stub, ({ drives }) => drives > 0));
+    // The outcome is applied after the drive.
+    await sleep(50);
+    return inRoom(stub, async ({ wake, drives }, ctx) => ({
+      drives,
+      armedFor: wake.armedFor,
+      job: jobOf(ROOM, ctx),
+      alarm: await ctx.storage.getAlarm(),
+    }));
+  }
+
+  it("a drive with nothing left to do leaves no job and no alarm", async () => {
+    expect(await driven(async () => null)).toEqual({
+      drives: 1,
+      armedFor: null,
+      job: null,
+      alarm: null,
+    });
+  });
+
+  it("a drive's outcome is the next wake", async () => {
+    const time = Date.now() + LATER;
+    const next = { drives: 1, armedFor: time, job: time, alarm: time };
+    expect(await driven(async () => time)).toEqual(next);
+  });
+
+  it.each([
+    ["a later push keeps an earlier outcome", LATER, LATER / 2, LATER / 2],
+    ["an earlier push keeps itself", LATER / 2, LATER, LATER / 2],
+    ["a push keeps itself where the outcome is nothing", LATER, null, LATER],
+  ])("during a drive, %s", async (_, push, outcome, expected) => {
+    const now = Date.now();
+    const left = await driven(async ({ wake }) => {
+      await wake.noLaterThan(now + push);
+      return outcome === null ? null : now + outcome;
+    });
+    const time = now + expected;
+    expect(left).toEqual({ drives: 1, armedFor: time, job: time, alarm: time });
+  });
+
+  it("during a drive, a push that is taken back does not take the outcome with it", async () => {
+    const time = Date.now() + LATER;
+    const left = await driven(async ({ wake }) => {
+      await wake.noLaterThan(time - 1);
+      await wake.clear();
+      return time;
+    });
+    expect(left).toEqual({ drives: 1, armedFor: time, job: time, alarm: time });
+  });
+
+  it("request and release need nobody to wait for them", async () => {
+    const stub = givenLedger();
+    const time = Date.now() + LATER;
+    await inRoom(stub, ({ wake }) => wake.request(time));
+    await inRoom(stub, (_, ctx) => expect(jobOf(ROOM, ctx)).toBe(time));
+    await inRoom(stub, ({ wake }) => wake.release());
+    await inRoom(stub, (_, ctx) => expect(jobOf(ROOM, ctx)).toBeNull());
+  });
+
+  it("a push that failed is pushed again when asked for again", async () => {
+    const stub = givenLedger();
+    await inRoom(stub, async ({ wake }, ctx, meter) => {
+      meter.onWrite = () => {
+        throw new Error("disk full");
+      };
+      const time = Date.now() + LATER;
+      await expect(wake.noLaterThan(time)).rejects.toThrow("disk full");
+      meter.onWrite = undefined;
+      await wake.noLaterThan(time);
+      expect(jobOf(ROOM, ctx)).toBe(time);
+    });
+  });
+
+  it("a drive that fails is driven again, and is not forgotten", async () => {
+    const stub = givenLedger();
+    await inRoom(stub, async (room) => {
+      room.drive = async () => {
+        throw new Error("not yet");
+      };
+      await room.wake.noLaterThan(Date.now());
+    });
+    // The queue itself tries three times, within a second or so; after that it is for the room to come back.
+    await until(() => inRoom(stub, ({ drives }) => drives >= 3), 5_000);
+    await sleep(300);
+    await inRoom(stub, (_, ctx) => expect(jobOf(ROOM, ctx)).not.toBeNull());
+  });
+
+  it("in a sub-agent it is kept by the root, and routed back when it fires", async () => {
+    const source = { key: "child" };
+    const jobs = new Map<string, LifecycleJob>();
+    const root: Wake = new Wake(
+      () =>
+        ({
+          jobs: {
+            get: (id: string) => jobs.get(id),
+            push: async (job: LifecycleJob) => jobs.set(job.id, job),
+            cancel: async (id: string) => jobs.delete(id),
+          },
+          routes: {
+            source: undefined,
+            to: async (_: unknown, payload: unknown) =>
+              child.onRoute({ source: undefined, payload }),
+          },
+        }) as unknown as LifecycleServices,
+      ROOM,
+      async () => null,
+      atZero,
+    );
+    const outcomes = [5_000, null];
+    const child: Wake = new Wake(
+      () =>
+        ({
+          routes: {
+            source,
+            toRoot: async (payload: unknown) =>
+              root.onRoute({ source, payload } as LifecycleRouteContext),
+          },
+        }) as unknown as LifecycleServices,
+      ROOM,
+      async () => outcomes.shift() ?? null,
+      atZero,
+    );
+    await root.noLaterThan(1_000);
+    await child.noLaterThan(3_000);
+    await child.noLaterThan(4_000);
+    const [own, childs] = [...jobs.values()].sort((one, other) => one.time - other.time);
+    expect([own?.time, childs?.time]).toEqual([1_000, 3_000]);
+    expect([root.armedFor, child.armedFor]).toEqual([1_000, 3_000]);
+    const fire = async () => childs && root.onJob({ job: childs, attempt: 1 });
+    expect(await fire()).toEqual({ rescheduleAt: 5_000 });
+    expect([root.armedFor, child.armedFor]).toEqual([1_000, 5_000]);
+    expect(await fire()).toBeUndefined();
+    await child.noLaterThan(6_000);
+    await child.clear();
+    expect([...jobs.values()]).toEqual([own]);
+  });
+
+  it("the alarm of an object that died wakes its next life", async () => {
+    const stub = givenLedger();
+    const lives: number[] = [];
+    births.set(stub.name ?? "", ({ room }) => {
+      const life = lives.push(0) - 1;
+      room.drive = async () => {
+        lives[life] = 1;
+        return null;
+      };
+    });
+    await inRoom(stub, ({ wake }) => wake.noLaterThan(Date.now() + LATER));
+    await within(await crashOne(stub), () => {});
+    expect(lives).toEqual([0, 0]);
+    await within(again(stub), async (_, { storage }) => {
+      storage.sql.exec("UPDATE cf_agents_jobs SET time = ? WHERE capability = ?", Date.now(), ROOM);
+    });
+    expect(await runDurableObjectAlarm(again(stub))).toBe(true);
+    expect(lives).toEqual([0, 1]);
+  });
+});
+
+describe("backoffMs", () => {
+  const options = fc.record({
+    baseMs: fc.integer({ min: 1, max: 100_000 }),
+    capMs: fc.integer({ min: 1, max: 86_400_000 }),
+  });
+  const failures = fc.integer({ min: 1, max: 100_000 });
+  const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+
+  it("is a whole number between zero and the cap, and the first one below the base", () => {
+    fc.assert(
+      fc.property(failures, options, random, (count, backoff, chance) => {
+        const ms = backoffMs(count, backoff, chance);
+        expect(Number.isInteger(ms)).toBe(true);
+        expect(ms).toBeGreaterThanOrEqual(0);
+        expect(ms).toBeLessThan(backoff.capMs);
+        expect(backoffMs(1, backoff, chance)).toBeLessThan(backoff.baseMs);
+      }),
+    );
+  });
+
+  it("never shrinks from one failure to the next, and doubles below the cap", () => {
+    fc.assert(
+      fc.property(failures, options, random, (count, backoff, chance) => {
+        const [one, next] = [
+          backoffMs(count, backoff, chance),
+          backoffMs(count + 1, backoff, chance),
+        ];
+        expect(next).toBeGreaterThanOrEqual(one);
+        expect(next).toBeLessThanOrEqual(2 * one + 2);
+        const uncapped = { ...backoff, capMs: Number.MAX_SAFE_INTEGER };
+        expect(backoffMs(Math.min(count, 20), uncapped, 0.5)).toBe(
+          Math.floor(backoff.baseMs * 2 ** (Math.min(count, 20) - 1) * 0.5),
+        );
+      }),
+    );
+  });
+});
+
+describe("instantMs", () => {
+  it.each([
+    [new Date(1_000), 1_000],
+    [1_000.7, 1_000],
+    [-0.5, -1],
+    ["1970-01-01T00:00:01Z", 1_000],
+    ["1970-01-01T01:00+01:00", 0],
+  ])("L9: %s is %i", (value, ms) => {
+    expect(instantMs(value)).toBe(ms);
+  });
+
+  it.each([
+    [new Date("no")],
+    [Number.NaN],
+    [Number.POSITIVE_INFINITY],
+    [9e15],
+    ["1970-01-01"],
+    ["1970-01-01T00:00:01"],
+    ["1970-13-01T00:00:00Z"],
+    ["tomorrow"],
+    [null],
+    [true],
+    [[1]],
+  ])("L9: %j is no point in time", (value) => {
+    expect(instantMs(value)).toBeUndefined();
+  });
+});

@@ -1,0 +1,198 @@
+/** An alarm that the platform has lost, as after six failed starts: each module sets it again at its next start. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import type { Lifecycle } from "agents/lifecycle";
+import { describe, expect, it } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Meter } from "../../src/testing/index.ts";
+import { ask, givenGates, open } from "../support/gates.ts";
+import { gatesScripts } from "../support/gates-object.ts";
+import { givenLedger, message, until } from "../support/given.ts";
+import { jobOf, sleep, within } from "../support/ledger.ts";
+import { givenListening, inside, putAll, workflowNamed } from "../support/outbox.ts";
+import { recorder, Stage, silence, task } from "../support/scheduler.ts";
+import { agentScopes, agentTasks } from "../support/scheduler-agent.ts";
+
+const SOON_MS = 400;
+const HOUR_MS = 3_600_000;
+
+type Host = DurableObject & { readonly lifecycle: Lifecycle; readonly meter: Meter };
+
+/** An object with work that is due after a moment, and whether that work has been done. */
+type Given = {
+  readonly find: () => DurableObjectStub;
+  readonly isDone: () => boolean | Promise<boolean>;
+};
+
+const MODULES: Record<string, { capability: string; given: () => Promise<Given> }> = {
+  "a submission": {
+    capability: "perdure.submissions",
+    given: async () => {
+      const stub = givenLedger();
+      const notBefore = new Date(Date.now() + SOON_MS);
+      const submissionId = "s";
+      await within(stub, ({ submissions }) =>
+        submissions.submit([message("later")], { submissionId, notBefore }),
+      );
+      const find = () => env.LedgerObject.getByName(stub.name ?? "");
+      // Read from its row: a verb would start the object.
+      const query = "SELECT 1 FROM perdure_submissions WHERE status = 'completed'";
+      return { find, isDone: () => has(find, query) };
+    },
+  },
+  "a delivery": {
+    capability: "perdure.outbox",
+    given: async () => {
+      const { box, came } = givenListening({
+        clock: { ...systemClock, random: () => 0.99 },
+        deliver: () => {
+          if (came.length === 1) throw new Error("not yet");
+        },
+      });
+      await inside(box, ({ lifecycle }) => lifecycle.start());
+      await putAll(box, ["a"], workflowNamed("w", { backoff: { base: SOON_MS } }));
+      await until(() => came.length === 1);
+      await sleep(50);
+      return {
+        find: () => env.OutboxObject.getByName(box.name ?? ""),
+        isDone: () => came.length === 2,
+      };
+    },
+  },
+  "a gate": {
+    capability: "perdure.gates",
+    given: async () => {
+      let isDone = false;
+      const room = givenGates();
+      gatesScripts.set(room.name ?? "", {
+        kinds: () => ({
+          codemode: {
+            answersLaterRuns: () => true,
+            drive: async ({ createdAt }) => {
+              isDone = Date.now() >= createdAt + SOON_MS;
+              return isDone ? null : createdAt + SOON_MS;
+            },
+          },
+        }),
+      });
+      await open(room, ask({ kind: "codemode" }));
+      await sleep(50);
+      return { find: () => env.GatesObject.getByName(room.name ?? ""), isDone: () => isDone };
+    },
+  },
+  "a schedule": {
+    capability: "perdure.scheduler",
+    given: async () => {
+      const { came, note } = recorder();
+      const stage = new Stage({
+        tasks: () => ({ t: task(note, { schedule: "cron * * * * * * in UTC" }) }),
+      });
+      delete stage.script.now;
+      await stage.start();
+      return {
+        find: () => env.SchedulerObject.getByName(stage.name),
+        isDone: () => came.length > 0,
+      };
+    },
+  },
+};
+
+function has(find: () => DurableObjectStub, query: string): Promise<boolean> {
+  return runInDurableObject(
+    find(),
+    (_, { storage }) => storage.sql.exec(query).toArray().length > 0,
+  );
+}
+
+/** The alarm is gone, and the object with it. What is stored stays. */
+async function lose(find: () => DurableObjectStub): Promise<void> {
+  await runInDurableObject(find(), async (_, ctx) => {
+    await ctx.storage.deleteAlarm();
+    await ctx.storage.sync();
+    ctx.abort("crash");
+  }).catch(() => {});
+}
+
+function start(find: () => DurableObjectStub): Promise<void> {
+  return runInDurableObject(find(), ({ lifecycle }: Host) => lifecycle.start().then(() => {}));
+}
+
+describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capability, given }) => {
+  it(`L1: ${what} is done in time when the alarm was lost and the object starts again`, async () => {
+    silence();
+    const { find, isDone } = await given();
+    await lose(find);
+    expect(await isDone()).toBe(false);
+    await start(find);
+    await until(isDone, 5_000);
+  });
+
+  it(`L1: ${what} is done when its job is overdue and has no alarm`, async () => {
+    silence();
+    const { find, isDone } = await given();
+    await lose(find);
+    await until(() => runInDurableObject(find(), (_, ctx) => isOverdue(capability, ctx)));
+    expect(await isDone()).toBe(false);
+    await start(find);
+    await until(isDone, 5_000);
+  });
+
+  it(`L1: ${what} is done when its alarm has passed a minute ago and did not fire`, async () => {
+    silence();
+    const { find, isDone } = await given();
+    await lose(find);
+    // The platform gave it up, and the object's storage still has it.
+    const past = { ms: Date.now() - 60_000 };
+    await runInDurableObject(find(), (_, { storage }) => {
+      storage.getAlarm = async () => past.ms;
+    });
+    await start(find);
+    await until(isDone, 5_000);
+  });
+});
+
+function isOverdue(capability: string, ctx: DurableObjectState): boolean {
+  const time = jobOf(capability, ctx);
+  return time !== null && time < Date.now();
+}
+
+describe("a start that finds its alarm", () => {
+  it("L1: writes no row and sets no alarm, with a job in an hour or none", async () => {
+    const stub = givenLedger();
+    const find = () => env.LedgerObject.getByName(stub.name ?? "");
+    const writesOfStart = async () => {
+      await runInDurableObject(find(), (_, ctx) => ctx.abort("crash")).catch(() => {});
+      return runInDurableObject(find(), async ({ lifecycle, meter }: Host) => {
+        meter.reset();
+        await lifecycle.start();
+        const { rowsWritten, setAlarms } = meter.read();
+        return { rowsWritten, setAlarms };
+      });
+    };
+    await start(find);
+    expect(await writesOfStart()).toEqual({ rowsWritten: 0, setAlarms: 0 });
+    await within(find(), ({ lifecycle, room }) =>
+      lifecycle.start().then(() => room.wake.noLaterThan(Date.now() + HOUR_MS)),
+    );
+    expect(await writesOfStart()).toEqual({ rowsWritten: 0, setAlarms: 0 });
+  });
+});
+
+describe("a sub-agent", () => {
+  it("L1: runs its schedule again when the root's alarm was lost and the root starts", async () => {
+    silence();
+    const { came, note } = recorder();
+    const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
+    agentTasks.set(child, () => ({ t: task(note, { schedule: "cron * * * * * * in UTC" }) }));
+    agentScopes.set(child, "all");
+    const find = () => env.SchedulerAgent.getByName(root);
+    await find().armedIn(child);
+    await lose(find);
+    await sleep(1_100);
+    expect(came).toEqual([]);
+    // Only the root: nobody asks for the sub-agent.
+    await find().armed();
+    await until(() => came.length > 0, 5_000);
+  });
+});

@@ -1,0 +1,202 @@
+/** What goes wrong is logged once, with ids and without content; or told to the app's hook instead. */
+
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { Outbox, type Problem, UndeliverableError, webhook } from "../../src/outbox/index.ts";
+import { Submissions } from "../../src/submissions/index.ts";
+import { givenLedger, until } from "../support/given.ts";
+import { crashOne, givenLedgerWith, submit, within } from "../support/ledger.ts";
+import { ledgerOptions } from "../support/ledger-object.ts";
+import {
+  crashBox,
+  givenOutbox,
+  inside,
+  putAll,
+  wakeBox,
+  workflowNamed,
+} from "../support/outbox.ts";
+import type { OutboxScript } from "../support/outbox-object.ts";
+
+afterEach(() => void vi.restoreAllMocks());
+
+/** The lines that Perdure logs from now on, read. */
+function logged(): Record<string, unknown>[] {
+  const lines: Record<string, unknown>[] = [];
+  const note = (line: unknown) => {
+    const text = String(line);
+    if (text.startsWith('{"perdure":')) lines.push(JSON.parse(text) as Record<string, unknown>);
+  };
+  vi.spyOn(console, "error").mockImplementation(note);
+  vi.spyOn(console, "warn").mockImplementation(note);
+  return lines;
+}
+
+const QUICK = { backoff: { base: 1, cap: 1 } } as const;
+
+/** An outbox that tells its problems to the list. */
+function givenTold({ settings, ...script }: OutboxScript) {
+  const told: Problem[] = [];
+  const onProblem = (problem: Problem) => void told.push(problem);
+  return { box: givenOutbox({ ...script, settings: { ...settings, onProblem } }), told };
+}
+
+const HOOK = webhook("https://hooks.example/T00/secret-in-a-path", { secret: "S" });
+
+describe("O3 a problem of the outbox", () => {
+  it("O3: a dead letter is logged once, with ids and without its event, also over a restart", async () => {
+    const lines = logged();
+    const box = givenOutbox({
+      deliver: () => {
+        throw new UndeliverableError("never");
+      },
+    });
+    await putAll(box, ["dead"], workflowNamed("w"), { card: "4242" });
+    await until(() => lines.length > 0);
+    await crashBox(box);
+    await wakeBox(box);
+    await inside(box, async ({ outbox }) => {
+      expect(await outbox.countDeadLetters()).toBe(1);
+    });
+    expect(lines).toEqual([
+      {
+        perdure: "outbox:dead",
+        message: "never",
+        id: "dead",
+        kind: "workflow",
+        to: "W w",
+        attempts: 1,
+      },
+    ]);
+  });
+
+  it("O3: an endpoint that fails is told of once, and once when it recovers, by its host alone", async () => {
+    let times = 0;
+    const { box, told } = givenTold({
+      settings: { policy: QUICK },
+      deliver: () => {
+        if (++times <= 3) throw new Error("hooks.example answered 503");
+      },
+    });
+    await putAll(box, ["e"], HOOK);
+    await until(() => told.length === 2);
+    expect(times).toBe(4);
+    expect(told).toEqual([
+      {
+        type: "outbox:endpoint",
+        level: "warn",
+        message: "hooks.example answered 503",
+        ids: { endpoint: "hooks.example", state: "failing" },
+      },
+      {
+        type: "outbox:endpoint",
+        level: "warn",
+        message: "The endpoint has recovered",
+        ids: { endpoint: "hooks.example", state: "healthy" },
+      },
+    ]);
+    expect(JSON.stringify(told)).not.toContain("secret-in-a-path");
+  });
+
+  it("O3: a failing endpoint is told of once more when its secret is what is wrong, and not over a restart", async () => {
+    const secret = "The webhook's secret S is not set; store it in base64";
+    let times = 0;
+    const { box, told } = givenTold({
+      settings: { policy: QUICK },
+      deliver: () => {
+        throw new Error(++times <= 2 ? "hooks.example answered 503" : secret);
+      },
+    });
+    await putAll(box, ["e"], HOOK);
+    await until(() => times > 6);
+    await crashBox(box);
+    const before = times;
+    await until(async () => {
+      await wakeBox(box);
+      return times > before + 2;
+    });
+    expect(told.map(({ message }) => message)).toEqual(["hooks.example answered 503", secret]);
+    await inside(box, async ({ outbox }) => {
+      expect(await outbox.inspectEndpoint(HOOK.url)).toMatchObject({ reason: secret });
+      await outbox.disableEndpoint(HOOK.url, "by hand");
+    });
+    await until(() => told.some(({ type }) => type === "outbox:dead"));
+    expect(told.slice(2)).toMatchObject([
+      { level: "error", message: "by hand", ids: { state: "disabled" } },
+      { type: "outbox:dead", ids: { id: "e", kind: "webhook", to: "hooks.example" } },
+    ]);
+  });
+
+  it("L9: a full outbox is told of once, however many are refused", async () => {
+    const { box, told } = givenTold({
+      settings: { maxWaiting: 2 },
+      deliver: () => new Promise(() => {}),
+    });
+    await putAll(box, ["a", "b"]);
+    await expect(putAll(box, ["c"])).rejects.toThrow(/outbox is full/);
+    await expect(putAll(box, ["d"])).rejects.toThrow(/outbox is full/);
+    expect(told).toMatchObject([
+      {
+        type: "outbox:full",
+        level: "error",
+        message: expect.stringContaining("raise maxWaiting"),
+        ids: { waiting: 2, maxWaiting: 2 },
+      },
+    ]);
+  });
+
+  it("O3: a problem whose hook fails is logged, and the dead letter is told of all the same", async () => {
+    const lines = logged();
+    const told: string[] = [];
+    const box = givenOutbox({
+      settings: { onProblem: () => Promise.reject(new Error("no log")) },
+      deliver: () => {
+        throw new UndeliverableError("x".repeat(2_000));
+      },
+      told: ({ id }) => void told.push(id),
+    });
+    await putAll(box, ["dead"]);
+    await until(() => told.length === 1 && lines.length === 1);
+    expect(lines[0]).toMatchObject({ id: "dead" });
+    expect(String(lines[0]?.message)).toHaveLength(500);
+  });
+});
+
+describe("L7 a problem of the ledger", () => {
+  it("L7: a submission that ends in an error is logged once, without its messages", async () => {
+    const lines = logged();
+    const stub = givenLedger();
+    await submit(stub, { fail: "the model refused" }, { submissionId: "failed" });
+    await submit(stub, {}, { submissionId: "fine" });
+    await until(async () => (await stub.inspect("fine"))?.status === "completed");
+    await (await crashOne(stub)).list();
+    expect(lines).toEqual([
+      {
+        perdure: "submission:error",
+        message: "the model refused",
+        submissionId: "failed",
+        thread: "main",
+        attempts: 1,
+        errorName: "Error",
+      },
+    ]);
+  });
+
+  it("L7: a hook takes the place of the log", async () => {
+    const lines = logged();
+    const told: Problem[] = [];
+    const stub = givenLedgerWith({});
+    ledgerOptions.set(stub.name ?? "", { onProblem: (problem) => void told.push(problem) });
+    await submit(stub, { fail: "no" }, { submissionId: "s" });
+    await until(() => told.length > 0);
+    expect(told).toMatchObject([{ type: "submission:error", ids: { submissionId: "s" } }]);
+    expect(lines).toEqual([]);
+  });
+
+  it("L7: a hook that is no function is refused", async () => {
+    const onProblem = "log" as never;
+    const expected = 'onProblem is "log"; expected a function, or leave it out.';
+    expect(() => new Outbox({ host: {}, env: {}, onProblem })).toThrow(expected);
+    await within(givenLedger(), ({ outbox, turns }) => {
+      expect(() => new Submissions(turns, outbox, { onProblem })).toThrow(expected);
+    });
+  });
+});

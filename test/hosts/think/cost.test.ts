@@ -1,0 +1,109 @@
+/**
+ * What a prompt costs, counted in the object: `npm run cost` prints the table.
+ * Counts are exact, the same on every machine, and what users pay for. Warm
+ * means that the agent has run a prompt within the last ten seconds; the first
+ * one of a burst pays one more row and alarm, for the wake that they share.
+ */
+
+import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterAll, expect, it } from "vitest";
+import type { Count, Meter } from "../../../src/testing/index.ts";
+import { ask } from "../../../src/testing/index.ts";
+import { givenThink, message } from "../../support/given.ts";
+
+type Metered = DurableObjectStub<undefined> & {
+  startPrompts(id: string, params: unknown): Promise<string>;
+  /** By agents' own `runWorkflow()`. */
+  startPlainly(id: string, params: unknown): Promise<string>;
+};
+
+const rows = new Map<string, Count>();
+
+/** Counts what `work` and everything that it started does to the object's storage. */
+async function counted(stub: Metered, work: () => Promise<unknown>): Promise<Count> {
+  const onMeter = <T>(read: (meter: Meter) => T) =>
+    runInDurableObject(stub as unknown as DurableObjectStub, (object) =>
+      read((object as unknown as { meter: Meter }).meter),
+    );
+  await onMeter((meter) => meter.reset());
+  await work();
+  // What is left to do after the answer (forgetting the delivery, the turn's own tail) is part of the price.
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  return onMeter((meter) => meter.read());
+}
+
+/** A workflow with one prompt. Agents' own `runWorkflow()` starts it, because a durable start is counted apart. */
+async function prompt(stub: Metered, workflow: Workflow, thread?: string): Promise<void> {
+  const id = `wf-${crypto.randomUUID()}`;
+  await using instance = await introspectWorkflowInstance(workflow, id);
+  const text = ask({ answer: { title: "hello", count: 3 }, delayMs: 50 });
+  await stub.startPlainly(id, { prompts: [{ name: "only", prompt: text, thread }] });
+  await instance.waitForStatus("complete");
+}
+
+it("one warm step.prompt() on DurableThink", async () => {
+  const agent = givenThink() as unknown as Metered;
+  await prompt(agent, env.PROMPT_WORKFLOW);
+  const cost = await counted(agent, () => prompt(agent, env.PROMPT_WORKFLOW));
+  rows.set("DurableThink, step.prompt()", cost);
+  expect(cost.statements).toBeLessThanOrEqual(96);
+  expect(cost.rowsWritten).toBeLessThanOrEqual(37);
+  expect(cost.setAlarms).toBeLessThanOrEqual(5);
+});
+
+it("one warm step.prompt() beside the conversation", async () => {
+  const agent = givenThink() as unknown as Metered;
+  await prompt(agent, env.PROMPT_WORKFLOW, "isolated");
+  const cost = await counted(agent, () => prompt(agent, env.PROMPT_WORKFLOW, "isolated"));
+  rows.set("DurableThink, isolated", cost);
+  // Its ledger 5, its outbox 2, the Workflow's own tracking 5.
+  expect(cost.rowsWritten).toBeLessThanOrEqual(12);
+});
+
+it("W6: one warm durable start costs four rows more than agents' own", async () => {
+  const agent = givenThink() as unknown as Metered;
+  const start = async (how: "startPrompts" | "startPlainly") => {
+    const id = `wf-${crypto.randomUUID()}`;
+    await using instance = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
+    await agent[how](id, { prompts: [] });
+    await instance.waitForStatus("complete");
+  };
+  await start("startPrompts");
+  const plain = await counted(agent, () => start("startPlainly"));
+  const durable = await counted(agent, () => start("startPrompts"));
+  rows.set("agents' own runWorkflow()", plain);
+  rows.set("durable runWorkflow()", durable);
+  expect(durable.rowsWritten - plain.rowsWritten).toBeLessThanOrEqual(4);
+  expect(durable.statements - plain.statements).toBeLessThanOrEqual(19);
+  expect(durable.setAlarms - plain.setAlarms).toBeLessThanOrEqual(2);
+});
+
+it("one bare turn", async () => {
+  const agent = givenThink();
+  const turn = () => agent.saveMessages([message({ text: "hello", delayMs: 50 })]);
+  await turn();
+  rows.set("a bare turn", await counted(agent as unknown as Metered, turn));
+});
+
+it("one warm prompt of the built-in", async () => {
+  const agent = env.BuiltInAgent.getByName(crypto.randomUUID()) as unknown as Metered;
+  await prompt(agent, env.BUILT_IN_WORKFLOW);
+  rows.set(
+    "built-in, step.prompt()",
+    await counted(agent, () => prompt(agent, env.BUILT_IN_WORKFLOW)),
+  );
+});
+
+afterAll(() => {
+  const columns = ["statements", "rowsRead", "rowsWritten", "setAlarms", "keysWritten"] as const;
+  const line = (name: string, cells: readonly (string | number)[]) =>
+    name.padEnd(30) + cells.map((cell) => String(cell).padStart(13)).join("");
+  const body = [...rows].map(([name, count]) =>
+    line(
+      name,
+      columns.map((key) => count[key]),
+    ),
+  );
+  console.log([line("", columns), ...body].join("\n"));
+});

@@ -1,0 +1,87 @@
+/** The outbox as part of DurableThink. */
+
+import { describe, expect, it, vi } from "vitest";
+import type { Problem } from "../../../src/hosts/think/index.ts";
+import { type DeadLetter, method, webhook } from "../../../src/outbox/index.ts";
+import { givenThink, message, refusal, until } from "../../support/given.ts";
+import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
+import { appHooks, deadLetters, thinkOptions } from "../../support/think-agent.ts";
+
+describe("O3 DurableThink shows the deliveries that were given up", () => {
+  it("to the hook, in lists, and redrives them", async () => {
+    const stub = givenThink();
+    const name = stub.name ?? "";
+    const notify = [method("onEnd", { policy: { maxAttempts: 1 } })];
+    await stub.submitMessages([message("hello")], { submissionId: "s", notify });
+    const letter = await until(() => deadLetters.get(name));
+    expect(letter).toMatchObject({
+      destination: { kind: "method", method: "onEnd" },
+      event: { type: "submission.completed", data: { submissionId: "s", status: "completed" } },
+      attempts: 1,
+      lastError: expect.stringContaining("not today"),
+    } satisfies Partial<Record<keyof DeadLetter, unknown>>);
+    expect(await stub.countDeadLetters()).toBe(1);
+    const page = await stub.listDeadLetters();
+    expect(page.deadLetters.map(({ id }) => id)).toEqual([letter.id]);
+    expect(await stub.readDelivery(letter.id)).toEqual(letter.event);
+    expect(await stub.redriveDeadLetter(letter.id)).toBe(true);
+    await until(async () => (await stub.countDeadLetters()) === 1);
+    expect(await stub.redriveDeadLetters({ since: new Date(0) })).toBe(1);
+    await until(async () => (await stub.countDeadLetters()) === 1);
+    expect(await stub.deleteDeadLetter(letter.id)).toBe(true);
+    expect(await stub.countDeadLetters()).toBe(0);
+  });
+
+  it("O3 L7: problems are logged once with the agent's name, and onProblem() takes the place of the log", async () => {
+    const lines: string[] = [];
+    const note = (...parts: unknown[]) => void lines.push(parts.map(String).join(" "));
+    const spies = (["error", "warn"] as const).map((log) =>
+      vi.spyOn(console, log).mockImplementation(note),
+    );
+    const told: Problem[] = [];
+    const [loud, silent] = [givenThink(), givenThink()];
+    appHooks.set(silent.name ?? "", { onProblem: (problem) => void told.push(problem) });
+    const notify = [method("onEnd", { policy: { maxAttempts: 1 } })];
+    for (const stub of [loud, silent]) {
+      const failing = message({ fail: `refused by ${stub.name}` });
+      await stub.submitMessages([failing], { submissionId: "s", notify });
+      await until(async () => (await stub.countDeadLetters()) === 1);
+    }
+    await until(() => told.length === 2);
+    for (const spy of spies) spy.mockRestore();
+    // No other line tells of it: neither Think's nor the SDK's.
+    const ofAgents = lines.filter((line) => line.includes("think-"));
+    expect(ofAgents.map((line) => JSON.parse(line))).toMatchObject([
+      { perdure: "submission:error", agent: "ThinkAgent", name: loud.name, submissionId: "s" },
+      { perdure: "outbox:dead", name: loud.name, kind: "method", to: "onEnd()" },
+    ]);
+    expect(told.map(({ type }) => type)).toEqual(["submission:error", "outbox:dead"]);
+  });
+
+  it("and the endpoints of its webhooks, set up by its options", async () => {
+    const name = `think-${crypto.randomUUID()}`;
+    thinkOptions.set(name, { outbox: { allowPrivateAddresses: true } });
+    const stub = givenThink(name);
+    const me = someReceiver();
+    const hook = webhook(receiverUrl(`/flaky/${me}/1?status=410`), { secret: "HOOK_SECRET" });
+    await stub.submitMessages([message("hello")], { notify: [hook] });
+    await until(async () => (await stub.countDeadLetters()) === 1);
+    expect(await stub.listEndpoints()).toMatchObject([{ url: hook.url, state: "disabled" }]);
+    expect(await stub.enableEndpoint(hook.url)).toBe(1);
+    await until(async () => (await receivedBy(me)).length === 2);
+    await stub.disableEndpoint(hook.url, "by hand");
+    expect(await stub.listEndpoints()).toMatchObject([{ state: "disabled", reason: "by hand" }]);
+  });
+
+  it("but refuses a destination that there is not, with nothing stored", async () => {
+    const stub = givenThink();
+    const wrong = await refusal(
+      stub.submitMessages([message("hello")], { notify: [method("onNothing")] }),
+    );
+    expect(wrong).toMatchObject({
+      name: "InvalidSubmissionError",
+      message: expect.stringMatching(/notify\[0\] has "onNothing" as method/),
+    });
+    expect(await stub.listSubmissions()).toEqual([]);
+  });
+});

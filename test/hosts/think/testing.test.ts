@@ -1,0 +1,64 @@
+/** The kit on a DurableThink agent: the crash matrix of a whole turn, and its time. */
+
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { ask, crashAtEveryWrite, invariantsOf, virtualClock } from "../../../src/testing/index.ts";
+import { message } from "../../support/given.ts";
+import { knob } from "../../support/knobs.ts";
+import { silence } from "../../support/scheduler.ts";
+import { ended, givenAgent, submit } from "../../support/think.ts";
+
+/** Of the points of a turn, every so manieth. */
+const STRIDE = knob("CRASH_STRIDE", 5);
+
+it("L1 L2 L4 L6 a turn of a Think agent survives a crash at its writes", async () => {
+  const report = await crashAtEveryWrite({
+    name: "a turn of a Think agent",
+    objects: env.ThinkAgent,
+    prepare: (agent) => agent.listSubmissions(),
+    steps: [
+      (agent, { id }) =>
+        agent.submitMessages([message({ delayMs: 5, text: id }, id)], { idempotencyKey: id }),
+    ],
+    check: async (agent) => {
+      const submissions = await agent.listSubmissions();
+      return submissions.length === 1 && submissions[0]?.status === "completed"
+        ? []
+        : [`the submissions are ${JSON.stringify(submissions)}`];
+    },
+    stride: STRIDE,
+    moments: ["before", "soon after"],
+    timeout: "60 seconds",
+  });
+  console.log(String(report));
+  expect(report.wrong, String(report)).toEqual([]);
+  expect(report.crashed).toBeGreaterThan(report.points / 2);
+}, 180_000);
+
+it("L1 invariantsOf() finds nothing in an agent at rest, and what is open in one that is not", async () => {
+  const agent = givenAgent();
+  const plain = agent as unknown as DurableObjectStub;
+  const { submissionId } = await submit(agent, { delayMs: 500 }, { submissionId: "s" });
+  expect(await invariantsOf(plain)).toContain("L1 submission s is still running");
+  await ended(agent, submissionId);
+  expect(await invariantsOf(plain)).toEqual([]);
+});
+
+it("L8 Retry-After of a model passes with the clock", async () => {
+  silence();
+  using clock = virtualClock();
+  const agent = givenAgent();
+  const text = crypto.randomUUID();
+  const script = {
+    fail: "busy",
+    failTimes: 1,
+    status: 429,
+    headers: { "retry-after": "600" },
+    text,
+  };
+  await agent.submitMessages([message(ask(script))], { submissionId: "s" });
+  await expect.poll(async () => (await agent.inspectSubmission("s"))?.attempts).toBe(1);
+  await expect.poll(async () => (await agent.inspectSubmission("s"))?.status).toBe("pending");
+  await clock.advance("11 minutes", agent);
+  expect(await ended(agent, "s")).toMatchObject({ status: "completed", attempts: 2 });
+});

@@ -1,0 +1,175 @@
+/** Turns of a Think agent that are asked again, and turns that are given up because nothing is heard of them. */
+
+import { describe, expect, it } from "vitest";
+import { ask, RecordingModel } from "../../../../src/testing/index.ts";
+import { until } from "../../../support/given.ts";
+import { sleep } from "../../../support/ledger.ts";
+import {
+  type Agent,
+  asked,
+  ended,
+  givenAgent,
+  running,
+  submit,
+  texts,
+  wakeNow,
+} from "../../../support/think.ts";
+import { cutOff } from "../../../support/think-agent.ts";
+
+const THREADS = ["main", "side"] as const;
+
+describe("L6 what is asked again", () => {
+  it.each(THREADS)(
+    "after a failure, the beginning of the answer is there once (%s)",
+    async (thread) => {
+      const agent = givenAgent({ options: { retry: { baseDelay: 1 } } });
+      const script = {
+        first: "a beginning",
+        delayMs: 50,
+        fail: "Network connection lost",
+        failTimes: 1,
+        text: `, and the end in ${thread}`,
+      };
+      await submit(agent, script, { submissionId: "s", thread });
+      expect(await ended(agent, "s")).toMatchObject({ status: "completed", attempts: 2 });
+      expect(await texts(agent, thread)).toEqual([
+        `user: ${ask(script)}`,
+        `assistant: a beginning, and the end in ${thread}`,
+      ]);
+    },
+  );
+
+  it.each(THREADS)(
+    "by retrySubmission() is asked last, though others have come since (%s)",
+    async (thread) => {
+      const model = new RecordingModel();
+      const agent = givenAgent({ beforeTurn: () => ({ model }) });
+      const text = `the answer in ${thread}`;
+      const script = { fail: "bad request", status: 400, failTimes: 1, text };
+      await submit(agent, script, { submissionId: "s", thread });
+      expect(await ended(agent, "s")).toMatchObject({ status: "error" });
+      await submit(agent, "other", { submissionId: "other", thread });
+      await ended(agent, "other");
+      const retried = await agent.retrySubmission("s");
+      await ended(agent, retried?.submissionId ?? "");
+      expect(model.prompts().at(-1)?.at(-1)).toBe(`user: ${ask(script)}`);
+      // The message is there once, where it was asked last.
+      expect(await texts(agent, thread)).toEqual([
+        "user: other",
+        "assistant: You said: other",
+        `user: ${ask(script)}`,
+        `assistant: ${text}`,
+      ]);
+    },
+  );
+
+  it("L8 when it was put off is asked last, though an interruption has overtaken it", async () => {
+    const agent = givenAgent();
+    const headers = { "retry-after-ms": "500" };
+    const script = { fail: "overloaded", status: 503, headers, failTimes: 1, text: "at last" };
+    await submit(agent, script, { submissionId: "s" });
+    await until(async () => (await agent.inspectSubmission("s"))?.failedAttempts);
+    await submit(agent, "urgent", { submissionId: "urgent", whenBusy: "interrupt" });
+    await ended(agent, "urgent");
+    expect(await agent.inspectSubmission("s")).toMatchObject({ status: "pending", attempts: 1 });
+    expect(await ended(agent, "s")).toMatchObject({ status: "completed", attempts: 2 });
+    expect(await texts(agent)).toEqual([
+      "user: urgent",
+      "assistant: You said: urgent",
+      `user: ${ask(script)}`,
+      "assistant: at last",
+    ]);
+  });
+});
+
+describe("L6 a turn of which nothing is heard", () => {
+  const STALL_MS = 200;
+  const STALLED = [{ attempt: 1, errorName: "TurnStalledError" }];
+  const options = { stallTimeout: STALL_MS, retry: { baseDelay: 1 } } as const;
+
+  /** Nothing is heard for as long as it takes. */
+  async function stall(agent: Agent): Promise<void> {
+    await sleep(STALL_MS);
+    await wakeNow(agent);
+  }
+
+  it("is asked again, though its model cannot be stopped", async () => {
+    const agent = givenAgent({ options });
+    const script = { hangTimes: 1, text: `the answer ${crypto.randomUUID()}` };
+    await submit(agent, script, { submissionId: "s" });
+    await asked(script);
+    await stall(agent);
+    expect(await ended(agent, "s")).toMatchObject({
+      status: "completed",
+      attempts: 2,
+      usage: { totalTokens: 15 },
+    });
+    expect(await agent.inspectSubmission("s")).toMatchObject({ failedAttempts: STALLED });
+    expect(await texts(agent)).toEqual([`user: ${ask(script)}`, `assistant: ${script.text}`]);
+  });
+
+  it("W4 is asked for its answer again, where it is a prompt", async () => {
+    const agent = givenAgent({ options });
+    cutOff.add(agent.name ?? "");
+    const script = { hangTimes: 1, answer: { title: crypto.randomUUID() } };
+    const { submissionId } = await agent.acceptPrompt({
+      idempotencyKey: "k",
+      run: "r",
+      messages: [{ role: "user" as const, parts: [{ type: "text" as const, text: ask(script) }] }],
+      workflow: { name: "PROMPT_WORKFLOW", id: crypto.randomUUID(), stepName: "s" },
+      answer: {
+        schema: { type: "object", properties: { title: { type: "string" } }, required: ["title"] },
+      },
+    });
+    await asked(script);
+    await stall(agent);
+    expect(await ended(agent, submissionId)).toMatchObject({
+      status: "completed",
+      attempts: 2,
+      output: script.answer,
+    });
+  });
+
+  it.each([
+    ["fail", { status: "error", errorName: "TurnStalledError", attempts: 1 }],
+    ["tell", { status: "completed", attempts: 2 }],
+  ] as const)(
+    "L6: leaves a tool that cannot be stopped, which runs once (%s)",
+    async (afterSideEffects, end) => {
+      let acting = 0;
+      const agent = givenAgent({
+        options,
+        onTool: () => {
+          acting++;
+          return new Promise<never>(() => {});
+        },
+      });
+      const tool = { name: "charge", input: { account: crypto.randomUUID() } };
+      const retry = { afterSideEffects };
+      await submit(agent, { tool, text: "told" }, { submissionId: "s", retry });
+      await until(() => acting);
+      await stall(agent);
+      expect(await ended(agent, "s")).toMatchObject(end);
+      expect(acting).toBe(1);
+      await submit(agent, "next", { submissionId: "next" });
+      expect(await ended(agent, "next")).toMatchObject({ status: "completed" });
+      expect((await texts(agent)).slice(-2)).toEqual(["user: next", "assistant: You said: next"]);
+    },
+  );
+
+  it("is given up, though isolated turns beside it are heard of", async () => {
+    const agent = givenAgent({ options });
+    const script = { hangTimes: 1, text: crypto.randomUUID() };
+    await submit(agent, script, { submissionId: "s" });
+    await asked(script);
+    for (let n = 0; n < 3; n++) {
+      await sleep(STALL_MS / 2);
+      await submit(agent, "beside it", { submissionId: `${n}`, thread: "isolated" });
+      expect(await ended(agent, `${n}`)).toMatchObject({ status: "completed" });
+    }
+    await running(agent, "s");
+    await wakeNow(agent);
+    await ended(agent, "s");
+    expect(await agent.inspectSubmission("s")).toMatchObject({ failedAttempts: STALLED });
+  });
+});

@@ -1,0 +1,252 @@
+/** Turns of a Think agent that meet each other: what is rolled back, cleared, joined or overtaken, also over crashes. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { describe, expect, it } from "vitest";
+import { ask, RecordingModel, type Script, ScriptedModel } from "../../../../src/testing/index.ts";
+import { crash, message, until } from "../../../support/given.ts";
+import { sleep } from "../../../support/ledger.ts";
+import {
+  type Agent,
+  again,
+  asked,
+  ended,
+  givenAgent,
+  joined,
+  recovered,
+  running,
+  submit,
+  texts,
+  wakeNow,
+} from "../../../support/think.ts";
+import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
+
+const THREADS = ["main", "side"] as const;
+const INSTEAD = ["user: instead", "assistant: You said: instead"];
+const rollback = { submissionId: "instead", whenBusy: "rollback" } as const;
+
+/** The beginning of an answer that never comes to its end. */
+function partial(): Script {
+  return { first: "a partial answer", delayMs: 20_000, text: crypto.randomUUID() };
+}
+
+function charge(account: string = crypto.randomUUID()) {
+  return { name: "charge", input: { account } };
+}
+
+describe("L5 a rollback leaves nothing", () => {
+  /** An agent that dies while it answers. Its turns are noted, and those of Think's recovery say the beginning of an answer, too. */
+  async function givenInterrupted() {
+    const triggers: string[] = [];
+    const [live, goingOn] = [partial(), partial()];
+    const agent = givenAgent({
+      beforeTurn: ({ trigger = "" }) => {
+        triggers.push(trigger);
+        return trigger.startsWith("recovery-") ? { model: new ScriptedModel(goingOn) } : undefined;
+      },
+    });
+    await submit(agent, live, { submissionId: "s" });
+    await asked(live);
+    await crash();
+    return { next: again(agent), triggers, goingOn };
+  }
+
+  it("of a turn that Think's recovery goes on with", async () => {
+    const { next, triggers, goingOn } = await givenInterrupted();
+    await next.listSubmissions();
+    await asked(goingOn);
+    expect(triggers).toEqual(["submission", expect.stringMatching(/^recovery-/)]);
+    await running(next, "s");
+    await submit(next, "instead", rollback);
+    await ended(next, "instead");
+    await recovered(next);
+    expect(await ended(next, "s")).toMatchObject({ status: "aborted" });
+    expect(await texts(next)).toEqual(INSTEAD);
+  });
+
+  it("of a turn that a crash interrupted, before Think's recovery of it has begun", async () => {
+    const { next, triggers } = await givenInterrupted();
+    await submit(next, "instead", rollback);
+    expect(triggers).toEqual(["submission"]);
+    await ended(next, "instead");
+    await recovered(next);
+    expect(await ended(next, "s")).toMatchObject({ status: "aborted" });
+    expect(await texts(next)).toEqual(INSTEAD);
+  });
+
+  it("of a turn from which what had joined it was cancelled", async () => {
+    const agent = givenAgent();
+    await submit(agent, { tool: charge(), delayMs: 300 }, { submissionId: "s" });
+    await running(agent, "s");
+    const joining = partial();
+    await submit(agent, joining, { submissionId: "steer", whenBusy: "steer" });
+    await joined(agent, "steer", "s");
+    await asked(joining);
+    await agent.cancelSubmission("steer");
+    await running(agent, "s");
+    await submit(agent, "instead", rollback);
+    await ended(agent, "instead");
+    expect(await texts(agent)).toEqual(INSTEAD);
+  });
+});
+
+describe("L5 a cancelled turn of a thread", () => {
+  const side = { submissionId: "s", thread: "side" } as const;
+
+  it("writes nothing into it after it was cleared", async () => {
+    const agent = givenAgent();
+    const script = partial();
+    await submit(agent, script, side);
+    await asked(script);
+    await runInDurableObject<ThinkAgent, void>(agent, async (inside) => {
+      await inside.cancelSubmission("s");
+      await inside.clearThread("side");
+    });
+    // The next one runs when the cancelled one has come to its end.
+    await submit(agent, "instead", { submissionId: "instead", thread: "side" });
+    await ended(agent, "instead");
+    expect(await texts(agent, "side")).toEqual(INSTEAD);
+  });
+
+  it("writes nothing after the next one's reply, though a tool of it goes on", async () => {
+    const account = crypto.randomUUID();
+    let goOn: (() => void) | undefined;
+    const agent = givenAgent({
+      onTool: () =>
+        new Promise<void>((resolve) => {
+          goOn = resolve;
+        }),
+    });
+    const script = { tool: charge(account), text: "never said" };
+    await submit(agent, script, side);
+    await until(() => goOn);
+    await agent.cancelSubmission("s");
+    await submit(agent, "instead", { submissionId: "instead", thread: "side" });
+    expect(await ended(agent, "instead")).toMatchObject({ status: "completed" });
+    const before = await texts(agent, "side");
+    expect(before).toEqual([`user: ${ask(script)}`, "assistant: [tool-charge]", ...INSTEAD]);
+    expect(charges.get(account)).toBeUndefined();
+    await runInDurableObject(agent, () => goOn?.());
+    await until(() => charges.get(account) === 1);
+    await sleep(100);
+    expect(await texts(agent, "side")).toEqual(before);
+    expect(await ended(agent, "s")).toMatchObject({ status: "aborted" });
+  });
+});
+
+describe("L4 what joins a turn", () => {
+  it.each(THREADS)("stays in sight of all its later steps, once (%s)", async (thread) => {
+    const model = new RecordingModel();
+    const agent = givenAgent({ beforeTurn: () => ({ model }) });
+    await submit(agent, { tool: charge(), delayMs: 300 }, { submissionId: "s", thread });
+    await running(agent, "s");
+    const joining = { tools: [charge(), charge()], text: `both, in ${thread}` };
+    await submit(agent, joining, { submissionId: "steer", thread, whenBusy: "steer" });
+    expect(await ended(agent, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
+    const times = model
+      .prompts()
+      .map((prompt) => prompt.filter((line) => line === `user: ${ask(joining)}`).length);
+    expect(times).toEqual([0, 1, 1, 1]);
+    expect((await texts(agent, thread)).at(-1)).toContain(joining.text);
+  });
+
+  it.each([1, 2])(
+    "comes after a turn that was interrupted by %d crash(es), in a turn of its own",
+    async (crashes) => {
+      let agent: Agent = givenAgent();
+      const account = crypto.randomUUID();
+      const script = { tool: charge(account), delayMs: 700, text: "first" };
+      await submit(agent, script, { submissionId: "s" });
+      // The model is at its second step, and from then on at the same one again.
+      await asked(script, 2);
+      for (let n = 1; n <= crashes; n++) {
+        await crash();
+        agent = again(agent);
+        if (n === 1) await submit(agent, "more", { submissionId: "steer", whenBusy: "steer" });
+        await agent.listSubmissions();
+        await asked(script, 2 + n);
+        expect(await agent.inspectSubmission("s")).toMatchObject({ status: "running" });
+        expect(await agent.inspectSubmission("steer")).toMatchObject({ status: "pending" });
+      }
+      expect(await ended(agent, "s")).toMatchObject({ status: "completed", attempts: 1 });
+      const steer = await ended(agent, "steer");
+      expect(steer).toMatchObject({ status: "completed" });
+      expect(steer).not.toHaveProperty("mergedInto");
+      expect(await texts(agent)).toEqual([
+        `user: ${ask(script)}`,
+        "assistant: [tool-charge]first",
+        "user: more",
+        "assistant: You said: more",
+      ]);
+      expect(charges.get(account)).toBe(1);
+    },
+  );
+});
+
+describe("while a turn of the app's own runs", () => {
+  /** An agent whose app has asked something itself, and waits for the answer. */
+  async function givenBusy() {
+    const agent = givenAgent();
+    const script = { delayMs: 500, text: crypto.randomUUID() };
+    const own = runInDurableObject<ThinkAgent, unknown>(agent, (inside) =>
+      inside.saveMessages([message(script)]),
+    );
+    await asked(script);
+    return { agent, own, answer: `assistant: ${script.text}` };
+  }
+
+  it("L1 a repetition of a debounced one is in the turn that waits for it", async () => {
+    const { agent, own, answer } = await givenBusy();
+    const debounce = { key: "k", delay: 1 } as const;
+    const { submissionId } = await submit(agent, "old", { debounce });
+    await sleep(5);
+    await wakeNow(agent);
+    const latest = await submit(agent, "new", { debounce });
+    expect(latest).toMatchObject({ submissionId, accepted: true, status: "pending" });
+    await own;
+    await ended(agent, submissionId);
+    expect((await texts(agent)).slice(1)).toEqual([
+      answer,
+      "user: new",
+      "assistant: You said: new",
+    ]);
+  });
+
+  it("L5 an interruption leaves alone what waits behind it", async () => {
+    const { agent, own, answer } = await givenBusy();
+    await submit(agent, "waits", { submissionId: "waits" });
+    await submit(agent, "urgent", { submissionId: "urgent", whenBusy: "interrupt" });
+    expect(await agent.inspectSubmission("waits")).toMatchObject({ status: "pending" });
+    await own;
+    await ended(agent, "urgent");
+    expect(await ended(agent, "waits")).toMatchObject({ status: "completed" });
+    const replies = (await texts(agent)).filter((text) => text.startsWith("assistant"));
+    expect(replies.toSorted()).toEqual(
+      [answer, "assistant: You said: urgent", "assistant: You said: waits"].toSorted(),
+    );
+  });
+});
+
+describe("L1 what joins a turn and cannot be stored", () => {
+  it.each(THREADS)("has a turn of its own, though that one fails for good: %s", async (thread) => {
+    const agent = givenAgent();
+    const script = { tool: charge(), delayMs: 300, text: crypto.randomUUID() };
+    await submit(agent, script, { submissionId: "s", thread });
+    await running(agent, "s");
+    await runInDurableObject<ThinkAgent, void>(agent, (inside) => {
+      const session =
+        thread === "main" ? inside.session : inside.sessions.session(`perdure:${thread}`);
+      const append = session.appendMessage.bind(session);
+      session.appendMessage = async () => {
+        session.appendMessage = append;
+        throw new Error("The disk is full");
+      };
+    });
+    await submit(agent, "and this", { submissionId: "joins", thread, whenBusy: "steer" });
+    expect(await ended(agent, "s")).toMatchObject({ status: "error", error: "The disk is full" });
+    const own = await ended(agent, "joins");
+    expect(own).toMatchObject({ status: "completed" });
+    expect(own).not.toHaveProperty("mergedInto");
+    const said = await texts(agent, thread);
+    expect(said.slice(-2)).toEqual(["user: and this", "assistant: You said: and this"]);
+  });
+});

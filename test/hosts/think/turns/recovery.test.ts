@@ -1,0 +1,153 @@
+/** Turns that Think's own recovery goes on with, or gives up, and what the ledger makes of it. */
+
+import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { systemClock } from "../../../../src/core/clock.ts";
+import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
+import { givenThink, message, until } from "../../../support/given.ts";
+import {
+  type Agent,
+  again,
+  asked,
+  ended,
+  givenAgent,
+  running,
+  submit,
+  texts,
+  wakeNow,
+} from "../../../support/think.ts";
+import { appHooks, type ThinkAgent, thinkOptions } from "../../../support/think-agent.ts";
+
+/** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
+const RECOVERY_MS = 60_000;
+
+const slow = (rest: Script = {}): Script => ({ id: crypto.randomUUID(), delayMs: 1_500, ...rest });
+
+/** The agent dies where it stands; returns it in its next life. */
+async function crashed(agent: Agent): Promise<Agent> {
+  await runInDurableObject<ThinkAgent, void>(agent, (_, ctx) => ctx.abort("crash")).catch(() => {});
+  return again(agent);
+}
+
+it(
+  "W5: terminating a workflow by its binding cancels the turn that Think's recovery goes on with",
+  async () => {
+    const id = `wf-${crypto.randomUUID()}`;
+    const agent = givenThink(`agent-of-${id}`) as unknown as Agent;
+    const ahead = { ms: 0 };
+    const clock = { ...systemClock, now: () => systemClock.now() + ahead.ms };
+    thinkOptions.set(agent.name ?? "", { clock });
+    const script = slow({ delayMs: 10_000, answer: { title: "late", count: 1 } });
+    await using _ = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
+    await agent.startPrompts(id, { prompts: [{ name: "only", prompt: ask(script) }] });
+    await asked(script);
+    const next = await crashed(agent);
+    const [submission] = await next.listSubmissions();
+    await asked(script, 2);
+    await (await env.PROMPT_WORKFLOW.get(id)).terminate();
+    ahead.ms = 30_000;
+    await wakeNow(next);
+    expect(await ended(next, submission?.submissionId ?? "")).toMatchObject({
+      status: "aborted",
+      error: "The workflow that waited for it was terminated",
+      attempts: 1,
+    });
+    await submit(next, "and then", { submissionId: "next" });
+    expect(await ended(next, "next")).toMatchObject({ status: "completed" });
+    expect(modelCalls.get(ask(script))).toBe(2);
+  },
+  RECOVERY_MS,
+);
+
+describe("L6: when Think gives up its recovery", () => {
+  const GIVEN_UP = { status: "error", errorName: "TurnInterruptedError", attempts: 1 };
+
+  it.each([
+    ["nothing of the reply", {}],
+    ["a part of the reply", { first: "a beginning" }],
+  ])(
+    "L6: the submission ends after the next start, with %s stored",
+    async (_, rest) => {
+      const exhausted: string[] = [];
+      const agent = givenAgent({
+        chatRecovery: {
+          maxInterruptedAttempts: 1,
+          onExhausted: ({ reason, requestId, recoveryRootRequestId }) =>
+            void exhausted.push(reason, requestId, recoveryRootRequestId),
+        },
+      });
+      const script = slow(rest);
+      await submit(agent, script, { submissionId: "s" });
+      await asked(script);
+      const next = await crashed(agent);
+      const end = await ended(next, "s");
+      expect(end).toMatchObject(GIVEN_UP);
+      expect(end.error).toContain("interrupted_attempts_exceeded");
+      // L7: the turn has the submission's id.
+      expect(exhausted).toEqual(["interrupted_attempts_exceeded", "s", "s"]);
+      expect(modelCalls.get(ask(script))).toBe(1);
+      await submit(next, "and then", { submissionId: "next" });
+      expect(await ended(next, "next")).toMatchObject({ status: "completed" });
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "L6: it ends nothing that was said after its conversation was cleared",
+    async () => {
+      const agent = givenAgent({ chatRecovery: { maxInterruptedAttempts: 1 } });
+      const script = slow();
+      await submit(agent, script, { submissionId: "s" });
+      await asked(script);
+      const next = await crashed(agent);
+      await next.resetTurns();
+      const said = slow({ delayMs: 800, text: "said" });
+      await submit(next, said, { submissionId: "next" });
+      await asked(said);
+      await wakeNow(next);
+      expect(await ended(next, "next")).toMatchObject({ status: "completed", attempts: 1 });
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "L6: the submission of a sub-agent ends, too",
+    async () => {
+      const parent = givenAgent();
+      const script = slow();
+      const name = `child-${crypto.randomUUID()}`;
+      appHooks.set(name, { chatRecovery: { maxInterruptedAttempts: 1 } });
+      await parent.submitToChild(name, message(script), "s");
+      await asked(script);
+      const next = await crashed(parent);
+      await until(async () => (await next.statusesOfChild(name))[0] === "error");
+      expect(modelCalls.get(ask(script))).toBe(1);
+    },
+    RECOVERY_MS,
+  );
+});
+
+it(
+  "L6: a long task of the app does not keep the ledger from taking up a turn",
+  async () => {
+    const agent = givenAgent();
+    const script = slow({ delayMs: 500 });
+    await submit(agent, script, { submissionId: "s" });
+    await asked(script);
+    await agent.startLongTask();
+    // The turn that was interrupted is not known to Think, as where its own recovery is lost.
+    await runInDurableObject<ThinkAgent, void>(agent, async ({ tasks }) => {
+      for (const { runId, definition } of await tasks.list()) {
+        if (definition !== "nap") await tasks.cancel(runId);
+      }
+    });
+    const next = await crashed(agent);
+    await running(next, "s").catch(() => {});
+    expect(await ended(next, "s")).toMatchObject({ status: "completed" });
+    const [task] = await next.openTasks();
+    expect(task).toBe("nap");
+    expect((await texts(next)).filter((text) => text.startsWith("assistant"))).toHaveLength(1);
+  },
+  RECOVERY_MS,
+);

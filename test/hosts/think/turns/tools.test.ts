@@ -1,0 +1,492 @@
+/** Tool calls of a DurableThink agent over crashes and failures. Effects are counted in the storage of another object. */
+
+import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import type { UIMessage } from "ai";
+import { describe, expect, it } from "vitest";
+import { safeToRepeat } from "../../../../src/hosts/think/index.ts";
+import type { SubmitMessagesOptions } from "../../../../src/submissions/index.ts";
+import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
+import type { ToolCall } from "../../../../src/testing/script.ts";
+import { message, until } from "../../../support/given.ts";
+import { thinkOptions } from "../../../support/think-agent.ts";
+import { lastAsked, limited, mcpTools, type ToolAgent } from "../../../support/tool-agent.ts";
+
+const RECOVERY_MS = 60_000;
+/** How long a tool runs that a crash interrupts. */
+const SLOW_MS = 2_500;
+const UNKNOWN = /Its effect is unknown/;
+
+type Agent = DurableObjectStub<ToolAgent>;
+
+const given = (name = `tools-${crypto.randomUUID()}`) => env.ToolAgent.getByName(name);
+const effects = (effect: string) => env.Till.getByName("till").count(effect);
+const happened = (effect: string, times = 1) =>
+  until(async () => (await effects(effect)) === times);
+
+function call(name: string, input: { effect: string } & Record<string, unknown>): ToolCall {
+  return { name, input };
+}
+
+async function submit(agent: Agent, script: Script, options: SubmitMessagesOptions = {}) {
+  const text = ask({ id: crypto.randomUUID(), ...script });
+  const { submissionId } = await agent.submitMessages([message(text)], options);
+  return { submissionId, text };
+}
+
+/** The object dies where it stands. Returns a stub of its next life, which it wakes. */
+async function crash(agent: Agent): Promise<Agent> {
+  await runInDurableObject(agent, (_, ctx) => ctx.abort("crash")).catch(() => undefined);
+  const next = given(agent.name ?? "");
+  await next.listSubmissions();
+  return next;
+}
+
+/** Crashes the agent while a slow tool runs whose effect has happened. */
+async function crashInTool(agent: Agent, effect: string): Promise<Agent> {
+  await happened(effect);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  return crash(agent);
+}
+
+const ended = async (agent: Agent, id: string) =>
+  until(async () => {
+    const found = await agent.inspectSubmission(id);
+    return found && !["pending", "running"].includes(found.status) && found;
+  }, 40_000);
+
+const THREADS = ["main", "side", "isolated"] as const;
+
+describe("an interrupted tool call", () => {
+  it.each(THREADS)(
+    "L6: a call that a crash interrupts after some text is not run again, and the model is told (%s)",
+    async (thread) => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const pay = call("pay", { effect, ms: SLOW_MS });
+      const script = { first: "I will pay now.", tools: [pay], text: "told" };
+      const { submissionId, text } = await submit(agent, script, { thread });
+      const next = await crashInTool(agent, effect);
+      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+      expect(await effects(effect)).toBe(1);
+      expect(modelCalls.get(text)).toBe(3);
+      expect(await next.records()).toEqual([
+        { ordinal: 1, tool: "pay", outcome: null, length: null },
+      ]);
+      if (thread === "main") expect(await next.calls()).toEqual([expect.stringMatching(UNKNOWN)]);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "L6: a call that a crash interrupts is not run again through step.prompt()",
+    async () => {
+      const id = `wf-${crypto.randomUUID()}`;
+      const effect = crypto.randomUUID();
+      const agent = given(`agent-of-${id}`);
+      await using instance = await introspectWorkflowInstance(env.PROMPT_WORKFLOW, id);
+      const pay = call("pay", { effect, ms: SLOW_MS });
+      const answer = { title: "paid", count: 1 };
+      const prompt = ask({ id, first: "I will pay now.", tools: [pay], answer });
+      await agent.startPrompts(id, { prompts: [{ name: "only", prompt }] });
+      await crashInTool(agent, effect);
+      await instance.waitForStatus("complete");
+      expect(await instance.getOutput()).toMatchObject([{ answer }]);
+      expect(await effects(effect)).toBe(1);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "L6: a call that a crash interrupts is not run again in a sub-agent",
+    async () => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const pay = call("pay", { effect, ms: SLOW_MS });
+      const text = ask({ id: effect, first: "I will pay now.", tools: [pay], text: "told" });
+      await agent.submitToPayingChild(text, effect);
+      const next = await crashInTool(agent, effect);
+      await until(async () => (await next.childStatus(effect)) === "completed", 40_000);
+      expect(await effects(effect)).toBe(1);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "L6: a call runs once over five resets in a row",
+    async () => {
+      let agent = given();
+      const effect = crypto.randomUUID();
+      const pay = call("pay", { effect, ms: SLOW_MS });
+      const script = { first: "I will pay now.", delayMs: 300, tools: [pay], text: "told" };
+      const { submissionId, text } = await submit(agent, script);
+      await happened(effect);
+      for (let reset = 1; reset <= 5; reset++) {
+        agent = await crash(agent);
+        const calls = modelCalls.get(text) ?? 0;
+        if (reset < 5) await until(() => (modelCalls.get(text) ?? 0) > calls, 30_000);
+      }
+      expect(await ended(agent, submissionId)).toMatchObject({ status: "completed" });
+      expect(await effects(effect)).toBe(1);
+    },
+    2 * RECOVERY_MS,
+  );
+
+  it(
+    "L6: of two calls in one step, the finished one is answered and the interrupted one is not run again",
+    async () => {
+      const agent = given();
+      const [fast, slow] = [crypto.randomUUID(), crypto.randomUUID()];
+      const step = [call("other", { effect: fast }), call("pay", { effect: slow, ms: SLOW_MS })];
+      const { submissionId } = await submit(agent, { first: "Both.", tools: [step], text: "told" });
+      await happened(fast);
+      const next = await crashInTool(agent, slow);
+      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+      expect([await effects(fast), await effects(slow)]).toEqual([1, 1]);
+      expect(await next.records()).toMatchObject([
+        { tool: "other", outcome: "result" },
+        { tool: "pay", outcome: null },
+      ]);
+      const calls = await next.calls();
+      expect(calls.slice(-2).sort()).toEqual([
+        'tool-other output-available: {"receipt":1}',
+        expect.stringMatching(/^tool-pay output-error: .*interrupted/),
+      ]);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "L6: once the conversation contains the interruption, the same call runs",
+    async () => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const pay = call("pay", { effect, ms: SLOW_MS });
+      const tools = [pay, pay];
+      const { submissionId } = await submit(agent, { first: "I will pay.", tools, text: "paid" });
+      const next = await crashInTool(agent, effect);
+      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+      expect(await effects(effect)).toBe(2);
+      expect((await next.calls()).slice(-2)).toEqual([
+        expect.stringMatching(UNKNOWN),
+        'tool-pay output-available: {"receipt":2}',
+      ]);
+    },
+    RECOVERY_MS,
+  );
+});
+
+describe("the same call twice in a turn", () => {
+  it("L6: both run", async () => {
+    const agent = given();
+    const effect = crypto.randomUUID();
+    const pay = call("pay", { effect });
+    const { submissionId } = await submit(agent, { tools: [pay, pay] });
+    expect(await ended(agent, submissionId)).toMatchObject({ status: "completed" });
+    expect(await effects(effect)).toBe(2);
+  });
+
+  it(
+    "L6: after a crash both are answered, in their order, whatever the order of the keys of their inputs",
+    async () => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const pay = call("pay", { effect, note: { a: 1, b: 2 } });
+      const last = crypto.randomUUID();
+      const tools = [pay, pay, call("other", { effect: last, ms: SLOW_MS })];
+      const { submissionId } = await submit(agent, { tools, text: "paid" }, { thread: "side" });
+      const next = await crashInTool(agent, last);
+      expect(await ended(next, submissionId)).toMatchObject({ status: "completed", attempts: 2 });
+      expect([await effects(effect), await effects(last)]).toEqual([2, 1]);
+      const said = JSON.stringify(await next.threadMessages("side"));
+      expect(said.indexOf('{"receipt":1}')).toBeGreaterThan(0);
+      expect(said.indexOf('{"receipt":2}')).toBeGreaterThan(said.indexOf('{"receipt":1}'));
+    },
+    RECOVERY_MS,
+  );
+});
+
+describe("retry.afterSideEffects", () => {
+  const FAILS = ["fail", false] as const;
+  const outcomes = THREADS.flatMap((thread) => [
+    ...FAILS.map((choice) => [choice, thread, "error", 1] as const),
+    ...(["repeat", true] as const).map((choice) => [choice, thread, "completed", 2] as const),
+    ["tell", thread, "completed", 1] as const,
+  ]);
+
+  it.each(outcomes)(
+    "L6: %s decides about an interrupted call (%s)",
+    async (afterSideEffects, thread, status, times) => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const pay = call("pay", { effect, ms: 1_000 });
+      const script = { first: "I will pay now.", tools: [pay] };
+      const retry = { afterSideEffects };
+      const { submissionId } = await submit(agent, script, { thread, retry });
+      const next = await crashInTool(agent, effect);
+      expect(await ended(next, submissionId)).toMatchObject({
+        status,
+        ...(status === "error" && { errorName: "TurnInterruptedError" }),
+      });
+      expect(await effects(effect)).toBe(times);
+      expect(await next.records()).toHaveLength(1);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "L6: fail lets the main conversation continue when it contains all calls",
+    async () => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const script = { tools: [call("pay", { effect })], delayMs: 1_000, text: "paid" };
+      const retry = { afterSideEffects: "fail" } as const;
+      const { submissionId, text } = await submit(agent, script, { retry });
+      await until(() => (modelCalls.get(text) ?? 0) >= 2);
+      const next = await crash(agent);
+      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+      expect(await effects(effect)).toBe(1);
+    },
+    RECOVERY_MS,
+  );
+
+  it.each(
+    THREADS.flatMap((thread) =>
+      (["tell", "fail"] as const).map((chosen) => [chosen, thread] as const),
+    ),
+  )(
+    "L8: after a transient failure, %s decides whether a turn whose tool has run is tried again (%s)",
+    async (afterSideEffects, thread) => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const script = { tools: [call("pay", { effect })], text: "paid" };
+      const retry = { afterSideEffects };
+      limited.set(agent.name ?? "", 1);
+      const { submissionId } = await submit(agent, script, { thread, retry });
+      const tried = { status: "completed", attempts: 2 };
+      const ends = { status: "error", attempts: 1, error: "slow down" };
+      expect(await ended(agent, submissionId)).toMatchObject(
+        afterSideEffects === "tell" ? tried : ends,
+      );
+      expect(await effects(effect)).toBe(1);
+    },
+  );
+});
+
+describe("what the model is told of earlier calls", () => {
+  it.each(THREADS)(
+    "L6: another attempt is told of a finished call, and the conversation does not contain it (%s)",
+    async (thread) => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      limited.set(agent.name ?? "", 1);
+      const script = { tools: [call("pay", { effect })], text: "paid" };
+      const { submissionId } = await submit(agent, script, { thread });
+      expect(await ended(agent, submissionId)).toMatchObject({ status: "completed", attempts: 2 });
+      const asked = lastAsked.get(agent.name ?? "") ?? "";
+      expect(asked).toContain("Your turn was interrupted");
+      expect(asked).toContain(`- pay {\\"effect\\":\\"${effect}\\"}: finished`);
+      const said = [
+        await agent.getMessages(),
+        thread === "side" && (await agent.threadMessages(thread)),
+      ];
+      expect(JSON.stringify(said)).not.toContain("Your turn was interrupted");
+    },
+  );
+
+  it(
+    "L6: a recovered turn is told of an interrupted call, and a first attempt is told nothing",
+    async () => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const pay = call("pay", { effect, ms: SLOW_MS });
+      const { submissionId } = await submit(agent, { first: "I will pay.", tools: [pay] });
+      await happened(effect);
+      expect(lastAsked.get(agent.name ?? "")).not.toContain("Your turn was interrupted");
+      const next = await crashInTool(agent, effect);
+      expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+      expect(lastAsked.get(agent.name ?? "")).toMatch(
+        /- pay .*: interrupted, its effect is unknown/,
+      );
+    },
+    RECOVERY_MS,
+  );
+});
+
+describe("outcomes", () => {
+  /** A first call with these words, and a second one that a crash interrupts. Returns what the next attempt says of the first. */
+  async function replayed(rest: Record<string, unknown>, name = "pay") {
+    const agent = given();
+    const [first, last] = [crypto.randomUUID(), crypto.randomUUID()];
+    const tools = [
+      call(name, { effect: first, ...rest }),
+      call("pay", { effect: last, ms: SLOW_MS }),
+    ];
+    const { submissionId } = await submit(agent, { tools: [tools] }, { thread: "side" });
+    const next = await crashInTool(agent, last);
+    expect(await ended(next, submissionId)).toMatchObject({ status: "completed" });
+    const messages = (await next.threadMessages("side")) as UIMessage[];
+    const part = messages.at(-1)?.parts.find(({ type }) => type === `tool-${name}`);
+    return { part, times: await effects(first), records: await next.records() };
+  }
+
+  it.each([
+    ["a result", {}, { output: { receipt: 1 } }, "result"],
+    ["no output", { gives: "undefined" }, { state: "output-available" }, "result"],
+    ["an error", { fail: "no money" }, { errorText: "TypeError: no money" }, "error"],
+    [
+      "a large output",
+      { gives: "large" },
+      { errorText: expect.stringMatching(/1000003 bytes/) },
+      "note",
+    ],
+    ["no JSON", { gives: "cycle" }, { errorText: expect.stringMatching(/not JSON/) }, "note"],
+  ] as const)(
+    "L6: %s is recorded and answered after a crash",
+    async (_, rest, part, outcome) => {
+      const found = await replayed(rest);
+      expect(found.part).toMatchObject(part);
+      expect(found.times).toBe(1);
+      expect(found.records).toMatchObject([{ outcome }, { outcome: null }]);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "L6: of a series of outputs the last one is recorded",
+    async () => {
+      const { part, times } = await replayed({}, "pages");
+      expect(part).toMatchObject({ output: { receipt: 1 } });
+      expect(times).toBe(1);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "L6: a tool that is safe to repeat is not recorded, and runs again after a crash",
+    async () => {
+      const { part, times, records } = await replayed({}, "look");
+      expect(part).toMatchObject({ output: { receipt: 2 } });
+      expect(times).toBe(2);
+      expect(records).toHaveLength(1);
+    },
+    RECOVERY_MS,
+  );
+
+  it("L6: safeToRepeat() refuses what is no tool", () => {
+    expect(() => safeToRepeat(undefined as never)).toThrow("Check the name of the tool");
+  });
+});
+
+describe("tools of an MCP server", () => {
+  it.each(["main", "side"] as const)(
+    "L6: are recorded, unless the app marks them in beforeTurn (%s)",
+    async (thread) => {
+      const agent = given();
+      const [paid, looked, last] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
+      mcpTools.add(agent.name ?? "");
+      const tools = [
+        call("tool_server_pay", { effect: paid }),
+        call("tool_server_look", { effect: looked }),
+        call("pay", { effect: last }),
+      ];
+      limited.set(agent.name ?? "", 1);
+      const { submissionId } = await submit(agent, { tools: [tools] }, { thread });
+      expect(await ended(agent, submissionId)).toMatchObject({ status: "completed", attempts: 2 });
+      expect(await effects(paid)).toBe(1);
+      expect(await effects(looked)).toBe(2);
+      expect(await agent.records()).toMatchObject([{ tool: "tool_server_pay" }, { tool: "pay" }]);
+    },
+  );
+});
+
+it.each(["main", "side"] as const)(
+  "L6: a message that was to steer an interrupted turn does not make its tools run again (%s)",
+  async (thread) => {
+    const agent = given();
+    const effect = crypto.randomUUID();
+    const pay = call("pay", { effect, ms: SLOW_MS });
+    const first = await submit(agent, { first: "Now.", tools: [pay], text: "paid" }, { thread });
+    await happened(effect);
+    const steer = { thread, whenBusy: "steer" } as const;
+    const second = await submit(agent, { text: "steered" }, steer);
+    const next = await crash(agent);
+    const ends = [await ended(next, first.submissionId), await ended(next, second.submissionId)];
+    expect(ends).toMatchObject([{ status: "completed" }, { status: "completed" }]);
+    // A turn that came first would show the model the messages of the interrupted one, and no record of its calls.
+    const [one = 0, other = 0] = ends.map((end) => (end && "startedAt" in end ? end.startedAt : 0));
+    expect(one).toBeLessThanOrEqual(other);
+    expect(await effects(effect)).toBe(1);
+  },
+  RECOVERY_MS,
+);
+
+describe("retrySubmission()", () => {
+  it.each(THREADS)(
+    "L6: answers the calls that the first submission made, and runs no tool again (%s)",
+    async (thread) => {
+      const agent = given();
+      const effect = crypto.randomUUID();
+      const tools = [call("pay", { effect })];
+      const asked = await submit(agent, { first: "Now.", tools, delayMs: 700 }, { thread });
+      await happened(effect);
+      await agent.cancelSubmission(asked.submissionId);
+      const retry = await agent.retrySubmission(asked.submissionId);
+      expect(await ended(agent, retry?.submissionId ?? "")).toMatchObject({ status: "completed" });
+      expect(await effects(effect)).toBe(1);
+    },
+    RECOVERY_MS,
+  );
+});
+
+describe("records", () => {
+  it("L6 L9: cost two rows per call, and one more than the call did without them", async () => {
+    const cost = async (times: number) => {
+      const agent = given();
+      const tools = Array.from({ length: times }, (_, note) =>
+        call("pay", { effect: crypto.randomUUID(), note }),
+      );
+      const warm = await submit(agent, { text: "warm" }, { thread: "isolated" });
+      await ended(agent, warm.submissionId);
+      await runInDurableObject(agent, ({ meter }) => meter.reset());
+      const { submissionId } = await submit(
+        agent,
+        { ...(times > 0 && { tools: [tools] }) },
+        { thread: "isolated" },
+      );
+      await ended(agent, submissionId);
+      return runInDurableObject(agent, ({ meter }) => meter.read().rowsWritten);
+    };
+    const [none, one, three] = [await cost(0), await cost(1), await cost(3)];
+    expect([one - none, three - none]).toEqual([2, 6]);
+  });
+
+  it("L9: go with their submission, by delete and by retention", async () => {
+    const agent = given();
+    thinkOptions.set(agent.name ?? "", { retention: { maxCount: 1 } });
+    const ids = [];
+    for (let n = 0; n < 66; n++) {
+      const script = n < 2 ? { tools: [call("pay", { effect: crypto.randomUUID() })] } : {};
+      const { submissionId } = await submit(agent, script, { thread: "isolated" });
+      await ended(agent, submissionId);
+      ids.push(submissionId);
+      if (n === 1) expect(await agent.records()).toHaveLength(2);
+      if (n === 1) await agent.deleteSubmission(ids[0] ?? "");
+      if (n === 1) expect(await agent.records()).toHaveLength(1);
+    }
+    await until(async () => (await agent.records()).length === 0);
+  });
+
+  it("L9: are limited per submission, and the model can finish without more calls", async () => {
+    const agent = given();
+    thinkOptions.set(agent.name ?? "", { maxToolCalls: 2 });
+    const effect = crypto.randomUUID();
+    const pay = call("pay", { effect });
+    const { submissionId } = await submit(agent, { tools: [pay, pay, pay], text: "enough" });
+    expect(await ended(agent, submissionId)).toMatchObject({ status: "completed" });
+    expect(await effects(effect)).toBe(2);
+    expect((await agent.calls()).at(-1)).toMatch(
+      /2 tool calls, which is the limit.*raise maxToolCalls/,
+    );
+  });
+});

@@ -1,0 +1,420 @@
+/** Work that was open under Think when the app changed its base classes to Perdure's: all of it ends, and once. */
+
+import {
+  introspectWorkflowInstance,
+  runInDurableObject,
+  type WorkflowInstanceIntrospector,
+} from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
+import { reached } from "../../support/engine.ts";
+import { message, refusal, until } from "../../support/given.ts";
+import {
+  givenApp,
+  type MovedPlot,
+  movedStatuses,
+  movedTasks,
+  unbound,
+} from "../../support/moved.ts";
+import { answerSchema } from "../../support/prompt-workflow.ts";
+
+const ANSWER = { title: "hello", count: 3 };
+
+/** Every script is another text, so that its model calls are its own. */
+function script(rest: Script = {}): string {
+  return ask({ answer: ANSWER, delayMs: 50, text: crypto.randomUUID(), ...rest });
+}
+
+const called = (prompt: string) => until(() => modelCalls.get(prompt));
+
+/** What Think's `step.prompt()` stores with its submission. */
+type PromptMetadata = { workflow: { eventType: string } };
+type Prompt = { prompt: string; key?: string; timeout?: number; cancelOnTimeout?: boolean };
+
+/** A step that prompts, and says how it failed. */
+async function outcomeOf(step: Parameters<MovedPlot>[0], name: string, options: Prompt) {
+  return step
+    .prompt(name, { ...options, output: answerSchema })
+    .catch((error: Error) => ({ error: error.name }));
+}
+
+/** The time for the event of a prompt that has ended is over at once. */
+async function withoutEvent(instance: WorkflowInstanceIntrospector, name: string): Promise<void> {
+  await instance.modify(async (modifier) => {
+    await modifier.forceEventTimeout({ name: `${name}:wait` });
+    await modifier.mockStepResult({ name: `${name}:check-1` }, Date.now() + 60_000);
+  });
+}
+
+/** A step that waits until the test opens it. Promises do not cross from the test to the workflow. */
+function gate() {
+  const state = { isReached: false, isOpen: false };
+  return {
+    open: () => {
+      state.isOpen = true;
+    },
+    reached: () => until(() => state.isReached),
+    step: (step: Parameters<MovedPlot>[0]) =>
+      step.do("gate", async () => {
+        state.isReached = true;
+        await until(() => state.isOpen);
+      }),
+  };
+}
+
+describe("W1: a workflow that started under Think", () => {
+  it("W1: keeps the prompt that Think answered, waits for the one that Think has queued, and goes on", async () => {
+    const [first, busy, second, third] = [script(), script({ delayMs: 2_000 }), script(), script()];
+    const app = givenApp(async (step) => {
+      const one = await outcomeOf(step, "first", { prompt: first });
+      await step.do("busy", async () => {
+        await app.agent().submitMessages([message(busy)]);
+        await called(busy);
+      });
+      const two = await outcomeOf(step, "second", { prompt: second });
+      return [one, two, await outcomeOf(step, "third", { prompt: third })];
+    });
+    await app.start();
+    await called(busy);
+    await until(async () => (await app.agent().listSubmissions({ status: "pending" })).length > 0);
+    await app.changeAgent();
+    await app.changeWorkflow({ name: "second:wait", type: "waitForEvent" });
+    expect(await app.output()).toEqual([ANSWER, ANSWER, ANSWER]);
+    expect([first, second, third].map((prompt) => modelCalls.get(prompt))).toEqual([1, 1, 1]);
+    // Two of Think's, one of the ledger, and what kept the agent busy.
+    expect(await app.agent().listSubmissions({ status: "completed" })).toHaveLength(3);
+  });
+
+  it("W1: gets the answer of a turn that the change interrupted, by Think's own recovery", async () => {
+    const prompt = script({ delayMs: 500 });
+    const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
+    await app.start();
+    await called(prompt);
+    await app.changeAgent();
+    await app.changeWorkflow({ name: "only:wait", type: "waitForEvent" });
+    expect(await app.output()).toEqual(ANSWER);
+    // The model is asked again by the recovery, and the submission is the same.
+    expect(modelCalls.get(prompt)).toBe(2);
+    expect(await app.agent().listSubmissions()).toHaveLength(1);
+  });
+
+  it("W1: keeps what came of prompts with keys, answered, cancelled and timed out", async () => {
+    const prompts = [script(), script({ delayMs: 20_000 }), script({ delayMs: 20_000 }), script()];
+    const hold = gate();
+    const app = givenApp(async (step) => {
+      const outcomes: unknown[] = [];
+      for (const [index, prompt] of prompts.entries()) {
+        if (index === 3) await hold.step(step);
+        const timeout = index === 2 ? 300 : 60_000;
+        outcomes.push(await outcomeOf(step, "each", { prompt, key: `key ${index}`, timeout }));
+      }
+      return outcomes;
+    });
+    await app.start();
+    await called(prompts[1] as string);
+    const [running] = await app.agent().listSubmissions({ status: "running" });
+    await app.agent().cancelSubmission(running?.submissionId ?? "");
+    await hold.reached();
+    await app.changeAgent();
+    hold.open();
+    await app.changeWorkflow({ name: "gate" });
+    const failed = ["ThinkPromptAbortedError", "ThinkPromptTimeoutError"];
+    expect(await app.output()).toEqual([ANSWER, ...failed.map((error) => ({ error })), ANSWER]);
+    expect(prompts.map((prompt) => modelCalls.get(prompt))).toEqual([1, 1, 1, 1]);
+  });
+
+  it("W1: finds the submission of a step whose receipt was lost in the change", async () => {
+    const prompt = script({ delayMs: 700 });
+    const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
+    await app.start();
+    await called(prompt);
+    await app.changeAgent();
+    await app.changeWorkflow({ name: "only:submit" });
+    expect(await app.output()).toEqual(ANSWER);
+    expect(await app.agent().listSubmissions()).toHaveLength(1);
+  });
+
+  it("W1: asks again after a restart, where the answer was sent to the run before", async () => {
+    const prompt = script();
+    const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
+    await using instance = await introspectWorkflowInstance(env.MOVED_WORKFLOW, app.id);
+    await app.start();
+    expect(await app.output()).toEqual(ANSWER);
+    await app.changeAgent();
+    await withoutEvent(instance, "only");
+    await app.changeWorkflow({ name: "only:submit" });
+    await until(() => modelCalls.get(prompt) === 2);
+    expect(await app.output()).toEqual(ANSWER);
+    // Now the ledger has the answer.
+    await app.agent().restart(app.id);
+    await reached(env.MOVED_WORKFLOW, app.id, "running", "complete");
+    expect(await app.output()).toEqual(ANSWER);
+    expect(modelCalls.get(prompt)).toBe(2);
+  });
+
+  it("W3: takes no event of another submission for the end of Think's prompt", async () => {
+    const prompt = script({ delayMs: 500 });
+    const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
+    await app.start();
+    await called(prompt);
+    const [submission] = await app.agent().listSubmissions();
+    const asked = submission?.metadata?.__thinkWorkflowPrompt as PromptMetadata | undefined;
+    await app.changeAgent();
+    await app.changeWorkflow({ name: "only:wait", type: "waitForEvent" });
+    const payload = {
+      submissionId: "another",
+      status: "completed",
+      output: { title: "", count: 0 },
+    };
+    await (await app.instance()).sendEvent({ type: String(asked?.workflow.eventType), payload });
+    expect(await app.output()).toEqual(ANSWER);
+  });
+
+  it("W2: times out as it was asked to, and cancels the turn that Think runs", async () => {
+    const prompt = script({ delayMs: 20_000 });
+    const app = givenApp((step) => outcomeOf(step, "only", { prompt, timeout: 700 }));
+    await app.start();
+    await called(prompt);
+    await app.changeAgent();
+    await app.changeWorkflow({ name: "only:wait", type: "waitForEvent" });
+    expect(await app.output()).toEqual({ error: "ThinkPromptTimeoutError" });
+    const [submission] = await app.agent().listSubmissions();
+    expect(submission).toMatchObject({
+      status: "aborted",
+      error: "Workflow prompt wait timed out",
+    });
+  });
+
+  it("W5: terminateWorkflow() cancels the prompt that Think runs", async () => {
+    const prompt = script({ delayMs: 20_000 });
+    const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
+    await app.start();
+    await called(prompt);
+    await app.changeAgent();
+    await app.agent().terminateWorkflow(app.id);
+    const [submission] = await app.agent().listSubmissions();
+    expect(submission).toMatchObject({
+      status: "aborted",
+      error: "The workflow that waited for it was terminated",
+    });
+  });
+});
+
+it("W1: an approval that AgentWorkflow waits for is given after the change", async () => {
+  const app = givenApp((_, approval) => approval());
+  await app.start();
+  const step = { name: "wait-for-approval", type: "waitForEvent" } as const;
+  await reached(env.MOVED_WORKFLOW, app.id, "waiting", "running");
+  await app.changeAgent();
+  await app.changeWorkflow(step);
+  await app.agent().approveWorkflow(app.id, { metadata: { by: "anna" } });
+  expect(await app.output()).toEqual({ by: "anna" });
+});
+
+describe("L1: a submission that Think accepted before the change", () => {
+  it("L1: ends once, is seen by every verb, and runs before what was accepted later", async () => {
+    const app = givenApp();
+    const prompts = [script({ delayMs: 1_000 }), script(), script(), script()];
+    const agent = app.agent();
+    for (const [index, prompt] of prompts.entries()) {
+      const options = { submissionId: `s${index}`, metadata: { index } };
+      if (index < 3) await agent.submitMessages([message(prompt)], options);
+    }
+    await called(prompts[0] as string);
+    await app.changeAgent();
+    const moved = app.agent();
+    await moved.submitMessages([message(prompts[3] as string)], { submissionId: "s3" });
+    expect(await moved.submissionStats()).toMatchObject({ pending: expect.any(Number) });
+    expect(await moved.cancelSubmission("s2")).toMatchObject({ outcome: "cancelled" });
+    expect(await moved.waitForSubmission("s1")).toMatchObject({
+      status: "completed",
+      thread: "main",
+      attempts: 1,
+    });
+    expect(await moved.waitForSubmission("s3")).toMatchObject({ status: "completed" });
+    const statuses = movedStatuses.get(app.name) ?? [];
+    expect(statuses).toContain("s1 completed main");
+    expect(statuses.indexOf("s1 completed main")).toBeLessThan(statuses.indexOf("s3 running main"));
+    expect(prompts.slice(2).map((prompt) => modelCalls.get(prompt))).toEqual([undefined, 1]);
+    const list = async (options: object) =>
+      (await moved.listSubmissions(options)).map(({ submissionId }) => submissionId);
+    expect(await list({})).toEqual(["s3", "s2", "s1", "s0"]);
+    expect(await list({ before: "s2" })).toEqual(["s1", "s0"]);
+    expect(await list({ metadata: { index: 1 } })).toEqual(["s1"]);
+    expect(await refusal(moved.retrySubmission("s2"))).toMatchObject({
+      name: "InvalidSubmissionError",
+    });
+    expect(await moved.deleteSubmission("s2")).toBe(true);
+    expect(await moved.deleteSubmissions()).toBe(3);
+    expect(await list({})).toEqual([]);
+  });
+
+  it("L3: is what its key and its id return", async () => {
+    const app = givenApp();
+    const prompt = script();
+    const keyed = { idempotencyKey: "hook-1" };
+    const { submissionId } = await app.agent().submitMessages([message(prompt)], keyed);
+    await app.agent().waitForSubmission(submissionId);
+    await app.changeAgent();
+    const moved = app.agent();
+    const known = { submissionId, accepted: false, status: "completed" };
+    expect(await moved.submitMessages([message(prompt)], keyed)).toMatchObject(known);
+    expect(await moved.submitMessages([message(prompt)], { submissionId })).toMatchObject(known);
+    const other = { submissionId: "another", ...keyed };
+    const refused = await refusal(moved.submitMessages([message(prompt)], other));
+    expect(refused.name).toBe("SubmissionIdentityError");
+    const [again, isNew] = await moved.submitMany([
+      { messages: [message(prompt)], options: keyed },
+      { messages: [message(script())], options: { idempotencyKey: "hook-2" } },
+    ]);
+    expect([again?.accepted, isNew?.accepted]).toEqual([false, true]);
+    for (const options of [{ idempotencyKey: 5 }, { submissionId: {} }, null]) {
+      const call = moved.submitMessages([message(script())], options as never);
+      expect(await refusal(call)).toMatchObject({ name: "InvalidSubmissionError" });
+    }
+    expect(modelCalls.get(prompt)).toBe(1);
+  });
+});
+
+describe("L1: on the way back to Think", () => {
+  it("L1: what the ledger has accepted waits, and ends once when the app extends DurableThink again", async () => {
+    const app = givenApp();
+    await app.changeAgent();
+    const prompts = [script({ delayMs: 700 }), script()];
+    for (const [index, prompt] of prompts.entries()) {
+      await app.agent().submitMessages([message(prompt)], { submissionId: `s${index}` });
+    }
+    await called(prompts[0] as string);
+    await app.goBack();
+    expect(await app.agent().inspectSubmission("s1")).toBe(null);
+    await app.changeAgent();
+    expect(await app.agent().waitForSubmission("s1")).toMatchObject({ status: "completed" });
+    expect(modelCalls.get(prompts[1] as string)).toBe(1);
+  });
+
+  it("W1: a prompt that Perdure has accepted fails at the end of its time", async () => {
+    const prompt = script({ delayMs: 20_000 });
+    const app = givenApp((step) => outcomeOf(step, "only", { prompt, timeout: 700 }));
+    await app.changeAgent();
+    await app.changeWorkflow();
+    await app.start();
+    await called(prompt);
+    await app.goBack({ name: "only:wait", type: "waitForEvent" });
+    expect(await app.output()).toEqual({ error: "ThinkPromptTimeoutError" });
+  });
+});
+
+describe("S1: a task that Think has armed", () => {
+  const daily = (prompt: string) => ({
+    daily: { schedule: "every day at 09:00", timezone: "UTC", prompt } as const,
+  });
+
+  /** An agent of Think's with an occurrence that came a moment ago. */
+  async function givenDue() {
+    const app = givenApp();
+    const prompt = script();
+    movedTasks.set(app.name, daily(prompt));
+    const next = Number(await app.agent().nextSchedule());
+    const due = next - 86_400_000;
+    await runInDurableObject(app.agent(), (_, { storage }) => {
+      const sql = "UPDATE cf_agents_jobs SET time = ?, payload = replace(payload, ?, ?)";
+      storage.sql.exec(sql, due, String(next), String(due));
+    });
+    return { app, prompt, next, due };
+  }
+
+  it("S1: fires for the occurrence that came in the change", async () => {
+    const { app, prompt, next, due } = await givenDue();
+    await app.changeAgent();
+    await called(prompt);
+    const moved = app.agent();
+    const [run, ...others] = await moved.listScheduledRuns("daily");
+    expect([run?.scheduledFor, others.length]).toEqual([due, 0]);
+    expect((await moved.inspectScheduledTask("daily"))?.next).toBe(next);
+    expect(await moved.listSubmissions()).toHaveLength(1);
+  });
+
+  it("S1: does not fire for the occurrence whose prompt Think has submitted", async () => {
+    const { app, next, due } = await givenDue();
+    const metadata = { source: "scheduled-task", taskId: "daily", scheduledFor: due };
+    await app.agent().submitMessages([message(script())], { metadata });
+    await app.changeAgent();
+    const moved = app.agent();
+    expect((await moved.inspectScheduledTask("daily"))?.next).toBe(next);
+    expect(await moved.listScheduledRuns("daily")).toEqual([]);
+    expect(await moved.listSubmissions()).toHaveLength(1);
+  });
+
+  it("S1: keeps the time of its next occurrence", async () => {
+    const app = givenApp();
+    movedTasks.set(app.name, {
+      often: { schedule: "every 2 hours", handler: () => {} },
+    });
+    const armed = await app.agent().nextSchedule();
+    await app.changeAgent();
+    const [task] = await app.agent().listScheduledTasks();
+    expect(task?.next).toBe(armed);
+    expect(await app.agent().nextSchedule()).toBe(null);
+  });
+});
+
+describe("W5: terminateWorkflow()", () => {
+  it.each([false, true])(
+    "W5: says what the SDK says of an unknown workflow and of a renamed binding, with rollback %s",
+    async (rollback) => {
+      const app = givenApp((step) =>
+        outcomeOf(step, "only", { prompt: script({ delayMs: 9_000 }) }),
+      );
+      await app.start();
+      unbound.add(app.name);
+      const messages = async () => {
+        const options = { rollback };
+        const calls = ["unknown", app.id].map((id) =>
+          refusal(app.agent().terminateWorkflow(id, options)),
+        );
+        return (await Promise.all(calls)).map(({ message }) => message);
+      };
+      await app.goBack();
+      const theirs = await messages();
+      await app.changeAgent();
+      expect(await messages()).toEqual(theirs);
+      expect(theirs).toEqual([
+        "Workflow unknown not found in tracking table",
+        "Workflow binding 'MOVED_WORKFLOW' not found in environment",
+      ]);
+    },
+  );
+});
+
+describe("W1: half a change", () => {
+  it("W1: Think's ThinkWorkflow is answered by an agent that extends DurableThink", async () => {
+    const prompt = script();
+    const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
+    await app.changeAgent();
+    await app.start();
+    expect(await app.output()).toEqual(ANSWER);
+    expect(modelCalls.get(prompt)).toBe(1);
+  });
+
+  it("W1: Perdure's ThinkWorkflow fails at once on an agent that extends Think, and names the remedy", async () => {
+    const app = givenApp((step) => step.prompt("only", { prompt: script(), output: answerSchema }));
+    await app.changeWorkflow();
+    await app.start();
+    const { message: text } = await refusal(app.output(5_000));
+    expect(text).toContain("has to extend DurableThink of perdure/think");
+  });
+
+  it("W2: an answer that an earlier run has received fails the step by name, and the model is not asked again", async () => {
+    const prompt = script();
+    const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
+    await using instance = await introspectWorkflowInstance(env.MOVED_WORKFLOW, app.id);
+    await app.start();
+    expect(await app.output()).toEqual(ANSWER);
+    await app.changeAgent();
+    await withoutEvent(instance, "only");
+    await app.changeWorkflow({ name: "only:wait", type: "waitForEvent" });
+    expect(await app.output()).toEqual({ error: "ThinkPromptNotFoundError" });
+    expect(modelCalls.get(prompt)).toBe(1);
+  });
+});

@@ -1,0 +1,502 @@
+/** A workflow is started exactly once and tracked, whatever crashes. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { workflow } from "../../../src/outbox/index.ts";
+import { givenThink, refusal, until } from "../../support/given.ts";
+import { plots } from "../../support/plot-workflow.ts";
+import { creating, deadLetters, type ThinkAgent, thinkOptions } from "../../support/think-agent.ts";
+
+/** A workflow of a fresh agent, which counts its runs, and the params that it was given. */
+function given() {
+  const id = `start-${crypto.randomUUID()}`;
+  const name = `agent-of-${id}`;
+  const effects: unknown[] = [];
+  plots.set(id, async (step) => {
+    await step.do("effect", async () => void effects.push(id));
+    await step.reportComplete("done");
+    return "done";
+  });
+  const inside = <T>(work: (agent: ThinkAgent, ctx: DurableObjectState) => T | Promise<T>) =>
+    runInDurableObject(
+      givenThink(name) as unknown as DurableObjectStub<ThinkAgent>,
+      work,
+    ) as Promise<T>;
+  const tracked = () => inside((agent) => agent.getWorkflow(id));
+  return {
+    id,
+    name,
+    effects,
+    inside,
+    tracked,
+    /** Resolves when the agent knows that it has completed. */
+    completed: () =>
+      until(async () => {
+        // The alarm would start the agent, too, within 30 seconds.
+        await givenThink(name).outboxStats();
+        const found = await tracked();
+        return found?.status === "complete" && found;
+      }),
+    inTransaction: (work: (agent: ThinkAgent) => unknown) =>
+      inside((agent, ctx) => ctx.storage.transactionSync(() => work(agent))),
+    rows: () =>
+      inside(async (agent, { storage }) => {
+        await agent.outboxStats();
+        return storage.sql.exec("SELECT id FROM perdure_outbox").toArray();
+      }),
+  };
+}
+
+const run = (agent: ThinkAgent, id: string, options: object = {}) =>
+  agent.runWorkflow("PLOT_WORKFLOW", { n: 1 }, { id, ...options });
+
+afterEach(() => {
+  creating.clear();
+  vi.restoreAllMocks();
+});
+
+describe("the SDK's own", () => {
+  it("W6: runWorkflow() resolves with the id of a tracked instance, with all options of the SDK", async () => {
+    const { id, inside, effects, completed, rows } = given();
+    const found = await inside(async (agent) => {
+      const returned = await run(agent, id, {
+        metadata: { user: "ann" },
+        agentBinding: "ThinkAgent",
+        retention: { successRetention: "1 day" },
+      });
+      return { returned, ...agent.getWorkflows({ metadata: { user: "ann" } }).workflows[0] };
+    });
+    expect(found).toMatchObject({
+      returned: id,
+      workflowId: id,
+      workflowName: "PLOT_WORKFLOW",
+      metadata: { user: "ann" },
+    });
+    expect(await completed()).toMatchObject({ metadata: { user: "ann" }, error: null });
+    expect(effects).toHaveLength(1);
+    expect(await rows()).toEqual([]);
+  });
+
+  it("W6: runWorkflow() without an id generates one", async () => {
+    const { inside } = given();
+    const id = await inside((agent) => agent.runWorkflow("WAITING_WORKFLOW", {}));
+    expect(id).toMatch(/^wf_[0-9a-f-]{36}$/);
+    expect(await inside((agent) => agent.getWorkflow(id)?.workflowId)).toBe(id);
+  });
+
+  it("W6: an id that exists throws, and returns the instance with ifExists return", async () => {
+    const { id, inside, effects, completed, name } = given();
+    await inside((agent) => run(agent, id));
+    for (const ifExists of [undefined, "throw"]) {
+      const error = await refusal(inside((agent) => run(agent, id, { ifExists })));
+      expect(error).toMatchObject({
+        name: "WorkflowExistsError",
+        message: expect.stringContaining("instance.already_exists"),
+      });
+    }
+    expect(await inside((agent) => run(agent, id, { ifExists: "return" }))).toBe(id);
+    await completed();
+    expect(effects).toHaveLength(1);
+    // An agent that forgets what has completed, as the SDK's docs show.
+    await inside((agent) => agent.deleteWorkflow(id));
+    const error = await refusal(inside((agent) => run(agent, id)));
+    expect(error.name).toBe("WorkflowExistsError");
+    expect(await givenThink(name).outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
+    expect(await inside((agent) => run(agent, id, { ifExists: "return" }))).toBe(id);
+    expect(await inside((agent) => agent.getWorkflow(id)?.status)).toBe("complete");
+    expect(effects).toHaveLength(1);
+  });
+
+  it("W6: an id of another workflow is refused before anything is created", async () => {
+    const { id, inside } = given();
+    await inside((agent) => run(agent, id));
+    const start = (agent: ThinkAgent) =>
+      agent.runWorkflow("APPROVAL_WORKFLOW", {}, { id, ifExists: "return" });
+    expect((await refusal(inside(start))).name).toBe("WorkflowExistsError");
+    await expect(env.APPROVAL_WORKFLOW.get(id)).rejects.toThrow("not_found");
+  });
+
+  it("W6: an agent whose binding cannot be detected is told, as by the SDK", async () => {
+    const { id, inside, name } = given();
+    const error = await refusal(
+      inside((agent) => {
+        Object.defineProperty(agent, "_workflowOrigin", { value: () => undefined });
+        return run(agent, id);
+      }),
+    );
+    expect(error.message).toContain("Could not detect Agent binding name");
+    expect(await givenThink(name).countDeadLetters()).toBe(1);
+  });
+
+  it("W6: a workflow of a sub-agent is started durably, and tracked there", async () => {
+    const { id, name, effects } = given();
+    const child = `child-of-${name}`;
+    expect(await givenThink(name).startPlotOfChild(child, id)).toBe(id);
+    await until(() => effects.length === 1);
+    const again = await refusal(givenThink(name).startPlotOfChild(child, id));
+    expect(again.message).toContain("instance.already_exists");
+  });
+});
+
+describe("in a transaction", () => {
+  it("W6: a start commits with the agent's own rows", async () => {
+    const { id, inTransaction, effects, completed } = given();
+    await inTransaction((agent) => {
+      agent.sql`CREATE TABLE orders (id TEXT)`;
+      agent.sql`INSERT INTO orders VALUES (${id})`;
+      void run(agent, id);
+    });
+    await completed();
+    expect(effects).toHaveLength(1);
+  });
+
+  it("W6: a start of a transaction that is rolled back does not happen, and its promise rejects", async () => {
+    const { id, inside, effects, rows } = given();
+    const error = await refusal(
+      inside((agent, { storage }) => {
+        let started: Promise<string> | undefined;
+        expect(() =>
+          storage.transactionSync(() => {
+            started = run(agent, id);
+            throw new Error("no order");
+          }),
+        ).toThrow("no order");
+        return started;
+      }),
+    );
+    expect(error.message).toContain("the transaction was rolled back");
+    expect(await rows()).toEqual([]);
+    expect(effects).toEqual([]);
+    expect(await inside((agent) => run(agent, id))).toBe(id);
+  });
+
+  it("W6: a crash right after the transaction loses no start", async () => {
+    const { id, inside, effects, completed } = given();
+    await inside(async (agent, ctx) => {
+      ctx.storage.transactionSync(() => void run(agent, id).catch(() => {}));
+      await ctx.storage.sync();
+      ctx.abort("crash");
+    }).catch(() => {});
+    await completed();
+    expect(effects).toHaveLength(1);
+  });
+
+  it.each([
+    ["an unknown binding", "NOPE", {}, {}, /'NOPE' not found in environment/],
+    ["an id that the platform refuses", "PLOT_WORKFLOW", {}, { id: "a b" }, /"a b" as id/],
+    ["half a surrogate pair", "PLOT_WORKFLOW", {}, { id: "👩".slice(0, 1) }, /half of a/],
+    ["a date", "PLOT_WORKFLOW", { due: [new Date()] }, {}, /params\.due\[0\] is a Date/],
+    ["a function", "PLOT_WORKFLOW", { f: () => 1 }, {}, /params\.f is a function/],
+    ["too much", "PLOT_WORKFLOW", { t: "x".repeat(1_040_000) }, {}, /at most 1032192/],
+    ["an unknown option", "PLOT_WORKFLOW", {}, { retries: 3 }, /"retries"/],
+    ["a wrong choice", "PLOT_WORKFLOW", {}, { ifExists: "keep" }, /"keep" as ifExists/],
+    [
+      "a binding that there is not",
+      "PLOT_WORKFLOW",
+      {},
+      { agentBinding: "NOPE" },
+      /"NOPE" as agentBinding/,
+    ],
+    [
+      "a binding that is no agent's",
+      "PLOT_WORKFLOW",
+      {},
+      { agentBinding: "PLOT_WORKFLOW" },
+      /as agentBinding/,
+    ],
+    [
+      "another agent's binding",
+      "PLOT_WORKFLOW",
+      {},
+      { agentBinding: "ToolAgent" },
+      /of another class/,
+    ],
+    ["a binding that is no text", "PLOT_WORKFLOW", {}, { agentBinding: 7 }, /7 as agentBinding/],
+  ])(
+    "W6: %s is refused at the call, and rolls the transaction back",
+    async (_, name, params, options, words) => {
+      const { inside, rows } = given();
+      await inside((agent, { storage }) => {
+        agent.sql`CREATE TABLE orders (id TEXT)`;
+        expect(() =>
+          storage.transactionSync(() => {
+            agent.sql`INSERT INTO orders VALUES ('one')`;
+            void agent.runWorkflow(name, params, options as object);
+          }),
+        ).toThrow(words);
+        expect(agent.sql`SELECT * FROM orders`).toEqual([]);
+      });
+      expect(await rows()).toEqual([]);
+    },
+  );
+});
+
+describe("an agent whose class was renamed", () => {
+  /** As a deploy would leave it whose bindings still have the old name. */
+  const rename = (agent: ThinkAgent) =>
+    Object.defineProperty(agent, "selfPath", {
+      value: [{ className: "Renamed", name: agent.name }],
+      configurable: true,
+    });
+
+  it("W6: a start without agentBinding is refused at the call, and so is one of the outbox", async () => {
+    const { id, inside, rows } = given();
+    await inside((agent) => {
+      rename(agent);
+      const words =
+        /no Durable Object binding of this Worker is named like its agent's class Renamed/;
+      expect(() => run(agent, id)).toThrow(words);
+      expect(() => agent.outbox.put(workflow("PLOT_WORKFLOW", { id }))).toThrow(words);
+      expect(() => run(agent, id)).toThrow(/Pass agentBinding, or name the binding like the class/);
+    });
+    expect(await rows()).toEqual([]);
+  });
+
+  it("W6: a start that was stored before becomes a dead letter that names the remedy, and starts after it", async () => {
+    const { id, inside, name, effects, completed } = given();
+    creating.set(name, () => Promise.reject(new Error("Workflows cannot be reached")));
+    const key = await inside(async (agent) => {
+      void run(agent, id).catch(() => {});
+      const key = `start:PLOT_WORKFLOW:${id}`;
+      await until(async () => {
+        const found = await agent.inspectDelivery(key);
+        return found?.state === "waiting" && found.lastError;
+      });
+      rename(agent);
+      await agent.redriveDeadLetter(key);
+      return key;
+    });
+    const letter = await until(() => deadLetters.get(name));
+    expect(letter.lastError).toMatch(/is named like its agent's class Renamed/);
+    expect(letter.lastError).toContain(`start it with redriveDeadLetter("${key}")`);
+    creating.delete(name);
+    await inside((agent) => {
+      Reflect.deleteProperty(agent, "selfPath");
+      return agent.redriveDeadLetter(key);
+    });
+    await completed();
+    expect(effects).toHaveLength(1);
+  });
+});
+
+describe("two callers", () => {
+  it("W6: two calls at once with ifExists return start one instance, and both resolve", async () => {
+    const { id, inside, effects, completed } = given();
+    const ids = await inside((agent) =>
+      Promise.all([1, 2, 3].map(() => run(agent, id, { ifExists: "return" }))),
+    );
+    expect(ids).toEqual([id, id, id]);
+    await completed();
+    expect(effects).toHaveLength(1);
+  });
+
+  it("W6: of two calls at once, the one that accepts an instance resolves, and the other one rejects", async () => {
+    const { id, inside, effects } = given();
+    // Somebody else's, which the agent does not track.
+    await inside((agent) => run(agent, id));
+    await inside((agent) => agent.deleteWorkflow(id));
+    const found = await inside((agent) =>
+      Promise.allSettled([run(agent, id), run(agent, id, { ifExists: "return" })]),
+    );
+    expect(found).toMatchObject([
+      { status: "rejected", reason: { name: "WorkflowExistsError" } },
+      { status: "fulfilled", value: id },
+    ]);
+    expect(effects.length).toBeLessThanOrEqual(1);
+    expect(await inside((agent) => agent.getWorkflow(id)?.workflowId)).toBe(id);
+  });
+
+  it("W6: two calls in a transaction that is rolled back start nothing, and both reject", async () => {
+    const { id, inside, effects, rows } = given();
+    const found = await inside((agent, { storage }) => {
+      const calls: Promise<string>[] = [];
+      expect(() =>
+        storage.transactionSync(() => {
+          for (let n = 0; n < 2; n++) calls.push(run(agent, id, { ifExists: "return" }));
+          throw new Error("no order");
+        }),
+      ).toThrow("no order");
+      return Promise.allSettled(calls);
+    });
+    const reason = { message: expect.stringContaining("the transaction was rolled back") };
+    expect(found).toMatchObject([
+      { status: "rejected", reason },
+      { status: "rejected", reason },
+    ]);
+    expect(await rows()).toEqual([]);
+    expect(effects).toEqual([]);
+  });
+});
+
+describe("a create() that never answers", () => {
+  it.each(["before", "after"])(
+    "W6: it is called once, and the workflow runs once, where it hangs %s the instance exists",
+    async (moment) => {
+      const { id, inside, name, effects, completed } = given();
+      thinkOptions.set(name, { outbox: { policy: { timeout: 300, backoff: { cap: 50 } } } });
+      let calls = 0;
+      creating.set(name, async (create) => {
+        calls++;
+        if (moment === "after") await create();
+        return new Promise(() => {});
+      });
+      await inside(async (agent) => {
+        void run(agent, id).catch(() => {});
+        // Attempts come to nothing beside it, or find what it has created.
+        const key = `start:PLOT_WORKFLOW:${id}`;
+        await until(async () => {
+          const found = await agent.inspectDelivery(key);
+          return found === null || found.attempt > 2;
+        });
+      });
+      expect(calls).toBe(1);
+      creating.delete(name);
+      // What is not created yet waits for the next life: only that knows that the call is over.
+      if (moment === "before") {
+        await inside(async (_, ctx) => {
+          await ctx.storage.sync();
+          ctx.abort("crash");
+        }).catch(() => {});
+      }
+      await completed();
+      expect(effects).toHaveLength(1);
+    },
+  );
+});
+
+it("W6: a start in an asynchronous transaction that is rolled back happens whole or not at all", async () => {
+  const { id, inside, name, effects, completed } = given();
+  await givenThink(name).outboxStats();
+  const call = await inside(async (agent, { storage }) => {
+    let started: Promise<string> | undefined;
+    const transaction = storage.transaction(async () => {
+      started = run(agent, id);
+      started.catch(() => {});
+      throw new Error("no order");
+    });
+    await transaction.catch(() => {});
+    const [call] = await Promise.allSettled([started]);
+    return call;
+  });
+  // It may have left before the transaction was over, as the docs of put() say.
+  if (call?.status === "fulfilled") {
+    await completed();
+    expect(effects).toHaveLength(1);
+  } else {
+    expect(call?.reason.message).toContain("the transaction was rolled back");
+    expect(effects).toEqual([]);
+  }
+  expect(await givenThink(name).outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
+});
+
+describe("a crash", () => {
+  it.each(["before", "after"])(
+    "W6: a crash right %s the platform creates the instance starts it once, and tracks it",
+    async (moment) => {
+      const { id, inside, name, effects, completed, rows } = given();
+      const die = await inside((_, ctx) => async () => {
+        await ctx.storage.sync();
+        ctx.abort("crash");
+      });
+      creating.set(name, async (create) => {
+        creating.delete(name);
+        if (moment === "after") {
+          const instance = await create();
+          // Its report of the end finds an agent that does not track it.
+          await until(async () => (await instance.status()).status === "complete");
+        }
+        await die();
+        throw new Error("crash");
+      });
+      await inside((agent) => run(agent, id, { metadata: { user: "ann" } })).catch(() => {});
+      expect(await completed()).toMatchObject({ metadata: { user: "ann" } });
+      expect(effects).toHaveLength(1);
+      expect(await until(async () => (await rows()).length === 0)).toBe(true);
+    },
+  );
+});
+
+describe("a platform that fails", () => {
+  it("W6: runWorkflow() resolves when the instance exists, after failures that passed", async () => {
+    const { id, inside, name, effects, completed } = given();
+    let fails = 2;
+    creating.set(name, async (create) => {
+      if (fails-- > 0) throw new Error("Workflows cannot be reached");
+      return create();
+    });
+    expect(await inside((agent) => run(agent, id))).toBe(id);
+    expect(fails).toBe(-1);
+    await completed();
+    expect(effects).toHaveLength(1);
+  });
+
+  it("W6: runWorkflow() resolves after ten seconds if the platform is down, and the start goes on", async () => {
+    const { id, inside, name, effects, completed } = given();
+    using log = vi.spyOn(console, "warn").mockImplementation(() => {});
+    let isDown = true;
+    creating.set(name, async (create) => {
+      if (isDown) throw new Error("Workflows cannot be reached");
+      return create();
+    });
+    const begun = performance.now();
+    expect(await inside((agent) => run(agent, id))).toBe(id);
+    expect(performance.now() - begun).toBeGreaterThan(9_000);
+    expect(log.mock.calls.flat().join()).toContain(`${id} has not started within 10 s`);
+    expect(await inside((agent) => agent.getWorkflow(id))).toBeUndefined();
+    // A second call knows of the first.
+    expect((await refusal(inside((agent) => run(agent, id)))).name).toBe("WorkflowExistsError");
+    isDown = false;
+    await inside((agent) => agent.redriveDeadLetter(`start:PLOT_WORKFLOW:${id}`));
+    await completed();
+    expect(effects).toHaveLength(1);
+  });
+
+  it("W6: a start that the platform refuses rejects, is a dead letter, and can be tried again", async () => {
+    const { id, inside, name, effects, completed } = given();
+    creating.set(name, async () => {
+      throw new Error("(instance.invalid_id) Instance ID is invalid");
+    });
+    const error = await refusal(inside((agent) => run(agent, id)));
+    expect(error.message).toContain("instance.invalid_id");
+    await until(() => deadLetters.get(name));
+    const key = `start:PLOT_WORKFLOW:${id}`;
+    expect(deadLetters.get(name)).toMatchObject({ id: key, event: { params: { n: 1 } } });
+    creating.delete(name);
+    const again = await refusal(inside((agent) => run(agent, id)));
+    expect(again.message).toContain(`redriveDeadLetter("${key}")`);
+    // A webhook that comes again, or an operator.
+    expect(await inside((agent) => run(agent, id, { ifExists: "return" }))).toBe(id);
+    await completed();
+    expect(effects).toHaveLength(1);
+  });
+});
+
+describe("outbox.put(workflow())", () => {
+  it("W6: an agent starts and tracks the instance", async () => {
+    const { id, inTransaction, effects, completed } = given();
+    await inTransaction((agent) =>
+      agent.outbox.put(workflow("PLOT_WORKFLOW", { id, params: { n: 1 }, metadata: { a: 1 } })),
+    );
+    expect(await completed()).toMatchObject({ metadata: { a: 1 } });
+    expect(effects).toHaveLength(1);
+  });
+
+  it("W6: an id that exists is a dead letter, of which the app is told", async () => {
+    const { id, inside, name, effects, completed } = given();
+    await inside((agent) => run(agent, id));
+    await completed();
+    const key = await inside((agent) => agent.outbox.put(workflow("PLOT_WORKFLOW", { id })));
+    await until(() => deadLetters.get(name));
+    expect(deadLetters.get(name)).toMatchObject({
+      id: key,
+      lastError: expect.stringContaining("already_exists"),
+    });
+    await inside((agent) => agent.deleteDeadLetter(key));
+    await inside((agent) =>
+      agent.outbox.put(workflow("PLOT_WORKFLOW", { id, ifExists: "return" })),
+    );
+    await until(async () => (await givenThink(name).inspectDelivery(key)) === null);
+    expect(effects).toHaveLength(1);
+  });
+});

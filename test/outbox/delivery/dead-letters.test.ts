@@ -1,0 +1,351 @@
+/** O3: what was given up is kept, told of, listed, and tried again. */
+
+import { describe, expect, it } from "vitest";
+import type { DeadLetter } from "../../../src/outbox/index.ts";
+import { givenLedger, until } from "../../support/given.ts";
+import {
+  again,
+  arrived,
+  crashOne,
+  forever,
+  givenLedgerWith,
+  idsAt,
+  type Ledger,
+  send,
+  sleep,
+  somewhere,
+  waitingIn,
+  within,
+} from "../../support/ledger.ts";
+import { chance, couriers, delivered, refusals, time, told } from "../../support/ledger-object.ts";
+
+/** Entries that are refused for good, put one after the other; the ids are the order. */
+async function givenLetters(stub: Ledger, ids: string[], to = somewhere()) {
+  for (const id of ids) {
+    refusals.set(to.instance, { times: 1, isGone: true });
+    await send(stub, [{ id, to, payload: { of: id } }]);
+    await until(() =>
+      within(stub, async ({ outbox }) => (await outbox.inspect(id))?.state === "dead"),
+    );
+    await sleep(2);
+  }
+  return to;
+}
+
+const idsOf = (letters: readonly DeadLetter[]) => letters.map(({ id }) => id);
+
+describe("O3 a dead letter", () => {
+  it("is there at once, whole, where no attempt can succeed; another destination notices nothing", async () => {
+    const stub = givenLedger();
+    const [gone, good] = [somewhere(), somewhere()];
+    refusals.set(gone.instance, { times: 1, isGone: true });
+    const before = Date.now();
+    await send(stub, [
+      { id: "a", to: gone, payload: { kept: ["whole"] } },
+      { id: "b", to: good },
+    ]);
+    await arrived(good);
+    await until(() => told.has("a"));
+    await within(stub, async ({ outbox }, ctx) => {
+      const { deadLetters } = await outbox.listDeadLetters();
+      expect(deadLetters).toEqual([
+        {
+          id: "a",
+          destination: gone,
+          event: { kept: ["whole"] },
+          attempts: 1,
+          lastError: "gone",
+          createdAt: expect.any(Number),
+          diedAt: expect.any(Number),
+        },
+      ]);
+      expect(deadLetters[0]?.diedAt).toBeGreaterThanOrEqual(before);
+      expect(waitingIn(ctx)).toEqual([]);
+    });
+    expect(idsAt(gone)).toEqual([]);
+  });
+
+  it("is what an entry becomes after its attempts, and stays one after a crash", async () => {
+    const stub = givenLedgerWith({ policy: { maxAttempts: 20 } });
+    const to = somewhere();
+    chance.random = () => 0;
+    let attempts = 0;
+    couriers.set(to.instance, async () => {
+      throw new Error(`refusal ${++attempts}`);
+    });
+    await send(stub, [{ id: "e", to, payload: "kept" }]);
+    const letters = (at: Ledger) =>
+      within(at, async ({ outbox }) => (await outbox.listDeadLetters()).deadLetters);
+    await until(async () => (await letters(stub)).length > 0);
+    expect(attempts).toBe(20);
+    const [letter] = await letters(await crashOne(stub));
+    expect(letter).toMatchObject({
+      id: "e",
+      event: "kept",
+      attempts: 20,
+      lastError: "Given up after 20 attempts: refusal 20",
+    });
+    await sleep(50);
+    expect(attempts).toBe(20);
+  });
+
+  it("is what an entry becomes before it is older than its destination allows", async () => {
+    const stub = givenLedger();
+    const to = { ...somewhere(), policy: { maxAge: "1 hour" } } as const;
+    couriers.set(to.instance, async () => {
+      time.aheadMs = 3_599_999;
+      throw new Error("not now");
+    });
+    chance.random = () => 0.999;
+    await send(stub, [{ id: "old", to }]);
+    await until(() => told.has("old"));
+    const { deadLetters } = await within(stub, ({ outbox }) => outbox.listDeadLetters());
+    expect(deadLetters[0]?.lastError).toBe(
+      "Given up after 1 attempt: the next one would come after its maxAge of 3600 s: not now",
+    );
+  });
+
+  it("O3: is what an entry becomes that the object never survives, after two lives and as many more as it has attempts", async () => {
+    const stub = givenLedger();
+    const policy = { maxAttempts: 3, backoff: { base: 1, cap: 1 } };
+    const to = { ...somewhere(), policy };
+    const attempts: number[] = [];
+    couriers.set(to.instance, ({ attempt }) => {
+      attempts.push(attempt);
+      return forever();
+    });
+    await send(stub, [{ id: "heavy", to }]);
+    let life = stub;
+    for (let lives = 0; lives < 5; lives++) {
+      life = await crashOne(life);
+      await sleep(5);
+      await life.list();
+      await sleep(50);
+    }
+    expect(attempts).toEqual([1, 2, 3, 4, 5]);
+    const { deadLetters } = await within(life, ({ outbox }) => outbox.listDeadLetters());
+    expect(deadLetters[0]?.lastError).toMatch(/may not have survived the last 5 attempts/);
+  });
+});
+
+it("O3 a crash costs an attempt of the one that was under way, and of none behind it", async () => {
+  const stub = givenLedger();
+  const to = { ...somewhere(), policy: { maxAttempts: 1 } } as const;
+  const attempts: [id: string, attempt: number][] = [];
+  couriers.set(to.instance, async ({ id, attempt }) => {
+    attempts.push([id, attempt]);
+    if (attempts.length === 1) await forever();
+  });
+  await send(
+    stub,
+    ["a", "b", "c"].map((id) => ({ id, to })),
+  );
+  await until(() => attempts.length === 1);
+  const next = await crashOne(stub);
+  await sleep(5);
+  await next.list();
+  await until(() => idsAt(to).length === 3);
+  // It steps aside for those behind it, as after any other failure.
+  expect(attempts).toEqual([
+    ["a", 1],
+    ["b", 1],
+    ["c", 1],
+    ["a", 2],
+  ]);
+});
+
+describe("O3 the app is told of a dead letter", () => {
+  it("once", async () => {
+    const stub = givenLedger();
+    const ids = [1, 2, 3].map(() => crypto.randomUUID());
+    await givenLetters(stub, ids);
+    await until(() => ids.every((id) => told.has(id)));
+    const next = await crashOne(stub);
+    await next.list();
+    await sleep(50);
+    expect(ids.map((id) => told.get(id))).toEqual([1, 1, 1]);
+  });
+
+  it("again, when it had not been told in full before a crash", async () => {
+    let isHanging = true;
+    const stub = givenLedgerWith({ onDeadLetter: () => (isHanging ? forever() : undefined) });
+    const id = crypto.randomUUID();
+    const to = somewhere();
+    refusals.set(to.instance, { times: 1, isGone: true });
+    await send(stub, [{ id, to }]);
+    await until(() => told.get(id) === 1);
+    isHanging = false;
+    await (await crashOne(stub)).list();
+    await until(() => told.get(id) === 2);
+    await (await crashOne(again(stub))).list();
+    await sleep(50);
+    expect(told.get(id)).toBe(2);
+  });
+
+  it("though the hook failed for the one before it", async () => {
+    const ids = [1, 2].map(() => crypto.randomUUID());
+    const stub = givenLedgerWith({
+      onDeadLetter: ({ id }) => {
+        if (id === ids[0]) throw new Error("the hook failed");
+      },
+    });
+    await givenLetters(stub, ids);
+    await until(() => ids.every((id) => told.get(id) === 1));
+  });
+});
+
+it("W3: a dead letter does not show the proof of its event, and keeps it", async () => {
+  const stub = givenLedger();
+  await givenLetters(stub, ["proven"], { ...somewhere(), proof: "secret" });
+  await within(stub, async ({ outbox }, { storage }) => {
+    expect(JSON.stringify(await outbox.listDeadLetters())).not.toContain("secret");
+    const kept = storage.sql.exec("SELECT destination FROM perdure_dead_letters").one();
+    expect(kept.destination).toContain('"proof":"secret"');
+  });
+});
+
+describe("O3 dead letters are listed", () => {
+  it("newest first, page by page, without gap or repetition while others come and go", async () => {
+    const stub = givenLedger();
+    await givenLetters(stub, ["a", "b", "c", "d", "e"]);
+    await within(stub, async ({ outbox }) => {
+      const first = await outbox.listDeadLetters({ limit: 2 });
+      expect(idsOf(first.deadLetters)).toEqual(["e", "d"]);
+      // What the page was about goes, as it does when each page is redriven.
+      await outbox.deleteDeadLetter("d");
+      const { cursor = "" } = first;
+      const second = await outbox.listDeadLetters({ limit: 2, cursor });
+      expect(idsOf(second.deadLetters)).toEqual(["c", "b"]);
+      const third = await outbox.listDeadLetters({ limit: 2, cursor: second.cursor ?? "" });
+      expect(idsOf(third.deadLetters)).toEqual(["a"]);
+      expect(third.cursor).toBeUndefined();
+    });
+  });
+
+  it("and counted, since a time and for a destination", async () => {
+    const stub = givenLedger();
+    const first = await givenLetters(stub, ["a", "b"]);
+    const since = new Date();
+    await sleep(2);
+    const second = await givenLetters(stub, ["c"]);
+    await within(stub, async ({ outbox }) => {
+      expect(await outbox.countDeadLetters()).toBe(3);
+      expect(await outbox.countDeadLetters({ since })).toBe(1);
+      expect(await outbox.countDeadLetters({ destination: first })).toBe(2);
+      expect(await outbox.countDeadLetters({ destination: first, since })).toBe(0);
+      const { deadLetters } = await outbox.listDeadLetters({ destination: second });
+      expect(idsOf(deadLetters)).toEqual(["c"]);
+      expect(await outbox.stats()).toEqual({ waiting: 0, deadLetters: 3 });
+    });
+  });
+
+  it("without a long event, which can be read", async () => {
+    const stub = givenLedger();
+    const to = somewhere();
+    refusals.set(to.instance, { times: 1, isGone: true });
+    const event = "long ".repeat(200_000);
+    await send(stub, [{ id: "long", to, payload: event }]);
+    await until(() => told.has("long"));
+    await within(stub, async ({ outbox }) => {
+      const { deadLetters } = await outbox.listDeadLetters();
+      expect(deadLetters[0]).not.toHaveProperty("event");
+      expect(await outbox.read("long")).toBe(event);
+      expect(await outbox.deleteDeadLetter("long")).toBe(true);
+      expect(await outbox.read("long")).toBeNull();
+    });
+  });
+
+  it.each([
+    [{ limit: 0 }, /limit is 0; expected a whole number from 1 to 1000/],
+    [{ limit: 1_001 }, /limit is 1001/],
+    [{ cursor: "page 2" }, /cursor is "page 2"; expected the cursor of an earlier page/],
+    [{ since: new Date("soon") }, /since is Invalid Date; expected a valid Date/],
+    [{ before: "now" }, /"before" is no option of listDeadLetters/],
+    [{ destination: null }, /destination of listDeadLetters\(\) is null; expected a value/],
+    [{ since: undefined }, /since of listDeadLetters\(\) is undefined/],
+    [{ destination: {} }, /destination is \{\}; expected what webhook\(\)/],
+    [
+      { destination: { kind: "webhook", url: "x", secrets: ["S"] } },
+      /destination is .*expected what webhook/,
+    ],
+  ])("and not by %o", async (options, message) => {
+    await within(givenLedger(), async ({ outbox }) => {
+      const listing = outbox.listDeadLetters(options as object);
+      await expect(listing).rejects.toThrow(message);
+      await expect(listing).rejects.toHaveProperty("name", "InvalidFilterError");
+    });
+  });
+});
+
+describe("O3 a dead letter is redriven", () => {
+  it("and so is one that only waits for its next attempt", async () => {
+    const stub = givenLedger();
+    const to = { ...somewhere(), policy: { backoff: { base: "1 hour" } } } as const;
+    chance.random = () => 0.9;
+    refusals.set(to.instance, { times: 1 });
+    await send(stub, [{ id: "e", to }]);
+    await until(() => refusals.get(to.instance)?.times === 0);
+    await sleep(20);
+    expect(await within(stub, ({ outbox }) => outbox.redrive("e"))).toBe(true);
+    expect(await arrived(to, 1_000)).toEqual(["e"]);
+  });
+
+  it("with its id, its event, and the attempts of a new entry", async () => {
+    const stub = givenLedgerWith({ policy: { maxAttempts: 2 } });
+    const to = somewhere();
+    chance.random = () => 0;
+    const attempts: number[] = [];
+    refusals.set(to.instance, { times: 3 });
+    couriers.set(to.instance, async ({ attempt }) => void attempts.push(attempt));
+    await send(stub, [{ id: "redriven", to, payload: { whole: true } }]);
+    await until(() => told.has("redriven"));
+    expect(attempts).toEqual([1, 2]);
+    expect(await within(stub, ({ outbox }) => outbox.redrive("redriven"))).toBe(true);
+    expect(await arrived(to)).toEqual(["redriven"]);
+    expect(delivered.get(to.instance)).toEqual([{ id: "redriven", payload: { whole: true } }]);
+    expect(attempts).toEqual([1, 2, 3, 4]);
+    await within(stub, async ({ outbox }) => {
+      expect(await outbox.countDeadLetters()).toBe(0);
+      expect(await outbox.redrive("redriven")).toBe(false);
+    });
+  });
+
+  it("all since a time, in the order in which they were put", async () => {
+    const stub = givenLedger();
+    await givenLetters(stub, ["before"]);
+    const since = new Date();
+    await sleep(2);
+    const to = await givenLetters(stub, ["a", "b", "c"]);
+    const count = await within(stub, ({ outbox }) => outbox.redriveAll({ since }));
+    expect(count).toBe(3);
+    await until(() => idsAt(to).length === 3);
+    expect(idsAt(to)).toEqual(["a", "b", "c"]);
+    expect(await within(stub, ({ outbox }) => outbox.countDeadLetters())).toBe(1);
+  });
+
+  it("and one that is put again meanwhile stays what it is", async () => {
+    const stub = givenLedger();
+    const to = await givenLetters(stub, ["e"]);
+    await send(stub, [{ id: "e", to, payload: "another" }]);
+    await sleep(50);
+    expect(idsAt(to)).toEqual([]);
+    await within(stub, ({ outbox }) => outbox.redrive("e"));
+    await arrived(to);
+    expect(delivered.get(to.instance)).toEqual([{ id: "e", payload: { of: "e" } }]);
+  });
+
+  it("but not one that was deleted", async () => {
+    const stub = givenLedger();
+    const to = await givenLetters(stub, ["a", "b", "c"]);
+    await within(stub, async ({ outbox }) => {
+      const { deadLetters } = await outbox.listDeadLetters();
+      const [, , oldest] = deadLetters;
+      expect(await outbox.deleteDeadLetter("b")).toBe(true);
+      expect(await outbox.deleteDeadLetter("b")).toBe(false);
+      const before = new Date((oldest?.diedAt ?? 0) + 1);
+      expect(await outbox.deleteDeadLetters({ before })).toBe(1);
+      expect(await outbox.redriveAll({})).toBe(1);
+    });
+    expect(await arrived(to)).toEqual(["c"]);
+  });
+});

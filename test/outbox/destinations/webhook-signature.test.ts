@@ -1,0 +1,137 @@
+/** What a webhook's request holds and how it is signed, as two receivers see it: the library's, and one from the spec. */
+
+import { Webhook } from "standardwebhooks";
+import { describe, expect, it } from "vitest";
+import { webhookAdapter } from "../../../src/outbox/adapters/webhook.ts";
+import { refusalOf } from "../../support/receivers/signature.ts";
+import { arrivalOf, env, NEW, OLD, STRANGER, some } from "../../support/webhooks.ts";
+
+describe("the independent receiver", () => {
+  const headers = {
+    "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+    "webhook-timestamp": "1614265330",
+    "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+  };
+  const body = '{"test": 2432232314}';
+  const now = 1_614_265_330_000;
+
+  // https://github.com/standard-webhooks/standard-webhooks/blob/main/libraries/javascript/src/webhook.test.ts
+  it("takes the example that the spec's authors publish", async () => {
+    expect(await refusalOf({ headers, body }, NEW, now)).toBeUndefined();
+  });
+
+  it("refuses it with another secret, and out of its time", async () => {
+    expect(await refusalOf({ headers, body }, OLD, now)).toBe("no signature fits");
+    for (const minutes of [-6, 6]) {
+      const at = now + minutes * 60_000;
+      expect(await refusalOf({ headers, body }, NEW, at)).toBe("too old or too new");
+    }
+  });
+});
+
+describe("a request", () => {
+  it("carries the event as JSON, and what the receiver needs to know of it", async () => {
+    const event = { type: "done", text: "çä€ 😀 \ud800", nested: [1, null, { a: "\u2028" }] };
+    const before = Math.floor(Date.now() / 1_000);
+    const { method, body, headers } = await arrivalOf(["NEW"], { id: "e:7", attempt: 3, event });
+    expect({ method, body }).toEqual({ method: "POST", body: JSON.stringify(event) });
+    expect(headers).toMatchObject({
+      "content-type": "application/json",
+      "user-agent": "Perdure",
+      "webhook-id": "e:7",
+      "webhook-attempt": "3",
+    });
+    const timestamp = Number(headers["webhook-timestamp"]);
+    expect(timestamp).toBeGreaterThanOrEqual(before);
+    expect(timestamp).toBeLessThanOrEqual(Date.now() / 1_000);
+  });
+
+  it.each(["null", "false", '""', "[]", "42"])("may be of the event %s", async (json) => {
+    const { body, headers } = await arrivalOf(["NEW"], some(JSON.parse(json)));
+    expect(body).toBe(json);
+    expect(await refusalOf({ headers, body }, NEW)).toBeUndefined();
+  });
+
+  it("of a megabyte arrives whole, and signed", async () => {
+    const { body, headers } = await arrivalOf(["NEW"], some("é".repeat(500_000)));
+    expect(body).toHaveLength(500_002);
+    expect(await refusalOf({ headers, body }, NEW)).toBeUndefined();
+  });
+
+  it("O2 has the same id on every attempt, and each attempt's own time", async () => {
+    const times = [1_700_000_000_999, 1_700_000_300_000];
+    const by = webhookAdapter({ env, allowPrivateAddresses: true, now: () => times.shift() ?? 0 });
+    const first = await arrivalOf(["NEW"], { id: "e", attempt: 1, event: 1 }, by);
+    const second = await arrivalOf(["NEW"], { id: "e", attempt: 2, event: 1 }, by);
+    const told = [first, second].map(({ headers }) => [
+      headers["webhook-id"],
+      headers["webhook-timestamp"],
+    ]);
+    expect(told).toEqual([
+      ["e", "1700000000"],
+      ["e", "1700000300"],
+    ]);
+    expect(await refusalOf(second, NEW, 1_700_000_300_000)).toBeUndefined();
+  });
+
+  it.each([
+    ["a.1700000000", "a%2E1700000000"],
+    ["100%", "100%25"],
+    ["två\nrader", "tv%C3%A5%0Arader"],
+    ["\ud800", "%EF%BF%BD"],
+    ["sub-1:0/x?y=z", "sub-1:0/x?y=z"],
+  ])(
+    "O2 of the id %j has the id %s, which no header and no signature misreads",
+    async (id, sent) => {
+      const { headers, body } = await arrivalOf(["NEW"], { id, attempt: 1, event: 1 });
+      expect(headers["webhook-id"]).toBe(sent);
+      expect(await refusalOf({ headers, body }, NEW)).toBeUndefined();
+    },
+  );
+});
+
+describe("the signature", () => {
+  it.each(["NEW", "BARE", "PASTED", "STORED"])(
+    "by the secret %s fits, for the library and for the spec",
+    async (name) => {
+      const { headers, body } = await arrivalOf([name]);
+      expect(new Webhook(NEW).verify(body, headers)).toEqual({ type: "done" });
+      expect(await refusalOf({ headers, body }, NEW)).toBeUndefined();
+    },
+  );
+
+  it("by two secrets fits a receiver that knows either one", async () => {
+    const { headers, body } = await arrivalOf(["NEW", "OLD"]);
+    expect(headers["webhook-signature"]).toMatch(/^v1,\S{44} v1,\S{44}$/);
+    for (const secret of [NEW, OLD]) {
+      expect(new Webhook(secret).verify(body, headers)).toEqual({ type: "done" });
+      expect(await refusalOf({ headers, body }, secret)).toBeUndefined();
+    }
+    expect(() => new Webhook(STRANGER).verify(body, headers)).toThrow("No matching signature");
+    expect(await refusalOf({ headers, body }, STRANGER)).toBe("no signature fits");
+  });
+
+  it("fits nothing that was changed on the way", async () => {
+    const { headers, body } = await arrivalOf(["NEW", "OLD"]);
+    const later = String(Number(headers["webhook-timestamp"]) + 1);
+    const forgeries = [
+      { headers, body: body.replace("done", "gone") },
+      { headers, body: ` ${body}` },
+      { headers: { ...headers, "webhook-timestamp": later }, body },
+      { headers: { ...headers, "webhook-id": "e:1" }, body },
+      { headers: { ...headers, "webhook-signature": "v1,AAAA" }, body },
+    ];
+    for (const forgery of forgeries) {
+      expect(() => new Webhook(NEW).verify(forgery.body, forgery.headers)).toThrow("No matching");
+      expect(await refusalOf(forgery, NEW)).toBe("no signature fits");
+    }
+  });
+
+  it("of an earlier attempt fits no longer than five minutes", async () => {
+    const now = () => Date.now() - 301_000;
+    const by = webhookAdapter({ env, allowPrivateAddresses: true, now });
+    const { headers, body } = await arrivalOf(["NEW"], some(), by);
+    expect(() => new Webhook(NEW).verify(body, headers)).toThrow("too old");
+    expect(await refusalOf({ headers, body }, NEW)).toBe("too old or too new");
+  });
+});

@@ -1,0 +1,292 @@
+/** The webhook destination against real servers: what it makes of each answer, and what can be a destination. */
+
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { transientOf } from "../../../src/core/failures.ts";
+import { webhookAdapter } from "../../../src/outbox/adapters/webhook.ts";
+import {
+  receivedBy,
+  receiverUrl,
+  refusingUrl,
+  sentBy,
+  someReceiver,
+} from "../../support/receivers/client.ts";
+import {
+  adapter,
+  attempt,
+  env,
+  NEW,
+  retried,
+  taken,
+  to,
+  undeliverable,
+} from "../../support/webhooks.ts";
+
+/** More than the sockets between can hold, far less than the whole. */
+const MUCH = 32 * 1_024 * 1_024;
+
+describe("O3 a secret that cannot be used is tried again, and named", () => {
+  it.each([
+    ["MISSING", /secret MISSING is not set; .*wrangler secret put MISSING$/],
+    ["EMPTY", /secret EMPTY is empty or not base64; .*wrangler secret put EMPTY$/],
+    ["PREFIX_ONLY", /secret PREFIX_ONLY is empty or not base64; .*put PREFIX_ONLY$/],
+    ["PLAIN", /secret PLAIN is empty or not base64; .*wrangler secret put PLAIN$/],
+    ["LOST", /secret LOST could not be read; check/],
+    ["constructor", /secret constructor is not set/],
+  ])("%s", async (name, message) => {
+    const me = someReceiver();
+    const { failure } = await attempt(to(receiverUrl(`/ok/${me}`), "NEW", name));
+    expect({ failure }).toMatchObject(retried(message));
+    expect(String(failure)).not.toMatch(/horse|MfKQ9/);
+    expect(await receivedBy(me)).toEqual([]);
+  });
+
+  it("one that hangs takes no longer than the attempt", async () => {
+    const destination = to(receiverUrl("/ok"), "HANGING");
+    const { failure, ms } = await attempt(destination, { signal: AbortSignal.timeout(200) });
+    expect(failure).toMatchObject({ name: "TimeoutError" });
+    expect(ms).toBeLessThan(2_000);
+  });
+
+  it("an attempt that was over before it began sends nothing", async () => {
+    const me = someReceiver();
+    const signal = AbortSignal.abort(new Error("over"));
+    const { failure } = await attempt(to(receiverUrl(`/ok/${me}`)), { signal });
+    expect(failure).toMatchObject({ message: "over" });
+    expect(await receivedBy(me)).toEqual([]);
+  });
+});
+
+describe("O3 the answer decides", () => {
+  it.each([
+    ["/ok", taken],
+    ["/status/201", taken],
+    ["/status/204", taken],
+    ["/status/299", taken],
+    ["/slow/300", taken],
+    ["/status/304", retried(/answered 304$/, 304)],
+    ["/status/400", retried(/answered 400$/, 400)],
+    ["/status/401?body=bad%20signature", retried(/answered 401: bad signature$/, 401)],
+    ["/status/403", retried(/answered 403$/, 403)],
+    ["/status/404", retried(/answered 404$/, 404)],
+    ["/status/408", retried(/answered 408$/, 408)],
+    ["/status/409", retried(/answered 409$/, 409)],
+    ["/status/429", retried(/answered 429$/, 429)],
+    ["/status/500?body=%0A%00two%0D%0Alines%20", retried(/answered 500: two lines$/, 500)],
+    ["/status/501", retried(/answered 501$/, 501)],
+    ["/status/503", retried(/answered 503$/, 503)],
+    ["/status/599", retried(/answered 599$/, 599)],
+    ["/status/410?body=bye", undeliverable(/answered 410, it wants no more events: bye$/, true)],
+    ["/status/413", undeliverable(/answered 413, the event is too large/)],
+    ["/status/415", undeliverable(/answered 415, it takes no JSON/)],
+    ["/status/422?body=no%20id", undeliverable(/answered 422, it cannot .* event: no id$/)],
+    ["/reset", retried(/^127\.0\.0\.1:\d+ could not be reached: /)],
+    ["/garbage", retried(/could not be reached: /)],
+  ])("%s", async (path, verdict) => {
+    expect(await attempt(to(receiverUrl(path)))).toMatchObject(verdict);
+  });
+
+  it("a connection that is refused is tried again", async () => {
+    const verdict = await attempt(to(refusingUrl()));
+    expect(verdict).toMatchObject(retried(/could not be reached: /));
+    expect(transientOf(verdict.failure, 0)).toEqual({ retryAfterMs: undefined });
+  });
+
+  it("a redirect is not followed, and its address is named", async () => {
+    const me = someReceiver();
+    const moved = new RegExp(`answered 301, a redirect to "/ok/${me}", which is not followed`);
+    expect(await attempt(to(receiverUrl(`/redirect/${me}`)))).toMatchObject(retried(moved, 301));
+    expect((await receivedBy(me)).map(({ path }) => path)).toEqual([`/redirect/${me}`]);
+  });
+
+  it("a receiver that fails is told again until it takes it", async () => {
+    const url = receiverUrl(`/flaky/${someReceiver()}/2`);
+    expect(await attempt(to(url))).toMatchObject(retried(/answered 503/, 503));
+    expect(await attempt(to(url))).toMatchObject(retried(/answered 503/, 503));
+    expect(await attempt(to(url))).toMatchObject(taken);
+  });
+
+  it.each([
+    ["7", 7_000],
+    ["Wed, 21 Oct 2026 07:28:00 GMT", 60_000],
+    ["soon", undefined],
+  ])("Retry-After: %s is told to whoever tries again", async (text, retryAfterMs) => {
+    const now = Date.parse("2026-10-21T07:27:00Z");
+    for (const status of [429, 503]) {
+      const path = `/status/${status}?retry-after=${encodeURIComponent(text)}`;
+      const { failure } = await attempt(to(receiverUrl(path)));
+      expect(failure).toMatchObject({ responseHeaders: { "retry-after": text } });
+      expect(transientOf(failure, now)).toEqual({ retryAfterMs });
+    }
+  });
+});
+
+describe("O3 the status is the verdict, whatever becomes of the body", () => {
+  it.each([
+    ["/half", taken],
+    ["/half-500", retried(/answered 500: half of it$/, 500)],
+    ["/stall/200", taken],
+    ["/stall/500", retried(/answered 500: the beginning$/, 500)],
+    ["/stall/410", undeliverable(/answered 410, .*: the beginning$/, true)],
+  ])("%s", async (path, verdict) => {
+    const { failure, ms } = await attempt(to(receiverUrl(path)));
+    expect({ failure }).toMatchObject(verdict);
+    expect(ms).toBeLessThan(5_000);
+  });
+
+  it("also when the attempt's time ends in the middle of it", async () => {
+    const signal = AbortSignal.timeout(300);
+    const { failure, ms } = await attempt(to(receiverUrl("/stall/410")), { signal });
+    expect({ failure }).toMatchObject(undeliverable(/410/, true));
+    expect(ms).toBeLessThan(900);
+  });
+
+  it.each([
+    ["/huge", taken],
+    ["/huge-500", retried(/answered 500: x{1024}$/, 500)],
+  ])("%s fills no memory", async (path, verdict) => {
+    const me = someReceiver();
+    expect(await attempt(to(receiverUrl(`${path}/${me}`)))).toMatchObject(verdict);
+    await expect.poll(() => sentBy(me)).toMatchObject({ isOver: true });
+    expect((await sentBy(me))?.bytes).toBeLessThan(MUCH);
+  });
+});
+
+describe("O2 an attempt ends with its time", () => {
+  it.each(["/hang", "/slow/5000"])("%s", async (path) => {
+    const me = someReceiver();
+    const signal = AbortSignal.timeout(300);
+    const { failure, ms } = await attempt(to(receiverUrl(`${path}/${me}`)), { signal });
+    expect(failure).toMatchObject({ name: "TimeoutError" });
+    expect(ms).toBeGreaterThanOrEqual(250);
+    expect(ms).toBeLessThan(2_000);
+    // It may have arrived all the same.
+    expect(await receivedBy(me)).toHaveLength(1);
+  });
+});
+
+describe("a destination", () => {
+  const strict = webhookAdapter({ env });
+  const URL_OK = "https://example.com/hook";
+
+  it.each([
+    URL_OK,
+    "https://example.com:8443/a?b=c#d",
+    "HTTPS://EXAMPLE.COM",
+    "https://93.184.215.14/",
+  ])("may be %s", (url) => expect(strict.problemOf(to(url))).toBeUndefined());
+
+  it.each([
+    [undefined, /^has undefined as url; expected an absolute URL/],
+    [42, /^has 42 as url; expected an absolute URL/],
+    ["", /^has "" as url; expected an absolute URL/],
+    ["/hook", /^has "\/hook" as url; expected an absolute URL/],
+    ["https://a b", /expected an absolute URL/],
+    ["http://example.com", /^has "http:\/\/example.com" as url; expected https:/],
+    ["ftp://example.com", /expected https:/],
+    ["data:text/plain,x", /expected https:/],
+    ["https://localhost/", /expected a public host.* allowPrivateAddresses/],
+    ["https://2130706433/", /^has "https:\/\/2130706433\/" as url; expected a public host/],
+    ["https://[::ffff:10.0.0.1]/", /expected a public host/],
+  ])("may not be %j", (url, problem) => {
+    expect(strict.problemOf(to(url as string))).toMatch(problem);
+  });
+
+  it("may have a URL of 2,048 characters, and not of one more", () => {
+    const longest = `${URL_OK}?`.padEnd(2_048, "x");
+    expect(strict.problemOf(to(longest))).toBeUndefined();
+    const problem = /^has a url of 2049 characters; expected at most 2048\.$/;
+    expect(strict.problemOf(to(`${longest}x`))).toMatch(problem);
+  });
+
+  it.each([
+    "https://ann:hunter2@example.com/",
+    "https://hunter2@example.com/",
+    "https:\\\\ann:hunter2@example.com",
+    "https://ann:hunter2@exa mple.com",
+    "ann:hunter2@example.com",
+    "https://ann:hunter2/3@example.com",
+  ])("shows no password: %s", (url) => {
+    const problem = strict.problemOf(to(url));
+    expect(problem).toMatch(/^has ".*@exa.*" as url; expected /);
+    expect(problem).not.toContain("hunter2");
+  });
+
+  it.each([
+    [undefined, /^has no list as secrets; expected 1 to 8 names/],
+    [NEW, /^has no list as secrets/],
+    [[], /^has 0 secrets; expected 1 to 8/],
+    [Array(9).fill("NEW"), /^has 9 secrets; expected 1 to 8/],
+    [["NEW", ""], /^has no name at place 2 of its secrets/],
+    [["NEW", 7], /^has no name at place 2/],
+    [[NEW], /^has no name at place 1 .* The secret itself is never stored\.$/],
+  ])("may not have the secrets %j", (secrets, problem) => {
+    const text = strict.problemOf({ kind: "webhook", url: URL_OK, secrets: secrets as string[] });
+    expect(text).toMatch(problem);
+    expect(text).not.toContain("MfKQ9");
+  });
+
+  it("O1: an invalid secret is never shown, and only texts and Secrets Store bindings are secrets", () => {
+    const raw = btoa("correct horse battery staple!");
+    const bindings = {
+      ...env,
+      KV: { get: async () => "x", put: async () => {}, list: async () => {} },
+      ANY: new Proxy({}, { get: () => () => {} }),
+      CALL: () => "x",
+      NUMBER: 7,
+    };
+    const told = webhookAdapter({ env: bindings });
+    const problemOf = (name: string) =>
+      told.problemOf({ kind: "webhook", url: URL_OK, secrets: ["NEW", name] });
+    expect(problemOf("STORED")).toBeUndefined();
+    const names = [
+      raw,
+      "__proto__",
+      "constructor",
+      "toString",
+      "KV",
+      "ANY",
+      "CALL",
+      "NUMBER",
+      "MISSING",
+    ];
+    for (const name of names) {
+      expect(problemOf(name), name).toMatch(/^has at place 2 of its secrets what is no name/);
+      expect(problemOf(name), name).not.toContain(name);
+    }
+  });
+
+  it.each(["http://127.0.0.1:8787/hook", "http://localhost/", "https://10.0.0.1/"])(
+    "may be %s where private addresses are allowed, and only there",
+    async (url) => {
+      expect(adapter.problemOf(to(url))).toBeUndefined();
+      expect(strict.problemOf(to(url))).toBeDefined();
+    },
+  );
+
+  it("that is public needs https: even where private addresses are allowed", () => {
+    expect(adapter.problemOf(to("http://example.com"))).toMatch(/expected https:/);
+  });
+
+  it("O3 that is private and was stored when that was allowed is given up, and never called", async () => {
+    const me = someReceiver();
+    const destination = to(receiverUrl(`/ok/${me}`));
+    const refused = undeliverable(/^The webhook has "http:\/\/127\.0\.0\.1:.*" as url; expected/);
+    expect(await attempt(destination, { by: strict })).toMatchObject(refused);
+    expect(await receivedBy(me)).toEqual([]);
+  });
+
+  it("is the same in all spellings of its URL", () => {
+    const keys = ["https://example.com", "HTTPS://EXAMPLE.com:443/", "https://example.com/#x"].map(
+      (url) => strict.keyOf(to(url)),
+    );
+    expect(new Set(keys)).toEqual(new Set(["webhook https://example.com/"]));
+    const letters = fc.constantFrom("a", "b", "/", "?", "=");
+    fc.assert(
+      fc.property(fc.array(letters), fc.array(letters), (one, other) => {
+        const [a, b] = [one, other].map((path) => new URL(`https://e.com/${path.join("")}`).href);
+        expect(strict.keyOf(to(a ?? "")) === strict.keyOf(to(b ?? ""))).toBe(a === b);
+      }),
+    );
+  });
+});

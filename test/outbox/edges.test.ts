@@ -1,0 +1,291 @@
+/**
+ * O1-O5 where two things meet in an outbox: what random sequences and crashes
+ * at every write have found, and what they cannot come to, each on its own.
+ */
+
+import { describe, expect, it } from "vitest";
+import { UndeliverableError } from "../../src/outbox/index.ts";
+import { until } from "../support/given.ts";
+import { forever, sleep } from "../support/ledger.ts";
+import {
+  crashBox,
+  givenListening,
+  inside,
+  orphansIn,
+  putAll,
+  WEBHOOK,
+  wakeBox,
+  wakesOf,
+  workflowNamed,
+} from "../support/outbox.ts";
+
+const PLAIN = workflowNamed("plain");
+const ORDERED = workflowNamed("ordered", { ordered: true });
+const LARGE = "x".repeat(600_000);
+
+const never = () => {
+  throw new UndeliverableError("never");
+};
+
+describe("O3 attempts are those that were begun", () => {
+  it("one that waits for its retry while the object is evicted loses none", async () => {
+    const { box, came } = givenListening({
+      settings: { policy: { maxAttempts: 2, backoff: { base: 1, cap: 1 } } },
+      clock: { now: Date.now, random: () => 0 },
+      deliver: ({ attempt }) => {
+        if (attempt === 1) throw new Error("not now");
+      },
+    });
+    await inside(box, ({ meter }, ctx) => {
+      meter.onWritten = (_, what) => {
+        if (what.includes("last_error = ?")) setTimeout(() => ctx.abort("evicted"), 0);
+      };
+    });
+    await putAll(box, ["e"]);
+    await until(() => came.length > 0);
+    await sleep(20);
+    await wakeBox(box);
+    await until(() => came.length > 1, 2_000);
+    expect(came).toEqual(["e#1", "e#2"]);
+  });
+
+  it("one that is refused without any has none", async () => {
+    const { box } = givenListening();
+    await inside(box, async ({ lifecycle, outbox }) => {
+      await lifecycle.start();
+      await outbox.disableEndpoint(WEBHOOK.url);
+    });
+    await putAll(box, ["e"], WEBHOOK);
+    const letters = () => inside(box, ({ outbox }) => outbox.listDeadLetters());
+    await until(async () => (await letters()).deadLetters.length > 0, 2_000);
+    expect((await letters()).deadLetters).toMatchObject([{ id: "e", attempts: 0 }]);
+  });
+});
+
+it("O3 what a disabled endpoint had asked to wait for is given up at once", async () => {
+  const { box, came } = givenListening({
+    deliver: () => {
+      const responseHeaders = { "retry-after": "3600" };
+      throw Object.assign(new Error("later"), { statusCode: 429, responseHeaders });
+    },
+  });
+  await putAll(box, ["a"], WEBHOOK);
+  await until(() => came.length === 1, 2_000);
+  await putAll(box, ["b"], WEBHOOK);
+  await inside(box, ({ outbox }) => outbox.disableEndpoint(WEBHOOK.url));
+  const dead = () => inside(box, async ({ outbox }) => (await outbox.inspect("b"))?.state);
+  await until(async () => (await dead()) === "dead", 2_000);
+  expect(came).toEqual(["a#1"]);
+});
+
+describe("O3 the app is told of each dead letter", () => {
+  it("of one that dies again while it is told of the first time", async () => {
+    const told: number[] = [];
+    const { promise: hold, resolve: goOn } = Promise.withResolvers<void>();
+    const { box } = givenListening({
+      deliver: never,
+      told: async ({ attempts }) => {
+        told.push(attempts);
+        if (attempts === 1) await hold;
+      },
+    });
+    await putAll(box, ["e"]);
+    await until(() => told.length === 1, 2_000);
+    await inside(box, ({ outbox }) => outbox.redrive("e"));
+    await until(() =>
+      inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.attempt === 2),
+    );
+    await inside(box, () => goOn());
+    await until(() => told.length > 1, 2_000);
+    expect(told).toEqual([1, 2]);
+  });
+
+  it("by its own alarm, when the object crashes while it tells, and then it holds none", async () => {
+    let told = 0;
+    const { box } = givenListening({
+      deliver: never,
+      told: () => (++told === 1 ? forever() : undefined),
+    });
+    await putAll(box, ["e"]);
+    await until(() => told === 1, 2_000);
+    await crashBox(box);
+    expect(await wakeBox(box)).toBe(true);
+    await until(() => told === 2, 2_000);
+    await until(() => inside(box, async (_, ctx) => (await wakesOf(ctx)).alarm === null), 2_000);
+    expect(await inside(box, (_, ctx) => wakesOf(ctx))).toEqual({ job: null, alarm: null });
+  });
+});
+
+describe("O4 an id that is put again after its delivery was kept", () => {
+  const givenKept = async (first: unknown, maxAge: number) => {
+    const { box, came } = givenListening({ settings: { keepDelivered: { maxAge } } });
+    await putAll(box, ["e"], PLAIN, first);
+    await until(() => came.length === 1, 2_000);
+    return { box, came };
+  };
+
+  it("has its event, though the one before it is forgotten meanwhile", async () => {
+    const queue = { kind: "queue", queue: "Q" } as const;
+    const { box } = givenListening({
+      settings: { keepDelivered: { maxAge: 1 } },
+      deliver: ({ attempt }, { kind }) => {
+        if (kind === "queue" || attempt > 1) return;
+        throw new Error("not now");
+      },
+    });
+    await putAll(box, ["e"], queue, LARGE);
+    const state = () => inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.state);
+    await until(async () => (await state()) === "delivered", 2_000);
+    await putAll(box, ["e"], PLAIN, LARGE);
+    await sleep(10);
+    // The next start forgets what is too old.
+    await crashBox(box);
+    await inside(box, async ({ lifecycle, outbox }, ctx) => {
+      await lifecycle.start();
+      expect(orphansIn(ctx)).toEqual([]);
+      expect(await outbox.read("e")).toBe(LARGE);
+    });
+  });
+
+  it("leaves no parts behind when it is smaller", async () => {
+    const { box, came } = await givenKept(LARGE, 60_000);
+    await until(() =>
+      inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.state === "delivered"),
+    );
+    await putAll(box, ["e"], PLAIN, "small");
+    await until(() => came.length === 2, 2_000);
+    await sleep(20);
+    await inside(box, async ({ outbox }, ctx) => {
+      expect(orphansIn(ctx)).toEqual([]);
+      expect(await outbox.read("e")).toBe("small");
+    });
+  });
+});
+
+describe("O2 a clock that is set back", () => {
+  const HOUR_MS = 3_600_000;
+
+  it("in the life of the object keeps nothing from being delivered at once, in its first attempt", async () => {
+    let now = Date.now();
+    const { box, came } = givenListening({
+      settings: { policy: { maxAttempts: 1 } },
+      clock: { now: () => now, random: () => 0 },
+    });
+    await putAll(box, ["a"]);
+    now -= HOUR_MS;
+    await putAll(box, ["b"]);
+    await until(() => came.length > 1, 2_000);
+    expect(came).toEqual(["a#1", "b#1"]);
+  });
+
+  it("between two lives changes nothing in the order of what is ordered", async () => {
+    let now = Date.now();
+    let isOpen = false;
+    const { box, came } = givenListening({
+      clock: { now: () => now, random: () => 0.5 },
+      deliver: () => {
+        if (!isOpen) throw new Error("not now");
+      },
+    });
+    await putAll(box, ["a"], ORDERED);
+    await until(() =>
+      inside(box, async ({ outbox }) => (await outbox.inspect("a"))?.attempt === 2),
+    );
+    await crashBox(box);
+    now -= HOUR_MS;
+    isOpen = true;
+    await putAll(box, ["b"], ORDERED);
+    await sleep(50);
+    now += 2 * HOUR_MS;
+    await wakeBox(box);
+    await until(() => came.length === 3, 2_000);
+    expect(came.map((one) => one.slice(0, 1))).toEqual(["a", "a", "b"]);
+  });
+});
+
+describe("O2 nothing comes twice without need", () => {
+  it("though an attempt ends in success after its time, while the next one is under way", async () => {
+    const { promise: late, resolve: goOn } = Promise.withResolvers<void>();
+    const { promise: second, resolve: take } = Promise.withResolvers<void>();
+    const { box, came } = givenListening({
+      clock: { now: Date.now, random: () => 0 },
+      deliver: ({ attempt }) => (attempt === 1 ? late : second),
+    });
+    const hasty = workflowNamed("hasty", { timeout: 500, backoff: { base: 1, cap: 1 } });
+    await putAll(box, ["e"], hasty);
+    await until(() => came.length === 2, 5_000);
+    await inside(box, () => goOn());
+    await sleep(10);
+    // What counts is the attempt that is under way.
+    const state = () => inside(box, ({ outbox }) => outbox.inspect("e"));
+    expect(await state()).toMatchObject({ state: "waiting", attempt: 2 });
+    await inside(box, () => take());
+    await until(async () => (await state()) === null, 2_000);
+    expect(came.slice(0, 2)).toEqual(["e#1", "e#2"]);
+  });
+
+  it("though what is told flushes the outbox at once", async () => {
+    const { box, came } = givenListening();
+    // The scripted destinations wait for the storage first; a method of the object itself does not.
+    await inside(box, (object) => {
+      let calls = 0;
+      Reflect.set(object, "onEvent", ({ id, attempt }: { id: string; attempt: number }) => {
+        came.push(`${id}#${attempt}`);
+        if (++calls < 5) object.outbox.flush();
+      });
+    });
+    await putAll(box, ["a", "b"], { kind: "method", method: "onEvent" });
+    await until(() => came.length > 1, 2_000);
+    await sleep(20);
+    expect(came).toEqual(["a#1", "b#1"]);
+  });
+});
+
+describe("O3 what is redriven", () => {
+  it("goes before those that stand in line behind it", async () => {
+    const { promise: hold, resolve: goOn } = Promise.withResolvers<void>();
+    const { box, came } = givenListening({
+      deliver: ({ id, attempt }) => {
+        if (id === "a" && attempt === 1) never();
+        if (id === "b") return hold;
+      },
+    });
+    await putAll(box, ["a", "b", "c", "d"], ORDERED);
+    await until(() => came.includes("b#1"), 2_000);
+    await inside(box, ({ outbox }) => outbox.redrive("a"));
+    await inside(box, () => goOn());
+    await until(() => came.length === 5, 2_000);
+    expect(came).toEqual(["a#1", "b#1", "a#2", "c#1", "d#1"]);
+  });
+});
+
+it("O3 the last page of dead letters has no cursor, though it is full", async () => {
+  const { box } = givenListening({ deliver: never });
+  await putAll(box, ["a", "b", "c", "d"]);
+  const page = (cursor?: string) =>
+    inside(box, ({ outbox }) => outbox.listDeadLetters({ limit: 2, ...(cursor && { cursor }) }));
+  await until(() => inside(box, async ({ outbox }) => (await outbox.countDeadLetters()) === 4));
+  const first = await page();
+  expect(first.cursor).toBeDefined();
+  expect((await page(first.cursor)).cursor).toBeUndefined();
+});
+
+it("O3 an outcome that cannot be stored is not tried for again and again", async () => {
+  const other = workflowNamed("other");
+  const { box, came } = givenListening({ deliver: () => sleep(5) });
+  await inside(box, ({ meter }) => {
+    meter.onWrite = (_, what) => {
+      if (what.startsWith("DELETE FROM perdure_outbox")) throw new Error("disk full");
+    };
+  });
+  // Two destinations, so that the end of one is a reason to look for more.
+  await putAll(box, ["a"]);
+  await putAll(box, ["b"], other);
+  await sleep(300);
+  expect(came.length).toBeLessThan(4);
+  await inside(box, ({ meter }) => {
+    meter.onWrite = undefined;
+  });
+  const job = await inside(box, async (_, ctx) => (await wakesOf(ctx)).job);
+  expect((job ?? Number.POSITIVE_INFINITY) - Date.now()).toBeLessThan(31_000);
+});

@@ -1,0 +1,140 @@
+/** The bounds of the outbox: entries that wait, and dead letters. Each is reached here. */
+
+import { describe, expect, it } from "vitest";
+import { type Destination, OutboxFullError, UndeliverableError } from "../../src/outbox/index.ts";
+import { readSettings } from "../../src/outbox/options.ts";
+import { until } from "../support/given.ts";
+import { forever } from "../support/ledger.ts";
+import { crashBox, givenListening, inside, putAll, workflowNamed } from "../support/outbox.ts";
+
+const PLAIN = workflowNamed("plain");
+const never = () => {
+  throw new UndeliverableError("never");
+};
+
+describe("O1: no more than maxWaiting entries wait", () => {
+  it("O1: put() throws an OutboxFullError with the numbers, and the transaction is rolled back", async () => {
+    const { box } = givenListening({ settings: { maxWaiting: 3 }, deliver: forever });
+    await putAll(box, ["a", "b"], PLAIN);
+    await inside(box, async ({ outbox }, ctx) => {
+      const both = () =>
+        ctx.storage.transactionSync(() => {
+          for (const id of ["c", "d"]) outbox.put(PLAIN, 1, { id });
+        });
+      expect(both).toThrow(OutboxFullError);
+      expect(await outbox.inspect("c")).toBeNull();
+      outbox.put(PLAIN, 1, { id: "c" });
+      // The same again is the same entry.
+      expect(outbox.put(PLAIN, 1, { id: "a" })).toBe("a");
+      expect(() => outbox.put(PLAIN, 1)).toThrow(
+        expect.objectContaining({
+          name: "OutboxFullError",
+          waiting: 3,
+          limit: 3,
+          message: expect.stringMatching(/3 entries wait.*at most 3 may.*maxWaiting/),
+        }),
+      );
+      expect((await outbox.stats()).waiting).toBe(3);
+    });
+    await crashBox(box);
+  });
+
+  it("O1: entries are taken again when some have been delivered, also after a restart", async () => {
+    const { promise: open, resolve: goOn } = Promise.withResolvers<void>();
+    const { box, came } = givenListening({ settings: { maxWaiting: 2 }, deliver: () => open });
+    await putAll(box, ["a", "b"], PLAIN);
+    await crashBox(box);
+    await expect(putAll(box, ["c"], PLAIN)).rejects.toThrow(/The outbox is full/);
+    await inside(box, () => goOn());
+    await until(() => inside(box, async ({ outbox }) => (await outbox.stats()).waiting === 0));
+    await putAll(box, ["c", "d"], PLAIN);
+    await until(() => came.includes("d#1"));
+  });
+
+  it("O1: what the end of a submission sends is taken all the same", async () => {
+    const { box, came } = givenListening({ settings: { maxWaiting: 1 } });
+    const other: Destination = workflowNamed("other");
+    await inside(box, async ({ lifecycle, outbox }, ctx) => {
+      await lifecycle.start();
+      ctx.storage.transactionSync(() => {
+        for (const id of ["a", "b", "c"]) outbox.enqueue(id, other, "1");
+      });
+      expect(() => outbox.put(PLAIN, 1)).toThrow(OutboxFullError);
+      outbox.flush();
+    });
+    await until(() => ["a", "b", "c"].every((id) => came.includes(`${id}#1`)));
+  });
+});
+
+describe("O3: dead letters are deleted by age and count, once the app has been told of them", () => {
+  it("O3: the newest maxCount of them are kept", async () => {
+    const told: string[] = [];
+    const { box } = givenListening({
+      settings: { keepDeadLetters: { maxCount: 3 } },
+      deliver: never,
+      told: ({ id }) => void told.push(id),
+    });
+    const ids = Array.from({ length: 8 }, (_, nth) => `e${nth}`);
+    await putAll(box, ids, PLAIN, "x".repeat(600_000));
+    await until(() => told.length === ids.length);
+    const kept = () =>
+      inside(box, async ({ outbox }) =>
+        (await outbox.listDeadLetters()).deadLetters.map(({ id }) => id).toSorted(),
+      );
+    await until(async () => (await kept()).length === 3);
+    await inside(box, (_, { storage }) => {
+      const query = "SELECT COUNT(DISTINCT id) AS n FROM perdure_outbox_parts";
+      expect(storage.sql.exec<{ n: number }>(query).one().n).toBe(3);
+    });
+    // Those that were redriven and deleted make room.
+    const [first = "", second = ""] = await kept();
+    await inside(box, ({ outbox }) => outbox.deleteDeadLetter(first));
+    await putAll(box, ["f"], PLAIN);
+    await until(() => told.length === ids.length + 1);
+    expect(await kept()).toContain(second);
+    expect(await kept()).toHaveLength(3);
+  });
+
+  it("O3: those older than maxAge are deleted at the next start", async () => {
+    let now = Date.now();
+    const { box } = givenListening({
+      settings: { keepDeadLetters: { maxAge: "1 hour" } },
+      clock: { now: () => now, random: () => 0.5 },
+      deliver: never,
+    });
+    await putAll(box, ["old"], PLAIN);
+    const count = () => inside(box, async ({ outbox }) => outbox.countDeadLetters());
+    await until(async () => (await count()) === 1);
+    await until(() =>
+      inside(box, (_, { storage }) => {
+        const query = "SELECT is_told FROM perdure_dead_letters";
+        return storage.sql.exec<{ is_told: number }>(query).one().is_told === 1;
+      }),
+    );
+    now += 3_600_001;
+    await crashBox(box);
+    expect(await count()).toBe(0);
+  });
+
+  it("O3: one that the app has not been told of stays", async () => {
+    const { box } = givenListening({
+      settings: { keepDeadLetters: { maxCount: 1 } },
+      deliver: never,
+      told: forever,
+    });
+    await putAll(box, ["a", "b", "c"], PLAIN);
+    await until(() => inside(box, async ({ outbox }) => (await outbox.countDeadLetters()) === 3));
+    await crashBox(box);
+    expect(await inside(box, ({ outbox }) => outbox.countDeadLetters())).toBe(3);
+    await crashBox(box);
+  });
+});
+
+it.each([
+  [{ maxWaiting: 0 }, /maxWaiting is 0; expected a whole number from 1/],
+  [{ keepDeadLetters: { maxCount: -1 } }, /keepDeadLetters.maxCount is -1/],
+  [{ keepDeadLetters: { maxAge: "soon" as never } }, /keepDeadLetters.maxAge is "soon"/],
+  [{ keepDeadLetters: { days: 3 } as never }, /"days" is no option of keepDeadLetters/],
+])("O3: limits that make no sense are refused: %j", (settings, problem) => {
+  expect(() => readSettings(settings)).toThrow(problem);
+});

@@ -1,0 +1,32 @@
+/**
+ * O1-O5 on random sequences: events put in transactions, destinations that
+ * fail, refuse, hang and come back, dead letters tried again and forgotten,
+ * time, wakes, and crashes between and in the middle of steps, each compared
+ * with a small model of the outbox after every step.
+ *
+ * The seed is fixed. `VITE_PERDURE_OUTBOX_MODEL_SEED` and
+ * `VITE_PERDURE_OUTBOX_MODEL_RUNS` try others and more; a failure prints the
+ * seed, the path to it and the shortest sequence that was found, and
+ * `VITE_PERDURE_OUTBOX_MODEL_PATH` goes there.
+ */
+
+import fc from "fast-check";
+import { it } from "vitest";
+import { limitMs } from "../support/knobs.ts";
+import { OutboxRun } from "../support/outbox-run.ts";
+import { outboxStep } from "../support/outbox-steps.ts";
+import { playSequences } from "../support/sequences.ts";
+
+it(
+  "O1-O5 the outbox does what the model does, whatever comes in whatever order",
+  () =>
+    playSequences({
+      name: "OUTBOX_MODEL",
+      runs: 24,
+      step: outboxStep,
+      given: fc.constantFrom(undefined, { maxAge: 400_000, maxCount: 2 }),
+      hastyMs: 500,
+      begin: (keepDelivered, patienceMs) => new OutboxRun(keepDelivered, patienceMs),
+    }),
+  limitMs(600_000),
+);

@@ -1,0 +1,332 @@
+/** What can be put, what becomes of it, and how it travels (O1, O4). */
+
+import { describe, expect, it } from "vitest";
+import {
+  method,
+  type OutboxSettings,
+  queue,
+  webhook,
+  workflowEvent,
+} from "../../src/outbox/index.ts";
+import { readSettings } from "../../src/outbox/options.ts";
+import { givenLedger, until } from "../support/given.ts";
+import {
+  again,
+  arrived,
+  forever,
+  givenLedgerWith,
+  idsAt,
+  type Ledger,
+  send,
+  sleep,
+  somewhere,
+  within,
+} from "../support/ledger.ts";
+import { chance, couriers, delivered, refusals, time } from "../support/ledger-object.ts";
+
+/** Runs in the object once its rooms have started. */
+function started<T>(stub: Ledger, work: Parameters<typeof within<T>>[1]): Promise<T> {
+  return within(stub, async (object, ctx) => {
+    await object.lifecycle.start();
+    return work(object, ctx);
+  });
+}
+
+/** How many rows each of the outbox's tables has. */
+function rowsIn({ storage }: DurableObjectState): Record<string, number> {
+  const tables = ["outbox", "outbox_parts", "dead_letters", "delivered", "endpoints"];
+  const count = (table: string) =>
+    storage.sql.exec<{ n: number }>(`SELECT COUNT(*) AS n FROM perdure_${table}`).one().n;
+  return Object.fromEntries(tables.map((table) => [table, count(table)]));
+}
+const NO_ROWS = { outbox: 0, outbox_parts: 0, dead_letters: 0, delivered: 0, endpoints: 0 };
+
+describe("O1 an event is put in the transaction that makes it true", () => {
+  it("and is rolled back with it", async () => {
+    const stub = givenLedger();
+    const to = somewhere();
+    await started(stub, ({ outbox }, { storage }) => {
+      expect(() =>
+        storage.transactionSync(() => {
+          outbox.put(to, "never true");
+          throw new Error("roll back");
+        }),
+      ).toThrow("roll back");
+    });
+    await sleep(50);
+    expect(idsAt(to)).toEqual([]);
+    await started(stub, async (_, ctx) => {
+      expect(rowsIn(ctx)).toEqual(NO_ROWS);
+      expect(await ctx.storage.getAlarm()).toBeNull();
+    });
+  });
+
+  it("and one that is put after a rolled back one is woken for", async () => {
+    const stub = givenLedger();
+    const to = somewhere();
+    couriers.set(to.instance, forever);
+    await started(stub, async ({ outbox }, { storage }) => {
+      try {
+        storage.transactionSync(() => {
+          outbox.put(to, 1);
+          throw new Error("roll back");
+        });
+      } catch {
+        // As meant.
+      }
+      outbox.put(to, 2);
+      await sleep(10);
+      expect(await storage.getAlarm()).toBeGreaterThan(Date.now());
+    });
+  });
+
+  it("by an object that has not started yet, too, however the transaction ends", async () => {
+    const stub = givenLedger();
+    const to = somewhere();
+    await within(stub, ({ outbox }, { storage }) => {
+      expect(() =>
+        storage.transactionSync(() => {
+          outbox.put(to, "never true");
+          throw new Error("roll back");
+        }),
+      ).toThrow("roll back");
+      storage.transactionSync(() => outbox.put(to, "true", { id: "e" }));
+    });
+    expect(await arrived(to)).toEqual(["e"]);
+  });
+});
+
+describe("what cannot be put is refused, with nothing stored", () => {
+  const CASES: [to: unknown, message: RegExp][] = [
+    ["https://example.com", /is "https:\/\/example.com"; expected what webhook\(\), queue\(\)/],
+    [
+      { kind: "mail" },
+      /has "mail" as kind; expected one of workflow, workflow-start, webhook, queue, method, agent/,
+    ],
+    [method("onNothing"), /has "onNothing" as method.*LedgerObject/],
+    [queue("NO_QUEUE"), /"NO_QUEUE"/],
+    [webhook("http://example.com", { secret: "S" }), /url/],
+    [webhook("https://10.0.0.1/", { secret: "S" }), /expected a public host/],
+    [
+      webhook("https://example.com", { secret: "NO_SECRET" }),
+      /at place 1 of its secrets what is no name of a secret of this Worker.*wrangler secret put/,
+    ],
+    [{ ...somewhere(), polcy: {} }, /has "polcy", which is no field of a workflow destination/],
+    [{ ...somewhere(), policy: { attempts: 3 } }, /"attempts" is no option of policy/],
+    [{ ...somewhere(), policy: { maxAttempts: 0 } }, /0 as policy.maxAttempts; expected a whole/],
+    [
+      { ...somewhere(), policy: { maxAge: "soon" } },
+      /"soon" as policy.maxAge; expected a positive/,
+    ],
+    [{ ...somewhere(), policy: { backoff: { base: -1 } } }, /-1 as policy.backoff.base/],
+    [{ ...somewhere(), policy: { ordered: "yes" } }, /"yes" as policy.ordered; expected true/],
+  ];
+
+  it.each(CASES)("the destination %o", async (to, message) => {
+    await started(givenLedger(), ({ outbox }, ctx) => {
+      expect(() => outbox.put(to as never, 1)).toThrow(message);
+      expect(rowsIn(ctx)).toEqual(NO_ROWS);
+    });
+  });
+
+  const circle: Record<string, unknown> = {};
+  circle.self = circle;
+  const EVENTS: [event: unknown, message: RegExp][] = [
+    [undefined, /The event is undefined; expected what JSON can hold/],
+    [() => 1, /The event is function/],
+    [1n, /cannot be written as JSON/],
+    [circle, /cannot be written as JSON/],
+    ["x".repeat(2_000), /2002 bytes as JSON, and at most 1000 are taken.*R2/],
+  ];
+
+  it.each(EVENTS)("the event %o", async (event, message) => {
+    await started(givenLedgerWith({ maxEventBytes: 1_000 }), ({ outbox }, ctx) => {
+      expect(() => outbox.put(somewhere(), event)).toThrow(message);
+      expect(rowsIn(ctx)).toEqual(NO_ROWS);
+    });
+  });
+
+  it("the id of an event for another destination, waiting or given up", async () => {
+    const stub = givenLedger();
+    const [first, second] = [somewhere(), somewhere()];
+    refusals.set(first.instance, { times: 1, isGone: true });
+    await started(stub, async ({ outbox }) => {
+      expect(outbox.put(first, 1, { id: "order" })).toBe("order");
+      expect(outbox.put(first, 1, { id: "order" })).toBe("order");
+      const put = () => outbox.put(second, 1, { id: "order" });
+      expect(put).toThrow(/id "order" is that of an event for another destination.*"order\/2"/);
+      await until(async () => (await outbox.inspect("order"))?.state === "dead");
+      expect(put).toThrow(/for another destination/);
+      expect(await outbox.stats()).toEqual({ waiting: 0, deadLetters: 1 });
+    });
+  });
+
+  it.each([{ ID: "a" }, "a"])("the options %o", async (options) => {
+    await started(givenLedger(), ({ outbox }) => {
+      expect(() => outbox.put(somewhere(), 1, options as object)).toThrow(/put\(\)/);
+    });
+  });
+
+  it.each(["", 7, "x".repeat(257)])("the id %o", async (id) => {
+    await started(givenLedger(), ({ outbox }) => {
+      expect(() => outbox.put(somewhere(), 1, { id: id as string })).toThrow(
+        /expected a text of 1/,
+      );
+    });
+  });
+
+  it.each([
+    [{ concurrency: 0 }, /concurrency is 0; expected a whole number from 1 to 64/],
+    [{ maxEventBytes: 1e9 }, /maxEventBytes is 1000000000/],
+    [{ keepDelivered: { maxAge: "never" } }, /keepDelivered.maxAge is "never"/],
+    [{ keepDelivered: { days: 3 } }, /"days" is no option of keepDelivered/],
+    [
+      { allowPrivateAddresses: "false" },
+      /allowPrivateAddresses is "false"; expected true or false/,
+    ],
+    [{ onDeadLetter: 3 }, /onDeadLetter is 3; expected a function/],
+    [{ retries: 3 }, /"retries" is no option of the outbox/],
+    [{ policy: { maxAttempts: 1.5 } }, /The outbox has 1.5 as policy.maxAttempts/],
+  ])("the settings %o", (settings, message) => {
+    expect(() => readSettings(settings as OutboxSettings)).toThrow(message);
+  });
+});
+
+describe("O2 destinations by policy", () => {
+  it("in order: one that fails holds back those behind it, and no other destination", async () => {
+    const stub = givenLedger();
+    const to = { ...somewhere(), policy: { ordered: true } } as const;
+    const other = somewhere();
+    refusals.set(to.instance, { times: 3 });
+    chance.random = () => 0.01;
+    await send(stub, [...["a", "b", "c"].map((id) => ({ id, to })), { id: "d", to: other }]);
+    await arrived(other, 1_000);
+    await until(() => idsAt(to).length === 3);
+    expect(idsAt(to)).toEqual(["a", "b", "c"]);
+  });
+
+  it("in order: one that is given up holds nobody back any more", async () => {
+    const stub = givenLedger();
+    const to = { ...somewhere(), policy: { ordered: true, maxAttempts: 2 } } as const;
+    refusals.set(to.instance, { times: 2 });
+    chance.random = () => 0;
+    await send(
+      stub,
+      ["a", "b"].map((id) => ({ id, to })),
+    );
+    expect(await arrived(to)).toEqual(["b"]);
+  });
+
+  it("with a time for each attempt, after which the same id comes again", async () => {
+    const stub = givenLedger();
+    const to = { ...somewhere(), policy: { timeout: 50 } } as const;
+    chance.random = () => 0;
+    let attempts = 0;
+    couriers.set(to.instance, () => (++attempts === 1 ? forever() : Promise.resolve()));
+    await send(stub, [{ id: "e", to }]);
+    expect(await arrived(to, 2_000)).toEqual(["e"]);
+    expect(attempts).toBe(2);
+  });
+});
+
+describe("O4 a large event", () => {
+  const large = `${"é𝄞".repeat(300_000)}end`;
+
+  it("of more than a row takes arrives whole where it is taken whole", async () => {
+    const stub = givenLedger();
+    const received: unknown[] = [];
+    await started(stub, async (object, ctx) => {
+      Object.assign(object, {
+        onLarge: async ({ event }: { event: unknown }) => received.push(event),
+      });
+      object.outbox.put(method("onLarge"), { large });
+      expect(rowsIn(ctx)).toMatchObject({ outbox: 1, outbox_parts: 4 });
+    });
+    await until(() => received.length > 0);
+    expect(received).toEqual([{ large }]);
+    await sleep(20);
+    await within(stub, (_, ctx) => expect(rowsIn(ctx)).toEqual(NO_ROWS));
+  });
+
+  it("travels as a reference to a workflow, and can be read for seven days", async () => {
+    const stub = givenLedger();
+    const to = somewhere();
+    await send(stub, [{ id: "large", to, payload: { large } }]);
+    await arrived(to);
+    const bytes = new TextEncoder().encode(JSON.stringify({ large })).byteLength;
+    expect(delivered.get(to.instance)).toEqual([
+      { id: "large", payload: { id: "large", attempt: 1, reference: { bytes } } },
+    ]);
+    await sleep(20);
+    await within(stub, async ({ outbox }, ctx) => {
+      expect(rowsIn(ctx)).toMatchObject({ outbox: 0, outbox_parts: 4, delivered: 1 });
+      expect(await outbox.read("large")).toEqual({ large });
+      ctx.abort("crash");
+    }).catch(() => {});
+    time.aheadMs = 7 * 86_400_000 + 1_000;
+    await started(again(stub), async ({ outbox }, ctx) => {
+      expect(await outbox.read("large")).toBeNull();
+      expect(rowsIn(ctx)).toEqual(NO_ROWS);
+    });
+  });
+});
+
+describe("delivered entries", () => {
+  it("are kept by age and count, where that is asked for", async () => {
+    const stub = givenLedgerWith({ keepDelivered: { maxAge: "1 hour", maxCount: 100 } });
+    const to = somewhere();
+    const ids = Array.from({ length: 130 }, (_, index) => `e${index}`);
+    await send(
+      stub,
+      ids.map((id) => ({ id, to })),
+    );
+    await until(() => idsAt(to).length === ids.length);
+    await sleep(20);
+    await within(stub, async ({ outbox }, ctx) => {
+      const { delivered: kept } = rowsIn(ctx);
+      expect(kept).toBeGreaterThanOrEqual(100);
+      expect(kept).toBeLessThan(130);
+      expect(await outbox.inspect("e129")).toEqual({
+        state: "delivered",
+        attempt: 1,
+        deliveredAt: expect.any(Number),
+      });
+      expect(await outbox.inspect("e0")).toBeNull();
+      ctx.abort("crash");
+    }).catch(() => {});
+    time.aheadMs = 3_601_000;
+    await started(again(stub), (_, ctx) => expect(rowsIn(ctx)).toEqual(NO_ROWS));
+  });
+
+  it("are forgotten otherwise", async () => {
+    const stub = givenLedger();
+    const to = somewhere();
+    couriers.set(to.instance, () => sleep(50));
+    await send(stub, [{ id: "e", to }]);
+    await within(stub, async ({ outbox }) => {
+      expect(await outbox.inspect("e")).toEqual({
+        state: "waiting",
+        attempt: 1,
+        dueAt: expect.any(Number),
+      });
+      expect(await outbox.stats()).toEqual({
+        waiting: 1,
+        oldestAt: expect.any(Number),
+        deadLetters: 0,
+      });
+    });
+    await arrived(to);
+    await sleep(20);
+    expect(await within(stub, ({ outbox }) => outbox.inspect("e"))).toBeNull();
+  });
+});
+
+it("destinations are plain data", () => {
+  const plain = [
+    workflowEvent({ workflow: "W", instance: "i", eventType: "t" }),
+    webhook("https://example.com/", { secret: ["NEW", "OLD"], policy: { maxAttempts: 3 } }),
+    queue("Q", { policy: { timeout: "5 seconds" } }),
+    method("onDone"),
+  ];
+  expect(JSON.parse(JSON.stringify(plain))).toEqual(plain);
+});

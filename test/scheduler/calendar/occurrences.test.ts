@@ -1,0 +1,126 @@
+/** S2, S5: what the public functions take, give and refuse. */
+
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { InvalidOptionError } from "../../../src/core/options.ts";
+import {
+  nextOccurrence,
+  type OccurrencesOptions,
+  occurrences,
+  TooManyOccurrencesError,
+} from "../../../src/scheduler/calendar/occurrences.ts";
+import { daily, interval, once } from "../../support/schedule/build.ts";
+
+const NINE = daily("09:00", "Europe/London");
+const AFTER = Date.parse("2027-03-26T12:00Z");
+
+describe("S2 nextOccurrence()", () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it("takes a Date, a text or milliseconds, and gives milliseconds", () => {
+    const expected = Date.parse("2027-03-27T09:00Z");
+    expect(nextOccurrence(NINE, { after: AFTER })).toEqual(expected);
+    expect(nextOccurrence(NINE, { after: new Date(AFTER) })).toEqual(expected);
+    expect(nextOccurrence(NINE, { after: "2027-03-26T13:00+01:00" })).toEqual(expected);
+  });
+
+  it("is after now when it is not told after what", () => {
+    vi.useFakeTimers({ now: AFTER });
+    expect(nextOccurrence(NINE)).toBe(Date.parse("2027-03-27T09:00Z"));
+    expect(nextOccurrence(NINE, {})).toBe(Date.parse("2027-03-27T09:00Z"));
+  });
+
+  it("is null when there is none", () => {
+    expect(nextOccurrence(once("2027-01-01T09:00", "UTC"), { after: AFTER })).toBeNull();
+  });
+
+  it("goes on from each occurrence to a later one, whatever fractions it is given", () => {
+    const anchor = AFTER + 0.5;
+    const first = nextOccurrence(interval(60_000), { after: AFTER - 0.1, anchor }) ?? 0;
+    expect(first).toBe(AFTER);
+    const second = nextOccurrence(interval(60_000), { after: first, anchor });
+    expect(second).toBe(AFTER + 60_000);
+  });
+
+  it("counts an interval from its anchor", () => {
+    const anchor = AFTER + 5_000;
+    expect(nextOccurrence(interval(60_000), { after: AFTER, anchor })).toEqual(anchor);
+  });
+
+  it.each([
+    ["after", { after: new Date(Number.NaN) }, /after is Invalid Date/],
+    ["after", { after: Number.NaN }, /after is NaN/],
+    ["after", { after: "2027-01-01" as never }, /after is "2027-01-01"/],
+    ["after", { after: 8.64e15 }, /years 1000 to 9999/],
+    ["anchor", { anchor: Number.POSITIVE_INFINITY }, /anchor is Infinity/],
+    ["timezone", { timezone: 5 as never }, /timezone is 5/],
+    ["from", { from: 5 } as never, /"from" is no option.*after, timezone, anchor/],
+    ["nextOccurrence", "now" as never, /nextOccurrence is "now"/],
+  ])("refuses %s: %j", (option, options, message) => {
+    expect(() => nextOccurrence(NINE, options)).toThrow(InvalidOptionError);
+    expect(() => nextOccurrence(NINE, options)).toThrow(expect.objectContaining({ option }));
+    expect(() => nextOccurrence(NINE, options)).toThrow(message);
+  });
+});
+
+describe("S2 occurrences()", () => {
+  const three = ["2027-03-27T09:00Z", "2027-03-28T08:00Z", "2027-03-29T08:00Z"].map((text) =>
+    Date.parse(text),
+  );
+
+  it("a number of them, or those until a moment, that one included", () => {
+    expect(occurrences(NINE, { after: AFTER, count: 3 })).toEqual(three);
+    expect(occurrences(NINE, { after: AFTER, until: three[2] ?? 0 })).toEqual(three);
+    expect(occurrences(NINE, { after: AFTER, until: Number(three[2]) - 1 })).toHaveLength(2);
+    expect(occurrences(NINE, { after: AFTER, until: AFTER })).toEqual([]);
+  });
+
+  it("takes exactly one end, by its type", () => {
+    // @ts-expect-error neither of them
+    const neither: OccurrencesOptions = { after: AFTER };
+    // @ts-expect-error both of them
+    const both: OccurrencesOptions = { count: 1, until: AFTER };
+    expect(() => occurrences(NINE, neither)).toThrow(InvalidOptionError);
+    expect(() => occurrences(NINE, both)).toThrow(InvalidOptionError);
+  });
+
+  it("fewer than asked for when the schedule ends", () => {
+    const schedule = daily("09:00", "UTC", { until: "2027-03-28" });
+    expect(occurrences(schedule, { after: AFTER, count: 10_000 })).toHaveLength(1);
+  });
+
+  it("10,000 until a moment, and no more: it says how far one can go", () => {
+    const minutely = interval(60_000);
+    const last = AFTER + 10_000 * 60_000;
+    expect(occurrences(minutely, { after: AFTER, until: last })).toHaveLength(10_000);
+    const more = () => occurrences(minutely, { after: AFTER, until: last + 60_000 });
+    expect(more).toThrow(TooManyOccurrencesError);
+    expect(more).toThrow(
+      expect.objectContaining({
+        name: "TooManyOccurrencesError",
+        schedule: minutely.text,
+        limit: 10_000,
+        until: last + 60_000,
+        reached: last,
+      }),
+    );
+    expect(more).toThrow(new Date(last).toISOString());
+  });
+
+  it.each([
+    ["count", { count: 0 }, /count is 0; expected a whole number from 1 to 10000/],
+    ["count", { count: 10_001 }, /count is 10001/],
+    ["count", { count: Number.POSITIVE_INFINITY }, /count is Infinity/],
+    ["count", { count: 1.5 }, /count is 1.5/],
+    ["count", {}, /count is undefined; expected a count, or an until/],
+    ["until", { count: 1, until: 5 }, /until is 5; expected it left out where there is a count/],
+    ["until", { until: Number.NaN }, /until is NaN/],
+    ["limit", { limit: 1, count: 1 }, /"limit" is no option/],
+  ])("refuses %s: %j", (option, options, message) => {
+    const call = () => occurrences(NINE, { after: AFTER, ...options } as OccurrencesOptions);
+    expect(call).toThrow(InvalidOptionError);
+    expect(call).toThrow(expect.objectContaining({ option }));
+    expect(call).toThrow(message);
+  });
+});

@@ -1,0 +1,145 @@
+/** What the scheduler writes and executes, as `src/scheduler/README.md` has it in its last paragraph; and a thousand tasks. */
+
+import { expect, it } from "vitest";
+import { until } from "../support/given.ts";
+import { MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
+import type { SchedulerObject } from "../support/scheduler-object.ts";
+
+const isOurs = (query: string) => /perdure_(tasks|runs|schedule_owner)/.test(query);
+
+type Cost = { readonly rows: number; readonly statements: number };
+
+/** Rows of the scheduler's tables that `work` writes, and statements on them, until all is quiet. */
+async function costOf(stage: Stage, work: () => Promise<unknown>): Promise<Cost> {
+  await stage.in(({ meter }) => meter.reset());
+  await work();
+  return stage.inside(({ meter }) => ({
+    rows: meter.rowsWrittenBy(isOurs),
+    statements: meter.statementsOf(isOurs),
+  }));
+}
+
+it("an occurrence: 3 rows and 4 statements, and a row for each run that is forgotten", async () => {
+  const record = recorder();
+  const stage = new Stage({ history: { count: 16 }, tasks: () => ({ t: task(record.note) }) });
+  await stage.start();
+  for (let index = 1; index <= 64; index++) {
+    const isPruned = index % 16 === 0;
+    const forgotten = isPruned && index > 16 ? 16 : 0;
+    const cost = await costOf(stage, () => stage.pass(10 * MINUTE));
+    expect({ index, ...cost }).toEqual({
+      index,
+      rows: 3 + forgotten,
+      statements: isPruned ? 5 : 4,
+    });
+  }
+  expect(record.came).toHaveLength(64);
+});
+
+it("one that fails once: 2 rows more", async () => {
+  let calls = 0;
+  const once = task(() => {
+    if (calls++ === 0) throw new Error("once");
+  });
+  const stage = new Stage({ tasks: () => ({ t: once }) });
+  await stage.start();
+  expect(await costOf(stage, () => stage.pass(10 * MINUTE))).toEqual({ rows: 5, statements: 6 });
+});
+
+it("a prompt: 1 row more", async () => {
+  const stage = new Stage({
+    prompts: {
+      submit: async () => ({ submissionId: "s" }),
+      ended: async () => ({ status: "completed" }),
+      cancel: async () => {},
+    },
+    tasks: () => ({ t: { schedule: "every 10 minutes", prompt: "report" } }),
+  });
+  await stage.start();
+  expect(await costOf(stage, () => stage.pass(10 * MINUTE))).toEqual({ rows: 4, statements: 5 });
+});
+
+it("a trigger: 2 rows, where the task has run before", async () => {
+  const stage = new Stage({ tasks: () => ({ t: task(() => {}) }) });
+  await stage.start();
+  await stage.pass(10 * MINUTE);
+  stage.script.now = stage.now + 1;
+  const cost = await costOf(stage, () => stage.in(({ scheduler }) => scheduler.trigger("t")));
+  await stage.comes("completed");
+  expect(cost.rows).toBeLessThanOrEqual(2);
+});
+
+const MANY = 1_000;
+const ids = Array.from({ length: MANY }, (_, index) => `task-${index}`);
+
+it("S4 1,000 unchanged tasks are reconciled with no row and no statement; a start reads three", async () => {
+  const tasks = Object.fromEntries(ids.map((id) => [id, task(() => {})]));
+  const stage = new Stage({ tasks: () => tasks });
+  await stage.start();
+  const again = () => stage.inside(({ scheduler }) => scheduler.reconcile());
+  expect(await costOf(stage, again)).toEqual({ rows: 0, statements: 0 });
+  await stage.crash();
+  const started = Date.now();
+  const statements = await stage.inside(async ({ lifecycle, meter, scheduler }) => {
+    await lifecycle.start();
+    await scheduler.reconcile();
+    return meter.statementsOf(isOurs);
+  });
+  expect(Date.now() - started).toBeLessThan(2_000);
+  expect(statements).toBe(3);
+});
+
+it("S4 S5 of a long history of 1,000 tasks, a start reads none, one task's look its own, and a list each run once", async () => {
+  const tasks = Object.fromEntries(ids.map((id) => [id, task(() => {})]));
+  const stage = new Stage({ tasks: () => tasks });
+  await stage.start();
+  await stage.inside((_, { storage: { sql } }) => {
+    sql.exec(
+      `INSERT INTO perdure_runs (task_id, slot, trigger_key, cause, status, fired_at, lag_ms, attempts, not_before, ended_at)
+       WITH RECURSIVE n (slot) AS (SELECT 1 UNION ALL SELECT slot + 1 FROM n WHERE slot < 50)
+       SELECT task_id, slot, '', 'schedule', 'completed', 0, 0, 1, 0, 5 FROM perdure_tasks, n`,
+    );
+    sql.exec("UPDATE perdure_tasks SET open_from = 50");
+  });
+  await stage.crash();
+  const rowsRead = (work: (scheduler: SchedulerObject["scheduler"]) => Promise<unknown>) =>
+    stage.inside(async ({ lifecycle, scheduler, meter }) => {
+      meter.reset();
+      await lifecycle.start();
+      await work(scheduler);
+      return meter.read().rowsRead;
+    });
+  // Each task's row twice, and the one run that may be open, looked up and read.
+  expect(await rowsRead((scheduler) => scheduler.reconcile())).toBeLessThanOrEqual(4 * MANY + 50);
+  expect(await rowsRead((scheduler) => scheduler.inspect("task-5"))).toBeLessThanOrEqual(60);
+  expect(await rowsRead((scheduler) => scheduler.list())).toBeLessThanOrEqual(55 * MANY);
+});
+
+it("S1 S4 1,000 tasks due at once run once each, in four rows, and none is lost to a crash amid them", async () => {
+  const record = recorder();
+  const tasks = Object.fromEntries(ids.map((id) => [id, task(record.note)]));
+  const stage = new Stage({ tasks: () => tasks });
+  await stage.start();
+  const cost = await costOf(stage, async () => {
+    await stage.pass(10 * MINUTE);
+    await until(() => record.came.length === MANY);
+  });
+  expect(new Set(record.came.map(({ taskId }) => taskId)).size).toBe(MANY);
+  // The sixteen that begin at once are written as begun.
+  expect(cost.rows).toBeLessThanOrEqual(4 * MANY - 16);
+  record.came.length = 0;
+  stage.script.now = MONDAY + 20 * MINUTE;
+  await stage.inside(({ meter }, ctx) => {
+    meter.reset();
+    meter.onWrite = (write) => {
+      if (write === 2_500) ctx.abort("crash");
+    };
+  });
+  await stage.wake().catch(() => false);
+  await until(async () => {
+    await stage.wake().catch(() => false);
+    const all = await stage.in(({ scheduler }) => scheduler.list({ occurrences: 0 }));
+    return all.every(({ counts }) => counts.completed === 2);
+  });
+  expect(new Set(record.came.map(({ taskId }) => taskId)).size).toBe(MANY);
+}, 60_000);

@@ -1,0 +1,229 @@
+/** What a scheduler meets seldom: edits that a sleeping object learns of by the wake for a slot, limits that are moved, and odd input. */
+
+import { describe, expect, it } from "vitest";
+import { refusal, until } from "../support/given.ts";
+import { forever } from "../support/ledger.ts";
+import { at, DAY, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
+
+const daily = { schedule: "every day at 09:00 in UTC" };
+
+describe("S1 S4 an edit that is learnt of by the wake for a slot", () => {
+  it.each([
+    ["a date left out", { ...daily, except: ["2030-12-25"] }],
+    ["one more time", { schedule: "every day at 09:00, 17:00 in UTC" }],
+    ["an end", { ...daily, endAt: "2031-01-01T00:00:00Z" }],
+  ])("%s: a slot that both texts have fires", async (_, edited) => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, daily) }) });
+    await stage.start();
+    await stage.crash();
+    stage.script.tasks = () => ({ t: task(record.note, edited) });
+    await stage.pass(9 * HOUR);
+    expect(record.slots).toEqual([9 * 60]);
+    expect((await stage.info()).counts.missed).toBe(0);
+  });
+
+  it("of an interval that keeps its length: its grid stays", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    await stage.start();
+    await stage.crash();
+    stage.script.tasks = () => ({ t: task(record.note, { endAt: "2031-01-01T00:00:00Z" }) });
+    await stage.pass(13 * MINUTE);
+    await stage.pass(7 * MINUTE);
+    expect(record.slots).toEqual([10, 20]);
+  });
+
+  it("a slot that the new text has not is missed", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, daily) }) });
+    await stage.start();
+    await stage.crash();
+    const edited = { schedule: "every day at 09:30 in UTC" };
+    stage.script.tasks = () => ({ t: task(record.note, edited) });
+    await stage.pass(9 * HOUR);
+    expect(record.slots).toEqual([]);
+    expect((await stage.info()).counts.missed).toBe(1);
+    await stage.pass(30 * MINUTE);
+    expect(record.slots).toEqual([9 * 60 + 30]);
+  });
+});
+
+describe("S3 maxRuns that is raised", () => {
+  it("what passed while the task was finished is neither caught up nor missed", async () => {
+    const record = recorder();
+    const options = { catchUp: "all", maxRuns: 1 } as const;
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+    await stage.start();
+    for (let i = 0; i < 4; i++) await stage.pass(10 * MINUTE);
+    expect(await stage.wakesIn()).toBeNull();
+    await stage.declare({ t: task(record.note, { ...options, maxRuns: 3 }) });
+    expect(at((await stage.info()).next ?? 0)).toBe(50);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10, 50]);
+    expect((await stage.info()).counts.missed).toBe(0);
+  });
+
+  it("after it was lowered, too; and the lowered one is written once", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    await stage.start();
+    for (let i = 0; i < 2; i++) await stage.pass(10 * MINUTE);
+    await stage.declare({ t: task(record.note, { maxRuns: 1 }) });
+    expect(await stage.info()).toMatchObject({ state: "finished", next: null });
+    await stage.in(async ({ scheduler, meter }) => {
+      meter.reset();
+      await scheduler.reconcile();
+      expect(meter.rowsWrittenBy((query) => query.includes("perdure_"))).toBe(0);
+    });
+    await stage.pass(20 * MINUTE);
+    await stage.in(({ scheduler }) => scheduler.pause("t"));
+    await stage.in(({ scheduler }) => scheduler.resume("t"));
+    await stage.pass(20 * MINUTE);
+    await stage.declare({ t: task(record.note) });
+    await stage.wake();
+    expect(record.slots).toEqual([10, 20]);
+    expect(at((await stage.info()).next ?? 0)).toBe(70);
+  });
+});
+
+describe("S5 resume", () => {
+  it("before the jitter of a slot is over: that slot fires", async () => {
+    const record = recorder();
+    const jittered = { ...daily, jitter: "8 hours" } as const;
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, jittered) }) });
+    await stage.start();
+    const fires = (await stage.wakesIn()) ?? 0;
+    // Otherwise there is nothing to be seen here.
+    expect(fires).toBeGreaterThan(9 * HOUR + 2);
+    await stage.pass(9 * HOUR + 1);
+    await stage.in(({ scheduler }) => scheduler.pause("t"));
+    await stage.in(({ scheduler }) => scheduler.resume("t"));
+    await stage.pass(fires - 9 * HOUR - 1);
+    expect(record.slots).toEqual([9 * 60]);
+  });
+
+  it("does not tell of a slot that skipNext() has left out as the next", async () => {
+    const stage = new Stage({ tasks: () => ({ t: task(() => {}) }) });
+    await stage.start();
+    await stage.in(({ scheduler }) => scheduler.skipNext("t"));
+    await stage.in(({ scheduler }) => scheduler.skipNext("t"));
+    await stage.in(({ scheduler }) => scheduler.pause("t"));
+    await stage.in(({ scheduler }) => scheduler.resume("t"));
+    expect(at((await stage.info()).next ?? 0)).toBe(30);
+  });
+});
+
+it("S1 a crowd fires in parts, and what one of them takes away fires no more", async () => {
+  const record = recorder();
+  const ids = Array.from({ length: 64 }, (_, index) => `t${index}`);
+  const tasks = Object.fromEntries(ids.map((id) => [id, task(record.note)]));
+  const stage = new Stage({ tasks: () => tasks });
+  await stage.start();
+  const fired: number[] = [];
+  await stage.in(({ meter, scheduler }, { storage: { sql } }) => {
+    meter.reset();
+    meter.onWrite = (_, what) => {
+      if (!what.includes("INTO perdure_runs")) return;
+      meter.onWrite = undefined;
+      setTimeout(() => {
+        fired.push(sql.exec("SELECT 1 FROM perdure_runs").toArray().length);
+        stage.script.tasks = () => ({ t0: task(record.note) });
+        scheduler.reconcile().catch(() => fired.push(-1));
+      }, 0);
+    };
+  });
+  await stage.pass(10 * MINUTE);
+  await until(() => record.came.length > 0);
+  expect(fired[0]).toBeLessThan(64);
+  expect(record.came.length).toBeLessThan(64);
+  expect((await stage.in(({ scheduler }) => scheduler.list())).length).toBe(1);
+  expect(await stage.wakesIn()).not.toBeNull();
+});
+
+describe("S5 odd input", () => {
+  it.each(["\ud800", "é\udc00"])(
+    "a trigger's key %j, half a character, is refused",
+    async (key) => {
+      const record = recorder();
+      const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+      await stage.start();
+      await stage.in(async ({ scheduler }, { storage }) => {
+        const error = await refusal(scheduler.trigger("t", { key }));
+        expect(error).toMatchObject({ name: "InvalidOptionError", option: "key" });
+        expect(storage.sql.exec("SELECT * FROM perdure_runs").toArray()).toEqual([]);
+      });
+    },
+  );
+
+  it("runs of one same time are never parted by a page", async () => {
+    const stage = new Stage({ tasks: () => ({ t: task(() => {}, { overlap: "allow" }) }) });
+    await stage.start();
+    await stage.in(async ({ scheduler }) => {
+      for (let i = 0; i < 5; i++) await scheduler.trigger("t");
+    });
+    await stage.pass(10 * MINUTE);
+    await stage.in(async ({ scheduler }) => {
+      const first = await scheduler.runs("t", { limit: 2 });
+      const before = first.at(-1)?.scheduledFor ?? 0;
+      const second = await scheduler.runs("t", { limit: 2, before });
+      expect(first.length + second.length).toBe(6);
+    });
+  });
+
+  it("S4 a text that cannot even be shown stops no other task", async () => {
+    const record = recorder();
+    const odd = { schedule: Object.create(null), handler: () => {} };
+    const stage = new Stage({ tasks: () => ({ odd, t: task(record.note) }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    expect((await stage.info("odd")).state).toBe("invalid");
+  });
+});
+
+it("S1 a task that is taken away, declared again and backfilled: the run of before settles nothing", async () => {
+  const ends: (() => void)[] = [];
+  const slow = task(() => new Promise<void>((resolve) => void ends.push(resolve)), daily);
+  const stage = new Stage({});
+  await stage.declare({ t: slow });
+  await stage.pass(9 * HOUR);
+  await stage.declare({});
+  await stage.declare({ t: slow });
+  const range = { from: new Date(MONDAY), to: new Date(MONDAY + DAY) };
+  expect(await stage.in(({ scheduler }) => scheduler.backfill("t", range))).toMatchObject({
+    queued: 1,
+  });
+  await until(() => ends.length === 2);
+  await stage.inside(() => ends[0]?.());
+  await stage.wake();
+  expect(await stage.history()).toEqual([`${9 * 60} running`]);
+  await stage.inside(() => ends[1]?.());
+  await stage.comes("completed");
+});
+
+it("S4 a prompt whose task is taken away holds no alarm, however long its turn takes", async () => {
+  const prompts = {
+    submit: async () => ({ submissionId: "s" }),
+    ended: forever,
+    cancel: async () => {},
+  };
+  const stage = new Stage({ prompts });
+  await stage.declare({ t: { schedule: "every 10 minutes", prompt: "report" } });
+  await stage.pass(10 * MINUTE);
+  await stage.declare({});
+  await stage.wake();
+  expect(await stage.wakesIn()).toBeNull();
+});
+
+it("S4 a task with many runs that may begin takes turns with the others", async () => {
+  const came: string[] = [];
+  const note = ({ taskId }: { taskId: string }) => void came.push(taskId);
+  const many = task(note, { catchUp: "all", overlap: "allow" });
+  const stage = new Stage({ concurrency: 1, tasks: () => ({ many, one: task(note) }) });
+  await stage.start();
+  await stage.crash();
+  await stage.pass(12 * HOUR);
+  await until(() => came.length === 73);
+  expect(came.indexOf("one")).toBeLessThanOrEqual(2);
+});

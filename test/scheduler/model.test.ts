@@ -1,0 +1,26 @@
+/**
+ * S1 S3 S5 under random sequences of time, edits, verbs, failures and crashes:
+ * no slot runs twice, and none is lost. `VITE_PERDURE_SCHEDULER_MODEL_RUNS`,
+ * `..._SEED` and `..._PATH` play more, others, or one again.
+ */
+
+import fc from "fast-check";
+import { it } from "vitest";
+import { limitMs } from "../support/knobs.ts";
+import { silence } from "../support/scheduler.ts";
+import { Play, STEP } from "../support/scheduler-play.ts";
+import { playSequences } from "../support/sequences.ts";
+
+it("S1 S3 S5 whatever happens in whatever order, each slot that passed has one run", {
+  timeout: limitMs(300_000),
+}, async () => {
+  silence();
+  await playSequences({
+    name: "SCHEDULER_MODEL",
+    runs: 14,
+    step: STEP,
+    given: fc.constant(undefined),
+    hastyMs: 1_000,
+    begin: () => new Play(),
+  });
+});

@@ -1,0 +1,245 @@
+/** S3: what passed unseen, and what meets a run that has not ended. */
+
+import { describe, expect, it } from "vitest";
+import type { CatchUp, Overlap, ScheduledTaskContext } from "../../src/scheduler/index.ts";
+import { until } from "../support/given.ts";
+import { forever } from "../support/ledger.ts";
+import { at, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
+
+/** A handler whose calls wait, each until the test lets it go. */
+function gated() {
+  const record = recorder();
+  const waiting = new Map<number, () => void>();
+  const aborted: number[] = [];
+  const handler = async (context: ScheduledTaskContext) => {
+    record.note(context);
+    const slot = at(context.scheduledFor);
+    context.signal.addEventListener("abort", () => void aborted.push(slot));
+    await new Promise<void>((resolve) => waiting.set(slot, resolve));
+  };
+  const release = async (stage: Stage, slot: number) => {
+    await until(() => waiting.has(slot), 3_000);
+    await stage.inside(() => waiting.get(slot)?.());
+  };
+  return { record, handler, release, aborted };
+}
+
+const SLOTS = [10, 20, 30, 40, 50, 60];
+
+/** After 64 minutes unseen: 60 is late by four minutes, and the others have been followed. */
+const CAUGHT_UP: [CatchUp, number[]][] = [
+  ["latest", [60]],
+  ["none", []],
+  ["all", SLOTS],
+  [{ all: "25 minutes" }, [40, 50, 60]],
+];
+const OVERLAPS: Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
+
+describe("S3 catchUp, with every overlap, when the object was away", () => {
+  const cases = CAUGHT_UP.flatMap(([catchUp, slots]) =>
+    OVERLAPS.map((overlap) => ({ catchUp, overlap, slots, name: JSON.stringify(catchUp) })),
+  );
+  it.each(cases)("$name and $overlap", async ({ catchUp, overlap, slots }) => {
+    const { record, handler, release, aborted } = gated();
+    const stage = new Stage({ tasks: () => ({ t: task(handler, { catchUp, overlap }) }) });
+    await stage.start();
+    await stage.crash();
+    await stage.pass(64 * MINUTE);
+    expect((await stage.info()).counts.missed).toBe(6 - slots.length);
+    expect(at((await stage.info()).next ?? 0)).toBe(70);
+    if (overlap === "allow") {
+      await until(() => record.slots.length === slots.length);
+      expect(record.slots.toSorted((a, b) => a - b)).toEqual(slots);
+    }
+    for (const [index, slot] of slots.entries()) {
+      // One after the other, in their order.
+      if (overlap !== "allow") {
+        await until(() => record.slots.length === index + 1);
+        expect(record.slots).toEqual(slots.slice(0, index + 1));
+      }
+      await release(stage, slot);
+    }
+    await until(async () => (await stage.info()).counts.completed === slots.length);
+    expect(await stage.history()).toEqual(slots.map((slot) => `${slot} completed`));
+    expect(record.came.map(({ cause }) => cause)).toEqual(slots.map(() => "catch-up"));
+    expect(aborted).toEqual([]);
+  });
+
+  it("the latest is no catch-up when it is on time, and none runs it", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, { catchUp: "none" }) }) });
+    await stage.start();
+    await stage.pass(30 * MINUTE + 60_000);
+    expect(record.slots).toEqual([30]);
+    expect(record.came[0]?.cause).toBe("schedule");
+    expect((await stage.info()).counts).toMatchObject({ completed: 1, missed: 2 });
+    await stage.pass(10 * MINUTE + 1);
+    expect(record.slots).toEqual([30]);
+    expect((await stage.info()).counts.missed).toBe(3);
+  });
+
+  it("those that a later one has followed are catch-ups, however late they are", async () => {
+    const record = recorder();
+    const every = { schedule: "every 1 minute", catchUp: "all" } as const;
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, every) }) });
+    await stage.start();
+    await stage.pass(2 * MINUTE + 30_000);
+    await until(() => record.came.length === 2);
+    expect(record.came.map(({ cause }) => cause)).toEqual(["catch-up", "schedule"]);
+  });
+
+  it("all: what comes while the missed ones are made up for follows them", async () => {
+    const { record, handler, release } = gated();
+    const stage = new Stage({ tasks: () => ({ t: task(handler, { catchUp: "all" }) }) });
+    await stage.start();
+    await stage.pass(24 * MINUTE);
+    await until(() => record.slots.length === 1);
+    await stage.pass(10 * MINUTE);
+    expect(await stage.history()).toEqual(["10 running", "20 waiting", "30 waiting"]);
+    for (const slot of [10, 20, 30]) await release(stage, slot);
+    await until(async () => (await stage.info()).counts.completed === 3);
+    expect(record.slots).toEqual([10, 20, 30]);
+  });
+
+  it("all: at most 1,000, the newest, and the older ones are counted", async () => {
+    const record = recorder();
+    const all = { catchUp: { all: "30 days" } as const, schedule: "every 10 minutes" };
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, all) }) });
+    await stage.start();
+    await stage.crash();
+    await stage.pass(1_200 * 10 * MINUTE);
+    await until(() => record.came.length === 1_000, 20_000);
+    expect(record.slots[0]).toBe(2_010);
+    expect(record.slots).toEqual(record.slots.toSorted((a, b) => a - b));
+    expect((await stage.info()).counts.missed).toBe(200);
+  });
+
+  it("all, with maxRuns: the oldest, and then it is finished", async () => {
+    const record = recorder();
+    const options = { catchUp: "all", maxRuns: 2 } as const;
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+    await stage.start();
+    await stage.crash();
+    await stage.pass(64 * MINUTE);
+    await until(() => record.slots.length === 2);
+    expect(record.slots).toEqual([10, 20]);
+    expect((await stage.info()).state).toBe("finished");
+  });
+
+  it("missed ones are counted up to 10,000 at once", async () => {
+    const stage = new Stage({ tasks: () => ({ t: task(() => {}, { catchUp: "none" }) }) });
+    await stage.start();
+    await stage.pass(100 * 24 * HOUR + 5 * MINUTE);
+    expect((await stage.info()).counts.missed).toBe(10_000);
+    expect(at((await stage.info()).next ?? 0)).toBe(100 * 24 * 60 + 10);
+  });
+});
+
+describe("S3 overlap", () => {
+  async function met(overlap: Overlap) {
+    const gate = gated();
+    const stage = new Stage({ tasks: () => ({ t: task(gate.handler, { overlap }) }) });
+    await stage.start();
+    for (let slot = 0; slot < 3; slot++) await stage.pass(10 * MINUTE);
+    return { ...gate, stage };
+  }
+
+  it("skip: the history says why", async () => {
+    const { record, stage, release } = await met("skip");
+    expect(await stage.history()).toEqual(["10 running", "20 skipped", "30 skipped"]);
+    expect((await stage.runs())[0]?.reason).toContain("2030-01-07T00:10:00.000Z");
+    await release(stage, 10);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10, 40]);
+    expect((await stage.info()).counts.skipped).toBe(2);
+  });
+
+  it("queue: one after the other", async () => {
+    const { record, stage, release } = await met("queue");
+    expect(await stage.history()).toEqual(["10 running", "20 waiting", "30 waiting"]);
+    await release(stage, 10);
+    await release(stage, 20);
+    await release(stage, 30);
+    await until(async () => (await stage.info()).counts.completed === 3);
+    expect(record.slots).toEqual([10, 20, 30]);
+  });
+
+  it("cancelPrevious: its signal is aborted, and its end changes nothing", async () => {
+    const { record, stage, release, aborted } = await met("cancelPrevious");
+    expect(await stage.history()).toEqual(["10 cancelled", "20 cancelled", "30 running"]);
+    expect(aborted).toEqual([10, 20]);
+    await release(stage, 10);
+    await release(stage, 30);
+    await until(async () => (await stage.info()).counts.completed === 1);
+    expect(await stage.history()).toEqual(["10 cancelled", "20 cancelled", "30 completed"]);
+    expect(record.slots).toEqual([10, 20, 30]);
+  });
+
+  it("allow: side by side", async () => {
+    const { stage, release } = await met("allow");
+    expect(await stage.history()).toEqual(["10 running", "20 running", "30 running"]);
+    await release(stage, 20);
+    await until(async () => (await stage.history())[1] === "20 completed");
+    expect(await stage.history()).toEqual(["10 running", "20 completed", "30 running"]);
+  });
+
+  it("queue: at most 100 wait, the next are skipped, and the app is told of that once", async () => {
+    const problems: unknown[] = [];
+    const stage = new Stage({
+      onProblem: (problem) => void problems.push(problem),
+      tasks: () => ({ t: task(forever, { overlap: "queue", timeout: "20 days" }) }),
+    });
+    await stage.start();
+    for (let slot = 0; slot < 104; slot++) await stage.pass(10 * MINUTE);
+    const statuses = (await stage.runs()).length;
+    expect(statuses).toBe(50);
+    const [last, , , before] = await stage.runs();
+    expect(before?.status).toBe("waiting");
+    expect(last).toMatchObject({ status: "skipped", reason: "100 runs were waiting" });
+    const message = "An occurrence is skipped: 100 runs were waiting";
+    expect(problems).toEqual([
+      { type: "scheduler:full", level: "warn", message, ids: { taskId: "t" } },
+    ]);
+  });
+
+  it("a run between two attempts keeps its place", async () => {
+    const record = recorder();
+    let failures = 1;
+    const once = task(
+      (context) => {
+        record.note(context);
+        if (failures-- > 0) throw new Error("once");
+      },
+      { overlap: "queue", retry: { baseDelayMs: 15 * MINUTE, maxDelayMs: 15 * MINUTE } },
+    );
+    const stage = new Stage({ chance: 0.9999999, tasks: () => ({ t: once }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    await stage.pass(10 * MINUTE);
+    expect(await stage.history()).toEqual(["10 waiting", "20 waiting"]);
+    await stage.pass(5 * MINUTE);
+    await until(() => record.slots.length === 3);
+    expect(record.slots).toEqual([10, 10, 20]);
+  });
+});
+
+it("S3 no more than the limit begin at once, and a crowd comes to its end", async () => {
+  let now = 0;
+  let most = 0;
+  const work = async () => {
+    most = Math.max(most, ++now);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    now--;
+  };
+  const tasks = Object.fromEntries(Array.from({ length: 60 }, (_, id) => [`t${id}`, task(work)]));
+  const stage = new Stage({ concurrency: 4, tasks: () => tasks });
+  await stage.start();
+  await stage.pass(10 * MINUTE);
+  await until(async () =>
+    (await stage.in(({ scheduler }) => scheduler.list())).every(
+      ({ counts }) => counts.completed === 1,
+    ),
+  );
+  expect(most).toBe(4);
+  expect(stage.now).toBe(MONDAY + 10 * MINUTE);
+});

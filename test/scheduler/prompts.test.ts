@@ -1,0 +1,187 @@
+/** Prompt tasks: a run is one submission, and open until that has ended. */
+
+import { describe, expect, it } from "vitest";
+import type { Overlap, PromptEnd, PromptPort, ScheduledTask } from "../../src/scheduler/index.ts";
+import { until } from "../support/given.ts";
+import { MINUTE, MONDAY, Stage } from "../support/scheduler.ts";
+
+/** A ledger of turns, which outlives the object's lives. */
+function givenTurns() {
+  const submissions = new Map<string, { prompt: string; options: object; end?: PromptEnd }>();
+  const cancelled: string[] = [];
+  let refusals = 0;
+  let waiting: (() => void)[] = [];
+  const port: PromptPort = {
+    submit: async (prompt, options) => {
+      if (refusals-- > 0) throw new Error("backlog");
+      const submissionId = `s-${options.idempotencyKey}`;
+      if (!submissions.has(submissionId)) submissions.set(submissionId, { prompt, options });
+      return { submissionId };
+    },
+    ended: async (submissionId) => {
+      const found = submissions.get(submissionId);
+      if (!found) return null;
+      while (!found.end) await new Promise<void>((resolve) => waiting.push(resolve));
+      return found.end;
+    },
+    cancel: async (submissionId, reason) => {
+      cancelled.push(reason);
+      const found = submissions.get(submissionId);
+      if (found) found.end = { status: "aborted", error: { name: "Cancelled", message: reason } };
+    },
+  };
+  const end = (index: number, how: PromptEnd) => {
+    const found = [...submissions.values()][index];
+    if (found) found.end = how;
+    const all = waiting;
+    waiting = [];
+    for (const wake of all) wake();
+  };
+  return {
+    port,
+    submissions,
+    cancelled,
+    end,
+    /** What an earlier life waits for comes to nobody. */
+    forgetWaiting: () => {
+      waiting = [];
+    },
+    refuse: (times: number) => {
+      refusals = times;
+    },
+  };
+}
+
+async function given(options: { overlap?: Overlap; prompt?: ScheduledTask["prompt"] } = {}) {
+  const turns = givenTurns();
+  const declared = {
+    schedule: "every 10 minutes",
+    prompt: "report",
+    metadata: { team: "a" },
+    retry: { maxAttempts: 2, baseDelayMs: 1_000 },
+    ...options,
+  } as ScheduledTask;
+  const stage = new Stage({ prompts: turns.port, owner: "me", tasks: () => ({ t: declared }) });
+  await stage.start();
+  await stage.pass(10 * MINUTE);
+  return { ...turns, stage };
+}
+
+describe("S1 S3 a prompt", () => {
+  it("S3: whose end is never answered is asked for again, and later occurrences are not skipped", async () => {
+    const { stage, end, forgetWaiting } = await given();
+    await stage.comes("running");
+    // As after a status hook that hangs: who waits is never told.
+    forgetWaiting();
+    end(0, { status: "completed" });
+    await stage.pass(0.5 * MINUTE);
+    expect(await stage.wakesIn()).toBe(5 * MINUTE);
+    await stage.pass(5 * MINUTE);
+    await stage.comes("completed");
+    await stage.pass(4.5 * MINUTE);
+    expect(await stage.history()).toEqual(["10 completed", "20 running"]);
+  });
+
+  it("S1: whose end is answered to several questions ends once", async () => {
+    const { stage, end, submissions } = await given();
+    await stage.comes("running");
+    for (let asked = 0; asked < 3; asked++) await stage.pass(2.5 * MINUTE);
+    await stage.inside(() => end(0, { status: "error", error: { name: "E", message: "no" } }));
+    await stage.comes("failed");
+    expect((await stage.info()).counts).toMatchObject({ failed: 1 });
+    expect(submissions.size).toBe(1);
+  });
+
+  it("is submitted under the key of its run, with what it is", async () => {
+    const { stage, submissions, end } = await given();
+    const [run] = await stage.runs();
+    const [[id, { prompt, options }] = ["", { prompt: "", options: {} }]] = submissions;
+    expect(prompt).toBe("report");
+    expect(options).toEqual({
+      idempotencyKey: run?.idempotencyKey,
+      metadata: {
+        team: "a",
+        source: "scheduled-task",
+        ownerKey: "me",
+        taskId: "t",
+        scheduledFor: MONDAY + 10 * MINUTE,
+        schedule: "every 10 minutes",
+      },
+      retry: { maxAttempts: 2, baseDelayMs: 1_000 },
+    });
+    expect(run).toMatchObject({ status: "running", submissionId: id });
+    await stage.inside(() => end(0, { status: "completed" }));
+    await stage.comes("completed");
+  });
+
+  it("meets the next occurrence as long as its turn takes, over a crash", async () => {
+    const { stage, submissions, end, forgetWaiting } = await given();
+    await stage.crash();
+    forgetWaiting();
+    await stage.pass(10 * MINUTE);
+    expect(await stage.history()).toEqual(["10 running", "20 skipped"]);
+    await stage.inside(() => end(0, { status: "completed" }));
+    await until(async () => (await stage.history())[0] === "10 completed");
+    expect(submissions.size).toBe(1);
+    expect((await stage.runs()).at(-1)?.attempts).toBe(1);
+  });
+
+  it("is cancelled by the next one with cancelPrevious", async () => {
+    const { stage, cancelled } = await given({ overlap: "cancelPrevious" });
+    await stage.pass(10 * MINUTE);
+    expect(await stage.history()).toEqual(["10 cancelled", "20 running"]);
+    expect(cancelled).toHaveLength(1);
+  });
+
+  it.each<[PromptEnd, object]>([
+    [
+      { status: "error", error: { name: "AI_Error", message: "no" } },
+      { status: "failed", error: { name: "AI_Error", message: "no" } },
+    ],
+    [
+      { status: "aborted", error: { name: "Abort", message: "by hand" } },
+      { status: "cancelled", reason: "by hand" },
+    ],
+    [{ status: "skipped" }, { status: "skipped" }],
+  ])("that ends as %o", async (how, run) => {
+    const { stage, end } = await given();
+    await stage.inside(() => end(0, how));
+    await until(async () => (await stage.runs())[0]?.status !== "running");
+    expect((await stage.runs())[0]).toMatchObject(run);
+  });
+
+  it("whose submission is forgotten has failed", async () => {
+    const { stage, submissions } = await given();
+    await stage.crash();
+    submissions.clear();
+    await stage.wake();
+    expect(await stage.comes("failed")).toMatchObject({ error: { name: "PromptLostError" } });
+  });
+
+  it("that cannot be submitted is tried again", async () => {
+    const { stage, refuse, submissions } = await given({ overlap: "allow" });
+    stage.script.chance = 0.5;
+    refuse(1);
+    await stage.pass(10 * MINUTE);
+    expect((await stage.runs())[0]).toMatchObject({
+      status: "waiting",
+      error: { message: "backlog" },
+    });
+    await stage.pass(500);
+    expect((await stage.runs())[0]).toMatchObject({ status: "running", attempts: 2 });
+    expect(submissions.size).toBe(2);
+  });
+
+  it("that is a function is asked at its time, in the host's context", async () => {
+    let count = 0;
+    const { stage, submissions } = await given({ prompt: async () => `number ${++count}` });
+    expect([...submissions.values()].map(({ prompt }) => prompt)).toEqual(["number 1"]);
+    expect(stage.now).toBe(MONDAY + 10 * MINUTE);
+  });
+
+  it("that is no text is an error of its run", async () => {
+    const { stage } = await given({ prompt: () => "" });
+    await stage.pass(1_000);
+    expect(await stage.comes("failed")).toMatchObject({ error: { name: "TypeError" } });
+  });
+});

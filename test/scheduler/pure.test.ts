@@ -1,0 +1,264 @@
+/** Names and decisions, over all that they may be given. */
+
+import type { ThinkScheduledTaskContext, ThinkScheduledTasks } from "@cloudflare/think";
+import fc from "fast-check";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { readTask } from "../../src/scheduler/declared.ts";
+import { dueSlots } from "../../src/scheduler/due.ts";
+import { instanceIdFor } from "../../src/scheduler/instance-id.ts";
+import { jitterShare } from "../../src/scheduler/keys.ts";
+import { admit } from "../../src/scheduler/overlap.ts";
+import { plan } from "../../src/scheduler/plan.ts";
+import { startable } from "../../src/scheduler/queue.ts";
+import type { Run, TaskRow } from "../../src/scheduler/rows.ts";
+import type {
+  CatchUp,
+  Overlap,
+  ScheduledTaskContext,
+  ScheduledTasks,
+} from "../../src/scheduler/types.ts";
+
+const MINUTE = 60_000;
+const T0 = Date.UTC(2030, 0, 7);
+const VALID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
+
+const OVERLAPS: Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
+const CONTEXT = { defaultTimezone: "UTC", hasPrompts: false, jitterShare: () => 0.5 };
+
+describe("instanceIdFor", () => {
+  const key = fc.oneof(
+    fc.string({ unit: "binary", maxLength: 300 }),
+    fc.string({ maxLength: 300 }),
+    fc.stringMatching(/^[A-Za-z0-9_-]{0,150}$/),
+  );
+
+  it("is always valid, always the same, and leaves a valid one as it is", () => {
+    fc.assert(
+      fc.property(key, (text) => {
+        const id = instanceIdFor(text);
+        expect(id).toMatch(VALID);
+        expect(instanceIdFor(text)).toBe(id);
+        if (VALID.test(text)) expect(id).toBe(text);
+      }),
+    );
+  });
+
+  it("tells keys apart that look the same when they are cleaned", () => {
+    const alike = ["a:b", "a/b", "a b", "-a-b", "a--b:", "a:b:", ":a:b"];
+    expect(new Set(alike.map(instanceIdFor)).size).toBe(alike.length);
+    fc.assert(
+      fc.property(key, key, (a, b) => {
+        if (a !== b) expect(instanceIdFor(a)).not.toBe(instanceIdFor(b));
+      }),
+    );
+    // Halves of surrogate pairs, which UTF-8 does not tell apart.
+    expect(instanceIdFor("\ud800")).not.toBe(instanceIdFor("\ud801"));
+  });
+
+  it("is readable", () => {
+    expect(instanceIdFor("report:2026-01-05")).toMatch(/^report-2026-01-05-[\w-]{22}$/);
+    expect(instanceIdFor("")).toMatch(/^id-/);
+    expect(instanceIdFor("é".repeat(200))).toMatch(/^id-/);
+  });
+});
+
+it("a jitter is the task's own, always the same, and spread", () => {
+  const shares = Array.from({ length: 1_000 }, (_, index) => jitterShare("me", `t${index}`));
+  expect(Math.min(...shares)).toBeGreaterThanOrEqual(0);
+  expect(Math.max(...shares)).toBeLessThan(1);
+  const lower = shares.filter((share) => share < 0.5).length;
+  expect(lower).toBeGreaterThan(400);
+  expect(lower).toBeLessThan(600);
+  expect(jitterShare("me", "t1")).toBe(shares[1]);
+  expect(jitterShare("you", "t1")).not.toBe(shares[1]);
+});
+
+function declared(options: object = {}) {
+  return readTask("t", { schedule: "every 10 minutes", handler: () => {}, ...options }, CONTEXT);
+}
+
+function rowOf(over: Partial<TaskRow> = {}): TaskRow {
+  const valid = new Map([["t", declared()]]);
+  const [row] = plan({ valid, invalid: new Map() }, new Map(), T0).insert;
+  if (!row) throw new Error("No row was planned");
+  return { ...row, ...over };
+}
+
+describe("S1 S3 what is due", () => {
+  const catchUp = fc.oneof<fc.Arbitrary<CatchUp>[]>(
+    fc.constantFrom<CatchUp>("latest", "none", "all"),
+    fc.integer({ min: 1, max: 300 * MINUTE }).map((all) => ({ all })),
+  );
+
+  it("each slot that has passed fires or is missed, once, and the next is the first after them", () => {
+    const offset = fc.integer({ min: 0, max: 400 * MINUTE });
+    const jitter = fc.option(fc.integer({ min: 1, max: 30 * MINUTE }), { nil: undefined });
+    fc.assert(
+      fc.property(catchUp, offset, jitter, (policy, late, jitterMs) => {
+        const options = { catchUp: policy, ...(jitterMs !== undefined && { jitter: jitterMs }) };
+        const task = declared(options);
+        const row = rowOf();
+        const now = T0 + late;
+        const horizon = now - task.offsetMs;
+        const passed = Math.max(0, Math.floor((horizon - T0) / (10 * MINUTE)));
+        const due = dueSlots(task, row, now);
+        if (passed === 0) {
+          expect(due).toBeUndefined();
+          return;
+        }
+        const slots = due?.slots.map(({ slot }) => slot) ?? [];
+        expect(slots.length + (due?.missed ?? 0)).toBe(passed);
+        expect(due?.nextAt).toBe(T0 + (passed + 1) * 10 * MINUTE);
+        expect(slots).toEqual([...new Set(slots)].toSorted((a, b) => a - b));
+        const latest = T0 + passed * 10 * MINUTE;
+        // Those that fire are the newest, without a hole.
+        expect(slots).toEqual(slots.map((_, i) => latest - (slots.length - 1 - i) * 10 * MINUTE));
+        const isOnTime = horizon - latest <= MINUTE;
+        if (policy === "latest" || isOnTime) expect(slots.at(-1)).toBe(latest);
+        if (policy === "none") expect(slots.length).toBe(isOnTime ? 1 : 0);
+      }),
+    );
+  });
+
+  it("nothing of a task that is paused, finished or has no slot left", () => {
+    const now = T0 + 60 * MINUTE;
+    expect(dueSlots(declared(), rowOf({ pausedAt: T0 }), now)).toBeUndefined();
+    expect(dueSlots(declared({ maxRuns: 1 }), rowOf({ runs: 1 }), now)).toBeUndefined();
+    expect(dueSlots(declared(), rowOf({ nextAt: null }), now)).toBeUndefined();
+  });
+});
+
+const someRun = fc.record({
+  slot: fc.integer({ min: 0, max: 50 }),
+  status: fc.constantFrom("waiting" as const, "running" as const),
+  cause: fc.constantFrom(
+    "schedule" as const,
+    "catch-up" as const,
+    "trigger" as const,
+    "backfill" as const,
+  ),
+  attempts: fc.integer({ min: 0, max: 2 }),
+  notBefore: fc.constantFrom(0, 100),
+});
+
+const someRuns = fc.array(someRun, { maxLength: 12 }).map((runs) =>
+  runs.map(
+    (run, index): Run => ({
+      ...run,
+      attempts: run.status === "running" ? Math.max(1, run.attempts) : run.attempts,
+      taskId: "t",
+      triggerKey: String(index),
+      firedAt: 0,
+      lagMs: 0,
+      endedAt: null,
+      error: null,
+      reason: null,
+      submissionId: null,
+    }),
+  ),
+);
+
+describe("S3 what may begin", () => {
+  it("only what waits and is due; one at a time, and none beside one that runs, unless it is allowed", () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...OVERLAPS), someRuns, (overlap, open) => {
+        const next = startable(overlap, open, 50);
+        for (const run of next) expect(run).toMatchObject({ status: "waiting", notBefore: 0 });
+        const isRunning = open.some(({ status }) => status === "running");
+        if (overlap !== "allow") expect(next.length).toBeLessThanOrEqual(isRunning ? 0 : 1);
+        const backfills = [...next, ...open.filter(({ status }) => status === "running")].filter(
+          ({ cause }) => cause === "backfill",
+        );
+        const before = open.filter((run) => run.cause === "backfill" && run.status === "running");
+        expect(backfills.length).toBeLessThanOrEqual(Math.max(1, before.length));
+      }),
+    );
+  });
+
+  it("never nothing for ever: what waits begins when nothing runs and its time has come", () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...OVERLAPS), someRuns, (overlap, runs) => {
+        const open = runs.filter(({ status }) => status === "waiting");
+        expect(startable(overlap, open, 100).length > 0).toBe(open.length > 0);
+      }),
+    );
+  });
+
+  it("a backfill is neither cancelled nor a reason to skip", () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...OVERLAPS), someRuns, (overlap, open) => {
+        const { skipped, cancelled } = admit({ overlap, catchUpMs: "latest" }, open);
+        const others = open.filter(({ cause }) => cause !== "backfill");
+        expect(cancelled.some(({ cause }) => cause === "backfill")).toBe(false);
+        expect(cancelled).toEqual(overlap === "cancelPrevious" ? others : []);
+        expect(skipped !== undefined).toBe(overlap === "skip" && others.length > 0);
+      }),
+    );
+  });
+
+  it("S3 what comes while all that was missed is made up for follows it, and is not skipped", () => {
+    fc.assert(
+      fc.property(someRuns, (open) => {
+        const { skipped } = admit({ overlap: "skip", catchUpMs: 60_000 }, open);
+        const others = open.filter(({ cause }) => cause !== "backfill");
+        const isCatchingUp = others.some(({ cause }) => cause === "catch-up");
+        const waiting = others.filter(({ status }) => status === "waiting").length;
+        const isSkipped = isCatchingUp ? waiting >= 100 : others.length > 0;
+        expect(skipped !== undefined).toBe(isSkipped);
+      }),
+    );
+  });
+});
+
+describe("S4 the plan", () => {
+  it("of what is unchanged is empty, whenever it is made", () => {
+    const valid = new Map([["t", declared()]]);
+    const stored = new Map([["t", rowOf()]]);
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 1e12 }), (later) => {
+        const changes = plan({ valid, invalid: new Map() }, stored, T0 + later);
+        expect(changes).toEqual({ insert: [], update: [], omit: [], delete: [] });
+      }),
+    );
+  });
+
+  it("keeps what cannot be understood, and deletes what is not declared", () => {
+    const error = new Error("no");
+    const invalid = new Map([["t", { taskId: "t", schedule: "x", error }]]);
+    const stored = new Map([
+      ["t", rowOf()],
+      ["u", rowOf({ taskId: "u" })],
+    ]);
+    const changes = plan({ valid: new Map(), invalid }, stored, T0);
+    expect(changes).toEqual({ insert: [], update: [], omit: [], delete: ["u"] });
+  });
+
+  it.each([
+    ["an interval", "every 10 minutes", 7, 7],
+    ["an interval that is due", "every 10 minutes", -3, -3],
+    ["a time of day that is due", "every day at 23:59", -1, -1],
+    ["a time that the task has no more", "every day at 23:59", -2, 1_439],
+  ])(
+    "S1: a new task goes on with %s that another scheduler has armed",
+    (_, schedule, armed, expected) => {
+      const valid = new Map([["t", declared({ schedule })]]);
+      const at = (minute: number) => T0 + minute * MINUTE;
+      const adopted = new Map([["t", { at: at(armed), isDone: false }]]);
+      const [row] = plan({ valid, invalid: new Map() }, new Map(), T0, adopted).insert;
+      expect(row?.nextAt).toBe(at(expected));
+    },
+  );
+
+  it("counts what was due by the old times as missed", () => {
+    const valid = new Map([["t", declared({ schedule: "every 15 minutes" })]]);
+    const declarations = { valid, invalid: new Map() };
+    const at = (now: number) => plan(declarations, new Map([["t", rowOf()]]), now).update[0];
+    expect(at(T0 + 10 * MINUTE)).toMatchObject({ missed: 1, nextAt: T0 + 25 * MINUTE });
+    expect(at(T0 + 9 * MINUTE)).toMatchObject({ missed: 0, nextAt: T0 + 24 * MINUTE });
+  });
+});
+
+it("takes what is written for Think: its declarations, and handlers of its context", () => {
+  expectTypeOf<ThinkScheduledTasks>().toExtend<ScheduledTasks>();
+  expectTypeOf<ScheduledTaskContext>().toExtend<ThinkScheduledTaskContext>();
+});

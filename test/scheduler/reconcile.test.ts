@@ -1,0 +1,631 @@
+/** S4: declarations and rows; what is wrong with one, and which agents arm them. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { getAgentByName } from "agents";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { LAST_ALARM } from "../../src/core/clock.ts";
+import type { InvalidTaskError } from "../../src/scheduler/errors.ts";
+import { type ScheduledTask, type ScheduledTasks, Scheduler } from "../../src/scheduler/index.ts";
+import { refusal, until } from "../support/given.ts";
+import { DAY, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
+import { agentScopes, agentTasks, type SchedulerAgent } from "../support/scheduler-agent.ts";
+
+/** What the code complains of in this test, which stays quiet. */
+function complaints(kind: "error" | "warn") {
+  const spy = vi.spyOn(console, kind).mockImplementation(() => {});
+  onTestFinished(() => spy.mockRestore());
+  return () => spy.mock.calls.map((args) => args.map(String).join(" "));
+}
+
+/** Timers of this length come at once; returns how many there were. */
+function hastened(ms: number): () => number {
+  const { setTimeout } = globalThis;
+  let count = 0;
+  const spy = vi.spyOn(globalThis, "setTimeout").mockImplementation(((
+    work: () => void,
+    after = 0,
+  ) => {
+    if (after === ms) count++;
+    return setTimeout(work, after === ms ? 20 : after);
+  }) as typeof setTimeout);
+  onTestFinished(() => spy.mockRestore());
+  return () => count;
+}
+
+const noop = () => {};
+
+describe("S4 an edit", () => {
+  it("of anything but the times writes nothing and moves nothing", async () => {
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(noop) });
+    await stage.pass(7 * MINUTE);
+    await stage.in(({ meter }) => meter.reset());
+    await stage.declare({
+      t: task(record.note, {
+        retry: { maxAttempts: 9 },
+        metadata: { other: true },
+        overlap: "allow",
+        catchUp: "all",
+        timeout: "1 minute",
+        maxRuns: 7,
+        pauseOnFailure: true,
+      }),
+    });
+    expect(await stage.in(({ meter }) => meter.rowsWrittenBy((q) => q.includes("perdure_")))).toBe(
+      0,
+    );
+    await stage.pass(3 * MINUTE);
+    expect(record.slots).toEqual([10]);
+  });
+
+  it("of the jitter writes no row, and is heeded by the next occurrence", async () => {
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note, { jitter: "9 minutes" }) });
+    await stage.declare({ t: task(record.note) });
+    expect(await stage.wakesIn()).toBe(10 * MINUTE);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+  });
+
+  it("of the times starts afresh, and keeps the history", async () => {
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    await stage.pass(10 * MINUTE);
+    await stage.declare({ t: task(record.note, { schedule: "every 15 minutes" }) });
+    await stage.pass(10 * MINUTE);
+    await stage.pass(5 * MINUTE);
+    expect(record.slots).toEqual([10, 25]);
+    expect(await stage.history()).toEqual(["10 completed", "25 completed"]);
+  });
+
+  it("that takes a task away deletes its rows; declared again, it is a new one", async () => {
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    await stage.pass(10 * MINUTE);
+    await stage.declare({});
+    const rows = await stage.in(
+      (_, { storage }) =>
+        storage.sql
+          .exec("SELECT task_id FROM perdure_tasks UNION SELECT task_id FROM perdure_runs")
+          .toArray().length,
+    );
+    expect(rows).toBe(0);
+    await stage.declare({ t: task(record.note) });
+    expect(await stage.runs()).toEqual([]);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10, 20]);
+  });
+
+  it("that takes a task away lets its run come to its end", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let ended = 0;
+    const slow = task(async () => {
+      await promise;
+      ended++;
+    });
+    const stage = new Stage({});
+    await stage.declare({ t: slow });
+    await stage.pass(10 * MINUTE);
+    await stage.declare({});
+    await stage.inside(() => resolve());
+    await until(() => ended === 1);
+    await until(async () => (await stage.wakesIn()) === null);
+  });
+});
+
+describe("S4 a paused task that a deploy leaves out", () => {
+  /** Tasks `t` and `u`, with `t` paused, left out, and away for that long. */
+  async function omitted(ms: number) {
+    const stage = new Stage({});
+    await stage.declare({ t: task(noop), u: task(noop) });
+    await stage.pass(10 * MINUTE);
+    await stage.in(({ scheduler }) => scheduler.pause("t", "a broken feed"));
+    await stage.declare({});
+    await stage.crash();
+    stage.script.now = stage.now + ms;
+    await stage.start();
+    await stage.declare({ t: task(noop), u: task(noop) });
+    return stage;
+  }
+
+  it("S4: is still paused when the next deploy declares it again, and its history is gone", async () => {
+    const stage = await omitted(DAY);
+    const { state, paused, counts } = await stage.info("t");
+    expect({ state, paused }).toMatchObject({
+      state: "paused",
+      paused: { by: "hand", note: "a broken feed", at: MONDAY + 10 * MINUTE },
+    });
+    expect(counts).toEqual({ completed: 0, failed: 0, skipped: 0, missed: 0 });
+    expect((await stage.info("u")).state).toBe("active");
+    await stage.pass(60 * MINUTE);
+    expect(await stage.history("t")).toEqual([]);
+    await stage.in(({ scheduler }) => scheduler.resume("t"));
+    await stage.pass(10 * MINUTE);
+    expect(await stage.history("t")).toHaveLength(1);
+  });
+
+  it("S4: writes no row while it stays omitted, and is unknown to every verb", async () => {
+    const stage = new Stage({});
+    await stage.declare({ t: task(noop) });
+    await stage.in(({ scheduler }) => scheduler.pause("t"));
+    await stage.declare({});
+    const { written, listed, error } = await stage.in(async ({ scheduler, meter }) => {
+      meter.reset();
+      await scheduler.reconcile();
+      await scheduler.reconcile();
+      const { rowsWritten: written } = meter.read();
+      return {
+        written,
+        listed: await scheduler.list(),
+        error: await refusal(scheduler.resume("t")),
+      };
+    });
+    expect({ written, listed }).toEqual({ written: 0, listed: [] });
+    expect(error.name).toBe("UnknownTaskError");
+    expect(await stage.wakesIn()).toBeNull();
+  });
+
+  it("S4: is a new task after a year", async () => {
+    expect((await (await omitted(364 * DAY)).info("t")).state).toBe("paused");
+    const stage = await omitted(365 * DAY);
+    expect((await stage.info("t")).state).toBe("active");
+  });
+
+  it("S4: is forgotten when 1,000 others were omitted later", async () => {
+    const ids = Array.from({ length: 1_001 }, (_, index) => `t${index}`);
+    const stage = new Stage({});
+    const rows = () =>
+      stage.in((_, { storage: { sql } }) =>
+        sql.exec<{ task_id: string }>("SELECT task_id FROM perdure_tasks").toArray(),
+      );
+    await stage.declare(Object.fromEntries(ids.map((id) => [id, task(noop)])));
+    await stage.inside((_, { storage: { sql } }) => {
+      sql.exec("UPDATE perdure_tasks SET paused_at = 1, paused_by = 'hand'");
+    });
+    await stage.crash();
+    await stage.declare(Object.fromEntries(ids.slice(1).map((id) => [id, task(noop)])));
+    stage.script.now = stage.now + 1;
+    await stage.declare({});
+    const kept = (await rows()).map(({ task_id }) => task_id);
+    expect(kept).toHaveLength(1_000);
+    expect(kept).not.toContain("t0");
+  });
+});
+
+describe("S4 one bad task", () => {
+  it("is listed with its error, and the others are armed; repaired, it is where it was", async () => {
+    const logged = complaints("error");
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ good: task(record.note), bad: task(noop) });
+    await stage.declare({ good: task(record.note), bad: task(noop, { schedule: "at dawn" }) });
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    const info = await stage.info("bad");
+    expect(info).toMatchObject({ state: "invalid", schedule: "at dawn", next: null });
+    expect(info.error).toMatchObject({ name: "ScheduleSyntaxError" });
+    expect(info.error?.message).toContain("at dawn");
+    expect(logged().filter((text) => text.includes('"bad"'))).toHaveLength(1);
+    const refused = await stage.in(({ scheduler }) => refusal(scheduler.trigger("bad")));
+    expect(refused).toMatchObject({ name: "InvalidTaskError", taskId: "bad" });
+    const bad = recorder();
+    await stage.declare({ good: task(record.note), bad: task(bad.note) });
+    await stage.wake();
+    expect(bad.slots).toEqual([10]);
+  });
+
+  const wrong: [string, unknown, string][] = [
+    ["no action", { schedule: "every 10 minutes" }, "neither a prompt nor a handler"],
+    [
+      "two actions",
+      { schedule: "every 10 minutes", handler: noop, prompt: "p" },
+      "a prompt and a handler",
+    ],
+    ["a prompt without a port", { schedule: "every 10 minutes", prompt: "p" }, "`prompts`"],
+    ["a retry that is none", task(noop, { retry: 3 as never }), "retry is 3"],
+    [
+      "two zones",
+      task(noop, { schedule: "every day at 09:00 in UTC", timezone: "Asia/Tokyo" }),
+      "Asia/Tokyo",
+    ],
+    [
+      "two offsets",
+      task(noop, { schedule: "every day at 09:00 in +02:00", timezone: "+01:00" }),
+      'timezone is "+01:00", and the schedule says "+02:00"',
+    ],
+    ["no zone", task(noop, { schedule: "every day at 09:00" }), "timezone"],
+    ["a date that is none", task(noop, { timezone: "UTC", except: ["2030-02-30"] }), "2030-02-30"],
+    ["dates without a zone", task(noop, { except: ["2030-02-03"] }), "zone"],
+    ["a startAt on some wall", task(noop, { startAt: "2030-01-01T09:00" }), "2030-01-01T09:00"],
+    [
+      "an endAt before its startAt",
+      task(noop, { startAt: "2030-01-02T00:00:00Z", endAt: "2030-01-01T00:00:00Z" }),
+      "after startAt",
+    ],
+    ["an overlap that is none", task(noop, { overlap: "queued" as "queue" }), '"queued"'],
+    ["a catchUp that is none", task(noop, { catchUp: "some" as "all" }), '"some"'],
+    ["a jitter that is none", task(noop, { jitter: "soon" as "1 day" }), '"soon"'],
+    ["no runs", task(noop, { maxRuns: 0 }), "maxRuns is 0"],
+    ["a timeout beyond all timers", task(noop, { timeout: "30 days" }), "24 days"],
+    ["nothing", undefined, "undefined"],
+    [
+      "L9: once after the last alarm",
+      task(noop, { schedule: "once at 9998-01-01 09:00 in UTC" }),
+      "before the year 2189",
+    ],
+    [
+      "L9: a start after the last alarm",
+      task(noop, { schedule: "every day at 09:00 in UTC starting 2200-01-01" }),
+      "before the year 2189",
+    ],
+    [
+      "L9: an interval that starts after the last alarm",
+      task(noop, { schedule: "every 3 hours starting 2200-01-01 in UTC" }),
+      "before the year 2189",
+    ],
+    [
+      "L9: a startAt after the last alarm",
+      task(noop, { startAt: "2189-01-01T00:00:00Z" }),
+      "startAt",
+    ],
+    ["L9: a jitter of centuries", task(noop, { jitter: 1e15 }), "365 days"],
+    ["L9: a delay of centuries", task(noop, { retry: { baseDelayMs: 1e15 } }), "365 days"],
+  ];
+  it.each(wrong)("%s", async (_, declared, says) => {
+    complaints("error");
+    const stage = new Stage({ tasks: () => ({ t: declared as ScheduledTask, ok: task(noop) }) });
+    await stage.start();
+    const info = await stage.info();
+    expect(info.state).toBe("invalid");
+    expect(info.error?.message).toContain(says);
+    expect((await stage.info("ok")).state).toBe("active");
+  });
+
+  it("L9: an occurrence hours after the last alarm is armed for that, and fails no call", async () => {
+    const schedule = "once at 2188-12-31 23:30 in America/Los_Angeles";
+    const stage = new Stage({ tasks: () => ({ t: task(noop, { schedule }) }) });
+    await stage.start();
+    expect(await stage.info()).toMatchObject({ state: "active" });
+    expect(await stage.inside((_, { storage }) => storage.getAlarm())).toBe(LAST_ALARM);
+  });
+
+  it("S4: a default zone that is invalid stops only the tasks that need one, each with its own error", async () => {
+    complaints("error");
+    const record = recorder();
+    const told: InvalidTaskError[] = [];
+    const london = "Europe/London";
+    const stage = new Stage({
+      defaultTimezone: () => "Mars/Phobos",
+      onInvalid: (error) => void told.push(error),
+      tasks: () => ({
+        interval: task(record.note),
+        text: task(noop, { schedule: `every day at 09:00 in ${london}` }),
+        option: task(noop, { schedule: "every day at 09:00", timezone: london }),
+        dates: task(noop, { schedule: `every hour until 2040-01-01 in ${london}` }),
+        excepted: task(noop, { except: ["2030-01-08"], timezone: london }),
+        wall: task(noop, { schedule: "every day at 09:00" }),
+        limited: task(noop, { schedule: "every hour until 2040-01-01" }),
+        bare: task(noop, { except: ["2030-01-08"] }),
+        wrong: task(noop, { schedule: "every dya at 09:00" }),
+      }),
+    });
+    const infos = await stage.in(({ scheduler }) => scheduler.list());
+    const active = infos.filter(({ state }) => state === "active").map(({ taskId }) => taskId);
+    expect(active).toEqual(["interval", "text", "option", "dates", "excepted"]);
+    const invalid = infos.filter(({ state }) => state === "invalid");
+    expect(invalid.map(({ taskId, error }) => [taskId, error?.name])).toEqual([
+      ["wall", "InvalidOptionError"],
+      ["limited", "InvalidOptionError"],
+      ["bare", "InvalidOptionError"],
+      ["wrong", "ScheduleSyntaxError"],
+    ]);
+    expect(invalid[0]?.error?.message).toContain('defaultTimezone is "Mars/Phobos"');
+    await until(() => told.length === 4);
+    expect(told.map(({ name, taskId }) => [name, taskId])).toEqual(
+      ["wall", "limited", "bare", "wrong"].map((id) => ["InvalidTaskError", id]),
+    );
+    expect(told[0]?.message).toContain('"wall"');
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    await stage.in(({ scheduler }) => scheduler.reconcile());
+    expect(told).toHaveLength(4);
+  });
+
+  it.each(["a b", "", "é", "a".repeat(1_001)])("an id that is none: %#", async (id) => {
+    complaints("error");
+    const stage = new Stage({ tasks: () => ({ [id]: task(noop), ok: task(noop) }) });
+    await stage.start();
+    expect((await stage.info(id)).error?.message).toContain("1 to 1000 letters, digits, _ and -");
+    expect((await stage.info("ok")).state).toBe("active");
+  });
+
+  it("S4: all that is wrong with a task is in its error", async () => {
+    complaints("error");
+    const told: InvalidTaskError[] = [];
+    const wrong = task(noop, {
+      schedule: "every day at 25:00",
+      overlap: "queued" as "queue",
+      maxRuns: 0,
+      retry: { maxAttempts: 0, baseDelayMs: -1 },
+    });
+    const stage = new Stage({
+      tasks: () => ({ t: wrong }),
+      onInvalid: (error) => void told.push(error),
+    });
+    await stage.start();
+    await until(() => told.length > 0);
+    const { error } = await stage.info();
+    for (const message of [told[0]?.message, error?.message]) {
+      expect(message).toContain('"every day at 25:00"');
+      expect(message).toContain('overlap is "queued"');
+      expect(message).toContain("maxRuns is 0");
+      expect(message).toContain("retry.maxAttempts is 0");
+    }
+    expect(told[0]).toMatchObject({ name: "InvalidTaskError", taskId: "t" });
+    expect(told[0]?.cause).toBeInstanceOf(AggregateError);
+  });
+
+  it("that cannot be fired rests, and the others fire", async () => {
+    complaints("error");
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ a: task(noop), b: task(record.note) }) });
+    await stage.start();
+    await stage.in(({ meter }) => {
+      meter.onWrite = (_, what) => {
+        if (!what.includes("INTO perdure_runs")) return;
+        meter.onWrite = undefined;
+        throw new Error("disk full");
+      };
+    });
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    expect(await stage.history("a")).toEqual([]);
+    await stage.pass(30_000);
+    expect(await stage.history("a")).toEqual(["10 completed"]);
+  });
+});
+
+describe("S4 what Think arms", () => {
+  it.each<[string, ScheduledTask]>([
+    [
+      "an alias of the zone in the text",
+      task(noop, { schedule: "every day at 09:00 in US/Pacific", timezone: "America/Los_Angeles" }),
+    ],
+    ["an offset as the zone", task(noop, { schedule: "every day at 09:00", timezone: "+02:00" })],
+    ["an interval of three years", task(noop, { schedule: "every 26280 hours" })],
+    ["an interval of a century", task(noop, { schedule: "every 52596000 minutes" })],
+    ["fields of the app's own", task(noop, { owner: "sales", enabled: true } as object)],
+    [
+      "null for what is left out",
+      task(noop, { timezone: null, metadata: null, retry: null } as object),
+    ],
+  ])("S4: %s is armed", async (_, declared) => {
+    const logged = complaints("warn");
+    const stage = new Stage({ tasks: () => ({ t: declared }) });
+    await stage.start();
+    expect(await stage.info()).toMatchObject({ state: "active", next: expect.any(Number) });
+    expect(logged()).toEqual([]);
+  });
+
+  it("S4: an id of 1,000 characters is armed, runs, and has a valid key", async () => {
+    const id = "a".repeat(1_000);
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ [id]: task(record.note) }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    expect(record.came).toMatchObject([{ taskId: id, occurrenceKey: `${id}:${MONDAY + 600_000}` }]);
+    expect(record.came[0]?.idempotencyKey).toMatch(/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/);
+    expect(await stage.history(id)).toEqual(["10 completed"]);
+  });
+
+  it("S4: an edit of a description writes nothing, and the description is listed", async () => {
+    const stage = new Stage({});
+    await stage.declare({ t: task(noop, { description: "Writes the digest." }) });
+    expect((await stage.info()).description).toBe("Writes the digest.");
+    await stage.in(({ meter }) => meter.reset());
+    await stage.declare({ t: task(noop, { description: "Sends the digest." }) });
+    expect(await stage.in(({ meter }) => meter.read().rowsWritten)).toBe(0);
+    expect((await stage.info()).description).toBe("Sends the digest.");
+    expect((await stage.in(({ scheduler }) => scheduler.list()))[0]?.description).toBe(
+      "Sends the digest.",
+    );
+  });
+
+  it("S4: a field that looks like a mistyped option is ignored, and logged once", async () => {
+    const logged = complaints("warn");
+    const mistyped = { catchup: "none", retry: { attempts: 1 }, owner: "sales" } as object;
+    const stage = new Stage({ tasks: () => ({ t: task(noop, mistyped) }) });
+    await stage.start();
+    await stage.in(({ scheduler }) => scheduler.reconcile());
+    expect((await stage.info()).state).toBe("active");
+    expect(logged()).toEqual([
+      '[perdure] The scheduled task "t" has options that do not exist, and that are ignored: "catchup" (did you mean "catchUp"?), "retry.attempts".',
+    ]);
+  });
+});
+
+describe("S4 tasks() that throws", () => {
+  it("is told of, asked again by a wake, and what was declared goes on", async () => {
+    const logged = complaints("error");
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    stage.script.tasks = () => {
+      throw new Error("no database");
+    };
+    const error = await stage.in(({ scheduler }) => refusal(scheduler.reconcile()));
+    expect(error.message).toBe("no database");
+    expect(logged().some((text) => text.includes("no database"))).toBe(true);
+    expect(await stage.wakesIn()).toBe(60_000);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    stage.script.tasks = () => ({ t: task(record.note), other: task(noop) });
+    await stage.pass(MINUTE);
+    expect((await stage.info("other")).state).toBe("active");
+  });
+
+  it("at the start: nothing is lost, and it fires when they are known", async () => {
+    complaints("error");
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    const { tasks } = stage.script;
+    stage.script.tasks = () => Promise.reject(new Error("not yet"));
+    await stage.crash();
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([]);
+    stage.script.tasks = tasks;
+    await stage.pass(MINUTE);
+    expect(record.slots).toEqual([10]);
+  });
+});
+
+describe("S4 tasks() that never resolves", () => {
+  it("L9: is given up after 10 seconds, and what was declared goes on until it resolves", async () => {
+    const logged = complaints("error");
+    const waits = hastened(10_000);
+    const record = recorder();
+    const stage = new Stage({});
+    await stage.declare({ t: task(record.note) });
+    const before = waits();
+    const { tasks } = stage.script;
+    stage.script.tasks = () => new Promise(() => {});
+    const error = await stage.in(({ scheduler }) => refusal(scheduler.reconcile()));
+    expect(error.name).toBe("TimeoutError");
+    expect(error.message).toMatch(
+      /^tasks\(\) did not resolve within 10 seconds \(in a Think agent/,
+    );
+    expect(waits()).toBe(before + 1);
+    expect(logged().some((text) => text.includes("tasks() did not resolve"))).toBe(true);
+    expect(await stage.wakesIn()).toBe(60_000);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    stage.script.tasks = async () => ({ ...(await tasks()), other: task(noop) });
+    await stage.pass(MINUTE);
+    expect((await stage.info("other")).state).toBe("active");
+  });
+
+  it("L9: a default zone that never comes is given up after 10 seconds", async () => {
+    complaints("error");
+    hastened(10_000);
+    const stage = new Stage({ defaultTimezone: () => new Promise(() => {}) });
+    const error = await stage.in(({ scheduler }) => refusal(scheduler.reconcile()));
+    expect(error.message).toMatch(
+      /^defaultTimezone\(\) did not resolve within 10 seconds \(in a Think agent/,
+    );
+  });
+});
+
+describe("S4 the first reconcile", () => {
+  it("comes after the host's own start, which makes what tasks() reads", async () => {
+    const found: ScheduledTasks = { t: task(noop) };
+    let tasks: ScheduledTasks | undefined;
+    const stage = new Stage({
+      started: async () => {
+        await Promise.resolve();
+        tasks = found;
+      },
+      tasks: () => tasks ?? Promise.reject(new Error("too early")),
+    });
+    await stage.inside(({ lifecycle }) => lifecycle.start());
+    await until(async () => (await stage.wakesIn()) === 10 * MINUTE);
+  });
+
+  it("is the host's, where that asks for it", async () => {
+    let asked = 0;
+    const stage = new Stage({
+      started: ({ scheduler }) => scheduler.reconcile(),
+      tasks: () => {
+        asked++;
+        return { t: task(noop) };
+      },
+    });
+    await stage.inside(({ lifecycle }) => lifecycle.start());
+    expect(await stage.wakesIn()).toBe(10 * MINUTE);
+    await stage.start();
+    expect(asked).toBe(1);
+  });
+});
+
+describe("S4 which agents arm them", () => {
+  const daily = { schedule: "every day at 09:00 in UTC", handler: noop };
+  const agent = (name: string) => getAgentByName(env.SchedulerAgent, name);
+  const inAgent = <T>(
+    stub: DurableObjectStub<SchedulerAgent>,
+    work: (object: SchedulerAgent) => Promise<T>,
+  ) => runInDurableObject(stub, work);
+
+  it("the root alone, and a sub-agent says so once", async () => {
+    const warned = complaints("warn");
+    const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
+    for (const name of [root, child]) agentTasks.set(name, () => ({ daily }));
+    const stub = await agent(root);
+    await inAgent(stub, async (object) => {
+      expect(await object.armed()).toEqual(["daily"]);
+      expect(await object.armedIn(child)).toEqual([]);
+      expect(await object.armedIn(child)).toEqual([]);
+    });
+    const warnings = warned().filter((text) => text.includes("getScheduledTasksScope()"));
+    expect(warnings).toHaveLength(1);
+  });
+
+  it('"all": each sub-agent has its own, woken through the root, with its own keys', async () => {
+    const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
+    for (const name of [root, child]) {
+      agentTasks.set(name, () => ({ daily }));
+      agentScopes.set(name, "all");
+    }
+    const stub = await agent(root);
+    const keys = await inAgent(stub, async (object) => {
+      expect(await object.armedIn(child)).toEqual(["daily"]);
+      return [await object.triggered("daily"), await object.triggerIn(child, "daily")];
+    });
+    expect(new Set(keys).size).toBe(2);
+    const jobs = await runInDurableObject(stub, (_, { storage }) =>
+      storage.sql
+        .exec<{ id: string }>(
+          "SELECT id FROM cf_agents_jobs WHERE capability = 'perdure.scheduler'",
+        )
+        .toArray(),
+    );
+    expect(jobs).toHaveLength(2);
+  });
+
+  it('"all": the tasks of a sub-agent fire by the alarm of the root, and end when it is out of scope', async () => {
+    const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
+    const came: number[] = [];
+    const handler = ({ scheduledFor }: { scheduledFor: number }) => void came.push(scheduledFor);
+    agentTasks.set(child, () => ({ often: { schedule: "cron * * * * * * in UTC", handler } }));
+    agentScopes.set(child, "all");
+    const stub = await agent(root);
+    await inAgent(stub, (object) => object.armedIn(child));
+    await until(() => came.length >= 2);
+    expect(new Set(came).size).toBe(came.length);
+    agentScopes.delete(child);
+    complaints("warn");
+    await inAgent(stub, (object) => object.reconcileIn(child));
+    const count = came.length;
+    await until(async () => {
+      const alarm = await runInDurableObject(stub, (_, { storage }) => storage.getAlarm());
+      return alarm === null;
+    });
+    expect(came.length).toBe(count);
+  });
+});
+
+it("S4 options that cannot be meant are refused at construction", () => {
+  const make = (options: object) => () => new Scheduler({ tasks: () => ({}), ...options });
+  expect(make({ task: noop })).toThrow('"task" is no option of the scheduler');
+  expect(make({ tasks: {} })).toThrow("tasks is {}");
+  expect(make({ scope: "all" })).toThrow('scope is "all"');
+  expect(make({ history: { count: 0 } })).toThrow("history.count");
+  expect(make({ history: { age: "long" } })).toThrow("history.age");
+  expect(make({ concurrency: 1.5 })).toThrow("concurrency");
+  expect(make({ owner: "" })).toThrow("owner");
+  expect(MONDAY % DAY).toBe(0);
+});

@@ -1,0 +1,360 @@
+/** The scheduler on a plain object: occurrences, attempts, and alarms that come when they should not. */
+
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { describe, expect, it } from "vitest";
+import { until } from "../support/given.ts";
+import { forever, jobOf, sleep } from "../support/ledger.ts";
+import { at, DAY, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
+
+describe("S1 each slot fires once", () => {
+  it("and the handler is told what and when", async () => {
+    const { came, note } = recorder();
+    const daily = {
+      schedule: "every day at 09:00 in UTC",
+      metadata: { a: 1 },
+    };
+    const stage = new Stage({ tasks: () => ({ digest: task(note, daily) }) });
+    await stage.start();
+    await stage.pass(9.5 * 60 * MINUTE);
+    const [context] = came;
+    expect(came).toHaveLength(1);
+    const slot = MONDAY + 9 * 60 * MINUTE;
+    expect(context).toMatchObject({
+      taskId: "digest",
+      scheduledFor: slot,
+      scheduledForDate: new Date(slot),
+      occurrenceKey: `digest:${slot}`,
+      schedule: "every day at 09:00",
+      scheduleKind: "wall-clock",
+      timezone: "UTC",
+      metadata: { a: 1 },
+      attempt: 1,
+      cause: "catch-up",
+    });
+    expect(context?.idempotencyKey).toMatch(/^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/);
+    expect(context?.instanceId).toBe(context?.idempotencyKey);
+    expect(context?.signal.aborted).toBe(false);
+    const [run] = await stage.runs("digest");
+    expect(run).toMatchObject({
+      status: "completed",
+      attempts: 1,
+      lagMs: 30 * MINUTE,
+      idempotencyKey: context?.idempotencyKey,
+    });
+  });
+
+  it("an interval for the first time when it has passed once", async () => {
+    const { came, note } = recorder();
+    const stage = new Stage({ now: MONDAY + 7, tasks: () => ({ t: task(note) }) });
+    await stage.start();
+    expect((await stage.info()).next).toBe(MONDAY + 7 + 10 * MINUTE);
+    expect(await stage.wakesIn()).toBe(10 * MINUTE);
+    await stage.pass(10 * MINUTE);
+    await stage.pass(10 * MINUTE);
+    expect(came.map(({ scheduledFor }) => scheduledFor - MONDAY - 7)).toEqual([
+      10 * MINUTE,
+      20 * MINUTE,
+    ]);
+    expect(came[0]).not.toHaveProperty("timezone");
+  });
+
+  it("an alarm that is early fires nothing, and comes again in time", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE - 1);
+    expect(record.slots).toEqual([]);
+    expect(await stage.wakesIn()).toBe(1);
+    await stage.pass(1);
+    expect(record.slots).toEqual([10]);
+  });
+
+  it("an alarm that comes twice fires nothing twice", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    await stage.wake();
+    await stage.wake();
+    expect(record.slots).toEqual([10]);
+  });
+
+  it("a late alarm moves no later slot", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    await stage.start();
+    await stage.pass(14 * MINUTE);
+    await stage.pass(6 * MINUTE);
+    expect(record.slots).toEqual([10, 20]);
+  });
+
+  it("an alarm that is gone is made good by the next start", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    await stage.start();
+    await stage.inside(async (_, { storage }) => {
+      storage.sql.exec("DELETE FROM cf_agents_jobs");
+      await storage.deleteAlarm();
+    });
+    await stage.crash();
+    await stage.start();
+    expect(await stage.wakesIn()).not.toBeNull();
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+  });
+
+  it("a clock that is set back repeats none", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    await stage.pass(-5 * MINUTE);
+    await stage.crash();
+    await stage.start();
+    await stage.pass(5 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10, 20]);
+  });
+
+  it("by itself, by the platform's alarm", async () => {
+    const { came, note } = recorder();
+    const everySecond = { schedule: "cron * * * * * * in UTC", maxRuns: 2 };
+    const stage = new Stage({ tasks: () => ({ t: task(note, everySecond) }) });
+    delete stage.script.now;
+    await stage.start();
+    await until(() => came.length === 2);
+    const [first, second] = came.map(({ scheduledFor }) => scheduledFor);
+    expect(Number(second) - Number(first)).toBeGreaterThanOrEqual(1_000);
+    await until(async () => (await stage.info()).state === "finished");
+    // Nothing is left to wake for.
+    const alarm = () => stage.inside((_, ctx) => ctx.storage.getAlarm());
+    await until(async () => (await alarm()) === null);
+    expect(await stage.inside((_, ctx) => jobOf("perdure.scheduler", ctx))).toBeNull();
+  });
+
+  it("a scheduler without tasks holds no alarm", async () => {
+    const stage = new Stage({});
+    await stage.start();
+    expect(await stage.inside((_, ctx) => ctx.storage.getAlarm())).toBeNull();
+    await stage.declare({ t: task(() => {}) });
+    expect(await stage.wakesIn()).toBe(10 * MINUTE);
+    await stage.declare({});
+    await until(async () => (await stage.inside((_, ctx) => ctx.storage.getAlarm())) === null);
+  });
+});
+
+describe("S1 whatever the action does, the next slot is armed", () => {
+  it("a handler that always fails is tried as often as it may be, beside one that never does", async () => {
+    const told: string[] = [];
+    const good = recorder();
+    const bad = recorder();
+    const fails = task(
+      (context) => {
+        bad.note(context);
+        throw new RangeError("no");
+      },
+      { retry: { maxAttempts: 3, baseDelayMs: 1_000 } },
+    );
+    const seen: { type: string; name: string; payload: object }[] = [];
+    const listen = (message: unknown) => void seen.push(message as (typeof seen)[number]);
+    subscribe("agents:lifecycle", listen);
+    const stage = new Stage({
+      chance: 0.5,
+      tasks: () => ({ bad: fails, good: task(good.note) }),
+      onFailure: (error, { taskId, attempts }) => void told.push(`${taskId} ${attempts} ${error}`),
+    });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    const run = await stage.comes("waiting", "bad");
+    expect(run).toMatchObject({ attempts: 1, error: { name: "RangeError", message: "no" } });
+    expect(await stage.wakesIn()).toBe(500);
+    await stage.pass(500);
+    await stage.pass(1_000);
+    expect(await stage.comes("failed", "bad")).toMatchObject({ attempts: 3 });
+    expect(bad.came.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
+    expect(new Set(bad.came.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(1);
+    await stage.pass(10 * MINUTE);
+    expect(bad.slots).toEqual([10, 10, 10, 20]);
+    expect(good.slots).toEqual([10, 20]);
+    unsubscribe("agents:lifecycle", listen);
+    expect(told).toEqual(["bad 3 RangeError: no"]);
+    const events = seen.filter(({ name, type }) => name === stage.name && type.startsWith("sched"));
+    expect(events).toMatchObject([
+      { type: "scheduler:failed", payload: { taskId: "bad", attempts: 3 } },
+    ]);
+    expect((await stage.info("bad")).counts).toMatchObject({ failed: 1, completed: 0 });
+    expect((await stage.info("good")).counts).toMatchObject({ failed: 0, completed: 2 });
+  });
+
+  it("a handler that hangs is given up after its timeout, and its signal says so", async () => {
+    const signals: AbortSignal[] = [];
+    const record = recorder();
+    const hangs = task(
+      ({ signal }) => {
+        signals.push(signal);
+        return forever();
+      },
+      { timeout: 50, retry: { maxAttempts: 1 } },
+    );
+    const stage = new Stage({ tasks: () => ({ t: hangs, other: task(record.note) }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    const { error } = await stage.comes("failed");
+    expect(error).toMatchObject({ name: "RunTimeoutError" });
+    expect(error?.message).toContain("50 ms");
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+    await stage.pass(10 * MINUTE);
+    expect(signals).toHaveLength(2);
+  });
+
+  it("a late finisher changes nothing", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let calls = 0;
+    const slow = task(() => (++calls === 1 ? promise : forever()), {
+      timeout: 60,
+      retry: { maxAttempts: 2 },
+    });
+    const stage = new Stage({ tasks: () => ({ t: slow }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    await until(async () => (await stage.runs())[0]?.status !== "running");
+    await stage.inside(() => resolve());
+    await stage.pass(1);
+    await stage.comes("failed");
+    expect(calls).toBe(2);
+  });
+
+  it("what an attempt has not survived counts, and is tried twice at least", async () => {
+    const record = recorder();
+    const hangs = (context: Parameters<typeof record.note>[0]) => {
+      record.note(context);
+      return forever();
+    };
+    const stage = new Stage({ tasks: () => ({ t: task(hangs, { retry: { maxAttempts: 1 } }) }) });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    expect(await stage.wakesIn()).toBe(30_000);
+    await stage.crash();
+    await stage.wake();
+    await until(() => record.came.length === 2);
+    await stage.crash();
+    await stage.wake();
+    const { error } = await stage.comes("failed");
+    expect(error).toMatchObject({ name: "RunInterruptedError" });
+    expect(record.came.map(({ attempt }) => attempt)).toEqual([1, 2]);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10, 10, 20]);
+  });
+
+  it("onFailure that throws changes nothing", async () => {
+    const stage = new Stage({
+      tasks: () => ({ t: task(() => Promise.reject("no"), { retry: { maxAttempts: 1 } }) }),
+      onFailure: () => {
+        throw new Error("not my day");
+      },
+    });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    expect(await stage.comes("failed")).toMatchObject({ error: { name: "Error", message: "no" } });
+  });
+});
+
+describe("S1 limits of a task", () => {
+  it("maxRuns: it is finished then, and goes on where it is raised", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, { maxRuns: 2 }) }) });
+    await stage.start();
+    for (let i = 0; i < 4; i++) await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10, 20]);
+    expect(await stage.info()).toMatchObject({ state: "finished", next: null });
+    await stage.declare({ t: task(record.note, { maxRuns: 3 }) });
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10, 20, 50]);
+  });
+
+  it("startAt: an interval begins with it", async () => {
+    const record = recorder();
+    const stage = new Stage({
+      tasks: () => ({ t: task(record.note, { startAt: "2030-01-07T01:05:00+00:30" }) }),
+    });
+    await stage.start();
+    await stage.pass(35 * MINUTE);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([35, 45]);
+  });
+
+  it("startAt and endAt: none before, none at the end", async () => {
+    const record = recorder();
+    const options = {
+      schedule: "every day at 09:00 in UTC",
+      startAt: "2030-01-08T09:00:00Z",
+      endAt: new Date(MONDAY + 3 * DAY + 9 * 60 * MINUTE),
+    };
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+    await stage.start();
+    for (let day = 0; day < 6; day++) await stage.pass(DAY);
+    expect(record.slots.map((slot) => slot / 60 / 24)).toEqual([1 + 9 / 24, 2 + 9 / 24]);
+    expect((await stage.info()).state).toBe("finished");
+  });
+
+  it("except: dates without an occurrence", async () => {
+    const record = recorder();
+    const options = { schedule: "every day at 09:00 in UTC", except: ["2030-01-08"] };
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+    await stage.start();
+    for (let day = 0; day < 3; day++) await stage.pass(DAY);
+    expect(record.slots.map((slot) => Math.floor(slot / 60 / 24))).toEqual([0, 2]);
+  });
+
+  it("jitter: always the same time after the slot, which stays what it is", async () => {
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note, { jitter: "5 minutes" }) }) });
+    await stage.start();
+    const offset = ((await stage.wakesIn()) ?? 0) - 10 * MINUTE;
+    expect(offset).toBeGreaterThanOrEqual(0);
+    expect(offset).toBeLessThan(5 * MINUTE);
+    await stage.pass(10 * MINUTE + offset - 1);
+    expect(record.slots).toEqual([]);
+    await stage.pass(1);
+    expect(record.slots).toEqual([10]);
+    expect(await stage.runs()).toMatchObject([{ lagMs: 0 }]);
+    await stage.crash();
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([10, 20]);
+    expect(at((await stage.info()).next ?? 0)).toBe(30);
+  });
+
+  it("pauseOnFailure: after so many in a row, and not after fewer", async () => {
+    let isBad = true;
+    const options = { retry: { maxAttempts: 1 }, pauseOnFailure: 2 };
+    const stage = new Stage({
+      tasks: () => ({
+        t: task(() => {
+          if (isBad) throw new Error("bad day");
+        }, options),
+      }),
+    });
+    await stage.start();
+    await stage.pass(10 * MINUTE);
+    await stage.comes("failed");
+    isBad = false;
+    await stage.pass(10 * MINUTE);
+    isBad = true;
+    await stage.pass(10 * MINUTE);
+    expect((await stage.info()).state).toBe("active");
+    await stage.pass(10 * MINUTE);
+    const info = await stage.info();
+    expect(info).toMatchObject({ state: "paused", next: null });
+    expect(info.paused).toMatchObject({ by: "failure", note: "bad day" });
+    await stage.pass(10 * MINUTE);
+    expect(await stage.history()).toEqual(["10 failed", "20 completed", "30 failed", "40 failed"]);
+    await stage.in(({ scheduler }) => scheduler.resume("t"));
+    isBad = false;
+    await stage.pass(10 * MINUTE);
+    await sleep(10);
+    expect((await stage.history()).at(-1)).toBe("60 completed");
+  });
+});

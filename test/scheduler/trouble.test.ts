@@ -1,0 +1,98 @@
+/** Storage and hosts that fail now and then: nothing is lost for it, and nothing that ended well is done again. */
+
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { PromptPort } from "../../src/scheduler/index.ts";
+import { until } from "../support/given.ts";
+import { forever } from "../support/ledger.ts";
+import { HOUR, MINUTE, recorder, Stage, task } from "../support/scheduler.ts";
+import type { SchedulerObject } from "../support/scheduler-object.ts";
+
+/** Lets the next write of such a statement fail. */
+function failOnce({ meter }: SchedulerObject, isIt: (query: string) => boolean): void {
+  meter.onWrite = (_, query) => {
+    if (!isIt(query)) return;
+    meter.onWrite = undefined;
+    throw new Error("disk full");
+  };
+}
+
+function quiet() {
+  const spy = vi.spyOn(console, "error").mockImplementation(() => {});
+  onTestFinished(() => spy.mockRestore());
+  return () => spy.mock.calls.map((args) => args.map(String).join(" "));
+}
+
+/** What waits for thirty seconds waits for a moment only. */
+function hurry() {
+  const real = globalThis.setTimeout;
+  const spy = vi
+    .spyOn(globalThis, "setTimeout")
+    .mockImplementation(((work: () => void, ms?: number) =>
+      real(work, ms === 30_000 ? 5 : ms)) as typeof setTimeout);
+  onTestFinished(() => spy.mockRestore());
+}
+
+describe("S1 a write that fails", () => {
+  it("of the wake's job is made good without a new start", async () => {
+    quiet();
+    const stage = new Stage({
+      tasks: () => ({ t: task(() => {}) }),
+      born: (object) => failOnce(object, (query) => query.includes("cf_agents_jobs")),
+    });
+    hurry();
+    await stage.inside(({ lifecycle }) => lifecycle.start());
+    await until(async () => (await stage.wakesIn()) === 10 * MINUTE);
+  });
+
+  it("of an end: the end is stored later, and the handler is not called again", async () => {
+    quiet();
+    const record = recorder();
+    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    await stage.start();
+    await stage.inside((object) =>
+      failOnce(object, (query) => query.includes("ended_at = ?") && query.includes("UPDATE")),
+    );
+    await stage.pass(10 * MINUTE);
+    expect(await stage.history()).toEqual(["10 running"]);
+    expect(await stage.wakesIn()).toBe(30_000);
+    await stage.pass(30_000);
+    expect(await stage.history()).toEqual(["10 completed"]);
+    expect(record.came).toHaveLength(1);
+  });
+
+  it("of a failure: the error that is told is the handler's", async () => {
+    quiet();
+    const fails = task(() => Promise.reject(new RangeError("no")), { retry: { maxAttempts: 1 } });
+    const stage = new Stage({ tasks: () => ({ t: fails }) });
+    await stage.start();
+    await stage.inside((object) =>
+      failOnce(object, (query) => query.includes("ended_at = ?") && query.includes("UPDATE")),
+    );
+    await stage.pass(10 * MINUTE);
+    await stage.pass(30_000);
+    const run = await stage.comes("failed");
+    expect(run).toMatchObject({ attempts: 1, error: { name: "RangeError" } });
+  });
+});
+
+describe("S3 a prompt that is cancelled before it was accepted", () => {
+  it("says so, where it cannot be cancelled", async () => {
+    const logged = quiet();
+    const accepted: (() => void)[] = [];
+    const prompts: PromptPort = {
+      submit: async (_, { idempotencyKey }) => {
+        await new Promise<void>((resolve) => void accepted.push(resolve));
+        return { submissionId: idempotencyKey };
+      },
+      ended: forever,
+      cancel: () => Promise.reject(new Error("no ledger")),
+    };
+    const declared = { schedule: "every 1 hour", prompt: "p", overlap: "cancelPrevious" } as const;
+    const stage = new Stage({ prompts, tasks: () => ({ t: declared }) });
+    await stage.start();
+    await stage.pass(HOUR);
+    await stage.pass(HOUR);
+    await stage.inside(() => accepted[0]?.());
+    await until(() => logged().some((text) => text.includes("no ledger")));
+  });
+});

@@ -1,0 +1,295 @@
+/** S5: what is seen of tasks and runs, and what an operator does to them; over crashes, too. */
+
+import { describe, expect, it } from "vitest";
+import { refusal, until } from "../support/given.ts";
+import { forever } from "../support/ledger.ts";
+import { at, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
+import type { SchedulerObject } from "../support/scheduler-object.ts";
+
+type Verbs = SchedulerObject["scheduler"];
+
+async function given(options: Parameters<typeof task>[1] = {}) {
+  const record = recorder();
+  const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+  await stage.start();
+  const call = <T>(work: (scheduler: Verbs) => Promise<T>) =>
+    stage.in(({ scheduler }) => work(scheduler));
+  return { record, stage, call };
+}
+
+const minutes = (count: number) => MONDAY + count * MINUTE;
+
+describe("S5 pause and resume", () => {
+  it("stops, holds over a crash, and goes on from now without catching up", async () => {
+    const { record, stage, call } = await given({ catchUp: "all" });
+    await stage.pass(10 * MINUTE);
+    await call((scheduler) => scheduler.pause("t", "too loud"));
+    await stage.crash();
+    await stage.pass(25 * MINUTE);
+    const info = await stage.info();
+    expect(info).toMatchObject({ state: "paused", next: null, nextOccurrences: [] });
+    expect(info.paused).toEqual({ at: minutes(10), by: "hand", note: "too loud" });
+    expect(await stage.wakesIn()).toBeNull();
+    await call((scheduler) => scheduler.resume("t"));
+    await stage.crash();
+    await stage.start();
+    expect(await stage.info()).toMatchObject({ state: "active", next: minutes(40) });
+    await stage.pass(5 * MINUTE);
+    expect(record.slots).toEqual([10, 40]);
+    expect((await stage.info()).counts.missed).toBe(0);
+  });
+
+  it("does nothing to one that is not paused", async () => {
+    const { stage, call } = await given();
+    await stage.pass(9 * MINUTE);
+    const next = (await stage.info()).next;
+    await call((scheduler) => scheduler.resume("t"));
+    expect((await stage.info()).next).toEqual(next);
+  });
+});
+
+describe("S5 trigger", () => {
+  it("runs now, with a key of its own, and moves no slot", async () => {
+    const { record, stage, call } = await given();
+    await stage.pass(3 * MINUTE);
+    const run = await call((scheduler) => scheduler.trigger("t"));
+    expect(run).toMatchObject({ cause: "trigger", scheduledFor: minutes(3), lagMs: 0 });
+    await until(() => record.came.length === 1);
+    expect(record.came[0]?.occurrenceKey).toMatch(/^t:trigger:/);
+    expect(record.came[0]?.idempotencyKey).toBe(run.idempotencyKey);
+    await stage.pass(7 * MINUTE);
+    expect(record.slots).toEqual([3, 10]);
+    expect(new Set(record.came.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(2);
+  });
+
+  it("the same key is the same run, over a crash, too", async () => {
+    const { record, stage, call } = await given();
+    const first = await call((scheduler) => scheduler.trigger("t", { key: "k:1" }));
+    await stage.comes("completed");
+    await stage.crash();
+    stage.script.now = stage.now + MINUTE;
+    const second = await call((scheduler) => scheduler.trigger("t", { key: "k:1" }));
+    expect(second).toMatchObject({ status: "completed", idempotencyKey: first.idempotencyKey });
+    expect(record.came).toHaveLength(1);
+  });
+
+  it("while it is paused, and after it is finished", async () => {
+    const { record, stage, call } = await given({ maxRuns: 1 });
+    await call((scheduler) => scheduler.pause("t"));
+    await call((scheduler) => scheduler.trigger("t"));
+    await call((scheduler) => scheduler.resume("t"));
+    await stage.pass(10 * MINUTE);
+    expect((await stage.info()).state).toBe("finished");
+    await call((scheduler) => scheduler.trigger("t"));
+    await until(() => record.came.length === 3);
+  });
+
+  it("obeys overlap", async () => {
+    const stage = new Stage({ tasks: () => ({ t: task(forever) }) });
+    await stage.start();
+    const call = (key: string) => stage.in(({ scheduler }) => scheduler.trigger("t", { key }));
+    expect(await call("a")).toMatchObject({ status: "running" });
+    stage.script.now = stage.now + 1;
+    expect(await call("b")).toMatchObject({ status: "skipped" });
+  });
+
+  it("begins after a crash, when it could not before", async () => {
+    const { record, stage } = await given();
+    await stage
+      .in(async ({ scheduler }, ctx) => {
+        const stored = scheduler.trigger("t", { key: "k" });
+        await stored;
+        await ctx.storage.sync();
+        ctx.abort("crash");
+      })
+      .catch(() => {});
+    await stage.start();
+    await stage.wake();
+    await stage.comes("completed");
+    expect(record.came.length).toBeGreaterThanOrEqual(1);
+  });
+});
+
+describe("S5 backfill", () => {
+  it("runs what did not, oldest first and one at a time, under the keys of the slots", async () => {
+    const { record, stage, call } = await given({ catchUp: "none" });
+    await stage.pass(10 * MINUTE);
+    await stage.crash();
+    await stage.pass(44 * MINUTE);
+    expect(record.slots).toEqual([10]);
+    const range = { from: minutes(10), to: minutes(50) };
+    const result = await call((scheduler) => scheduler.backfill("t", range));
+    expect(result).toEqual({ queued: 3, alreadyRun: 1 });
+    await until(async () => (await stage.info()).counts.completed === 4);
+    expect(record.slots).toEqual([10, 20, 30, 40]);
+    expect(record.came[1]).toMatchObject({
+      cause: "backfill",
+      occurrenceKey: `t:${MONDAY + 20 * MINUTE}`,
+    });
+    expect(await call((scheduler) => scheduler.backfill("t", range))).toEqual({
+      queued: 0,
+      alreadyRun: 4,
+    });
+  });
+
+  it("goes on after a crash, and an occurrence that it meets waits for one run only", async () => {
+    const record = recorder();
+    let isHeld = true;
+    const held = async (context: Parameters<typeof record.note>[0]) => {
+      record.note(context);
+      if (isHeld) await forever();
+    };
+    const stage = new Stage({ tasks: () => ({ t: task(held, { catchUp: "none" }) }) });
+    await stage.start();
+    await stage.pass(49 * MINUTE);
+    const range = { from: minutes(0), to: minutes(49) };
+    await stage.in(({ scheduler }) => scheduler.backfill("t", range));
+    await until(() => record.slots.length === 1);
+    await stage.pass(MINUTE);
+    const backfilled = ["20 waiting", "30 waiting", "40 waiting"];
+    expect(await stage.history()).toEqual(["10 running", ...backfilled, "50 waiting"]);
+    await stage.crash();
+    isHeld = false;
+    await stage.start();
+    await stage.wake();
+    await until(async () => (await stage.info()).counts.completed === 5);
+    expect(record.slots).toEqual([10, 10, 50, 20, 30, 40]);
+  });
+
+  it("runs skipped ones, and leaves alone what is to come", async () => {
+    const { record, stage, call } = await given();
+    await stage.pass(MINUTE);
+    expect(await call((scheduler) => scheduler.skipNext("t"))).toEqual(minutes(10));
+    await stage.pass(14 * MINUTE);
+    const range = { from: minutes(0), to: minutes(100) };
+    expect(await call((scheduler) => scheduler.backfill("t", range))).toEqual({
+      queued: 1,
+      alreadyRun: 0,
+    });
+    await stage.comes("completed");
+    expect(record.slots).toEqual([10]);
+    expect((await stage.runs())[0]).toMatchObject({ firedAt: minutes(15), lagMs: 5 * MINUTE });
+    expect((await stage.info()).counts).toMatchObject({ completed: 1, skipped: 0 });
+  });
+
+  it("more than 1,000 are refused, and nothing is stored", async () => {
+    const { stage, call } = await given({ catchUp: "none" });
+    await stage.pass(1_000 * HOUR);
+    const range = { from: minutes(0), to: new Date(stage.now) };
+    const error = await stage.in(({ scheduler }) => refusal(scheduler.backfill("t", range)));
+    expect(error).toMatchObject({ name: "InvalidOptionError", option: "to" });
+    expect(error.message).toContain("1000");
+    expect(await call((scheduler) => scheduler.runs("t"))).toHaveLength(1);
+  });
+});
+
+describe("S5 skipNext", () => {
+  it("leaves out one after the other, over a crash", async () => {
+    const { record, stage, call } = await given();
+    expect(await call((scheduler) => scheduler.skipNext("t"))).toEqual(minutes(10));
+    expect(await call((scheduler) => scheduler.skipNext("t"))).toEqual(minutes(20));
+    await stage.crash();
+    for (let i = 0; i < 3; i++) await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([30]);
+    expect(await stage.history()).toEqual(["10 skipped", "20 skipped", "30 completed"]);
+  });
+
+  it("stays left out when the task is paused and resumed before it", async () => {
+    const { record, stage, call } = await given();
+    await call((scheduler) => scheduler.skipNext("t"));
+    await call((scheduler) => scheduler.pause("t"));
+    expect(await call((scheduler) => scheduler.skipNext("t"))).toBeNull();
+    await call((scheduler) => scheduler.resume("t"));
+    await stage.pass(10 * MINUTE);
+    await stage.pass(10 * MINUTE);
+    expect(record.slots).toEqual([20]);
+  });
+});
+
+describe("S5 what is seen", () => {
+  it("list tells of the next ones, the last one, and counts", async () => {
+    const { stage, call } = await given({ metadata: { team: "a" } });
+    await stage.pass(10 * MINUTE);
+    await stage.pass(5 * MINUTE);
+    const [info] = await call((scheduler) => scheduler.list({ occurrences: 3 }));
+    expect(info).toMatchObject({
+      taskId: "t",
+      schedule: "every 10 minutes",
+      scheduleKind: "interval",
+      state: "active",
+      next: minutes(20),
+      nextOccurrences: [minutes(20), minutes(30), minutes(40)],
+      lastRun: { scheduledFor: minutes(10), status: "completed" },
+      counts: { completed: 1, failed: 0, skipped: 0, missed: 0 },
+      metadata: { team: "a" },
+    });
+    expect(await call((scheduler) => scheduler.inspect("nobody"))).toBeNull();
+  });
+
+  it("runs: newest first, in pages", async () => {
+    const { stage, call } = await given();
+    for (let i = 0; i < 5; i++) await stage.pass(10 * MINUTE);
+    const page = await call((scheduler) => scheduler.runs("t", { limit: 2 }));
+    expect(page.map(({ scheduledFor }) => at(scheduledFor))).toEqual([50, 40]);
+    const before = page.at(-1)?.scheduledFor ?? 0;
+    const next = await call((scheduler) => scheduler.runs("t", { limit: 2, before }));
+    expect(next.map(({ scheduledFor }) => at(scheduledFor))).toEqual([30, 20]);
+  });
+
+  it("the history is bounded by count and age, and what is forgotten stays counted", async () => {
+    const history = { count: 5, age: "1 day" } as const;
+    const stage = new Stage({ history, tasks: () => ({ t: task(() => {}) }) });
+    await stage.start();
+    for (let i = 0; i < 40; i++) await stage.pass(10 * MINUTE);
+    const kept = (await stage.runs()).length;
+    expect(kept).toBeGreaterThanOrEqual(5);
+    expect(kept).toBeLessThanOrEqual(5 + 16);
+    expect((await stage.info()).counts.completed).toBe(40);
+    await stage.pass(48 * HOUR);
+    expect(await stage.runs()).toHaveLength(1);
+    expect((await stage.info()).counts).toMatchObject({ completed: 41, missed: 287 });
+  });
+
+  it("an unknown id is told with the known ones, in every verb", async () => {
+    const { stage } = await given();
+    const range = { from: new Date(0), to: new Date(1) };
+    await stage.in(async ({ scheduler }) => {
+      const calls = [
+        () => scheduler.pause("x"),
+        () => scheduler.resume("x"),
+        () => scheduler.trigger("x"),
+        () => scheduler.backfill("x", range),
+        () => scheduler.skipNext("x"),
+        () => scheduler.runs("x"),
+      ];
+      for (const call of calls) {
+        expect(await refusal(call())).toMatchObject({
+          name: "UnknownTaskError",
+          message: 'No scheduled task "x" is declared; there are: "t".',
+        });
+      }
+    });
+  });
+
+  it("bad arguments are refused, and nothing is stored", async () => {
+    const { stage } = await given();
+    await stage.in(async ({ scheduler, meter }) => {
+      meter.reset();
+      const day = new Date(MONDAY);
+      const calls: [string, () => Promise<unknown>][] = [
+        ["occurrences", () => scheduler.list({ occurrences: 101 })],
+        ["limit", () => scheduler.runs("t", { limit: 0 })],
+        ["before", () => scheduler.runs("t", { before: new Date("no") })],
+        ["key", () => scheduler.trigger("t", { key: "" })],
+        ["keys", () => scheduler.trigger("t", { keys: "a" } as object)],
+        ["to", () => scheduler.backfill("t", { from: day, to: day })],
+        ["from", () => scheduler.backfill("t", { from: "monday", to: day })],
+        ["note", () => scheduler.pause("t", "x".repeat(1_001))],
+      ];
+      for (const [option, call] of calls) {
+        expect(await refusal(call())).toMatchObject({ name: "InvalidOptionError", option });
+      }
+      expect(meter.read().rowsWritten).toBe(0);
+    });
+  });
+});

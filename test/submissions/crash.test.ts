@@ -1,0 +1,164 @@
+/**
+ * What was submitted, and a crash at every write and delivery of it: of its
+ * acceptance, its turn, its end, of what is done with it later, and of the
+ * recovery from an earlier crash. What is played is in `matrix/ledger.ts`,
+ * `matrix/prompts.ts` and `matrix/answers.ts`. And O1 by itself: an end and its
+ * entries are one commit.
+ */
+
+import { describe, expect, it } from "vitest";
+import * as batches from "../../src/submissions/prompt-batches.ts";
+import * as prompts from "../../src/submissions/prompts.ts";
+import { Submissions } from "../../src/submissions/submissions.ts";
+import { ANSWERS } from "../matrix/answers.ts";
+import { LEDGER } from "../matrix/ledger.ts";
+import { playMatrix } from "../matrix/matrix.ts";
+import { PROMPT_PLANS } from "../matrix/prompts.ts";
+import { givenLedger, until } from "../support/given.ts";
+import {
+  again,
+  arrived,
+  crashOne,
+  forever,
+  type Ledger,
+  sleep,
+  somewhere,
+  submit,
+  waitingIn,
+  within,
+} from "../support/ledger.ts";
+import { births, couriers } from "../support/ledger-object.ts";
+
+const READS = "reads only";
+
+playMatrix(
+  "L1 L2 L4 L5 L6 O1 O2",
+  { ...LEDGER, ...PROMPT_PLANS, ...ANSWERS },
+  {
+    owners: {
+      Submissions,
+      Batches: batches.Batches,
+      prompts: functionsOf(prompts),
+      "prompt-batches": functionsOf(batches),
+    },
+    harmless: {
+      "Submissions.onStart": "each life begins with it",
+      "Submissions.wake": "the room's alarm, which wakes every scenario",
+      "Submissions.inspect": READS,
+      "Submissions.list": READS,
+      "Submissions.maxThreadMessages": READS,
+      "Submissions.stats": READS,
+      "Submissions.endOf": READS,
+      "Submissions.notified": READS,
+      "Submissions.hasKey": READS,
+      "Submissions.answerPart": READS,
+      "Submissions.findByMessage": READS,
+      "Submissions.mayContinue": READS,
+      "Submissions.now": READS,
+      "Submissions.askingOf": READS,
+      "Submissions.wait": "waits in memory, and writes nothing",
+      "Submissions.waitBeside": "waits in memory, and writes nothing",
+      "Submissions.ready": "waits for the start",
+      "Submissions.accept": "is played by submit() and acceptPrompt()",
+      "Submissions.stopTurn": "aborts a turn in memory; its end is played by cancel()",
+      "Submissions.busy": "remembers a time in memory, and writes nothing",
+      "Batches.read": READS,
+      "prompts.readPrompt": READS,
+      "prompt-batches.readPrompts": READS,
+    },
+  },
+);
+
+/** What a module exports, without its classes and constants. */
+function functionsOf(module: object): object {
+  const functions = Object.entries(module).filter(
+    ([, value]) => typeof value === "function" && !/^class\b/.test(String(value)),
+  );
+  return Object.fromEntries(functions);
+}
+
+/** What storage holds at the birth of an object's next life: its submission's status, and how many entries. */
+function atNextBirth(stub: Ledger): Promise<{ status: unknown; entries: number }> {
+  return new Promise((resolve) => {
+    births.set(stub.name ?? "", (_, ctx) => {
+      const { sql } = ctx.storage;
+      const row = sql.exec("SELECT status FROM perdure_submissions").toArray()[0];
+      resolve({ status: row?.status, entries: waitingIn(ctx).length });
+    });
+  });
+}
+
+/** The writes that end a submission with two destinations. */
+const SETTLE = ["SET status = ?", "INSERT INTO perdure_outbox"];
+
+describe("O1 a terminal state and its entries commit together", () => {
+  it.each(["completed", "error", "aborted", "skipped"] as const)("%s", async (status) => {
+    const stub = givenLedger();
+    const to = [somewhere(), somewhere()];
+    for (const { instance } of to) couriers.set(instance, forever);
+    const seen: unknown[] = [];
+    await stub.list();
+    await within(stub, ({ meter, turns }, ctx) => {
+      // What is cancelled or skipped has to wait for something.
+      if (status === "aborted" || status === "skipped") turns.run = forever;
+      meter.onWritten = (_, what) => {
+        if (!what.includes("INSERT INTO perdure_outbox")) return;
+        seen.push(ctx.storage.sql.exec("SELECT status FROM perdure_submissions").one().status);
+      };
+    });
+    await submit(stub, status === "error" ? { fail: "no" } : {}, {
+      submissionId: "s",
+      notify: () => to,
+    });
+    if (status === "aborted") await stub.cancel("s");
+    if (status === "skipped") await stub.reset();
+    await until(async () => (await stub.inspect("s"))?.status === status, 5_000);
+    expect(seen).toEqual([status, status]);
+    await within(stub, (_, ctx) => expect(waitingIn(ctx)).toHaveLength(2));
+  });
+
+  it.each(SETTLE.flatMap((write) => ["before", "after"].map((when) => ({ write, when }))))(
+    "also when the object crashes $when $write",
+    async ({ write, when }) => {
+      const stub = givenLedger();
+      const to = [somewhere(), somewhere()];
+      for (const { instance } of to) couriers.set(instance, forever);
+      await stub.list();
+      await within(stub, ({ meter }, ctx) => {
+        meter[when === "before" ? "onWrite" : "onWritten"] = (_, what) => {
+          if (what.includes(write)) ctx.abort("crash");
+        };
+      });
+      const found = atNextBirth(stub);
+      await submit(stub, { delayMs: 20 }, { submissionId: "s", notify: () => to });
+      await sleep(100);
+      await again(stub).list();
+      expect(await found).toEqual({ status: "running", entries: 0 });
+      await until(async () => (await again(stub).inspect("s"))?.status === "completed");
+      await within(again(stub), (_, ctx) => expect(waitingIn(ctx)).toHaveLength(2));
+    },
+  );
+
+  it("also when an entry cannot be written", async () => {
+    const stub = givenLedger();
+    const to = [somewhere(), somewhere()];
+    for (const { instance } of to) couriers.set(instance, forever);
+    await stub.list();
+    await within(stub, ({ meter }) => {
+      meter.onWrite = (_, what) => {
+        if (!what.includes("INSERT INTO perdure_outbox")) return;
+        meter.onWrite = undefined;
+        throw new Error("disk full");
+      };
+    });
+    await submit(stub, { delayMs: 20 }, { submissionId: "s", notify: () => to });
+    await sleep(100);
+    await within(stub, (_, ctx) => {
+      const { status } = ctx.storage.sql.exec("SELECT status FROM perdure_submissions").one();
+      expect([status, waitingIn(ctx).length]).not.toEqual(["completed", 0]);
+    });
+    for (const { instance } of to) couriers.delete(instance);
+    await (await crashOne(stub)).list();
+    await arrived(to[0] ?? somewhere());
+  });
+});

@@ -1,0 +1,281 @@
+/**
+ * Who comes late changes nothing (L2): attempts that were given up, submissions that were deleted, decisions that
+ * overlap; on the light host.
+ */
+
+import { describe, expect, it } from "vitest";
+import { type AttemptRef, TurnRefused } from "../../src/submissions/index.ts";
+import { givenLedger, message } from "../support/given.ts";
+import {
+  crashOne,
+  expectState,
+  forever,
+  givenGate,
+  type Ledger,
+  playing,
+  sleep,
+  submit,
+  wakeNow,
+  within,
+} from "../support/ledger.ts";
+import {
+  act,
+  births,
+  chance,
+  type LedgerObject,
+  ledgerOptions,
+  time,
+} from "../support/ledger-object.ts";
+
+const RESET = "Durable Object reset because its code was updated.";
+const hold = { delayMs: 60_000 };
+const rollback = { submissionId: "instead", whenBusy: "rollback" } as const;
+
+/** A ledger that gives up a turn of which it has not heard for five minutes. */
+function givenWatch() {
+  const stub = givenLedger();
+  ledgerOptions.set(stub.name ?? "", { stallTimeout: "5 minutes" });
+  return stub;
+}
+
+/** Nothing is heard of any turn for longer than that. */
+async function stall(stub: Ledger): Promise<void> {
+  time.aheadMs = 301_000;
+  await wakeNow(stub);
+}
+
+describe("L2 an attempt that is over", () => {
+  const steps: [string, (object: LedgerObject, ref: AttemptRef) => unknown][] = [
+    ["call of the model", ({ submissions }, ref) => submissions.nextStep(ref)],
+    ["tool", ({ submissions }, ref) => submissions.toolCalls(ref).start(act())],
+  ];
+
+  /** The first turn of "s" comes to its next step when the gate opens. Returns the gate and what became of the step. */
+  async function givenLateStep(stub: Ledger, step: (typeof steps)[number][1]) {
+    const gate = givenGate();
+    const late: { refusal?: unknown; isDone?: true } = {};
+    await playing(stub, "s", async (turn, object) => {
+      const ref = turn.begin();
+      object.submissions.nextStep(ref);
+      if (ref.attempt > 1) return { outcome: "completed" };
+      await gate.pass();
+      try {
+        await step(object, ref);
+        late.isDone = true;
+      } catch (error) {
+        late.refusal = error;
+        throw error;
+      }
+      return { outcome: "completed", messageId: "late" };
+    });
+    await submit(stub, "x", { submissionId: "s" });
+    await gate.reached();
+    return { gate, late };
+  }
+
+  it.each(steps)("given up, it is refused its next %s", async (_, step) => {
+    chance.random = () => 0;
+    const stub = givenWatch();
+    const { gate, late } = await givenLateStep(stub, step);
+    await stall(stub);
+    const ended = await expectState(stub, "s", "completed", { attempts: 2 });
+    await gate.open(stub);
+    await sleep(10);
+    expect(late.refusal).toBeInstanceOf(TurnRefused);
+    expect(late).not.toHaveProperty("isDone");
+    expect(await stub.inspect("s")).toEqual(ended);
+  });
+
+  it.each(steps)("cancelled, it is refused its next %s", async (_, step) => {
+    const stub = givenLedger();
+    const { gate, late } = await givenLateStep(stub, step);
+    await stub.cancel("s");
+    await gate.open(stub);
+    await sleep(10);
+    expect(late.refusal).toBeInstanceOf(TurnRefused);
+    expect(late).not.toHaveProperty("isDone");
+    await expectState(stub, "s", "aborted", { attempts: 1 });
+  });
+
+  it("L5 rolled back and given up, its messages are gone before the next turn", async () => {
+    const stub = givenWatch();
+    await submit(stub, { ...hold, isDeaf: true }, { submissionId: "deaf" });
+    await expectState(stub, "deaf", "running");
+    const instead = message("x");
+    await stub.submit([instead], rollback);
+    await expectState(stub, "deaf", "aborted");
+    await expectState(stub, "instead", "pending");
+    // One wake gives it up, the next one takes its messages back.
+    await stall(stub);
+    await wakeNow(stub);
+    await expectState(stub, "instead", "completed");
+    expect(await stub.conversation()).toEqual([instead.id, "reply-instead"]);
+  });
+});
+
+describe("L2 a deleted submission", () => {
+  const answer = { schema: { type: "string" } };
+
+  /** One that is deleted while its turn goes on. Returns what its turn still knows it by. */
+  async function givenDeleted(stub: Ledger): Promise<AttemptRef> {
+    const refs: AttemptRef[] = [];
+    await playing(stub, "old", (turn) => {
+      refs.push(turn.begin());
+      return forever();
+    });
+    await submit(stub, "x", { submissionId: "old", thread: "a", answer });
+    await expectState(stub, "old", "running");
+    await stub.cancel("old");
+    expect(await within(stub, ({ submissions }) => submissions.delete("old"))).toBe(true);
+    const [ref] = refs;
+    if (!ref) throw new Error("Its turn has not begun");
+    return ref;
+  }
+
+  it("its late answer is not that of the next one", async () => {
+    const stub = givenLedger();
+    const late = await givenDeleted(stub);
+    const next = { submissionId: "next", thread: "b", answer };
+    await submit(stub, { delayMs: 50, answer: "its own" }, next);
+    await expectState(stub, "next", "running", { attempts: late.attempt });
+    expect(await within(stub, ({ submissions }) => submissions.answer(late, "late"))).toBe(false);
+    await expectState(stub, "next", "completed", { output: "its own" });
+  });
+
+  it("its late end is not that of the next one", async () => {
+    const stub = givenLedger();
+    const late = await givenDeleted(stub);
+    await submit(stub, hold, { submissionId: "next", thread: "b" });
+    const before = await expectState(stub, "next", "running", { attempts: late.attempt });
+    await within(stub, ({ submissions }) =>
+      submissions.end(late, { outcome: "completed", messageId: "late" }),
+    );
+    expect(await stub.inspect("next")).toEqual(before);
+  });
+
+  it("L4 one that wanted to join lets nobody of another thread join in its place", async () => {
+    const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { maxConcurrentTurns: 1 });
+    await submit(stub, { delayMs: 50, calls: 3 }, { submissionId: "s", thread: "a" });
+    await expectState(stub, "s", "running");
+    await submit(stub, "x", { submissionId: "steer", thread: "a", whenBusy: "steer" });
+    await stub.cancel("steer");
+    expect(await within(stub, ({ submissions }) => submissions.delete("steer"))).toBe(true);
+    await submit(stub, "private", { submissionId: "other", thread: "b" });
+    await expectState(stub, "s", "running");
+    const ended = await expectState(stub, "other", "completed");
+    expect(ended).not.toHaveProperty("mergedInto");
+    expect(await stub.conversation("a")).toHaveLength(2);
+    expect(await stub.conversation("b")).toHaveLength(2);
+  });
+
+  it("L5 one that is rolled back cannot be deleted before its messages are gone", async () => {
+    const stub = givenLedger();
+    await submit(stub, { delayMs: 60, isDeaf: true }, { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    const instead = message("x");
+    await stub.submit([instead], rollback);
+    const remove = () => within(stub, ({ submissions }) => submissions.delete("s"));
+    expect(await remove()).toBe(false);
+    await expectState(stub, "instead", "completed");
+    expect(await stub.conversation()).toEqual([instead.id, "reply-instead"]);
+    expect(await remove()).toBe(true);
+  });
+});
+
+describe("L6 what was left", () => {
+  it("is decided about once by two looks at it, and again when the next attempt is left, too", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    const gate = givenGate();
+    births.set(stub.name ?? "", ({ turns }) => {
+      const { trace, run } = turns;
+      turns.trace = async (turn) => {
+        turns.trace = trace;
+        const found = await turns.trace(turn);
+        await gate.pass();
+        return found;
+      };
+      turns.run = async (turn) => {
+        if (turn.submissionId !== "s") return run.call(turns, turn);
+        turns.run = run;
+        turn.begin();
+        throw new Error(RESET);
+      };
+    });
+    const next = await crashOne(stub);
+    await next.list();
+    // The alarm is slow to tell what was left; a rollback of another thread asks meanwhile.
+    const slow = wakeNow(next);
+    await gate.reached();
+    await submit(next, hold, { submissionId: "other", thread: "other" });
+    await submit(next, "x", { ...rollback, thread: "other" });
+    await expectState(next, "s", "running", { attempts: 1 });
+    await gate.open(next);
+    await expectState(next, "s", "running", { attempts: 2 });
+    await slow;
+    await sleep(10);
+    await wakeNow(next);
+    await expectState(next, "s", "running", { attempts: 3 });
+    await expectState(next, "instead", "completed", { thread: "other" });
+  });
+
+  it("L5 messages are taken back once, and not from the retry that has come since", async () => {
+    const stub = givenLedger();
+    const asked = message(hold);
+    await stub.submit([asked], { submissionId: "s" });
+    await expectState(stub, "s", "running");
+    const gate = givenGate();
+    let times = 0;
+    await within(stub, ({ turns }) => {
+      const takeBack = turns.takeBack.bind(turns);
+      turns.takeBack = async (turn) => {
+        times++;
+        await gate.pass();
+        await takeBack(turn);
+      };
+    });
+    const instead = message("x");
+    await stub.submit([instead], rollback);
+    await gate.reached();
+    const retried = await within(stub, ({ submissions }) => submissions.retry("s"));
+    // The alarm comes in the middle of it.
+    const slow = wakeNow(stub);
+    await sleep(30);
+    await gate.open(stub);
+    await expectState(stub, retried?.submissionId ?? "", "running");
+    await gate.open(stub);
+    await slow;
+    expect(await stub.conversation()).toEqual([instead.id, "reply-instead", asked.id]);
+    expect(times).toBe(1);
+  });
+
+  it("by a reset whose end could not be read is decided about at a later wake", async () => {
+    const stub = givenLedger();
+    let hasFailed = false;
+    await within(stub, ({ turns, meter }) => {
+      const { run } = turns;
+      const exec = meter.exec.bind(meter);
+      turns.run = async (turn) => {
+        turns.run = run;
+        turn.begin();
+        meter.exec = (query, read) => {
+          if (!query.startsWith("SELECT * FROM perdure_submissions WHERE seq")) {
+            return exec(query, read);
+          }
+          meter.exec = exec;
+          hasFailed = true;
+          throw new Error("storage is busy");
+        };
+        throw new Error(RESET);
+      };
+    });
+    await submit(stub, "x", { submissionId: "s" });
+    await expectState(stub, "s", "running", { attempts: 1 });
+    await sleep(10);
+    expect(hasFailed).toBe(true);
+    await wakeNow(stub);
+    await expectState(stub, "s", "completed", { attempts: 2 });
+  });
+});

@@ -1,0 +1,538 @@
+/** When and in which order turns run, and what can be asked of many of them, on the light host. */
+
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import {
+  BacklogFullError,
+  BusyError,
+  InvalidSubmissionError,
+  type SubmitMessagesOptions,
+} from "../../src/submissions/index.ts";
+import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
+import { givenLedger, message, refusal, until } from "../support/given.ts";
+import {
+  crashOne,
+  expectState,
+  jobOf,
+  somewhere,
+  submit,
+  wakeNow,
+  within,
+} from "../support/ledger.ts";
+import { delivered, ledgerOptions, time } from "../support/ledger-object.ts";
+
+const HOUR_MS = 3_600_000;
+/** Keeps the line from moving until it is cancelled. */
+const hold = { delayMs: 60_000 };
+
+describe("notBefore", () => {
+  it("waits outside the line, and keeps nobody up", async () => {
+    const stub = givenLedger();
+    const notBefore = new Date(Date.now() + HOUR_MS);
+    await submit(stub, "later", { submissionId: "later", notBefore });
+    await submit(stub, "now", { submissionId: "now" });
+    await expectState(stub, "now", "completed");
+    const later = await expectState(stub, "later", "pending");
+    expect(later).toMatchObject({ dueAt: notBefore.getTime() });
+  });
+
+  it("L1 is woken for, also after a crash, and joins the line at the place of its acceptance", async () => {
+    const stub = givenLedger();
+    const notBefore = new Date(Date.now() + HOUR_MS);
+    await submit(stub, "later", { submissionId: "later", notBefore });
+    await wakeNow(stub);
+    await within(stub, (_, ctx) =>
+      expect(jobOf("perdure.submissions", ctx)).toBeGreaterThan(Date.now() + HOUR_MS / 2),
+    );
+    const next = await crashOne(stub);
+    await wakeNow(next);
+    await expectState(next, "later", "pending", { attempts: 0 });
+    time.aheadMs = HOUR_MS + 1;
+    await wakeNow(next);
+    await expectState(next, "later", "completed");
+  });
+
+  it("a time that has been is now", async () => {
+    const stub = givenLedger();
+    await submit(stub, "x", { submissionId: "s", notBefore: new Date(0) });
+    await expectState(stub, "s", "completed");
+  });
+
+  it("can be cancelled, and is skipped by a reset", async () => {
+    const stub = givenLedger();
+    const notBefore = new Date(Date.now() + HOUR_MS);
+    for (const id of ["a", "b"]) await submit(stub, "x", { submissionId: id, notBefore });
+    expect(await stub.cancel("a")).toMatchObject({ outcome: "cancelled", messagesApplied: false });
+    await stub.reset();
+    await expectState(stub, "a", "aborted");
+    await expectState(stub, "b", "skipped");
+    expect(await within(stub, ({ submissions }) => submissions.stats())).toEqual({
+      pending: 0,
+      running: 0,
+    });
+  });
+});
+
+describe("expiresIn", () => {
+  it("skips a turn that has not started by then, and says why", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "hold" });
+    await submit(stub, "x", { submissionId: "s", expiresIn: 60_000 });
+    await submit(stub, "x", { submissionId: "behind" });
+    time.aheadMs = 61_000;
+    await stub.cancel("hold");
+    await expectState(stub, "s", "skipped", { errorName: "SubmissionExpiredError", attempts: 0 });
+    await expectState(stub, "behind", "completed");
+    expect((await stub.conversation()).filter((id) => id === "reply-s")).toEqual([]);
+  });
+
+  it("does not touch a turn that started in time", async () => {
+    const stub = givenLedger();
+    await submit(stub, { delayMs: 100 }, { submissionId: "s", expiresIn: 60_000 });
+    await expectState(stub, "s", "running");
+    time.aheadMs = 61_000;
+    await expectState(stub, "s", "completed");
+  });
+});
+
+describe("priority", () => {
+  it("higher ones go first, and equals in the order of acceptance (L4)", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "hold" });
+    for (const [id, priority] of [
+      ["a", 0],
+      ["low", -5],
+      ["b", 0],
+      ["high", 10],
+    ] as const) {
+      await submit(stub, "x", { submissionId: id, priority });
+    }
+    await stub.cancel("hold");
+    await expectState(stub, "low", "completed");
+    const replies = (await stub.conversation()).filter((id) => id.startsWith("reply-"));
+    expect(replies).toEqual(["high", "a", "b", "low"].map((id) => `reply-${id}`));
+  });
+});
+
+describe("whenBusy", () => {
+  it("reject: refuses while something runs or waits, and stores nothing", async () => {
+    const stub = givenLedger();
+    await within(stub, async ({ submissions }) => {
+      const reject = { whenBusy: "reject" } as const;
+      await submissions.submit([message(hold)], { submissionId: "hold", ...reject });
+      const refused = submissions.submit([message("x")], reject);
+      await expect(refused).rejects.toBeInstanceOf(BusyError);
+      await expect(refused).rejects.toMatchObject({ submissionId: "hold" });
+      expect(await submissions.list()).toHaveLength(1);
+      await submissions.cancel("hold");
+      expect(await submissions.submit([message("x")], reject)).toMatchObject({ accepted: true });
+    });
+  });
+
+  it("interrupt: cancels what runs, and goes before whatever waits", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "hold" });
+    await submit(stub, "x", { submissionId: "waiting", priority: 100 });
+    await expectState(stub, "hold", "running");
+    await submit(stub, { delayMs: 50 }, { submissionId: "urgent", whenBusy: "interrupt" });
+    await expectState(stub, "hold", "aborted", { error: "Interrupted by submission urgent" });
+    await expectState(stub, "waiting", "completed");
+    const replies = (await stub.conversation()).filter((id) => id.startsWith("reply-"));
+    expect(replies).toEqual(["reply-urgent", "reply-waiting"]);
+  });
+
+  it("interrupt: a repetition under the same key interrupts nothing", async () => {
+    const stub = givenLedger();
+    const urgent = { whenBusy: "interrupt", idempotencyKey: "key" } as const;
+    await submit(stub, "x", urgent);
+    await submit(stub, { delayMs: 200 }, { submissionId: "next" });
+    await expectState(stub, "next", "running");
+    expect(await submit(stub, "x", urgent)).toMatchObject({ accepted: false });
+    await expectState(stub, "next", "completed");
+  });
+});
+
+describe("idempotencyKeyTtl", () => {
+  it("L3 the key stands for its time, and is free after it", async () => {
+    const stub = givenLedger();
+    const key = { idempotencyKey: "key", idempotencyKeyTtl: 60_000 };
+    const first = await submit(stub, "x", key);
+    expect(await submit(stub, "x", key)).toMatchObject({
+      accepted: false,
+      submissionId: first.submissionId,
+    });
+    time.aheadMs = 60_000;
+    const second = await submit(stub, "x", key);
+    expect(second.accepted).toBe(true);
+    expect(second.submissionId).not.toBe(first.submissionId);
+    expect(await stub.inspect(first.submissionId)).not.toHaveProperty("idempotencyKey");
+  });
+
+  it("L3 the retry of one whose key has outlived its time does not hold the key", async () => {
+    const stub = givenLedger();
+    const key = { idempotencyKey: "key", idempotencyKeyTtl: 60_000 };
+    await submit(stub, { fail: "no" }, { submissionId: "s", ...key });
+    await expectState(stub, "s", "error");
+    time.aheadMs = 60_000;
+    const again = await within(stub, ({ submissions }) => submissions.retry("s"));
+    const next = await submit(stub, "x", { idempotencyKey: "key" });
+    expect(next.accepted).toBe(true);
+    expect(next.submissionId).not.toBe(again?.submissionId);
+  });
+});
+
+describe("bad values are refused by name", () => {
+  it.each([
+    ["priority", { priority: 101 }, "from -100 to 100"],
+    ["metadata", { metadata: nested(501) }, "nested more than 500 levels deep"],
+    ["priority", { priority: 0.5 }, "whole number"],
+    ["whenBusy", { whenBusy: "panic" as "reject" }, '"panic"; expected one of enqueue'],
+    ["expiresIn", { expiresIn: 0 }, 'a text such as "30 seconds"'],
+    ["expiresIn", { expiresIn: "soon" as "1 day" }, '"soon"; expected a positive number'],
+    [
+      "expiresIn",
+      { expiresIn: 60_000, notBefore: new Date(Date.now() + HOUR_MS) },
+      "would expire before notBefore",
+    ],
+    ["idempotencyKeyTtl", { idempotencyKeyTtl: -1 }, "is -1; expected a positive number"],
+    ["thread", { thread: "" }, "a non-empty string"],
+    ["channel", { thread: "side", channel: "slack" }, "channels belong to the main thread"],
+    ["whenBusy", { thread: "isolated", whenBusy: "reject" }, "no other turn to wait for"],
+    ["whenBusy", { whenBusy: "steer", answer: { schema: {} } }, "an answer of its own"],
+    ["budget.tokens", { budget: { tokens: 0 } }, "from 1"],
+    ["debounce.key", { debounce: { key: "", delay: 1 } }, "a non-empty string"],
+    ["debounce.delay", { debounce: { key: "k", delay: 0 } }, "is 0; expected a positive number"],
+    [
+      "debounce.maxDelay",
+      { debounce: { key: "k", delay: 2, maxDelay: 1 } },
+      "is shorter than the delay",
+    ],
+    [
+      "debounce",
+      { idempotencyKey: "a", debounce: { key: "k", delay: 1 } },
+      "debounce and idempotencyKey",
+    ],
+    ["debounce", { whenBusy: "steer", debounce: { key: "k", delay: 1 } }, "debounce and whenBusy"],
+    ["notBefore", { notBefore: new Date(Number.NaN) }, "a valid Date"],
+    ["notBefore", { notBefore: new Date("2300-01-01") }, "before the year 2189"],
+    [
+      "whenBusy",
+      { whenBusy: "interrupt", notBefore: new Date(Date.now() + HOUR_MS) },
+      "about the turn that runs now",
+    ],
+    ["onConflict", { onConflict: "thorw" as "throw" }, 'is "thorw"; expected "return" or "throw"'],
+    ["notBefore", { notBefore: "tomorrow" as unknown as Date }, "a valid Date"],
+    ["retry.maxAttempts", { retry: { maxAttempts: 0 } }, "from 1"],
+    [
+      "retry.afterSideEffects",
+      { retry: { afterSideEffects: "no" as never } },
+      'is "no"; expected "tell", "fail"',
+    ],
+    ["maxAttemps", { retry: { maxAttemps: 3 } as never }, "no option of retry"],
+    ["idempotancyKey", { idempotancyKey: "x" } as never, '"idempotancyKey" is no option'],
+    ["budget", { budget: 5 as never }, "expected an object with tokens"],
+    ["budget.tokens", { budget: {} as never }, "from 1"],
+    ["output", { output: "x" as never }, 'output is "x"; expected a schema of Zod'],
+    ["output", { output: [] as never }, "output is []; expected a schema"],
+    ["output", { output: { city: "" } }, "has none of the keywords of a JSON Schema"],
+    ["output", { output: { type: "object", check: () => 1 } }, "output.check is a function"],
+    ["output", { output: z.object({ at: z.date() }) }, "no Date, bigint or custom"],
+    ["strategy", { strategy: "tool" }, 'strategy is "tool" without an output schema'],
+    ["repair", { repair: 1 }, "repair is 1 without an output schema"],
+    [
+      "repair",
+      { repair: 11, output: z.string() },
+      "repair is 11; expected a whole number from 0 to 10",
+    ],
+    ["strategy", { strategy: "x" as never, output: z.string() }, "one of auto, tool, json"],
+    ["whenBusy", { whenBusy: "steer", output: z.string() }, "an answer of its own"],
+    ["notify", { notify: "x" as never }, 'notify is "x"; expected a destination or a list'],
+    ["notify", { notify: { kind: "http" } as never }, 'notify[0] has "http" as kind'],
+    [
+      "notify",
+      { notify: [{ kind: "http" }] as never },
+      'notify[0] has "http" as kind; expected one of workflow',
+    ],
+    ["notify", { notify: [{ ...somewhere(), instance: "" }] }, "as instance"],
+    ["notify", { notify: [{ ...somewhere(), eventType: "a b" }] }, "as eventType"],
+  ] as [string, InternalSubmitOptions & SubmitMessagesOptions, string][])(
+    "%s: %j",
+    (field, options, text) =>
+      within(givenLedger(), async ({ submissions }) => {
+        const verb = options.answer ? "accept" : "submit";
+        const refused = submissions[verb]([message("x")], options as SubmitMessagesOptions);
+        await expect(refused).rejects.toBeInstanceOf(InvalidSubmissionError);
+        await expect(refused).rejects.toMatchObject({
+          field,
+          message: expect.stringContaining(text),
+        });
+        expect(await submissions.list()).toEqual([]);
+      }),
+  );
+});
+
+it("O1: notify takes one destination as well as a list of one", async () => {
+  const stub = givenLedger();
+  const to = somewhere();
+  await submit(stub, "x", { submissionId: "s", notify: to });
+  const [told] = await until(() => delivered.get(to.instance), 5_000);
+  expect(told?.payload).toMatchObject({ data: { submissionId: "s", status: "completed" } });
+  const again = await submit(stub, "x", { idempotencyKey: "k", notify: [to] });
+  const other = await submit(stub, "x", { idempotencyKey: "k", notify: to });
+  expect(other).toMatchObject({ submissionId: again.submissionId, accepted: false });
+});
+
+it("bad values of lists, deletions and waits are refused, and nothing is deleted", () =>
+  within(givenLedger(), async ({ submissions }) => {
+    await submissions.submit([message("x")], { submissionId: "s" });
+    await submissions.wait("s");
+    const refused = (field: string) =>
+      expect.objectContaining({ name: "InvalidSubmissionError", field });
+    const typo = { before: new Date() } as never;
+    await expect(submissions.deleteMany(typo)).rejects.toEqual(refused("before"));
+    const text = { completedBefore: "yesterday" as never };
+    await expect(submissions.deleteMany(text)).rejects.toEqual(refused("completedBefore"));
+    await expect(submissions.list({ limits: 5 } as never)).rejects.toEqual(refused("limits"));
+    await expect(submissions.list(null as never)).rejects.toEqual(refused("listSubmissions()"));
+    const never = { timeoutMs: Number.NaN };
+    await expect(submissions.wait("s", never)).rejects.toEqual(refused("timeoutMs"));
+    expect(await submissions.list()).toHaveLength(1);
+  }));
+
+describe("submitMany", () => {
+  it("L4 accepts all in their order, in one transaction", () =>
+    within(givenLedger(), async ({ submissions, meter }) => {
+      await submissions.list();
+      meter.reset();
+      const many = Array.from({ length: 1_000 }, (_, n) => ({
+        messages: [message(`${n}`)],
+        options: { submissionId: `s${n}` },
+      }));
+      const results = await submissions.submitMany(many);
+      expect(results.map(({ submissionId }) => submissionId)).toEqual(
+        many.map(({ options }) => options.submissionId),
+      );
+      expect(meter.read().rowsWritten).toBeLessThanOrEqual(3 * 1_000 + 10);
+      submissions.reset({ name: "Test", message: "enough" });
+    }));
+
+  it.each<[string, object, object, RegExp]>([
+    ["an unknown option", {}, { thred: "x" }, /"thred" is no option/],
+    ["no messages", { messages: [] }, {}, /at least one message/],
+    ["messages that are none", { messages: "hello" }, {}, /got string/],
+    ["an id of two", {}, { submissionId: "first", idempotencyKey: "other" }, /refer to different/],
+    [
+      "a known key",
+      { messages: [message("y")] },
+      { idempotencyKey: "k", onConflict: "throw" },
+      /k/,
+    ],
+    ["a busy thread", {}, { whenBusy: "reject" }, /./],
+    ["a destination", {}, { notify: [{ kind: "email" }] }, /"email" as kind/],
+    ["too large a text", { messages: [message("x".repeat(1_990_000))] }, {}, /bytes/],
+    ["a time", {}, { notBefore: "soon" }, /notBefore/],
+  ])(
+    "L1: submitMany() names the item that is refused for %s, and accepts none",
+    async (_, item, options, words) => {
+      await within(givenLedger(), async ({ submissions }) => {
+        const first = { submissionId: "first", idempotencyKey: "k" };
+        const error = await refusal(
+          submissions.submitMany([
+            { messages: [message("x")], options: first },
+            { messages: [message("x")], ...item, options } as never,
+          ]),
+        );
+        expect(error.message).toMatch(/\bitem 1 of submitMany\(\)/);
+        expect(error.message).toMatch(words);
+        expect(error.name).not.toBe("Error");
+        expect(await submissions.list()).toEqual([]);
+      });
+    },
+  );
+
+  it("accepts none when one is refused", async () => {
+    const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { maxPending: 2 });
+    await within(stub, async ({ submissions }) => {
+      const three = [1, 2, 3].map((n) => ({ messages: [message(`${n}`)] }));
+      await expect(submissions.submitMany(three)).rejects.toBeInstanceOf(BacklogFullError);
+      expect(await submissions.list()).toEqual([]);
+      expect(await submissions.submitMany(three.slice(1))).toHaveLength(2);
+    });
+  });
+
+  it("interrupt: cancels what runs, for the whole batch", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "hold" });
+    await expectState(stub, "hold", "running");
+    await within(stub, ({ submissions }) =>
+      submissions.submitMany([
+        { messages: [message("a")], options: { submissionId: "a", whenBusy: "interrupt" } },
+        { messages: [message("b")], options: { submissionId: "b", whenBusy: "interrupt" } },
+        { messages: [message("c")], options: { submissionId: "c" } },
+      ]),
+    );
+    await expectState(stub, "hold", "aborted", { error: "Interrupted by submission a" });
+    for (const id of ["a", "b", "c"]) await expectState(stub, id, "completed");
+  });
+
+  it("L3 a key that comes twice is accepted once", () =>
+    within(givenLedger(), async ({ submissions }) => {
+      const options = { idempotencyKey: "key" };
+      const [first, second] = await submissions.submitMany([
+        { messages: [message("x")], options },
+        { messages: [message("x")], options },
+      ]);
+      expect(first?.accepted).toBe(true);
+      expect(second).toMatchObject({ accepted: false, submissionId: first?.submissionId });
+    }));
+});
+
+describe("retry of a failed one", () => {
+  it("is a new submission with the same messages, which takes over the key", async () => {
+    const stub = givenLedger();
+    await submit(stub, { fail: "no", failTimes: 1 }, { submissionId: "s", idempotencyKey: "key" });
+    const failed = await expectState(stub, "s", "error");
+    await within(stub, async ({ submissions }) => {
+      const again = await submissions.retry("s");
+      expect(again).toMatchObject({ accepted: true, idempotencyKey: "key" });
+      expect(again?.submissionId).not.toBe("s");
+      expect(await submissions.wait(again?.submissionId ?? "")).toMatchObject({
+        status: "completed",
+        attempts: 1,
+      });
+      expect(await submissions.inspect("s")).toEqual({ ...failed, idempotencyKey: undefined });
+    });
+    // The messages, once, and the reply.
+    expect(await stub.conversation()).toHaveLength(2);
+  });
+
+  it("L3 asked for twice, it is made once", async () => {
+    const stub = givenLedger();
+    await submit(stub, { fail: "no" }, { submissionId: "s" });
+    await expectState(stub, "s", "error");
+    await within(stub, async ({ submissions }) => {
+      const again = await submissions.retry("s");
+      const { submissionId = "" } = again ?? {};
+      expect(again?.accepted).toBe(true);
+      expect(await submissions.retry("s")).toMatchObject({ submissionId, accepted: false });
+      expect(await submissions.wait(submissionId)).toMatchObject({ status: "error" });
+      // Failed as well, it is the one to retry.
+      expect(await submissions.retry("s")).toMatchObject({ submissionId, accepted: false });
+      expect(await submissions.retry(submissionId)).toMatchObject({ accepted: true });
+    });
+  });
+
+  it("L1 retrying a submission leaves others alone, whatever their ids", async () => {
+    const stub = givenLedger();
+    await submit(stub, "somebody's", { submissionId: "A:retry" });
+    await expectState(stub, "A:retry", "completed");
+    await submit(stub, { fail: "no", failTimes: 1 }, { submissionId: "A" });
+    await expectState(stub, "A", "error");
+    const again = await within(stub, ({ submissions }) => submissions.retry("A"));
+    expect(again?.accepted).toBe(true);
+    expect(again?.submissionId).not.toBe("A:retry");
+    await expectState(stub, again?.submissionId ?? "", "completed");
+  });
+
+  it("L1 an id that is used again after its deletion has no retry of its own yet", async () => {
+    const stub = givenLedger();
+    const failing = { fail: "no" };
+    await submit(stub, failing, { submissionId: "A" });
+    await expectState(stub, "A", "error");
+    const first = await within(stub, ({ submissions }) => submissions.retry("A"));
+    await expectState(stub, first?.submissionId ?? "", "error");
+    await within(stub, ({ submissions }) => submissions.delete("A"));
+    await submit(stub, failing, { submissionId: "A" });
+    await expectState(stub, "A", "error");
+    const second = await within(stub, ({ submissions }) => submissions.retry("A"));
+    expect(second).toMatchObject({ accepted: true });
+    expect(second?.submissionId).not.toBe(first?.submissionId);
+    // And one whose retry was deleted is tried again by another.
+    await expectState(stub, second?.submissionId ?? "", "error");
+    await within(stub, ({ submissions }) => submissions.delete(second?.submissionId ?? ""));
+    const third = await within(stub, ({ submissions }) => submissions.retry("A"));
+    expect(third).toMatchObject({ accepted: true });
+  });
+
+  it("L4 one that had interrupted goes by its priority, and not before everything", async () => {
+    const stub = givenLedger();
+    await submit(stub, hold, { submissionId: "urgent", whenBusy: "interrupt" });
+    await expectState(stub, "urgent", "running");
+    await stub.cancel("urgent");
+    await submit(stub, hold, { submissionId: "runs" });
+    await expectState(stub, "runs", "running");
+    await submit(stub, hold, { submissionId: "important", priority: 100 });
+    const again = await within(stub, ({ submissions }) => submissions.retry("urgent"));
+    await stub.cancel("runs");
+    await expectState(stub, "important", "running");
+    await expectState(stub, again?.submissionId ?? "", "pending");
+  });
+
+  it("leaves alone what is open or completed, and says so", () =>
+    within(givenLedger(), async ({ submissions }) => {
+      await submissions.submit([message("x")], { submissionId: "s" });
+      expect(await submissions.retry("s")).toMatchObject({ submissionId: "s", accepted: false });
+      await submissions.wait("s");
+      expect(await submissions.retry("s")).toMatchObject({ submissionId: "s", accepted: false });
+      expect(await submissions.retry("?")).toBeNull();
+    }));
+});
+
+describe("list", () => {
+  it("pages by cursor, without a ceiling, and filters by metadata and time", () =>
+    within(givenLedger(), async ({ submissions }) => {
+      const many = Array.from({ length: 250 }, (_, n) => ({
+        messages: [message(`${n}`)],
+        options: {
+          submissionId: `s${n}`,
+          metadata: { even: n % 2 === 0, n, 'odd "name".x': n % 2 ? "odd" : "even" },
+        },
+      }));
+      await submissions.submitMany(many);
+      submissions.reset({ name: "Test", message: "enough" });
+      const ids: string[] = [];
+      for (let before: string | undefined; ; ) {
+        const page = await submissions.list({ limit: 60, ...(before && { before }) });
+        ids.push(...page.map(({ submissionId }) => submissionId));
+        before = page.at(-1)?.submissionId;
+        if (page.length < 60) break;
+      }
+      expect(ids).toEqual(many.map(({ options }) => options.submissionId).reverse());
+      expect(await submissions.list({ limit: 1_000 })).toHaveLength(250);
+      const count = async (options: Parameters<typeof submissions.list>[0]) =>
+        (await submissions.list({ limit: 1_000, ...options })).length;
+      expect(await count({ metadata: { even: true } })).toBe(125);
+      expect(await count({ metadata: { even: false, n: 7 } })).toBe(1);
+      expect(await count({ metadata: { 'odd "name".x': "odd" } })).toBe(125);
+      expect(await count({ metadata: { even: "true" } })).toBe(0);
+      expect(await count({ createdAfter: new Date(Date.now() + HOUR_MS) })).toBe(0);
+      expect(await count({ createdBefore: new Date(Date.now() + HOUR_MS) })).toBe(250);
+      await expect(count({ before: "gone" })).rejects.toMatchObject({
+        name: "UnknownCursorError",
+        before: "gone",
+      });
+    }));
+});
+
+it("stats count what is open, and since when", () =>
+  within(givenLedger(), async ({ submissions }) => {
+    expect(await submissions.stats()).toEqual({ pending: 0, running: 0 });
+    await submissions.submit([message(hold)], { submissionId: "hold" });
+    await submissions.submit([message("a")], { submissionId: "a" });
+    await submissions.submit([message("b")], { notBefore: new Date(Date.now() + HOUR_MS) });
+    const { createdAt } = (await submissions.inspect("a")) ?? {};
+    expect(await submissions.stats()).toEqual({
+      pending: 2,
+      running: 1,
+      oldestPendingAt: createdAt,
+    });
+    await submissions.cancel("hold");
+  }));
+
+/** An object in an object, so many levels deep. */
+function nested(levels: number): Record<string, unknown> {
+  let value: Record<string, unknown> = {};
+  for (let level = 1; level < levels; level++) value = { a: value };
+  return value;
+}

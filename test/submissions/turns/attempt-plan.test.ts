@@ -1,0 +1,225 @@
+/** What the next attempt asks, and whether there is one: the decisions, without a ledger. */
+
+import { UnsupportedFunctionalityError } from "ai";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { jsonAlone, jsonIn, textOf } from "../../../src/hosts/sdk/answer-text.ts";
+import { askingOf, type Follow, type Prior } from "../../../src/submissions/asking.ts";
+import { toolRefusalOf } from "../../../src/submissions/refusals.ts";
+import { type FailedTurn, nextAttempt, type Why } from "../../../src/submissions/retry.ts";
+import type { AnswerSpec } from "../../../src/submissions/types.ts";
+
+const BACKOFF = { baseMs: 1_000, capMs: 60_000 };
+
+const specs: fc.Arbitrary<AnswerSpec> = fc.record(
+  {
+    schema: fc.constant({ type: "object" }),
+    strategy: fc.constantFrom("auto", "tool", "json"),
+    repair: fc.integer({ min: 0, max: 4 }),
+    models: fc.uniqueArray(fc.constantFrom("a", "b", "c"), { minLength: 1 }),
+  },
+  { requiredKeys: [] },
+);
+const whys: fc.Arbitrary<Why> = fc.oneof(
+  fc.record({
+    answer: fc.constantFrom("invalid", "missing", "unreadable"),
+    given: fc.option(fc.string(), { nil: undefined }),
+    isCutOff: fc.boolean(),
+  }),
+  fc.record({ refusal: fc.constantFrom("toolChoice", "tools", undefined) }),
+  fc.constant("other" as const),
+);
+const failures = fc.record({
+  why: whys,
+  isTransient: fc.boolean(),
+  acts: fc.boolean(),
+});
+
+type Played = {
+  spec: AnswerSpec;
+  maxAttempts: number;
+  mayRepeatEffects: boolean;
+  isRemembered: boolean;
+};
+
+/** Lets attempt after attempt fail, as long as there is one; effects are only of attempts that are offered tools. */
+function play(
+  { spec, maxAttempts, mayRepeatEffects, isRemembered }: Played,
+  fails: readonly { why: Why; isTransient: boolean; acts: boolean }[],
+) {
+  const priors: Prior[] = [];
+  const attempts: { model: string | undefined; how: string; isBare: boolean; acts: boolean }[] = [];
+  let hasEffects = false;
+  for (const { why, isTransient, acts } of fails) {
+    const asking = askingOf(spec, priors);
+    const isBare = asking?.followUp !== undefined;
+    attempts.push({ model: asking?.model, how: asking?.how ?? "", isBare, acts: acts && !isBare });
+    hasEffects ||= acts && !isBare;
+    const turn: FailedTurn = {
+      ...{ spec, priors, why, hasEffects, mayRepeatEffects, isRemembered, maxAttempts },
+      transient: isTransient ? { retryAfterMs: undefined } : undefined,
+      attempts: attempts.length,
+    };
+    const next = nextAttempt(turn, BACKOFF, 0.5);
+    if (!next) return { attempts, priors, isOver: true };
+    if (next.follow !== "again") expect(next.delayMs).toBe(0);
+    const given = typeof why === "object" && "answer" in why ? why.given : undefined;
+    priors.push({ follow: next.follow, error: "wrong", given });
+  }
+  return { attempts, priors, isOver: false };
+}
+
+const games = fc.record({
+  spec: specs,
+  maxAttempts: fc.integer({ min: 1, max: 4 }),
+  mayRepeatEffects: fc.boolean(),
+  isRemembered: fc.boolean(),
+});
+
+describe("W4 whatever fails", () => {
+  it("W4 comes to an end: rounds of models within maxAttempts, repairs as often as asked, one switch", () => {
+    fc.assert(
+      fc.property(games, fc.array(failures, { minLength: 60, maxLength: 60 }), (game, fails) => {
+        const { priors, isOver } = play(game, fails);
+        const count = (...follows: Follow[]) =>
+          priors.filter(({ follow }) => follows.includes(follow)).length;
+        const { repair = 0, models = [""] } = game.spec;
+        expect(isOver).toBe(true);
+        expect(count("repair")).toBeLessThanOrEqual(repair);
+        expect(count("json", "finish")).toBeLessThanOrEqual(1);
+        expect(count("again")).toBeLessThan(game.maxAttempts);
+        expect(count("model")).toBeLessThanOrEqual(game.maxAttempts * (models.length - 1));
+      }),
+    );
+  });
+
+  it("L6 no attempt that is offered tools follows effects without leave", () => {
+    fc.assert(
+      fc.property(games, fc.array(failures, { maxLength: 30 }), (game, fails) => {
+        const { attempts } = play({ ...game, mayRepeatEffects: false }, fails);
+        const first = attempts.findIndex(({ acts }) => acts);
+        const later = first < 0 ? [] : attempts.slice(first + 1);
+        expect(later.filter(({ isBare }) => !isBare)).toEqual([]);
+      }),
+    );
+  });
+
+  it("W4 models are asked in turn, and a repair asks the one that has answered", () => {
+    fc.assert(
+      fc.property(games, fc.array(failures, { maxLength: 30 }), (game, fails) => {
+        const { attempts, priors } = play(game, fails);
+        const { models = [] } = game.spec;
+        for (const [index, { follow }] of priors.entries()) {
+          const [one, next] = attempts.slice(index, index + 2);
+          if (!one || !next || models.length === 0) continue;
+          const isAnother = follow === "again" || follow === "model";
+          const at = models.indexOf(one.model ?? "") + (isAnother ? 1 : 0);
+          expect(next.model).toBe(models[at % models.length]);
+        }
+      }),
+    );
+  });
+
+  it("W4 what is asked depends on the attempts alone, and stays a text once it is one", () => {
+    fc.assert(
+      fc.property(games, fc.array(failures, { maxLength: 30 }), (game, fails) => {
+        const { attempts, priors } = play(game, fails);
+        const switchedAt = priors.findIndex(
+          ({ follow }) => follow === "json" || follow === "finish",
+        );
+        for (const [index, { how }] of attempts.entries()) {
+          const { schema, strategy = "auto" } = game.spec;
+          const isText = strategy === "json" || (switchedAt >= 0 && index > switchedAt);
+          expect(how).toBe(!schema ? "text" : isText ? "json" : "tool");
+        }
+      }),
+    );
+  });
+});
+
+describe("the text of a reply", () => {
+  const text = (said: string) => ({ type: "text", text: said }) as const;
+  const call = { type: "tool-charge", toolCallId: "c", state: "output-available" } as never;
+
+  it("is what comes after the last call of a tool", () => {
+    expect(textOf({ parts: [text("a"), call, text("b"), { type: "step-start" }, text("c")] })).toBe(
+      "bc",
+    );
+    expect(textOf({ parts: [text("a"), call] })).toBe("");
+    expect(textOf({ parts: [text("a"), text("b")] }, 1)).toBe("b");
+    expect(textOf(undefined)).toBe("");
+  });
+});
+
+describe("JSON in a text", () => {
+  const objects = fc.dictionary(fc.string(), fc.jsonValue());
+  /** Words without a bracket, a fence or a quotation mark. */
+  const words = fc
+    .string()
+    .map((said) => said.replaceAll(/[[\]{}"`]/g, "").replaceAll(/\d|true|false|null/g, "x"));
+
+  it("is found whole, fenced, and between words", () => {
+    fc.assert(
+      fc.property(objects, words, words, (value, before, after) => {
+        const json = JSON.stringify(value);
+        expect(jsonIn(json).value).toEqual(JSON.parse(json));
+        expect(jsonIn(`${before}x${json}x${after}`).value).toEqual(JSON.parse(json));
+        const fenced = `${before}\n\n\`\`\`\`json\n${JSON.stringify(value, null, 2)}\n\`\`\`\`\n${after}`;
+        expect(jsonIn(fenced).value).toEqual(JSON.parse(json));
+      }),
+    );
+  });
+
+  it("can have braces, quotation marks and fences in its strings", () => {
+    const value = { code: '```js\n{ "a": [1] }\n``` \\" }' };
+    expect(jsonIn(`Here: ${JSON.stringify(value)}!`).value).toEqual(value);
+    expect(jsonIn(`\`\`\`json\n${JSON.stringify(value)}\n\`\`\``).value).toEqual(value);
+  });
+
+  it("is what comes after the model has thought aloud", () => {
+    const thought = '<think>Maybe {"a":1}, or [2]?</think>';
+    expect(jsonIn(`${thought}\n{"a":2}`).value).toEqual({ a: 2 });
+    expect(jsonAlone(`${thought}\n{"a":2}`)?.value).toEqual({ a: 2 });
+    expect(jsonIn('{"a":"<think>1</think>"}').value).toEqual({ a: "<think>1</think>" });
+  });
+
+  it("is one of a kind", () => {
+    expect(jsonIn('{"a":1} or {"a":2}').problem).toContain("several");
+    expect(jsonIn("a {b} c").problem).toContain("none");
+    expect(jsonIn("").problem).toContain("none");
+    expect(jsonAlone('It is {"a":1}')).toBeUndefined();
+    expect(jsonAlone('Here:\n```\n{"a":1}\n```')?.value).toEqual({ a: 1 });
+  });
+
+  it("is looked for in time that grows with the text, whatever is in it", () => {
+    const startedAt = Date.now();
+    for (const text of ["[", "{", '{"', "`", "```\n", '"{', "[1,"]) jsonIn(text.repeat(500_000));
+    expect(Date.now() - startedAt).toBeLessThan(5_000);
+  });
+});
+
+describe("what a provider refuses", () => {
+  const unsupported = (functionality: string) =>
+    new UnsupportedFunctionalityError({ functionality });
+  const api = (statusCode: number, message: string, responseBody = "") =>
+    Object.assign(new Error(message), { statusCode, responseBody });
+
+  it.each([
+    ["toolChoice", api(400, "tool_choice 'required' is not supported")],
+    ["toolChoice", api(422, "Bad Request", '{"error":"Unsupported value: toolChoice"}')],
+    ["toolChoice", Object.assign(new Error("retried"), { lastError: api(400, "tool choice") })],
+    ["tools", api(404, "No endpoints found that support tool use")],
+    ["tools", api(400, "this model does not support function calling")],
+    [undefined, api(400, "context length exceeded")],
+    [undefined, api(429, "too many requests with tools")],
+    [undefined, api(401, "no access to tools")],
+    [undefined, api(500, "tools are broken")],
+    ["toolChoice", unsupported("tool choice type: required")],
+    ["tools", unsupported("function calling")],
+    [undefined, unsupported("file parts")],
+    [undefined, new Error("tool_choice")],
+    [undefined, undefined],
+  ])("%s: %s", (refusal, error) => {
+    expect(toolRefusalOf(error)).toBe(refusal);
+  });
+});

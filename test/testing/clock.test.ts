@@ -1,0 +1,213 @@
+/** The virtual clock, used as a user does: schedules, retries and expiries in the time of a test. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { VirtualClockError, virtualClock } from "../../src/testing/index.ts";
+import { givenLedger } from "../support/given.ts";
+import { sleep, submit } from "../support/ledger.ts";
+import { ledgerOptions } from "../support/ledger-object.ts";
+import { task } from "../support/scheduler.ts";
+import { schedulerScripts } from "../support/scheduler-object.ts";
+
+/** Before the change to summer time in Europe/London, which is at 01:00Z on the 28th. */
+const SPRING = "2027-03-27T00:00:00Z";
+
+/** An object with one task; notes each slot, and when it came. */
+async function givenTask(schedule: string, work = async () => {}) {
+  const name = `clock-${crypto.randomUUID()}`;
+  const came: { slot: string; at: string }[] = [];
+  schedulerScripts.set(name, {
+    tasks: () => ({
+      t: task(
+        async ({ scheduledFor }) => {
+          const [slot, at] = [scheduledFor, Date.now()].map((time) => new Date(time).toISOString());
+          came.push({ slot: slot ?? "", at: at ?? "" });
+          await work();
+        },
+        { schedule, timezone: "Europe/London" },
+      ),
+    }),
+  });
+  const stub = env.SchedulerObject.getByName(name);
+  await runInDurableObject(stub, async ({ lifecycle, scheduler }) => {
+    await lifecycle.start();
+    await scheduler.list();
+  });
+  return { stub, came, slots: () => came.map(({ slot }) => slot) };
+}
+
+describe("schedules", () => {
+  it("S1 S5 a task of every hour fires 24 times in a day, each at its instant and in order", async () => {
+    using clock = virtualClock({ at: SPRING });
+    const { stub, came, slots } = await givenTask("every hour");
+    await clock.advance("1 day", stub);
+    expect(came).toHaveLength(24);
+    expect(slots()).toEqual([...slots()].sort());
+    for (const { slot, at } of came) {
+      const late = Date.parse(at) - Date.parse(slot);
+      expect(late).toBeGreaterThanOrEqual(0);
+      expect(late).toBeLessThan(1_000);
+    }
+  });
+
+  it("S2 a daily task keeps its wall-clock time over the change to summer time", async () => {
+    using clock = virtualClock({ at: SPRING });
+    const { stub, slots } = await givenTask("every day at 01:30");
+    await clock.advance("3 days", stub);
+    expect(slots()).toEqual([
+      "2027-03-27T01:30:00.000Z",
+      // 01:30 is left out on that day: the first instant after the gap.
+      "2027-03-28T01:00:00.000Z",
+      "2027-03-29T00:30:00.000Z",
+    ]);
+  });
+
+  it("S1 the alarms of several objects come in the order of their times", async () => {
+    using clock = virtualClock({ at: SPRING });
+    const order: string[] = [];
+    const [one, other] = await Promise.all([
+      givenTask("every day at 09:00", async () => void order.push("nine")),
+      givenTask("every day at 08:00, 10:00", async () => void order.push("eight or ten")),
+    ]);
+    await clock.advance("1 day", one.stub, other.stub);
+    expect(order).toEqual(["eight or ten", "nine", "eight or ten"]);
+  });
+
+  it("S3 time that passes without the object is caught up when it is woken", async () => {
+    using clock = virtualClock({ at: SPRING });
+    const { stub, slots } = await givenTask("every hour");
+    await clock.advance("5.5 hours");
+    expect(slots()).toEqual([]);
+    await clock.advance(1, stub);
+    expect(slots()).toEqual([expect.stringMatching(/^2027-03-27T05:00:/)]);
+  });
+
+  it("a task that hangs does not hold up the clock", async () => {
+    using clock = virtualClock({ at: SPRING, patience: "0.1 seconds" });
+    const { stub, came } = await givenTask("every day at 09:00", () => new Promise(() => {}));
+    await clock.advance("9 hours");
+    await clock.advance("0.5 hours", stub);
+    expect(came).toHaveLength(1);
+    expect(new Date().toISOString()).toMatch(/^2027-03-27T09:30:/);
+  });
+});
+
+describe("submissions", () => {
+  it("L8 a 429 is tried again when its Retry-After is over", async () => {
+    using clock = virtualClock();
+    const stub = givenLedger();
+    const script = { fail: "busy", failTimes: 1, status: 429, headers: { "retry-after": "3600" } };
+    await submit(stub, script, { submissionId: "s" });
+    await sleep(50);
+    const begun = Date.now();
+    await clock.advance("59 minutes", stub);
+    expect(await stub.inspect("s")).toMatchObject({ status: "pending", attempts: 1 });
+    await clock.advance("2 minutes", stub);
+    const ended = await stub.inspect("s");
+    expect(ended).toMatchObject({ status: "completed", attempts: 2 });
+    expect((ended?.completedAt ?? 0) - begun).toBeGreaterThanOrEqual(3_500_000);
+  });
+
+  it("L1 notBefore holds a turn back until then", async () => {
+    using clock = virtualClock();
+    const stub = givenLedger();
+    const at = Date.now() + 7_200_000;
+    await submit(stub, {}, { submissionId: "s", notBefore: new Date(at) });
+    await clock.advance("1.9 hours", stub);
+    expect((await stub.inspect("s"))?.status).toBe("pending");
+    await clock.advance("0.2 hours", stub);
+    const ended = await stub.inspect("s");
+    expect(ended?.status).toBe("completed");
+    expect(ended?.startedAt).toBeGreaterThanOrEqual(at);
+  });
+
+  it("L1 expiresIn ends what has waited too long", async () => {
+    using clock = virtualClock({ patience: "0.1 seconds" });
+    const stub = givenLedger();
+    await submit(stub, { delayMs: 800 }, { submissionId: "first" });
+    await submit(stub, {}, { submissionId: "second", expiresIn: "1 minute" });
+    await clock.advance("2 minutes", stub);
+    expect(await stub.wait("first", { timeoutMs: 5_000 })).toMatchObject({ status: "completed" });
+    expect(await stub.wait("second", { timeoutMs: 5_000 })).toMatchObject({
+      status: "skipped",
+      attempts: 0,
+    });
+  });
+
+  it("L9 retention lets go of what has ended long ago", async () => {
+    using clock = virtualClock();
+    const stub = givenLedger();
+    ledgerOptions.set(stub.name ?? "", { retention: { maxAge: "1 day" } });
+    await submit(stub, {}, { submissionId: "old" });
+    await stub.wait("old");
+    await clock.advance("2 days", stub);
+    await submit(stub, {}, { submissionId: "new" });
+    await stub.wait("new");
+    // The wake that looks after "new" finds nothing to do but that.
+    await clock.advance("1 minute", stub);
+    expect((await stub.list()).map(({ submissionId }) => submissionId)).toEqual(["new"]);
+  });
+});
+
+describe("the clock", () => {
+  it("moves every way to ask for the time, runs on, and is the machine's again afterwards", async () => {
+    const before = Date.now();
+    const RealDate = Date;
+    {
+      using clock = virtualClock();
+      await clock.advance("30 days");
+      const month = 30 * 86_400_000;
+      for (const now of [
+        Date.now(),
+        Date.parse(new Date().toISOString()),
+        +new RealDate(RealDate.now()),
+        clock.now(),
+        Date.parse(Date()),
+      ]) {
+        expect(now - before).toBeGreaterThan(month - 2_000);
+        expect(now - before).toBeLessThan(month + 10_000);
+      }
+      const then = clock.now();
+      await sleep(30);
+      expect(clock.now()).toBeGreaterThanOrEqual(then + 20);
+      expect(new Date(0)).toBeInstanceOf(RealDate);
+      expect(new RealDate(0)).toBeInstanceOf(Date);
+      expect(new Date(0).constructor).toBe(Date);
+      expect(new Date(2027, 0, 1)).toEqual(new RealDate(2027, 0, 1));
+      class Day extends Date {}
+      expect(new Day()).toBeInstanceOf(Day);
+      expect(new Day().getTime()).toBeGreaterThan(before + month - 2_000);
+    }
+    expect(Date).toBe(RealDate);
+    expect(new Date(0).constructor).toBe(RealDate);
+    expect(Date.now() - before).toBeLessThan(10_000);
+  });
+
+  it("is one at a time, and can be restored twice", async () => {
+    const clock = virtualClock();
+    expect(() => virtualClock()).toThrow(/A virtual clock is active; call its restore\(\)/);
+    clock.restore();
+    clock.restore();
+    using _next = virtualClock();
+    await expect(clock.advance(1)).rejects.toThrow(/was restored/);
+  });
+
+  it("refuses what is no time, and to go back", async () => {
+    using clock = virtualClock();
+    await expect(clock.advance(-1)).rejects.toThrow(/cannot advance by -1; .* forward only/);
+    await expect(clock.advance("a day" as never)).rejects.toThrow(/cannot advance by "a day"/);
+    await expect(clock.advance(Number.POSITIVE_INFINITY)).rejects.toThrow(/by Infinity/);
+    await expect(clock.set("tomorrow")).rejects.toThrow(/"tomorrow" is no time/);
+    await expect(clock.set(0)).rejects.toThrow(
+      /cannot go back to 1970-01-01T00:00:00.000Z: it is 20/,
+    );
+    await expect(clock.set(0)).rejects.toBeInstanceOf(VirtualClockError);
+    await clock.set(Date.now() + 86_400_000);
+    clock.restore();
+    expect(() => virtualClock({ at: 0 })).toThrow(/cannot go back/);
+    expect(() => virtualClock({ patience: -1 })).toThrow(/patience is -1/);
+    // Nothing of the refused ones is left behind.
+    virtualClock().restore();
+  });
+});

@@ -1,0 +1,211 @@
+/** The crash kit, used as a user does: what is right stays right, and each planted defect is found where it shows. */
+
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import {
+  type CrashReport,
+  type CrashScenario,
+  crashAtEveryWrite,
+  InvalidScenarioError,
+} from "../../src/testing/index.ts";
+import { message, refusal } from "../support/given.ts";
+import { sleep } from "../support/ledger.ts";
+import { couriers } from "../support/ledger-object.ts";
+import type { PlantedObject } from "../support/planted-object.ts";
+
+type Scenario = CrashScenario<PlantedObject>;
+
+/** One turn with a destination, from its acceptance to its delivery. */
+function scenario(name: string, rest: Partial<Scenario> = {}): Scenario {
+  return {
+    name,
+    objects: env.PlantedObject,
+    prepare: (stub) => stub.list(),
+    steps: [
+      async (stub, { id }) => {
+        // Each phase has a commit of its own: the light host is too fast otherwise.
+        couriers.set(id, () => sleep(5));
+        const notify = [
+          { kind: "workflow", workflow: "PROMPT_WORKFLOW", instance: id, eventType: "e" },
+        ];
+        await stub.submit([message({ delayMs: 5 }, "said")], {
+          idempotencyKey: id,
+          notify,
+        } as object);
+      },
+    ],
+    expect: { messages: (object) => (object as PlantedObject).said() },
+    ...rest,
+  };
+}
+
+/** The points that were found wrong, each by its moment and the first words of what was written. */
+function wrongAt({ wrong }: CrashReport): string[] {
+  return wrong.map(({ moment, what }) => {
+    const [statement] = /^\w+(?: OR IGNORE)?(?: INTO| FROM)? [a-z_]+|^\w+/.exec(what) ?? [what];
+    return `${moment} ${statement}`;
+  });
+}
+
+/** The turn has not ended when the crash comes there. */
+const ACCEPTED = "soon after INSERT INTO perdure_submissions";
+
+function expectFound(report: CrashReport, found: { always: string[]; never: string[] }): void {
+  const wrong = wrongAt(report);
+  for (const point of found.always) expect(wrong).toContain(point);
+  for (const point of found.never) expect(wrong).not.toContain(point);
+}
+
+const allProblems = ({ wrong }: CrashReport) => wrong.flatMap(({ problems }) => problems);
+
+it("L1 L4 O1 O2 a turn survives a crash at every write and every delivery", async () => {
+  const report = await crashAtEveryWrite(scenario("a turn"));
+  expect(report.wrong).toEqual([]);
+  expect(report.crashed).toBe(report.points);
+  const { writes } = report;
+  expect(report.points).toBe(writes.length * 3 + 2);
+  for (const phase of [/INTO perdure_submissions/, /'running'/, /INTO perdure_outbox/]) {
+    expect(writes.some((what) => phase.test(what))).toBe(true);
+  }
+  expect(String(report)).toBe(`crash matrix: a turn: ${report.points} points, 0 wrong`);
+});
+
+it("L1 O2 and a second crash at every write of what follows the first", async () => {
+  const report = await crashAtEveryWrite(
+    scenario("a turn", { again: /INTO conversation/, moments: ["soon after"] }),
+  );
+  expect(report.wrong).toEqual([]);
+  expect(report.name).toBe("a turn, again");
+  expect(report.crashed).toBeGreaterThan(5);
+});
+
+describe("a planted defect is found, and only where it shows:", () => {
+  it("O2 an object that forgets its outbox entry", async () => {
+    const report = await crashAtEveryWrite(scenario("forgets"));
+    for (const problem of allProblems(report)) {
+      expect(problem).toMatch(/^O2 delivery .* has left the outbox, and nobody has taken it$/);
+    }
+    expectFound(report, {
+      always: ["soon after INSERT INTO perdure_outbox"],
+      // Not accepted or not ended before the crash, or delivered.
+      never: [ACCEPTED, "after attempt", "soon after DELETE FROM perdure_outbox"],
+    });
+  });
+
+  it("L1 L2 one that ends twice", async () => {
+    const report = await crashAtEveryWrite(scenario("twice"));
+    for (const { problems } of report.wrong) {
+      expect(problems).toEqual([
+        expect.stringMatching(/^L2 .*: completed was followed by completed$/),
+        expect.stringMatching(/^L1 .* ended 2 times: completed, completed$/),
+      ]);
+    }
+    const deleted = ["before", "after", "soon after"].map(
+      (moment) => `${moment} DELETE FROM perdure_outbox`,
+    );
+    expectFound(report, {
+      always: ["soon after INSERT INTO perdure_outbox", "after attempt", ...deleted],
+      never: [ACCEPTED, "before INSERT INTO perdure_outbox", "after INSERT INTO perdure_outbox"],
+    });
+  });
+
+  it("L1 one that never ends", async () => {
+    // Long enough for the points that do end, also on a busy machine.
+    const report = await crashAtEveryWrite(
+      scenario("endless", { moments: ["soon after"], timeout: "3 seconds" }),
+    );
+    for (const problem of allProblems(report)) {
+      expect(problem).toMatch(
+        /^not over after 3 seconds: L1 submission .* is still (pending|running); its alarm is/,
+      );
+    }
+    expectFound(report, {
+      always: [ACCEPTED],
+      never: ["soon after INSERT INTO perdure_outbox", "soon after DELETE FROM perdure_outbox"],
+    });
+  });
+
+  it("L4 one that says a message twice", async () => {
+    const report = await crashAtEveryWrite(scenario("repeats", { moments: ["soon after"] }));
+    expect(new Set(allProblems(report))).toEqual(
+      new Set(["L4 message said is in its conversation 2 times"]),
+    );
+    expectFound(report, {
+      always: ["soon after UPDATE perdure_submissions"],
+      never: ["soon after INSERT INTO perdure_outbox", "soon after DELETE FROM perdure_outbox"],
+    });
+  });
+
+  it("O2 one that sends with a new delivery id each time", async () => {
+    const report = await crashAtEveryWrite(scenario("renames"));
+    for (const problem of allProblems(report)) {
+      expect(problem).toMatch(/^O2 .*(has 2 delivery ids|and nobody has taken it)$/);
+    }
+    expect(allProblems(report)).toContainEqual(expect.stringMatching(/has 2 delivery ids$/));
+    expectFound(report, {
+      always: ["soon after INSERT INTO perdure_outbox", "before DELETE FROM perdure_outbox"],
+      never: [ACCEPTED, "soon after DELETE FROM perdure_outbox"],
+    });
+  });
+});
+
+describe("a scenario that cannot be meant is refused:", () => {
+  it.each<[string, Partial<Record<keyof Scenario | "step", unknown>>, RegExp]>([
+    [
+      "an unknown option",
+      { step: [] },
+      /"step" is no option of a crash scenario; there are name, /,
+    ],
+    ["no name", { name: "" }, /name is ""; expected a text/],
+    ["no steps", { steps: [] }, /steps is \[\]; expected a list with at least one/],
+    [
+      "no such moment",
+      { moments: ["later"] },
+      /moments is \["later"\]; expected one or more of before/,
+    ],
+    ["no moments", { moments: [] }, /moments is \[\]/],
+    ["a stride of nothing", { stride: 0 }, /stride is 0; expected a whole number from 1/],
+    ["a concurrency of a half", { concurrency: 0.5 }, /concurrency is 0.5/],
+    [
+      "a timeout that is none",
+      { timeout: "soon" },
+      /timeout is "soon"; expected a positive number/,
+    ],
+    ["no binding", { objects: {} }, /objects is \{\}; expected the binding/],
+    [
+      "an object that cannot be crashed",
+      { objects: env.SdkObject, prepare: undefined },
+      /crashable\(YourClass\)/,
+    ],
+    [
+      "a step that fails by itself",
+      { steps: [() => Promise.reject(new Error("no"))] },
+      /step 1 fails without any crash: no/,
+    ],
+    [
+      "a preparation that fails",
+      { prepare: () => Promise.reject(new Error("no")) },
+      /prepare\(\) has failed: no/,
+    ],
+    ["nothing that is written", { steps: [() => {}] }, /nothing is written/],
+    [
+      "a check that finds something without a crash",
+      { check: () => ["all is lost"] },
+      /wrong without any crash: all is lost/,
+    ],
+    [
+      "no write to crash at first",
+      { again: /INTO nowhere/ },
+      /no write matches again: \/INTO nowhere\//,
+    ],
+    [
+      "an unknown invariant",
+      { expect: { letters: true } },
+      /"letters" is no option of invariantsOf\(\)/,
+    ],
+  ])("%s", async (_, rest, told) => {
+    const error = await refusal(crashAtEveryWrite(scenario("refused", rest as Partial<Scenario>)));
+    expect(error).toBeInstanceOf(InvalidScenarioError);
+    expect(error.message).toMatch(told);
+  });
+});

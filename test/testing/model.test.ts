@@ -1,0 +1,177 @@
+/** The scripted model, used as a user does: by the AI SDK, and told wrong. */
+
+import { generateText, type LanguageModel, stepCountIs, streamText, tool } from "ai";
+import { beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
+import {
+  ask,
+  InvalidScriptError,
+  longText,
+  modelCalls,
+  modelsCalled,
+  RecordingModel,
+  resetModelCalls,
+  type Script,
+  ScriptedModel,
+} from "../../src/testing/index.ts";
+
+beforeEach(resetModelCalls);
+
+const double = tool({
+  inputSchema: z.object({ value: z.number() }),
+  execute: async ({ value }) => value * 2,
+});
+
+/** How the AI SDK's own retries would hide what was scripted. */
+const ONCE = { maxRetries: 0 };
+
+describe("by generateText() and streamText()", () => {
+  it("says what its message tells it to, and counts the calls by that", async () => {
+    const model: LanguageModel = new ScriptedModel();
+    const prompt = ask({ text: "hello" });
+    const { text, usage, finishReason } = await generateText({ model, prompt });
+    expect({ text, finishReason }).toEqual({ text: "hello", finishReason: "stop" });
+    expect(usage).toMatchObject({ inputTokens: 10, outputTokens: 5, totalTokens: 15 });
+    expect(await streamText({ model, prompt }).text).toBe("hello");
+    expect(modelCalls.get(prompt)).toBe(2);
+    expect(modelsCalled.get(prompt)).toEqual(["scripted", "scripted"]);
+  });
+
+  it("answers what is no script", async () => {
+    const model = new ScriptedModel();
+    for (const prompt of ["hello", "7", '["a"]', '"{}"']) {
+      expect((await generateText({ model, prompt })).text).toBe(`You said: ${prompt}`);
+    }
+  });
+
+  it("does what it was constructed with, whatever it is asked", async () => {
+    const model = new ScriptedModel({ first: "I think. ", text: "Yes." });
+    const { text } = await generateText({ model, prompt: ask({ text: "no" }) });
+    expect(text).toBe("I think. Yes.");
+  });
+
+  it("goes on where it was, after a message that only says that it was interrupted", async () => {
+    const model = new ScriptedModel();
+    const call = (value: number) => ({ name: "double", input: { value } });
+    const prompt = ask({ tools: [call(1), call(2)] });
+    const one = await generateText({ model, prompt, tools: { double }, stopWhen: stepCountIs(1) });
+    const asked = [
+      { role: "user", content: prompt },
+      ...one.response.messages,
+      { role: "user", content: "Continue your previous response." },
+    ] as const;
+    const next = await generateText({ model, messages: [...asked], tools: { double } });
+    expect(next.toolCalls.map(({ input }) => input)).toEqual([{ value: 2 }]);
+  });
+
+  it("calls several tools in one step, and the same one twice", async () => {
+    const call = { name: "double", input: { value: 2 } };
+    const prompt = ask({ tools: [[call, call], call], text: "done" });
+    const { steps } = await generateText({
+      model: new ScriptedModel(),
+      prompt,
+      tools: { double },
+      stopWhen: stepCountIs(5),
+    });
+    expect(steps.map(({ toolResults }) => toolResults.map(({ output }) => output))).toEqual([
+      [4, 4],
+      [4],
+      [],
+    ]);
+  });
+
+  it("calls tools, one in each step, and then speaks", async () => {
+    const model = new RecordingModel();
+    const call = (value: number) => ({ name: "double", input: { value } });
+    const prompt = ask({ tools: [call(1), call(2)], text: "done" });
+    const { steps, text } = await generateText({
+      model,
+      prompt,
+      tools: { double },
+      stopWhen: stepCountIs(5),
+    });
+    const outputs = steps.flatMap(({ toolResults }) => toolResults.map(({ output }) => output));
+    expect({ outputs, text }).toEqual({ outputs: [2, 4], text: "done" });
+    expect(model.offered()).toEqual([["double"], ["double"], ["double"]]);
+    expect(model.prompts()[0]).toEqual([`user: ${prompt}`]);
+  });
+
+  it("fails so often, as a provider does", async () => {
+    const headers = { "retry-after": "1" };
+    const prompt = ask({ fail: "busy", failTimes: 1, status: 429, headers, text: "at last" });
+    const model = new ScriptedModel();
+    await expect(generateText({ model, prompt, ...ONCE })).rejects.toMatchObject({
+      statusCode: 429,
+      message: "busy",
+      responseHeaders: headers,
+    });
+    expect((await generateText({ model, prompt, ...ONCE })).text).toBe("at last");
+    resetModelCalls();
+    await expect(generateText({ model, prompt, ...ONCE })).rejects.toThrow("busy");
+  });
+
+  it("fails in the middle of what it says, where no status is given", async () => {
+    const model = new ScriptedModel({ first: "I think", fail: "lost" });
+    await expect(generateText({ model, prompt: "?", ...ONCE })).rejects.toThrow("lost");
+  });
+
+  it("stops when it is told to, also before it has begun", async () => {
+    const model = new ScriptedModel({ delayMs: 60_000 });
+    for (const abortSignal of [AbortSignal.timeout(20), AbortSignal.abort(new Error("stop"))]) {
+      await expect(generateText({ model, prompt: "?", abortSignal, ...ONCE })).rejects.toThrow();
+    }
+  });
+
+  it("writes long texts out", () => {
+    expect(longText({ text: "ab", times: 3 })).toBe("ababab");
+  });
+});
+
+describe("a script that cannot be meant is refused:", () => {
+  it.each<[string, Script | unknown, RegExp]>([
+    [
+      "an unknown field",
+      { delay: 5 },
+      /^"delay" is no field of a script; there are id, text, first, delayMs, /,
+    ],
+    ["a prototype's name", { toString: "x" }, /"toString" is no field/],
+    ["no object", null, /^The script is null; expected an object\.$/],
+    ["a list", [], /^The script is \[\]/],
+    [
+      "a delay that is none",
+      { delayMs: "5" },
+      /^delayMs of the script is "5"; expected milliseconds from 0\.$/,
+    ],
+    [
+      "half a failure",
+      { fail: "no", failTimes: 0.5 },
+      /^failTimes .* 0\.5; expected a whole number from 0/,
+    ],
+    [
+      "a status without a failure",
+      { status: 429 },
+      /^The script has status and no failure for it; add fail/,
+    ],
+    ["a status of success", { fail: "no", status: 200 }, /expected an HTTP status from 400/],
+    ["no answers", { answers: [] }, /expected a list with at least one answer/],
+    ["a tool without a name", { tool: { input: 1 } }, /expected \{ name, input \}/],
+    [
+      "a long text that is none",
+      { long: { title: "x" } },
+      /expected an object of \{ text, times \}/,
+    ],
+    ["what no provider refuses", { refuses: "text" }, /expected "tool_choice" or "tools"/],
+  ])("%s", async (_, script, told) => {
+    const attempt = () => ask(script as Script);
+    expect(attempt).toThrow(InvalidScriptError);
+    expect(attempt).toThrow(told);
+    if (script === null) return;
+    if (!Array.isArray(script)) {
+      const prompt = JSON.stringify(script);
+      await expect(generateText({ model: new ScriptedModel(), prompt, ...ONCE })).rejects.toThrow(
+        told,
+      );
+    }
+    expect(() => new ScriptedModel(script as Script)).toThrow(told);
+  });
+});

@@ -1,0 +1,82 @@
+/** The kind `agent-tool` before an agent and children that are slow, silent or gone. */
+
+import { afterEach, expect, it } from "vitest";
+import { type AgentToolPort, AgentTools } from "../../src/waits/index.ts";
+import { ask, givenGates, inside, open, rowsOf } from "../support/gates.ts";
+import { gatesTime } from "../support/gates-object.ts";
+import { until } from "../support/given.ts";
+
+afterEach(() => {
+  gatesTime.aheadMs = 0;
+});
+
+/** A room whose children are as the port says; `tools()` is what the agent tells of ends. */
+function givenChildren(given: Partial<AgentToolPort>) {
+  const known = new Set<string>();
+  const port: AgentToolPort = {
+    isExported: () => true,
+    start: async (_, { runId }) => {
+      known.add(runId);
+      return { status: "running" };
+    },
+    has: (_, runId) => known.has(runId),
+    cancel: async () => {},
+    abandon: async () => {},
+    inspect: async (_, runId) => ({ runId, status: "running", startedAt: 0 }),
+    tail: async () => new ReadableStream(),
+    tell: async () => {},
+    ...given,
+  };
+  let tools: AgentTools | undefined;
+  const room = givenGates({
+    kinds: (_, gates) => {
+      tools = new AgentTools(port, () => gates);
+      return { "agent-tool": tools };
+    },
+  });
+  return { room, known, tools: () => tools as AgentTools };
+}
+
+const request = () => ask({ kind: "agent-tool", request: { className: "Child", input: null } });
+
+it("W5 a child whose step waits no longer is not listened to any more", async () => {
+  let isCancelled = false;
+  const { room } = givenChildren({
+    tail: async () =>
+      new ReadableStream({
+        cancel() {
+          isCancelled = true;
+        },
+      }),
+  });
+  const asked = request();
+  await open(room, asked);
+  await until(
+    async () =>
+      (await inside(room, ({ gates }) => gates.list({ kind: "agent-tool", limit: 1 })))[0]?.state,
+  );
+  await inside(room, ({ gates }) =>
+    gates.cancelFor({ workflow: "W", instance: asked.workflow.id }, "terminated"),
+  );
+  await until(async () => (await rowsOf(room))[0]?.done_at);
+  expect(isCancelled).toBe(true);
+});
+
+it("O2 a child that ends while it is started is not abandoned", async () => {
+  const abandoned: string[] = [];
+  const { room, known, tools } = givenChildren({
+    start: async (_, { runId }) => {
+      known.add(runId);
+      await tools().finished(
+        { runId, agentType: "Child" } as never,
+        { runId, status: "error", error: "at once" } as never,
+      );
+      return { status: "running" };
+    },
+    abandon: async (_, runId) => void abandoned.push(runId),
+  });
+  await open(room, request());
+  await until(async () => (await rowsOf(room))[0]?.status === "failed");
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(abandoned).toEqual([]);
+});

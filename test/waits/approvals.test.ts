@@ -1,0 +1,260 @@
+/** Approvals at the agent, without a workflow: asked for, listed, and decided once. */
+
+import fc from "fast-check";
+import { describe, expect, it, vi } from "vitest";
+import { z } from "zod";
+import { approvalRequest } from "../../src/waits/approvals.ts";
+import type { Approval, GateRequest } from "../../src/waits/index.ts";
+import { ask, givenGates, inside, open, type Room, rowsOf } from "../support/gates.ts";
+import type { GatesObject } from "../support/gates-object.ts";
+import { knob } from "../support/knobs.ts";
+
+const at = <T>(room: Room, work: (approvals: GatesObject["approvals"]) => Promise<T>) =>
+  inside(room, ({ approvals }) => work(approvals));
+
+const SCHEMA = z.toJSONSchema(z.object({ amount: z.number().max(100) })) as never;
+
+/** An approval that is asked for, and its id. */
+async function given(room: Room, schema?: never, rest?: Partial<GateRequest>) {
+  const request = approvalRequest({ title: "Pay", schema });
+  return (await open(room, ask({ request, ...rest }))).gateId;
+}
+
+describe("W4 what a decision says is checked at the agent", () => {
+  it.each<[string, object, string, RegExp]>([
+    [
+      "a payload that does not match",
+      { payload: { amount: 101 } },
+      "payload",
+      /amount: .*still pending/s,
+    ],
+    ["no payload", {}, "payload", /payload is undefined/],
+    ["who is no text", { payload: { amount: 1 }, by: 7 }, "by", /by is 7/],
+    ["no reason", { payload: { amount: 1 }, reason: "" }, "reason", /reason is ""/],
+    ["an unknown name", { amount: 1 }, "amount", /"amount" is no option of grantApproval/],
+    [
+      "too much",
+      { payload: { amount: 1, x: "x".repeat(1_000_000) } },
+      "payload",
+      /at most 1000000/,
+    ],
+    ["no JSON", { payload: { amount: 1, big: 1n } }, "payload", /JSON/],
+  ])("W4 %s is refused, and it stays pending", async (_, options, field, message) => {
+    const open = z.toJSONSchema(z.looseObject({ amount: z.number().max(100) })) as never;
+    const room = givenGates();
+    const id = await given(room, open);
+    const refused = at(room, (approvals) =>
+      expect(approvals.grant(id, options)).rejects.toMatchObject({
+        name: "InvalidApprovalError",
+        field,
+        message: expect.stringMatching(message),
+      }),
+    );
+    await refused;
+    expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
+    const granted = await at(room, (approvals) => approvals.grant(id, { payload: { amount: 1 } }));
+    expect(granted).toMatchObject({ outcome: "decided", approval: { payload: { amount: 1 } } });
+  });
+
+  it("W4 a payload for an approval that takes none is refused, and not dropped", async () => {
+    const room = givenGates();
+    const id = await given(room);
+    await at(room, (approvals) =>
+      expect(approvals.grant(id, { payload: 1 })).rejects.toThrow(/takes none/),
+    );
+    expect(await at(room, (approvals) => approvals.grant(id))).toMatchObject({
+      outcome: "decided",
+    });
+  });
+
+  it("a schema that cannot be read back is left to the workflow", async () => {
+    const room = givenGates();
+    const id = await given(room, { type: "no such type" } as never);
+    const granted = await at(room, (approvals) => approvals.grant(id, { payload: "anything" }));
+    expect(granted).toMatchObject({ outcome: "decided", approval: { payload: "anything" } });
+  });
+});
+
+it("W3 the first decision counts, whatever comes after it", async () => {
+  const room = givenGates();
+  const id = await given(room, SCHEMA);
+  const outcomes = await at(room, (approvals) =>
+    Promise.all([
+      approvals.reject(id, { by: "ada" }),
+      approvals.grant(id, { payload: { amount: 1 }, by: "bob" }),
+      approvals.reject(id, { by: "eve" }),
+    ]),
+  );
+  expect(outcomes.map(({ outcome }) => outcome)).toEqual([
+    "decided",
+    "already_decided",
+    "already_decided",
+  ]);
+  for (const { approval } of outcomes as { approval: Approval }[]) {
+    expect(approval).toMatchObject({ approvalId: id, status: "rejected", by: "ada" });
+    expect(approval.payload).toBeUndefined();
+  }
+  expect(await at(room, (approvals) => approvals.grant("nobody"))).toEqual({
+    outcome: "not_found",
+    approvalId: "nobody",
+  });
+});
+
+it("a gate of another kind is no approval", async () => {
+  const room = givenGates();
+  const id = await given(room, undefined, { kind: "agent-tool" });
+  expect(await at(room, (approvals) => approvals.inspect(id))).toBeNull();
+  expect(await at(room, (approvals) => approvals.reject(id))).toMatchObject({
+    outcome: "not_found",
+  });
+  expect(await at(room, (approvals) => approvals.list())).toEqual([]);
+  expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
+});
+
+describe("a list", () => {
+  it("has what is pending, newest first, or what is asked for, in pages", async () => {
+    const room = givenGates();
+    const mine = { workflow: { name: "W", id: "mine", stepName: "s" } };
+    const ids: string[] = [];
+    for (let n = 0; n < 6; n++) ids.push(await given(room, undefined, n % 2 === 0 ? mine : {}));
+    const [a = "", b = "", c = "", d = "", e = "", f = ""] = ids;
+    await at(room, async (approvals) => {
+      await approvals.grant(a);
+      await approvals.reject(b, { reason: "no" });
+      const listed = async (options?: Parameters<typeof approvals.list>[0]) =>
+        (await approvals.list(options)).map(({ approvalId }) => approvalId);
+      expect(await listed()).toEqual([f, e, d, c]);
+      expect(await listed({ limit: 2 })).toEqual([f, e]);
+      expect(await listed({ limit: 2, before: e })).toEqual([d, c]);
+      expect(await listed({ workflowId: "mine" })).toEqual([e, c]);
+      expect(await listed({ status: "approved" })).toEqual([a]);
+      expect(await listed({ status: ["rejected", "approved"] })).toEqual([b, a]);
+      expect(await listed({ status: ["pending", "rejected"], limit: 5 })).toEqual([f, e, d, c, b]);
+      expect(await listed({ status: "cancelled" })).toEqual([]);
+    });
+  });
+
+  it.each<[object, string]>([
+    [{ status: "open" }, "status"],
+    [{ limit: 0 }, "limit"],
+    [{ limit: 101 }, "limit"],
+    [{ before: "nobody" }, "before"],
+    [{ workflowId: "" }, "workflowId"],
+    [{ who: "me" }, "who"],
+  ])("refuses %j", async (options, field) => {
+    await at(givenGates(), (approvals) =>
+      expect(approvals.list(options)).rejects.toMatchObject({
+        name: "InvalidApprovalError",
+        field,
+      }),
+    );
+  });
+});
+
+it("a page of large approvals is cut, and the next ones have the rest", async () => {
+  const room = givenGates();
+  await inside(room, async ({ gates, approvals }) => {
+    const data = "x".repeat(1_400_000);
+    for (let n = 0; n < 12; n++) {
+      await gates.open(ask({ request: { title: String(n), data, schema: null } }));
+    }
+    const pages: string[][] = [];
+    for (let before: string | undefined; ; ) {
+      const page = await approvals.list({ ...(before !== undefined && { before }) });
+      if (page.length === 0) break;
+      pages.push(page.map(({ title }) => title ?? ""));
+      before = page.at(-1)?.approvalId;
+    }
+    expect(pages.length).toBeGreaterThan(1);
+    expect(pages.flat()).toEqual(Array.from({ length: 12 }, (_, n) => String(11 - n)));
+  });
+});
+
+describe("L1: texts of every kind are kept as they are, or refused", () => {
+  const whole = fc.string({ unit: "binary", minLength: 1, maxLength: 12 });
+  /** With half of a surrogate pair at any place, between any other characters. */
+  const half = fc
+    .tuple(
+      fc.string({ unit: fc.constantFrom("a", "😀", "\u0000"), maxLength: 3 }),
+      fc.constantFrom("\ud83d", "\ude00", "\ude00\ud83d"),
+      fc.string({ unit: fc.constantFrom("a", "é"), maxLength: 3 }),
+    )
+    .map((parts) => parts.join(""));
+  const ANY = z.toJSONSchema(z.record(z.string(), z.unknown())) as never;
+  const RUNS = { numRuns: knob("GATES_RUNS", 40) };
+
+  it("L1: what was asked and decided is read as it was written", async () => {
+    const room = givenGates();
+    await inside(room, ({ gates, approvals }) =>
+      fc.assert(
+        fc.asyncProperty(fc.tuple(whole, whole, whole), async ([one, other, third]) => {
+          const workflow = { name: one, id: other, stepName: third };
+          const request = approvalRequest({ title: one, data: { [other]: third }, schema: ANY });
+          const asked = ask({ request, workflow, idempotencyKey: one + crypto.randomUUID() });
+          const { gateId } = await gates.open(asked);
+          expect((await gates.open(asked)).gateId).toBe(gateId);
+          const decision = { by: one, reason: other, payload: { [third]: other } };
+          await approvals.grant(gateId, decision);
+          const expected = { title: one, data: { [other]: third }, workflow, ...decision };
+          expect(await approvals.inspect(gateId)).toMatchObject(expected);
+          const listed = await approvals.list({ workflowId: other, status: "approved" });
+          expect(listed.map(({ approvalId }) => approvalId)).toContain(gateId);
+        }),
+        RUNS,
+      ),
+    );
+  });
+
+  it("L1: half of a character in any text is refused, and nothing is stored", async () => {
+    const room = givenGates();
+    const id = await given(room, ANY);
+    await inside(room, ({ gates, approvals }) =>
+      fc.assert(
+        fc.asyncProperty(half, async (text) => {
+          const calls: Record<string, () => Promise<unknown>> = {
+            by: () => approvals.reject(id, { by: text }),
+            reason: () => approvals.grant(id, { payload: {}, reason: text }),
+            payload: () => approvals.grant(id, { payload: { deep: [{ [text]: 1 }] } }),
+            approvalId: () => approvals.inspect(text),
+            workflowId: () => approvals.list({ workflowId: text }),
+            before: () => approvals.list({ before: text }),
+            idempotencyKey: () => gates.open(ask({ idempotencyKey: text })),
+            run: () => gates.open(ask({ run: text })),
+            id: () => gates.open(ask({ instance: text, idempotencyKey: "key" })),
+            stepName: () => gates.open(ask({ workflow: { name: "W", id: "i", stepName: text } })),
+          };
+          for (const [field, call] of Object.entries(calls)) {
+            await expect(call()).rejects.toMatchObject({
+              name: expect.stringMatching(/^Invalid(Approval|Gate)Error$/),
+              field,
+              message: expect.stringContaining("half of a character"),
+            });
+          }
+        }),
+        RUNS,
+      ),
+    );
+    expect(await rowsOf(room)).toMatchObject([{ gate_id: id, status: "open" }]);
+  });
+});
+
+describe("W2: a decision about a workflow whose status is not known", () => {
+  it.each<[string, () => Promise<boolean>]>([
+    ["is never told", () => new Promise(() => {})],
+    ["cannot be read", () => Promise.reject(new Error("the engine is down"))],
+  ])("W2: counts within seconds where the status %s", async (_, isGone) => {
+    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+    const room = givenGates({ isGone });
+    const id = await given(room);
+    const began = Date.now();
+    expect(await at(room, (approvals) => approvals.grant(id))).toMatchObject({
+      outcome: "decided",
+    });
+    expect(Date.now() - began).toBeLessThan(8_000);
+    expect(logged).toHaveBeenCalledWith(
+      expect.stringMatching(/the status of workflow W instance-\S+ could not be read/),
+      expect.any(Error),
+    );
+    logged.mockRestore();
+  });
+});

@@ -1,0 +1,103 @@
+/** The kind `codemode` before a runtime that does what no real one should: no code is run twice, and no gate waits for nothing. */
+
+import { afterEach, expect, it } from "vitest";
+import { Codemode } from "../../src/codemode/codemode.ts";
+import type { CallRecord, CodemodeRuntime, ExecutionRecord } from "../../src/codemode/types.ts";
+import { ask, givenGates, inside, open, rowsOf } from "../support/gates.ts";
+import { gatesTime } from "../support/gates-object.ts";
+import { until } from "../support/given.ts";
+import { silence } from "../support/scheduler.ts";
+
+afterEach(() => {
+  gatesTime.aheadMs = 0;
+});
+
+/** A room whose code is run by that runtime. */
+function givenCodemode(given: Partial<CodemodeRuntime>) {
+  const runtime: CodemodeRuntime = {
+    execute: async () => ({ status: "completed" }),
+    approve: async () => ({ status: "completed" }),
+    reject: async () => true,
+    rollback: async () => {},
+    executions: async () => [],
+    deleteExecution: async () => true,
+    ...given,
+  };
+  const port = { runtime: async () => runtime, sync: async () => {} };
+  return givenGates({ kinds: (_, gates) => ({ codemode: new Codemode(gates, port) }) });
+}
+
+const request = () => ask({ kind: "codemode", request: { code: "1", onReject: "keep" } });
+
+function paused(code: string, args: unknown): ExecutionRecord {
+  const action: CallRecord = {
+    seq: 0,
+    connector: "shop",
+    method: "charge",
+    args,
+    state: "pending",
+  };
+  const now = Date.now();
+  return { id: "e", code, status: "paused", log: [action], createdAt: now, updatedAt: now };
+}
+
+it("L6 code whose record is not kept is run once, and fails", async () => {
+  let runs = 0;
+  const room = givenCodemode({
+    execute: async () => {
+      runs++;
+      // As a sandbox is, which lets the test go on.
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      return { status: "completed" };
+    },
+  });
+  await open(room, request());
+  await until(async () => (await rowsOf(room))[0]?.status !== "open", 2_000).catch(() => {});
+  expect(runs).toBe(1);
+  expect(await rowsOf(room)).toMatchObject([{ status: "failed" }]);
+  const [row] = await rowsOf(room);
+  const gate = await inside(room, ({ gates }) => gates.find(row?.gate_id ?? ""));
+  expect(gate?.result).toMatchObject({ error: expect.stringContaining("maxExecutions") });
+});
+
+it("L6 an approval that changes nothing is given once, and fails", async () => {
+  let [record, approvals]: [ExecutionRecord | undefined, number] = [undefined, 0];
+  const room = givenCodemode({
+    execute: async ({ code }) => {
+      record = paused(code, {});
+      return { status: "paused" };
+    },
+    approve: async () => {
+      approvals++;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      return { status: "paused" };
+    },
+    executions: async () => (record ? [record] : []),
+  });
+  await open(room, request());
+  await until(async () => (await rowsOf(room)).length === 2);
+  await inside(room, (object) => object.approvals.grant("e-0"));
+  await until(async () => (await rowsOf(room))[0]?.status === "failed", 2_000).catch(() => {});
+  expect(approvals).toBe(1);
+  expect(await rowsOf(room)).toMatchObject([{ status: "failed" }, { status: "completed" }]);
+});
+
+it("W2 an action is asked about whatever its arguments are: of those that no row holds, the beginning is shown", async () => {
+  silence();
+  // What codemode takes: a million characters, here of three bytes.
+  const args = { text: "あ".repeat(900_000) };
+  let record: ExecutionRecord | undefined;
+  const room = givenCodemode({
+    execute: async ({ code }) => {
+      record = paused(code, args);
+      return { status: "paused" };
+    },
+    executions: async () => (record ? [record] : []),
+  });
+  await open(room, request());
+  await until(async () => (await rowsOf(room)).length === 2, 2_000);
+  const [approval] = await inside(room, (object) => object.approvals.list());
+  const { args: shown } = (approval?.data ?? {}) as { args?: string };
+  expect(shown).toMatch(/^\(2,?700,?\d* bytes.*\{"text":"あ/s);
+  expect(new TextEncoder().encode(shown ?? "").byteLength).toBeLessThan(200_000);
+});

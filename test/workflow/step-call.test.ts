@@ -1,0 +1,38 @@
+/** What a step makes of what the agent throws, without an engine. */
+
+import type { AgentWorkflowStep } from "agents/workflows";
+import { describe, expect, it } from "vitest";
+import { InvalidSubmissionError } from "../../src/submissions/errors.ts";
+import { InvalidGateError } from "../../src/waits/errors.ts";
+import { durably } from "../../src/workflow/step-call.ts";
+
+/** A step of the platform that runs its work once. */
+const step = {
+  do: (_name: string, _config: object, work: () => Promise<unknown>) => work(),
+} as unknown as AgentWorkflowStep;
+
+describe("a call of the agent", () => {
+  it.each([new InvalidSubmissionError("thread", "no"), new InvalidGateError("request", "no")])(
+    "that is refused is final, and keeps its reason: %s",
+    async (error) => {
+      const call = durably(step, "s", async () => Promise.reject(error));
+      await expect(call).rejects.toMatchObject({ message: expect.stringContaining("no") });
+      await expect(call).rejects.not.toBe(error);
+    },
+  );
+
+  it.each([
+    'The RPC receiver does not implement the method "acceptPrompt"',
+    'Method "acceptPrompt" not found on Triage.',
+  ])("of an object that is no agent of Perdure is final, and says what to do: %s", async (text) => {
+    const error = new TypeError(text);
+    await expect(durably(step, "s", async () => Promise.reject(error))).rejects.toThrow(
+      /acceptPrompt.*has to extend DurableThink/,
+    );
+  });
+
+  it("is repeated after an error of the app or the platform, whatever that is called", async () => {
+    const error = new DOMException("The object is in no state for it", "InvalidStateError");
+    await expect(durably(step, "s", async () => Promise.reject(error))).rejects.toBe(error);
+  });
+});

@@ -1,0 +1,333 @@
+/** `step.agentTool()` over crashes, restarts and terminations: of the agent, the child and the engine. */
+
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { modelCalls } from "../../../src/testing/index.ts";
+import { streams, type ToolParent } from "../../support/agent-tool-agents.ts";
+import type { ToolOutcome } from "../../support/agent-tool-workflow.ts";
+import { givenTools, input } from "../../support/agent-tools.ts";
+import { pauseAndResume, restartFrom } from "../../support/engine.ts";
+import { crash, until } from "../../support/given.ts";
+
+/** After a crash the objects are found again by their alarms: at most half a minute each. */
+const RECOVERY_MS = 120_000;
+
+const record = (output: unknown) => ({ name: "record", input: { output } });
+
+function summaryOf(outcomes: ToolOutcome[]): string {
+  return (outcomes[0] as { result: { summary: string } }).result.summary;
+}
+
+/** Does it once, however often it is called. */
+function once(work: (agent: ToolParent) => void): (agent: ToolParent) => void {
+  let isDone = false;
+  return (agent) => {
+    if (isDone) return;
+    isDone = true;
+    work(agent);
+  };
+}
+
+/** The step asks its agent again within the same run of the workflow. Returns what came of it. */
+async function askedAgain(workflow: Awaited<ReturnType<typeof givenTools>>) {
+  const startedAt = Date.now();
+  await restartFrom(env.AGENT_TOOL_WORKFLOW, workflow.id, { name: "tool:agent-tool-ask" });
+  return until(async () => {
+    const found = await workflow.completeAgain();
+    return (found[0] as { at: number }).at >= startedAt && found;
+  });
+}
+
+describe("W1 a step is the same step over restarts", () => {
+  it("W1 a completed run answers a restart at once, and is not run again", async () => {
+    const asked = input({ tools: [record("kept")], delayMs: 300 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    const [first] = await workflow.complete();
+    const calls = modelCalls.get(asked);
+    const startedAt = Date.now();
+    await workflow.agent().restart(workflow.id);
+    const [second] = await until(async () => {
+      const found = await workflow.completeAgain();
+      return (found[0] as { at: number }).at >= startedAt && found;
+    });
+    expect(second).toMatchObject({ result: (first as { result: object }).result });
+    expect(Date.now() - startedAt).toBeLessThan(2_000);
+    expect(modelCalls.get(asked)).toBe(calls);
+  });
+
+  it("W1 a failed run stays failed within its run, and is tried afresh after a restart", async () => {
+    const asked = input({ fail: "no model today", failTimes: 1 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    const [first] = await workflow.complete();
+    expect(first).toMatchObject({ error: "AgentToolFailedError" });
+    expect(await askedAgain(workflow)).toEqual([{ ...first, at: expect.any(Number) }]);
+    expect(modelCalls.get(asked)).toBe(1);
+    await workflow.agent().restart(workflow.id);
+    const [again] = await until(async () => {
+      const found = await workflow.completeAgain();
+      return "result" in (found[0] ?? {}) && found;
+    });
+    expect((again as { result: { runId: string } }).result.runId).not.toBe(
+      (first as { runId: string }).runId,
+    );
+    expect(modelCalls.get(asked)).toBe(2);
+  });
+
+  it("W1, W4 an output that did not match stays so within its run, and is tried afresh after a restart", async () => {
+    const asked = input({ tools: [record({ title: 7 })] });
+    const tool = { name: "tool", input: asked, hasSchema: true };
+    await using workflow = await givenTools([tool]);
+    await workflow.start();
+    const [first] = await workflow.complete();
+    expect(first).toMatchObject({ error: "AgentToolValidationError" });
+    expect(await askedAgain(workflow)).toEqual([{ ...first, at: expect.any(Number) }]);
+    expect(modelCalls.get(asked)).toBe(2);
+    await workflow.agent().restart(workflow.id);
+    await until(() => modelCalls.get(asked) === 4);
+  });
+
+  it("W1 an open run is waited for by the run that follows", async () => {
+    const asked = input({ delayMs: 3_000 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    await until(() => modelCalls.get(asked));
+    await workflow.agent().restart(workflow.id);
+    expect(summaryOf(await workflow.completeAgain())).toContain("done");
+    expect(modelCalls.get(asked)).toBe(1);
+  });
+
+  it("W1 keys tell repeated uses of one name apart", async () => {
+    const tools = ["a", "b"].map((key) => ({ name: "loop", key, input: input({ text: key }) }));
+    await using workflow = await givenTools(tools);
+    await workflow.start();
+    expect(await workflow.complete()).toMatchObject(
+      ["a ", "b "].map((text) => ({ result: { summary: expect.stringContaining(text) } })),
+    );
+  });
+
+  it.each([
+    { name: "perdure:run" },
+    { name: "tool:agent-tool-ask" },
+    { name: "tool:agent-tool-wait", type: "waitForEvent" },
+  ] as const)("W1, W2 a restart from the step $name finds the completed run", async (step) => {
+    const asked = input();
+    await using workflow = await givenTools([{ name: "tool", input: asked, timeout: 3_000 }]);
+    await workflow.start();
+    const [first] = await workflow.complete();
+    const startedAt = Date.now();
+    await restartFrom(env.AGENT_TOOL_WORKFLOW, workflow.id, step);
+    const [second] = await until(async () => {
+      const found = await workflow.completeAgain();
+      return (found[0] as { at: number }).at >= startedAt && found;
+    });
+    expect(second).toMatchObject({ result: (first as { result: object }).result });
+    expect(modelCalls.get(asked)).toBe(1);
+  });
+});
+
+it("W5 terminating a workflow cancels its child", async () => {
+  const asked = input({ delayMs: 60_000 });
+  await using workflow = await givenTools([{ name: "tool", input: asked }]);
+  await workflow.start();
+  const runId = await workflow.runOf("tool");
+  await until(() => modelCalls.get(asked));
+  await workflow.agent().terminate(workflow.id);
+  await until(async () => (await workflow.agent().statusOf(runId)) === "aborted");
+  expect(workflow.finishes()).toEqual([`${runId} aborted`]);
+});
+
+it("W5 a termination while the run is started leaves no child at work", async () => {
+  const asked = input({ delayMs: 60_000 });
+  let id = "";
+  await using workflow = await givenTools([{ name: "tool", input: asked }], {
+    onStart: (agent) => agent.terminate(id),
+  });
+  id = workflow.id;
+  await workflow.start();
+  const runId = await workflow.runOf("tool");
+  await until(async () => (await workflow.agent().statusOf(runId)) === "aborted");
+  expect(workflow.finishes()).toEqual([`${runId} aborted`]);
+});
+
+describe("a crash", () => {
+  it.each([
+    ["before it has noted the run: the same run is started", false, 1],
+    ["after that, and before the child has it: another run is, once", true, 2],
+  ])(
+    "of the agent %s",
+    async (_, isStored, dispatch) => {
+      const asked = input();
+      const die = once((agent) => agent.die());
+      await using workflow = await givenTools([{ name: "tool", input: asked }], {
+        onStart: async (agent) => {
+          if (isStored) await agent.stored();
+          die(agent);
+        },
+      });
+      await workflow.start();
+      const outcomes = await workflow.completeAwake();
+      const { runId } = (outcomes[0] as { result: { runId: string } }).result;
+      expect(runId.endsWith(`-${dispatch}`)).toBe(true);
+      expect(modelCalls.get(asked)).toBe(1);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "of the agent during the run: the child's recovery goes on with it",
+    async () => {
+      const asked = input({ delayMs: 2_000, text: "survived" });
+      await using workflow = await givenTools([{ name: "tool", input: asked }]);
+      await workflow.start();
+      const runId = await workflow.runOf("tool");
+      await until(() => modelCalls.get(asked));
+      await workflow
+        .agent()
+        .die()
+        .catch(() => undefined);
+      const outcomes = await workflow.complete();
+      expect(outcomes).toMatchObject([{ result: { runId } }]);
+      expect(summaryOf(outcomes)).toContain("survived");
+      expect(modelCalls.get(asked)).toBe(2);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "of the agent between two milestones: the next life tells both, and the result has them",
+    async () => {
+      const report = (milestone: string) => ({ name: "report", input: { milestone } });
+      const asked = input({ tools: [report("one"), report("two")], delayMs: 1_500 });
+      await using workflow = await givenTools([{ name: "tool", input: asked }]);
+      await workflow.start();
+      await until(() => workflow.progress().length > 0);
+      await workflow
+        .agent()
+        .die()
+        .catch(() => undefined);
+      const [outcome] = await workflow.complete();
+      const { result } = outcome as { result: { milestones: readonly { name: string }[] } };
+      const names = result.milestones.map(({ name }) => name);
+      const told = workflow.progress().map(({ milestone }) => milestone);
+      // The child's recovery may ask for the first one again, which is then another one of the run.
+      expect(new Set(names)).toEqual(new Set(["one", "two"]));
+      expect(told).toEqual(["one", ...names]);
+    },
+    RECOVERY_MS,
+  );
+
+  it.each([
+    ["whose end its stream tells of, too", false],
+    ["whose end nobody else tells of", true],
+  ])(
+    "of the agent when it is told of the end of a run %s: the next life finds it",
+    async (_, areSilent) => {
+      streams.areSilent = areSilent;
+      const asked = input({ tools: [record("kept")] });
+      await using workflow = await givenTools([{ name: "tool", input: asked }], {
+        onFinish: once((agent) => agent.die()),
+      });
+      await workflow.start();
+      try {
+        expect(await workflow.completeAwake()).toMatchObject([{ result: { output: "kept" } }]);
+      } finally {
+        streams.areSilent = false;
+      }
+      expect(modelCalls.get(asked)).toBe(2);
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "of the child alone: its recovery goes on with it",
+    async () => {
+      const asked = input({ delayMs: 2_000, text: "survived" });
+      await using workflow = await givenTools([{ name: "tool", input: asked }]);
+      await workflow.start();
+      const runId = await workflow.runOf("tool");
+      await until(() => modelCalls.get(asked));
+      await workflow.agent().killChild(runId);
+      expect(summaryOf(await workflow.complete())).toContain("survived");
+    },
+    RECOVERY_MS,
+  );
+
+  it(
+    "of every object of the machine at once",
+    async () => {
+      const asked = input({ delayMs: 2_000, text: "survived" });
+      await using workflow = await givenTools([{ name: "tool", input: asked }]);
+      await workflow.start();
+      await until(() => modelCalls.get(asked));
+      await crash();
+      expect(summaryOf(await workflow.complete())).toContain("survived");
+    },
+    RECOVERY_MS,
+  );
+
+  it("of the engine while it waits: the end is found", async () => {
+    const asked = input({ delayMs: 2_000 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    await until(() => modelCalls.get(asked));
+    await pauseAndResume(env.AGENT_TOOL_WORKFLOW, workflow.id, async () => {});
+    expect(summaryOf(await workflow.completeAgain())).toContain("done");
+    expect(modelCalls.get(asked)).toBe(1);
+  });
+
+  it("of the engine, while the run ends: the end is found", async () => {
+    const asked = input({ delayMs: 500 });
+    await using workflow = await givenTools([{ name: "tool", input: asked, timeout: 8_000 }]);
+    await workflow.start();
+    const runId = await workflow.runOf("tool");
+    await until(() => modelCalls.get(asked));
+    await pauseAndResume(env.AGENT_TOOL_WORKFLOW, workflow.id, async () => {
+      await until(() => workflow.finishes().length > 0);
+    });
+    expect(await workflow.completeAgain()).toMatchObject([{ result: { runId } }]);
+  });
+});
+
+describe("a sub-agent as the agent", () => {
+  it("runs its own children", async () => {
+    const asked = input({ tools: [record("kept")] });
+    const inside = `inner-${crypto.randomUUID()}`;
+    await using workflow = await givenTools([{ name: "tool", input: asked }], { inside });
+    await workflow.start();
+    const [outcome] = await workflow.complete();
+    const runId = await workflow.runOf("tool");
+    expect(outcome).toMatchObject({ result: { runId, output: "kept" } });
+    await until(() => workflow.finishes().length > 0);
+    expect(workflow.finishes()).toEqual([`${runId} completed`]);
+  });
+
+  it("W5 cancels them when its workflow is terminated", async () => {
+    const asked = input({ delayMs: 60_000 });
+    const inside = `inner-${crypto.randomUUID()}`;
+    await using workflow = await givenTools([{ name: "tool", input: asked }], { inside });
+    await workflow.start();
+    await until(() => modelCalls.get(asked));
+    await workflow.agent().terminateInside(inside, workflow.id);
+    await until(() => workflow.finishes().length > 0);
+    expect(workflow.finishes()).toEqual([expect.stringMatching(/ aborted$/)]);
+  });
+
+  it(
+    "goes on after a crash of its root during the run",
+    async () => {
+      const asked = input({ delayMs: 2_000, text: "survived" });
+      const inside = `inner-${crypto.randomUUID()}`;
+      await using workflow = await givenTools([{ name: "tool", input: asked }], { inside });
+      await workflow.start();
+      await until(() => modelCalls.get(asked));
+      await workflow
+        .agent()
+        .die()
+        .catch(() => undefined);
+      expect(summaryOf(await workflow.complete())).toContain("survived");
+    },
+    RECOVERY_MS,
+  );
+});

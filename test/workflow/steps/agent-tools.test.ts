@@ -1,0 +1,387 @@
+/** `step.agentTool()` in the real engine: how runs end, and what is told of them. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { z } from "zod";
+import type { Json } from "../../../src/core/json.ts";
+import { modelCalls } from "../../../src/testing/index.ts";
+import type { AgentToolResult, ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { streams, ToolChild, type ToolParent } from "../../support/agent-tool-agents.ts";
+import type { ToolParams } from "../../support/agent-tool-workflow.ts";
+import { givenTools, input } from "../../support/agent-tools.ts";
+import { message, until } from "../../support/given.ts";
+import { sleep } from "../../support/ledger.ts";
+import { OutboxAgent } from "../../support/outbox-agent.ts";
+
+const LONG_MS = 90_000;
+
+const record = (output: unknown) => ({ name: "record", input: { output } });
+const report = (input: Record<string, unknown>) => ({ name: "report", input });
+
+/** What becomes of one tool. */
+async function outcomeOf(tool: Omit<ToolParams["tools"][number], "name">) {
+  await using workflow = await givenTools([{ name: "tool", ...tool }]);
+  await workflow.start();
+  const [outcome] = await workflow.complete();
+  return { outcome, runId: await workflow.runOf("tool") };
+}
+
+describe("what a child returns", () => {
+  it("is its summary, and no output where it has none", async () => {
+    const asked = input({ text: "found it" });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    const [outcome] = await workflow.complete();
+    const runId = await workflow.runOf("tool");
+    const { result } = outcome as { result: AgentToolResult };
+    expect(result).toEqual({ runId, summary: expect.stringContaining("found it") });
+    expect(modelCalls.get(asked)).toBe(1);
+    await until(() => workflow.finishes().length > 0);
+    expect(workflow.finishes()).toEqual([`${runId} completed`]);
+  });
+
+  it("W4 is what the schema makes of its output", async () => {
+    const asked = input({ tools: [record({ title: "hello" })] });
+    const { outcome } = await outcomeOf({ input: asked, hasSchema: true });
+    expect(outcome).toMatchObject({ result: { output: { title: "hello", count: 7 } } });
+  });
+
+  it("W4 is an error where it does not match, which says what was wrong", async () => {
+    const asked = input({ tools: [record({ title: 7 })] });
+    const { outcome, runId } = await outcomeOf({ input: asked, hasSchema: true });
+    expect(outcome).toMatchObject({
+      error: "AgentToolValidationError",
+      message: expect.stringContaining("title"),
+      runId,
+      status: "completed",
+      retryable: false,
+    });
+  });
+
+  it("O4 is whole where no event can hold it, and an error where no row can", async () => {
+    const large = (times: number) => input({ tools: [{ name: "record", input: { times } }] });
+    await using workflow = await givenTools([
+      { name: "large", input: large(1_200_000) },
+      { name: "too large", input: large(1_600_000) },
+    ]);
+    await workflow.start();
+    expect(await workflow.complete()).toMatchObject([
+      { length: 1_200_000 },
+      { error: "AgentToolFailedError", message: expect.stringContaining("1500000") },
+    ]);
+  });
+});
+
+describe("what a child reports", () => {
+  it("is told to the app once, and milestones are part of the result", async () => {
+    const tools = [
+      report({ message: "half", fraction: 0.5 }),
+      report({ milestone: "first", data: { n: 1 } }),
+      report({ milestone: "second" }),
+    ];
+    await using workflow = await givenTools([{ name: "tool", input: input({ tools }) }]);
+    await workflow.start();
+    const [outcome] = await workflow.complete();
+    const { result } = outcome as { result: AgentToolResult };
+    expect(result.milestones).toEqual([
+      { name: "first", sequence: 0, at: expect.any(Number), data: { n: 1 } },
+      { name: "second", sequence: 1, at: expect.any(Number) },
+    ]);
+    const same = { step: "tool", status: "running", runId: result.runId };
+    expect(workflow.progress()).toEqual([
+      { ...same, message: "half", percent: 0.5 },
+      { ...same, milestone: "first", data: { n: 1 } },
+      { ...same, milestone: "second" },
+    ]);
+  });
+
+  it("is told to connected clients", async () => {
+    const asked = input({ tools: [report({ milestone: "seen" })], delayMs: 500 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    const headers = { Upgrade: "websocket" };
+    const { webSocket } = await workflow.agent().fetch("http://agent/", { headers });
+    const told: string[] = [];
+    webSocket?.accept();
+    webSocket?.addEventListener("message", ({ data }) => told.push(String(data)));
+    await workflow.start();
+    await workflow.complete();
+    const [seen] = await until(() => {
+      const found = told.filter((text) => text.includes("perdure-workflow-progress"));
+      return found.length > 0 && found;
+    });
+    expect(JSON.parse(seen ?? "")).toMatchObject({
+      type: "perdure-workflow-progress",
+      workflowName: "AGENT_TOOL_WORKFLOW",
+      workflowId: workflow.id,
+      progress: { step: "tool", milestone: "seen" },
+    });
+    webSocket?.close();
+  });
+
+  it("is told at the end, where nobody heard of it", async () => {
+    streams.areSilent = true;
+    const asked = input({ tools: [report({ milestone: "unheard" })] });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    try {
+      await workflow.complete();
+    } finally {
+      streams.areSilent = false;
+    }
+    expect(workflow.progress()).toMatchObject([{ milestone: "unheard" }]);
+  });
+});
+
+describe("how a run fails", () => {
+  it("AgentToolFailedError: the child's own failure", async () => {
+    const { outcome, runId } = await outcomeOf({ input: input({ fail: "no model today" }) });
+    expect(outcome).toMatchObject({
+      error: "AgentToolFailedError",
+      message: expect.stringContaining("no model today"),
+      runId,
+      status: "error",
+      retryable: false,
+    });
+  });
+
+  it("AgentToolFailedError: a class that the Worker does not export, at once", async () => {
+    const startedAt = Date.now();
+    const { outcome } = await outcomeOf({ input: "anything", child: "Nobody" });
+    expect(outcome).toMatchObject({
+      error: "AgentToolFailedError",
+      message: expect.stringContaining('no class "Nobody"'),
+    });
+    expect(Date.now() - startedAt).toBeLessThan(5_000);
+  });
+
+  it(
+    "AgentToolFailedError: a class that is no agent tool, after a few attempts",
+    async () => {
+      const { outcome } = await outcomeOf({ input: "anything", child: "LedgerObject" });
+      expect(outcome).toMatchObject({ error: "AgentToolFailedError" });
+    },
+    LONG_MS,
+  );
+
+  it("AgentToolAbortedError: somebody cancelled the run", async () => {
+    const asked = input({ delayMs: 60_000 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    const runId = await workflow.runOf("tool");
+    await until(() => modelCalls.get(asked));
+    await workflow.agent().cancelRun(runId);
+    expect(await workflow.complete()).toMatchObject([
+      {
+        error: "AgentToolAbortedError",
+        message: expect.stringContaining("not today"),
+        runId,
+        status: "aborted",
+        retryable: false,
+      },
+    ]);
+    expect(workflow.finishes()).toEqual([`${runId} aborted`]);
+  });
+
+  it("AgentToolAbortedError: somebody cleared the agent's runs", async () => {
+    const asked = input({ delayMs: 60_000 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    await until(() => modelCalls.get(asked));
+    await workflow.agent().clearRuns();
+    // The stream of a child that was deleted does not end: the next life finds out, or a look in some minutes.
+    await workflow
+      .agent()
+      .die()
+      .catch(() => undefined);
+    expect(await workflow.complete()).toMatchObject([
+      { error: "AgentToolAbortedError", message: expect.stringContaining("cleared") },
+    ]);
+    expect(modelCalls.get(asked)).toBe(1);
+  });
+
+  it("AgentToolInterruptedError: the agent gave up a child that went silent", async () => {
+    const asked = input({ tools: [report({ milestone: "one" })], delayMs: 3_000 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }], {
+      isImpatient: true,
+    });
+    await workflow.start();
+    const [outcome] = await workflow.complete();
+    const runId = await workflow.runOf("tool");
+    expect(outcome).toMatchObject({
+      error: "AgentToolInterruptedError",
+      runId,
+      status: "interrupted",
+      reason: "no-progress",
+      childStillRunning: false,
+      retryable: true,
+    });
+    expect(await workflow.agent().statusOf(runId)).toBe("aborted");
+  });
+});
+
+describe("W2 no wait hangs", () => {
+  it("W2 a timeout cancels the child and says so", async () => {
+    const asked = input({ delayMs: 60_000 });
+    await using workflow = await givenTools([{ name: "tool", input: asked, timeout: 1_500 }]);
+    await workflow.start();
+    const [outcome] = await workflow.complete();
+    const runId = await workflow.runOf("tool");
+    expect(outcome).toMatchObject({
+      error: "AgentToolTimeoutError",
+      message: expect.stringContaining("1500 ms"),
+      runId,
+      status: "timeout",
+    });
+    await until(async () => (await workflow.agent().statusOf(runId)) === "aborted");
+    expect(workflow.finishes()).toEqual([`${runId} aborted`]);
+  });
+
+  it("W2 a run whose end nobody has told of wins over the timeout", async () => {
+    streams.areSilent = true;
+    const asked = input({ tools: [record("kept")] });
+    await using workflow = await givenTools([{ name: "tool", input: asked, timeout: 2_500 }]);
+    await workflow.start();
+    try {
+      expect(await workflow.complete()).toMatchObject([{ result: { output: "kept" } }]);
+    } finally {
+      streams.areSilent = false;
+    }
+  });
+
+  it("W2 an interrupted child that still runs is waited for, and may end", async () => {
+    const asked = input({ delayMs: 1_500 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    const runId = await workflow.runOf("tool");
+    await until(() => modelCalls.get(asked));
+    const run = { runId, agentType: "ToolChild" } as Parameters<
+      ToolParent["finishAgentToolStep"]
+    >[0];
+    const told = { status: "interrupted", reason: "no-progress", childStillRunning: true } as const;
+    await workflow.agent().finishAgentToolStep(run, told);
+    expect(await workflow.complete()).toMatchObject([{ result: { runId } }]);
+  });
+
+  it("W2 an interrupted child that still runs when the time is over is told of as such", async () => {
+    const asked = input({ delayMs: 60_000 });
+    await using workflow = await givenTools([{ name: "tool", input: asked, timeout: 1_500 }]);
+    await workflow.start();
+    const runId = await workflow.runOf("tool");
+    await until(() => modelCalls.get(asked));
+    const run = { runId, agentType: "ToolChild" } as Parameters<
+      ToolParent["finishAgentToolStep"]
+    >[0];
+    const told = { status: "interrupted", reason: "inspect-failed" } as const;
+    await workflow.agent().finishAgentToolStep(run, told);
+    expect(await workflow.complete()).toMatchObject([
+      { error: "AgentToolInterruptedError", reason: "inspect-failed", childStillRunning: true },
+    ]);
+    await until(async () => (await workflow.agent().statusOf(runId)) === "aborted");
+  });
+});
+
+it("O2 the end does not wait for the turn that the agent runs", async () => {
+  await using workflow = await givenTools([{ name: "tool", input: input() }]);
+  await workflow.agent().submitMessages([message({ delayMs: 20_000 })], { submissionId: "busy" });
+  const startedAt = Date.now();
+  await workflow.start();
+  await workflow.complete();
+  expect(Date.now() - startedAt).toBeLessThan(10_000);
+  expect(await workflow.agent().inspectSubmission("busy")).toMatchObject({ status: "running" });
+  await workflow.agent().cancelSubmission("busy");
+});
+
+it(
+  "a run that the agent has no place for waits for one",
+  async () => {
+    const inputs = [1, 2, 3].map(() => input({ delayMs: 500 }));
+    const tools = inputs.map((asked, n) => ({ name: `tool ${n}`, input: asked }));
+    await using workflow = await givenTools(tools, { isParallel: true, maxConcurrent: 1 });
+    await workflow.start();
+    const outcomes = await workflow.complete();
+    expect(outcomes.every((outcome) => "result" in outcome)).toBe(true);
+    expect(inputs.map((asked) => modelCalls.get(asked))).toEqual([1, 1, 1]);
+  },
+  LONG_MS,
+);
+
+it("a run that never had a place says so when its time is over", async () => {
+  await using workflow = await givenTools([{ name: "tool", input: "never", timeout: 1_000 }], {
+    maxConcurrent: 0,
+  });
+  await workflow.start();
+  expect(await workflow.complete()).toMatchObject([
+    {
+      error: "AgentToolTimeoutError",
+      message: expect.stringContaining("maxConcurrentAgentTools (0) exceeded"),
+    },
+  ]);
+});
+
+it("the app's own agent tools run as they did, and their ends are told once", async () => {
+  await using workflow = await givenTools([]);
+  const agent = workflow.agent();
+  const asked = input({ text: "delegated" });
+  const turn = message({ tools: [{ name: "delegate", input: asked }], text: "and done" });
+  const { submissionId } = await agent.submitMessages([turn]);
+  expect(await agent.waitForSubmission(submissionId)).toMatchObject({ status: "completed" });
+  expect(modelCalls.get(asked)).toBe(1);
+  expect(workflow.finishes()).toEqual([expect.stringMatching(/^(?!perdure).* completed$/)]);
+});
+
+it.each([
+  [{ input: undefined as unknown }, "as input;"],
+  [{ input: "x", key: 3 as unknown as string }, "as key;"],
+  [{ input: "x", timeout: -1 }, "as timeout;"],
+  [{ input: "x", retries: 1 }, "unknown option"],
+  [{ input: "x", child: "" }, "as child;"],
+])("refuses what cannot be meant, without a retry: %#", async (tool, word) => {
+  await using workflow = await givenTools([{ name: "bad", ...tool }]);
+  await workflow.start();
+  await workflow.instance.waitForStatus("errored");
+  const error = await workflow.instance.getError();
+  expect(error.message).toContain('step.agentTool("bad")');
+  expect(error.message).toContain(word);
+});
+
+it("costs its agent few rows more than a detached run without a workflow", async () => {
+  await using warm = await givenTools([{ name: "first", input: input() }]);
+  await warm.start();
+  await warm.complete();
+  const counted = async (work: () => Promise<unknown>) => {
+    const before = warm.finishes().length;
+    await runInDurableObject(warm.agent(), ({ meter }: ToolParent) => meter.reset());
+    await work();
+    await until(() => warm.finishes().length === before + 1);
+    // Forgetting the delivery is part of the price.
+    await sleep(500);
+    return runInDurableObject(warm.agent(), ({ meter }: ToolParent) => meter.read());
+  };
+  await until(() => warm.finishes().length === 1);
+  const bare = await counted(() => warm.agent().runDetached(input()));
+  const id = `wf-${crypto.randomUUID()}`;
+  const step = await counted(() =>
+    warm.agent().startTools(id, { tools: [{ name: "tool", input: input() }] }),
+  );
+  // The first addends are those of the durable start (see cost.test.ts).
+  expect(step.rowsWritten - bare.rowsWritten).toBeLessThanOrEqual(4 + 16);
+  expect(step.statements - bare.statements).toBeLessThanOrEqual(19 + 32);
+  expect(step.setAlarms - bare.setAlarms).toBeLessThanOrEqual(2 + 1);
+});
+
+/** Types are part of the product. */
+it("a result has the type of its schema", () => {
+  type Step = Pick<ThinkWorkflowStep, "agentTool">;
+  const schema = z.object({ title: z.string() });
+  const typed = (step: Step) => step.agentTool("n", ToolChild, { input: 1, output: schema });
+  expectTypeOf(typed).returns.resolves.toEqualTypeOf<AgentToolResult<{ title: string }>>();
+  const plain = (step: Step) => step.agentTool("n", "ToolChild", { input: { any: "thing" } });
+  expectTypeOf(plain).returns.resolves.toEqualTypeOf<AgentToolResult<Json | undefined>>();
+  // @ts-expect-error an agent without a conversation is no child
+  const wrong = (step: Step) => step.agentTool("n", OutboxAgent, { input: 1 });
+  // @ts-expect-error a class of another kind is no child
+  const date = (step: Step) => step.agentTool("n", Date, { input: 1 });
+  // @ts-expect-error a child is given something
+  const none = (step: Step) => step.agentTool("n", ToolChild, {});
+  expect([typed, plain, wrong, date, none]).toHaveLength(5);
+});

@@ -1,0 +1,224 @@
+/** W3: anyone with the Workflow's binding can send an event of any type. Only the agent's own event ends a wait. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { ask } from "../../../src/testing/index.ts";
+import { givenTools, input } from "../../support/agent-tools.ts";
+import { givenWorkflow } from "../../support/approvals.ts";
+import { charging, givenCode, times } from "../../support/codemode.ts";
+import { outputOf, restartFrom } from "../../support/engine.ts";
+import { type Event, floodOf, forged, send } from "../../support/forged-events.ts";
+import { givenThink, until } from "../../support/given.ts";
+import { beforeStep, type PromptAllOutcome } from "../../support/prompt-all-workflow.ts";
+import type { PromptOutcome } from "../../support/prompt-workflow.ts";
+import type { ThinkAgent } from "../../support/think-agent.ts";
+
+const ANSWER = { title: "hello", count: 3 };
+const FORGED_ANSWER = { title: "forged", count: 666 };
+
+/** Every script is another text, so that its model calls are its own. */
+const script = (delayMs: number, rest: object = {}) =>
+  ask({ answer: ANSWER, delayMs, text: crypto.randomUUID(), ...rest });
+
+/** The first value of a column of the agent's tables, as soon as there is one. */
+function stored(agent: object, query: string): Promise<string> {
+  return until(() =>
+    runInDurableObject(agent as DurableObjectStub<ThinkAgent>, (_, { storage }) => {
+      // The agent makes its tables when it starts.
+      const isMade = storage.sql
+        .exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_gates'")
+        .toArray();
+      if (isMade.length === 0) return undefined;
+      const [row] = storage.sql.exec<{ value: string | null }>(query).toArray();
+      return row?.value ?? undefined;
+    }),
+  );
+}
+
+const GATE = "SELECT gate_id AS value FROM perdure_gates WHERE parent IS NULL";
+const BATCH = "SELECT event_type AS value FROM perdure_batches";
+
+function gateEvent(gateId: string, result: object): Event {
+  const data = { gateId, status: "completed", settledAt: 1, result };
+  return { type: "gate.completed", timestamp: new Date().toISOString(), data };
+}
+
+function promptEvent(submissionId: string): Event {
+  const data = { submissionId, status: "completed", attempts: 1, output: FORGED_ANSWER };
+  return { type: "submission.completed", timestamp: new Date().toISOString(), data };
+}
+
+describe("W3: an event without the agent's proof ends no wait", () => {
+  it("W3: a forged event of an approval approves nothing, and the decision still counts", async () => {
+    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const { approvalId } = await workflow.pending();
+    const event = gateEvent(approvalId, { by: "eve" });
+    await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-gate-${approvalId}`, forged(event));
+    expect(await workflow.status()).not.toBe("complete");
+    await workflow.agent.rejectApproval(approvalId, { by: "ada" });
+    expect(await workflow.output()).toMatchObject({ outcomes: [{ approved: false, by: "ada" }] });
+  });
+
+  it("W3: a forged event of a prompt answers nothing, and the turn's answer still does", async () => {
+    const id = `wf-${crypto.randomUUID()}`;
+    const agent = givenThink();
+    await agent.startPrompts(id, { prompts: [{ name: "ask", prompt: script(4_000) }] });
+    const submissionId = await until(async () => (await agent.listSubmissions())[0]?.submissionId);
+    const type = `perdure-prompt-${submissionId}`;
+    await send(env.PROMPT_WORKFLOW, id, type, forged(promptEvent(submissionId)));
+    const outcomes = await outputOf<PromptOutcome[]>(env.PROMPT_WORKFLOW, id);
+    expect(outcomes).toMatchObject([{ answer: ANSWER }]);
+  });
+
+  it.each(["throw", "return"] as const)(
+    "W3: a forged event of a batch ends it for nobody (onError: %s)",
+    async (onError) => {
+      const id = `wf-${crypto.randomUUID()}`;
+      const agent = givenThink();
+      const items = [script(4_000), script(100)];
+      await agent.startPromptAll(id, { items, options: { onError } });
+      const type = await stored(agent, BATCH);
+      const event = { type: "prompts.ended", timestamp: new Date().toISOString(), data: {} };
+      await send(env.PROMPT_ALL_WORKFLOW, id, type, forged(event));
+      const outcome = await outputOf<PromptAllOutcome>(env.PROMPT_ALL_WORKFLOW, id);
+      const answers = [ANSWER, ANSWER];
+      expect(outcome).toMatchObject(
+        onError === "throw"
+          ? { values: answers }
+          : { settled: answers.map((value) => ({ status: "fulfilled", value })) },
+      );
+    },
+  );
+
+  it("W3: a forged event of an agent tool is no result, and the child's own still is", async () => {
+    const asked = input({ text: "found it", delayMs: 4_000 });
+    await using workflow = await givenTools([{ name: "tool", input: asked }]);
+    await workflow.start();
+    const gateId = await stored(workflow.agent(), GATE);
+    const end = { status: "completed", runId: "forged", summary: "forged", milestones: [] };
+    const type = `perdure-gate-${gateId}`;
+    await send(env.AGENT_TOOL_WORKFLOW, workflow.id, type, forged(gateEvent(gateId, end)));
+    const [outcome] = await workflow.complete();
+    expect(outcome).toMatchObject({
+      result: { summary: expect.stringContaining("found it") },
+    });
+  });
+
+  it("W3: a forged event of code is no result, and the code still runs to its end", async () => {
+    const code = givenCode();
+    await code.start([{ name: "charge", code: charging(code.order) }]);
+    await code.approval();
+    const gateId = await stored(code.agent(), GATE);
+    const type = `perdure-gate-${gateId}`;
+    const result = { executionId: "forged", output: "forged" };
+    await send(env.CODEMODE_WORKFLOW, code.id, type, forged(gateEvent(gateId, result)));
+    expect(times("charge", code.order)).toBe(0);
+    await code.approve();
+    expect(await code.complete()).toMatchObject([{ output: { order: code.order } }]);
+    expect(times("charge", code.order)).toBe(1);
+  });
+});
+
+describe("W3: at every moment of a wait", () => {
+  it("W3: events that were sent before the wait began end it for nobody", async () => {
+    const id = `wf-${crypto.randomUUID()}`;
+    const agent = givenThink();
+    let isSent = () => {};
+    const sent = new Promise<void>((resolve) => {
+      isSent = resolve;
+    });
+    beforeStep.set(id, (name) => (name.endsWith(":wait") ? sent : undefined));
+    await agent.startPromptAll(id, { items: [script(6_000)] });
+    const type = await stored(agent, BATCH);
+    await send(env.PROMPT_ALL_WORKFLOW, id, type, forged({ type: "prompts.ended", data: {} }));
+    isSent();
+    const outcome = await outputOf<PromptAllOutcome>(env.PROMPT_ALL_WORKFLOW, id);
+    expect(outcome).toMatchObject({ values: [ANSWER] });
+  });
+
+  it("W3: events without proof do not make a wait longer than its timeout", async () => {
+    const workflow = await givenWorkflow([{ name: "gate", timeout: 4_000, onTimeout: "reject" }]);
+    const { approvalId } = await workflow.pending();
+    const began = Date.now();
+    const type = `perdure-gate-${approvalId}`;
+    for (let sent = 0; sent < 5; sent++) {
+      await send(env.APPROVAL_WORKFLOW, workflow.id, type, [null]);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+    }
+    const { outcomes } = await workflow.output();
+    expect(outcomes).toMatchObject([{ approved: false, isTimeout: true }]);
+    expect(Date.now() - began).toBeGreaterThan(3_000);
+    expect(Date.now() - began).toBeLessThan(7_000);
+  });
+
+  it("W3: events that come after the timeout change nothing", async () => {
+    const workflow = await givenWorkflow([
+      { name: "first", timeout: 300, onTimeout: "reject" },
+      { name: "second" },
+    ]);
+    const { approvalId } = await workflow.pending();
+    const second = await until(async () => {
+      const [found] = await workflow.agent.listApprovals();
+      return found?.workflow.stepName === "second" && found;
+    });
+    const event = gateEvent(approvalId, { by: "eve" });
+    await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-gate-${approvalId}`, forged(event));
+    await workflow.agent.grantApproval(second.approvalId);
+    const { outcomes } = await workflow.output();
+    expect(outcomes).toMatchObject([{ approved: false, isTimeout: true }, { approved: true }]);
+  });
+
+  it("W3: a flood of events without proof delays the decision, and does not lose it", async () => {
+    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const { approvalId } = await workflow.pending();
+    const type = `perdure-gate-${approvalId}`;
+    await send(env.APPROVAL_WORKFLOW, workflow.id, type, floodOf(gateEvent(approvalId, {}), 60));
+    await workflow.agent.rejectApproval(approvalId, { by: "ada" });
+    expect(await workflow.output(40_000)).toMatchObject({
+      outcomes: [{ approved: false, by: "ada" }],
+    });
+  }, 60_000);
+
+  it("W3: a restart from the waiting step believes the same proof", async () => {
+    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const { approvalId } = await workflow.pending();
+    const name = "gate:approval-wait";
+    await restartFrom(env.APPROVAL_WORKFLOW, workflow.id, { name, type: "waitForEvent" });
+    const event = gateEvent(approvalId, { by: "eve" });
+    await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-gate-${approvalId}`, [
+      { id: "forged", attempt: 1, event },
+    ]);
+    await workflow.agent.grantApproval(approvalId, { by: "ada" });
+    const began = Date.now();
+    expect(await workflow.output()).toMatchObject({ outcomes: [{ approved: true, by: "ada" }] });
+    expect(Date.now() - began).toBeLessThan(5_000);
+  });
+
+  it("W3: a later run that takes over a prompt believes the event of that prompt", async () => {
+    const id = `wf-${crypto.randomUUID()}`;
+    const agent = givenThink();
+    await agent.startPrompts(id, { prompts: [{ name: "ask", prompt: script(5_000) }] });
+    await until(async () => (await agent.listSubmissions()).length > 0);
+    await (await env.PROMPT_WORKFLOW.get(id)).restart();
+    const [outcome] = await outputOf<PromptOutcome[]>(env.PROMPT_WORKFLOW, id);
+    expect(outcome).toMatchObject({ answer: ANSWER });
+    const [submission, ...others] = await agent.listSubmissions();
+    expect(others).toEqual([]);
+    // By its event: the agent is asked only after ten seconds.
+    const { at } = outcome as { at: number };
+    expect(at - ((submission as { completedAt?: number }).completedAt ?? 0)).toBeLessThan(2_000);
+  });
+});
+
+it("W3: the proof is in nothing that the agent lists", async () => {
+  const workflow = await givenWorkflow([{ name: "gate" }]);
+  const { approvalId } = await workflow.pending();
+  const proof = await stored(workflow.agent, "SELECT proof AS value FROM perdure_gates");
+  const listed = JSON.stringify([
+    await workflow.agent.listApprovals(),
+    await workflow.agent.inspectApproval(approvalId),
+  ]);
+  expect(listed).not.toContain(proof);
+  await (await env.APPROVAL_WORKFLOW.get(workflow.id)).terminate();
+});

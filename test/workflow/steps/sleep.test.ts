@@ -1,0 +1,95 @@
+/** `step.sleepUntilNext()` in the real engine. */
+
+import { describe, expect, it, vi } from "vitest";
+import { nextOccurrence } from "../../../src/scheduler/index.ts";
+import { until } from "../../support/given.ts";
+import { givenPlot } from "../../support/plot-workflow.ts";
+
+const MONDAYS = "every monday at 09:00 in Europe/Paris";
+
+describe("S2 step.sleepUntilNext()", () => {
+  it("S2 sleeps to the next occurrence and returns it", async () => {
+    await using workflow = await givenPlot(async (step) => [
+      await step.sleepUntilNext("weekly", MONDAYS),
+    ]);
+    await workflow.instance.modify((modifier) => modifier.disableSleeps());
+    const expected = nextOccurrence(MONDAYS);
+    await workflow.start();
+    expect(await workflow.output()).toEqual([expected]);
+  });
+
+  it("S2 is asleep until then", async () => {
+    await using workflow = await givenPlot((step) => step.sleepUntilNext("weekly", MONDAYS));
+    await workflow.start();
+    await workflow.instance.waitForStepResult({ name: "weekly:sleep-next" });
+    await until(async () => (await (await workflow.handle()).status()).status !== "queued");
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect((await (await workflow.handle()).status()).status).toMatch(/running|waiting/);
+  });
+
+  it("sleeps longer than the platform's year in hops", async () => {
+    const far = `once at ${new Date().getUTCFullYear() + 3}-06-01T09:00 in UTC` as string;
+    await using workflow = await givenPlot(async (step) => [await step.sleepUntilNext("far", far)]);
+    await workflow.instance.modify((modifier) => modifier.disableSleeps());
+    await workflow.start();
+    expect(await workflow.output()).toEqual([nextOccurrence(far)]);
+  });
+
+  it("is over at once where a replay comes after its time", async () => {
+    const at = "once at 2026-12-01T00:00 in UTC" as string;
+    await using workflow = await givenPlot((step) => step.sleepUntilNext("late", at));
+    await workflow.instance.modify((modifier) =>
+      modifier.mockStepResult({ name: "late:sleep-next" }, { from: 0, until: 1_000 }),
+    );
+    await workflow.start();
+    expect(await workflow.output()).toBe(1_000);
+  });
+
+  it("S2 goes on where the occurrence has passed before the sleep is begun, or begun again by a replay", async () => {
+    const hour = 3_600_000;
+    const early = Date.now() - 2 * hour;
+    await using workflow = await givenPlot(async (step) => {
+      // As in a run whose isolate went down right after the occurrence was told.
+      vi.spyOn(Date, "now").mockReturnValueOnce(early);
+      const [at] = await Promise.all([step.sleepUntilNext("past", "every hour")]);
+      return at;
+    });
+    await workflow.start();
+    const at = Number(await workflow.output());
+    expect(at).toBeLessThan(early + 2 * hour);
+  });
+
+  it("returns null for a schedule that is over, and sleeps not at all", async () => {
+    await using workflow = await givenPlot((step) =>
+      step.sleepUntilNext("over", "once at 2020-01-01T09:00 in UTC"),
+    );
+    await workflow.start();
+    expect(await workflow.output()).toBeNull();
+  });
+
+  it("takes the zone as an option, and keys in a loop", async () => {
+    await using workflow = await givenPlot(async (step) => {
+      const times: (number | null)[] = [];
+      for (const key of ["a", "b"])
+        times.push(
+          await step.sleepUntilNext("loop", "every day at 09:00", { timezone: "Asia/Tokyo", key }),
+        );
+      return times;
+    });
+    await workflow.instance.modify((modifier) => modifier.disableSleeps());
+    const next = nextOccurrence("every day at 09:00 in Asia/Tokyo");
+    await workflow.start();
+    expect(await workflow.output()).toEqual([next, next]);
+  });
+
+  it.each([
+    ["every mondey at 09:00 in Europe/Paris", "monday"],
+    ["every monday at 09:00", "zone"],
+  ])("refuses %s at once", async (text, expected) => {
+    await using workflow = await givenPlot((step) => step.sleepUntilNext("bad", text as string));
+    await workflow.start();
+    const { message } = await workflow.error();
+    expect(message).toContain('step.sleepUntilNext("bad") got a schedule that cannot be meant');
+    expect(message).toContain(expected);
+  });
+});

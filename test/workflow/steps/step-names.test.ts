@@ -1,0 +1,98 @@
+/** Names, keys and other texts of steps: what storage and the platform can hold works, and the rest is refused at the call. */
+
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { codemode } from "../../../src/codemode/index.ts";
+import { ask } from "../../../src/testing/index.ts";
+import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { outputOf } from "../../support/engine.ts";
+import { refusal, until } from "../../support/given.ts";
+import { givenPlot, type Plot } from "../../support/plot-workflow.ts";
+
+const say = (text: string) => ask({ text: `${text} ${crypto.randomUUID()}` });
+const HALF = "issue-👩".slice(0, 7);
+
+async function outcomeOf(plot: Plot): Promise<unknown> {
+  const workflow = await givenPlot(plot);
+  await workflow.start();
+  return outputOf(env.PLOT_WORKFLOW, workflow.id);
+}
+
+it("W2: codemode() on an agent without Code Mode fails at once, and names withCodemode()", async () => {
+  const error = await refusal(
+    outcomeOf((step) => codemode(step, "book", { code: "async () => 1" })),
+  );
+  expect(error.message).toMatch(/InvalidGateError.*withCodemode\(\) of perdure\/codemode/s);
+});
+
+it("W1: codemode() with a step that is not Perdure's says which one it takes", async () => {
+  const refused = codemode({} as never, "book", { code: "async () => 1" });
+  await expect(refused).rejects.toThrow("Extend ThinkWorkflow of perdure/workflow");
+});
+
+describe("W1: step names with control characters", () => {
+  it.each(["a\u0000b", "line\nbreak\ttab", "\u001f", "c1\u0085\u009f\u007f"])(
+    "W1: the name and the key %j work, and are told apart from the same ones without",
+    async (name) => {
+      const plain = `${name.replace(/\p{Cc}/gu, "")}plain`;
+      const workflow = await givenPlot(async (step) => {
+        const said = [];
+        for (const key of [undefined, name, "key"]) {
+          const options = key === undefined ? {} : { key };
+          said.push(await step.prompt(name, { prompt: say(`one ${key}`), ...options }));
+        }
+        said.push(await step.prompt(plain, { prompt: say("other") }));
+        const all = await step.promptAll(name, [name], {
+          prompt: () => say("all"),
+          key: () => name,
+        });
+        await step.sleepUntilNext(name, "once at 2020-01-01T09:00 in UTC", { key: name });
+        const { approved } = await step.approval(name, { title: name, data: { [name]: name } });
+        return [...said, ...all, approved];
+      });
+      await workflow.start();
+      const [approval] = await until(async () => {
+        const found = await workflow.agent.listApprovals();
+        return found.length > 0 && found;
+      });
+      expect(approval).toMatchObject({ title: name, data: { [name]: name } });
+      expect(approval?.workflow.stepName).toBe(name);
+      await workflow.agent.grantApproval(approval?.approvalId ?? "", { by: name, reason: name });
+      const output = (await outputOf(env.PLOT_WORKFLOW, workflow.id)) as string[];
+      expect(new Set(output).size).toBe(6);
+    },
+  );
+});
+
+describe("L1: half of a surrogate pair is refused at the call, and nothing is stored", () => {
+  it.each<[string, (step: ThinkWorkflowStep) => Promise<unknown>]>([
+    ["a name", (step) => step.prompt(HALF, { prompt: "hi" })],
+    ["the name of an approval", (step) => step.approval(HALF)],
+    ["the key of a prompt", (step) => step.prompt("s", { prompt: "hi", key: HALF })],
+    ["a thread", (step) => step.prompt("s", { prompt: "hi", thread: HALF })],
+    [
+      "the name of an agent",
+      (step) => step.prompt("s", { prompt: "hi", agent: { binding: "ThinkAgent", name: HALF } }),
+    ],
+    [
+      "the key of an item",
+      (step) => step.promptAll("s", [1], { prompt: () => "hi", key: () => HALF }),
+    ],
+    ["the key of an approval", (step) => step.approval("s", { key: HALF })],
+    ["a title", (step) => step.approval("s", { title: HALF })],
+    ["the key of an agent tool", (step) => step.agentTool("s", "Child", { input: 1, key: HALF })],
+    ["a child", (step) => step.agentTool("s", HALF, { input: 1 })],
+    ["code", (step) => codemode(step, "s", { code: `async () => "${HALF}"` })],
+    ["the key of code", (step) => codemode(step, "s", { code: "async () => 1", key: HALF })],
+    [
+      "the key of a sleep",
+      (step) => step.sleepUntilNext("s", "every day at 09:00 in Europe/Paris", { key: HALF }),
+    ],
+  ])("L1: %s", async (_, call) => {
+    const error = await refusal(outcomeOf((step) => call(step)));
+    expect(error.message).toMatch(/^errored: Error: Invalid\w+Error: /);
+    expect(error.message).toContain("issue-\\ud83d");
+    expect(error.message).toContain("half of a character");
+    expect(error.message).toContain("toWellFormed()");
+  });
+});
