@@ -23,7 +23,7 @@ const PROOFS: readonly Proof[] = [
   { file: "test/submissions/model.test.ts", knobs: { MODEL_RUNS: 1_000 } },
   { file: "test/outbox/model.test.ts", knobs: { OUTBOX_MODEL_RUNS: 500 } },
   { file: "test/scheduler/model.test.ts", knobs: { SCHEDULER_MODEL_RUNS: 200 } },
-  { file: "test/waits/model.test.ts", knobs: { GATES_RUNS: 1_000 } },
+  { file: "test/waits/model.test.ts", knobs: { WAITS_RUNS: 1_000 } },
   { file: "test/waits/prompt-batches.test.ts", knobs: { BATCH_RUNS: 200 } },
   { file: "test/workflow/names.test.ts", knobs: { NAMES_RUNS: 400 } },
   {

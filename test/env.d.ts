@@ -11,7 +11,7 @@ declare namespace Cloudflare {
       import("./support/agent-tool-agents.ts").ImpatientToolParent
     >;
     LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
-    GatesObject: DurableObjectNamespace<import("./support/gates-object.ts").GatesObject>;
+    WaitsObject: DurableObjectNamespace<import("./support/waits-object.ts").WaitsObject>;
     OutboxObject: DurableObjectNamespace<import("./support/outbox-object.ts").OutboxObject>;
     PlantedObject: DurableObjectNamespace<import("./support/planted-object.ts").PlantedObject>;
     BuiltInAgent: DurableObjectNamespace<import("./support/built-in.ts").BuiltInAgent>;

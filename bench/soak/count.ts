@@ -138,7 +138,7 @@ function remainsOf({ agent, ...look }: Look): Finding[] {
           `submission ${key} of ${agent}: ${status}, attempt ${attempts}, started at ${startedAt && at(startedAt)}, ` +
           `due at ${dueAt && at(dueAt)}, failed before: ${failures ?? "never"}`,
       })),
-    ...look.openGates.map((gate) => ({ id: gate, what: `a gate of ${agent} that is open` })),
+    ...look.openWaits.map((wait) => ({ id: wait, what: `a wait of ${agent} that is open` })),
   ].map((found): Finding => ({ kind: "stuck", ...found }));
   const lost = look.deadLetters.map(
     (letter): Finding => ({ kind: "lost", id: letter, what: `a dead letter of ${agent}` }),

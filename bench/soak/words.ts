@@ -87,7 +87,7 @@ export type Look = {
   }[];
   /** Occurrences that passed and were not caught up, by task. */
   readonly missed: Readonly<Record<string, number>>;
-  readonly openGates: readonly string[];
+  readonly openWaits: readonly string[];
   readonly outbox: readonly string[];
   readonly deadLetters: readonly string[];
   /** Ids of the messages in the conversations that can be cleared, by thread. */

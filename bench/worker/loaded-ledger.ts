@@ -19,7 +19,7 @@ export class LoadedLedger extends DurableObject<Env> {
   readonly lifecycle = Lifecycle.install(this);
   readonly #meter: Meter | undefined;
   #open: () => void = () => {};
-  #gate = Promise.resolve();
+  #wait = Promise.resolve();
   readonly #outbox = new Outbox({ host: this, env: this.env });
   readonly #ledger = ledgerOf((turn) => this.#run(turn), this.#outbox);
 
@@ -32,7 +32,7 @@ export class LoadedLedger extends DurableObject<Env> {
 
   /** Accepts so many submissions of a message of `bytes` each, which wait. Returns how many do, with the one that runs. */
   async hold(count: number, bytes: number): Promise<number> {
-    this.#gate = new Promise((resolve) => {
+    this.#wait = new Promise((resolve) => {
       this.#open = resolve;
     });
     for (let index = 0; index < count; index++) {
@@ -86,7 +86,7 @@ export class LoadedLedger extends DurableObject<Env> {
 
   async #run({ begin }: Turn): Promise<TurnEnd> {
     begin();
-    await this.#gate;
+    await this.#wait;
     return { outcome: "completed" };
   }
 }

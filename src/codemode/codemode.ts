@@ -1,14 +1,14 @@
 /**
  * The kind `codemode`: runs code in the agent's Code Mode runtime, asks a
- * person about each action that needs it, and closes the gate with what came of
+ * person about each action that needs it, and closes the wait with what came of
  * it. The runtime's record is the truth; what is noted here only tells what an
  * earlier life was about to do (L6). `decide.ts` has the table of states.
  */
 
 import { type Clock, systemClock } from "../core/clock.ts";
-import { InvalidGateError } from "../waits/errors.ts";
-import type { Gates } from "../waits/gates.ts";
-import type { Closing, Gate, GateKind } from "../waits/types.ts";
+import { InvalidWaitError } from "../waits/errors.ts";
+import type { Closing, Wait, WaitKind } from "../waits/types.ts";
+import type { Waits } from "../waits/waits.ts";
 import { actionRequest, decisionOf } from "./approval-request.ts";
 import { type Action, decide } from "./decide.ts";
 import { completed, failed, interrupted, pendingAction, rejected } from "./outcome.ts";
@@ -36,80 +36,80 @@ const DENIALS: Record<string, string> = {
   cancelled: "was given up before it was decided",
 };
 
-export class Codemode implements GateKind {
-  /** Passes of this life, by gate. */
+export class Codemode implements WaitKind {
+  /** Passes of this life, by wait. */
   readonly #passes = new Map<string, Promise<PassOutput | undefined>>();
 
   constructor(
-    private readonly gates: Gates,
+    private readonly waits: Waits,
     private readonly port: CodemodePort,
     private readonly clock: Clock = systemClock,
   ) {}
 
   /** A result stays one; what failed is tried afresh (W1). */
-  answersLaterRuns({ status }: Gate): boolean {
+  answersLaterRuns({ status }: Wait): boolean {
     return status === "completed";
   }
 
-  async drive({ gateId }: Gate): Promise<number | null> {
+  async drive({ waitId }: Wait): Promise<number | null> {
     let came: Came = {};
     for (;;) {
-      const gate = await this.gates.find(gateId);
-      if (gate?.status !== "open") return null;
-      const runtime = await this.#runtimeFor(gate);
+      const wait = await this.waits.find(waitId);
+      if (wait?.status !== "open") return null;
+      const runtime = await this.#runtimeFor(wait);
       if (!runtime) return null;
       const { refused, hasRun = false } = came;
-      const found = await this.#look(runtime, gate);
+      const found = await this.#look(runtime, wait);
       const situation = { ...found, refused, hasRun, now: this.clock.now() };
-      const next = await this.#perform(decide(situation), { gate, runtime, ...situation });
+      const next = await this.#perform(decide(situation), { wait, runtime, ...situation });
       if (next === null || typeof next === "number") return next;
       came = { ...next, hasRun: hasRun || next.hasRun === true };
     }
   }
 
   /** What is paused is rejected, so that it ends; what runs is waited for, as nothing can stop it. */
-  async stop(gate: Gate): Promise<void> {
+  async stop(wait: Wait): Promise<void> {
     // How it ended is read from its record.
-    await this.#passes.get(gate.gateId)?.catch(() => undefined);
+    await this.#passes.get(wait.waitId)?.catch(() => undefined);
     try {
-      await this.#end(gate.gateId);
+      await this.#end(wait.waitId);
     } catch (error) {
-      const since = gate.settledAt ?? gate.createdAt;
+      const since = wait.settledAt ?? wait.createdAt;
       if (this.clock.now() - since < GIVE_UP_MS) throw error;
       console.error("[perdure] code that nobody waits for could not be stopped:", error);
     }
   }
 
-  async #end(gateId: string): Promise<void> {
-    const gate = await this.gates.find(gateId);
-    if (gate?.state === undefined) return;
+  async #end(waitId: string): Promise<void> {
+    const wait = await this.waits.find(waitId);
+    if (wait?.state === undefined) return;
     const runtime = await this.port.runtime();
-    const { execution } = await executionOf(runtime, gate);
+    const { execution } = await executionOf(runtime, wait);
     const action = execution?.status === "paused" ? pendingAction(execution) : undefined;
     if (execution && action) await runtime.reject({ seq: action.seq, executionId: execution.id });
   }
 
-  async #runtimeFor(gate: Gate): Promise<CodemodeRuntime | undefined> {
+  async #runtimeFor(wait: Wait): Promise<CodemodeRuntime | undefined> {
     try {
       return await this.port.runtime();
     } catch (error) {
       // Once something has begun, its end is worth another try.
-      if (gate.state !== undefined) throw error;
+      if (wait.state !== undefined) throw error;
       const problem = error instanceof Error ? error.message : String(error);
-      await this.#close(gate, failed(problem, undefined, "unavailable"));
+      await this.#close(wait, failed(problem, undefined, "unavailable"));
       return undefined;
     }
   }
 
-  async #look(runtime: CodemodeRuntime, gate: Gate) {
-    const progress = gate.state as Progress | undefined;
+  async #look(runtime: CodemodeRuntime, wait: Wait) {
+    const progress = wait.state as Progress | undefined;
     if (!progress) {
       return { progress, execution: undefined, mayBeForgotten: false, approval: undefined };
     }
-    const found = await executionOf(runtime, gate);
+    const found = await executionOf(runtime, wait);
     const asked =
       progress.step === "asked"
-        ? await this.gates.find(approvalId(progress.executionId, progress.seq))
+        ? await this.waits.find(approvalId(progress.executionId, progress.seq))
         : undefined;
     return { progress, ...found, approval: asked?.status, asked };
   }
@@ -117,98 +117,98 @@ export class Codemode implements GateKind {
   /** Returns when to look again, or what came of it: then it is looked at once more. */
   async #perform(
     next: Action,
-    { gate, runtime, progress, execution, asked }: Scene,
+    { wait, runtime, progress, execution, asked }: Scene,
   ): Promise<number | null | Came> {
     switch (next.do) {
       case "begin":
         if (next.forget !== undefined) await runtime.deleteExecution(next.forget);
-        return this.#begin(gate, runtime);
+        return this.#begin(wait, runtime);
       case "ask":
-        return this.#ask(gate, progress, execution, next.action);
+        return this.#ask(wait, progress, execution, next.action);
       case "wait":
         return this.#later(progress);
       case "approve":
-        return this.#approve(gate, runtime, execution, next.action);
+        return this.#approve(wait, runtime, execution, next.action);
       case "reject":
         await runtime.reject({ seq: next.action.seq, executionId: execution?.id ?? "" });
         return {};
       case "complete":
-        return this.#close(gate, completed(execution as ExecutionRecord));
+        return this.#close(wait, completed(execution as ExecutionRecord));
       case "interrupted":
-        return this.#close(gate, interrupted(execution as ExecutionRecord));
+        return this.#close(wait, interrupted(execution as ExecutionRecord));
       case "rejected":
-        return this.#rejected(gate, runtime, execution as ExecutionRecord, asked);
+        return this.#rejected(wait, runtime, execution as ExecutionRecord, asked);
       case "fail":
-        return this.#fail(gate, runtime, execution, next.error);
+        return this.#fail(wait, runtime, execution, next.error);
     }
   }
 
-  #begin(gate: Gate, runtime: CodemodeRuntime) {
-    const { code } = gate.request as CodemodeRequest;
+  #begin(wait: Wait, runtime: CodemodeRuntime) {
+    const { code } = wait.request as CodemodeRequest;
     const progress: Progress = { step: "begun", since: this.clock.now() };
-    return this.#pass(gate, progress, () =>
-      runtime.execute({ code: markedCode(code, gate.gateId) }),
+    return this.#pass(wait, progress, () =>
+      runtime.execute({ code: markedCode(code, wait.waitId) }),
     );
   }
 
   #approve(
-    gate: Gate,
+    wait: Wait,
     runtime: CodemodeRuntime,
     execution: ExecutionRecord | undefined,
     { seq }: CallRecord,
   ) {
     const executionId = execution?.id ?? "";
-    const since = sinceOf(gate);
-    return this.#pass(gate, { step: "approved", since, executionId, seq }, () =>
+    const since = sinceOf(wait);
+    return this.#pass(wait, { step: "approved", since, executionId, seq }, () =>
       runtime.approve({ executionId }),
     );
   }
 
   /** Notes what is about to be done, makes sure that the note is kept, and does it. */
-  async #pass(gate: Gate, progress: Progress, run: () => Promise<PassOutput>): Promise<Came> {
+  async #pass(wait: Wait, progress: Progress, run: () => Promise<PassOutput>): Promise<Came> {
     const pass = (async () => {
-      if (!(await this.gates.note(gate.gateId, progress))) return undefined;
+      if (!(await this.waits.note(wait.waitId, progress))) return undefined;
       await this.port.sync();
       return run();
     })();
-    this.#passes.set(gate.gateId, pass);
+    this.#passes.set(wait.waitId, pass);
     try {
       const output = await pass;
       if (!output) return {};
       return { hasRun: true, ...(output.status === "error" && { refused: output.error }) };
     } finally {
-      this.#passes.delete(gate.gateId);
+      this.#passes.delete(wait.waitId);
     }
   }
 
   async #ask(
-    gate: Gate,
+    wait: Wait,
     progress: Progress | undefined,
     execution: ExecutionRecord | undefined,
     action: CallRecord,
   ) {
     const executionId = execution?.id ?? "";
     const { seq } = action;
-    await this.#withdraw(gate, approvalId(executionId, seq));
-    const approval = await this.gates.openInside(gate, {
-      gateId: approvalId(executionId, seq),
+    await this.#withdraw(wait, approvalId(executionId, seq));
+    const approval = await this.waits.openInside(wait, {
+      waitId: approvalId(executionId, seq),
       kind: "approval",
       request: actionRequest(executionId, action),
     });
     // Closed meanwhile, as the next look will find.
     if (!approval) return {};
-    const since = progress?.since ?? gate.createdAt;
+    const since = progress?.since ?? wait.createdAt;
     const asked: Progress = { step: "asked", since, executionId, seq, askedAt: this.clock.now() };
-    await this.gates.note(gate.gateId, asked);
+    await this.waits.note(wait.waitId, asked);
     return approval.status === "open" ? this.#later(asked) : {};
   }
 
   /** Questions about actions that were decided elsewhere need no answer any more. */
-  async #withdraw({ gateId }: Gate, except?: string): Promise<void> {
-    for (const inner of await this.gates.inside(gateId)) {
-      if (inner.gateId === except) continue;
+  async #withdraw({ waitId }: Wait, except?: string): Promise<void> {
+    for (const inner of await this.waits.inside(waitId)) {
+      if (inner.waitId === except) continue;
       const result = { error: "The action was decided elsewhere" };
-      await this.gates.close(inner.gateId, { status: "cancelled", result });
+      await this.waits.close(inner.waitId, { status: "cancelled", result });
     }
   }
 
@@ -220,13 +220,13 @@ export class Codemode implements GateKind {
   }
 
   async #rejected(
-    gate: Gate,
+    wait: Wait,
     runtime: CodemodeRuntime,
     execution: ExecutionRecord,
-    asked: Gate | undefined,
+    asked: Wait | undefined,
   ): Promise<null> {
-    const { onReject } = gate.request as CodemodeRequest;
-    const progress = gate.state as Progress;
+    const { onReject } = wait.request as CodemodeRequest;
+    const progress = wait.state as Progress;
     const action =
       progress.step === "begun"
         ? undefined
@@ -235,33 +235,33 @@ export class Codemode implements GateKind {
     const undone = onReject === "rollback" ? await undo(runtime, execution.id) : "";
     const what = action ? `${action.connector}.${action.method}` : "An action of the code";
     const error = `${what} ${denial}.${undone}`;
-    return this.#close(gate, rejected(error, execution, action, decisionOf(asked?.result)));
+    return this.#close(wait, rejected(error, execution, action, decisionOf(asked?.result)));
   }
 
   /** What is paused, and cannot go on, is ended. */
   async #fail(
-    gate: Gate,
+    wait: Wait,
     runtime: CodemodeRuntime,
     execution: ExecutionRecord | undefined,
     error: string,
   ): Promise<null> {
     const action = execution?.status === "paused" ? pendingAction(execution) : undefined;
     if (execution && action) await runtime.reject({ seq: action.seq, executionId: execution.id });
-    return this.#close(gate, failed(error, execution));
+    return this.#close(wait, failed(error, execution));
   }
 
-  async #close({ gateId }: Gate, closing: Closing): Promise<null> {
+  async #close({ waitId }: Wait, closing: Closing): Promise<null> {
     try {
-      await this.gates.close(gateId, closing);
+      await this.waits.close(waitId, closing);
     } catch (error) {
-      if (!(error instanceof InvalidGateError)) throw error;
+      if (!(error instanceof InvalidWaitError)) throw error;
       const { executionId } = closing.result as { executionId?: string };
       const result = {
         error: error.message,
         failure: "error",
         ...(executionId && { executionId }),
       };
-      await this.gates.close(gateId, { status: "failed", result });
+      await this.waits.close(waitId, { status: "failed", result });
     }
     return null;
   }
@@ -271,19 +271,19 @@ export class Codemode implements GateKind {
 type Came = { readonly refused?: string | undefined; readonly hasRun?: boolean };
 
 type Scene = {
-  readonly gate: Gate;
+  readonly wait: Wait;
   readonly runtime: CodemodeRuntime;
   readonly progress: Progress | undefined;
   readonly execution: ExecutionRecord | undefined;
   /** The approval of the action that was asked about. */
-  readonly asked?: Gate | undefined;
+  readonly asked?: Wait | undefined;
 };
 
-/** The execution of a gate, by what was noted about it. */
-export async function executionOf(runtime: CodemodeRuntime, gate: Gate): Promise<Found> {
-  const progress = gate.state as Progress;
-  const { code } = gate.request as CodemodeRequest;
-  const marked = markedCode(code, gate.gateId);
+/** The execution of a wait, by what was noted about it. */
+export async function executionOf(runtime: CodemodeRuntime, wait: Wait): Promise<Found> {
+  const progress = wait.state as Progress;
+  const { code } = wait.request as CodemodeRequest;
+  const marked = markedCode(code, wait.waitId);
   return findExecution(runtime, progress.since, (execution) =>
     progress.step === "begun" ? execution.code === marked : execution.id === progress.executionId,
   );
@@ -294,7 +294,7 @@ function approvalId(executionId: string, seq: number): string {
   return `${executionId}-${seq}`;
 }
 
-function sinceOf({ state, createdAt }: Gate): number {
+function sinceOf({ state, createdAt }: Wait): number {
   return (state as Progress | undefined)?.since ?? createdAt;
 }
 

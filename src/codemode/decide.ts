@@ -25,7 +25,7 @@
  * and has left what it found, or no record: the code may have had its effects.
  */
 
-import type { GateStatus } from "../waits/types.ts";
+import type { WaitStatus } from "../waits/types.ts";
 import { begunCalls, pendingAction } from "./outcome.ts";
 import type { CallRecord, ExecutionRecord, Progress } from "./types.ts";
 
@@ -38,7 +38,7 @@ export type Situation = {
   /** Whether an execution that is not found may have been, and was pruned. */
   readonly mayBeForgotten: boolean;
   /** The status of the approval of the action that was asked about. */
-  readonly approval: "open" | GateStatus | undefined;
+  readonly approval: "open" | WaitStatus | undefined;
   /** Why a pass of this life was refused. */
   readonly refused: string | undefined;
   /** Whether a pass of this drive has come to its end. */

@@ -1,4 +1,4 @@
-/** How a gate of Code Mode is closed, made of the execution's record. Pure; bounded, so that a row can hold it. */
+/** How a wait of Code Mode is closed, made of the execution's record. Pure; bounded, so that a row can hold it. */
 
 import type { Json } from "../core/json.ts";
 import type { Closing } from "../waits/types.ts";

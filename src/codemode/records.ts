@@ -1,6 +1,6 @@
 /**
  * Finds an execution among those that the runtime lists, by public means only:
- * by its id, or by a comment in its code that names the gate.
+ * by its id, or by a comment in its code that names the wait.
  */
 
 import type { CodemodeRuntime, ExecutionRecord } from "./types.ts";
@@ -15,10 +15,10 @@ const TERMINAL: readonly ExecutionRecord["status"][] = [
   "rolled_back",
 ];
 
-/** The code, with a comment that names the gate: inside the fences, where a model has put it into some. */
-export function markedCode(code: string, gateId: string): string {
+/** The code, with a comment that names the wait: inside the fences, where a model has put it into some. */
+export function markedCode(code: string, waitId: string): string {
   const fence = /^\s*```[^\n]*\n/.exec(code)?.[0] ?? "";
-  return `${fence}/* perdure:${gateId} */\n${code.slice(fence.length)}`;
+  return `${fence}/* perdure:${waitId} */\n${code.slice(fence.length)}`;
 }
 
 export type Found = {

@@ -1,7 +1,7 @@
-/** Undoes the execution of a gate, for the workflow that compensates and waits for it no longer. */
+/** Undoes the execution of a wait, for the workflow that compensates and waits for it no longer. */
 
-import type { Gates } from "../waits/gates.ts";
 import type { Closing } from "../waits/types.ts";
+import type { Waits } from "../waits/waits.ts";
 import { executionOf } from "./codemode.ts";
 import type { CodemodePort } from "./types.ts";
 
@@ -11,25 +11,25 @@ const OVER: Closing = { status: "cancelled", result: { error: "Its workflow is r
 export type CodemodeRollback = "rolled-back" | "nothing" | "forgotten";
 
 /**
- * Stops the execution of that gate where it is under way, and reverts what it has applied, the latest first, where its
+ * Stops the execution of that wait where it is under way, and reverts what it has applied, the latest first, where its
  * tools have a `revert`. May be called again after a failure: what was reverted is left alone. A later run of the workflow
  * runs the code afresh (W1).
  *
  * @throws Error while the execution is still being stopped, or when a revert failed
  */
 export async function rollBack(
-  gates: Gates,
+  waits: Waits,
   port: CodemodePort,
-  gateId: string,
+  waitId: string,
 ): Promise<CodemodeRollback> {
-  if ((await gates.find(gateId))?.status === "open") await gates.expire(gateId, OVER);
-  const gate = await gates.find(gateId);
-  if (!gate) return "forgotten";
-  if (gate.isLive) throw new Error(`The code of gate ${gateId} is still under way`);
-  await gates.release(gateId);
-  if (gate.state === undefined) return "nothing";
+  if ((await waits.find(waitId))?.status === "open") await waits.expire(waitId, OVER);
+  const wait = await waits.find(waitId);
+  if (!wait) return "forgotten";
+  if (wait.isLive) throw new Error(`The code of wait ${waitId} is still under way`);
+  await waits.release(waitId);
+  if (wait.state === undefined) return "nothing";
   const runtime = await port.runtime();
-  const { execution } = await executionOf(runtime, gate);
+  const { execution } = await executionOf(runtime, wait);
   if (!execution) return "forgotten";
   await runtime.rollback({ executionId: execution.id });
   return "rolled-back";

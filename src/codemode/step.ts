@@ -1,13 +1,13 @@
 /**
- * The workflow's part of Code Mode: a step that waits for a gate which the agent's Code Mode runtime closes, and where asked
+ * The workflow's part of Code Mode: a step that waits for a wait which the agent's Code Mode runtime closes, and where asked
  * for, the rollback of what the code has applied.
  */
 
 import { NonRetryableError } from "cloudflare:workflows";
 import { type AnySchema, validated } from "../core/schema.ts";
-import { type GatedAgent, type PassedGate, passGate } from "../workflow/gates/gate.ts";
 import { callOf, checkGiven, type StepCall } from "../workflow/step-call.ts";
 import type { ThinkWorkflowStep } from "../workflow/think-workflow.ts";
+import { type PassedWait, passWait, type WaitingAgent } from "../workflow/waits/wait.ts";
 import {
   CodemodeError,
   CodemodeInterruptedError,
@@ -20,8 +20,8 @@ import { type CodemodeOptions, type CodemodeResult, checkedCodemode } from "./st
 import type { CodemodeEnd } from "./types.ts";
 
 /** What an agent offers to `codemode()`. */
-interface CodemodeAgent extends GatedAgent {
-  rollbackCodemode(gateId: string): Promise<CodemodeRollback>;
+interface CodemodeAgent extends WaitingAgent {
+  rollbackCodemode(waitId: string): Promise<CodemodeRollback>;
 }
 
 /**
@@ -52,7 +52,7 @@ export async function codemode<Schema extends AnySchema | undefined = undefined>
   checkGiven("codemode", name, options);
   const { request, timeoutMs } = checkedCodemode(call.name, options);
   call.used.use("codemode", call.name, options.key);
-  const passed = await passGate(call, {
+  const passed = await passWait(call, {
     kind: "codemode",
     key: options.key,
     request,
@@ -61,14 +61,14 @@ export async function codemode<Schema extends AnySchema | undefined = undefined>
       status: "expired",
       result: { error: `The code had not ended within ${timeoutMs} ms` },
     },
-    ...(options.rollback && { rollback: (gateId) => undo(call, gateId) }),
+    ...(options.rollback && { rollback: (waitId) => undo(call, waitId) }),
   });
   return resultOf(passed, options.output);
 }
 
 /** Whatever has become of it: what failed, or waits for an approval, may have applied calls, too. */
-async function undo({ agent, name }: StepCall<CodemodeAgent>, gateId: string) {
-  const done = await (await agent()).rollbackCodemode(gateId);
+async function undo({ agent, name }: StepCall<CodemodeAgent>, waitId: string) {
+  const done = await (await agent()).rollbackCodemode(waitId);
   if (done !== "forgotten") return;
   // By its own name: the platform knows it by that, and would try another one again.
   throw new NonRetryableError(
@@ -78,7 +78,7 @@ async function undo({ agent, name }: StepCall<CodemodeAgent>, gateId: string) {
 }
 
 async function resultOf<Schema extends AnySchema | undefined>(
-  { status, result }: PassedGate,
+  { status, result }: PassedWait,
   schema: Schema,
 ): Promise<CodemodeResult<Schema>> {
   const end = result as CodemodeEnd;

@@ -1,4 +1,4 @@
-/** The words of Code Mode as a gate: what a step asks, what it is told, and what of the runtime is used. */
+/** The words of Code Mode as a wait: what a step asks, what it is told, and what of the runtime is used. */
 
 import type { Json } from "../core/json.ts";
 
@@ -66,7 +66,7 @@ export type CodemodeCall = {
 /** How it failed, besides a rejection. */
 export type CodemodeFailure = "error" | "interrupted" | "unavailable";
 
-/** The result of a gate of this kind, by the status that it is closed with. */
+/** The result of a wait of this kind, by the status that it is closed with. */
 export type CodemodeEnd = {
   /** Unknown where nothing was begun, or its time was over. */
   readonly executionId?: string;

@@ -23,13 +23,13 @@ export function withCodemode<Base extends AgentClass>(Base: Base): Base {
   class WithCodemode extends (Base as unknown as new (...args: never[]) => DurableThink) {
     constructor(...args: never[]) {
       super(...args);
-      const { gates } = this[ROOMS];
-      gates.install("codemode", new Codemode(gates, codemodePort(this)));
+      const { waits } = this[ROOMS];
+      waits.install("codemode", new Codemode(waits, codemodePort(this)));
     }
 
     /** For `codemode()` with `rollback`: reverts what an execution has applied. Can be called again after a failure. */
-    rollbackCodemode(gateId: string): Promise<CodemodeRollback> {
-      return rollBack(this[ROOMS].gates, codemodePort(this), gateId);
+    rollbackCodemode(waitId: string): Promise<CodemodeRollback> {
+      return rollBack(this[ROOMS].waits, codemodePort(this), waitId);
     }
   }
   return WithCodemode as unknown as Base;

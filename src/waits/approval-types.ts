@@ -1,7 +1,7 @@
 /** The words of approvals, as the people who decide see them. */
 
 import type { Json } from "../core/json.ts";
-import type { GateWorkflow } from "./types.ts";
+import type { WaitWorkflow } from "./types.ts";
 
 export type ApprovalStatus =
   | "pending"
@@ -26,7 +26,7 @@ export type Approval = {
   readonly schema: Json;
   /** Set where the payload of an earlier approval was refused, and this one asks again. */
   readonly refusal?: ApprovalRefusal;
-  readonly workflow: GateWorkflow;
+  readonly workflow: WaitWorkflow;
   /** Epoch milliseconds. */
   readonly createdAt: number;
   /** When the step stops waiting, epoch milliseconds. */
@@ -49,7 +49,7 @@ export type ApprovalRefusal = {
   readonly problem: string;
 };
 
-/** The request of a gate of kind `approval`. */
+/** The request of a wait of kind `approval`. */
 export type ApprovalRequest = {
   readonly title: string | null;
   readonly data: Json;

@@ -1,6 +1,6 @@
 /**
- * Approvals: the gates that a person opens. What is asked, how it is listed,
- * and the one decision that counts. The row is a gate's; nothing else is stored.
+ * Approvals: the waits that a person opens. What is asked, how it is listed,
+ * and the one decision that counts. The row is a wait's; nothing else is stored.
  */
 
 import { byteLength, HALF_CHARACTER, type Json, malformedKeyIn, shown } from "../core/json.ts";
@@ -17,16 +17,16 @@ import type {
   RejectApprovalOptions,
 } from "./approval-types.ts";
 import { InvalidApprovalError } from "./errors.ts";
-import { type Gates, GRACE_MS } from "./gates.ts";
-import type { Closing, Gate, GateKind } from "./types.ts";
+import type { Closing, Wait, WaitKind } from "./types.ts";
+import { GRACE_MS, type Waits } from "./waits.ts";
 
 /** A person is asked, and the list of what is asked is read whole. */
 const MOST_LISTED = 100;
 const DEFAULT_LISTED = 50;
-/** Bytes of what a decision says, as JSON: well within what a gate's result may have. */
+/** Bytes of what a decision says, as JSON: well within what a wait's result may have. */
 const MOST_DECISION_BYTES = 1_000_000;
 
-/** The statuses of a gate, in the words of an approval. */
+/** The statuses of a wait, in the words of an approval. */
 const STATUS_OF = {
   open: "pending",
   completed: "approved",
@@ -34,14 +34,14 @@ const STATUS_OF = {
   expired: "expired",
   cancelled: "cancelled",
   failed: "refused",
-} as const satisfies Record<Gate["status"], ApprovalStatus>;
+} as const satisfies Record<Wait["status"], ApprovalStatus>;
 
 const STATUSES = [...new Set<ApprovalStatus>(Object.values(STATUS_OF))];
 
-/** What a decision leaves in the gate. */
+/** What a decision leaves in the wait. */
 type Decided = Pick<Approval, "by" | "reason" | "payload">;
 
-/** The request of a gate of kind `approval`, for a step or for a kind of gate that has to ask a person. */
+/** The request of a wait of kind `approval`, for a step or for a kind of wait that has to ask a person. */
 export function approvalRequest(ask: {
   title?: string | undefined;
   data?: Json | undefined;
@@ -52,23 +52,23 @@ export function approvalRequest(ask: {
   return { title, data, schema };
 }
 
-/** How gates of this kind behave: nothing is driven, and a person who has answered an earlier run is asked again (W1). */
-export function approvalKind(tell: (approval: Approval) => void | Promise<void>): GateKind {
+/** How waits of this kind behave: nothing is driven, and a person who has answered an earlier run is asked again (W1). */
+export function approvalKind(tell: (approval: Approval) => void | Promise<void>): WaitKind {
   return {
     answersLaterRuns: () => false,
     // Whoever has been shown one thing has not agreed to another.
     asksAnew: true,
-    announce: (gate) => tell(approvalOf(gate)),
+    announce: (wait) => tell(approvalOf(wait)),
   };
 }
 
-/** A gate of kind `approval`, as people see it. */
-function approvalOf(gate: Gate): Approval {
-  const { gateId, workflow, createdAt, expiresAt, settledAt, status } = gate;
-  const asked = gate.request as ApprovalRequest;
-  const { by, reason, payload } = decidedOf(gate);
+/** A wait of kind `approval`, as people see it. */
+function approvalOf(wait: Wait): Approval {
+  const { waitId, workflow, createdAt, expiresAt, settledAt, status } = wait;
+  const asked = wait.request as ApprovalRequest;
+  const { by, reason, payload } = decidedOf(wait);
   return {
-    approvalId: gateId,
+    approvalId: waitId,
     status: STATUS_OF[status],
     title: asked.title,
     data: asked.data,
@@ -85,13 +85,13 @@ function approvalOf(gate: Gate): Approval {
 }
 
 /** Where it was closed by no decision, its result says why as an `error`. */
-function decidedOf({ result }: Gate): Decided {
+function decidedOf({ result }: Wait): Decided {
   const { error, ...decided } = (result ?? {}) as Decided & { readonly error?: string };
   return error === undefined ? decided : { reason: error };
 }
 
 export class Approvals {
-  constructor(private readonly gates: Gates) {}
+  constructor(private readonly waits: Waits) {}
 
   /**
    * Newest first.
@@ -110,7 +110,7 @@ export class Approvals {
         `limit is ${shown(limit)}; expected a whole number from 1 to ${MOST_LISTED}.`,
       );
     }
-    const statuses = gateStatusesOf([status].flat());
+    const statuses = waitStatusesOf([status].flat());
     if (before !== undefined && !(await this.#find(before))) {
       throw new InvalidApprovalError(
         "before",
@@ -118,7 +118,7 @@ export class Approvals {
       );
     }
     const isPending = statuses.every((one) => one === "open");
-    const found = await this.gates.list({
+    const found = await this.waits.list({
       kind: "approval",
       ...(isPending ? { isOpen: true } : { statuses }),
       instance: workflowId,
@@ -129,8 +129,8 @@ export class Approvals {
   }
 
   async inspect(approvalId: string): Promise<Approval | null> {
-    const gate = await this.#find(approvalId);
-    return gate ? approvalOf(gate) : null;
+    const wait = await this.#find(approvalId);
+    return wait ? approvalOf(wait) : null;
   }
 
   /** @throws InvalidApprovalError for what the approval does not take; it stays pending then, and nothing is stored */
@@ -139,8 +139,8 @@ export class Approvals {
     options: GrantApprovalOptions = {},
   ): Promise<ApprovalDecisionResult> {
     const decided = decisionOf("grantApproval()", options, ["payload", "by", "reason"]);
-    return this.#decide(approvalId, (gate) => {
-      checkPayload(options.payload, gate);
+    return this.#decide(approvalId, (wait) => {
+      checkPayload(options.payload, wait);
       const { payload } = options;
       return {
         status: "completed",
@@ -158,27 +158,27 @@ export class Approvals {
     return this.#decide(approvalId, () => ({ status: "rejected", result }));
   }
 
-  /** The first decision closes the gate; any other finds it closed (W3). */
+  /** The first decision closes the wait; any other finds it closed (W3). */
   async #decide(
     approvalId: string,
-    closingOf: (gate: Gate) => Closing,
+    closingOf: (wait: Wait) => Closing,
   ): Promise<ApprovalDecisionResult> {
-    const gate = await this.#find(approvalId);
-    if (!gate) return { outcome: "not_found", approvalId };
-    if (gate.status !== "open") return { outcome: "already_decided", approval: approvalOf(gate) };
-    const closing = closingOf(gate);
+    const wait = await this.#find(approvalId);
+    if (!wait) return { outcome: "not_found", approvalId };
+    if (wait.status !== "open") return { outcome: "already_decided", approval: approvalOf(wait) };
+    const closing = closingOf(wait);
     checkDecision(closing.result);
-    await this.gates.cancelIfGone(gate);
-    const closed = await this.gates.close(approvalId, closing);
+    await this.waits.cancelIfGone(wait);
+    const closed = await this.waits.close(approvalId, closing);
     if (closed) return { outcome: "decided", approval: approvalOf(closed) };
-    const now = (await this.#find(approvalId)) ?? gate;
+    const now = (await this.#find(approvalId)) ?? wait;
     return { outcome: "already_decided", approval: approvalOf(now) };
   }
 
-  async #find(approvalId: string): Promise<Gate | undefined> {
+  async #find(approvalId: string): Promise<Wait | undefined> {
     checkText("approvalId", approvalId);
-    const gate = await this.gates.find(approvalId);
-    return gate?.kind === "approval" ? gate : undefined;
+    const wait = await this.waits.find(approvalId);
+    return wait?.kind === "approval" ? wait : undefined;
   }
 }
 
@@ -189,7 +189,7 @@ const LIST_NAMES = [
   "before",
 ] as const satisfies readonly (keyof ListApprovalsOptions)[];
 
-function gateStatusesOf(statuses: readonly ApprovalStatus[]): Gate["status"][] {
+function waitStatusesOf(statuses: readonly ApprovalStatus[]): Wait["status"][] {
   const unknown = statuses.find((status) => !STATUSES.includes(status));
   if (unknown !== undefined) {
     throw new InvalidApprovalError(
@@ -197,7 +197,7 @@ function gateStatusesOf(statuses: readonly ApprovalStatus[]): Gate["status"][] {
       `${shown(unknown)} is no status of an approval; one of ${STATUSES.join(", ")}.`,
     );
   }
-  const all = Object.keys(STATUS_OF) as Gate["status"][];
+  const all = Object.keys(STATUS_OF) as Wait["status"][];
   return all.filter((status) => statuses.includes(STATUS_OF[status]));
 }
 
@@ -228,13 +228,13 @@ function checkText(field: string, value: unknown): void {
 }
 
 /** The workflow has the schema itself, and checks again: what only it can know is found there. */
-function checkPayload(payload: Json | undefined, gate: Gate): void {
-  const { schema, check = schema, isOptional } = gate.request as ApprovalRequest;
+function checkPayload(payload: Json | undefined, wait: Wait): void {
+  const { schema, check = schema, isOptional } = wait.request as ApprovalRequest;
   if (schema === null) {
     if (payload === undefined) return;
     throw new InvalidApprovalError(
       "payload",
-      `payload is ${shown(payload)}, and the approval ${gate.gateId} takes none: its step has no schema. ` +
+      `payload is ${shown(payload)}, and the approval ${wait.waitId} takes none: its step has no schema. ` +
         "Leave it out, and say why in reason.",
     );
   }
@@ -245,7 +245,7 @@ function checkPayload(payload: Json | undefined, gate: Gate): void {
   if (problems.length === 0) return;
   throw new InvalidApprovalError(
     "payload",
-    `payload is ${shown(payload)}, and does not match the schema of the approval ${gate.gateId}: ${problems.join("; ")}. ` +
+    `payload is ${shown(payload)}, and does not match the schema of the approval ${wait.waitId}: ${problems.join("; ")}. ` +
       "The approval is still pending: correct the payload and decide again.",
   );
 }

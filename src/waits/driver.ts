@@ -1,14 +1,14 @@
 /**
- * Drives the kinds of gates: one drive at a time for each gate, in the
+ * Drives the kinds of waits: one drive at a time for each wait, in the
  * background, again when its time has come. Decides nothing about an end but
- * that of a gate that nobody has asked for any more.
+ * that of a wait that nobody has asked for any more.
  */
 
 import type { Clock } from "../core/clock.ts";
 import { Sweep } from "../core/sweep.ts";
 import { withTimeout } from "../core/timeout.ts";
-import type { GateStore } from "./store.ts";
-import type { Closing, Gate, GateKind, GateKindName, GateKinds } from "./types.ts";
+import type { WaitStore } from "./store.ts";
+import type { Closing, Wait, WaitKind, WaitKindName, WaitKinds } from "./types.ts";
 
 /** After a drive that failed, or that the object did not survive. */
 export const AGAIN_MS = 30_000;
@@ -21,27 +21,27 @@ const AFTER_HUNG_MS = 3_600_000;
 const AT_A_TIME = 100;
 /** How long a step that has waited its time waits for a last look. */
 const LAST_LOOK_MS = 20_000;
-/** Closed gates stay readable for so long. */
+/** Closed waits stay readable for so long. */
 const KEPT_MS = 30 * 86_400_000;
 
 const FORGOTTEN: Closing = { status: "expired", result: { error: "Nobody asked for its end" } };
 
-/** Of a gate whose kind the agent no longer has: it stays open, for a deploy that has the kind again, until its step's time is over. */
-const MISSING: GateKind = { answersLaterRuns: ({ status }) => status === "completed" };
+/** Of a wait whose kind the agent no longer has: it stays open, for a deploy that has the kind again, until its step's time is over. */
+const MISSING: WaitKind = { answersLaterRuns: ({ status }) => status === "completed" };
 
 export type DriverOwner = {
-  readonly store: () => GateStore;
-  readonly kinds: GateKinds;
+  readonly store: () => WaitStore;
+  readonly kinds: WaitKinds;
   readonly clock: Clock;
-  /** Closes a gate, and stops what is under way for it. */
-  close(gate: Gate, closing: Closing): Gate | undefined;
+  /** Closes a wait, and stops what is under way for it. */
+  close(wait: Wait, closing: Closing): Wait | undefined;
   wakeAt(time: number): void;
   inHostContext(work: () => Promise<void>): Promise<void>;
 };
 
 /** A drive or a stop that is under way. */
 type Run = {
-  readonly gateId: string;
+  readonly waitId: string;
   /** Epoch milliseconds. */
   readonly since: number;
   work: Promise<void>;
@@ -54,77 +54,77 @@ export class Driver {
   readonly #running = new Map<string, Run>();
   readonly #sweep = new Sweep(() => this.owner.clock.random());
 
-  readonly #kinds: Map<string, GateKind>;
+  readonly #kinds: Map<string, WaitKind>;
 
   constructor(private readonly owner: DriverOwner) {
     this.#kinds = new Map(Object.entries(owner.kinds));
   }
 
-  install(name: GateKindName, kind: GateKind): void {
+  install(name: WaitKindName, kind: WaitKind): void {
     this.#kinds.set(name, kind);
   }
 
-  has(name: GateKindName): boolean {
+  has(name: WaitKindName): boolean {
     return this.#kinds.has(name);
   }
 
-  /** A deploy may have left a kind out. Its gates are driven again by one that has it; until then their workflows ask in vain. */
-  reportMissing({ gateId, kind, workflow: { name, id } }: Gate): void {
+  /** A deploy may have left a kind out. Its waits are driven again by one that has it; until then their workflows ask in vain. */
+  reportMissing({ waitId, kind, workflow: { name, id } }: Wait): void {
     if (this.has(kind)) return;
     console.error(
-      `[perdure] nothing is done for gate ${gateId} of workflow ${name} ${id}: the agent's class does not have the kind ` +
+      `[perdure] nothing is done for wait ${waitId} of workflow ${name} ${id}: the agent's class does not have the kind ` +
         `"${kind}" any more. The step ends at its timeout.`,
     );
   }
 
-  kindOf({ kind }: Gate): GateKind {
+  kindOf({ kind }: Wait): WaitKind {
     return this.#kinds.get(kind) ?? MISSING;
   }
 
   /** In the background. Never fails. */
-  announce(gate: Gate): void {
-    const kind = this.kindOf(gate);
+  announce(wait: Wait): void {
+    const kind = this.kindOf(wait);
     if (kind.announce === undefined) return;
     this.owner
-      .inHostContext(async () => kind.announce?.(gate))
-      .catch((error) => console.error(`[perdure] a gate could not be announced:`, error));
+      .inHostContext(async () => kind.announce?.(wait))
+      .catch((error) => console.error(`[perdure] a wait could not be announced:`, error));
   }
 
   /** An earlier life may have been in the middle of any of them. */
   resume(): void {
     const driven = [...this.#kinds].filter(([, { drive, stop }]) => drive ?? stop);
-    const names = driven.map(([name]) => name as GateKindName);
-    for (const gate of this.owner.store().live(names)) this.begin(gate);
+    const names = driven.map(([name]) => name as WaitKindName);
+    for (const wait of this.owner.store().live(names)) this.begin(wait);
   }
 
-  /** Drives an open gate, once more where that is under way, or stops what is under way for a closed one. Never fails. */
-  begin({ gateId, status }: Gate): void {
-    const id = runIdOf({ gateId, status });
+  /** Drives an open wait, once more where that is under way, or stops what is under way for a closed one. Never fails. */
+  begin({ waitId, status }: Wait): void {
+    const id = runIdOf({ waitId, status });
     const running = this.#running.get(id);
     if (running) {
       running.isStale = true;
       return;
     }
     const since = this.owner.clock.now();
-    const run: Run = { gateId, since, work: Promise.resolve(), isStale: false, isHung: false };
+    const run: Run = { waitId, since, work: Promise.resolve(), isStale: false, isHung: false };
     this.#running.set(id, run);
-    run.work = this.#run(gateId).finally(() => {
+    run.work = this.#run(waitId).finally(() => {
       this.#running.delete(id);
-      const now = run.isStale ? this.#find(gateId) : undefined;
+      const now = run.isStale ? this.#find(waitId) : undefined;
       if (now?.isLive) this.begin(now);
     });
   }
 
-  /** What a gate is closed with whose time is over, where its kind knows better than the step (W2). Never fails. */
-  async lastLook(gate: Gate): Promise<Closing | undefined> {
+  /** What a wait is closed with whose time is over, where its kind knows better than the step (W2). Never fails. */
+  async lastLook(wait: Wait): Promise<Closing | undefined> {
     let closing: Closing | undefined;
     const look = async () => {
-      closing = await this.kindOf(gate).lastLook?.(gate);
+      closing = await this.kindOf(wait).lastLook?.(wait);
     };
     try {
       await withTimeout(this.owner.inHostContext(look), LAST_LOOK_MS);
     } catch (error) {
-      console.error(`[perdure] what became of a gate could not be found out:`, error);
+      console.error(`[perdure] what became of a wait could not be found out:`, error);
     }
     return closing;
   }
@@ -135,12 +135,12 @@ export class Driver {
     const store = this.owner.store();
     const now = clock.now();
     this.#giveUpHung(now);
-    for (const gate of store.due(now, AT_A_TIME)) {
-      const isOpen = gate.status === "open";
-      if (isOpen && gate.expiresAt <= now) close(gate, FORGOTTEN);
-      else if (isOpen && this.kindOf(gate).drive === undefined) store.restUntil(gate.gateId, null);
-      else if (this.#running.get(runIdOf(gate))?.isHung) this.#restHung(gate.gateId, now);
-      else this.begin(gate);
+    for (const wait of store.due(now, AT_A_TIME)) {
+      const isOpen = wait.status === "open";
+      if (isOpen && wait.expiresAt <= now) close(wait, FORGOTTEN);
+      else if (isOpen && this.kindOf(wait).drive === undefined) store.restUntil(wait.waitId, null);
+      else if (this.#running.get(runIdOf(wait))?.isHung) this.#restHung(wait.waitId, now);
+      else this.begin(wait);
     }
     store.prune(now - KEPT_MS, this.#sweep);
     const running = [...this.#running.values()].filter((run) => !run.isHung);
@@ -154,62 +154,62 @@ export class Driver {
       if (run.isHung || now - run.since < HUNG_MS) continue;
       run.isHung = true;
       console.error(
-        `[perdure] the gate ${run.gateId} is driven for more than an hour, and may hang`,
+        `[perdure] the wait ${run.waitId} is driven for more than an hour, and may hang`,
       );
-      this.#restHung(run.gateId, now);
+      this.#restHung(run.waitId, now);
     }
   }
 
   /** An open one still expires at its time. */
-  #restHung(gateId: string, now: number): void {
+  #restHung(waitId: string, now: number): void {
     const store = this.owner.store();
     const until = now + AFTER_HUNG_MS;
-    if (store.find(gateId)?.status === "open") store.restUntil(gateId, until);
-    else store.wakeAt(gateId, until);
+    if (store.find(waitId)?.status === "open") store.restUntil(waitId, until);
+    else store.wakeAt(waitId, until);
   }
 
-  async #run(gateId: string): Promise<void> {
+  async #run(waitId: string): Promise<void> {
     const { clock, wakeAt, inHostContext } = this.owner;
     const store = this.owner.store();
     let again: number | null = null;
     try {
-      const gate = store.find(gateId);
-      if (!gate?.isLive) return;
+      const wait = store.find(waitId);
+      if (!wait?.isLive) return;
       await inHostContext(async () => {
-        const kind = this.kindOf(gate);
-        if (gate.status === "open") again = (await kind.drive?.(gate)) ?? null;
-        else await kind.stop?.(gate);
+        const kind = this.kindOf(wait);
+        if (wait.status === "open") again = (await kind.drive?.(wait)) ?? null;
+        else await kind.stop?.(wait);
       });
-      if (gate.status !== "open") store.done(gateId, clock.now());
-      else store.restUntil(gateId, again);
+      if (wait.status !== "open") store.done(waitId, clock.now());
+      else store.restUntil(waitId, again);
     } catch (error) {
-      console.error(`[perdure] a gate could not be driven, and is tried again:`, error);
+      console.error(`[perdure] a wait could not be driven, and is tried again:`, error);
       again = clock.now() + AGAIN_MS;
-      this.#rest(gateId, again);
+      this.#rest(waitId, again);
     }
     if (again !== null) wakeAt(again);
   }
 
   /** Or nothing, where storage fails: the next start finds it. */
-  #find(gateId: string): Gate | undefined {
+  #find(waitId: string): Wait | undefined {
     try {
-      return this.owner.store().find(gateId);
+      return this.owner.store().find(waitId);
     } catch (error) {
-      console.error(`[perdure] a gate could not be read:`, error);
+      console.error(`[perdure] a wait could not be read:`, error);
       return undefined;
     }
   }
 
-  #rest(gateId: string, until: number): void {
+  #rest(waitId: string, until: number): void {
     try {
-      this.owner.store().wakeAt(gateId, until);
+      this.owner.store().wakeAt(waitId, until);
     } catch (error) {
-      console.error(`[perdure] when a gate is to be driven could not be stored:`, error);
+      console.error(`[perdure] when a wait is to be driven could not be stored:`, error);
     }
   }
 }
 
-/** One of each for a gate at a time. */
-function runIdOf({ gateId, status }: Pick<Gate, "gateId" | "status">): string {
-  return `${status === "open" ? "drive" : "stop"}:${gateId}`;
+/** One of each for a wait at a time. */
+function runIdOf({ waitId, status }: Pick<Wait, "waitId" | "status">): string {
+  return `${status === "open" ? "drive" : "stop"}:${waitId}`;
 }

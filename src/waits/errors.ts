@@ -1,8 +1,8 @@
-/** What is refused at the gates. */
+/** What is refused at the waits. */
 
 /** A request, a result or a decision that cannot be taken. Nothing was stored. */
-export class InvalidGateError extends Error {
-  override readonly name = "InvalidGateError";
+export class InvalidWaitError extends Error {
+  override readonly name = "InvalidWaitError";
   constructor(
     /** What of it, e.g. `request`. */
     readonly field: string,
@@ -18,9 +18,9 @@ const REMEDIES: Readonly<Record<string, string>> = {
 };
 
 /** The error of a step whose kind the agent's class does not have. */
-export function missingKind(kind: string): InvalidGateError {
+export function missingKind(kind: string): InvalidWaitError {
   const remedy = REMEDIES[kind] ?? "Deploy the agent in the version of its workflows.";
-  return new InvalidGateError("kind", `The agent takes no step of the kind "${kind}". ${remedy}`);
+  return new InvalidWaitError("kind", `The agent takes no step of the kind "${kind}". ${remedy}`);
 }
 
 /** What cannot be asked of an approval, or decided about it. Nothing was stored, and the approval is as it was. */

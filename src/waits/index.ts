@@ -1,4 +1,4 @@
-/** The room of the gates, for the hosts. */
+/** The room of the waits, for the hosts. */
 
 export { type AgentToolPort, AgentTools } from "./agent-tools/index.ts";
 export type {
@@ -13,12 +13,12 @@ export type {
   RejectApprovalOptions,
 } from "./approval-types.ts";
 export { Approvals, approvalKind } from "./approvals.ts";
-export { InvalidApprovalError, InvalidGateError } from "./errors.ts";
-export { Gates } from "./gates.ts";
+export { InvalidApprovalError, InvalidWaitError } from "./errors.ts";
 export type {
   Closing,
-  GateEnd,
-  GateKinds,
-  GateReceipt,
-  GateRequest,
+  WaitEnd,
+  WaitKinds,
+  WaitReceipt,
+  WaitRequest,
 } from "./types.ts";
+export { Waits } from "./waits.ts";

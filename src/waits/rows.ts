@@ -1,13 +1,13 @@
-/** The rows of `perdure_gates`: their schema, and how they are read. Only the store writes them. */
+/** The rows of `perdure_waits`: their schema, and how they are read. Only the store writes them. */
 
 import type { Json } from "../core/json.ts";
-import type { Gate, GateKindName, GateStatus } from "./types.ts";
+import type { Wait, WaitKindName, WaitStatus } from "./types.ts";
 
 /** Numbered by their place; a published one is never edited. Columns that may be large come last. */
 export const MIGRATIONS = [
-  `CREATE TABLE perdure_gates (
+  `CREATE TABLE perdure_waits (
      seq INTEGER PRIMARY KEY,
-     gate_id TEXT NOT NULL UNIQUE,
+     wait_id TEXT NOT NULL UNIQUE,
      idempotency_key TEXT,
      kind TEXT NOT NULL,
      status TEXT NOT NULL DEFAULT 'open',
@@ -26,15 +26,15 @@ export const MIGRATIONS = [
      request TEXT NOT NULL,
      result TEXT
    );
-   CREATE UNIQUE INDEX perdure_gates_key ON perdure_gates (idempotency_key) WHERE idempotency_key IS NOT NULL;
-   CREATE INDEX perdure_gates_live ON perdure_gates (kind, wake_at) WHERE done_at IS NULL;
-   CREATE INDEX perdure_gates_inside ON perdure_gates (parent) WHERE done_at IS NULL AND parent IS NOT NULL;`,
+   CREATE UNIQUE INDEX perdure_waits_key ON perdure_waits (idempotency_key) WHERE idempotency_key IS NOT NULL;
+   CREATE INDEX perdure_waits_live ON perdure_waits (kind, wake_at) WHERE done_at IS NULL;
+   CREATE INDEX perdure_waits_inside ON perdure_waits (parent) WHERE done_at IS NULL AND parent IS NOT NULL;`,
 ] as const;
 
 type Row = {
-  gate_id: string;
-  kind: GateKindName;
-  status: "open" | GateStatus;
+  wait_id: string;
+  kind: WaitKindName;
+  status: "open" | WaitStatus;
   run: string;
   workflow: string;
   instance: string;
@@ -50,34 +50,34 @@ type Row = {
   done_at: number | null;
 };
 
-/** The gates that a query for whole rows returns. */
-export function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]): Gate[] {
+/** The waits that a query for whole rows returns. */
+export function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]): Wait[] {
   return sql
     .exec<Row>(query, ...bindings)
     .toArray()
-    .map(toGate);
+    .map(toWait);
 }
 
-/** As many of the gates that a query returns as have so many UTF-16 units of JSON; the first one in any case. */
+/** As many of the waits that a query returns as have so many UTF-16 units of JSON; the first one in any case. */
 export function selectSome(
   sql: SqlStorage,
   length: number,
   query: string,
   ...bindings: SqlStorageValue[]
-): Gate[] {
-  const gates: Gate[] = [];
+): Wait[] {
+  const waits: Wait[] = [];
   let room = length;
   for (const row of sql.exec<Row>(query, ...bindings)) {
     room -= row.request.length + (row.state?.length ?? 0) + (row.result?.length ?? 0);
-    if (room < 0 && gates.length > 0) break;
-    gates.push(toGate(row));
+    if (room < 0 && waits.length > 0) break;
+    waits.push(toWait(row));
   }
-  return gates;
+  return waits;
 }
 
-function toGate(row: Row): Gate {
+function toWait(row: Row): Wait {
   return {
-    gateId: row.gate_id,
+    waitId: row.wait_id,
     kind: row.kind,
     run: row.run,
     workflow: { name: row.workflow, id: row.instance, stepName: row.step },

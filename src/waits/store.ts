@@ -1,5 +1,5 @@
 /**
- * Writes `perdure_gates`, by transition verbs only: open → one of the ends,
+ * Writes `perdure_waits`, by transition verbs only: open → one of the ends,
  * once. Opening bills 4 rows (the row, its id, its key or its parent, the open
  * ones), a note 1 (2 where it wakes at another time), closing 1.
  */
@@ -11,50 +11,50 @@ import type { InstanceOf } from "../outbox/types.ts";
 import { MIGRATIONS, select, selectSome } from "./rows.ts";
 import {
   type Closing,
-  GATE_KINDS,
-  type Gate,
-  type GateKindName,
-  type GateWorkflow,
+  WAIT_KINDS,
+  type Wait,
+  type WaitKindName,
+  type WaitWorkflow,
 } from "./types.ts";
 
 /** Those that there is something to do about, by their own index: the planner would walk all rows. */
-const LIVE = "FROM perdure_gates INDEXED BY perdure_gates_live WHERE done_at IS NULL";
-/** Those of them that are inside another gate. */
+const LIVE = "FROM perdure_waits INDEXED BY perdure_waits_live WHERE done_at IS NULL";
+/** Those of them that are inside another wait. */
 const INSIDE =
-  "FROM perdure_gates INDEXED BY perdure_gates_inside WHERE done_at IS NULL AND settled_at IS NULL AND parent =";
+  "FROM perdure_waits INDEXED BY perdure_waits_inside WHERE done_at IS NULL AND settled_at IS NULL AND parent =";
 
 /** UTF-16 units of JSON in a list: what comes over RPC may have 32 MiB, and an object has 128 MB in all. */
 const MOST_LISTED = 8_000_000;
 
-export type NewGate = {
-  readonly gateId: string;
-  /** None for a gate inside another one. */
+export type NewWait = {
+  readonly waitId: string;
+  /** None for a wait inside another one. */
   readonly idempotencyKey: string | undefined;
-  readonly kind: GateKindName;
+  readonly kind: WaitKindName;
   readonly run: string;
-  readonly workflow: GateWorkflow;
+  readonly workflow: WaitWorkflow;
   readonly parent: string | undefined;
   readonly request: Json;
   readonly expiresAt: number;
 };
 
 /** What a list is asked for. */
-export type GateQuery = {
-  readonly kind: GateKindName;
+export type WaitQuery = {
+  readonly kind: WaitKindName;
   /** Only those that are open, or not. */
   readonly isOpen?: boolean | undefined;
-  readonly statuses?: readonly Gate["status"][] | undefined;
+  readonly statuses?: readonly Wait["status"][] | undefined;
   readonly instance?: string | undefined;
   /** Only those that were opened before this one. */
   readonly before?: string | undefined;
   readonly limit: number;
 };
 
-export class GateStore {
+export class WaitStore {
   constructor(private readonly storage: DurableObjectStorage) {}
 
   migrate(): void {
-    migrate(this.storage, "gates", MIGRATIONS);
+    migrate(this.storage, "waits", MIGRATIONS);
   }
 
   transaction<T>(work: () => T): T {
@@ -62,38 +62,38 @@ export class GateStore {
   }
 
   /** (new) → open. */
-  open(gate: NewGate, now: number): Gate {
+  open(wait: NewWait, now: number): Wait {
     const [opened] = this.#select(
-      `INSERT INTO perdure_gates
-         (gate_id, idempotency_key, kind, run, workflow, instance, step, parent, proof, request, wake_at, expires_at, created_at)
+      `INSERT INTO perdure_waits
+         (wait_id, idempotency_key, kind, run, workflow, instance, step, parent, proof, request, wake_at, expires_at, created_at)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
-      gate.gateId,
-      gate.idempotencyKey ?? null,
-      gate.kind,
-      gate.run,
-      gate.workflow.name,
-      gate.workflow.id,
-      gate.workflow.stepName,
-      gate.parent ?? null,
+      wait.waitId,
+      wait.idempotencyKey ?? null,
+      wait.kind,
+      wait.run,
+      wait.workflow.name,
+      wait.workflow.id,
+      wait.workflow.stepName,
+      wait.parent ?? null,
       crypto.randomUUID(),
-      JSON.stringify(gate.request),
-      gate.expiresAt,
-      gate.expiresAt,
+      JSON.stringify(wait.request),
+      wait.expiresAt,
+      wait.expiresAt,
       now,
     );
-    return opened as Gate;
+    return opened as Wait;
   }
 
   /** open → open, asked for by another run, which waits for a time of its own. */
-  takeOver(gateId: string, run: string, expiresAt: number): Gate | undefined {
+  takeOver(waitId: string, run: string, expiresAt: number): Wait | undefined {
     const [taken] = this.#select(
-      `UPDATE perdure_gates SET run = ?1, expires_at = ?2, wake_at = IIF(wake_at = expires_at, ?2, MIN(wake_at, ?2))
+      `UPDATE perdure_waits SET run = ?1, expires_at = ?2, wake_at = IIF(wake_at = expires_at, ?2, MIN(wake_at, ?2))
        WHERE settled_at IS NULL AND seq IN
-         (SELECT seq FROM perdure_gates WHERE gate_id = ?3 UNION ALL SELECT seq ${INSIDE} ?3) RETURNING *`,
+         (SELECT seq FROM perdure_waits WHERE wait_id = ?3 UNION ALL SELECT seq ${INSIDE} ?3) RETURNING *`,
       run,
       expiresAt,
-      gateId,
-    ).filter((gate) => gate.gateId === gateId);
+      waitId,
+    ).filter((wait) => wait.waitId === waitId);
     return taken;
   }
 
@@ -103,98 +103,98 @@ export class GateStore {
    * @param isDone false where something is under way for it that has to be stopped
    */
   close(
-    gateId: string,
+    waitId: string,
     { status, result }: Closing,
     { now, isDone }: { now: number; isDone: boolean },
-  ): Gate | undefined {
+  ): Wait | undefined {
     return this.#one(
-      `UPDATE perdure_gates SET status = ?1, result = ?2, settled_at = ?3, done_at = ?4, wake_at = IIF(?4 IS NULL, ?3, wake_at)
-       WHERE gate_id = ?5 AND settled_at IS NULL RETURNING *`,
+      `UPDATE perdure_waits SET status = ?1, result = ?2, settled_at = ?3, done_at = ?4, wake_at = IIF(?4 IS NULL, ?3, wake_at)
+       WHERE wait_id = ?5 AND settled_at IS NULL RETURNING *`,
       status,
       JSON.stringify(result),
       now,
       isDone ? now : null,
-      gateId,
+      waitId,
     );
   }
 
   /** closed → closed, with nothing under way any more. */
-  done(gateId: string, now: number): void {
+  done(waitId: string, now: number): void {
     this.storage.sql.exec(
-      "UPDATE perdure_gates SET done_at = ? WHERE gate_id = ? AND done_at IS NULL",
+      "UPDATE perdure_waits SET done_at = ? WHERE wait_id = ? AND done_at IS NULL",
       now,
-      gateId,
+      waitId,
     );
   }
 
   /** completed → failed: its step could not take the result, which stays readable for its own run. */
-  refuse(gateId: string): void {
+  refuse(waitId: string): void {
     this.storage.sql.exec(
-      "UPDATE perdure_gates SET status = 'failed' WHERE gate_id = ? AND status = 'completed'",
-      gateId,
+      "UPDATE perdure_waits SET status = 'failed' WHERE wait_id = ? AND status = 'completed'",
+      waitId,
     );
   }
 
   /** open → open, with what its kind has to remember. */
-  note(gateId: string, state: Json): Gate | undefined {
+  note(waitId: string, state: Json): Wait | undefined {
     return this.#one(
-      "UPDATE perdure_gates SET state = ? WHERE gate_id = ? AND settled_at IS NULL RETURNING *",
+      "UPDATE perdure_waits SET state = ? WHERE wait_id = ? AND settled_at IS NULL RETURNING *",
       JSON.stringify(state),
-      gateId,
+      waitId,
     );
   }
 
   /** An open one rests until that time, or until it expires. Writes nothing where that is so already. */
-  restUntil(gateId: string, time: number | null): void {
+  restUntil(waitId: string, time: number | null): void {
     this.storage.sql.exec(
-      `UPDATE perdure_gates SET wake_at = MIN(expires_at, ?1)
-       WHERE gate_id = ?2 AND settled_at IS NULL AND wake_at <> MIN(expires_at, ?1)`,
+      `UPDATE perdure_waits SET wake_at = MIN(expires_at, ?1)
+       WHERE wait_id = ?2 AND settled_at IS NULL AND wake_at <> MIN(expires_at, ?1)`,
       time ?? Number.MAX_SAFE_INTEGER,
-      gateId,
+      waitId,
     );
   }
 
   /** There is something to do about it at that time. Writes nothing where that is so already. */
-  wakeAt(gateId: string, time: number): void {
+  wakeAt(waitId: string, time: number): void {
     this.storage.sql.exec(
-      "UPDATE perdure_gates SET wake_at = ?1 WHERE gate_id = ?2 AND done_at IS NULL AND wake_at <> ?1",
+      "UPDATE perdure_waits SET wake_at = ?1 WHERE wait_id = ?2 AND done_at IS NULL AND wake_at <> ?1",
       time,
-      gateId,
+      waitId,
     );
   }
 
-  /** The key is free for another gate. */
-  releaseKey(gateId: string): void {
+  /** The key is free for another wait. */
+  releaseKey(waitId: string): void {
     this.storage.sql.exec(
-      "UPDATE perdure_gates SET idempotency_key = NULL WHERE gate_id = ?",
-      gateId,
+      "UPDATE perdure_waits SET idempotency_key = NULL WHERE wait_id = ?",
+      waitId,
     );
   }
 
-  find(gateId: string): Gate | undefined {
-    return this.#one("SELECT * FROM perdure_gates WHERE gate_id = ?", gateId);
+  find(waitId: string): Wait | undefined {
+    return this.#one("SELECT * FROM perdure_waits WHERE wait_id = ?", waitId);
   }
 
-  findByKey(idempotencyKey: string): Gate | undefined {
-    return this.#one("SELECT * FROM perdure_gates WHERE idempotency_key = ?", idempotencyKey);
+  findByKey(idempotencyKey: string): Wait | undefined {
+    return this.#one("SELECT * FROM perdure_waits WHERE idempotency_key = ?", idempotencyKey);
   }
 
   /** When the first of them wants to be looked at, or null. */
   nextWake(): number | null {
     const first = `SELECT wake_at ${LIVE} AND kind = value ORDER BY wake_at LIMIT 1`;
     const query = `SELECT MIN((${first})) AS time FROM json_each(?)`;
-    const kinds = JSON.stringify(GATE_KINDS);
+    const kinds = JSON.stringify(WAIT_KINDS);
     return this.storage.sql.exec<{ time: number | null }>(query, kinds).one().time;
   }
 
   /** Those whose time has come, of each kind the earliest, so many. */
-  due(now: number, limit: number): Gate[] {
+  due(now: number, limit: number): Wait[] {
     const query = `SELECT * ${LIVE} AND kind = ? AND wake_at <= ? ORDER BY wake_at LIMIT ?`;
-    return GATE_KINDS.flatMap((kind) => this.#select(query, kind, now, limit));
+    return WAIT_KINDS.flatMap((kind) => this.#select(query, kind, now, limit));
   }
 
   /** Open ones of a workflow instance. */
-  ofInstance({ workflow, instance }: InstanceOf): Gate[] {
+  ofInstance({ workflow, instance }: InstanceOf): Wait[] {
     return this.#select(
       `SELECT * ${LIVE} AND settled_at IS NULL AND instance = ? AND workflow = ?`,
       instance,
@@ -203,20 +203,20 @@ export class GateStore {
   }
 
   /** Open ones inside another. */
-  inside(parent: string): Gate[] {
+  inside(parent: string): Wait[] {
     return this.#select(`SELECT * ${INSIDE} ?`, parent);
   }
 
   /** All of these kinds that there is something to do about. */
-  live(kinds: readonly GateKindName[]): Gate[] {
+  live(kinds: readonly WaitKindName[]): Wait[] {
     const query = `SELECT * ${LIVE} AND kind IN (SELECT value FROM json_each(?))`;
     return this.#select(query, JSON.stringify(kinds));
   }
 
   /** Newest first; fewer than the limit where they are large. */
-  list({ kind, isOpen, statuses, instance, before, limit }: GateQuery): Gate[] {
+  list({ kind, isOpen, statuses, instance, before, limit }: WaitQuery): Wait[] {
     // The open ones are few, whatever else is kept.
-    const where = [isOpen ? `${LIVE} AND kind = ?` : "FROM perdure_gates WHERE kind = ?"];
+    const where = [isOpen ? `${LIVE} AND kind = ?` : "FROM perdure_waits WHERE kind = ?"];
     const bindings: SqlStorageValue[] = [kind];
     const only = (condition: string, ...values: SqlStorageValue[]) => {
       where.push(condition);
@@ -226,7 +226,7 @@ export class GateStore {
     if (statuses) only("status IN (SELECT value FROM json_each(?))", JSON.stringify(statuses));
     if (instance !== undefined) only("instance = ?", instance);
     if (before !== undefined) {
-      only("seq < (SELECT seq FROM perdure_gates WHERE gate_id = ?)", before);
+      only("seq < (SELECT seq FROM perdure_waits WHERE wait_id = ?)", before);
     }
     const query = `SELECT * ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`;
     return selectSome(this.storage.sql, MOST_LISTED, query, ...bindings, limit);
@@ -239,25 +239,25 @@ export class GateStore {
       (after) =>
         sql
           .exec<SweptRow>(
-            `SELECT seq, IFNULL(done_at < ?, 0) AS isOver FROM perdure_gates WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`,
+            `SELECT seq, IFNULL(done_at < ?, 0) AS isOver FROM perdure_waits WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`,
             settledBefore,
             after,
           )
           .toArray(),
       () =>
-        sql.exec<{ seq: number }>("SELECT IFNULL(MAX(seq), 0) AS seq FROM perdure_gates").one().seq,
+        sql.exec<{ seq: number }>("SELECT IFNULL(MAX(seq), 0) AS seq FROM perdure_waits").one().seq,
     );
     if (over.length === 0) return 0;
-    const query = "DELETE FROM perdure_gates WHERE seq IN (SELECT value FROM json_each(?))";
+    const query = "DELETE FROM perdure_waits WHERE seq IN (SELECT value FROM json_each(?))";
     sql.exec(query, JSON.stringify(over));
     return over.length;
   }
 
-  #select(query: string, ...bindings: SqlStorageValue[]): Gate[] {
+  #select(query: string, ...bindings: SqlStorageValue[]): Wait[] {
     return select(this.storage.sql, query, ...bindings);
   }
 
-  #one(query: string, ...bindings: SqlStorageValue[]): Gate | undefined {
+  #one(query: string, ...bindings: SqlStorageValue[]): Wait | undefined {
     return this.#select(query, ...bindings)[0];
   }
 }

@@ -3,22 +3,6 @@
 export { SchemaMismatchError } from "../core/schema.ts";
 export type { AgentToolProgress } from "../waits/agent-tools/types.ts";
 export type { Rollback } from "./compensation.ts";
-export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./gates/agent-tool.ts";
-export {
-  AgentToolAbortedError,
-  AgentToolError,
-  AgentToolFailedError,
-  AgentToolInterruptedError,
-  AgentToolTimeoutError,
-  AgentToolValidationError,
-} from "./gates/agent-tool-errors.ts";
-export type { ApprovalDecision, ApprovalOnTimeout, ApprovalOptions } from "./gates/approval.ts";
-export {
-  ApprovalCancelledError,
-  ApprovalError,
-  ApprovalPayloadError,
-  ApprovalTimeoutError,
-} from "./gates/approval-errors.ts";
 export type { PromptResult } from "./prompts/answer.ts";
 export {
   ThinkPromptAbortedError,
@@ -36,3 +20,19 @@ export type {
 } from "./prompts/prompt-all-options.ts";
 export type { SleepUntilNextOptions } from "./sleep-until-next.ts";
 export { ThinkWorkflow, type ThinkWorkflowStep } from "./think-workflow.ts";
+export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./waits/agent-tool.ts";
+export {
+  AgentToolAbortedError,
+  AgentToolError,
+  AgentToolFailedError,
+  AgentToolInterruptedError,
+  AgentToolTimeoutError,
+  AgentToolValidationError,
+} from "./waits/agent-tool-errors.ts";
+export type { ApprovalDecision, ApprovalOnTimeout, ApprovalOptions } from "./waits/approval.ts";
+export {
+  ApprovalCancelledError,
+  ApprovalError,
+  ApprovalPayloadError,
+  ApprovalTimeoutError,
+} from "./waits/approval-errors.ts";

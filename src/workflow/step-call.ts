@@ -161,7 +161,7 @@ const REFUSALS: ReadonlySet<string> = new Set([
   "InvalidApprovalError",
   "InvalidDestinationError",
   "InvalidEventError",
-  "InvalidGateError",
+  "InvalidWaitError",
   "InvalidOptionError",
   "InvalidSubmissionError",
 ]);

@@ -4,15 +4,6 @@ import { shown } from "../core/json.ts";
 import type { AnySchema } from "../core/schema.ts";
 import type { Schedule } from "../scheduler/language/literal.ts";
 import { agentAt, agentBindings } from "./agent-stub.ts";
-import {
-  type AgentToolClass,
-  type AgentToolOptions,
-  type AgentToolOutput,
-  type AgentToolResult,
-  runAgentToolStep,
-} from "./gates/agent-tool.ts";
-import { type ApprovalDecision, type ApprovalOptions, runApproval } from "./gates/approval.ts";
-import type { GatedAgent } from "./gates/gate.ts";
 import type { AnswerOf, PromptResult } from "./prompts/answer.ts";
 import type { PromptTarget, ThinkPromptOptions } from "./prompts/options.ts";
 import { type PromptableAgent, runPrompt } from "./prompts/prompt.ts";
@@ -20,9 +11,18 @@ import { type PromptBatchAgent, runPromptAll } from "./prompts/prompt-all.ts";
 import type { PromptAllOptions, PromptAllResults } from "./prompts/prompt-all-options.ts";
 import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
 import { checkGiven, checkText, invalidStep, type StepCall } from "./step-call.ts";
+import {
+  type AgentToolClass,
+  type AgentToolOptions,
+  type AgentToolOutput,
+  type AgentToolResult,
+  runAgentToolStep,
+} from "./waits/agent-tool.ts";
+import { type ApprovalDecision, type ApprovalOptions, runApproval } from "./waits/approval.ts";
+import type { WaitingAgent } from "./waits/wait.ts";
 
 /** What an agent offers to the steps of its workflows. */
-export type StepAgent = PromptableAgent & PromptBatchAgent & GatedAgent;
+export type StepAgent = PromptableAgent & PromptBatchAgent & WaitingAgent;
 
 export interface ThinkWorkflowSteps {
   /**

@@ -11,11 +11,11 @@ import {
 import { HALF_CHARACTER, shown } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
-import type { GatedAgent } from "./gates/gate.ts";
 import type { PromptableAgent } from "./prompts/prompt.ts";
 import { CALL_OF, durably, type StepCall } from "./step-call.ts";
 import { type StepAgent, stepsOf, type ThinkWorkflowSteps } from "./steps.ts";
 import { UsedNames } from "./used-names.ts";
+import type { WaitingAgent } from "./waits/wait.ts";
 
 /** The step that `run()` of a {@link ThinkWorkflow} receives. */
 export interface ThinkWorkflowStep extends AgentWorkflowStep, ThinkWorkflowSteps {}
@@ -25,7 +25,7 @@ export interface ThinkWorkflowStep extends AgentWorkflowStep, ThinkWorkflowSteps
  * `runWorkflow()`, which tells it which agent is its own.
  */
 export class ThinkWorkflow<
-  AgentType extends Agent & PromptableAgent & GatedAgent = Agent & PromptableAgent & GatedAgent,
+  AgentType extends Agent & PromptableAgent & WaitingAgent = Agent & PromptableAgent & WaitingAgent,
   Params = unknown,
   ProgressType = DefaultProgress,
   Env extends Cloudflare.Env = Cloudflare.Env,

@@ -19,7 +19,7 @@ const MOST_UNPROVEN = 20;
 const SLEEP_FACTOR = 2;
 
 /** What a step waits for. */
-export type Wait = {
+export type EventWait = {
   /** The type of the event. */
   readonly type: string;
   /** Known to the agent and to this workflow only. Unset when an earlier version of the agent accepted the request. */
@@ -47,7 +47,7 @@ export async function timed<T extends object>(work: Promise<T>): Promise<T & { a
 export async function eventOrEnd<End>(
   step: AgentWorkflowStep,
   nameOf: WaitNames,
-  { type, proof, timeoutMs, startedAt }: Wait,
+  { type, proof, timeoutMs, startedAt }: EventWait,
   ask: (isOver: boolean) => Promise<End | null>,
 ): Promise<{ event: unknown } | { end: End | null }> {
   let left = timeoutMs;

@@ -30,7 +30,7 @@ const LOOK: Look = {
   workflows: [],
   runs: [RUN, { ...RUN, slot: 20_000, key: "tick-20" }],
   missed: {},
-  openGates: [],
+  openWaits: [],
   outbox: [],
   deadLetters: [],
   messages: { main: ["s-1"] },
@@ -191,7 +191,7 @@ describe("a planted defect is found", () => {
     ],
     ["stuck", "sub-1", "a turn that is open", withRow({ status: "running" })],
     ["stuck", "w-1", "a workflow that is running", { ...given(), platform: { "w-1": "running" } }],
-    ["stuck", "a gate", "a gate that is open", withLook({ openGates: ["a gate"] })],
+    ["stuck", "a wait", "a wait that is open", withLook({ openWaits: ["a wait"] })],
     [
       "stuck",
       "a tick 1970-01-01T00:00:10.000Z",
@@ -242,7 +242,7 @@ describe("a planted defect is found", () => {
       "alarm",
       "a",
       "a job of Perdure's (O5)",
-      withLook({ jobs: [{ id: "perdure.gates:wake", time: 5 }] }),
+      withLook({ jobs: [{ id: "perdure.waits:wake", time: 5 }] }),
     ],
     ["alarm", "a", "an alarm without a job (O5)", withLook({ alarm: 5 })],
     [

@@ -6,13 +6,13 @@ import type { Lifecycle } from "agents/lifecycle";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Meter } from "../../src/testing/index.ts";
-import { ask, givenGates, open } from "../support/gates.ts";
-import { gatesScripts } from "../support/gates-object.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import { jobOf, sleep, within } from "../support/ledger.ts";
 import { givenListening, inside, putAll, workflowNamed } from "../support/outbox.ts";
 import { recorder, Stage, silence, task } from "../support/scheduler.ts";
 import { agentScopes, agentTasks } from "../support/scheduler-agent.ts";
+import { ask, givenWaits, open } from "../support/waits.ts";
+import { waitsScripts } from "../support/waits-object.ts";
 
 const SOON_MS = 400;
 const HOUR_MS = 3_600_000;
@@ -60,12 +60,12 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
       };
     },
   },
-  "a gate": {
-    capability: "perdure.gates",
+  "a wait": {
+    capability: "perdure.waits",
     given: async () => {
       let isDone = false;
-      const room = givenGates();
-      gatesScripts.set(room.name ?? "", {
+      const room = givenWaits();
+      waitsScripts.set(room.name ?? "", {
         kinds: () => ({
           codemode: {
             answersLaterRuns: () => true,
@@ -78,7 +78,7 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
       });
       await open(room, ask({ kind: "codemode" }));
       await sleep(50);
-      return { find: () => env.GatesObject.getByName(room.name ?? ""), isDone: () => isDone };
+      return { find: () => env.WaitsObject.getByName(room.name ?? ""), isDone: () => isDone };
     },
   },
   "a schedule": {

@@ -23,9 +23,9 @@ playMatrix(
       "Outbox.problemOf": "looks at a destination, and at no row",
       "Outbox.isGone": "asks the destination",
       "Outbox.enqueue":
-        "put() of the other rooms: the scenarios of the ledger and of the gates play it",
+        "put() of the other rooms: the scenarios of the ledger and of the waits play it",
       "Outbox.flush":
-        "begins to deliver what is stored: the scenarios of the ledger and of the gates play it",
+        "begins to deliver what is stored: the scenarios of the ledger and of the waits play it",
       "Outbox.isBusy": READS,
       "Outbox.inspect": READS,
       "Outbox.stateOf": READS,

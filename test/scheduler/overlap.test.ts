@@ -7,7 +7,7 @@ import { forever } from "../support/ledger.ts";
 import { at, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
 
 /** A handler whose calls wait, each until the test lets it go. */
-function gated() {
+function waiting() {
   const record = recorder();
   const waiting = new Map<number, () => void>();
   const aborted: number[] = [];
@@ -40,7 +40,7 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
     OVERLAPS.map((overlap) => ({ catchUp, overlap, slots, name: JSON.stringify(catchUp) })),
   );
   it.each(cases)("$name and $overlap", async ({ catchUp, overlap, slots }) => {
-    const { record, handler, release, aborted } = gated();
+    const { record, handler, release, aborted } = waiting();
     const stage = new Stage({ tasks: () => ({ t: task(handler, { catchUp, overlap }) }) });
     await stage.start();
     await stage.crash();
@@ -89,7 +89,7 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
   });
 
   it("all: what comes while the missed ones are made up for follows them", async () => {
-    const { record, handler, release } = gated();
+    const { record, handler, release } = waiting();
     const stage = new Stage({ tasks: () => ({ t: task(handler, { catchUp: "all" }) }) });
     await stage.start();
     await stage.pass(24 * MINUTE);
@@ -137,11 +137,11 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
 
 describe("S3 overlap", () => {
   async function met(overlap: Overlap) {
-    const gate = gated();
-    const stage = new Stage({ tasks: () => ({ t: task(gate.handler, { overlap }) }) });
+    const wait = waiting();
+    const stage = new Stage({ tasks: () => ({ t: task(wait.handler, { overlap }) }) });
     await stage.start();
     for (let slot = 0; slot < 3; slot++) await stage.pass(10 * MINUTE);
-    return { ...gate, stage };
+    return { ...wait, stage };
   }
 
   it("skip: the history says why", async () => {

@@ -6,7 +6,7 @@ import { givenLedger, message } from "../support/given.ts";
 import {
   expectState,
   forever,
-  givenGate,
+  givenWait,
   jobOf,
   type Ledger,
   playing,
@@ -25,16 +25,16 @@ const hold = { delayMs: 60_000 };
 describe("while the turn waits in the host's own queue", () => {
   /** The first turn has to wait for the host, as it does where Think runs a turn of the app's. */
   async function givenQueue(stub: Ledger) {
-    const gate = givenGate();
+    const wait = givenWait();
     await within(stub, ({ turns }) => {
       const { run } = turns;
       turns.run = async (turn) => {
         turns.run = run;
-        await gate.pass();
+        await wait.pass();
         return run.call(turns, turn);
       };
     });
-    return gate;
+    return wait;
   }
 
   it("L1 a repetition of a debounced one is in it", async () => {

@@ -10,7 +10,7 @@ import {
   crashOne,
   expectState,
   forever,
-  givenGate,
+  givenWait,
   type Ledger,
   playing,
   sleep,
@@ -50,15 +50,15 @@ describe("L2 an attempt that is over", () => {
     ["tool", ({ submissions }, ref) => submissions.toolCalls(ref).start(act())],
   ];
 
-  /** The first turn of "s" comes to its next step when the gate opens. Returns the gate and what became of the step. */
+  /** The first turn of "s" comes to its next step when the wait opens. Returns the wait and what became of the step. */
   async function givenLateStep(stub: Ledger, step: (typeof steps)[number][1]) {
-    const gate = givenGate();
+    const wait = givenWait();
     const late: { refusal?: unknown; isDone?: true } = {};
     await playing(stub, "s", async (turn, object) => {
       const ref = turn.begin();
       object.submissions.nextStep(ref);
       if (ref.attempt > 1) return { outcome: "completed" };
-      await gate.pass();
+      await wait.pass();
       try {
         await step(object, ref);
         late.isDone = true;
@@ -69,17 +69,17 @@ describe("L2 an attempt that is over", () => {
       return { outcome: "completed", messageId: "late" };
     });
     await submit(stub, "x", { submissionId: "s" });
-    await gate.reached();
-    return { gate, late };
+    await wait.reached();
+    return { wait, late };
   }
 
   it.each(steps)("given up, it is refused its next %s", async (_, step) => {
     chance.random = () => 0;
     const stub = givenWatch();
-    const { gate, late } = await givenLateStep(stub, step);
+    const { wait, late } = await givenLateStep(stub, step);
     await stall(stub);
     const ended = await expectState(stub, "s", "completed", { attempts: 2 });
-    await gate.open(stub);
+    await wait.open(stub);
     await sleep(10);
     expect(late.refusal).toBeInstanceOf(TurnRefused);
     expect(late).not.toHaveProperty("isDone");
@@ -88,9 +88,9 @@ describe("L2 an attempt that is over", () => {
 
   it.each(steps)("cancelled, it is refused its next %s", async (_, step) => {
     const stub = givenLedger();
-    const { gate, late } = await givenLateStep(stub, step);
+    const { wait, late } = await givenLateStep(stub, step);
     await stub.cancel("s");
-    await gate.open(stub);
+    await wait.open(stub);
     await sleep(10);
     expect(late.refusal).toBeInstanceOf(TurnRefused);
     expect(late).not.toHaveProperty("isDone");
@@ -188,13 +188,13 @@ describe("L6 what was left", () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "s" });
     await expectState(stub, "s", "running");
-    const gate = givenGate();
+    const wait = givenWait();
     births.set(stub.name ?? "", ({ turns }) => {
       const { trace, run } = turns;
       turns.trace = async (turn) => {
         turns.trace = trace;
         const found = await turns.trace(turn);
-        await gate.pass();
+        await wait.pass();
         return found;
       };
       turns.run = async (turn) => {
@@ -208,11 +208,11 @@ describe("L6 what was left", () => {
     await next.list();
     // The alarm is slow to tell what was left; a rollback of another thread asks meanwhile.
     const slow = wakeNow(next);
-    await gate.reached();
+    await wait.reached();
     await submit(next, hold, { submissionId: "other", thread: "other" });
     await submit(next, "x", { ...rollback, thread: "other" });
     await expectState(next, "s", "running", { attempts: 1 });
-    await gate.open(next);
+    await wait.open(next);
     await expectState(next, "s", "running", { attempts: 2 });
     await slow;
     await sleep(10);
@@ -226,26 +226,26 @@ describe("L6 what was left", () => {
     const asked = message(hold);
     await stub.submit([asked], { submissionId: "s" });
     await expectState(stub, "s", "running");
-    const gate = givenGate();
+    const wait = givenWait();
     let times = 0;
     await within(stub, ({ turns }) => {
       const takeBack = turns.takeBack.bind(turns);
       turns.takeBack = async (turn) => {
         times++;
-        await gate.pass();
+        await wait.pass();
         await takeBack(turn);
       };
     });
     const instead = message("x");
     await stub.submit([instead], rollback);
-    await gate.reached();
+    await wait.reached();
     const retried = await within(stub, ({ submissions }) => submissions.retry("s"));
     // The alarm comes in the middle of it.
     const slow = wakeNow(stub);
     await sleep(30);
-    await gate.open(stub);
+    await wait.open(stub);
     await expectState(stub, retried?.submissionId ?? "", "running");
-    await gate.open(stub);
+    await wait.open(stub);
     await slow;
     expect(await stub.conversation()).toEqual([instead.id, "reply-instead", asked.id]);
     expect(times).toBe(1);

@@ -57,7 +57,7 @@ export async function givenTools(
     /** The run of a step that has asked for it. */
     runOf: async (step: string): Promise<string> => {
       const receipt = await instance.waitForStepResult({ name: `${step}:agent-tool-ask` });
-      return `perdure-${(receipt as { gateId: string }).gateId}-1`;
+      return `perdure-${(receipt as { waitId: string }).waitId}-1`;
     },
     progress: () => progressOf.get(inside ?? name) ?? [],
     finishes: () => finishesOf.get(inside ?? name) ?? [],

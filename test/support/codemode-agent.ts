@@ -113,10 +113,10 @@ export class CodemodeAgent extends withCodemode(DurableThink)<Cloudflare.Env> {
   }
 
   /** Open approvals: their ids, and what they are about. */
-  async approvals(): Promise<{ gateId: string; title: string }[]> {
-    const open = await this[ROOMS].gates.list({ kind: "approval", isOpen: true, limit: 100 });
-    return open.map(({ gateId, request }) => ({
-      gateId,
+  async approvals(): Promise<{ waitId: string; title: string }[]> {
+    const open = await this[ROOMS].waits.list({ kind: "approval", isOpen: true, limit: 100 });
+    return open.map(({ waitId, request }) => ({
+      waitId,
       title: (request as { title: string }).title,
     }));
   }
@@ -125,28 +125,28 @@ export class CodemodeAgent extends withCodemode(DurableThink)<Cloudflare.Env> {
     return (await this.subAgent(CodemodeAgent, "child")).approvals();
   }
 
-  async settle(gateId: string, status: "completed" | "rejected", reason?: string): Promise<void> {
+  async settle(waitId: string, status: "completed" | "rejected", reason?: string): Promise<void> {
     const result = {
       by: "ann",
       payload: null,
       decidedAt: 0,
       ...(reason !== undefined && { reason }),
     };
-    await this[ROOMS].gates.close(gateId, { status, result });
+    await this[ROOMS].waits.close(waitId, { status, result });
   }
 
-  async settleInChild(gateId: string): Promise<void> {
-    await (await this.subAgent(CodemodeAgent, "child")).settle(gateId, "completed");
+  async settleInChild(waitId: string): Promise<void> {
+    await (await this.subAgent(CodemodeAgent, "child")).settle(waitId, "completed");
   }
 
-  async gatesOfCode(): Promise<{ gateId: string; status: string }[]> {
-    const gates = await this[ROOMS].gates.list({ kind: "codemode", limit: 100 });
-    return gates.map(({ gateId, status }) => ({ gateId, status }));
+  async waitsOfCode(): Promise<{ waitId: string; status: string }[]> {
+    const waits = await this[ROOMS].waits.list({ kind: "codemode", limit: 100 });
+    return waits.map(({ waitId, status }) => ({ waitId, status }));
   }
 
   /** Drives what is open, as the wake would. */
   async nudge(): Promise<void> {
-    for (const { gateId } of await this.gatesOfCode()) await this[ROOMS].gates.nudge(gateId);
+    for (const { waitId } of await this.waitsOfCode()) await this[ROOMS].waits.nudge(waitId);
   }
 
   /** Newest first: id and status. */

@@ -59,9 +59,9 @@ export function givenCode(hooks: CodemodeHooks = {}) {
     start: (codes: Code[], rest: Omit<CodeParams, "codes"> = {}) =>
       agent().startCode(id, { codes, ...rest }),
     approval,
-    approve: async () => agent().settle((await approval()).gateId, "completed"),
+    approve: async () => agent().settle((await approval()).waitId, "completed"),
     reject: async (reason?: string) =>
-      agent().settle((await approval()).gateId, "rejected", reason),
+      agent().settle((await approval()).waitId, "rejected", reason),
     complete: async () =>
       (await reached(env.CODEMODE_WORKFLOW, id, "complete")).output as CodeOutcome[],
     failed: () => reached(env.CODEMODE_WORKFLOW, id, "errored"),

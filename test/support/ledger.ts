@@ -61,7 +61,7 @@ export function playing(
 }
 
 /** Holds up whoever comes to `pass()` inside the object, until the test opens it for the first of them. */
-export function givenGate() {
+export function givenWait() {
   const waiting: (() => void)[] = [];
   return {
     pass: () => new Promise<void>((resolve) => waiting.push(resolve)),

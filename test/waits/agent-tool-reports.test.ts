@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { gateIdOf, runIdOf } from "../../src/waits/agent-tools/ends.ts";
+import { runIdOf, waitIdOf } from "../../src/waits/agent-tools/ends.ts";
 import { type Report, reportsOf } from "../../src/waits/agent-tools/reports.ts";
 
 async function read(chunks: unknown[]): Promise<Report[]> {
@@ -60,12 +60,12 @@ describe("the reports of a stream", () => {
   });
 });
 
-it("the gate of a run is found by its id, and an app's own run has none", () => {
+it("the wait of a run is found by its id, and an app's own run has none", () => {
   const any = fc.tuple(fc.uuid(), fc.integer({ min: 1, max: 1_000 }));
   fc.assert(
-    fc.property(any, ([gateId, dispatch]) => {
-      expect(gateIdOf(runIdOf(gateId, dispatch))).toBe(gateId);
+    fc.property(any, ([waitId, dispatch]) => {
+      expect(waitIdOf(runIdOf(waitId, dispatch))).toBe(waitId);
     }),
   );
-  expect(gateIdOf("V1StGXR8_Z5j")).toBeUndefined();
+  expect(waitIdOf("V1StGXR8_Z5j")).toBeUndefined();
 });

@@ -2,12 +2,12 @@
 
 import { afterEach, expect, it } from "vitest";
 import { type AgentToolPort, AgentTools } from "../../src/waits/index.ts";
-import { ask, givenGates, inside, open, rowsOf } from "../support/gates.ts";
-import { gatesTime } from "../support/gates-object.ts";
 import { until } from "../support/given.ts";
+import { ask, givenWaits, inside, open, rowsOf } from "../support/waits.ts";
+import { waitsTime } from "../support/waits-object.ts";
 
 afterEach(() => {
-  gatesTime.aheadMs = 0;
+  waitsTime.aheadMs = 0;
 });
 
 /** A room whose children are as the port says; `tools()` is what the agent tells of ends. */
@@ -28,9 +28,9 @@ function givenChildren(given: Partial<AgentToolPort>) {
     ...given,
   };
   let tools: AgentTools | undefined;
-  const room = givenGates({
-    kinds: (_, gates) => {
-      tools = new AgentTools(port, () => gates);
+  const room = givenWaits({
+    kinds: (_, waits) => {
+      tools = new AgentTools(port, () => waits);
       return { "agent-tool": tools };
     },
   });
@@ -53,10 +53,10 @@ it("W5 a child whose step waits no longer is not listened to any more", async ()
   await open(room, asked);
   await until(
     async () =>
-      (await inside(room, ({ gates }) => gates.list({ kind: "agent-tool", limit: 1 })))[0]?.state,
+      (await inside(room, ({ waits }) => waits.list({ kind: "agent-tool", limit: 1 })))[0]?.state,
   );
-  await inside(room, ({ gates }) =>
-    gates.cancelFor({ workflow: "W", instance: asked.workflow.id }, "terminated"),
+  await inside(room, ({ waits }) =>
+    waits.cancelFor({ workflow: "W", instance: asked.workflow.id }, "terminated"),
   );
   await until(async () => (await rowsOf(room))[0]?.done_at);
   expect(isCancelled).toBe(true);

@@ -4,20 +4,20 @@ import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import { approvalRequest } from "../../src/waits/approvals.ts";
-import type { Approval, GateRequest } from "../../src/waits/index.ts";
-import { ask, givenGates, inside, open, type Room, rowsOf } from "../support/gates.ts";
-import type { GatesObject } from "../support/gates-object.ts";
+import type { Approval, WaitRequest } from "../../src/waits/index.ts";
 import { knob } from "../support/knobs.ts";
+import { ask, givenWaits, inside, open, type Room, rowsOf } from "../support/waits.ts";
+import type { WaitsObject } from "../support/waits-object.ts";
 
-const at = <T>(room: Room, work: (approvals: GatesObject["approvals"]) => Promise<T>) =>
+const at = <T>(room: Room, work: (approvals: WaitsObject["approvals"]) => Promise<T>) =>
   inside(room, ({ approvals }) => work(approvals));
 
 const SCHEMA = z.toJSONSchema(z.object({ amount: z.number().max(100) })) as never;
 
 /** An approval that is asked for, and its id. */
-async function given(room: Room, schema?: never, rest?: Partial<GateRequest>) {
+async function given(room: Room, schema?: never, rest?: Partial<WaitRequest>) {
   const request = approvalRequest({ title: "Pay", schema });
-  return (await open(room, ask({ request, ...rest }))).gateId;
+  return (await open(room, ask({ request, ...rest }))).waitId;
 }
 
 describe("W4 what a decision says is checked at the agent", () => {
@@ -41,7 +41,7 @@ describe("W4 what a decision says is checked at the agent", () => {
     ["no JSON", { payload: { amount: 1, big: 1n } }, "payload", /JSON/],
   ])("W4 %s is refused, and it stays pending", async (_, options, field, message) => {
     const open = z.toJSONSchema(z.looseObject({ amount: z.number().max(100) })) as never;
-    const room = givenGates();
+    const room = givenWaits();
     const id = await given(room, open);
     const refused = at(room, (approvals) =>
       expect(approvals.grant(id, options)).rejects.toMatchObject({
@@ -57,7 +57,7 @@ describe("W4 what a decision says is checked at the agent", () => {
   });
 
   it("W4 a payload for an approval that takes none is refused, and not dropped", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const id = await given(room);
     await at(room, (approvals) =>
       expect(approvals.grant(id, { payload: 1 })).rejects.toThrow(/takes none/),
@@ -68,7 +68,7 @@ describe("W4 what a decision says is checked at the agent", () => {
   });
 
   it("a schema that cannot be read back is left to the workflow", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const id = await given(room, { type: "no such type" } as never);
     const granted = await at(room, (approvals) => approvals.grant(id, { payload: "anything" }));
     expect(granted).toMatchObject({ outcome: "decided", approval: { payload: "anything" } });
@@ -76,7 +76,7 @@ describe("W4 what a decision says is checked at the agent", () => {
 });
 
 it("W3 the first decision counts, whatever comes after it", async () => {
-  const room = givenGates();
+  const room = givenWaits();
   const id = await given(room, SCHEMA);
   const outcomes = await at(room, (approvals) =>
     Promise.all([
@@ -100,8 +100,8 @@ it("W3 the first decision counts, whatever comes after it", async () => {
   });
 });
 
-it("a gate of another kind is no approval", async () => {
-  const room = givenGates();
+it("a wait of another kind is no approval", async () => {
+  const room = givenWaits();
   const id = await given(room, undefined, { kind: "agent-tool" });
   expect(await at(room, (approvals) => approvals.inspect(id))).toBeNull();
   expect(await at(room, (approvals) => approvals.reject(id))).toMatchObject({
@@ -113,7 +113,7 @@ it("a gate of another kind is no approval", async () => {
 
 describe("a list", () => {
   it("has what is pending, newest first, or what is asked for, in pages", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const mine = { workflow: { name: "W", id: "mine", stepName: "s" } };
     const ids: string[] = [];
     for (let n = 0; n < 6; n++) ids.push(await given(room, undefined, n % 2 === 0 ? mine : {}));
@@ -142,7 +142,7 @@ describe("a list", () => {
     [{ workflowId: "" }, "workflowId"],
     [{ who: "me" }, "who"],
   ])("refuses %j", async (options, field) => {
-    await at(givenGates(), (approvals) =>
+    await at(givenWaits(), (approvals) =>
       expect(approvals.list(options)).rejects.toMatchObject({
         name: "InvalidApprovalError",
         field,
@@ -152,11 +152,11 @@ describe("a list", () => {
 });
 
 it("a page of large approvals is cut, and the next ones have the rest", async () => {
-  const room = givenGates();
-  await inside(room, async ({ gates, approvals }) => {
+  const room = givenWaits();
+  await inside(room, async ({ waits, approvals }) => {
     const data = "x".repeat(1_400_000);
     for (let n = 0; n < 12; n++) {
-      await gates.open(ask({ request: { title: String(n), data, schema: null } }));
+      await waits.open(ask({ request: { title: String(n), data, schema: null } }));
     }
     const pages: string[][] = [];
     for (let before: string | undefined; ; ) {
@@ -181,24 +181,24 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
     )
     .map((parts) => parts.join(""));
   const ANY = z.toJSONSchema(z.record(z.string(), z.unknown())) as never;
-  const RUNS = { numRuns: knob("GATES_RUNS", 40) };
+  const RUNS = { numRuns: knob("WAITS_RUNS", 40) };
 
   it("L1: what was asked and decided is read as it was written", async () => {
-    const room = givenGates();
-    await inside(room, ({ gates, approvals }) =>
+    const room = givenWaits();
+    await inside(room, ({ waits, approvals }) =>
       fc.assert(
         fc.asyncProperty(fc.tuple(whole, whole, whole), async ([one, other, third]) => {
           const workflow = { name: one, id: other, stepName: third };
           const request = approvalRequest({ title: one, data: { [other]: third }, schema: ANY });
           const asked = ask({ request, workflow, idempotencyKey: one + crypto.randomUUID() });
-          const { gateId } = await gates.open(asked);
-          expect((await gates.open(asked)).gateId).toBe(gateId);
+          const { waitId } = await waits.open(asked);
+          expect((await waits.open(asked)).waitId).toBe(waitId);
           const decision = { by: one, reason: other, payload: { [third]: other } };
-          await approvals.grant(gateId, decision);
+          await approvals.grant(waitId, decision);
           const expected = { title: one, data: { [other]: third }, workflow, ...decision };
-          expect(await approvals.inspect(gateId)).toMatchObject(expected);
+          expect(await approvals.inspect(waitId)).toMatchObject(expected);
           const listed = await approvals.list({ workflowId: other, status: "approved" });
-          expect(listed.map(({ approvalId }) => approvalId)).toContain(gateId);
+          expect(listed.map(({ approvalId }) => approvalId)).toContain(waitId);
         }),
         RUNS,
       ),
@@ -206,9 +206,9 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
   });
 
   it("L1: half of a character in any text is refused, and nothing is stored", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const id = await given(room, ANY);
-    await inside(room, ({ gates, approvals }) =>
+    await inside(room, ({ waits, approvals }) =>
       fc.assert(
         fc.asyncProperty(half, async (text) => {
           const calls: Record<string, () => Promise<unknown>> = {
@@ -218,14 +218,14 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
             approvalId: () => approvals.inspect(text),
             workflowId: () => approvals.list({ workflowId: text }),
             before: () => approvals.list({ before: text }),
-            idempotencyKey: () => gates.open(ask({ idempotencyKey: text })),
-            run: () => gates.open(ask({ run: text })),
-            id: () => gates.open(ask({ instance: text, idempotencyKey: "key" })),
-            stepName: () => gates.open(ask({ workflow: { name: "W", id: "i", stepName: text } })),
+            idempotencyKey: () => waits.open(ask({ idempotencyKey: text })),
+            run: () => waits.open(ask({ run: text })),
+            id: () => waits.open(ask({ instance: text, idempotencyKey: "key" })),
+            stepName: () => waits.open(ask({ workflow: { name: "W", id: "i", stepName: text } })),
           };
           for (const [field, call] of Object.entries(calls)) {
             await expect(call()).rejects.toMatchObject({
-              name: expect.stringMatching(/^Invalid(Approval|Gate)Error$/),
+              name: expect.stringMatching(/^Invalid(Approval|Wait)Error$/),
               field,
               message: expect.stringContaining("half of a character"),
             });
@@ -234,7 +234,7 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
         RUNS,
       ),
     );
-    expect(await rowsOf(room)).toMatchObject([{ gate_id: id, status: "open" }]);
+    expect(await rowsOf(room)).toMatchObject([{ wait_id: id, status: "open" }]);
   });
 });
 
@@ -244,7 +244,7 @@ describe("W2: a decision about a workflow whose status is not known", () => {
     ["cannot be read", () => Promise.reject(new Error("the engine is down"))],
   ])("W2: counts within seconds where the status %s", async (_, isGone) => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
-    const room = givenGates({ isGone });
+    const room = givenWaits({ isGone });
     const id = await given(room);
     const began = Date.now();
     expect(await at(room, (approvals) => approvals.grant(id))).toMatchObject({

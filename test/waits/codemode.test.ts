@@ -1,15 +1,15 @@
-/** The kind `codemode` before a runtime that does what no real one should: no code is run twice, and no gate waits for nothing. */
+/** The kind `codemode` before a runtime that does what no real one should: no code is run twice, and no wait waits for nothing. */
 
 import { afterEach, expect, it } from "vitest";
 import { Codemode } from "../../src/codemode/codemode.ts";
 import type { CallRecord, CodemodeRuntime, ExecutionRecord } from "../../src/codemode/types.ts";
-import { ask, givenGates, inside, open, rowsOf } from "../support/gates.ts";
-import { gatesTime } from "../support/gates-object.ts";
 import { until } from "../support/given.ts";
 import { silence } from "../support/scheduler.ts";
+import { ask, givenWaits, inside, open, rowsOf } from "../support/waits.ts";
+import { waitsTime } from "../support/waits-object.ts";
 
 afterEach(() => {
-  gatesTime.aheadMs = 0;
+  waitsTime.aheadMs = 0;
 });
 
 /** A room whose code is run by that runtime. */
@@ -24,7 +24,7 @@ function givenCodemode(given: Partial<CodemodeRuntime>) {
     ...given,
   };
   const port = { runtime: async () => runtime, sync: async () => {} };
-  return givenGates({ kinds: (_, gates) => ({ codemode: new Codemode(gates, port) }) });
+  return givenWaits({ kinds: (_, waits) => ({ codemode: new Codemode(waits, port) }) });
 }
 
 const request = () => ask({ kind: "codemode", request: { code: "1", onReject: "keep" } });
@@ -56,8 +56,8 @@ it("L6 code whose record is not kept is run once, and fails", async () => {
   expect(runs).toBe(1);
   expect(await rowsOf(room)).toMatchObject([{ status: "failed" }]);
   const [row] = await rowsOf(room);
-  const gate = await inside(room, ({ gates }) => gates.find(row?.gate_id ?? ""));
-  expect(gate?.result).toMatchObject({ error: expect.stringContaining("maxExecutions") });
+  const wait = await inside(room, ({ waits }) => waits.find(row?.wait_id ?? ""));
+  expect(wait?.result).toMatchObject({ error: expect.stringContaining("maxExecutions") });
 });
 
 it("L6 an approval that changes nothing is given once, and fails", async () => {

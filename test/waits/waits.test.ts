@@ -1,28 +1,28 @@
-/** The room of the gates, whatever kind they are: closed once, told once, driven and stopped over crashes. */
+/** The room of the waits, whatever kind they are: closed once, told once, driven and stopped over crashes. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Gate, GateKind } from "../../src/waits/types.ts";
+import type { Wait, WaitKind } from "../../src/waits/types.ts";
+import { until } from "../support/given.ts";
+import { jobOf } from "../support/ledger.ts";
+import { silence } from "../support/scheduler.ts";
 import {
   ask,
   crash,
-  givenGates,
+  givenWaits,
   inside,
   open,
   type Room,
   rowsOf,
   start,
   wake,
-} from "../support/gates.ts";
+} from "../support/waits.ts";
 import {
   arrivals,
-  type GatesObject,
-  type GatesScript,
-  gatesScripts,
-  gatesTime,
-} from "../support/gates-object.ts";
-import { until } from "../support/given.ts";
-import { jobOf } from "../support/ledger.ts";
-import { silence } from "../support/scheduler.ts";
+  type WaitsObject,
+  type WaitsScript,
+  waitsScripts,
+  waitsTime,
+} from "../support/waits-object.ts";
 
 const DAY_MS = 86_400_000;
 const DONE = { status: "completed", result: { answer: 42 } } as const;
@@ -30,37 +30,37 @@ const EXPIRED = { status: "expired", result: null } as const;
 const CANCELLED = { status: "cancelled", result: null } as const;
 
 afterEach(() => {
-  gatesTime.aheadMs = 0;
+  waitsTime.aheadMs = 0;
 });
 
 const close = (
   room: Room,
-  gateId: string,
-  closing: Parameters<GatesObject["gates"]["close"]>[1] = DONE,
-) => inside(room, ({ gates }) => gates.close(gateId, closing));
+  waitId: string,
+  closing: Parameters<WaitsObject["waits"]["close"]>[1] = DONE,
+) => inside(room, ({ waits }) => waits.close(waitId, closing));
 
-const expire = (room: Room, gateId: string) =>
-  inside(room, ({ gates }) => gates.expire(gateId, EXPIRED));
+const expire = (room: Room, waitId: string) =>
+  inside(room, ({ waits }) => waits.expire(waitId, EXPIRED));
 
 const cameTo = (instance: string) => arrivals.get(instance) ?? [];
 
-/** A room with gates of a kind that is driven; `again` is what a drive returns. */
-function givenDriven(kind: (object: GatesObject) => Partial<GateKind>) {
-  return givenGates({
+/** A room with waits of a kind that is driven; `again` is what a drive returns. */
+function givenDriven(kind: (object: WaitsObject) => Partial<WaitKind>) {
+  return givenWaits({
     kinds: (object) => ({ codemode: { answersLaterRuns: () => true, ...kind(object) } }),
   });
 }
 
-describe("W1 a gate is asked for again", () => {
+describe("W1 a wait is asked for again", () => {
   it("W1 is the same one while it is open, also for a later run, which takes it over", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const request = ask();
     const first = await open(room, request);
     const again = await open(room, request);
     await crash(room);
     const later = await open(room, { ...request, run: "run-2", timeoutMs: 120_000 });
     expect([again, later]).toEqual([first, first]);
-    const found = await inside(room, ({ gates }) => gates.find(first.gateId));
+    const found = await inside(room, ({ waits }) => waits.find(first.waitId));
     expect(found).toMatchObject({ run: "run-2", status: "open" });
     expect(await rowsOf(room)).toHaveLength(1);
   });
@@ -70,16 +70,16 @@ describe("W1 a gate is asked for again", () => {
     const requests = [ask(), ask({ kind: "codemode" })];
     const ids: string[] = [];
     for (const request of requests) {
-      const { gateId } = await open(room, request);
-      ids.push(gateId);
-      await close(room, gateId);
-      expect(await open(room, request)).toMatchObject({ end: { gateId, ...DONE } });
+      const { waitId } = await open(room, request);
+      ids.push(waitId);
+      await close(room, waitId);
+      expect(await open(room, request)).toMatchObject({ end: { waitId, ...DONE } });
     }
     const [approval, codemode] = requests.map((request) => ({ ...request, run: "run-2" }));
     const later = await open(room, approval ?? ask());
     expect(later.end).toBeUndefined();
-    expect(ids).not.toContain(later.gateId);
-    expect(await open(room, codemode ?? ask())).toMatchObject({ end: { gateId: ids[1] } });
+    expect(ids).not.toContain(later.waitId);
+    expect(await open(room, codemode ?? ask())).toMatchObject({ end: { waitId: ids[1] } });
     expect(await rowsOf(room)).toHaveLength(3);
   });
 });
@@ -89,14 +89,14 @@ describe("W1 a later run that asks something else", () => {
 
   it("W1 a person is asked anew where a later run asks something else than is pending; what runs is taken over", async () => {
     const told: string[] = [];
-    const room = givenGates({
+    const room = givenWaits({
       onApproval: ({ title, status }) => void told.push(`${title} ${status}`),
     });
     const request = ask({ request: titled("Pay 5") });
     const first = await open(room, request);
     const later = { ...request, run: "run-2", request: titled("Pay 500") };
     const second = await open(room, later);
-    expect(second.gateId).not.toBe(first.gateId);
+    expect(second.waitId).not.toBe(first.waitId);
     expect(await open(room, later)).toEqual(second);
     expect((await rowsOf(room)).map(({ status }) => status)).toEqual(["cancelled", "open"]);
     await until(() => told.length === 3);
@@ -108,17 +108,17 @@ describe("W1 a later run that asks something else", () => {
   });
 });
 
-describe("O1 a gate is closed once", () => {
+describe("O1 a wait is closed once", () => {
   it("L2 the first end stands, and the workflow is told of it once", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const request = ask();
-    const { gateId, eventType, proof } = await open(room, request);
-    expect(await close(room, gateId)).toMatchObject({ ...DONE, isLive: false });
-    expect(await close(room, gateId, CANCELLED)).toBeUndefined();
-    expect(await expire(room, gateId)).toMatchObject(DONE);
+    const { waitId, eventType, proof } = await open(room, request);
+    expect(await close(room, waitId)).toMatchObject({ ...DONE, isLive: false });
+    expect(await close(room, waitId, CANCELLED)).toBeUndefined();
+    expect(await expire(room, waitId)).toMatchObject(DONE);
     const { id: instance } = request.workflow;
     await until(() => cameTo(instance).length > 0);
-    expect(cameTo(instance)).toMatchObject([{ eventType, proof, data: { gateId, ...DONE } }]);
+    expect(cameTo(instance)).toMatchObject([{ eventType, proof, data: { waitId, ...DONE } }]);
   });
 
   it("O1 a crash before or after any write leaves it open and untold, or closed and told", async () => {
@@ -126,16 +126,16 @@ describe("O1 a gate is closed once", () => {
     const seen = new Set<string>();
     for (const when of ["onWrite", "onWritten"] as const) {
       for (let write = 1; write <= 6; write++) {
-        const room = givenGates();
+        const room = givenWaits();
         const request = ask();
-        const { gateId } = await open(room, request);
-        await inside(room, async ({ meter, gates }, ctx) => {
+        const { waitId } = await open(room, request);
+        await inside(room, async ({ meter, waits }, ctx) => {
           await ctx.storage.sync();
           meter.reset();
           meter[when] = (now) => {
             if (now === write) ctx.abort("crash");
           };
-          await gates.close(gateId, DONE);
+          await waits.close(waitId, DONE);
           await ctx.storage.sync();
           await new Promise((resolve) => setTimeout(resolve, 50));
         }).catch(() => {});
@@ -148,7 +148,7 @@ describe("O1 a gate is closed once", () => {
         if (status === "completed") await until(() => cameTo(instance).length > 0, 5_000);
         else expect(cameTo(instance), `${when} ${write}`).toEqual([]);
         // Whatever was left is brought to its end by the next call.
-        await close(room, gateId);
+        await close(room, waitId);
         await until(() => cameTo(instance).length > 0, 5_000);
         expect(new Set(cameTo(instance).map(({ id }) => id)).size).toBe(1);
       }
@@ -157,37 +157,37 @@ describe("O1 a gate is closed once", () => {
   });
 
   it("O1 a close that cannot be told is no close", async () => {
-    const room = givenGates();
-    const { gateId } = await open(room, ask());
-    await inside(room, async ({ meter, gates }) => {
+    const room = givenWaits();
+    const { waitId } = await open(room, ask());
+    await inside(room, async ({ meter, waits }) => {
       meter.reset();
       meter.onWrite = (write) => {
         if (write === 2) throw new Error("no room in the outbox");
       };
-      await expect(gates.close(gateId, DONE)).rejects.toThrow("no room");
+      await expect(waits.close(waitId, DONE)).rejects.toThrow("no room");
       meter.onWrite = undefined;
     });
     expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
-    expect(await close(room, gateId)).toMatchObject(DONE);
+    expect(await close(room, waitId)).toMatchObject(DONE);
   });
 });
 
 it("O2 an end whose delivery hangs is delivered by the next life, by the alarm alone", async () => {
   silence();
   let tries = 0;
-  const room = givenGates({
+  const room = givenWaits({
     deliver: () => (++tries === 1 ? new Promise(() => {}) : Promise.resolve()),
     kinds: () => ({ codemode: { answersLaterRuns: () => true, drive: async () => null } }),
   });
   const request = ask({ kind: "codemode" });
-  const { gateId } = await open(room, request);
-  await close(room, gateId);
+  const { waitId } = await open(room, request);
+  await close(room, waitId);
   await until(() => tries === 1);
   // The wake that the outbox relies on comes while it is still busy.
-  gatesTime.aheadMs = 31_000;
+  waitsTime.aheadMs = 31_000;
   await wake(room);
   await crash(room);
-  gatesTime.aheadMs = 62_000;
+  waitsTime.aheadMs = 62_000;
   expect(await wake(room)).toBe(true);
   await until(async () => {
     await wake(room);
@@ -195,84 +195,84 @@ it("O2 an end whose delivery hangs is delivered by the next life, by the alarm a
   });
 });
 
-describe("W2: a kind of gate that the object does not have", () => {
+describe("W2: a kind of wait that the object does not have", () => {
   it("W2: is refused with the remedy, and nothing is stored", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const refused = open(room, ask({ kind: "codemode" }));
-    await expect(refused).rejects.toMatchObject({ name: "InvalidGateError", field: "kind" });
+    await expect(refused).rejects.toMatchObject({ name: "InvalidWaitError", field: "kind" });
     await expect(refused).rejects.toThrow("withCodemode()");
     expect(await rowsOf(room)).toEqual([]);
   });
 
-  it("W2: a gate whose kind is gone after a deploy says so when its workflow asks, goes on when the kind is back, and else expires", async () => {
+  it("W2: a wait whose kind is gone after a deploy says so when its workflow asks, goes on when the kind is back, and else expires", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     let drives = 0;
     const drive = async () => {
       drives++;
       return null;
     };
-    const script: GatesScript = {
+    const script: WaitsScript = {
       kinds: () => ({ codemode: { answersLaterRuns: () => true, drive } }),
     };
-    const room = givenGates(script);
-    const { gateId } = await open(room, ask({ kind: "codemode" }));
+    const room = givenWaits(script);
+    const { waitId } = await open(room, ask({ kind: "codemode" }));
     await until(() => drives === 1);
-    gatesScripts.set(room.name ?? "", {});
+    waitsScripts.set(room.name ?? "", {});
     await crash(room);
     await wake(room);
-    expect(await inside(room, ({ gates }) => gates.expire(gateId, null))).toBeNull();
-    const said = log.mock.calls.filter(([text]) => String(text).includes(gateId));
+    expect(await inside(room, ({ waits }) => waits.expire(waitId, null))).toBeNull();
+    const said = log.mock.calls.filter(([text]) => String(text).includes(waitId));
     expect(said).toHaveLength(1);
     expect(String(said[0])).toContain('does not have the kind "codemode" any more');
-    gatesScripts.set(room.name ?? "", script);
+    waitsScripts.set(room.name ?? "", script);
     await crash(room);
     await start(room);
     await until(() => drives === 2);
-    gatesScripts.set(room.name ?? "", {});
+    waitsScripts.set(room.name ?? "", {});
     await crash(room);
-    expect(await expire(room, gateId)).toMatchObject({ gateId, ...EXPIRED });
+    expect(await expire(room, waitId)).toMatchObject({ waitId, ...EXPIRED });
     log.mockRestore();
   });
 });
 
-describe("W2 no gate stays open for ever", () => {
+describe("W2 no wait stays open for ever", () => {
   it("W2 the step's time is over: closed as it says, and no event comes", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const request = ask();
-    const { gateId } = await open(room, request);
-    expect(await expire(room, gateId)).toMatchObject({ gateId, ...EXPIRED });
-    expect(await expire(room, gateId)).toMatchObject({ gateId, ...EXPIRED });
+    const { waitId } = await open(room, request);
+    expect(await expire(room, waitId)).toMatchObject({ waitId, ...EXPIRED });
+    expect(await expire(room, waitId)).toMatchObject({ waitId, ...EXPIRED });
     expect(cameTo(request.workflow.id)).toEqual([]);
-    const unknown = inside(room, ({ gates }) => gates.expire("nobody", EXPIRED));
-    await expect(unknown).rejects.toMatchObject({ name: "InvalidGateError", field: "gateId" });
+    const unknown = inside(room, ({ waits }) => waits.expire("nobody", EXPIRED));
+    await expect(unknown).rejects.toMatchObject({ name: "InvalidWaitError", field: "waitId" });
   });
 
-  it("W2 the time of one run does not end the wait of a later one that has taken the gate over meanwhile", async () => {
+  it("W2 the time of one run does not end the wait of a later one that has taken the wait over meanwhile", async () => {
     const looks: (() => void)[] = [];
     const room = givenDriven(() => ({
       lastLook: () => new Promise<undefined>((resolve) => looks.push(() => resolve(undefined))),
     }));
     const request = ask({ kind: "codemode" });
-    const { gateId } = await open(room, request);
-    await inside(room, async ({ gates }) => {
-      const expired = gates.expire(gateId, EXPIRED);
+    const { waitId } = await open(room, request);
+    await inside(room, async ({ waits }) => {
+      const expired = waits.expire(waitId, EXPIRED);
       await until(() => looks.length === 1);
-      await gates.open({ ...request, run: "run-2" });
+      await waits.open({ ...request, run: "run-2" });
       looks[0]?.();
       expect(await expired).toBeNull();
     });
     expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
   });
 
-  it.each<[string, (room: Room, gateId: string) => Promise<unknown>]>([
-    ["was closed", (room, gateId) => close(room, gateId)],
-    ["was cancelled", (room, gateId) => expire(room, gateId)],
+  it.each<[string, (room: Room, waitId: string) => Promise<unknown>]>([
+    ["was closed", (room, waitId) => close(room, waitId)],
+    ["was cancelled", (room, waitId) => expire(room, waitId)],
   ])("O5 one that %s leaves no wake for the day on which it would have expired", async (_, end) => {
-    const room = givenGates();
-    const { gateId } = await open(room, ask({ timeoutMs: 30 * DAY_MS }));
-    const armedFor = () => inside(room, (__, ctx) => jobOf("perdure.gates", ctx));
+    const room = givenWaits();
+    const { waitId } = await open(room, ask({ timeoutMs: 30 * DAY_MS }));
+    const armedFor = () => inside(room, (__, ctx) => jobOf("perdure.waits", ctx));
     expect(await armedFor()).toBeGreaterThan(Date.now() + 30 * DAY_MS);
-    await end(room, gateId);
+    await end(room, waitId);
     // The one that is left may lapse, which takes half a minute.
     expect((await armedFor()) ?? 0).toBeLessThanOrEqual(Date.now() + 30_000);
     await wake(room);
@@ -280,38 +280,38 @@ describe("W2 no gate stays open for ever", () => {
   });
 
   it("O5 the wake of those that are still open comes after the one that an end has drawn near", async () => {
-    const room = givenGates();
-    const { gateId } = await open(room, ask({ timeoutMs: 30 * DAY_MS }));
+    const room = givenWaits();
+    const { waitId } = await open(room, ask({ timeoutMs: 30 * DAY_MS }));
     await open(room, ask({ timeoutMs: 60 * DAY_MS }));
-    await close(room, gateId);
+    await close(room, waitId);
     await wake(room);
-    const armedFor = await inside(room, (_, ctx) => jobOf("perdure.gates", ctx));
+    const armedFor = await inside(room, (_, ctx) => jobOf("perdure.waits", ctx));
     expect(armedFor).toBe((await rowsOf(room))[1]?.wake_at);
   });
 
   it("W2 nobody asks for it any more: it expires a day after its step's time, by the alarm alone", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     await open(room, ask({ timeoutMs: 60_000 }));
     await crash(room);
-    gatesTime.aheadMs = DAY_MS + 59_000;
+    waitsTime.aheadMs = DAY_MS + 59_000;
     await wake(room);
     expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
-    gatesTime.aheadMs = DAY_MS + 61_000;
+    waitsTime.aheadMs = DAY_MS + 61_000;
     expect(await wake(room)).toBe(true);
     expect(await rowsOf(room)).toMatchObject([{ status: "expired" }]);
     // Nothing is left to wake for (O5).
     expect(await wake(room)).toBe(false);
   });
 
-  it("W2 a gate that was taken over waits for the time of the run that took it", async () => {
-    const room = givenGates();
+  it("W2 a wait that was taken over waits for the time of the run that took it", async () => {
+    const room = givenWaits();
     const request = ask({ timeoutMs: 60_000 });
     await open(room, request);
     await open(room, { ...request, run: "run-2", timeoutMs: 10 * DAY_MS });
-    gatesTime.aheadMs = 2 * DAY_MS;
+    waitsTime.aheadMs = 2 * DAY_MS;
     await wake(room);
     expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
-    gatesTime.aheadMs = 12 * DAY_MS;
+    waitsTime.aheadMs = 12 * DAY_MS;
     await wake(room);
     expect(await rowsOf(room)).toMatchObject([{ status: "expired" }]);
   });
@@ -329,14 +329,14 @@ describe("what is under way is driven", () => {
         return drives < 2 ? null : Date.now() + 3_600_000;
       },
     }));
-    const { gateId } = await open(room, ask({ kind: "codemode" }));
-    await inside(room, async ({ gates }) => {
-      for (let n = 0; n < 5; n++) await gates.nudge(gateId);
+    const { waitId } = await open(room, ask({ kind: "codemode" }));
+    await inside(room, async ({ waits }) => {
+      for (let n = 0; n < 5; n++) await waits.nudge(waitId);
     });
     await until(() => drives === 2);
     await until(() => running === 0);
     await until(async () => ((await rowsOf(room))[0]?.wake_at ?? 0) < Date.now() + DAY_MS);
-    gatesTime.aheadMs = 3_700_000;
+    waitsTime.aheadMs = 3_700_000;
     await wake(room);
     await until(() => drives === 3);
     expect(most).toBe(1);
@@ -346,17 +346,17 @@ describe("what is under way is driven", () => {
     silence();
     let drives = 0;
     const room = givenDriven((object) => ({
-      drive: async ({ gateId }: Gate) => {
+      drive: async ({ waitId }: Wait) => {
         drives++;
         if (drives === 1) throw new Error("not today");
         if (drives === 2) return new Promise<null>(() => {});
-        await object.gates.close(gateId, DONE);
+        await object.waits.close(waitId, DONE);
         return null;
       },
     }));
     await open(room, ask({ kind: "codemode" }));
     await until(() => drives === 1);
-    gatesTime.aheadMs = 31_000;
+    waitsTime.aheadMs = 31_000;
     await wake(room);
     await until(() => drives === 2);
     await crash(room);
@@ -365,29 +365,29 @@ describe("what is under way is driven", () => {
     await until(async () => (await rowsOf(room))[0]?.status === "completed");
   });
 
-  it("notes of a drive are there for the next one, and none is taken of a closed gate", async () => {
+  it("notes of a drive are there for the next one, and none is taken of a closed wait", async () => {
     const states: unknown[] = [];
     const room = givenDriven((object) => ({
-      drive: async ({ gateId, state }: Gate) => {
+      drive: async ({ waitId, state }: Wait) => {
         states.push(state);
-        await object.gates.note(gateId, { step: states.length });
+        await object.waits.note(waitId, { step: states.length });
         return null;
       },
     }));
-    const { gateId } = await open(room, ask({ kind: "codemode" }));
+    const { waitId } = await open(room, ask({ kind: "codemode" }));
     await until(() => states.length === 1);
-    await inside(room, ({ gates }) => gates.nudge(gateId));
+    await inside(room, ({ waits }) => waits.nudge(waitId));
     await until(() => states.length === 2);
     expect(states).toEqual([undefined, { step: 1 }]);
-    await close(room, gateId);
-    expect(await inside(room, ({ gates }) => gates.note(gateId, 1))).toBe(false);
+    await close(room, waitId);
+    expect(await inside(room, ({ waits }) => waits.note(waitId, 1))).toBe(false);
   });
 });
 
 describe("O5 a drive that hangs for ever", () => {
-  const jobTime = (room: Room) => inside(room, (_, ctx) => jobOf("perdure.gates", ctx));
+  const jobTime = (room: Room) => inside(room, (_, ctx) => jobOf("perdure.waits", ctx));
 
-  it("O5 keeps its object awake for an hour, is looked at hourly then, and its gate expires all the same", async () => {
+  it("O5 keeps its object awake for an hour, is looked at hourly then, and its wait expires all the same", async () => {
     let [drives, stops] = [0, 0];
     const room = givenDriven(() => ({
       drive: () => {
@@ -397,18 +397,18 @@ describe("O5 a drive that hangs for ever", () => {
       stop: async () => void stops++,
     }));
     await open(room, ask({ kind: "codemode", timeoutMs: 60_000 }));
-    gatesTime.aheadMs = 31_000;
+    waitsTime.aheadMs = 31_000;
     await wake(room);
-    expect(await jobTime(room)).toBeLessThan(Date.now() + gatesTime.aheadMs + 60_000);
+    expect(await jobTime(room)).toBeLessThan(Date.now() + waitsTime.aheadMs + 60_000);
     for (const hours of [1.1, 2.2, 3.3]) {
-      gatesTime.aheadMs = hours * 3_600_000;
+      waitsTime.aheadMs = hours * 3_600_000;
       await wake(room);
-      const next = ((await jobTime(room)) ?? 0) - Date.now() - gatesTime.aheadMs;
+      const next = ((await jobTime(room)) ?? 0) - Date.now() - waitsTime.aheadMs;
       expect(next, `${hours} hours`).toBeGreaterThan(1_800_000);
       expect(next, `${hours} hours`).toBeLessThan(3_700_000);
     }
     expect(drives).toBe(1);
-    gatesTime.aheadMs = DAY_MS + 61_000;
+    waitsTime.aheadMs = DAY_MS + 61_000;
     await wake(room);
     await until(() => stops === 1);
     expect(await rowsOf(room)).toMatchObject([{ status: "expired" }]);
@@ -425,15 +425,15 @@ describe("O5 a drive that hangs for ever", () => {
     }));
     const request = ask({ kind: "codemode" });
     await open(room, request);
-    await inside(room, ({ gates }) =>
-      gates.cancelFor({ workflow: "W", instance: request.workflow.id }, "terminated"),
+    await inside(room, ({ waits }) =>
+      waits.cancelFor({ workflow: "W", instance: request.workflow.id }, "terminated"),
     );
-    gatesTime.aheadMs = 1.1 * 3_600_000;
+    waitsTime.aheadMs = 1.1 * 3_600_000;
     await wake(room);
-    const next = ((await jobTime(room)) ?? 0) - Date.now() - gatesTime.aheadMs;
+    const next = ((await jobTime(room)) ?? 0) - Date.now() - waitsTime.aheadMs;
     expect(next).toBeGreaterThan(1_800_000);
     await crash(room);
-    gatesTime.aheadMs = 2.2 * 3_600_000;
+    waitsTime.aheadMs = 2.2 * 3_600_000;
     await wake(room);
     await until(() => stops === 2);
     await until(async () => (await rowsOf(room))[0]?.done_at !== null);
@@ -454,12 +454,12 @@ describe("W5 what is under way is stopped", () => {
     }));
     const request = ask({ kind: "codemode" });
     await open(room, request);
-    await inside(room, ({ gates }) =>
-      gates.cancelFor({ workflow: "W", instance: request.workflow.id }, "terminated"),
+    await inside(room, ({ waits }) =>
+      waits.cancelFor({ workflow: "W", instance: request.workflow.id }, "terminated"),
     );
     await until(() => stops === 1);
     expect(await rowsOf(room)).toMatchObject([{ status: "cancelled", done_at: null }]);
-    gatesTime.aheadMs = 31_000;
+    waitsTime.aheadMs = 31_000;
     await wake(room);
     await until(() => stops === 2);
     await crash(room);
@@ -468,13 +468,13 @@ describe("W5 what is under way is stopped", () => {
     await until(async () => (await rowsOf(room))[0]?.done_at !== null);
     await crash(room);
     await start(room);
-    gatesTime.aheadMs = 90_000;
+    waitsTime.aheadMs = 90_000;
     await wake(room);
     expect(stops).toBe(3);
     expect(cameTo(request.workflow.id)).toEqual([]);
   });
 
-  it("W5 a drive that ends after the gate was closed does not put off its stop", async () => {
+  it("W5 a drive that ends after the wait was closed does not put off its stop", async () => {
     silence();
     let [stops, drives] = [0, 0];
     const room = givenDriven(() => ({
@@ -488,9 +488,9 @@ describe("W5 what is under way is stopped", () => {
         await new Promise(() => {});
       },
     }));
-    const { gateId } = await open(room, ask({ kind: "codemode" }));
+    const { waitId } = await open(room, ask({ kind: "codemode" }));
     await until(() => drives === 1);
-    await expire(room, gateId);
+    await expire(room, waitId);
     await new Promise((resolve) => setTimeout(resolve, 200));
     const [row] = await rowsOf(room);
     expect(row?.wake_at).toBeLessThan(Date.now() + 60_000);
@@ -503,51 +503,51 @@ describe("W5 what is under way is stopped", () => {
   it("nothing is stopped that came to its end by itself", async () => {
     let stops = 0;
     const room = givenDriven(() => ({ stop: async () => void stops++ }));
-    const { gateId } = await open(room, ask({ kind: "codemode" }));
-    await close(room, gateId);
+    const { waitId } = await open(room, ask({ kind: "codemode" }));
+    await close(room, waitId);
     await wake(room);
     expect(stops).toBe(0);
   });
 
   it("W5 cancelFor() closes what one instance waits for, and nothing else", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const [mine, other] = [ask(), ask()];
     const ids = [mine, other, { ...mine, idempotencyKey: "second" }];
     for (const request of ids) await open(room, request);
-    await inside(room, ({ gates }) =>
-      gates.cancelFor({ workflow: "W", instance: mine.workflow.id }, "terminated"),
+    await inside(room, ({ waits }) =>
+      waits.cancelFor({ workflow: "W", instance: mine.workflow.id }, "terminated"),
     );
     const statuses = (await rowsOf(room)).map(({ status }) => status);
     expect(statuses).toEqual(["cancelled", "open", "cancelled"]);
   });
 });
 
-describe("a gate inside another", () => {
-  /** A gate that opens another one, and ends with what that came to. */
+describe("a wait inside another", () => {
+  /** A wait that opens another one, and ends with what that came to. */
   const givenNested = () =>
     givenDriven((object) => ({
-      drive: async (gate: Gate) => {
+      drive: async (wait: Wait) => {
         const request = { title: "inner", data: null, schema: null };
-        const inner = { gateId: `${gate.gateId}:1`, kind: "approval", request } as const;
-        const opened = await object.gates.openInside(gate, inner);
+        const inner = { waitId: `${wait.waitId}:1`, kind: "approval", request } as const;
+        const opened = await object.waits.openInside(wait, inner);
         if (opened && opened.status !== "open") {
           const result = { inner: opened.status };
-          await object.gates.close(gate.gateId, { status: "completed", result });
+          await object.waits.close(wait.waitId, { status: "completed", result });
         }
         return null;
       },
     }));
   const innerOf = (room: Room) =>
-    until(async () => (await rowsOf(room)).find(({ gate_id }) => gate_id.endsWith(":1")));
+    until(async () => (await rowsOf(room)).find(({ wait_id }) => wait_id.endsWith(":1")));
 
   it("drives its parent when it is closed, and tells the workflow of the parent alone", async () => {
     const room = givenNested();
     const request = ask({ kind: "codemode" });
-    const { gateId } = await open(room, request);
+    const { waitId } = await open(room, request);
     await innerOf(room);
-    await close(room, `${gateId}:1`, { status: "rejected", result: {} });
+    await close(room, `${waitId}:1`, { status: "rejected", result: {} });
     await until(() => cameTo(request.workflow.id).length > 0);
-    const data = { gateId, result: { inner: "rejected" } };
+    const data = { waitId, result: { inner: "rejected" } };
     expect(cameTo(request.workflow.id)).toMatchObject([{ data }]);
   });
 
@@ -555,10 +555,10 @@ describe("a gate inside another", () => {
     silence();
     const room = givenNested();
     const request = ask({ kind: "codemode" });
-    const { gateId } = await open(room, request);
+    const { waitId } = await open(room, request);
     await innerOf(room);
-    await inside(room, ({ gates }, ctx) => {
-      void gates.close(`${gateId}:1`, DONE);
+    await inside(room, ({ waits }, ctx) => {
+      void waits.close(`${waitId}:1`, DONE);
       return ctx.storage.sync().then(() => ctx.abort("crash"));
     }).catch(() => {});
     await start(room);
@@ -567,19 +567,19 @@ describe("a gate inside another", () => {
 
   it("W5 is cancelled with its parent, in one transaction, and none is opened in a closed one", async () => {
     const room = givenNested();
-    const { gateId } = await open(room, ask({ kind: "codemode" }));
+    const { waitId } = await open(room, ask({ kind: "codemode" }));
     await innerOf(room);
-    await inside(room, async ({ meter, gates }) => {
-      const parent = await gates.find(gateId);
+    await inside(room, async ({ meter, waits }) => {
+      const parent = await waits.find(waitId);
       meter.reset();
       meter.onWrite = (write) => {
         if (write === 2) throw new Error("no");
       };
-      await expect(gates.expire(gateId, EXPIRED)).rejects.toThrow("no");
+      await expect(waits.expire(waitId, EXPIRED)).rejects.toThrow("no");
       meter.onWrite = undefined;
-      await gates.expire(gateId, EXPIRED);
-      const late = { gateId: "late", kind: "approval", request: null } as const;
-      expect(await gates.openInside(parent as Gate, late)).toBeUndefined();
+      await waits.expire(waitId, EXPIRED);
+      const late = { waitId: "late", kind: "approval", request: null } as const;
+      expect(await waits.openInside(parent as Wait, late)).toBeUndefined();
     });
     const statuses = (await rowsOf(room)).map(({ status }) => status);
     expect(statuses).toEqual(["expired", "cancelled"]);
@@ -588,63 +588,63 @@ describe("a gate inside another", () => {
 
 describe("O4 large things", () => {
   it("O4 a result that no event holds comes as a reference, and is read in parts", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const request = ask();
-    const { gateId } = await open(room, request);
+    const { waitId } = await open(room, request);
     const result = { text: "é🙂".repeat(200_000) };
-    await close(room, gateId, { status: "completed", result });
+    await close(room, waitId, { status: "completed", result });
     const { end } = await open(room, request);
     expect(end).toMatchObject({ status: "completed", reference: { bytes: expect.any(Number) } });
     const texts: string[] = [];
-    await inside(room, async ({ gates }) => {
+    await inside(room, async ({ waits }) => {
       for (let part = 0; ; part++) {
-        const found = await gates.read(gateId, part);
+        const found = await waits.read(waitId, part);
         if (!found) break;
         expect(found.parts).toBeGreaterThan(1);
         texts.push(found.text);
       }
     });
     expect(JSON.parse(texts.join(""))).toEqual(result);
-    expect(await inside(room, ({ gates }) => gates.read("nobody", 0))).toBeNull();
+    expect(await inside(room, ({ waits }) => waits.read("nobody", 0))).toBeNull();
   });
 
   it("refuses a request or a result over 1.5 MB, and nothing is stored", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const large = "x".repeat(1_500_000);
-    await inside(room, async ({ gates }) => {
-      const asked = gates.open(ask({ request: large }));
-      await expect(asked).rejects.toMatchObject({ name: "InvalidGateError", field: "request" });
-      const { gateId } = await gates.open(ask());
-      const closed = gates.close(gateId, { status: "completed", result: large });
-      await expect(closed).rejects.toMatchObject({ name: "InvalidGateError", field: "result" });
+    await inside(room, async ({ waits }) => {
+      const asked = waits.open(ask({ request: large }));
+      await expect(asked).rejects.toMatchObject({ name: "InvalidWaitError", field: "request" });
+      const { waitId } = await waits.open(ask());
+      const closed = waits.close(waitId, { status: "completed", result: large });
+      await expect(closed).rejects.toMatchObject({ name: "InvalidWaitError", field: "result" });
     });
     expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
   });
 });
 
-it("L9 closed gates are forgotten after 30 days, open ones never", async () => {
-  const room = givenGates();
-  const { gateId } = await open(room, ask());
-  await close(room, gateId);
+it("L9 closed waits are forgotten after 30 days, open ones never", async () => {
+  const room = givenWaits();
+  const { waitId } = await open(room, ask());
+  await close(room, waitId);
   await open(room, ask({ timeoutMs: 300 * DAY_MS }));
-  gatesTime.aheadMs = 29 * DAY_MS;
+  waitsTime.aheadMs = 29 * DAY_MS;
   await open(room, ask());
   await wake(room);
   expect(await rowsOf(room)).toHaveLength(3);
-  gatesTime.aheadMs = 31 * DAY_MS;
+  waitsTime.aheadMs = 31 * DAY_MS;
   await wake(room);
   expect((await rowsOf(room)).map(({ status }) => status)).toEqual(["open", "expired"]);
 });
 
-it("L9: closed gates are forgotten although more than 256 open ones are older", async () => {
-  const room = givenGates();
-  await inside(room, async ({ lifecycle, gates }) => {
+it("L9: closed waits are forgotten although more than 256 open ones are older", async () => {
+  const room = givenWaits();
+  await inside(room, async ({ lifecycle, waits }) => {
     await lifecycle.start();
-    for (let nth = 0; nth < 300; nth++) await gates.open(ask({ timeoutMs: 300 * DAY_MS }));
-    const { gateId } = await gates.open(ask());
-    await gates.close(gateId, DONE);
+    for (let nth = 0; nth < 300; nth++) await waits.open(ask({ timeoutMs: 300 * DAY_MS }));
+    const { waitId } = await waits.open(ask());
+    await waits.close(waitId, DONE);
   });
-  gatesTime.aheadMs = 31 * DAY_MS;
+  waitsTime.aheadMs = 31 * DAY_MS;
   for (let wakes = 0; wakes < 3; wakes++) await wake(room);
   const states = (await rowsOf(room)).map(({ status }) => status);
   expect(states.filter((status) => status === "open")).toHaveLength(300);
@@ -652,7 +652,7 @@ it("L9: closed gates are forgotten although more than 256 open ones are older", 
 });
 
 describe("what it costs, in rows of Perdure's tables and statements", () => {
-  const cost = (room: Room, work: (object: GatesObject) => Promise<unknown>) =>
+  const cost = (room: Room, work: (object: WaitsObject) => Promise<unknown>) =>
     inside(room, async (object, ctx) => {
       await object.lifecycle.start();
       object.meter.reset();
@@ -664,63 +664,63 @@ describe("what it costs, in rows of Perdure's tables and statements", () => {
       return { rows: meter.rowsWrittenBy(ours), statements: meter.statementsOf(ours) };
     });
 
-  it("an open gate 4 rows, its end 1 and 2 in the outbox", async () => {
-    const room = givenGates();
+  it("an open wait 4 rows, its end 1 and 2 in the outbox", async () => {
+    const room = givenWaits();
     const request = ask();
-    expect(await cost(room, ({ gates }) => gates.open(request))).toEqual({
+    expect(await cost(room, ({ waits }) => waits.open(request))).toEqual({
       rows: 4,
       statements: 2,
     });
-    const { gateId } = await open(room, request);
-    expect(await cost(room, ({ gates }) => gates.close(gateId, DONE))).toMatchObject({ rows: 3 });
+    const { waitId } = await open(room, request);
+    expect(await cost(room, ({ waits }) => waits.close(waitId, DONE))).toMatchObject({ rows: 3 });
   });
 
-  it("an end with something to stop 3, an inner gate 4 and its end 5", async () => {
+  it("an end with something to stop 3, an inner wait 4 and its end 5", async () => {
     const room = givenDriven(() => ({ drive: async () => null, stop: async () => {} }));
-    const { gateId } = await open(room, ask({ kind: "codemode" }));
-    const parent = await inside(room, ({ gates }) => gates.find(gateId));
+    const { waitId } = await open(room, ask({ kind: "codemode" }));
+    const parent = await inside(room, ({ waits }) => waits.find(waitId));
     const { request } = ask();
-    const inner = { gateId: "inner", kind: "approval", request } as const;
-    const opened = await cost(room, ({ gates }) => gates.openInside(parent as Gate, inner));
+    const inner = { waitId: "inner", kind: "approval", request } as const;
+    const opened = await cost(room, ({ waits }) => waits.openInside(parent as Wait, inner));
     expect(opened).toMatchObject({ rows: 4 });
-    const closed = await cost(room, ({ gates }) => gates.close("inner", DONE));
+    const closed = await cost(room, ({ waits }) => waits.close("inner", DONE));
     // Its own row, its parent's and the index of that; and those again when the parent rests.
     expect(closed).toMatchObject({ rows: 5 });
-    const stopped = await cost(room, ({ gates }) => gates.expire(gateId, EXPIRED));
+    const stopped = await cost(room, ({ waits }) => waits.expire(waitId, EXPIRED));
     expect(stopped).toMatchObject({ rows: 3 });
   });
 
   it("one that expires 1, one that is taken over 2, a pending list no more than is pending", async () => {
-    const room = givenGates();
+    const room = givenWaits();
     const request = ask();
     for (let n = 0; n < 50; n++) {
-      const { gateId } = await open(room, ask());
-      await expire(room, gateId);
+      const { waitId } = await open(room, ask());
+      await expire(room, waitId);
     }
-    const { gateId } = await open(room, request);
+    const { waitId } = await open(room, request);
     const later = { ...request, run: "run-2" };
-    expect(await cost(room, ({ gates }) => gates.open(later))).toMatchObject({ rows: 2 });
+    expect(await cost(room, ({ waits }) => waits.open(later))).toMatchObject({ rows: 2 });
     const read = await inside(room, async ({ approvals, meter }) => {
       meter.reset();
       expect(await approvals.list()).toHaveLength(1);
       return meter.read().rowsRead;
     });
     expect(read).toBeLessThan(5);
-    expect(await cost(room, ({ gates }) => gates.expire(gateId, EXPIRED))).toMatchObject({
+    expect(await cost(room, ({ waits }) => waits.expire(waitId, EXPIRED))).toMatchObject({
       rows: 1,
     });
   });
 });
 
 it("L9 what is asked and decided reads the same number of rows, however many approvals are pending", async () => {
-  const room = givenGates();
+  const room = givenWaits();
   const request = ask();
   const [first, second] = [await open(room, request), await open(room, ask())];
-  await inside(room, async ({ gates }) => {
-    for (let n = 0; n < 200; n++) await gates.open(ask());
+  await inside(room, async ({ waits }) => {
+    for (let n = 0; n < 200; n++) await waits.open(ask());
   });
   await crash(room);
-  const reads = await inside(room, async ({ lifecycle, gates, meter }) => {
+  const reads = await inside(room, async ({ lifecycle, waits, meter }) => {
     const count = async (work: () => Promise<unknown>) => {
       meter.reset();
       await work();
@@ -728,9 +728,9 @@ it("L9 what is asked and decided reads the same number of rows, however many app
     };
     return {
       start: await count(() => lifecycle.start()),
-      takeOver: await count(() => gates.open({ ...request, run: "run-2" })),
-      close: await count(() => gates.close(first.gateId, DONE)),
-      expire: await count(() => gates.expire(second.gateId, EXPIRED)),
+      takeOver: await count(() => waits.open({ ...request, run: "run-2" })),
+      close: await count(() => waits.close(first.waitId, DONE)),
+      expire: await count(() => waits.expire(second.waitId, EXPIRED)),
     };
   });
   for (const [verb, rows] of Object.entries(reads)) expect(rows, verb).toBeLessThan(40);

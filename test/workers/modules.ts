@@ -2,12 +2,12 @@
 
 import { crashable } from "../../src/testing/index.ts";
 import { AnswerObject as Answer } from "../support/answer-object.ts";
-import { GatesObject as Gates } from "../support/gates-object.ts";
 import { LedgerObject as Ledger } from "../support/ledger-object.ts";
 import { OutboxObject as Outbox } from "../support/outbox-object.ts";
 import { PlantedObject as Planted } from "../support/planted-object.ts";
 import { queue } from "../support/recipients.ts";
 import { SchedulerObject as Scheduler } from "../support/scheduler-object.ts";
+import { WaitsObject as Waits } from "../support/waits-object.ts";
 
 export { OutboxAgent } from "../support/outbox-agent.ts";
 export { PromptWorkflow } from "../support/prompt-workflow.ts";
@@ -17,7 +17,7 @@ export { SdkObject } from "../support/sdk-object.ts";
 
 // For scenarios that crash them at every write.
 export const AnswerObject = crashable(Answer);
-export const GatesObject = crashable(Gates);
+export const WaitsObject = crashable(Waits);
 export const LedgerObject = crashable(Ledger);
 export const OutboxObject = crashable(Outbox);
 export const PlantedObject = crashable(Planted);

@@ -3,7 +3,7 @@
 import type { AgentWorkflowStep } from "agents/workflows";
 import { describe, expect, it } from "vitest";
 import { InvalidSubmissionError } from "../../src/submissions/errors.ts";
-import { InvalidGateError } from "../../src/waits/errors.ts";
+import { InvalidWaitError } from "../../src/waits/errors.ts";
 import { durably } from "../../src/workflow/step-call.ts";
 
 /** A step of the platform that runs its work once. */
@@ -12,7 +12,7 @@ const step = {
 } as unknown as AgentWorkflowStep;
 
 describe("a call of the agent", () => {
-  it.each([new InvalidSubmissionError("thread", "no"), new InvalidGateError("request", "no")])(
+  it.each([new InvalidSubmissionError("thread", "no"), new InvalidWaitError("request", "no")])(
     "that is refused is final, and keeps its reason: %s",
     async (error) => {
       const call = durably(step, "s", async () => Promise.reject(error));

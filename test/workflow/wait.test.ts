@@ -148,7 +148,7 @@ it("W3: no event but the agent's own ends a wait, and W2: each wait ends at its 
       expect(await play(given, again)).toEqual(found);
       expect(again.names).toEqual(platform.names);
     }),
-    { numRuns: knob("GATES_RUNS", 40) * 10 },
+    { numRuns: knob("WAITS_RUNS", 40) * 10 },
   );
 });
 

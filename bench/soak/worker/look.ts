@@ -41,9 +41,9 @@ export async function lookAt(
       error: run.error?.message ?? run.reason ?? null,
     })),
     missed: Object.fromEntries(tasks.map(({ taskId, counts }) => [taskId, counts.missed])),
-    openGates: all<{ gate: string }>(
-      "SELECT kind || ' of ' || instance AS gate FROM perdure_gates WHERE settled_at IS NULL",
-    ).map(({ gate }) => gate),
+    openWaits: all<{ wait: string }>(
+      "SELECT kind || ' of ' || instance AS wait FROM perdure_waits WHERE settled_at IS NULL",
+    ).map(({ wait }) => wait),
     outbox: all<{ entry: string }>(
       `SELECT id || ' to ' || destination_key || ', attempt ' || attempts || ', due ' || due_at || ', ' || COALESCE(last_error, 'no error') AS entry
        FROM perdure_outbox`,

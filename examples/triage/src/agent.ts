@@ -58,9 +58,9 @@ export class TriageAgent extends DurableThink<Env> {
   }
 
   /**
-   * Opens the gate of one delivery. False when nothing waits there, or when a crash has interrupted
+   * Opens the wait of one delivery. False when nothing waits there, or when a crash has interrupted
    * the start of its workflow, which the agent tracks again within seconds. The event is sent before it is noted down: a crash
-   * between the two leaves the delivery waiting, and a second approval of the same gate changes nothing.
+   * between the two leaves the delivery waiting, and a second approval of the same wait changes nothing.
    */
   async approveDelivery(delivery: string, approvedBy: string): Promise<boolean> {
     const workflowId = this.#store.waitingWorkflow(delivery);

@@ -70,7 +70,7 @@ export class TriageStore {
     );
   }
 
-  /** The workflow that waits at the gate for this delivery. */
+  /** The workflow that waits at the wait for this delivery. */
   waitingWorkflow(delivery: string): string | undefined {
     const sql =
       "SELECT workflow_id FROM triage_deliveries WHERE delivery = ? AND status = 'waiting'";

@@ -31,7 +31,7 @@ export interface TriageEvent {
   comment: string;
 }
 
-/** `waiting` is at the approval gate. */
+/** `waiting` is at the approval wait. */
 export type DeliveryStatus = "running" | "waiting" | "complete" | "errored";
 
 export interface DeliveryReport {

@@ -123,7 +123,7 @@ it("a crash in the middle of an answer costs a second model call, and nothing el
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a crash between opening a gate and noting it down loses no approval, and a second one does no harm", async () => {
+it("a crash between opening a wait and noting it down loses no approval, and a second one does no harm", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   await workflows.modifyAll((instance) => instance.disableRetryDelays());
   const delivery = givenDelivery("issues", "reopened");

@@ -32,7 +32,7 @@ import {
   repairPrompts,
   type ThinkPromptReceipt,
 } from "../../submissions/index.ts";
-import type { Closing, GateEnd, GateReceipt, GateRequest } from "../../waits/index.ts";
+import type { Closing, WaitEnd, WaitReceipt, WaitRequest } from "../../waits/index.ts";
 import { ThinkAgentTools } from "./think-agent-tools.ts";
 import { ROOMS } from "./think-rooms.ts";
 import type { RunWorkflow } from "./workflow-starts.ts";
@@ -72,23 +72,23 @@ export class DurableThink<
   }
 
   /** For the steps of workflows that wait for something else than a turn (W1). */
-  openGate(request: GateRequest): Promise<GateReceipt> {
-    return this[ROOMS].gates.open(request);
+  openWait(request: WaitRequest): Promise<WaitReceipt> {
+    return this[ROOMS].waits.open(request);
   }
 
   /** For those steps: how it ended; when their time is over, it is closed as they say (W2). */
-  expireGate(gateId: string, closing: Closing | null): Promise<GateEnd | null> {
-    return this[ROOMS].gates.expire(gateId, closing);
+  expireWait(waitId: string, closing: Closing | null): Promise<WaitEnd | null> {
+    return this[ROOMS].waits.expire(waitId, closing);
   }
 
   /** For those steps: a part of a result that was told by a reference, or null where there is none (O4). */
-  readGate(gateId: string, part: number): Promise<AnswerPart | null> {
-    return this[ROOMS].gates.read(gateId, part);
+  readWait(waitId: string, part: number): Promise<AnswerPart | null> {
+    return this[ROOMS].waits.read(waitId, part);
   }
 
   /** For those steps: the result is not what the step can take, and a later run of the workflow asks afresh (W1, W4). */
-  refuseGate(gateId: string): Promise<void> {
-    return this[ROOMS].gates.refuse(gateId);
+  refuseWait(waitId: string): Promise<void> {
+    return this[ROOMS].waits.refuse(waitId);
   }
 
   /** For workflows of a sub-agent: where it is. */
@@ -201,6 +201,6 @@ export class DurableThink<
     const reason = "The workflow that waited for it was terminated";
     await this[ROOMS].submissions.cancelFor(of, reason);
     await this[ROOMS].think.cancelFor(of, reason);
-    await this[ROOMS].gates.cancelFor(of, reason);
+    await this[ROOMS].waits.cancelFor(of, reason);
   }
 }

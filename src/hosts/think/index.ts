@@ -37,7 +37,7 @@ export {
   type ApprovalSummary,
   type GrantApprovalOptions,
   InvalidApprovalError,
-  InvalidGateError,
+  InvalidWaitError,
   type ListApprovalsOptions,
   type RejectApprovalOptions,
 } from "../../waits/index.ts";

@@ -18,9 +18,8 @@ import {
   type SubmissionInspection,
   Submissions,
 } from "../../submissions/index.ts";
-import { AgentTools, type Approval, Approvals, Gates } from "../../waits/index.ts";
+import { AgentTools, type Approval, Approvals, Waits } from "../../waits/index.ts";
 import { agentToolPort } from "./agent-tool-port.ts";
-import { kindsOf } from "./gate-kinds.ts";
 import type { ThinkHooks } from "./port.ts";
 import { ROOMS } from "./rooms.ts";
 import { armedByThink, promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
@@ -28,6 +27,7 @@ import { changeWakes, deletedBy, deleteWithWakes, type SubAgents } from "./sub-a
 import { type SubmissionAudience, SubmissionClients } from "./submission-clients.ts";
 import { ThinkHost } from "./think-host.ts";
 import { inspectionOf, ThinkLedger } from "./think-ledger.ts";
+import { kindsOf } from "./wait-kinds.ts";
 import { WorkflowStarts } from "./workflow-starts.ts";
 
 /** Limits and retention, each with a default. */
@@ -42,7 +42,7 @@ export type Rooms = {
   readonly host: ThinkHost;
   readonly submissions: Submissions;
   readonly think: ThinkLedger;
-  readonly gates: Gates;
+  readonly waits: Waits;
   readonly approvals: Approvals;
   readonly agentTools: AgentTools;
   readonly scheduler: Scheduler;
@@ -119,15 +119,15 @@ export class ThinkRooms<
     };
     const agentTools = new AgentTools(
       agentToolPort(this as unknown as Think, "finishAgentToolStep"),
-      () => gates,
+      () => waits,
     );
-    const gates: Gates = new Gates({
+    const waits: Waits = new Waits({
       outbox: this.outbox,
       kinds: () => kindsOf(this as unknown as Think, { agentTools, ...approvalHooks }),
     });
-    const approvals = new Approvals(gates);
-    this[ROOMS] = { host, submissions, think, gates, agentTools, approvals, scheduler, starts };
-    this.lifecycle.use(this.outbox).use(submissions).use(gates).use(scheduler);
+    const approvals = new Approvals(waits);
+    this[ROOMS] = { host, submissions, think, waits, agentTools, approvals, scheduler, starts };
+    this.lifecycle.use(this.outbox).use(submissions).use(waits).use(scheduler);
   }
 
   /**
@@ -213,8 +213,8 @@ export class ThinkRooms<
   }
 
   get #rooms() {
-    const { submissions, gates, scheduler } = this[ROOMS];
-    return [this.outbox, submissions, gates, scheduler];
+    const { submissions, waits, scheduler } = this[ROOMS];
+    return [this.outbox, submissions, waits, scheduler];
   }
 
   /** The turn that the caller runs in; that of a submission has its `requestId`, and `"submission"` as its trigger. */

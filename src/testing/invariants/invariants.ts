@@ -10,7 +10,7 @@ import { InvalidScenarioError } from "../errors.ts";
 import { conversationProblems, type SaidMessage } from "./conversation.ts";
 import { ledgerProblems } from "./ledger.ts";
 import { type Horizon, openWork } from "./open-work.ts";
-import { alarmProblems, gateProblems, runProblems } from "./others.ts";
+import { alarmProblems, runProblems, waitProblems } from "./others.ts";
 import { outboxProblems } from "./outbox.ts";
 import { Rows } from "./rows.ts";
 
@@ -22,10 +22,10 @@ export type InvariantOptions = {
    */
   readonly deadLetters?: boolean;
   /**
-   * Open gates are expected: an approval that nobody has decided.
+   * Open waits are expected: an approval that nobody has decided.
    * @default false
    */
-  readonly openGates?: boolean;
+  readonly openWaits?: boolean;
   /**
    * An alarm is expected, e.g. of a schedule of the app's own.
    * @default false
@@ -38,7 +38,7 @@ export type InvariantOptions = {
   readonly messages?: (object: DurableObject, thread: string) => Promise<readonly SaidMessage[]>;
 };
 
-const NAMES = ["deadLetters", "openGates", "alarm", "messages"];
+const NAMES = ["deadLetters", "openWaits", "alarm", "messages"];
 
 /**
  * What is not as Perdure guarantees it, in words that begin with the number of the guarantee; empty when all is well.
@@ -53,7 +53,7 @@ export async function invariantsOf(
 ): Promise<string[]> {
   const problem = problemOfNames("invariantsOf()", options, NAMES);
   if (problem) throw new InvalidScenarioError("invariantsOf()", problem.message);
-  const { deadLetters = false, openGates = false, alarm = false } = options;
+  const { deadLetters = false, openWaits = false, alarm = false } = options;
   const taken = livesOf(stub)?.taken;
   return inObject(stub, async (object, { storage }) => {
     const rows = new Rows(storage.sql, Date.now());
@@ -64,7 +64,7 @@ export async function invariantsOf(
       ...ledgerProblems(rows),
       ...outboxProblems(rows, taken, deadLetters),
       ...runProblems(rows),
-      ...(openGates ? [] : gateProblems(rows)),
+      ...(openWaits ? [] : waitProblems(rows)),
       ...alarmProblems(rows, due),
       ...(await conversationProblems(rows, read)),
     ];

@@ -14,7 +14,7 @@ export function openWork(rows: Rows, horizon: Horizon = "ever"): string[] {
     ...submissions(rows, horizon),
     ...deliveries(rows, horizon),
     ...runs(rows, horizon),
-    ...gates(rows),
+    ...waits(rows),
   ];
 }
 
@@ -78,20 +78,20 @@ function runs(rows: Rows, horizon: Horizon): string[] {
   ];
 }
 
-/** A gate that is open waits for somebody; one that has ended has something left to do. */
-function gates(rows: Rows): string[] {
-  const ended = rows.of<{ gate_id: string; status: string }>(
-    "perdure_gates",
-    "SELECT gate_id, status FROM perdure_gates WHERE settled_at IS NOT NULL AND done_at IS NULL",
+/** A wait that is open waits for somebody; one that has ended has something left to do. */
+function waits(rows: Rows): string[] {
+  const ended = rows.of<{ wait_id: string; status: string }>(
+    "perdure_waits",
+    "SELECT wait_id, status FROM perdure_waits WHERE settled_at IS NOT NULL AND done_at IS NULL",
   );
-  const late = rows.of<{ gate_id: string }>(
-    "perdure_gates",
-    "SELECT gate_id FROM perdure_gates WHERE settled_at IS NULL AND expires_at <= ?",
+  const late = rows.of<{ wait_id: string }>(
+    "perdure_waits",
+    "SELECT wait_id FROM perdure_waits WHERE settled_at IS NULL AND expires_at <= ?",
     rows.now,
   );
   return [
-    ...ended.map(({ gate_id, status }) => `W2 gate ${gate_id} is ${status} and not done with`),
-    ...late.map(({ gate_id }) => `W2 gate ${gate_id} has expired and is open`),
+    ...ended.map(({ wait_id, status }) => `W2 wait ${wait_id} is ${status} and not done with`),
+    ...late.map(({ wait_id }) => `W2 wait ${wait_id} has expired and is open`),
   ];
 }
 

@@ -1,4 +1,4 @@
-/** S1, W2 and O5: what has to hold of schedules, gates and the alarm, read from their rows. */
+/** S1, W2 and O5: what has to hold of schedules, waits and the alarm, read from their rows. */
 
 import { time } from "./open-work.ts";
 import type { Rows } from "./rows.ts";
@@ -18,13 +18,13 @@ export function runProblems(rows: Rows): string[] {
 }
 
 /** W2: nobody is left waiting. */
-export function gateProblems(rows: Rows): string[] {
+export function waitProblems(rows: Rows): string[] {
   return rows
-    .of<{ gate_id: string; kind: string }>(
-      "perdure_gates",
-      "SELECT gate_id, kind FROM perdure_gates WHERE settled_at IS NULL",
+    .of<{ wait_id: string; kind: string }>(
+      "perdure_waits",
+      "SELECT wait_id, kind FROM perdure_waits WHERE settled_at IS NULL",
     )
-    .map(({ gate_id, kind }) => `W2 the gate ${gate_id} (${kind}) is open`);
+    .map(({ wait_id, kind }) => `W2 the wait ${wait_id} (${kind}) is open`);
 }
 
 /** O5: an object that has nothing to do is not woken for it. */
@@ -40,7 +40,7 @@ function hasPlans(rows: Rows): boolean {
     ["perdure_submissions", "is_undone = 0"],
     ["perdure_tasks", "next_at IS NOT NULL"],
     ["perdure_runs", "ended_at IS NULL"],
-    ["perdure_gates", "done_at IS NULL"],
+    ["perdure_waits", "done_at IS NULL"],
     ["perdure_endpoints", "held_until IS NOT NULL"],
   ] as const;
   return plans.some(

@@ -1,40 +1,40 @@
-/** How a gate is closed with what became of its run, and the ids of its runs. Pure. */
+/** How a wait is closed with what became of its run, and the ids of its runs. Pure. */
 
 import type { AgentToolLifecycleResult } from "agents/agent-tools";
 import { byteLength, type Json } from "../../core/json.ts";
 import { MOST_BYTES } from "../checks.ts";
-import type { Closing, Gate } from "../types.ts";
+import type { Closing, Wait } from "../types.ts";
 import type { AgentToolEnd, AgentToolRequest, AgentToolState, Inspection } from "./types.ts";
 
 /** Apart from the ids of the app's own runs. */
 const PREFIX = "perdure-";
 
-/** The id of a gate's run: a dispatch that is repeated after a crash has the same one. */
-export function runIdOf(gateId: string, dispatch: number): string {
-  return `${PREFIX}${gateId}-${dispatch}`;
+/** The id of a wait's run: a dispatch that is repeated after a crash has the same one. */
+export function runIdOf(waitId: string, dispatch: number): string {
+  return `${PREFIX}${waitId}-${dispatch}`;
 }
 
-/** The gate that a run was started for, or undefined for a run of the app's own. */
-export function gateIdOf(runId: string): string | undefined {
+/** The wait that a run was started for, or undefined for a run of the app's own. */
+export function waitIdOf(runId: string): string | undefined {
   return runId.startsWith(PREFIX) ? runId.slice(PREFIX.length, runId.lastIndexOf("-")) : undefined;
 }
 
-export function requestOf({ request }: Gate): AgentToolRequest {
+export function requestOf({ request }: Wait): AgentToolRequest {
   return request as AgentToolRequest;
 }
 
-export function stateOf({ state }: Gate): AgentToolState {
+export function stateOf({ state }: Wait): AgentToolState {
   const none: AgentToolState = { dispatch: 1, isSent: false, refusals: 0, failures: 0 };
   return { ...none, ...(state as AgentToolState | undefined) };
 }
 
-export function endOf({ result }: Gate): AgentToolEnd | undefined {
+export function endOf({ result }: Wait): AgentToolEnd | undefined {
   return (result as AgentToolEnd | null | undefined) ?? undefined;
 }
 
-/** Whether a gate was closed by the end of its run: nothing is under way for it. */
-export function hasEnded(gate: Gate): boolean {
-  const status = endOf(gate)?.status;
+/** Whether a wait was closed by the end of its run: nothing is under way for it. */
+export function hasEnded(wait: Wait): boolean {
+  const status = endOf(wait)?.status;
   return status === "completed" || status === "error" || status === "aborted";
 }
 

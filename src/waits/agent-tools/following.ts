@@ -1,11 +1,11 @@
 /**
- * Follows runs in this life: tells what their children report, and has a gate
+ * Follows runs in this life: tells what their children report, and has a wait
  * looked at when its child's stream has ended. Keeps nothing over a restart,
  * and decides nothing.
  */
 
 import type { Clock } from "../../core/clock.ts";
-import type { Gate } from "../types.ts";
+import type { Wait } from "../types.ts";
 import { requestOf } from "./ends.ts";
 import { type Report, reportsOf } from "./reports.ts";
 import type { AgentToolPort } from "./types.ts";
@@ -33,36 +33,36 @@ export class Following {
 
   constructor(
     private readonly port: AgentToolPort,
-    /** Has a gate looked at. */
-    private readonly nudge: (gateId: string) => Promise<void>,
+    /** Has a wait looked at. */
+    private readonly nudge: (waitId: string) => Promise<void>,
     private readonly clock: Clock,
   ) {}
 
   /** Follows a run, once at a time. Returns whether it is followed; if not, nothing will be heard of it. */
-  begin(gate: Gate, runId: string): boolean {
+  begin(wait: Wait, runId: string): boolean {
     const run = this.#of(runId);
     if (run.isLive) return true;
     const now = this.clock.now();
     if (now - run.since < SHORT_MS) return false;
     Object.assign(run, { isLive: true, since: now });
-    run.timer = setInterval(() => this.#look(gate), LOOK_MS);
-    this.#follow(gate, runId, run).finally(() => {
+    run.timer = setInterval(() => this.#look(wait), LOOK_MS);
+    this.#follow(wait, runId, run).finally(() => {
       clearInterval(run.timer);
-      this.#look(gate);
+      this.#look(wait);
     });
     return true;
   }
 
   /** Tells the milestones that this life has not told yet. */
   tellMissed(
-    gate: Gate,
+    wait: Wait,
     runId: string,
     { milestones = [] }: { milestones?: readonly { name: string; sequence: number }[] },
   ): void {
     for (const { name, sequence, ...rest } of milestones) {
       const { data } = rest as Pick<Report, "data">;
       const report = { milestone: name, sequence, ...(data !== undefined && { data }) };
-      this.#tell(gate, runId, report);
+      this.#tell(wait, runId, report);
     }
   }
 
@@ -77,18 +77,18 @@ export class Following {
     run.reader?.cancel().catch(() => undefined);
   }
 
-  #look({ gateId }: Gate): void {
-    this.nudge(gateId).catch((error) =>
+  #look({ waitId }: Wait): void {
+    this.nudge(waitId).catch((error) =>
       console.error("[perdure] an agent tool could not be looked at:", error),
     );
   }
 
-  async #follow(gate: Gate, runId: string, run: Followed): Promise<void> {
+  async #follow(wait: Wait, runId: string, run: Followed): Promise<void> {
     try {
-      const stream = await this.port.tail(requestOf(gate).className, runId);
+      const stream = await this.port.tail(requestOf(wait).className, runId);
       if (run.isForgotten) return await stream.cancel();
       run.reader = stream.getReader();
-      for await (const report of reportsOf(chunksOf(run.reader))) this.#tell(gate, runId, report);
+      for await (const report of reportsOf(chunksOf(run.reader))) this.#tell(wait, runId, report);
     } catch {
       // The child went down, or has no stream: the look at its record that follows says what became of it.
     } finally {
@@ -97,7 +97,7 @@ export class Following {
     }
   }
 
-  #tell({ workflow }: Gate, runId: string, { sequence, ...report }: Report): void {
+  #tell({ workflow }: Wait, runId: string, { sequence, ...report }: Report): void {
     if (sequence !== undefined) {
       const { told } = this.#of(runId);
       if (told.has(sequence)) return;

@@ -1,4 +1,4 @@
-/** Gates that wait for a child agent's run. */
+/** Waits that wait for a child agent's run. */
 
 export { AgentTools } from "./agent-tools.ts";
 export type { AgentToolPort } from "./types.ts";

@@ -2,7 +2,7 @@
 
 import type { AgentToolChildAdapter } from "agents/agent-tools";
 import type { Json } from "../../core/json.ts";
-import type { GateWorkflow } from "../types.ts";
+import type { WaitWorkflow } from "../types.ts";
 
 /** What `step.agentTool()` asks of its agent. */
 export type AgentToolRequest = {
@@ -51,7 +51,7 @@ export type AgentToolEnd =
       childStillRunning: boolean;
     };
 
-/** How far a gate has come. */
+/** How far a wait has come. */
 export type AgentToolState = {
   /** Numbers the dispatches, from 1 on: each has a run of its own. */
   dispatch: number;
@@ -107,5 +107,5 @@ export interface AgentToolPort {
   /** What the child reports from now on, until the run has ended. */
   tail(className: string, runId: string): Promise<ReadableStream<unknown>>;
   /** Tells the app and its clients. */
-  tell(workflow: GateWorkflow, progress: AgentToolProgress): Promise<void>;
+  tell(workflow: WaitWorkflow, progress: AgentToolProgress): Promise<void>;
 }

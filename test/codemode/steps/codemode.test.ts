@@ -8,7 +8,7 @@ import { codemode } from "../../../src/codemode/index.ts";
 import type { Json } from "../../../src/core/json.ts";
 import { ROOMS } from "../../../src/hosts/think/think-rooms.ts";
 import type { Meter } from "../../../src/testing/index.ts";
-import type { Gate } from "../../../src/waits/types.ts";
+import type { Wait } from "../../../src/waits/types.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { charging, givenCode, times } from "../../support/codemode.ts";
 import type { CodemodeAgent } from "../../support/codemode-agent.ts";
@@ -78,7 +78,7 @@ describe("a run", () => {
     await code.start([{ name: "bad", ...options } as never]);
     const { error } = await code.failed();
     expect(JSON.stringify(error)).toMatch(/step\.codemode|NonRetryable/);
-    expect(await code.agent().gatesOfCode()).toEqual([]);
+    expect(await code.agent().waitsOfCode()).toEqual([]);
   });
 
   it("W4 what the code returned is checked against the schema", async () => {
@@ -113,14 +113,14 @@ describe("an approval", () => {
     }`;
     await code.start([{ name: "twice", code: text }]);
     const first = await code.approval();
-    await code.agent().settle(first.gateId, "completed");
+    await code.agent().settle(first.waitId, "completed");
     const second = await until(async () => {
       const open = await code.agent().approvals();
-      return open.find(({ gateId }) => gateId !== first.gateId);
+      return open.find(({ waitId }) => waitId !== first.waitId);
     });
-    await code.agent().settle(first.gateId, "completed");
+    await code.agent().settle(first.waitId, "completed");
     expect(times("charge", order)).toBe(1);
-    await code.agent().settle(second.gateId, "completed");
+    await code.agent().settle(second.waitId, "completed");
     expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
     expect(times("charge", order)).toBe(2);
   });
@@ -218,7 +218,7 @@ describe("W1 a restart of the workflow", () => {
     await code.start([{ name: "charge", code: charging(code.order) }]);
     const before = await code.approval();
     await code.agent().restart(code.id);
-    await until(async () => (await code.agent().gatesOfCode()).length === 1);
+    await until(async () => (await code.agent().waitsOfCode()).length === 1);
     expect(await code.approval()).toEqual(before);
     await code.approve();
     expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
@@ -286,15 +286,15 @@ describe("an end from outside", () => {
   });
 });
 
-it("no gate is opened inside one that was closed", async () => {
+it("no wait is opened inside one that was closed", async () => {
   const code = givenCode();
   await code.start([{ name: "look", code: "async () => 1" }]);
   await code.complete();
   const inner = await runInDurableObject(code.agent() as never, async (agent) => {
-    const { gates } = (agent as unknown as CodemodeAgent)[ROOMS];
-    const [parent] = await gates.list({ kind: "codemode", limit: 1 });
-    const asked = { gateId: crypto.randomUUID(), request: {} };
-    return gates.openInside(parent as Gate, { kind: "approval", ...asked });
+    const { waits } = (agent as unknown as CodemodeAgent)[ROOMS];
+    const [parent] = await waits.list({ kind: "codemode", limit: 1 });
+    const asked = { waitId: crypto.randomUUID(), request: {} };
+    return waits.openInside(parent as Wait, { kind: "approval", ...asked });
   });
   expect(inner).toBeUndefined();
 });
@@ -305,7 +305,7 @@ it("W1 a sub-agent runs code, is asked, and goes on", async () => {
     .agent()
     .startInChild(code.id, { codes: [{ name: "charge", code: charging(code.order) }] });
   const approval = await until(async () => (await code.agent().approvalsOfChild())[0]);
-  await code.agent().settleInChild(approval.gateId);
+  await code.agent().settleInChild(approval.waitId);
   expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
   expect(times("charge", code.order)).toBe(1);
 });
@@ -340,7 +340,7 @@ it("costs what it says", async () => {
   const rows = () =>
     runInDurableObject(code.agent() as never, (agent) => {
       const { meter } = agent as unknown as { meter: Meter };
-      return { gates: meter.rowsWrittenBy((query) => query.includes("perdure_")), ...meter.read() };
+      return { waits: meter.rowsWrittenBy((query) => query.includes("perdure_")), ...meter.read() };
     });
   const before = await rows();
   await code.start([{ name: "look", code: `async () => shop.look({ order: "${code.order}" })` }]);
@@ -354,7 +354,7 @@ it("costs what it says", async () => {
   const paused = await rows();
   // The durable start 2; the row and three indexes, a note, the end, and its delivery 2; an approval has a row of its own,
   // and is waited for.
-  expect(plain.gates - before.gates).toBeLessThanOrEqual(2 + 8);
-  expect(paused.gates - plain.gates).toBeLessThanOrEqual(2 + 19);
+  expect(plain.waits - before.waits).toBeLessThanOrEqual(2 + 8);
+  expect(paused.waits - plain.waits).toBeLessThanOrEqual(2 + 19);
   expect(plain.setAlarms - before.setAlarms).toBeLessThanOrEqual(2 + 1);
 });

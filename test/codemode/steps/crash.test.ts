@@ -147,9 +147,9 @@ describe("L6 the agent dies", () => {
     await expect(refusal(code.agent().die())).resolves.toBeInstanceOf(Error);
     await until(async () => {
       const [first] = await code.agent().approvalsOfChild();
-      return first?.gateId === approval.gateId;
+      return first?.waitId === approval.waitId;
     });
-    await code.agent().settleInChild(approval.gateId);
+    await code.agent().settleInChild(approval.waitId);
     expect(await code.complete()).toMatchObject([{ output: { done: "charge" } }]);
     expect(times("charge", code.order)).toBe(1);
   });

@@ -89,7 +89,7 @@ describe("progress", () => {
 
   it("the app chooses the clients that are sent all of it, one by one", async () => {
     let asked = 0;
-    const workflow = await givenWorkflow([{ name: "gate", data: SECRET }], {
+    const workflow = await givenWorkflow([{ name: "wait", data: SECRET }], {
       shouldSendApproval: ({ data }, { id }) => {
         asked++;
         return data === SECRET && id === "admin";
@@ -124,7 +124,7 @@ describe("progress", () => {
   ])("a choice that %s sends the contents to nobody, and the app is told", async (_, choose) => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     const told: Approval[] = [];
-    const workflow = await givenWorkflow([{ name: "gate", data: SECRET }], {
+    const workflow = await givenWorkflow([{ name: "wait", data: SECRET }], {
       shouldSendApproval: choose,
       onApproval: (approval) => void told.push(approval),
     });
@@ -148,7 +148,7 @@ describe("progress", () => {
     const path = `${parent.name}/sub/think-agent/child`;
     const admin = await connected(parent, `${path}?_pk=admin`);
     const other = await connected(parent, `${path}?_pk=other`);
-    const approvals = [{ name: "gate", data: SECRET }];
+    const approvals = [{ name: "wait", data: SECRET }];
     await atChild((child) => child.runWorkflow("APPROVAL_WORKFLOW", { approvals }));
     await until(() => other.messages.length === 1);
     await atChild(async (child) => {
@@ -183,7 +183,7 @@ describe("progress", () => {
 
   it("a hook that throws is logged, and changes nothing", async () => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
-    const workflow = await givenWorkflow([{ name: "gate" }], {
+    const workflow = await givenWorkflow([{ name: "wait" }], {
       onApproval: () => {
         throw new Error("the app's own");
       },
@@ -200,23 +200,23 @@ describe("progress", () => {
     const seen: { type: string; name: string; payload: object }[] = [];
     const note = (message: unknown) => void seen.push(message as (typeof seen)[number]);
     subscribe("agents:lifecycle", note);
-    const workflow = await givenWorkflow([{ name: "gate" }]);
-    const { approvalId: gateId } = await workflow.pending();
-    await workflow.agent.rejectApproval(gateId);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
+    const { approvalId: waitId } = await workflow.pending();
+    await workflow.agent.rejectApproval(waitId);
     await workflow.output();
     unsubscribe("agents:lifecycle", note);
     const { name } = workflow.agent;
     expect(
-      seen.filter((event) => event.name === name && event.type.startsWith("gate")),
+      seen.filter((event) => event.name === name && event.type.startsWith("wait")),
     ).toMatchObject([
-      { type: "gate:create", payload: { gateId, kind: "approval" } },
-      { type: "gate:rejected", payload: { gateId, kind: "approval" } },
+      { type: "wait:create", payload: { waitId, kind: "approval" } },
+      { type: "wait:rejected", payload: { waitId, kind: "approval" } },
     ]);
   });
 });
 
 it("waitForApproval() and approveWorkflow() of agents work beside it", async () => {
-  const workflow = await givenWorkflow([{ name: "gate" }], { classic: true });
+  const workflow = await givenWorkflow([{ name: "wait" }], { classic: true });
   const { approvalId } = await workflow.pending();
   // It is for the other one, and waits for it.
   await workflow.agent.approveWorkflow(workflow.id, { metadata: { by: "eve" } });
@@ -247,12 +247,12 @@ describe("bad input is refused at the call, and nothing is stored", () => {
     ],
   ])("step.approval() with %j", async (options, text) => {
     const workflow = await givenWorkflow([
-      { name: "gate", ...options } as ApprovalParams["approvals"][number],
+      { name: "wait", ...options } as ApprovalParams["approvals"][number],
     ]);
     const error = await refusal(workflow.output());
     expect(error.message).toContain("errored");
     expect(error.message).toContain(text);
-    expect(error.message).toContain('step.approval("gate")');
+    expect(error.message).toContain('step.approval("wait")');
     expect(await workflow.agent.listApprovals()).toEqual([]);
     expect((await env.APPROVAL_WORKFLOW.get(workflow.id)).id).toBe(workflow.id);
   });

@@ -514,8 +514,8 @@ describe("S4 a deleted sub-agent", () => {
     onTestFinished(() => spy.mockRestore());
     const { root, child } = await givenFamily();
     await runInDurableObject(root, async (own) => {
-      const { scheduler, gates } = own[ROOMS];
-      for (const room of [scheduler, gates]) {
+      const { scheduler, waits } = own[ROOMS];
+      for (const room of [scheduler, waits]) {
         room.changeWakesOf = (_, verb) =>
           verb === "hasten" ? Promise.reject(new Error("no root")) : Promise.resolve();
       }

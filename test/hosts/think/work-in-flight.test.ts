@@ -48,7 +48,7 @@ async function withoutEvent(instance: WorkflowInstanceIntrospector, name: string
 }
 
 /** A step that waits until the test opens it. Promises do not cross from the test to the workflow. */
-function gate() {
+function wait() {
   const state = { isReached: false, isOpen: false };
   return {
     open: () => {
@@ -56,7 +56,7 @@ function gate() {
     },
     reached: () => until(() => state.isReached),
     step: (step: Parameters<MovedPlot>[0]) =>
-      step.do("gate", async () => {
+      step.do("wait", async () => {
         state.isReached = true;
         await until(() => state.isOpen);
       }),
@@ -101,7 +101,7 @@ describe("W1: a workflow that started under Think", () => {
 
   it("W1: keeps what came of prompts with keys, answered, cancelled and timed out", async () => {
     const prompts = [script(), script({ delayMs: 20_000 }), script({ delayMs: 20_000 }), script()];
-    const hold = gate();
+    const hold = wait();
     const app = givenApp(async (step) => {
       const outcomes: unknown[] = [];
       for (const [index, prompt] of prompts.entries()) {
@@ -118,7 +118,7 @@ describe("W1: a workflow that started under Think", () => {
     await hold.reached();
     await app.changeAgent();
     hold.open();
-    await app.changeWorkflow({ name: "gate" });
+    await app.changeWorkflow({ name: "wait" });
     const failed = ["ThinkPromptAbortedError", "ThinkPromptTimeoutError"];
     expect(await app.output()).toEqual([ANSWER, ...failed.map((error) => ({ error })), ANSWER]);
     expect(prompts.map((prompt) => modelCalls.get(prompt))).toEqual([1, 1, 1, 1]);

@@ -273,7 +273,7 @@ describe("L1 L4 L9 a load", () => {
     const told = new Map<string, number>();
     await within(stub, async ({ submissions, turns }, { storage }) => {
       let open = () => {};
-      const gate = new Promise<void>((resolve) => {
+      const wait = new Promise<void>((resolve) => {
         open = resolve;
       });
       turns.onStatus = async ({ status }) => {
@@ -282,7 +282,7 @@ describe("L1 L4 L9 a load", () => {
       turns.run = async ({ begin, submissionId }) => {
         begin();
         ran.push(submissionId);
-        await gate;
+        await wait;
         return { outcome: "completed" };
       };
       const start = Date.now();

@@ -6,7 +6,7 @@ import {
   arrived,
   crashOne,
   expectState,
-  givenGate,
+  givenWait,
   jobOf,
   playing,
   sleep,
@@ -93,7 +93,7 @@ describe("whenBusy: steer", () => {
 
   it("L1 after a crash it is in the turn if its messages are, and waits if they are not", async () => {
     const stub = givenLedger();
-    const hasJoined = givenGate();
+    const hasJoined = givenWait();
     // A host that takes its time to store what joins, where it joins late: the object dies in between.
     await playing(stub, "s", async (turn, { turns, submissions }) => {
       const ref = turn.begin();
@@ -127,7 +127,7 @@ describe("whenBusy: steer", () => {
 
   it("L1 what was not said in a turn that a crash has ended waits for a turn of its own", async () => {
     const stub = givenLedger();
-    const hasJoined = givenGate();
+    const hasJoined = givenWait();
     await playing(stub, "s", async (turn, { turns, submissions }) => {
       const ref = turn.begin();
       for (const { id } of turn.messages) turns.say(turn.thread, id, "asked");

@@ -1,4 +1,4 @@
-/** `step.approval()` when the agent dies while a person is asked (at its writes: `matrix/think-gates.ts`), when the engine dies, when the workflow is restarted at any of its steps, and in a sub-agent. */
+/** `step.approval()` when the agent dies while a person is asked (at its writes: `matrix/think-waits.ts`), when the engine dies, when the workflow is restarted at any of its steps, and in a sub-agent. */
 
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -29,7 +29,7 @@ async function crash(agent: Agent): Promise<void> {
 
 describe("the agent dies", () => {
   it("L1 while a person is asked: the approval is there, and its decision arrives", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await crash(workflow.agent);
     expect(await workflow.agent.listApprovals()).toMatchObject([{ approvalId }]);
@@ -58,7 +58,7 @@ describe("the engine dies", () => {
   });
 
   it("L1 a pause, a decision, and a resume", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await pauseAndResume(env.APPROVAL_WORKFLOW, workflow.id, async () => {
       await workflow.agent.grantApproval(approvalId);
@@ -68,10 +68,10 @@ describe("the engine dies", () => {
   });
 
   it.each<[string, StepAt]>([
-    ["the question", { name: "gate:approval-ask" }],
-    ["the wait", { name: "gate:approval-wait", type: "waitForEvent" }],
+    ["the question", { name: "wait:approval-ask" }],
+    ["the wait", { name: "wait:approval-wait", type: "waitForEvent" }],
   ])("W1 and goes on from %s while a person is asked: the same approval", async (_, step) => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await until(async () => (await workflow.status()) !== "queued");
     await new Promise((resolve) => setTimeout(resolve, 200));

@@ -105,7 +105,7 @@ describe("a decision", () => {
   });
 
   it("W3 two approvals in a row cannot be answered by one click", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }, { name: "gate", key: "second" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }, { name: "wait", key: "second" }]);
     const first = await workflow.pending();
     const clicks = await Promise.all(
       [1, 2, 3].map(() => workflow.agent.grantApproval(first.approvalId, { by: "ada" })),
@@ -121,10 +121,10 @@ describe("a decision", () => {
       approval: { status: "approved", by: "ada" },
     });
     // The first one's event once more, as an at-least-once delivery may bring it.
-    const data = { gateId: first.approvalId, status: "completed", settledAt: 1, result: {} };
+    const data = { waitId: first.approvalId, status: "completed", settledAt: 1, result: {} };
     await (await env.APPROVAL_WORKFLOW.get(workflow.id)).sendEvent({
-      type: `perdure-gate-${first.approvalId}`,
-      payload: { id: "again", attempt: 2, event: { type: "gate.completed", data } },
+      type: `perdure-wait-${first.approvalId}`,
+      payload: { id: "again", attempt: 2, event: { type: "wait.completed", data } },
     });
     expect(await workflow.agent.inspectApproval(second.approvalId)).toMatchObject({
       status: "pending",
@@ -183,7 +183,7 @@ describe("W2 no wait hangs", () => {
 
 describe("W1 a workflow that is restarted", () => {
   it("W1 takes over what is pending: an old card still works", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await workflow.agent.restart(workflow.id);
     await until(async () => (await workflow.status()) !== "unknown");
@@ -215,7 +215,7 @@ describe("W1 a workflow that is restarted", () => {
   });
 
   it("W1 a finished one asks again", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
     const first = await workflow.pending();
     await workflow.agent.grantApproval(first.approvalId);
     await workflow.output();
@@ -229,7 +229,7 @@ describe("W1 a workflow that is restarted", () => {
 
 describe("W5 a workflow that is terminated", () => {
   it("W5 elsewhere: a click finds it out, decides nothing, and cancels", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await (await env.APPROVAL_WORKFLOW.get(workflow.id)).terminate();
     expect(await workflow.agent.grantApproval(approvalId)).toMatchObject({
@@ -240,7 +240,7 @@ describe("W5 a workflow that is terminated", () => {
 
   it("W5 has its approval cancelled, and a restart asks anew", async () => {
     const told: string[] = [];
-    const workflow = await givenWorkflow([{ name: "gate" }], {
+    const workflow = await givenWorkflow([{ name: "wait" }], {
       onApproval: ({ status }) => void told.push(status),
     });
     const { approvalId } = await workflow.pending();

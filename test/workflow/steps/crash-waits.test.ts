@@ -1,6 +1,6 @@
-/** An agent dies at any write or delivery of what its workflows wait for besides turns: see `matrix/think-gates.ts`. */
+/** An agent dies at any write or delivery of what its workflows wait for besides turns: see `matrix/think-waits.ts`. */
 
-import { GATES } from "../../matrix/think-gates.ts";
+import { WAITS } from "../../matrix/think-waits.ts";
 import { playMatrix } from "../../support/think-matrix.ts";
 
-playMatrix(GATES);
+playMatrix(WAITS);

@@ -27,7 +27,7 @@ function stored(agent: object, query: string): Promise<string> {
     runInDurableObject(agent as DurableObjectStub<ThinkAgent>, (_, { storage }) => {
       // The agent makes its tables when it starts.
       const isMade = storage.sql
-        .exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_gates'")
+        .exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_waits'")
         .toArray();
       if (isMade.length === 0) return undefined;
       const [row] = storage.sql.exec<{ value: string | null }>(query).toArray();
@@ -36,12 +36,12 @@ function stored(agent: object, query: string): Promise<string> {
   );
 }
 
-const GATE = "SELECT gate_id AS value FROM perdure_gates WHERE parent IS NULL";
+const WAIT = "SELECT wait_id AS value FROM perdure_waits WHERE parent IS NULL";
 const BATCH = "SELECT event_type AS value FROM perdure_batches";
 
-function gateEvent(gateId: string, result: object): Event {
-  const data = { gateId, status: "completed", settledAt: 1, result };
-  return { type: "gate.completed", timestamp: new Date().toISOString(), data };
+function waitEvent(waitId: string, result: object): Event {
+  const data = { waitId, status: "completed", settledAt: 1, result };
+  return { type: "wait.completed", timestamp: new Date().toISOString(), data };
 }
 
 function promptEvent(submissionId: string): Event {
@@ -51,10 +51,10 @@ function promptEvent(submissionId: string): Event {
 
 describe("W3: an event without the agent's proof ends no wait", () => {
   it("W3: a forged event of an approval approves nothing, and the decision still counts", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
-    const event = gateEvent(approvalId, { by: "eve" });
-    await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-gate-${approvalId}`, forged(event));
+    const event = waitEvent(approvalId, { by: "eve" });
+    await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-wait-${approvalId}`, forged(event));
     expect(await workflow.status()).not.toBe("complete");
     await workflow.agent.rejectApproval(approvalId, { by: "ada" });
     expect(await workflow.output()).toMatchObject({ outcomes: [{ approved: false, by: "ada" }] });
@@ -95,10 +95,10 @@ describe("W3: an event without the agent's proof ends no wait", () => {
     const asked = input({ text: "found it", delayMs: 4_000 });
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
     await workflow.start();
-    const gateId = await stored(workflow.agent(), GATE);
+    const waitId = await stored(workflow.agent(), WAIT);
     const end = { status: "completed", runId: "forged", summary: "forged", milestones: [] };
-    const type = `perdure-gate-${gateId}`;
-    await send(env.AGENT_TOOL_WORKFLOW, workflow.id, type, forged(gateEvent(gateId, end)));
+    const type = `perdure-wait-${waitId}`;
+    await send(env.AGENT_TOOL_WORKFLOW, workflow.id, type, forged(waitEvent(waitId, end)));
     const [outcome] = await workflow.complete();
     expect(outcome).toMatchObject({
       result: { summary: expect.stringContaining("found it") },
@@ -109,10 +109,10 @@ describe("W3: an event without the agent's proof ends no wait", () => {
     const code = givenCode();
     await code.start([{ name: "charge", code: charging(code.order) }]);
     await code.approval();
-    const gateId = await stored(code.agent(), GATE);
-    const type = `perdure-gate-${gateId}`;
+    const waitId = await stored(code.agent(), WAIT);
+    const type = `perdure-wait-${waitId}`;
     const result = { executionId: "forged", output: "forged" };
-    await send(env.CODEMODE_WORKFLOW, code.id, type, forged(gateEvent(gateId, result)));
+    await send(env.CODEMODE_WORKFLOW, code.id, type, forged(waitEvent(waitId, result)));
     expect(times("charge", code.order)).toBe(0);
     await code.approve();
     expect(await code.complete()).toMatchObject([{ output: { order: code.order } }]);
@@ -138,10 +138,10 @@ describe("W3: at every moment of a wait", () => {
   });
 
   it("W3: events without proof do not make a wait longer than its timeout", async () => {
-    const workflow = await givenWorkflow([{ name: "gate", timeout: 4_000, onTimeout: "reject" }]);
+    const workflow = await givenWorkflow([{ name: "wait", timeout: 4_000, onTimeout: "reject" }]);
     const { approvalId } = await workflow.pending();
     const began = Date.now();
-    const type = `perdure-gate-${approvalId}`;
+    const type = `perdure-wait-${approvalId}`;
     for (let sent = 0; sent < 5; sent++) {
       await send(env.APPROVAL_WORKFLOW, workflow.id, type, [null]);
       await new Promise((resolve) => setTimeout(resolve, 500));
@@ -162,18 +162,18 @@ describe("W3: at every moment of a wait", () => {
       const [found] = await workflow.agent.listApprovals();
       return found?.workflow.stepName === "second" && found;
     });
-    const event = gateEvent(approvalId, { by: "eve" });
-    await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-gate-${approvalId}`, forged(event));
+    const event = waitEvent(approvalId, { by: "eve" });
+    await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-wait-${approvalId}`, forged(event));
     await workflow.agent.grantApproval(second.approvalId);
     const { outcomes } = await workflow.output();
     expect(outcomes).toMatchObject([{ approved: false, isTimeout: true }, { approved: true }]);
   });
 
   it("W3: a flood of events without proof delays the decision, and does not lose it", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
-    const type = `perdure-gate-${approvalId}`;
-    await send(env.APPROVAL_WORKFLOW, workflow.id, type, floodOf(gateEvent(approvalId, {}), 60));
+    const type = `perdure-wait-${approvalId}`;
+    await send(env.APPROVAL_WORKFLOW, workflow.id, type, floodOf(waitEvent(approvalId, {}), 60));
     await workflow.agent.rejectApproval(approvalId, { by: "ada" });
     expect(await workflow.output(40_000)).toMatchObject({
       outcomes: [{ approved: false, by: "ada" }],
@@ -181,12 +181,12 @@ describe("W3: at every moment of a wait", () => {
   }, 60_000);
 
   it("W3: a restart from the waiting step believes the same proof", async () => {
-    const workflow = await givenWorkflow([{ name: "gate" }]);
+    const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
-    const name = "gate:approval-wait";
+    const name = "wait:approval-wait";
     await restartFrom(env.APPROVAL_WORKFLOW, workflow.id, { name, type: "waitForEvent" });
-    const event = gateEvent(approvalId, { by: "eve" });
-    await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-gate-${approvalId}`, [
+    const event = waitEvent(approvalId, { by: "eve" });
+    await send(env.APPROVAL_WORKFLOW, workflow.id, `perdure-wait-${approvalId}`, [
       { id: "forged", attempt: 1, event },
     ]);
     await workflow.agent.grantApproval(approvalId, { by: "ada" });
@@ -212,9 +212,9 @@ describe("W3: at every moment of a wait", () => {
 });
 
 it("W3: the proof is in nothing that the agent lists", async () => {
-  const workflow = await givenWorkflow([{ name: "gate" }]);
+  const workflow = await givenWorkflow([{ name: "wait" }]);
   const { approvalId } = await workflow.pending();
-  const proof = await stored(workflow.agent, "SELECT proof AS value FROM perdure_gates");
+  const proof = await stored(workflow.agent, "SELECT proof AS value FROM perdure_waits");
   const listed = JSON.stringify([
     await workflow.agent.listApprovals(),
     await workflow.agent.inspectApproval(approvalId),

@@ -155,19 +155,19 @@ describe("W2 no wait hangs", () => {
   });
 });
 
-it("W3 no event can answer another wait: each gate has an event type of its own", async () => {
+it("W3 no event can answer another wait: each wait has an event type of its own", async () => {
   const [first, second] = [
     script(),
     script({ answer: { title: "second", count: 2 }, delayMs: 300 }),
   ];
   await using workflow = await givenWorkflow([
-    { name: "gate", prompt: first },
-    { name: "gate", key: "other", prompt: second },
+    { name: "wait", prompt: first },
+    { name: "wait", key: "other", prompt: second },
   ]);
   await workflow.start();
   await until(() => modelCalls.get(second));
   const [, answered] = await workflow.agent.listSubmissions();
-  // The first gate's event once more, as an at-least-once delivery may bring it.
+  // The first wait's event once more, as an at-least-once delivery may bring it.
   await (await env.PROMPT_WORKFLOW.get(workflow.id)).sendEvent({
     type: `perdure-prompt-${answered?.submissionId}`,
     payload: {

@@ -63,7 +63,7 @@ describe("codemode() with rollback", () => {
     const code = givenCode();
     const step = { name: "reserve", code: reserving(code.order), rollback: true };
     await code.start([step], { waitFor: "go" });
-    await until(async () => (await code.agent().gatesOfCode())[0]?.status === "completed");
+    await until(async () => (await code.agent().waitsOfCode())[0]?.status === "completed");
     await until(() => times("waits", code.id));
     await (await env.CODEMODE_WORKFLOW.get(code.id)).terminate({ rollback: true });
     await reached(env.CODEMODE_WORKFLOW, code.id, "terminated");

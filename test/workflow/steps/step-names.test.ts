@@ -22,7 +22,7 @@ it("W2: codemode() on an agent without Code Mode fails at once, and names withCo
   const error = await refusal(
     outcomeOf((step) => codemode(step, "book", { code: "async () => 1" })),
   );
-  expect(error.message).toMatch(/InvalidGateError.*withCodemode\(\) of perdure\/codemode/s);
+  expect(error.message).toMatch(/InvalidWaitError.*withCodemode\(\) of perdure\/codemode/s);
 });
 
 it("W1: codemode() with a step that is not Perdure's says which one it takes", async () => {

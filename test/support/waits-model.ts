@@ -1,5 +1,5 @@
 /**
- * What gates are to be, as a model of a few lines: what a sequence of
+ * What waits are to be, as a model of a few lines: what a sequence of
  * commands leaves of them, whatever crashes come in between.
  */
 
@@ -72,19 +72,19 @@ export const commands: fc.Arbitrary<Command[]> = fc.array(
   { minLength: 3, maxLength: 14 },
 );
 
-/** The gates that the commands so far have left, oldest first. */
-export class GatesModel {
-  readonly gates: Expected[] = [];
+/** The waits that the commands so far have left, oldest first. */
+export class WaitsModel {
+  readonly waits: Expected[] = [];
   now = 0;
 
-  /** Does it, and returns which gate it was about, by its place. */
+  /** Does it, and returns which wait it was about, by its place. */
   apply(command: Command): number | undefined {
     if (command.do === "open") return this.#open(command);
     if (command.do === "pass") this.now += command.ms;
     if (command.do === "wake")
       this.#closeWhere(({ expiresAt }) => expiresAt <= this.now, "expired");
     if (command.do === "cancel") {
-      this.#closeWhere((gate) => STEPS[gate.at].instance === command.instance, "cancelled");
+      this.#closeWhere((wait) => STEPS[wait.at].instance === command.instance, "cancelled");
     }
     if (command.do !== "close" && command.do !== "expire") return undefined;
     const place = this.latest(command.at);
@@ -96,31 +96,31 @@ export class GatesModel {
   }
 
   latest(at: StepNumber): number | undefined {
-    const place = this.gates.findLastIndex((gate) => gate.at === at);
+    const place = this.waits.findLastIndex((wait) => wait.at === at);
     return place === -1 ? undefined : place;
   }
 
   #open({ at, run, timeoutMs }: Extract<Command, { do: "open" }>): number {
     const expiresAt = this.now + timeoutMs + DAY_MS;
     const known = this.latest(at);
-    const gate = known === undefined ? undefined : this.gates[known];
-    if (known !== undefined && gate?.status === "open") {
-      this.gates[known] = { ...gate, run, expiresAt };
+    const wait = known === undefined ? undefined : this.waits[known];
+    if (known !== undefined && wait?.status === "open") {
+      this.waits[known] = { ...wait, run, expiresAt };
       return known;
     }
-    if (known !== undefined && gate?.run === run) return known;
-    return this.gates.push({ status: "open", at, run, expiresAt, isTold: false }) - 1;
+    if (known !== undefined && wait?.run === run) return known;
+    return this.waits.push({ status: "open", at, run, expiresAt, isTold: false }) - 1;
   }
 
-  #closeWhere(isMeant: (gate: Expected) => boolean, status: "expired" | "cancelled"): void {
-    this.gates.forEach((gate, place) => {
-      if (isMeant(gate)) this.#change(place, { status, isTold: false });
+  #closeWhere(isMeant: (wait: Expected) => boolean, status: "expired" | "cancelled"): void {
+    this.waits.forEach((wait, place) => {
+      if (isMeant(wait)) this.#change(place, { status, isTold: false });
     });
   }
 
   /** Once only. */
   #change(place: number, change: Pick<Expected, "status" | "isTold">): void {
-    const gate = this.gates[place];
-    if (gate?.status === "open") this.gates[place] = { ...gate, ...change };
+    const wait = this.waits[place];
+    if (wait?.status === "open") this.waits[place] = { ...wait, ...change };
   }
 }

@@ -24,7 +24,7 @@ import {
   AgentToolTimeoutError,
   AgentToolValidationError,
 } from "./agent-tool-errors.ts";
-import { type GatedAgent, type PassedGate, passGate, refuseGate } from "./gate.ts";
+import { type PassedWait, passWait, refuseWait, type WaitingAgent } from "./wait.ts";
 
 /** The class of a chat-capable agent: of Think, or of AIChatAgent. */
 export type AgentToolClass = ChatCapableAgentClass & {
@@ -81,7 +81,7 @@ const NAMES = ["input", "output", "timeout", "key", "display", "rollback"];
 
 /** Runs the child to its result, or throws how it failed. */
 export async function runAgentToolStep<Schema extends AnySchema | undefined>(
-  call: StepCall<GatedAgent>,
+  call: StepCall<WaitingAgent>,
   child: AgentToolClass | string,
   options: AgentToolOptions<Schema>,
 ): Promise<AgentToolResult<AgentToolOutput<Schema>>> {
@@ -98,19 +98,19 @@ export async function runAgentToolStep<Schema extends AnySchema | undefined>(
   call.used.use("agentTool", name, key);
   const closing = { status: "expired", result: null } as const;
   const ask = { kind: "agent-tool", key, request, timeoutMs, closing } as const;
-  const passed = await passGate(call, ask);
+  const passed = await passWait(call, ask);
   try {
     const result = await resultOf(passed, output as Schema, timeoutMs);
     const identity = { kind: "agent-tool", stepName: name, key } as const;
     return await compensated(call.step, () => partName(identity, "done"), result, options.rollback);
   } catch (error) {
-    if (error instanceof AgentToolValidationError) await refuseGate(call, ask, passed.gateId);
+    if (error instanceof AgentToolValidationError) await refuseWait(call, ask, passed.waitId);
     throw error;
   }
 }
 
 async function resultOf<Schema extends AnySchema | undefined>(
-  { gateId, status, result }: PassedGate,
+  { waitId, status, result }: PassedWait,
   schema: Schema,
   timeoutMs: number,
 ): Promise<AgentToolResult<AgentToolOutput<Schema>>> {
@@ -124,14 +124,14 @@ async function resultOf<Schema extends AnySchema | undefined>(
       ...(milestones.length > 0 && { milestones }),
     };
   }
-  throw failureOf(end as FailedEnd | null, gateId, status === "expired" ? timeoutMs : undefined);
+  throw failureOf(end as FailedEnd | null, waitId, status === "expired" ? timeoutMs : undefined);
 }
 
 type FailedEnd = Exclude<AgentToolEnd, { status: "completed" }>;
 
-function failureOf(end: FailedEnd | null, gateId: string, timeoutMs: number | undefined): Error {
-  // A gate that was closed without a look at its run has no more than an error.
-  const { runId = gateId, error = "nobody knows how the run ended" } = end ?? {};
+function failureOf(end: FailedEnd | null, waitId: string, timeoutMs: number | undefined): Error {
+  // A wait that was closed without a look at its run has no more than an error.
+  const { runId = waitId, error = "nobody knows how the run ended" } = end ?? {};
   if (timeoutMs !== undefined) return new AgentToolTimeoutError(runId, timeoutMs, error);
   if (end?.status === "interrupted") {
     const { reason, childStillRunning } = end;

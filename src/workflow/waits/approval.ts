@@ -1,6 +1,6 @@
 /**
- * `step.approval()`: a person at the agent decides, and the workflow waits. The gate that it waits for is made in
- * `gate.ts`; here is what is asked, and what the decision means to the workflow.
+ * `step.approval()`: a person at the agent decides, and the workflow waits. The wait that it waits for is made in
+ * `wait.ts`; here is what is asked, and what the decision means to the workflow.
  */
 
 import { byteLength, type Json, malformedKeyIn, shown } from "../../core/json.ts";
@@ -26,7 +26,7 @@ import {
   ApprovalPayloadError,
   ApprovalTimeoutError,
 } from "./approval-errors.ts";
-import { type GateAsk, type GatedAgent, type PassedGate, passGate, refuseGate } from "./gate.ts";
+import { type PassedWait, passWait, refuseWait, type WaitAsk, type WaitingAgent } from "./wait.ts";
 
 export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = {
   /** What is asked for, in one line. */
@@ -87,12 +87,12 @@ const MOST_PROBLEM = 4_000;
 
 /** Asks, and returns what was decided, or throws why nothing was. */
 export async function runApproval<Schema extends AnySchema | undefined>(
-  call: StepCall<GatedAgent>,
+  call: StepCall<WaitingAgent>,
   options: ApprovalOptions<Schema>,
 ): Promise<ApprovalDecision<Schema>> {
   call.used.use("approval", call.name, options.key);
   const ask = await checkedAsk(call.name, options);
-  let passed = await passGate(call, ask);
+  let passed = await passWait(call, ask);
   const { askedAt } = passed;
   for (let round = 1; ; round++) {
     try {
@@ -100,10 +100,10 @@ export async function runApproval<Schema extends AnySchema | undefined>(
     } catch (error) {
       if (!(error instanceof ApprovalPayloadError)) throw error;
       if (passed.status === "completed" && round <= MOST_REFUSALS) {
-        passed = await passGate(call, askAgain(ask, passed, { round, askedAt, error }));
+        passed = await passWait(call, askAgain(ask, passed, { round, askedAt, error }));
         continue;
       }
-      await refuseGate(call, ask, passed.gateId);
+      await refuseWait(call, ask, passed.waitId);
       throw error;
     }
   }
@@ -111,22 +111,22 @@ export async function runApproval<Schema extends AnySchema | undefined>(
 
 /** The same, with what is wrong with the payload; the time is that of all rounds together. */
 function askAgain(
-  ask: GateAsk,
-  { gateId, settledAt }: PassedGate,
+  ask: WaitAsk,
+  { waitId, settledAt }: PassedWait,
   { round, askedAt, error }: { round: number; askedAt: number; error: ApprovalPayloadError },
-): GateAsk {
-  const refusal = { approvalId: gateId, problem: error.problem.slice(0, MOST_PROBLEM) };
+): WaitAsk {
+  const refusal = { approvalId: waitId, problem: error.problem.slice(0, MOST_PROBLEM) };
   return {
     ...ask,
     request: { ...(ask.request as ApprovalRequest), refusal },
     timeoutMs: Math.max(1, ask.timeoutMs - (settledAt - askedAt)),
-    again: { round, refuses: gateId },
+    again: { round, refuses: waitId },
   };
 }
 
 /** @throws ApprovalTimeoutError, ApprovalCancelledError, ApprovalPayloadError */
 async function decisionOf<Schema extends AnySchema | undefined>(
-  { gateId, status, settledAt, result }: PassedGate,
+  { waitId, status, settledAt, result }: PassedWait,
   { schema, onTimeout = "throw" }: ApprovalOptions<Schema>,
 ): Promise<ApprovalDecision<Schema>> {
   const isTimeout = status === "expired";
@@ -144,10 +144,10 @@ async function decisionOf<Schema extends AnySchema | undefined>(
   if (status === "rejected" || (isTimeout && onTimeout === "reject")) {
     return { approved: false, ...decided };
   }
-  if (isTimeout && onTimeout === "throw") throw new ApprovalTimeoutError(gateId);
-  if (status !== "completed" && !isTimeout) throw new ApprovalCancelledError(gateId);
+  if (isTimeout && onTimeout === "throw") throw new ApprovalTimeoutError(waitId);
+  if (status !== "completed" && !isTimeout) throw new ApprovalCancelledError(waitId);
   const given = isTimeout ? approvedBy(onTimeout) : payload;
-  const taken = await payloadOf(gateId, schema, given);
+  const taken = await payloadOf(waitId, schema, given);
   return { approved: true, payload: taken, ...decided } as ApprovalDecision<Schema>;
 }
 
@@ -179,7 +179,7 @@ async function payloadOf(
 async function checkedAsk<Schema extends AnySchema | undefined>(
   name: string,
   { title, data, schema, timeout, onTimeout = "throw", key, ...rest }: ApprovalOptions<Schema>,
-): Promise<GateAsk> {
+): Promise<WaitAsk> {
   const [unknown] = Object.keys(rest);
   if (unknown !== undefined) {
     throw refused(

@@ -7,51 +7,51 @@
 import { type Json, shown } from "../../core/json.ts";
 import type {
   Closing,
-  GateEnd,
-  GateKindName,
-  GateReceipt,
-  GateRequest,
-  GateStatus,
+  WaitEnd,
+  WaitKindName,
+  WaitReceipt,
+  WaitRequest,
+  WaitStatus,
 } from "../../waits/types.ts";
 import { partName, stepKey } from "../names.ts";
 import { durably, inParts, type StepCall } from "../step-call.ts";
 import { endTold, timed, type WaitNames } from "../wait.ts";
 
 /** What an agent offers to steps that wait for something else than a turn. */
-export interface GatedAgent {
-  openGate(request: GateRequest): Promise<GateReceipt>;
-  expireGate(gateId: string, closing: Closing | null): Promise<GateEnd | null>;
-  readGate(gateId: string, part: number): Promise<{ text: string; parts: number } | null>;
-  refuseGate(gateId: string): Promise<void>;
+export interface WaitingAgent {
+  openWait(request: WaitRequest): Promise<WaitReceipt>;
+  expireWait(waitId: string, closing: Closing | null): Promise<WaitEnd | null>;
+  readWait(waitId: string, part: number): Promise<{ text: string; parts: number } | null>;
+  refuseWait(waitId: string): Promise<void>;
 }
 
 /** What a step waits for. */
-export type GateAsk = {
-  readonly kind: GateKindName;
+export type WaitAsk = {
+  readonly kind: WaitKindName;
   readonly key: string | undefined;
   readonly request: Json;
   readonly timeoutMs: number;
-  /** How the gate is closed when the time is over. */
+  /** How the wait is closed when the time is over. */
   readonly closing: Closing;
-  /** Set where it is asked for again, because the step refuses the result of an earlier gate. */
+  /** Set where it is asked for again, because the step refuses the result of an earlier wait. */
   readonly again?: { readonly round: number; readonly refuses: string };
-  /** Undoes what was done for the gate, which may be open still. */
-  readonly rollback?: (gateId: string) => Promise<void>;
+  /** Undoes what was done for the wait, which may be open still. */
+  readonly rollback?: (waitId: string) => Promise<void>;
 };
 
 /** How it ended, whole. */
-export type PassedGate = {
+export type PassedWait = {
   /** When it was asked for, epoch milliseconds: the same in every replay. */
   readonly askedAt: number;
-  readonly gateId: string;
-  readonly status: GateStatus;
+  readonly waitId: string;
+  readonly status: WaitStatus;
   /** Epoch milliseconds. */
   readonly settledAt: number;
   readonly result: Json;
 };
 
-/** Waits until the gate is closed, or closes it when the time is over. */
-export async function passGate(call: StepCall<GatedAgent>, ask: GateAsk): Promise<PassedGate> {
+/** Waits until the wait is closed, or closes it when the time is over. */
+export async function passWait(call: StepCall<WaitingAgent>, ask: WaitAsk): Promise<PassedWait> {
   const { kind, key, request, timeoutMs, rollback, again } = ask;
   const { step, agent, workflowName, workflowId, name } = call;
   const identity = { kind, stepName: name, key };
@@ -70,8 +70,8 @@ export async function passGate(call: StepCall<GatedAgent>, ask: GateAsk): Promis
   const receipt = await durably(
     step,
     await nameOf("ask"),
-    async () => timed((await agent()).openGate(asked)),
-    rollback && (({ gateId }) => rollback(gateId)),
+    async () => timed((await agent()).openWait(asked)),
+    rollback && (({ waitId }) => rollback(waitId)),
   );
   const end = receipt.end ?? (await waitForEnd(call, nameOf, receipt, ask));
   return { ...(await whole(call, nameOf, end)), askedAt: receipt.at };
@@ -80,42 +80,42 @@ export async function passGate(call: StepCall<GatedAgent>, ask: GateAsk): Promis
 type NameOf = (part: "ask" | Parameters<WaitNames>[0] | `result-${number}`) => Promise<string>;
 
 /** Says that the result is not what the step can take: a restart of the workflow asks afresh (W1). */
-export async function refuseGate(
-  { step, agent, name }: StepCall<GatedAgent>,
-  { kind, key }: Pick<GateAsk, "kind" | "key">,
-  gateId: string,
+export async function refuseWait(
+  { step, agent, name }: StepCall<WaitingAgent>,
+  { kind, key }: Pick<WaitAsk, "kind" | "key">,
+  waitId: string,
 ): Promise<void> {
   const part = await partName({ kind, stepName: name, key }, "refuse");
-  await durably(step, part, async () => (await agent()).refuseGate(gateId));
+  await durably(step, part, async () => (await agent()).refuseWait(waitId));
 }
 
 async function waitForEnd(
-  { step, agent, name }: StepCall<GatedAgent>,
+  { step, agent, name }: StepCall<WaitingAgent>,
   nameOf: WaitNames,
-  { gateId, eventType, proof, at }: GateReceipt & { at: number },
-  { timeoutMs, closing }: GateAsk,
-): Promise<GateEnd> {
+  { waitId, eventType, proof, at }: WaitReceipt & { at: number },
+  { timeoutMs, closing }: WaitAsk,
+): Promise<WaitEnd> {
   const ask = async (isOver: boolean) =>
-    (await agent()).expireGate(gateId, isOver ? closing : null);
+    (await agent()).expireWait(waitId, isOver ? closing : null);
   const wait = { type: eventType, proof, timeoutMs, startedAt: at };
-  const end = await endTold<GateEnd>(step, nameOf, wait, ask);
+  const end = await endTold<WaitEnd>(step, nameOf, wait, ask);
   if (end) return end;
   throw new Error(`The agent did not say how the step ${shown(name)} ended`);
 }
 
 async function whole(
-  { step, agent, name }: StepCall<GatedAgent>,
+  { step, agent, name }: StepCall<WaitingAgent>,
   nameOf: NameOf,
-  end: GateEnd,
-): Promise<Omit<PassedGate, "askedAt">> {
+  end: WaitEnd,
+): Promise<Omit<PassedWait, "askedAt">> {
   if (!("reference" in end)) return end;
-  const { gateId, status, settledAt, reference } = end;
+  const { waitId, status, settledAt, reference } = end;
   const text = await inParts(
     step,
     (part) => nameOf(`result-${part}`),
-    async (part) => (await agent()).readGate(gateId, part),
+    async (part) => (await agent()).readWait(waitId, part),
   );
-  if (text !== undefined) return { gateId, status, settledAt, result: JSON.parse(text) as Json };
+  if (text !== undefined) return { waitId, status, settledAt, result: JSON.parse(text) as Json };
   throw new Error(
     `The result of ${reference.bytes} bytes of the step ${shown(name)} was forgotten before all of it was read: ` +
       "its workflow was paused, or was not retried, for 30 days. Restart the workflow.",

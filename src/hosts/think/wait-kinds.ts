@@ -1,4 +1,4 @@
-/** What a Think agent lends to the gates of its workflows, by kind. */
+/** What a Think agent lends to the waits of its workflows, by kind. */
 
 import type { Think } from "@cloudflare/think";
 import type { Connection } from "agents";
@@ -7,7 +7,7 @@ import {
   type Approval,
   type ApprovalMessage,
   approvalKind,
-  type GateKinds,
+  type WaitKinds,
 } from "../../waits/index.ts";
 
 export function kindsOf(
@@ -19,7 +19,7 @@ export function kindsOf(
     /** The app's hook. */
     readonly onApproval: (approval: Approval) => void | Promise<void>;
   },
-): GateKinds {
+): WaitKinds {
   const approval = approvalKind((approval) => {
     try {
       tellClients(agent, approval, own.shouldSendApproval);

@@ -1,5 +1,5 @@
 /**
- * The gates and the outbox on a plain Durable Object, with kinds that do what
+ * The waits and the outbox on a plain Durable Object, with kinds that do what
  * the test that has named the object says. No workflow: what is told of an end
  * is kept where no crash undoes it.
  */
@@ -8,12 +8,12 @@ import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type Adapter, type Destination, Outbox } from "../../src/outbox/index.ts";
 import { Meter, metered } from "../../src/testing/index.ts";
-import { type Approval, Approvals, approvalKind, Gates } from "../../src/waits/index.ts";
-import type { GateKind, GateKindName } from "../../src/waits/types.ts";
+import { type Approval, Approvals, approvalKind, Waits } from "../../src/waits/index.ts";
+import type { WaitKind, WaitKindName } from "../../src/waits/types.ts";
 
-export type GatesScript = {
+export type WaitsScript = {
   /** In place of a kind that does nothing. */
-  readonly kinds?: (object: GatesObject, gates: Gates) => Partial<Record<GateKindName, GateKind>>;
+  readonly kinds?: (object: WaitsObject, waits: Waits) => Partial<Record<WaitKindName, WaitKind>>;
   /** Before what is told reaches the workflow. */
   readonly deliver?: () => Promise<void>;
   /** What is announced of approvals. */
@@ -25,32 +25,32 @@ export type GatesScript = {
 };
 
 /** By the object's name. */
-export const gatesScripts = new Map<string, GatesScript>();
+export const waitsScripts = new Map<string, WaitsScript>();
 /** Events that came to a workflow instance, in their order. */
 export const arrivals = new Map<string, Arrival[]>();
 type Arrival = { id: string; eventType: string; proof: string | undefined; data: unknown };
 /** How far the objects' clock is ahead of the machine's, or where it stands still. */
-export const gatesTime: { aheadMs: number; stoppedAt: number | undefined } = {
+export const waitsTime: { aheadMs: number; stoppedAt: number | undefined } = {
   aheadMs: 0,
   stoppedAt: undefined,
 };
-const clockOf = ({ aheadMs = () => 0 }: GatesScript = {}) => ({
-  now: () => (gatesTime.stoppedAt ?? Date.now() + gatesTime.aheadMs) + aheadMs(),
+const clockOf = ({ aheadMs = () => 0 }: WaitsScript = {}) => ({
+  now: () => (waitsTime.stoppedAt ?? Date.now() + waitsTime.aheadMs) + aheadMs(),
   random: () => 0,
 });
 
-export class GatesObject extends DurableObject<Cloudflare.Env> {
+export class WaitsObject extends DurableObject<Cloudflare.Env> {
   readonly meter: Meter;
   readonly lifecycle = Lifecycle.install(this);
   readonly outbox: Outbox;
-  readonly gates: Gates;
+  readonly waits: Waits;
   readonly approvals: Approvals;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();
     super(metered(ctx, meter), env);
     this.meter = meter;
-    const script = gatesScripts.get(ctx.id.name ?? "");
+    const script = waitsScripts.get(ctx.id.name ?? "");
     const clock = clockOf(script);
     const workflow: Adapter<Extract<Destination, { kind: "workflow" }>> = {
       problemOf: () => undefined,
@@ -73,12 +73,12 @@ export class GatesObject extends DurableObject<Cloudflare.Env> {
     const approval = approvalKind((one) => script?.onApproval?.(one));
     const none = { answersLaterRuns: () => false };
     const own = { approval, "agent-tool": none };
-    this.gates = new Gates({
+    this.waits = new Waits({
       outbox: this.outbox,
       clock,
-      kinds: (gates) => ({ ...own, ...script?.kinds?.(this, gates) }),
+      kinds: (waits) => ({ ...own, ...script?.kinds?.(this, waits) }),
     });
-    this.approvals = new Approvals(this.gates);
-    this.lifecycle.use(this.outbox).use(this.gates);
+    this.approvals = new Approvals(this.waits);
+    this.lifecycle.use(this.outbox).use(this.waits);
   }
 }

@@ -1,17 +1,17 @@
-/** What becomes of gates and approvals when the object dies: each verb, and what is under way for a gate. */
+/** What becomes of waits and approvals when the object dies: each verb, and what is under way for a wait. */
 
 import { env } from "cloudflare:workers";
 import { approvalRequest } from "../../src/waits/approvals.ts";
-import type { Closing, Gate, GateKind, GateRequest } from "../../src/waits/types.ts";
-import { ask } from "../support/gates.ts";
-import {
-  arrivals,
-  type GatesObject,
-  type GatesScript,
-  gatesScripts,
-} from "../support/gates-object.ts";
+import type { Closing, Wait, WaitKind, WaitRequest } from "../../src/waits/types.ts";
 import { until } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
+import { ask } from "../support/waits.ts";
+import {
+  arrivals,
+  type WaitsObject,
+  type WaitsScript,
+  waitsScripts,
+} from "../support/waits-object.ts";
 import { type Planned, type Plans, planned } from "./matrix.ts";
 import { differs, given, inObject, PerPlay, surely, wakeAll } from "./objects.ts";
 
@@ -19,15 +19,15 @@ type Run = { readonly id: string };
 
 type Way = {
   readonly verbs: readonly string[];
-  /** Of the gates of kind `codemode`. It is asked in the construction of the object, which has no gates yet. */
-  readonly kind?: (object: GatesObject, seen: Seen) => Partial<GateKind>;
-  readonly steps: readonly ((object: GatesObject, run: Run, seen: Seen) => unknown)[];
-  /** The statuses of the gates, oldest first. */
-  readonly ends: readonly Gate["status"][];
+  /** Of the waits of kind `codemode`. It is asked in the construction of the object, which has no waits yet. */
+  readonly kind?: (object: WaitsObject, seen: Seen) => Partial<WaitKind>;
+  readonly steps: readonly ((object: WaitsObject, run: Run, seen: Seen) => unknown)[];
+  /** The statuses of the waits, oldest first. */
+  readonly ends: readonly Wait["status"][];
   /** How often the workflow is told, as far as it can tell: by ids. */
   readonly told: number;
   /** What else is wrong in the end. */
-  readonly also?: (object: GatesObject, run: Run, seen: Seen) => Promise<string[]>;
+  readonly also?: (object: WaitsObject, run: Run, seen: Seen) => Promise<string[]>;
   readonly soonAfter?: RegExp;
 };
 
@@ -35,11 +35,11 @@ type Way = {
 class Seen {
   /** Stops that have come to their end. */
   stops = 0;
-  /** What a drive has found in the gate's state, each time. */
+  /** What a drive has found in the wait's state, each time. */
   readonly states: unknown[] = [];
   /** The workflow was terminated, and its agent not told. */
   isGone = false;
-  /** What a driven gate waits for has come. */
+  /** What a driven wait waits for has come. */
   isThere = false;
   /** How far the object's clock is ahead. */
   aheadMs = 0;
@@ -47,21 +47,21 @@ class Seen {
 
 const DONE: Closing = { status: "completed", result: { answer: 42 } };
 const EXPIRED: Closing = { status: "expired", result: null };
-const CLOSED = /UPDATE perdure_gates SET status/;
-const OPENED = /INTO perdure_gates/;
+const CLOSED = /UPDATE perdure_waits SET status/;
+const OPENED = /INTO perdure_waits/;
 const DAY = 86_400_000;
 
 function plan(way: Way): Planned {
   const plays = new PerPlay(() => new Seen());
   const { verbs, steps, soonAfter = OPENED } = way;
-  return planned<GatesObject>({
+  return planned<WaitsObject>({
     verbs,
     soonAfter,
-    objects: given(env.GatesObject, (name) =>
-      gatesScripts.set(name, scriptOf(way, plays.of(name))),
+    objects: given(env.WaitsObject, (name) =>
+      waitsScripts.set(name, scriptOf(way, plays.of(name))),
     ),
     steps: steps.map((step) => (stub: object, run: Run) => {
-      return inObject(stub, async (object: GatesObject) => {
+      return inObject(stub, async (object: WaitsObject) => {
         await step(object, run, plays.of(run.id));
       });
     }),
@@ -69,17 +69,17 @@ function plan(way: Way): Planned {
     touch: wakeAll,
     check: (_, run) =>
       surely(() =>
-        inObject(run.stub(), async (object: GatesObject, ctx) => [
+        inObject(run.stub(), async (object: WaitsObject, ctx) => [
           ...problemsOf(way, run, ctx),
           ...((await way.also?.(object, run, plays.of(run.id))) ?? []),
         ]),
       ),
-    // The wake of a day after its time is left to lapse where the gate was closed before.
+    // The wake of a day after its time is left to lapse where the wait was closed before.
     expect: { alarm: true },
   });
 }
 
-function scriptOf({ kind }: Way, seen: Seen): GatesScript {
+function scriptOf({ kind }: Way, seen: Seen): WaitsScript {
   return {
     aheadMs: () => seen.aheadMs,
     isGone: () => seen.isGone,
@@ -93,60 +93,60 @@ function scriptOf({ kind }: Way, seen: Seen): GatesScript {
 /** Nothing is open, and nothing is left to stop or to tell. */
 function isOver({ storage: { sql } }: DurableObjectState): boolean {
   const live = sql.exec(
-    "SELECT 1 FROM perdure_gates WHERE done_at IS NULL UNION ALL SELECT 1 FROM perdure_outbox",
+    "SELECT 1 FROM perdure_waits WHERE done_at IS NULL UNION ALL SELECT 1 FROM perdure_outbox",
   );
   return live.toArray().length === 0;
 }
 
 function problemsOf({ ends, told }: Way, { id }: Run, { storage: { sql } }: DurableObjectState) {
-  const rows = sql.exec<{ status: string }>("SELECT status FROM perdure_gates ORDER BY seq");
+  const rows = sql.exec<{ status: string }>("SELECT status FROM perdure_waits ORDER BY seq");
   const statuses = rows.toArray().map(({ status }) => status);
   const came = arrivals.get(id) ?? [];
   const events = new Map(came.map((one) => [one.id, JSON.stringify(one.data)]));
   const isSame = came.every((one) => events.get(one.id) === JSON.stringify(one.data));
   const isRight = events.size === told && isSame;
   return [
-    ...differs("W3 the gates", statuses, ends),
+    ...differs("W3 the waits", statuses, ends),
     ...(isRight ? [] : [`O2 the workflow was told under ${events.size} ids, not ${told}`]),
   ];
 }
 
-/** The gate of the play's one step: opened, or found. */
-function open({ gates }: GatesObject, { id }: Run, rest: Partial<GateRequest> = {}) {
-  return gates.open(ask({ instance: id, ...rest }));
+/** The wait of the play's one step: opened, or found. */
+function open({ waits }: WaitsObject, { id }: Run, rest: Partial<WaitRequest> = {}) {
+  return waits.open(ask({ instance: id, ...rest }));
 }
 
 const approve = { request: approvalRequest({ title: "Pay" }) };
 const driven = { kind: "codemode" } as const;
 const instance = ({ id }: Run) => ({ workflow: "W", instance: id });
 
-/** What each later step asks is about the gate that the first one has opened: asked for again, it is found. */
-const gateOf = async (object: GatesObject, run: Run, rest: Partial<GateRequest> = {}) =>
-  (await open(object, run, rest)).gateId;
+/** What each later step asks is about the wait that the first one has opened: asked for again, it is found. */
+const waitOf = async (object: WaitsObject, run: Run, rest: Partial<WaitRequest> = {}) =>
+  (await open(object, run, rest)).waitId;
 
-const GATES: Plans = {
-  "a gate is opened, and closed": plan({
-    verbs: ["Gates.open", "Gates.close"],
+const WAITS: Plans = {
+  "a wait is opened, and closed": plan({
+    verbs: ["Waits.open", "Waits.close"],
     soonAfter: CLOSED,
     steps: [
       (object, run) => open(object, run),
-      async (object, run) => object.gates.close(await gateOf(object, run), DONE),
+      async (object, run) => object.waits.close(await waitOf(object, run), DONE),
     ],
     ends: ["completed"],
     told: 1,
   }),
-  "a gate of which the wait is over": plan({
-    verbs: ["Gates.expire"],
+  "a wait of which the wait is over": plan({
+    verbs: ["Waits.expire"],
     soonAfter: CLOSED,
     steps: [
       (object, run) => open(object, run),
-      async (object, run) => object.gates.expire(await gateOf(object, run), EXPIRED),
+      async (object, run) => object.waits.expire(await waitOf(object, run), EXPIRED),
     ],
     ends: ["expired"],
     told: 0,
   }),
-  "a gate that nobody asks for any more": plan({
-    verbs: ["Gates.open"],
+  "a wait that nobody asks for any more": plan({
+    verbs: ["Waits.open"],
     steps: [
       (object, run) => open(object, run),
       (_, __, seen) => {
@@ -156,40 +156,40 @@ const GATES: Plans = {
     ends: ["expired"],
     told: 0,
   }),
-  "a gate whose end the workflow refuses, and asks for in a later run": plan({
-    verbs: ["Gates.refuse"],
+  "a wait whose end the workflow refuses, and asks for in a later run": plan({
+    verbs: ["Waits.refuse"],
     soonAfter: /SET status = 'failed'/,
     kind: () => ({ answersLaterRuns: ({ status }) => status === "completed" }),
     steps: [
-      async (object, run) => object.gates.close(await gateOf(object, run, driven), DONE),
-      async (object, run) => object.gates.refuse(await gateOf(object, run, driven)),
+      async (object, run) => object.waits.close(await waitOf(object, run, driven), DONE),
+      async (object, run) => object.waits.refuse(await waitOf(object, run, driven)),
       async (object, run) => {
-        const again = await gateOf(object, run, { ...driven, run: "run-2" });
-        await object.gates.close(again, DONE);
+        const again = await waitOf(object, run, { ...driven, run: "run-2" });
+        await object.waits.close(again, DONE);
       },
     ],
     ends: ["failed", "completed"],
     told: 2,
   }),
-  "a gate that is let go, and asked for in a later run": plan({
-    verbs: ["Gates.release"],
+  "a wait that is let go, and asked for in a later run": plan({
+    verbs: ["Waits.release"],
     soonAfter: /idempotency_key = NULL/,
     steps: [
-      async (object, run) => object.gates.close(await gateOf(object, run, driven), DONE),
-      async ({ gates }) => {
-        const [first] = await gates.list({ kind: "codemode", limit: 1 });
-        await gates.release(first?.gateId ?? "");
+      async (object, run) => object.waits.close(await waitOf(object, run, driven), DONE),
+      async ({ waits }) => {
+        const [first] = await waits.list({ kind: "codemode", limit: 1 });
+        await waits.release(first?.waitId ?? "");
       },
       async (object, run) => {
-        const again = await gateOf(object, run, { ...driven, run: "run-2" });
-        await object.gates.close(again, DONE);
+        const again = await waitOf(object, run, { ...driven, run: "run-2" });
+        await object.waits.close(again, DONE);
       },
     ],
     ends: ["completed", "completed"],
     told: 2,
   }),
-  "a gate whose workflow is terminated": plan({
-    verbs: ["Gates.cancelFor"],
+  "a wait whose workflow is terminated": plan({
+    verbs: ["Waits.cancelFor"],
     kind: (_, seen) => ({
       stop: async () => {
         await sleep(2);
@@ -199,21 +199,21 @@ const GATES: Plans = {
     soonAfter: CLOSED,
     steps: [
       (object, run) => open(object, run, driven),
-      (object, run) => object.gates.cancelFor(instance(run), "it was terminated"),
+      (object, run) => object.waits.cancelFor(instance(run), "it was terminated"),
     ],
     ends: ["cancelled"],
     told: 0,
     also: async (_, __, { stops }) => (stops > 0 ? [] : ["W5 nothing was stopped"]),
   }),
-  "a gate whose workflow is gone, and nobody was told": plan({
-    verbs: ["Gates.cancelIfGone"],
+  "a wait whose workflow is gone, and nobody was told": plan({
+    verbs: ["Waits.cancelIfGone"],
     soonAfter: CLOSED,
     steps: [
       (object, run) => open(object, run),
       async (object, run, seen) => {
         seen.isGone = true;
-        const [gate] = await object.gates.list({ kind: "approval", instance: run.id, limit: 1 });
-        if (gate) await object.gates.cancelIfGone(gate);
+        const [wait] = await object.waits.list({ kind: "approval", instance: run.id, limit: 1 });
+        if (wait) await object.waits.cancelIfGone(wait);
       },
     ],
     ends: ["cancelled"],
@@ -223,14 +223,14 @@ const GATES: Plans = {
 
 /** Driven: notes how far it has come, and waits to be told that it is there. */
 const DRIVEN: Plans = {
-  "a driven gate notes how far it is, and is nudged": plan({
-    verbs: ["Gates.note", "Gates.nudge"],
+  "a driven wait notes how far it is, and is nudged": plan({
+    verbs: ["Waits.note", "Waits.nudge"],
     soonAfter: /SET state/,
     kind: (object, seen) => ({
-      drive: async ({ gateId, state }) => {
+      drive: async ({ waitId, state }) => {
         seen.states.push(state ?? null);
-        if (state === undefined) await object.gates.note(gateId, "begun");
-        if (seen.isThere) await object.gates.close(gateId, DONE);
+        if (state === undefined) await object.waits.note(waitId, "begun");
+        if (seen.isThere) await object.waits.close(waitId, DONE);
         return null;
       },
     }),
@@ -239,21 +239,21 @@ const DRIVEN: Plans = {
       async (object, run, seen) => {
         await until(() => seen.states.length > 0, 5_000);
         seen.isThere = true;
-        await object.gates.nudge(await gateOf(object, run, driven));
+        await object.waits.nudge(await waitOf(object, run, driven));
       },
     ],
     ends: ["completed"],
     told: 1,
   }),
-  "a gate inside another": plan({
-    verbs: ["Gates.openInside"],
+  "a wait inside another": plan({
+    verbs: ["Waits.openInside"],
     kind: (object) => ({
-      drive: async (gate) => {
-        const inner = await object.gates.openInside(gate, {
+      drive: async (wait) => {
+        const inner = await object.waits.openInside(wait, {
           ...{ kind: "approval", ...approve },
-          gateId: `${gate.gateId}-inner`,
+          waitId: `${wait.waitId}-inner`,
         });
-        if (inner && inner.status !== "open") await object.gates.close(gate.gateId, DONE);
+        if (inner && inner.status !== "open") await object.waits.close(wait.waitId, DONE);
         return null;
       },
     }),
@@ -261,8 +261,8 @@ const DRIVEN: Plans = {
     steps: [
       (object, run) => open(object, run, driven),
       async (object, run) => {
-        const inner = `${await gateOf(object, run, driven)}-inner`;
-        await until(() => object.gates.find(inner), 5_000);
+        const inner = `${await waitOf(object, run, driven)}-inner`;
+        await until(() => object.waits.find(inner), 5_000);
         await object.approvals.grant(inner, {});
       },
     ],
@@ -278,7 +278,7 @@ const APPROVALS: Plans = {
     steps: [
       (object, run) => open(object, run, approve),
       async (object, run) =>
-        object.approvals.grant(await gateOf(object, run, approve), { by: "me" }),
+        object.approvals.grant(await waitOf(object, run, approve), { by: "me" }),
     ],
     ends: ["completed"],
     told: 1,
@@ -289,23 +289,23 @@ const APPROVALS: Plans = {
     steps: [
       (object, run) => open(object, run, approve),
       async (object, run) => {
-        await object.approvals.reject(await gateOf(object, run, approve), { reason: "no" });
+        await object.approvals.reject(await waitOf(object, run, approve), { reason: "no" });
       },
     ],
     ends: ["rejected"],
     told: 1,
   }),
   "an approval whose payload the step refuses": plan({
-    verbs: ["Gates.open"],
+    verbs: ["Waits.open"],
     soonAfter: /SET status = 'failed'/,
     steps: [
       (object, run) => open(object, run, approve),
       async (object, run) => {
-        const all = await object.gates.list({ kind: "approval", instance: run.id, limit: 10 });
-        const gateId = all.at(-1)?.gateId ?? "";
-        await object.approvals.grant(gateId, {});
-        const again = { ...approve, refuses: gateId };
-        const { gateId: second } = await open(object, run, again);
+        const all = await object.waits.list({ kind: "approval", instance: run.id, limit: 10 });
+        const waitId = all.at(-1)?.waitId ?? "";
+        await object.approvals.grant(waitId, {});
+        const again = { ...approve, refuses: waitId };
+        const { waitId: second } = await open(object, run, again);
         await object.approvals.grant(second, {});
       },
     ],
@@ -313,14 +313,14 @@ const APPROVALS: Plans = {
     told: 2,
   }),
   "an approval that a later run asks for otherwise": plan({
-    verbs: ["Gates.open"],
+    verbs: ["Waits.open"],
     soonAfter: CLOSED,
     steps: [
       (object, run) => open(object, run, approve),
       async (object, run) => {
         const request = approvalRequest({ title: "Pay more" });
         const later = { request, run: "run-2" };
-        await object.approvals.grant(await gateOf(object, run, later), {});
+        await object.approvals.grant(await waitOf(object, run, later), {});
       },
     ],
     ends: ["cancelled", "completed"],
@@ -328,4 +328,4 @@ const APPROVALS: Plans = {
   }),
 };
 
-export const GATE_PLANS: Plans = { ...GATES, ...DRIVEN, ...APPROVALS };
+export const WAIT_PLANS: Plans = { ...WAITS, ...DRIVEN, ...APPROVALS };

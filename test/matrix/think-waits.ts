@@ -49,11 +49,11 @@ const reject = async (_: Agent, run: Run) => {
 const APPROVALS: readonly ThinkScenario[] = [
   workflow({
     name: "O1 W1 step.approval that is granted",
-    verbs: ["step.approval", "openGate", "grantApproval"],
+    verbs: ["step.approval", "openWait", "grantApproval"],
     soonAfter: CLOSED,
     stride: 17,
     plot: async (step) => {
-      const decision = await step.approval("gate", { schema: refund });
+      const decision = await step.approval("wait", { schema: refund });
       return decision.approved && decision.payload;
     },
     steps: [grant({ amount: 3 })],
@@ -63,30 +63,30 @@ const APPROVALS: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "O1 W1 step.approval that is rejected",
-    verbs: ["step.approval", "openGate", "rejectApproval"],
+    verbs: ["step.approval", "openWait", "rejectApproval"],
     soonAfter: ENDED,
     stride: 17,
-    plot: async (step) => (await step.approval("gate")).approved,
+    plot: async (step) => (await step.approval("wait")).approved,
     steps: [reject],
     output: () => false,
   }),
   workflow({
     name: "W2 step.approval whose time is over",
-    verbs: ["step.approval", "openGate", "expireGate"],
+    verbs: ["step.approval", "openWait", "expireWait"],
     soonAfter: OPENED,
     stride: 13,
-    plot: (step) => step.approval("gate", { timeout: 400 }).catch((error: Error) => error.name),
+    plot: (step) => step.approval("wait", { timeout: 400 }).catch((error: Error) => error.name),
     steps: [],
     output: () => "ApprovalTimeoutError",
   }),
   workflow({
     name: "W4 step.approval whose payload the schema refuses, and that is granted again",
-    verbs: ["step.approval", "openGate", "grantApproval"],
+    verbs: ["step.approval", "openWait", "grantApproval"],
     soonAfter: OPENED,
     stride: 19,
     plot: async (step) => {
       const schema = refund.refine(({ amount }) => amount !== 13);
-      const decision = await step.approval("gate", { schema });
+      const decision = await step.approval("wait", { schema });
       return decision.approved && decision.payload.amount;
     },
     steps: [grant({ amount: 13 }), grant({ amount: 7 }, true)],
@@ -98,7 +98,7 @@ const APPROVALS: readonly ThinkScenario[] = [
     soonAfter: CLOSED,
     stride: 13,
     status: "terminated",
-    plot: (step) => step.approval("gate"),
+    plot: (step) => step.approval("wait"),
     prepare: (agent, run) => begun(agent, run, () => approvalOf(run)),
     steps: [terminate],
     check: async (agent) =>
@@ -131,7 +131,7 @@ const input = (id: string, script: Script = {}) => ask({ text: id, ...script });
 const AGENT_TOOLS: readonly ThinkScenario[] = [
   workflow({
     name: "L1 W1 step.agentTool",
-    verbs: ["step.agentTool", "openGate", "finishAgentToolStep"],
+    verbs: ["step.agentTool", "openWait", "finishAgentToolStep"],
     soonAfter: OPENED,
     stride: 83,
     objects: env.ToolParent as never,
@@ -144,7 +144,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "O4 step.agentTool with an output that is told by a reference",
-    verbs: ["step.agentTool", "openGate", "finishAgentToolStep", "readGate"],
+    verbs: ["step.agentTool", "openWait", "finishAgentToolStep", "readWait"],
     soonAfter: CLOSED,
     stride: 97,
     objects: env.ToolParent as never,
@@ -161,7 +161,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W4 step.agentTool whose output the schema refuses",
-    verbs: ["step.agentTool", "openGate", "refuseGate"],
+    verbs: ["step.agentTool", "openWait", "refuseWait"],
     soonAfter: CLOSED,
     stride: 97,
     objects: env.ToolParent as never,
@@ -172,7 +172,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W2 step.agentTool whose time is over",
-    verbs: ["step.agentTool", "openGate", "expireGate"],
+    verbs: ["step.agentTool", "openWait", "expireWait"],
     soonAfter: NOTED,
     stride: 83,
     objects: env.ToolParent as never,
@@ -199,7 +199,7 @@ function effects(order: string, wanted: Record<string, number>): string[] {
 const CODE: readonly ThinkScenario[] = [
   workflow({
     name: "L6 codemode",
-    verbs: ["codemode", "openGate"],
+    verbs: ["codemode", "openWait"],
     soonAfter: OPENED,
     stride: 17,
     objects,
@@ -214,7 +214,7 @@ const CODE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "L6 W3 codemode with an approval",
-    verbs: ["codemode", "openGate", "grantApproval"],
+    verbs: ["codemode", "openWait", "grantApproval"],
     soonAfter: CLOSED,
     stride: 37,
     objects,
@@ -257,4 +257,4 @@ const SLEEPS: readonly ThinkScenario[] = [
 ];
 
 /** What all crashes of other waits are tried with. */
-export const GATES: readonly ThinkScenario[] = [...APPROVALS, ...AGENT_TOOLS, ...CODE, ...SLEEPS];
+export const WAITS: readonly ThinkScenario[] = [...APPROVALS, ...AGENT_TOOLS, ...CODE, ...SLEEPS];

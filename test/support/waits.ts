@@ -1,27 +1,27 @@
-/** Gates on a plain object: asked for, looked into, and over the ends of its lives. */
+/** Waits on a plain object: asked for, looked into, and over the ends of its lives. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { GateRequest } from "../../src/waits/index.ts";
-import { type GatesObject, type GatesScript, gatesScripts } from "./gates-object.ts";
+import type { WaitRequest } from "../../src/waits/index.ts";
 import { jobOf } from "./ledger.ts";
+import { type WaitsObject, type WaitsScript, waitsScripts } from "./waits-object.ts";
 
-export type Room = DurableObjectStub<GatesObject>;
+export type Room = DurableObjectStub<WaitsObject>;
 
 /** A fresh object whose kinds do what the script says. */
-export function givenGates(script: GatesScript = {}): Room {
-  const name = `gates-${crypto.randomUUID()}`;
-  gatesScripts.set(name, script);
-  return env.GatesObject.getByName(name);
+export function givenWaits(script: WaitsScript = {}): Room {
+  const name = `waits-${crypto.randomUUID()}`;
+  waitsScripts.set(name, script);
+  return env.WaitsObject.getByName(name);
 }
 
 /** Runs `work` in the object's present life, which may begin with it. */
 export function inside<T>(
   room: Room,
-  work: (object: GatesObject, ctx: DurableObjectState) => T | Promise<T>,
+  work: (object: WaitsObject, ctx: DurableObjectState) => T | Promise<T>,
 ): Promise<T> {
   // A stub does not outlive an abort.
-  return runInDurableObject(env.GatesObject.getByName(room.name ?? ""), work);
+  return runInDurableObject(env.WaitsObject.getByName(room.name ?? ""), work);
 }
 
 export async function crash(room: Room): Promise<void> {
@@ -39,14 +39,14 @@ export function start(room: Room): Promise<void> {
 /** The jobs become due, and the alarm comes. Returns false where there is none. */
 export async function wake(room: Room): Promise<boolean> {
   await inside(room, (_, ctx) => {
-    if (jobOf("perdure.gates", ctx) === null && jobOf("perdure.outbox", ctx) === null) return;
+    if (jobOf("perdure.waits", ctx) === null && jobOf("perdure.outbox", ctx) === null) return;
     ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
   });
-  return runDurableObjectAlarm(env.GatesObject.getByName(room.name ?? ""));
+  return runDurableObjectAlarm(env.WaitsObject.getByName(room.name ?? ""));
 }
 
 /** A request of a workflow instance of its own. */
-export function ask(rest: Partial<GateRequest> & { instance?: string } = {}): GateRequest {
+export function ask(rest: Partial<WaitRequest> & { instance?: string } = {}): WaitRequest {
   const { instance = `instance-${crypto.randomUUID()}`, ...given } = rest;
   return {
     kind: "approval",
@@ -59,12 +59,12 @@ export function ask(rest: Partial<GateRequest> & { instance?: string } = {}): Ga
   };
 }
 
-export function open(room: Room, request: GateRequest) {
-  return inside(room, ({ gates }) => gates.open(request));
+export function open(room: Room, request: WaitRequest) {
+  return inside(room, ({ waits }) => waits.open(request));
 }
 
-export type StoredGate = {
-  gate_id: string;
+export type StoredWait = {
+  wait_id: string;
   status: string;
   settled_at: number | null;
   done_at: number | null;
@@ -73,11 +73,11 @@ export type StoredGate = {
 };
 
 /** The rows, oldest first. */
-export function rowsOf(room: Room): Promise<StoredGate[]> {
+export function rowsOf(room: Room): Promise<StoredWait[]> {
   return inside(room, (_, { storage: { sql } }) => {
-    const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_gates'").toArray();
+    const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_waits'").toArray();
     return made.length === 0
       ? []
-      : sql.exec<StoredGate>("SELECT * FROM perdure_gates ORDER BY seq").toArray();
+      : sql.exec<StoredWait>("SELECT * FROM perdure_waits ORDER BY seq").toArray();
   });
 }
