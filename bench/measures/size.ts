@@ -31,7 +31,7 @@ const WORKFLOW = "workflow/index.ts";
 const THINK = "hosts/think/index.ts";
 const CODEMODE = "codemode/index.ts";
 /** What can be imported by itself. */
-const ROOMS = [WORKFLOW, "submissions/index.ts", "outbox/index.ts", "scheduler/index.ts"];
+const CAPABILITIES = [WORKFLOW, "submissions/index.ts", "outbox/index.ts", "scheduler/index.ts"];
 
 export const size: Measure = {
   name: "size",
@@ -57,7 +57,7 @@ export const size: Measure = {
         perdure: await kilobytes([...both, CODEMODE], PEERS),
       },
     ];
-    for (const room of ROOMS) {
+    for (const room of CAPABILITIES) {
       const perdure = await kilobytes([room], [...PEERS, ...DEPENDENCIES]);
       results.push({ what: `${path.dirname(room)} alone, without them`, unit: "kB", perdure });
     }

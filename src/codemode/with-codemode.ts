@@ -1,7 +1,7 @@
 /** The agent's part of Code Mode: a class that can run the code of its workflows. */
 
 import type { DurableThink } from "../hosts/think/durable-think.ts";
-import { ROOMS } from "../hosts/think/rooms.ts";
+import { CAPABILITIES } from "../hosts/think/rooms.ts";
 import { Codemode } from "./codemode.ts";
 import { codemodePort } from "./port.ts";
 import { type CodemodeRollback, rollBack } from "./rollback.ts";
@@ -23,13 +23,13 @@ export function withCodemode<Base extends AgentClass>(Base: Base): Base {
   class WithCodemode extends (Base as unknown as new (...args: never[]) => DurableThink) {
     constructor(...args: never[]) {
       super(...args);
-      const { waits } = this[ROOMS];
+      const { waits } = this[CAPABILITIES];
       waits.install("codemode", new Codemode(waits, codemodePort(this)));
     }
 
     /** For `codemode()` with `rollback`: reverts what an execution has applied. Can be called again after a failure. */
     rollbackCodemode(waitId: string): Promise<CodemodeRollback> {
-      return rollBack(this[ROOMS].waits, codemodePort(this), waitId);
+      return rollBack(this[CAPABILITIES].waits, codemodePort(this), waitId);
     }
   }
   return WithCodemode as unknown as Base;

@@ -10,11 +10,11 @@ import { byteLength } from "../core/json.ts";
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
 import { Claims } from "./claims.ts";
 import type { DeadLetters } from "./dead-letters.ts";
-import { type Due, DueLines, type Look } from "./due.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { NotNeededError } from "./errors.ts";
 import type { OutboxLimits } from "./options.ts";
 import { nextAttempt, type Policy, policyOf } from "./policy.ts";
+import { type Due, type Look, ReadyQueue } from "./ready-queue.ts";
 import { EvictedError, PATIENCE_MS, Slots, YOUNG_MS } from "./slots.ts";
 import type { Entry, OutboxStore } from "./store.ts";
 import type { Adapter, Delivery, Destination, ReferencedDelivery } from "./types.ts";
@@ -59,7 +59,7 @@ type Failed = { readonly error: unknown };
 type Quiet = { readonly timer: ReturnType<typeof setTimeout>; isOver: boolean };
 
 export class Deliveries {
-  readonly #lines = new DueLines((inLine) => this.#look(inLine));
+  readonly #lines = new ReadyQueue((inLine) => this.#look(inLine));
   /** By destination key. */
   readonly #underWay = new Map<string, UnderWay>();
   #slots: Slots | undefined;

@@ -10,6 +10,7 @@ import { type Problem, tellProblem } from "../core/problems.ts";
 import { Wake } from "../core/wake.ts";
 import type { Adapters } from "./adapters/adapters.ts";
 import { addressOf, hostOf } from "./addresses.ts";
+import { DeadLetterNotifier, type NotifierOwner } from "./dead-letter-notifier.ts";
 import { DeadLetters } from "./dead-letters.ts";
 import { Delivered } from "./delivered.ts";
 import { BACKSTOP_MS, Deliveries, type DeliveriesOwner } from "./deliveries.ts";
@@ -18,7 +19,6 @@ import { OutboxFullError } from "./errors.ts";
 import type { OutboxLimits, OutboxSettings } from "./options.ts";
 import { isOrdered } from "./policy.ts";
 import { type Entry, OutboxStore } from "./store.ts";
-import { Telling, type TellingOwner } from "./telling.ts";
 import type { DeadLetter, Destination, Endpoint } from "./types.ts";
 
 /** Deliveries between two looks at what of the delivered ones can go. */
@@ -46,13 +46,13 @@ type Stores = {
   readonly delivered: Delivered;
 };
 
-export class Engine implements DeliveriesOwner, TellingOwner {
+export class Engine implements DeliveriesOwner, NotifierOwner {
   readonly clock: Clock;
   readonly limits: OutboxLimits;
   readonly adapters: Adapters;
   readonly wake: Wake;
   readonly #deliveries: Deliveries;
-  readonly #telling: Telling;
+  readonly #telling: DeadLetterNotifier;
   readonly #host: object;
   readonly #onDeadLetter: EngineOwner["onDeadLetter"];
   readonly #onProblem: EngineOwner["onProblem"];
@@ -73,7 +73,7 @@ export class Engine implements DeliveriesOwner, TellingOwner {
     this.#lifecycle = lifecycle;
     this.wake = new Wake(lifecycle, "perdure.outbox", () => this.#drive(), clock);
     this.#deliveries = new Deliveries(this);
-    this.#telling = new Telling(this);
+    this.#telling = new DeadLetterNotifier(this);
   }
 
   get store(): OutboxStore {

@@ -4,10 +4,10 @@
  * going, the stores write, an adapter knows the destination.
  */
 
+import { Capability } from "../core/capability.ts";
 import { type Clock, steady, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
 import { type Json, shown } from "../core/json.ts";
-import { Room } from "../core/room.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { Wake } from "../core/wake.ts";
 import { type AdapterOverrides, Adapters } from "./adapters/adapters.ts";
@@ -55,7 +55,7 @@ export type OutboxOptions = OutboxSettings & {
   readonly problemOfStart?: (event: WorkflowStartEvent) => string | undefined;
 };
 
-export class Outbox extends Room {
+export class Outbox extends Capability {
   /** Tells this instance of the object from those before and after a restart. */
   readonly #life = crypto.randomUUID();
   readonly #clock: Clock;

@@ -11,9 +11,9 @@
 
 import { migrate } from "../core/migrations.ts";
 import { partsOf } from "../core/parts.ts";
-import { AT_ONCE, type Due, PER_DESTINATION } from "./due.ts";
 import { InvalidEventError } from "./errors.ts";
 import { type StateRow, stateOf } from "./listing.ts";
+import { AT_ONCE, type Due, PER_DESTINATION } from "./ready-queue.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { isEndpoint } from "./slots.ts";
 import type { DeliveryState, Destination } from "./types.ts";

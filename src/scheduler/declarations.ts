@@ -52,19 +52,19 @@ export async function declarationsOf(host: DeclaringHost): Promise<{
   readonly outOfScope: number;
 }> {
   const { settings, share, isSubAgent } = host;
-  let asking: keyof typeof OF_THINK = "scope()";
+  let plan: keyof typeof OF_THINK = "scope()";
   const asked = host.inHostContext(async () => {
     const scope = isSubAgent ? ((await settings.scope?.()) ?? "root") : "all";
     if (scope !== "root" && scope !== "all") throw mistake("scope", scope, '"root" or "all"');
-    asking = "tasks()";
+    plan = "tasks()";
     const tasks = await settings.tasks();
-    asking = "defaultTimezone()";
+    plan = "defaultTimezone()";
     const defaultTimezone = (await settings.defaultTimezone?.()) ?? undefined;
     return { scope, tasks, defaultTimezone };
   });
   const { scope, tasks, defaultTimezone } = await withTimeout(asked, PATIENCE_MS).catch(
     (error: unknown) => {
-      throw error instanceof TimeoutError ? tooLong(asking) : error;
+      throw error instanceof TimeoutError ? tooLong(plan) : error;
     },
   );
   if (typeof tasks !== "object" || tasks === null || Array.isArray(tasks)) {

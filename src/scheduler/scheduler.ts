@@ -5,9 +5,9 @@
  * the times.
  */
 
+import { Capability } from "../core/capability.ts";
 import { type Clock, steady, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
-import { Room } from "../core/room.ts";
 import type { Wake } from "../core/wake.ts";
 import { readNote, readOccurrences, readPage, readRange, readTrigger } from "./arguments.ts";
 import { Engine } from "./engine.ts";
@@ -21,7 +21,7 @@ export type SchedulerOptions = SchedulerSettings & {
   readonly clock?: Clock;
 };
 
-export class Scheduler extends Room {
+export class Scheduler extends Capability {
   readonly #engine: Engine;
   readonly #verbs: Verbs;
 

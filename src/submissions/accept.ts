@@ -23,8 +23,8 @@ import {
   timeOf,
 } from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
+import { ISOLATED, isIsolated, isPool, MAIN, poolOf, publicThreadOf } from "./host.ts";
 import type { Submission } from "./rows.ts";
-import { ISOLATED, isIsolated, isPool, MAIN, poolOf, publicThreadOf } from "./turn.ts";
 import type { Debounce, InternalSubmitOptions, SubmitMessagesOptions, WhenBusy } from "./types.ts";
 
 const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt", "rollback", "steer"];

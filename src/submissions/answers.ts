@@ -10,9 +10,9 @@ import { byteLength } from "../core/json.ts";
 import { MAX_TIMER_MS } from "../core/timeout.ts";
 import { IN_PARTS, writeParts } from "./answer-parts.ts";
 import { AnswerTooLargeError } from "./errors.ts";
+import type { AttemptRef } from "./host.ts";
 import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "./options.ts";
 import { isAskedAgain } from "./recover.ts";
-import type { AttemptRef } from "./turn.ts";
 import type { SubmitMessagesOptions } from "./types.ts";
 
 /** Bytes of a row that are there before its answer. */

@@ -1,7 +1,7 @@
 /** Attempts that failed and were followed by another one. All SQL that writes `perdure_attempts`, and what is decided by. */
 
 import type { Failure } from "../core/failures.ts";
-import type { Follow, Prior } from "./asking.ts";
+import type { NextAction, PriorAttempt } from "./attempt-plan.ts";
 import { json, type Submission } from "./rows.ts";
 import type { TokenUsage } from "./types.ts";
 
@@ -16,7 +16,7 @@ export type NewAttempt = {
   readonly failure: Failure;
   /** Tokens of this attempt. */
   readonly spent: TokenUsage | undefined;
-  readonly follow: Follow;
+  readonly follow: NextAction;
   /** What it gave for an answer. */
   readonly given: string | undefined;
 };
@@ -63,10 +63,14 @@ export class Attempts {
   }
 
   /** What the next attempt is decided by, oldest first. A first attempt, and one that has no answer to give, saves the look. */
-  priors({ seq, attempts, answer }: Pick<Submission, "seq" | "attempts" | "answer">): Prior[] {
+  priors({
+    seq,
+    attempts,
+    answer,
+  }: Pick<Submission, "seq" | "attempts" | "answer">): PriorAttempt[] {
     if (!answer || attempts < 2) return [];
     return this.sql
-      .exec<Omit<Prior, "given"> & { given: string | null }>(
+      .exec<Omit<PriorAttempt, "given"> & { given: string | null }>(
         "SELECT follow, error, given FROM perdure_attempts WHERE seq = ? AND attempt < ? ORDER BY attempt",
         seq,
         attempts,

@@ -122,7 +122,7 @@ export class PromptBatches {
   }
 
   /** Batches of a workflow instance that have anything open (W5). */
-  ofWorkflow({ workflow, instance }: InstanceOf): string[] {
+  forWorkflow({ workflow, instance }: InstanceOf): string[] {
     const query = "SELECT batch FROM perdure_batches WHERE instance = ? AND workflow = ?";
     return this.sql
       .exec<{ batch: string }>(query, instance, workflow)

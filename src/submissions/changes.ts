@@ -2,10 +2,10 @@
 
 import type { Failure } from "../core/failures.ts";
 import type { Destination } from "../outbox/types.ts";
-import type { Follow } from "./asking.ts";
+import type { NextAction } from "./attempt-plan.ts";
+import type { TurnFacts } from "./host.ts";
 import type { Submission } from "./rows.ts";
 import type { TerminalStatus } from "./states.ts";
-import type { TurnFacts } from "./turn.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "./types.ts";
 
 /** What a caller knows of a submission that it wants to end: the fence of the end (L2). */
@@ -40,7 +40,7 @@ export type NewSubmission = {
   readonly batch: string | undefined;
 };
 
-export type Settlement = TurnFacts & {
+export type SettledState = TurnFacts & {
   readonly status: TerminalStatus;
   /** What ended it. One without a message was aborted as it was told to. */
   readonly failure?: (Pick<Failure, "name"> & Partial<Failure>) | undefined;
@@ -56,7 +56,7 @@ export type Settlement = TurnFacts & {
 export type FailedEnd = {
   /** When that is made; unset for one that is made as soon as its thread is free. */
   readonly dueAt: number | undefined;
-  readonly follow: Follow;
+  readonly follow: NextAction;
   /** What it gave for an answer. */
   readonly given: string | undefined;
   readonly failure: Failure;

@@ -15,21 +15,21 @@ import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import type { Seen } from "./changes.ts";
 import { DayUsage } from "./day-usage.ts";
-import { Endings, type EndingsOwner } from "./endings.ts";
+import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./host.ts";
 import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import { SubmissionRecords } from "./records.ts";
 import { CHECK_MS, Recovery, type RecoveryOwner } from "./recovery.ts";
 import type { Submission, Summary } from "./rows.ts";
 import { Runner, type RunnerOwner } from "./runner.ts";
+import { Settlement, type SettlementOwner } from "./settlement.ts";
 import { Spending, type SpendingOwner } from "./spending.ts";
 import { isTerminal } from "./states.ts";
 import { Steering, type SteeringOwner } from "./steering.ts";
 import { SubmissionStore } from "./store.ts";
-import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "./turn.ts";
 import type { SubmissionInspection } from "./types.ts";
 import { tellApp, Waiters } from "./waiters.ts";
-import { Wanted } from "./wanted.ts";
+import { WorkflowLiveness } from "./workflow-liveness.ts";
 
 /** A submission that was accepted is found again at most this long after a crash. */
 const BACKSTOP_MS = 10_000;
@@ -52,7 +52,7 @@ export type EngineOwner = {
 
 /** What the parts know of each other. */
 export class Engine
-  implements EndingsOwner, RecoveryOwner, RunnerOwner, SpendingOwner, SteeringOwner
+  implements SettlementOwner, RecoveryOwner, RunnerOwner, SpendingOwner, SteeringOwner
 {
   readonly host: TurnHost;
   readonly outbox: Outbox;
@@ -62,7 +62,7 @@ export class Engine
   readonly wake: Wake;
   readonly spending = new Spending(this);
   readonly recovery = new Recovery(this);
-  readonly #endings = new Endings(this);
+  readonly #endings = new Settlement(this);
   readonly #steering = new Steering(this);
   readonly #runner = new Runner(this);
   /** Cancelled ones whose messages leave the conversation when their turn has come to its end. */
@@ -71,7 +71,7 @@ export class Engine
   readonly #onProblem: EngineOwner["onProblem"];
   #opened: { store: SubmissionStore; records: SubmissionRecords; dayUsage: DayUsage } | undefined;
 
-  readonly #wanted: Wanted;
+  readonly #wanted: WorkflowLiveness;
   #hasStarted = false;
 
   constructor({ host, outbox, clock, limits, onProblem, lifecycle, cancelFor }: EngineOwner) {
@@ -82,7 +82,7 @@ export class Engine
     this.#lifecycle = lifecycle;
     this.#onProblem = onProblem;
     const waiterOf = (batch: string) => this.store.batches.waiterOf(batch);
-    this.#wanted = new Wanted({ outbox, clock, waiterOf, cancelFor });
+    this.#wanted = new WorkflowLiveness({ outbox, clock, waiterOf, cancelFor });
     this.wake = new Wake(lifecycle, "perdure.submissions", () => this.#drive(), clock);
     this.waiters = new Waiters({
       hook: (submission) => tellApp(submission, host, lifecycle()),
@@ -185,7 +185,7 @@ export class Engine
   /** Whether any of its messages are in the conversation, or may be: where the host cannot tell. */
   async hasLeftMessages(submission: Submission): Promise<boolean> {
     try {
-      return (await this.host.trace(submission)).applied !== "none";
+      return (await this.host.inspectConversation(submission)).applied !== "none";
     } catch (error) {
       const { submissionId } = submission;
       console.error(
@@ -235,7 +235,7 @@ export class Engine
     const target = this.store.get(seq);
     const unsaid = new Set(messages.map(({ id }) => id));
     for (const joined of target ? this.store.open.joinedTo(target.submissionId) : []) {
-      if (joined.messages.some(({ id }) => unsaid.has(id))) this.recovery.unjoin(joined);
+      if (joined.messages.some(({ id }) => unsaid.has(id))) this.recovery.detachJoined(joined);
     }
   }
 

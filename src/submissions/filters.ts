@@ -4,8 +4,8 @@ import { shown } from "../core/json.ts";
 import { isPlainObject } from "../core/options.ts";
 import { checkId, checkNames, timeOf } from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
+import { isIsolated, MAIN } from "./host.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "./states.ts";
-import { isIsolated, MAIN } from "./turn.ts";
 import type {
   DeleteSubmissionsOptions,
   ListSubmissionsOptions,

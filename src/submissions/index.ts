@@ -1,6 +1,21 @@
 /** The ledger of accepted turns, and the seam for hosts that run them: what other modules import. Users have `public.ts`. */
 
-export type { Asking } from "./asking.ts";
+export type { AttemptPlan } from "./attempt-plan.ts";
+export {
+  type AnswerState,
+  type AttemptRef,
+  type ConversationState,
+  endWithAnswer,
+  isIsolated,
+  MAIN,
+  type SettledCall,
+  type SubmittedTurn,
+  type ToolCalls,
+  type Turn,
+  type TurnEnd,
+  type TurnHost,
+  TurnRefused,
+} from "./host.ts";
 export type { LedgerOptions } from "./options.ts";
 export {
   acceptPrompts,
@@ -29,21 +44,6 @@ export {
 export * from "./public.ts";
 export { isTerminal } from "./states.ts";
 export { Submissions } from "./submissions.ts";
-export {
-  type AnswerState,
-  type AttemptRef,
-  endWithAnswer,
-  isIsolated,
-  MAIN,
-  type SettledCall,
-  type ToolCalls,
-  type Trace,
-  type Turn,
-  type TurnEnd,
-  type TurnHost,
-  TurnRefused,
-  type TurnTraces,
-} from "./turn.ts";
 export type {
   AnswerPart,
   PromptEnd,

@@ -1,9 +1,9 @@
 /** A stored submission as callers see it. */
 
+import { publicThreadOf } from "./host.ts";
 import { ANSWER_BYTES } from "./options.ts";
 import type { Summary } from "./rows.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
-import { publicThreadOf } from "./turn.ts";
 import type {
   FailedAttempt,
   PromptEnd,

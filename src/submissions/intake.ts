@@ -10,7 +10,7 @@ import { failureOf } from "../core/failures.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { Destination } from "../outbox/types.ts";
 import { asksTheSame, checkSize, prepare } from "./accept.ts";
-import { repairsLeft } from "./asking.ts";
+import { repairsLeft } from "./attempt-plan.ts";
 import type { NewSubmission } from "./changes.ts";
 import {
   BacklogFullError,
@@ -110,7 +110,7 @@ export class Intake {
    *
    * @throws BacklogFullError
    */
-  retake(old: Submission): Taken {
+  resubmit(old: Submission): Taken {
     const { store } = this.owner;
     if (!isTerminal(old.status) || old.status === "completed") {
       return { submission: old, accepted: false };
@@ -232,9 +232,9 @@ function refusedAnswer(
 }
 
 /** Whether an ended submission was a failure, or an answer of no use, that another run of the caller was told of (W1). */
-function isStale({ status, run, isRefused }: Submission, asking: string | undefined): boolean {
+function isStale({ status, run, isRefused }: Submission, plan: string | undefined): boolean {
   const hasFailed = isTerminal(status) && (status !== "completed" || isRefused);
-  return asking !== undefined && run !== asking && hasFailed;
+  return plan !== undefined && run !== plan && hasFailed;
 }
 
 /** Whether the key has outlived what it stood for. An id never does. */

@@ -1,8 +1,8 @@
 /** A turn that lives in memory, and how its host sees it. */
 
-import type { Asking } from "./asking.ts";
+import type { AttemptPlan } from "./attempt-plan.ts";
+import { type AttemptRef, type Turn, TurnRefused } from "./host.ts";
 import type { Submission } from "./rows.ts";
-import { type AttemptRef, type Turn, TurnRefused } from "./turn.ts";
 
 export type LiveTurn = {
   /** As it was when it was started, and from its claim on as it was claimed. */
@@ -11,7 +11,7 @@ export type LiveTurn = {
   /** The attempt, from the moment that the turn has started. */
   attempt: number | undefined;
   /** What that attempt asks. */
-  asking: Asking | undefined;
+  plan: AttemptPlan | undefined;
   /** Whether it was told to stop, while its submission is open. */
   isStopped: boolean;
   /** Whether it waits for the app, which is told that it runs. */
@@ -26,7 +26,7 @@ export function liveTurn(submission: Submission, now: number): LiveTurn {
     submission,
     controller: new AbortController(),
     attempt: undefined,
-    asking: undefined,
+    plan: undefined,
     isStopped: false,
     isBeingTold: false,
     heardAt: now,
@@ -57,8 +57,8 @@ export function turnOf(live: LiveTurn, { isGivenUp, begin, told }: LiveTurnOwner
     get messages() {
       return live.submission.messages;
     },
-    get asking() {
-      return live.asking;
+    get plan() {
+      return live.plan;
     },
     get isAgain() {
       return live.submission.isRetry || live.submission.attempts > 1;

@@ -91,7 +91,7 @@ export class OpenSubmissions {
   }
 
   /** Ids of the open submissions whose end is delivered to this workflow instance. */
-  ofWorkflow({ workflow, instance }: InstanceOf): string[] {
+  forWorkflow({ workflow, instance }: InstanceOf): string[] {
     const tells = `EXISTS (SELECT 1 FROM json_each(notify) WHERE value ->> 'kind' = 'workflow'
       AND value ->> 'workflow' = ?1 AND value ->> 'instance' = ?2)`;
     return this.sql

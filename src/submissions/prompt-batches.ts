@@ -11,13 +11,13 @@ import { type BatchState, endedEvent } from "./batches.ts";
 import { checkId, checkNumber } from "./checks.ts";
 import type { Engine } from "./engine.ts";
 import { InvalidSubmissionError } from "./errors.ts";
+import { ISOLATED } from "./host.ts";
 import { shortEndOf } from "./inspection.ts";
 import { type Intake, type Repair, resultOf, type Taken } from "./intake.ts";
 import type { PromptRepair } from "./prompts.ts";
 import type { Submission } from "./rows.ts";
 import { isTerminal } from "./states.ts";
 import type { Submissions } from "./submissions.ts";
-import { ISOLATED } from "./turn.ts";
 import type {
   InternalSubmitOptions,
   PromptEnd,
@@ -272,7 +272,7 @@ export class Batches {
 
   /** Cancels what is open in the batches of a workflow instance (W5). */
   cancelFor(of: InstanceOf, failure: Failure): void {
-    for (const batch of this.engine.store.batches.ofWorkflow(of)) this.#cancel(batch, failure);
+    for (const batch of this.engine.store.batches.forWorkflow(of)) this.#cancel(batch, failure);
   }
 
   /** First those that wait, so that none of them runs in the place of one that ran. */

@@ -1,9 +1,9 @@
 /** The agent's side of `step.prompt()`: a prompt is a submission that has to be answered, and a waiting workflow is told. */
 
 import type { WorkflowDestination } from "../outbox/types.ts";
+import { MAIN } from "./host.ts";
 import { isTerminal } from "./states.ts";
 import type { Submissions } from "./submissions.ts";
-import { MAIN } from "./turn.ts";
 import type {
   AnswerPart,
   PromptEnd,

@@ -6,11 +6,11 @@
 import { instantMs } from "../core/instant.ts";
 import { SWEEP_ROWS, type Sweep, type SweptRow } from "../core/sweep.ts";
 import { ListScanLimitError } from "./errors.ts";
+import { ISOLATED, POOL } from "./host.ts";
 import { bindId, SEQ_OF_ID } from "./ids.ts";
 import { IN_LINE, SCHEDULED } from "./open.ts";
 import { each, SUMMARY, type Summary } from "./rows.ts";
 import { isTerminal, type SubmissionStatus, type TerminalStatus } from "./states.ts";
-import { ISOLATED, POOL } from "./turn.ts";
 import type { FailedAttempt, ListSubmissionsOptions, TokenUsage } from "./types.ts";
 
 /** Rows that a list reads at a time, and in all: as many as retention keeps by default. */

@@ -1,7 +1,7 @@
 /** What to do with a submission that was running when its object stopped. A pure decision. */
 
 import type { Failure } from "../core/failures.ts";
-import type { Applied } from "./turn.ts";
+import type { Applied } from "./host.ts";
 
 /** What the restart found. */
 export type Evidence = {

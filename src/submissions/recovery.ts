@@ -7,15 +7,15 @@
 import type { Clock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { withTimeout } from "../core/timeout.ts";
-import { askingOf, freeAttempts } from "./asking.ts";
+import { attemptPlanOf, freeAttempts } from "./attempt-plan.ts";
 import type { Seen } from "./changes.ts";
+import { isIsolated, type TurnEnd, type TurnHost } from "./host.ts";
 import type { Limits } from "./options.ts";
 import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recover.ts";
 import { mayRepeatEffects } from "./retry.ts";
 import type { Submission } from "./rows.ts";
 import type { Spending } from "./spending.ts";
 import type { SubmissionStore } from "./store.ts";
-import { isIsolated, type TurnEnd, type TurnHost } from "./turn.ts";
 
 /** How often what is left is looked at; after failures more rarely, down to every so often. */
 export const CHECK_MS = 2_000;
@@ -194,8 +194,8 @@ export class Recovery {
     const { host, store, limits, clock } = this.owner;
     const { seq, attempts, retry, answer } = orphan;
     const priors = store.attempts.priors(orphan);
-    const hasTools = askingOf(answer, priors)?.followUp === undefined;
-    const trace = await withTimeout(host.trace(orphan), HOST_TIMEOUT_MS);
+    const hasTools = attemptPlanOf(answer, priors)?.followUp === undefined;
+    const trace = await withTimeout(host.inspectConversation(orphan), HOST_TIMEOUT_MS);
     const isFree = isReset === true && orphan.resets < MAX_FREE_RESETS;
     const decision = recover({
       applied: trace.applied,
@@ -240,7 +240,7 @@ export class Recovery {
     const isOverdue = clock.now() - heardAt >= HOST_RECOVERY_LIMIT_MS;
     if (isOld && !isOverdue && (await this.#isHostRecovering(thread))) return;
     try {
-      await withTimeout(host.takeBack({ ...cancelled, messages }), HOST_TIMEOUT_MS);
+      await withTimeout(host.removeMessages({ ...cancelled, messages }), HOST_TIMEOUT_MS);
     } catch (error) {
       // Better a message too many in the conversation than a thread that is closed for ever.
       if (!isOverdue) throw error;
@@ -263,16 +263,16 @@ export class Recovery {
     if (joined?.status === "running" && joined.mergedInto !== undefined) {
       const { mergedInto } = joined;
       const attempt = store.find(mergedInto)?.attempts;
-      const { applied } = await withTimeout(host.trace(joined), HOST_TIMEOUT_MS);
+      const { applied } = await withTimeout(host.inspectConversation(joined), HOST_TIMEOUT_MS);
       // Another attempt that has begun meanwhile has asked it together with its own messages.
       const isUnsaid = applied === "none" && store.find(mergedInto)?.attempts === attempt;
-      if (isUnsaid) this.unjoin(joined);
+      if (isUnsaid) this.detachJoined(joined);
     }
     this.#joined.delete(seq);
   }
 
   /** It was not said in the turn that it had joined, and waits for its own. */
-  unjoin(joined: Submission): void {
+  detachJoined(joined: Submission): void {
     this.#joined.delete(joined.seq);
     const pending = this.owner.store.startOver(joined);
     if (!pending) return;

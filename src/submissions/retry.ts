@@ -3,22 +3,22 @@
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import type { Transient } from "../core/failures.ts";
 import {
-  askingOf,
-  type Follow,
+  attemptPlanOf,
   failuresOfModels,
   freeAttempts,
-  type Prior,
+  type NextAction,
+  type PriorAttempt,
   repairsLeft,
-} from "./asking.ts";
+} from "./attempt-plan.ts";
+import type { Unanswered } from "./host.ts";
 import type { ToolRefusal } from "./refusals.ts";
-import type { Unanswered } from "./turn.ts";
 import type { AnswerSpec, SubmitMessagesOptions } from "./types.ts";
 
 /** No provider is waited for longer: its thread is closed for that time. */
 const MAX_RETRY_AFTER_MS = 86_400_000;
 
-/** Why an attempt failed, as far as the next one depends on it. */
-export type Why =
+/** FailureKind an attempt failed, as far as the next one depends on it. */
+export type FailureKind =
   /** The answer was not taken, or is missing. */
   | Unanswered
   /** The model failed, or what was done for it. */
@@ -29,8 +29,8 @@ export type Why =
 export type FailedTurn = {
   readonly spec: AnswerSpec | undefined;
   /** The attempts before this one. */
-  readonly priors: readonly Prior[];
-  readonly why: Why;
+  readonly priors: readonly PriorAttempt[];
+  readonly why: FailureKind;
   /** Set when the failure may not happen again. */
   readonly transient: Transient | undefined;
   /** Whether a tool of the turn has run, */
@@ -45,7 +45,7 @@ export type FailedTurn = {
 };
 
 /** What follows, and in how many milliseconds. */
-export type NextAttempt = { readonly follow: Follow; readonly delayMs: number };
+export type NextAttempt = { readonly follow: NextAction; readonly delayMs: number };
 
 /** The next attempt, or undefined when there is none (L6, L8, W4). */
 export function nextAttempt(
@@ -63,27 +63,27 @@ export function nextAttempt(
   return nextModel(turn) ?? laterAttempt(turn, backoff, random);
 }
 
-function atOnce(follow: Follow | undefined): NextAttempt | undefined {
+function atOnce(follow: NextAction | undefined): NextAttempt | undefined {
   return follow && { follow, delayMs: 0 };
 }
 
 /** A model that cannot make JSON of a call may still do so in a text. */
-function afterAnswer(turn: FailedTurn, { answer }: Unanswered): Follow | undefined {
+function afterAnswer(turn: FailedTurn, { answer }: Unanswered): NextAction | undefined {
   if (answer === "missing") return switched(turn);
   return repair(turn) ?? (answer === "unreadable" ? switched(turn) : undefined);
 }
 
 /** The model sees its errors, as often as the caller has said. */
-function repair({ spec, priors }: FailedTurn): Follow | undefined {
+function repair({ spec, priors }: FailedTurn): NextAction | undefined {
   return repairsLeft(spec, priors) > 0 ? "repair" : undefined;
 }
 
 /** From the tool to a text, once. */
-function switched(turn: FailedTurn): Follow | undefined {
+function switched(turn: FailedTurn): NextAction | undefined {
   const { spec, priors, why, hasEffects, isRemembered } = turn;
-  const asking = askingOf(spec, priors);
-  if (!asking?.takesText || why === "other") return undefined;
-  const isFollowUp = asking.followUp !== undefined;
+  const plan = attemptPlanOf(spec, priors);
+  if (!plan?.takesText || why === "other") return undefined;
+  const isFollowUp = plan.followUp !== undefined;
   const doesWithoutTools = "refusal" in why && why.refusal === "tools";
   if (!hasEffects && !isFollowUp && !doesWithoutTools) return "json";
   // Asked without what its tools have found, the model could only make an answer up.
@@ -132,5 +132,5 @@ export function mayRepeatEffects(
 
 /** What has had effects is not done again without leave (L6); what can have none is. */
 function mayActAgain({ spec, priors, hasEffects, mayRepeatEffects }: FailedTurn): boolean {
-  return !hasEffects || mayRepeatEffects || askingOf(spec, priors)?.followUp !== undefined;
+  return !hasEffects || mayRepeatEffects || attemptPlanOf(spec, priors)?.followUp !== undefined;
 }

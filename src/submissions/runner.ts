@@ -7,22 +7,22 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Clock } from "../core/clock.ts";
 import { type Failure, failureOf, isReset } from "../core/failures.ts";
-import { askingOf } from "./asking.ts";
+import { attemptPlanOf } from "./attempt-plan.ts";
 import type { Seen } from "./changes.ts";
 import { TurnStalledError } from "./errors.ts";
+import {
+  type AttemptRef,
+  concurrencyOf,
+  isPool,
+  type TurnEnd,
+  type TurnHost,
+  TurnRefused,
+} from "./host.ts";
 import { type LiveTurn, liveTurn, turnOf } from "./live-turn.ts";
 import type { Limits } from "./options.ts";
 import type { Left, Recovery } from "./recovery.ts";
 import { isExpired, type Submission } from "./rows.ts";
 import type { SubmissionStore } from "./store.ts";
-import {
-  type AttemptRef,
-  isPool,
-  lanesOf,
-  type TurnEnd,
-  type TurnHost,
-  TurnRefused,
-} from "./turn.ts";
 
 const EXPIRED: Failure = {
   name: "SubmissionExpiredError",
@@ -207,7 +207,7 @@ export class Runner {
 
   #isFree(thread: string): boolean {
     if (!this.#hasPlaces()) return false;
-    const lanes = lanesOf(thread);
+    const lanes = concurrencyOf(thread);
     if (lanes === Number.POSITIVE_INFINITY) return true;
     const live = [...this.#live.values()].filter(({ submission }) => submission.thread === thread);
     return live.length + this.owner.recovery.countIn(thread) < lanes;
@@ -317,7 +317,7 @@ export class Runner {
     const messages = [claimed, ...joined].flatMap((asked) => asked.messages);
     live.submission = { ...claimed, messages };
     live.attempt = claimed.attempts;
-    live.asking = askingOf(claimed.answer, store.attempts.priors(claimed));
+    live.plan = attemptPlanOf(claimed.answer, store.attempts.priors(claimed));
     live.heardAt = this.owner.clock.now();
     this.owner.began(claimed);
     return { seq, attempt: claimed.attempts };

@@ -8,10 +8,10 @@ import type { Clock } from "../core/clock.ts";
 import { shown } from "../core/json.ts";
 import type { DayUsage } from "./day-usage.ts";
 import { BudgetExceededError, UsageNotReportedError } from "./errors.ts";
+import type { AttemptRef } from "./host.ts";
 import type { Limits } from "./options.ts";
 import type { Submission } from "./rows.ts";
 import type { SubmissionStore } from "./store.ts";
-import type { AttemptRef } from "./turn.ts";
 import type { TokenUsage } from "./types.ts";
 
 const DAY_MS = 86_400_000;

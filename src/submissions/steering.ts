@@ -5,9 +5,9 @@
 
 import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
+import type { AttemptRef } from "./host.ts";
 import type { Submission } from "./rows.ts";
 import type { SubmissionStore } from "./store.ts";
-import type { AttemptRef } from "./turn.ts";
 
 export type SteeringOwner = {
   readonly store: SubmissionStore;

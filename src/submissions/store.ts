@@ -16,8 +16,9 @@ import { migrate } from "../core/migrations.ts";
 import { Answers } from "./answers.ts";
 import { Attempts } from "./attempts.ts";
 import { PromptBatches } from "./batches.ts";
-import type { FailedEnd, NewSubmission, Seen, Settlement } from "./changes.ts";
+import type { FailedEnd, NewSubmission, Seen, SettledState } from "./changes.ts";
 import { Debounced } from "./debounced.ts";
+import { type AttemptRef, isIsolated } from "./host.ts";
 import { bindIds, generatedId, SEQ_OF_EACH, seqIn } from "./ids.ts";
 import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
 import type { Limits } from "./options.ts";
@@ -35,7 +36,6 @@ import {
 import { MIGRATIONS } from "./schema.ts";
 import { NEXT, type SubmissionStatus } from "./states.ts";
 import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
-import { type AttemptRef, isIsolated } from "./turn.ts";
 import type { TokenUsage } from "./types.ts";
 
 /** SQL for the number of the next row: behind all that are there, and all that this life has had to do with. */
@@ -332,7 +332,7 @@ export class SubmissionStore {
       refused,
       usage,
       isToBeUndone,
-    }: Settlement,
+    }: SettledState,
     now: number,
   ): Submission | undefined {
     if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;

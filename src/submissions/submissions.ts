@@ -5,29 +5,20 @@
  */
 
 import type { UIMessage } from "ai";
+import { Capability } from "../core/capability.ts";
 import { systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
 import { checkHook } from "../core/options.ts";
-import { Room } from "../core/room.ts";
 import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { Destination, InstanceOf } from "../outbox/types.ts";
 import { checkMany, checkPublic } from "./accept.ts";
-import { type Asking, askingOf } from "./asking.ts";
+import { type AttemptPlan, attemptPlanOf } from "./attempt-plan.ts";
 import { checkId, ofItem } from "./checks.ts";
 import { Engine } from "./engine.ts";
 import { begin, type Entry } from "./entries.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
 import { checkNamedThread, checkWait, readDeletion, readList } from "./filters.ts";
-import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
-import { Intake, resultOf } from "./intake.ts";
-import { readOptions, type SubmissionsOptions } from "./options.ts";
-import { internalOptions } from "./output.ts";
-import { Batches } from "./prompt-batches.ts";
-import { afterSideEffects } from "./retry.ts";
-import type { Submission } from "./rows.ts";
-import { isTerminal } from "./states.ts";
-import { ToolReplay } from "./tool-replay.ts";
 import {
   type AttemptRef,
   isIsolated,
@@ -37,7 +28,16 @@ import {
   type TurnEnd,
   type TurnHost,
   type TurnLedger,
-} from "./turn.ts";
+} from "./host.ts";
+import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
+import { Intake, resultOf } from "./intake.ts";
+import { readOptions, type SubmissionsOptions } from "./options.ts";
+import { internalOptions } from "./output.ts";
+import { Batches } from "./prompt-batches.ts";
+import { afterSideEffects } from "./retry.ts";
+import type { Submission } from "./rows.ts";
+import { isTerminal } from "./states.ts";
+import { ToolReplay } from "./tool-replay.ts";
 import type {
   AnswerPart,
   CancelSubmissionResult,
@@ -56,7 +56,7 @@ import type {
   WaitForSubmissionOptions,
 } from "./types.ts";
 
-export class Submissions extends Room implements TurnLedger {
+export class Submissions extends Capability implements TurnLedger {
   readonly #host: TurnHost;
   readonly #engine: Engine;
   readonly #intake: Intake;
@@ -174,7 +174,7 @@ export class Submissions extends Room implements TurnLedger {
     await this.lifecycle.ready();
     const old = this.#find(submissionId);
     if (!old) return null;
-    const taken = this.#intake.retake(old);
+    const taken = this.#intake.resubmit(old);
     await this.#begin([{ taken, options: {} }]);
     return (await this.#told(resultOf(taken))) as SubmitMessagesResult<OutputOfRef<Ref>>;
   }
@@ -255,7 +255,7 @@ export class Submissions extends Room implements TurnLedger {
   /** Cancels what a workflow instance waits for: it is gone, and nobody wants the answers (W5). */
   async cancelFor(of: InstanceOf, reason: string): Promise<void> {
     await this.lifecycle.ready();
-    for (const submissionId of this.#store.open.ofWorkflow(of)) {
+    for (const submissionId of this.#store.open.forWorkflow(of)) {
       await this.#cancel(submissionId, reason);
     }
     this.batches.cancelFor(of, { name: CANCELLED, message: reason });
@@ -360,8 +360,8 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   /** For hosts: what the latest attempt of a submission asks. */
-  askingOf(submission: Submission): Asking | undefined {
-    return askingOf(submission.answer, this.#store.attempts.priors(submission));
+  attemptPlanOf(submission: Submission): AttemptPlan | undefined {
+    return attemptPlanOf(submission.answer, this.#store.attempts.priors(submission));
   }
 
   /** For hosts. @inheritDoc */
@@ -375,7 +375,7 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   /** For hosts. @inheritDoc */
-  spent(ref: AttemptRef, usage: TokenUsage | undefined): void {
+  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined): void {
     this.#engine.heard(ref);
     this.#engine.spending.add(ref, usage);
   }
@@ -392,7 +392,7 @@ export class Submissions extends Room implements TurnLedger {
   }
 
   /** For hosts. @inheritDoc */
-  alive(ref: AttemptRef): void {
+  heartbeat(ref: AttemptRef): void {
     this.#engine.heard(ref);
   }
 

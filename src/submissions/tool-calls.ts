@@ -5,7 +5,7 @@
 
 import { type Failure, failureOf, uncut } from "../core/failures.ts";
 import { byteLength } from "../core/json.ts";
-import type { AttemptRef, CallEnd, SettledCall } from "./turn.ts";
+import type { AttemptRef, CallEnd, SettledCall } from "./host.ts";
 
 /** Bytes of JSON that are stored of an output. A row takes 2 MB. */
 const OUTPUT_BYTES = 1_000_000;

@@ -7,10 +7,6 @@ import type { Failure } from "../core/failures.ts";
 import { digest } from "../core/ids.ts";
 import { stableJson } from "../core/json.ts";
 import { ToolCallLimitError } from "./errors.ts";
-import type { Limits } from "./options.ts";
-import { type AfterSideEffects, afterSideEffects } from "./retry.ts";
-import type { SubmissionStore } from "./store.ts";
-import { failureOfCall, type NewCall, type RecordedCall } from "./tool-calls.ts";
 import {
   type AttemptRef,
   type CallEnd,
@@ -18,7 +14,11 @@ import {
   type ToolCalls,
   type ToolDecision,
   TurnRefused,
-} from "./turn.ts";
+} from "./host.ts";
+import type { Limits } from "./options.ts";
+import { type AfterSideEffects, afterSideEffects } from "./retry.ts";
+import type { SubmissionStore } from "./store.ts";
+import { failureOfCall, type NewCall, type RecordedCall } from "./tool-calls.ts";
 
 export type ReplayOwner = {
   readonly store: SubmissionStore;

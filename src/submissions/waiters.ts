@@ -6,8 +6,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { LifecycleServices } from "agents/lifecycle";
 import { Deadlines, MAX_TIMER_MS } from "../core/timeout.ts";
+import type { TurnHost } from "./host.ts";
 import { isTerminal } from "./states.ts";
-import type { TurnHost } from "./turn.ts";
 import type { SubmissionInspection } from "./types.ts";
 
 type Waiter = (submission: SubmissionInspection) => void;

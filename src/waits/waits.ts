@@ -4,10 +4,10 @@
  * (O1, W3). What brings the end about is up to the kind of wait.
  */
 
+import { Capability } from "../core/capability.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { byteLength, type Json } from "../core/json.ts";
 import { PART_LENGTH, partsOf } from "../core/parts.ts";
-import { Room } from "../core/room.ts";
 import { Wake } from "../core/wake.ts";
 import { workflowEvent } from "../outbox/destinations.ts";
 import type { Outbox } from "../outbox/outbox.ts";
@@ -47,7 +47,7 @@ export type WaitsOptions = {
   readonly clock?: Clock;
 };
 
-export class Waits extends Room {
+export class Waits extends Capability {
   readonly #outbox: Outbox;
   readonly #clock: Clock;
   readonly #driver: Driver;

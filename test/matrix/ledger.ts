@@ -233,7 +233,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
       turns.run = async (turn) => {
         const ref = turn.begin();
         turns.say(turn.thread, "m-a", "said");
-        submissions.alive(ref);
+        submissions.heartbeat(ref);
         await new Promise((resolve) => setTimeout(resolve, 5));
         turns.say(turn.thread, "reply-a", "done");
         submissions.end(ref, { outcome: "completed", messageId: "reply-a" });

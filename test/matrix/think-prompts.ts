@@ -324,7 +324,7 @@ function charging(account: string): Script {
   return { tool: { name: "charge", input: { account } } };
 }
 
-/** Asking its agent wakes it, where its alarm would do so later. */
+/** AttemptPlan its agent wakes it, where its alarm would do so later. */
 async function isComplete(run: Run): Promise<boolean> {
   await run.stub().listSubmissions();
   return (await stateOf(run.id))?.status === "complete";

@@ -58,7 +58,7 @@ async function endedByReset(agent: Agent, lives: number): Promise<string[]> {
   return statusesAre(agent, isInterrupted ? "skipped" : "aborted", "skipped");
 }
 
-/** The model has been asked, in whatever life. Asking its agent wakes it. */
+/** The model has been asked, in whatever life. AttemptPlan its agent wakes it. */
 const asked = (of: (id: string) => Script) => async (_: Agent, run: Run) =>
   met(async () => {
     await run.stub().listSubmissions();

@@ -55,7 +55,7 @@ playMatrix(
       "Submissions.findByMessage": READS,
       "Submissions.mayContinue": READS,
       "Submissions.now": READS,
-      "Submissions.askingOf": READS,
+      "Submissions.attemptPlanOf": READS,
       "Submissions.wait": "waits in memory, and writes nothing",
       "Submissions.waitBeside": "waits in memory, and writes nothing",
       "Submissions.ready": "waits for the start",

@@ -190,10 +190,10 @@ describe("L6 what was left", () => {
     await expectState(stub, "s", "running");
     const wait = givenWait();
     births.set(stub.name ?? "", ({ turns }) => {
-      const { trace, run } = turns;
-      turns.trace = async (turn) => {
-        turns.trace = trace;
-        const found = await turns.trace(turn);
+      const { inspectConversation: inspect, run } = turns;
+      turns.inspectConversation = async (turn) => {
+        turns.inspectConversation = inspect;
+        const found = await turns.inspectConversation(turn);
         await wait.pass();
         return found;
       };
@@ -229,11 +229,11 @@ describe("L6 what was left", () => {
     const wait = givenWait();
     let times = 0;
     await within(stub, ({ turns }) => {
-      const takeBack = turns.takeBack.bind(turns);
-      turns.takeBack = async (turn) => {
+      const removeMessages = turns.removeMessages.bind(turns);
+      turns.removeMessages = async (turn) => {
         times++;
         await wait.pass();
-        await takeBack(turn);
+        await removeMessages(turn);
       };
     });
     const instead = message("x");

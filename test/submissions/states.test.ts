@@ -1,7 +1,7 @@
 /** The verbs of the ledger's store on real storage: what each may do to a submission in each of its states. */
 
 import { beforeAll, describe, expect, it } from "vitest";
-import type { Seen, Settlement } from "../../src/submissions/changes.ts";
+import type { Seen, SettledState } from "../../src/submissions/changes.ts";
 import { readOptions } from "../../src/submissions/options.ts";
 import { SubmissionRecords } from "../../src/submissions/records.ts";
 import type { Submission } from "../../src/submissions/rows.ts";
@@ -87,7 +87,7 @@ function make(
 type Verb = (store: SubmissionStore, seen: Seen) => unknown;
 
 const settle =
-  (status: Settlement["status"]): Verb =>
+  (status: SettledState["status"]): Verb =>
   (store, seen) =>
     store.settle(seen, { status }, NOW + 1);
 

@@ -301,7 +301,7 @@ describe("L5 cancel", () => {
     const next = await crashOne(stub);
     await next.list();
     await within(next, async ({ turns, submissions }) => {
-      turns.trace = async () => {
+      turns.inspectConversation = async () => {
         throw new Error("the conversation cannot be read");
       };
       await submissions.cancel("s").catch(() => {});

@@ -42,7 +42,7 @@ describe("after a crash", () => {
     await submit(stub, "x", { submissionId: "waits", thread: "b" });
     await expectState(stub, "left", "running");
     births.set(stub.name ?? "", ({ turns }, { storage }) => {
-      turns.trace = forever;
+      turns.inspectConversation = forever;
       storage.sql.exec("DELETE FROM perdure_submissions WHERE submission_id = 'before'");
     });
     const next = await crashOne(stub);
@@ -58,10 +58,10 @@ describe("after a crash", () => {
     await expectState(stub, "good", "running");
     let hasAnswered = false;
     births.set(stub.name ?? "", ({ turns }) => {
-      const trace = turns.trace.bind(turns);
-      turns.trace = async (turn) => {
+      const inspect = turns.inspectConversation.bind(turns);
+      turns.inspectConversation = async (turn) => {
         if (turn.submissionId === "bad" || !hasAnswered) throw new Error("The host is not ready");
-        return trace(turn);
+        return inspect(turn);
       };
     });
     const next = await crashOne(stub);

@@ -298,12 +298,12 @@ describe("reset", () => {
     await expectState(stub, "s", "running");
     let decide = () => {};
     births.set(stub.name ?? "", ({ turns }) => {
-      const trace = turns.trace.bind(turns);
-      turns.trace = async (turn) => {
+      const inspect = turns.inspectConversation.bind(turns);
+      turns.inspectConversation = async (turn) => {
         await new Promise<void>((resolve) => {
           decide = resolve;
         });
-        return trace(turn);
+        return inspect(turn);
       };
     });
     const next = await crashOne(stub);
@@ -357,10 +357,10 @@ describe("L6 starting over after a crash", () => {
     await expectState(stub, "s", "running");
     let failures = 0;
     births.set(stub.name ?? "", ({ turns }) => {
-      const trace = turns.trace.bind(turns);
-      turns.trace = async (messages) => {
+      const inspect = turns.inspectConversation.bind(turns);
+      turns.inspectConversation = async (messages) => {
         if (++failures <= 4) throw new Error("the conversation cannot be read");
-        return trace(messages);
+        return inspect(messages);
       };
     });
     const next = await crashOne(stub);
@@ -378,7 +378,7 @@ describe("L6 starting over after a crash", () => {
     await expectState(stub, "s", "running");
     const next = await crashOne(stub);
     await within(next, async ({ turns, lifecycle }) => {
-      turns.trace = async () => ({ applied: "all", hasEffects: true });
+      turns.inspectConversation = async () => ({ applied: "all", hasEffects: true });
       await lifecycle.start();
     });
     await expectState(next, "s", "error", { attempts: 1, errorName: "TurnInterruptedError" });
@@ -390,10 +390,10 @@ describe("L6 starting over after a crash", () => {
     await submit(stub, LONG, { submissionId: "main" });
     await expectState(stub, "s", "running");
     births.set(stub.name ?? "", ({ turns }) => {
-      const trace = turns.trace.bind(turns);
-      turns.trace = async (turn) => {
+      const inspect = turns.inspectConversation.bind(turns);
+      turns.inspectConversation = async (turn) => {
         if (turn.thread === "side") throw new Error("the thread cannot be read");
-        return trace(turn);
+        return inspect(turn);
       };
     });
     const next = await crashOne(stub);

@@ -44,12 +44,12 @@ export async function givenTools(
     /** The same, with an agent that is asked meanwhile: one that went down is woken by it, and not by its alarm. */
     completeAwake: async () => {
       const ask = () => void Promise.resolve(agent().listApprovals()).catch(() => {});
-      const asking = setInterval(ask, 300);
+      const plan = setInterval(ask, 300);
       try {
         await instance.waitForStatus("complete");
         return (await instance.getOutput()) as ToolOutcome[];
       } finally {
-        clearInterval(asking);
+        clearInterval(plan);
       }
     },
     /** What a run of it after a restart returns. */

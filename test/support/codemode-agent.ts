@@ -4,7 +4,7 @@ import { CodemodeConnector, type CodemodeRuntimeHandle } from "@cloudflare/codem
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
 import { withCodemode } from "../../src/codemode/index.ts";
 import { DurableThink } from "../../src/hosts/think/index.ts";
-import { ROOMS } from "../../src/hosts/think/think-rooms.ts";
+import { CAPABILITIES } from "../../src/hosts/think/think-rooms.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
 
 /** How often something was done, over the lives of all agents: `charge:<order>`, `uncharge:<order>` ... */
@@ -114,7 +114,11 @@ export class CodemodeAgent extends withCodemode(DurableThink)<Cloudflare.Env> {
 
   /** Open approvals: their ids, and what they are about. */
   async approvals(): Promise<{ waitId: string; title: string }[]> {
-    const open = await this[ROOMS].waits.list({ kind: "approval", isOpen: true, limit: 100 });
+    const open = await this[CAPABILITIES].waits.list({
+      kind: "approval",
+      isOpen: true,
+      limit: 100,
+    });
     return open.map(({ waitId, request }) => ({
       waitId,
       title: (request as { title: string }).title,
@@ -132,7 +136,7 @@ export class CodemodeAgent extends withCodemode(DurableThink)<Cloudflare.Env> {
       decidedAt: 0,
       ...(reason !== undefined && { reason }),
     };
-    await this[ROOMS].waits.close(waitId, { status, result });
+    await this[CAPABILITIES].waits.close(waitId, { status, result });
   }
 
   async settleInChild(waitId: string): Promise<void> {
@@ -140,13 +144,13 @@ export class CodemodeAgent extends withCodemode(DurableThink)<Cloudflare.Env> {
   }
 
   async waitsOfCode(): Promise<{ waitId: string; status: string }[]> {
-    const waits = await this[ROOMS].waits.list({ kind: "codemode", limit: 100 });
+    const waits = await this[CAPABILITIES].waits.list({ kind: "codemode", limit: 100 });
     return waits.map(({ waitId, status }) => ({ waitId, status }));
   }
 
   /** Drives what is open, as the wake would. */
   async nudge(): Promise<void> {
-    for (const { waitId } of await this.waitsOfCode()) await this[ROOMS].waits.nudge(waitId);
+    for (const { waitId } of await this.waitsOfCode()) await this[CAPABILITIES].waits.nudge(waitId);
   }
 
   /** Newest first: id and status. */

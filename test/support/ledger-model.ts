@@ -386,7 +386,7 @@ export class LedgerModel {
       this.#waiting.add(entry.ask.thread);
     }
     for (const entry of [...this.orphans]) {
-      if (entry.isToBeUndone) this.talk.takeBack(entry);
+      if (entry.isToBeUndone) this.talk.removeMessages(entry);
       else this.#recover(entry);
       entry.isToBeUndone = false;
       this.orphans.delete(entry);

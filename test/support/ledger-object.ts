@@ -20,6 +20,7 @@ import {
   acceptPrompt,
   acceptPrompts,
   awaitPrompts,
+  type ConversationState,
   endWithAnswer,
   expirePrompt,
   expirePrompts,
@@ -38,11 +39,10 @@ import {
   type SubmissionInspection,
   Submissions,
   type SubmitMessagesOptions,
-  type Trace,
+  type SubmittedTurn,
   type Turn,
   type TurnEnd,
   type TurnHost,
-  type TurnTraces,
 } from "../../src/submissions/index.ts";
 import type { SubmissionsOptions } from "../../src/submissions/options.ts";
 import type { Script } from "../../src/testing/index.ts";
@@ -119,7 +119,7 @@ class ScriptedTurns implements TurnHost {
     const { signal, submissionId, thread } = turn;
     const ref = turn.begin();
     await turn.announced();
-    const { messages, asking } = turn;
+    const { messages, plan } = turn;
     for (const { id, parts } of messages) this.say(thread, id, JSON.stringify(parts));
     const script = scriptOf(messages);
     for (let call = 0; call < (script.calls ?? 1); call++) {
@@ -127,18 +127,18 @@ class ScriptedTurns implements TurnHost {
         this.say(thread, joined.id, JSON.stringify(joined.parts));
       }
       await pause(script.delayMs ?? 0, script.isDeaf ? undefined : signal);
-      if (script.tokens) this.ledger().spent(ref, { totalTokens: script.tokens });
+      if (script.tokens) this.ledger().recordUsage(ref, { totalTokens: script.tokens });
       if (script.acts) await this.#act(ref, call);
     }
     failAsAsked(script, messages.at(-1)?.id ?? "");
     const isAnswered =
-      asking !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
+      plan !== undefined && !script.ignoreTools && this.ledger().answer(ref, script.answer);
     const messageId = `reply-${submissionId}`;
     const text = script.text ?? "done";
     this.say(thread, messageId, text);
     const requestId = `request-${submissionId}`;
     const end = { outcome: "completed", messageId, requestId, text } as const;
-    return asking ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
+    return plan ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
   }
 
   async #act(ref: AttemptRef, call: number): Promise<void> {
@@ -146,9 +146,9 @@ class ScriptedTurns implements TurnHost {
     if (decision.action === "run") decision.end({ output: "done" });
   }
 
-  stop(_turn: TurnTraces, _reason: string | undefined): void {}
+  stop(_turn: SubmittedTurn, _reason: string | undefined): void {}
 
-  async trace({ messages }: TurnTraces): Promise<Trace> {
+  async inspectConversation({ messages }: SubmittedTurn): Promise<ConversationState> {
     const count = messages.filter(({ id }) => this.has(id)).length;
     const applied = count === 0 ? "none" : count === messages.length ? "all" : "partial";
     return { applied, hasEffects: false };
@@ -158,7 +158,7 @@ class ScriptedTurns implements TurnHost {
     return false;
   }
 
-  async takeBack({ messages, submissionId }: TurnTraces): Promise<void> {
+  async removeMessages({ messages, submissionId }: SubmittedTurn): Promise<void> {
     for (const id of [...messages.map(({ id }) => id), `reply-${submissionId}`]) {
       this.storage.sql.exec("DELETE FROM conversation WHERE id = ?", id);
     }

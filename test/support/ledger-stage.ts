@@ -126,7 +126,7 @@ export class Stage {
     attempt: string,
     place: Place,
   ): Promise<TurnEnd> {
-    const { messages, thread, signal, asking } = turn;
+    const { messages, thread, signal, plan } = turn;
     const name = idOf(attempt);
     const plot = plotOf(messages);
     const failed = this.owner.failed.get(name) ?? 0;
@@ -146,7 +146,7 @@ export class Stage {
     }
     this.#say(thread, [{ id: replyId(name) }]);
     const end = { outcome: "completed", text: `said by ${name}` } as const;
-    return asking ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
+    return plan ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
   }
 
   /** Those that join are in the conversation a little later, as in a host that asks before it writes. */

@@ -13,7 +13,7 @@ export class Talk {
   }
 
   /** L5. Its messages and its reply are gone. */
-  takeBack({ id, ask: { thread }, messages }: Entry): void {
+  removeMessages({ id, ask: { thread }, messages }: Entry): void {
     const gone = [...messages, replyId(id)].map((name) => `${thread}/${name}`);
     this.said = this.said.filter((name) => !gone.includes(name));
   }

@@ -358,7 +358,7 @@ export class World {
       if (hook === "slow") await sleep(SLOW_HOOK_MS);
       this.#telling.delete(call);
     };
-    turns.takeBack = async ({ submissionId, messages }) => {
+    turns.removeMessages = async ({ submissionId, messages }) => {
       const gone = [...messages.map(({ id }) => id), replyId(this.#nameIn(submissionId, sql))];
       for (const id of gone) sql.exec("DELETE FROM conversation WHERE id = ?", id);
     };

@@ -35,7 +35,7 @@ export class PlantedObject extends LedgerObject {
   #forgetWhatWasSaid(): void {
     const say = this.turns.say.bind(this.turns);
     this.turns.say = (thread, id, text) => say(thread, `${id}~${this.#life}`, text);
-    this.turns.trace = async () => ({ applied: "none", hasEffects: false });
+    this.turns.inspectConversation = async () => ({ applied: "none", hasEffects: false });
   }
 
   #putAgain(): void {

@@ -10,8 +10,8 @@ import { type ToolSet, tool, type UIMessage } from "ai";
 import { z } from "zod";
 import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnRequest, TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
-import { askingOf, type Prior } from "../../src/submissions/asking.ts";
-import type { Turn, TurnEnd, TurnLedger, TurnTraces } from "../../src/submissions/turn.ts";
+import { attemptPlanOf, type PriorAttempt } from "../../src/submissions/attempt-plan.ts";
+import type { SubmittedTurn, Turn, TurnEnd, TurnLedger } from "../../src/submissions/host.ts";
 import type { AnswerSpec, TokenUsage } from "../../src/submissions/types.ts";
 import { RecordingModel } from "../../src/testing/index.ts";
 
@@ -35,7 +35,7 @@ class NotingLedger implements TurnLedger {
   part(): void {
     this.log.push("part");
   }
-  spent(_ref: unknown, usage: TokenUsage): void {
+  recordUsage(_ref: unknown, usage: TokenUsage): void {
     this.usage.push(usage);
     this.log.push("spent");
   }
@@ -50,7 +50,7 @@ class NotingLedger implements TurnLedger {
   }
   busy(): void {}
 
-  alive(): void {
+  heartbeat(): void {
     this.log.push("alive");
   }
   answer(_ref: unknown, output: unknown): boolean {
@@ -67,7 +67,7 @@ export type GivenTurn = Omit<Partial<Turn>, "messages"> & {
   messages: UIMessage[];
   /** The answer that is asked for, and the attempts that have failed so far. */
   answer?: AnswerSpec;
-  priors?: Prior[];
+  priors?: PriorAttempt[];
   joining?: Record<number, UIMessage[]>;
   budgetEndsAt?: number;
   attempt?: number;
@@ -145,7 +145,7 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
       submissionId: "sub",
       thread: "support",
       channel: undefined,
-      asking: askingOf(answer, priors),
+      plan: attemptPlanOf(answer, priors),
       signal: new AbortController().signal,
       announced: async () => {},
       isAgain: attempt > 1,
@@ -158,12 +158,12 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
     });
   }
 
-  trace(turn: TurnTraces) {
-    return this.turns.trace(turn);
+  inspectConversation(turn: SubmittedTurn) {
+    return this.turns.inspectConversation(turn);
   }
 
-  takeBack(turn: TurnTraces) {
-    return this.turns.takeBack(turn);
+  removeMessages(turn: SubmittedTurn) {
+    return this.turns.removeMessages(turn);
   }
 
   /** `role: text` of each message of a thread; parts that are no text by their type. */

@@ -6,10 +6,10 @@ import type { WaitRequest } from "../../src/waits/index.ts";
 import { jobOf } from "./ledger.ts";
 import { type WaitsObject, type WaitsScript, waitsScripts } from "./waits-object.ts";
 
-export type Room = DurableObjectStub<WaitsObject>;
+export type Capability = DurableObjectStub<WaitsObject>;
 
 /** A fresh object whose kinds do what the script says. */
-export function givenWaits(script: WaitsScript = {}): Room {
+export function givenWaits(script: WaitsScript = {}): Capability {
   const name = `waits-${crypto.randomUUID()}`;
   waitsScripts.set(name, script);
   return env.WaitsObject.getByName(name);
@@ -17,14 +17,14 @@ export function givenWaits(script: WaitsScript = {}): Room {
 
 /** Runs `work` in the object's present life, which may begin with it. */
 export function inside<T>(
-  room: Room,
+  room: Capability,
   work: (object: WaitsObject, ctx: DurableObjectState) => T | Promise<T>,
 ): Promise<T> {
   // A stub does not outlive an abort.
   return runInDurableObject(env.WaitsObject.getByName(room.name ?? ""), work);
 }
 
-export async function crash(room: Room): Promise<void> {
+export async function crash(room: Capability): Promise<void> {
   await inside(room, async (_, ctx) => {
     await ctx.storage.sync();
     ctx.abort("crash");
@@ -32,12 +32,12 @@ export async function crash(room: Room): Promise<void> {
 }
 
 /** The next life begins, and nobody has asked for anything. */
-export function start(room: Room): Promise<void> {
+export function start(room: Capability): Promise<void> {
   return inside(room, ({ lifecycle }) => lifecycle.start().then(() => {}));
 }
 
 /** The jobs become due, and the alarm comes. Returns false where there is none. */
-export async function wake(room: Room): Promise<boolean> {
+export async function wake(room: Capability): Promise<boolean> {
   await inside(room, (_, ctx) => {
     if (jobOf("perdure.waits", ctx) === null && jobOf("perdure.outbox", ctx) === null) return;
     ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
@@ -59,7 +59,7 @@ export function ask(rest: Partial<WaitRequest> & { instance?: string } = {}): Wa
   };
 }
 
-export function open(room: Room, request: WaitRequest) {
+export function open(room: Capability, request: WaitRequest) {
   return inside(room, ({ waits }) => waits.open(request));
 }
 
@@ -73,7 +73,7 @@ export type StoredWait = {
 };
 
 /** The rows, oldest first. */
-export function rowsOf(room: Room): Promise<StoredWait[]> {
+export function rowsOf(room: Capability): Promise<StoredWait[]> {
   return inside(room, (_, { storage: { sql } }) => {
     const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_waits'").toArray();
     return made.length === 0

@@ -1,12 +1,12 @@
 /** A room with nothing in it but its wake: what `core/wake.ts` does, seen through the real job queue. */
 
+import { Capability } from "../../src/core/capability.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { Room } from "../../src/core/room.ts";
 import { Wake } from "../../src/core/wake.ts";
 
 export const ROOM = "test.room";
 
-export class WakeRoom extends Room {
+export class WakeRoom extends Capability {
   override readonly wake = new Wake(
     () => this.lifecycle,
     ROOM,

@@ -6,16 +6,16 @@ import { z } from "zod";
 import { approvalRequest } from "../../src/waits/approvals.ts";
 import type { Approval, WaitRequest } from "../../src/waits/index.ts";
 import { knob } from "../support/knobs.ts";
-import { ask, givenWaits, inside, open, type Room, rowsOf } from "../support/waits.ts";
+import { ask, type Capability, givenWaits, inside, open, rowsOf } from "../support/waits.ts";
 import type { WaitsObject } from "../support/waits-object.ts";
 
-const at = <T>(room: Room, work: (approvals: WaitsObject["approvals"]) => Promise<T>) =>
+const at = <T>(room: Capability, work: (approvals: WaitsObject["approvals"]) => Promise<T>) =>
   inside(room, ({ approvals }) => work(approvals));
 
 const SCHEMA = z.toJSONSchema(z.object({ amount: z.number().max(100) })) as never;
 
 /** An approval that is asked for, and its id. */
-async function given(room: Room, schema?: never, rest?: Partial<WaitRequest>) {
+async function given(room: Capability, schema?: never, rest?: Partial<WaitRequest>) {
   const request = approvalRequest({ title: "Pay", schema });
   return (await open(room, ask({ request, ...rest }))).waitId;
 }

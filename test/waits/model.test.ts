@@ -6,7 +6,16 @@ import type { WaitReceipt } from "../../src/waits/index.ts";
 import { until } from "../support/given.ts";
 import { knob, limitMs } from "../support/knobs.ts";
 import { silence } from "../support/scheduler.ts";
-import { ask, crash, givenWaits, inside, open, type Room, rowsOf, wake } from "../support/waits.ts";
+import {
+  ask,
+  type Capability,
+  crash,
+  givenWaits,
+  inside,
+  open,
+  rowsOf,
+  wake,
+} from "../support/waits.ts";
 import {
   type Command,
   commands,
@@ -70,7 +79,7 @@ async function play(sequence: readonly Command[]): Promise<void> {
 }
 
 type Stage = {
-  room: Room;
+  room: Capability;
   mark: string;
   id: string | undefined;
   opened: (receipt: WaitReceipt) => void;

@@ -7,11 +7,11 @@ import { jobOf } from "../support/ledger.ts";
 import { silence } from "../support/scheduler.ts";
 import {
   ask,
+  type Capability,
   crash,
   givenWaits,
   inside,
   open,
-  type Room,
   rowsOf,
   start,
   wake,
@@ -34,12 +34,12 @@ afterEach(() => {
 });
 
 const close = (
-  room: Room,
+  room: Capability,
   waitId: string,
   closing: Parameters<WaitsObject["waits"]["close"]>[1] = DONE,
 ) => inside(room, ({ waits }) => waits.close(waitId, closing));
 
-const expire = (room: Room, waitId: string) =>
+const expire = (room: Capability, waitId: string) =>
   inside(room, ({ waits }) => waits.expire(waitId, EXPIRED));
 
 const cameTo = (instance: string) => arrivals.get(instance) ?? [];
@@ -264,7 +264,7 @@ describe("W2 no wait stays open for ever", () => {
     expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
   });
 
-  it.each<[string, (room: Room, waitId: string) => Promise<unknown>]>([
+  it.each<[string, (room: Capability, waitId: string) => Promise<unknown>]>([
     ["was closed", (room, waitId) => close(room, waitId)],
     ["was cancelled", (room, waitId) => expire(room, waitId)],
   ])("O5 one that %s leaves no wake for the day on which it would have expired", async (_, end) => {
@@ -385,7 +385,7 @@ describe("what is under way is driven", () => {
 });
 
 describe("O5 a drive that hangs for ever", () => {
-  const jobTime = (room: Room) => inside(room, (_, ctx) => jobOf("perdure.waits", ctx));
+  const jobTime = (room: Capability) => inside(room, (_, ctx) => jobOf("perdure.waits", ctx));
 
   it("O5 keeps its object awake for an hour, is looked at hourly then, and its wait expires all the same", async () => {
     let [drives, stops] = [0, 0];
@@ -537,7 +537,7 @@ describe("a wait inside another", () => {
         return null;
       },
     }));
-  const innerOf = (room: Room) =>
+  const innerOf = (room: Capability) =>
     until(async () => (await rowsOf(room)).find(({ wait_id }) => wait_id.endsWith(":1")));
 
   it("drives its parent when it is closed, and tells the workflow of the parent alone", async () => {
@@ -652,7 +652,7 @@ it("L9: closed waits are forgotten although more than 256 open ones are older", 
 });
 
 describe("what it costs, in rows of Perdure's tables and statements", () => {
-  const cost = (room: Room, work: (object: WaitsObject) => Promise<unknown>) =>
+  const cost = (room: Capability, work: (object: WaitsObject) => Promise<unknown>) =>
     inside(room, async (object, ctx) => {
       await object.lifecycle.start();
       object.meter.reset();

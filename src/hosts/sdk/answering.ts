@@ -7,7 +7,11 @@
 import { type Failure, failureOf } from "../../core/failures.ts";
 import { isTooDeep, MAX_DEPTH } from "../../core/json.ts";
 import { mismatchesOf } from "../../core/json-schema.ts";
-import { type AnswerState, AnswerTooLargeError, type Asking } from "../../submissions/index.ts";
+import {
+  type AnswerState,
+  AnswerTooLargeError,
+  type AttemptPlan,
+} from "../../submissions/index.ts";
 import { jsonAlone, jsonIn } from "./answer-text.ts";
 import { isFinalAnswer } from "./final-answer.ts";
 import { cutOffBy } from "./finish-reason.ts";
@@ -30,14 +34,14 @@ export class Answering implements AnswerState {
   refused: string | undefined;
 
   constructor(
-    private readonly asking: Asking,
+    private readonly plan: AttemptPlan,
     private readonly record: RecordAnswer,
     /** Whether an earlier life has recorded one. */
     public isAnswered = false,
   ) {}
 
   get missing(): Failure | undefined {
-    return this.asking.how === "text" ? SILENT : undefined;
+    return this.plan.how === "text" ? SILENT : undefined;
   }
 
   /** Takes an answer of the tool. Returns what the model is told; after a problem it may give a better one. */
@@ -71,7 +75,7 @@ export class Answering implements AnswerState {
     if (this.isAnswered) return;
     const cutOff = cutOffBy(finishReason);
     // JSON shows whether it is complete; half a text looks like a whole one.
-    if (cutOff !== undefined && this.asking.how === "text") this.#refuseText(text, cutOff);
+    if (cutOff !== undefined && this.plan.how === "text") this.#refuseText(text, cutOff);
     else this.#takeText(text);
     if (cutOff === undefined || this.isAnswered) return;
     this.isCutOff = true;
@@ -86,7 +90,7 @@ export class Answering implements AnswerState {
   }
 
   #takeText(text: string): void {
-    const { how, takesText } = this.asking;
+    const { how, takesText } = this.plan;
     if (how === "json") this.#takeJson(text);
     else if (text.trim() === "") return;
     else if (how === "text") this.#take(text);
@@ -131,7 +135,7 @@ export class Answering implements AnswerState {
 
   /** Why an answer does not match its schema, or undefined when it does (W4). */
   #problemOf(answer: unknown): Failure | undefined {
-    const { check } = this.asking;
+    const { check } = this.plan;
     const issues = check ? mismatchesOf("answer", answer, check) : [];
     return issues.length === 0
       ? undefined

@@ -5,7 +5,7 @@
  */
 
 import type { ModelMessage } from "ai";
-import type { Asking } from "../../submissions/index.ts";
+import type { AttemptPlan } from "../../submissions/index.ts";
 import {
   type AnswerConfig,
   type AnswerContext,
@@ -30,10 +30,10 @@ export type AnswerTool = { readonly name: string; readonly take: TakeAnswer };
 export function askedSettings<Config extends AskedConfig>(
   ctx: Context,
   config: Config,
-  asking: Asking,
+  plan: AttemptPlan,
   { name, take }: AnswerTool,
 ): Config {
-  const { schema, followUp } = asking;
+  const { schema, followUp } = plan;
   const messages = [...(config.messages ?? ctx.messages)];
   if (followUp !== undefined) messages.push({ role: "user", content: followUp });
   const asked: Config = {
@@ -41,7 +41,7 @@ export function askedSettings<Config extends AskedConfig>(
     ...(followUp !== undefined && { messages, activeTools: [], toolChoice: "none" }),
   };
   if (!schema) return asked;
-  if (asking.how === "json") return withInstructions(ctx, asked, schema);
+  if (plan.how === "json") return withInstructions(ctx, asked, schema);
   // The tool's own settings overrule others of their names, and leave the rest as it is.
   return requireFinalAnswer(ctx, asked, { name, schema, take }) as unknown as Config;
 }
@@ -50,7 +50,7 @@ export function askedSettings<Config extends AskedConfig>(
 export function askedInStep<Config extends object>(
   event: { readonly stepNumber: number },
   config: Config & StepOverrides,
-  { how, followUp }: Asking,
+  { how, followUp }: AttemptPlan,
   { name, maxSteps }: { name: string; maxSteps: number },
 ): Config & StepOverrides {
   const most = followUp === undefined ? maxSteps : 1;

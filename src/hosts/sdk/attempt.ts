@@ -18,7 +18,7 @@ import {
   type Turn,
   type TurnEnd,
   type TurnLedger,
-} from "../../submissions/turn.ts";
+} from "../../submissions/host.ts";
 import { textOf } from "./answer-text.ts";
 import { Answering } from "./answering.ts";
 import { askedInStep, askedSettings } from "./asked-settings.ts";
@@ -48,32 +48,32 @@ export class Attempt {
     private readonly ledger: TurnLedger,
     private readonly join: Join,
   ) {
-    const { asking } = turn;
-    this.#answering = asking && new Answering(asking, (answer) => ledger.answer(ref, answer));
+    const { plan } = turn;
+    this.#answering = plan && new Answering(plan, (answer) => ledger.answer(ref, answer));
   }
 
   /** Whether it goes on from the reply of an earlier attempt, which stays. */
   get isFollowUp(): boolean {
-    return this.turn.asking?.followUp !== undefined;
+    return this.turn.plan?.followUp !== undefined;
   }
 
   /** What the agent lends, with the ledger's part around the tools and with the answer that is asked for. */
   async armed({ tools, ...lent }: TurnSetup): Promise<TurnSetup> {
-    const { asking } = this.turn;
+    const { plan } = this.turn;
     const decide = lent.hooks?.beforeTool?.bind(lent.hooks);
     // Of a reply that is not complete nothing is left when another attempt asks again.
     const calls = this.ledger.toolCalls(this.ref, this.turn.isAgain ? () => [] : undefined);
     const note = this.isFollowUp ? {} : await noted(lent.messages, calls);
-    const setup = { ...lent, ...note, maxSteps: asking?.maxSteps ?? lent.maxSteps };
+    const setup = { ...lent, ...note, maxSteps: plan?.maxSteps ?? lent.maxSteps };
     const offered = this.isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, calls });
     const armed = { ...setup, tools: offered };
     const answering = this.#answering;
-    if (!asking || !answering) return armed;
+    if (!plan || !answering) return armed;
     const name = finalAnswerName(tools);
     this.#answerName = name;
     const context = { ...armed, system: armed.instructions ?? "" };
     const take = (answer: unknown) => answering.take(answer);
-    return askedSettings(context, armed, asking, { name, take });
+    return askedSettings(context, armed, plan, { name, take });
   }
 
   /**
@@ -90,8 +90,8 @@ export class Attempt {
     const settings = (await setup.hooks?.beforeStep?.({ ...event, messages })) ?? {};
     const step = { ...(joining.length > 0 && { messages }), ...settings };
     const { maxSteps } = setup;
-    const { asking } = this.turn;
-    return asking ? askedInStep(event, step, asking, { name: this.#answerName, maxSteps }) : step;
+    const { plan } = this.turn;
+    return plan ? askedInStep(event, step, plan, { name: this.#answerName, maxSteps }) : step;
   }
 
   /** After a call of the model, of whose usage the ledger keeps the sums. */
@@ -101,7 +101,7 @@ export class Attempt {
     this.#answering?.called(toolCalls);
     const { inputTokens, outputTokens, totalTokens } = usage;
     try {
-      this.ledger.spent(this.ref, { inputTokens, outputTokens, totalTokens });
+      this.ledger.recordUsage(this.ref, { inputTokens, outputTokens, totalTokens });
     } catch (cause) {
       // The AI SDK swallows what its callbacks throw; unaccounted tokens must not go unnoticed.
       this.failed(cause);
@@ -109,8 +109,8 @@ export class Attempt {
   }
 
   /** A part of the answer has come. */
-  alive(): void {
-    this.ledger.alive(this.ref);
+  heartbeat(): void {
+    this.ledger.heartbeat(this.ref);
   }
 
   /** The first error stands; later ones follow from it. */

@@ -4,7 +4,7 @@
  */
 
 import type { ToolSet } from "ai";
-import type { ToolCalls } from "../../submissions/turn.ts";
+import type { ToolCalls } from "../../submissions/host.ts";
 import { type Execute, executeLike, recorded } from "./recorded-tools.ts";
 import type { ToolCall, ToolDecision } from "./turn-source.ts";
 

@@ -4,7 +4,7 @@
  */
 
 import type { ModelMessage, ToolSet } from "ai";
-import type { ToolCalls } from "../../submissions/turn.ts";
+import type { ToolCalls } from "../../submissions/host.ts";
 
 type Tool = ToolSet[string];
 export type Execute = NonNullable<Tool["execute"]>;

@@ -4,7 +4,7 @@
  */
 
 import type { UIMessage } from "ai";
-import type { SettledCall } from "../../submissions/turn.ts";
+import type { SettledCall } from "../../submissions/host.ts";
 import { isFinalAnswer } from "./final-answer.ts";
 
 type Part = UIMessage["parts"][number];

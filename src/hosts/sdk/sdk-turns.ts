@@ -8,14 +8,14 @@ import type { Sessions } from "agents/sessions";
 import { convertToModelMessages, type UIMessage, type UIMessageChunk } from "ai";
 import { isReset } from "../../core/failures.ts";
 import {
+  type ConversationState,
   isIsolated,
-  type Trace,
+  type SubmittedTurn,
   type Turn,
   type TurnEnd,
   type TurnLedger,
   TurnRefused,
-  type TurnTraces,
-} from "../../submissions/turn.ts";
+} from "../../submissions/host.ts";
 import { textOf } from "./answer-text.ts";
 import { Attempt } from "./attempt.ts";
 import { continued, isPartial, isProviderResult, keptOf, replyIdOf } from "./reply.ts";
@@ -95,7 +95,11 @@ export class SdkTurns {
   }
 
   /** What a turn has left in its thread; nothing ever in an isolated one. */
-  async trace({ submissionId, thread, messages }: TurnTraces): Promise<Trace> {
+  async inspectConversation({
+    submissionId,
+    thread,
+    messages,
+  }: SubmittedTurn): Promise<ConversationState> {
     if (isIsolated(thread)) return { applied: "none", hasEffects: false };
     const ids = new Set(messages.map(({ id }) => id));
     const { size } = await this.threads.has(thread, [...ids]);
@@ -108,10 +112,10 @@ export class SdkTurns {
   }
 
   /** Takes the turn's messages and the replies to them out of its thread. Done twice, it is as done once. */
-  async takeBack({ submissionId, thread, messages }: TurnTraces): Promise<void> {
+  async removeMessages({ submissionId, thread, messages }: SubmittedTurn): Promise<void> {
     if (isIsolated(thread)) return;
     const ids = messages.map(({ id }) => id);
-    await this.threads.takeBack(thread, ids, replyIdOf(submissionId));
+    await this.threads.removeMessages(thread, ids, replyIdOf(submissionId));
   }
 
   async #reply(
@@ -126,7 +130,7 @@ export class SdkTurns {
       requestId: turn.submissionId,
       thread,
       signal,
-      model: turn.asking?.model,
+      model: turn.plan?.model,
       messagesFor: (tools) =>
         convertToModelMessages(asked, { tools, ignoreIncompleteToolCalls: true }),
     });

@@ -85,7 +85,7 @@ function watched(stream: ReadableStream<Part>, attempt: Attempt): ReadableStream
       try {
         const { done, value } = await reader.read();
         if (done) return controller.close();
-        attempt.alive();
+        attempt.heartbeat();
         controller.enqueue(value);
       } catch (cause) {
         attempt.failed(cause);

@@ -124,7 +124,7 @@ export class Threads {
   }
 
   /** Takes messages out of a thread, with their reply and whatever else of the agent directly follows them. */
-  async takeBack(thread: string, ids: readonly string[], replyId: string): Promise<void> {
+  async removeMessages(thread: string, ids: readonly string[], replyId: string): Promise<void> {
     const session = this.#session(thread);
     const replies = await repliesTo(session, ids);
     await session.deleteMessages([...new Set([...ids, ...replies, replyId])]);

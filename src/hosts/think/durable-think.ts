@@ -34,7 +34,7 @@ import {
 } from "../../submissions/index.ts";
 import type { Closing, WaitEnd, WaitReceipt, WaitRequest } from "../../waits/index.ts";
 import { ThinkAgentTools } from "./think-agent-tools.ts";
-import { ROOMS } from "./think-rooms.ts";
+import { CAPABILITIES } from "./think-rooms.ts";
 import type { RunWorkflow } from "./workflow-starts.ts";
 
 /**
@@ -49,7 +49,7 @@ export class DurableThink<
 > extends ThinkAgentTools<Env, State, Props> {
   /** For `step.prompt()`: accepts a prompt, or finds the one accepted before (W1). */
   async acceptPrompt(request: PromptRequest): Promise<PromptReceipt | ThinkPromptReceipt> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     const { thinkKey, idempotencyKey } = request;
     const known = thinkKey === undefined ? null : await think.find({ idempotencyKey: thinkKey });
     if (!known || submissions.hasKey(idempotencyKey)) return acceptPrompt(submissions, request);
@@ -61,34 +61,34 @@ export class DurableThink<
     submissionId: string,
     options: { cancel: boolean },
   ): Promise<PromptEnd | null> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     const end = await think.expirePrompt(submissionId, options);
     return end === undefined ? expirePrompt(submissions, submissionId, options) : end;
   }
 
   /** For `step.prompt()`: a part of an answer that was told by a reference, or null where there is none (O4). */
   readPrompt(submissionId: string, part: number): Promise<AnswerPart | null> {
-    return readPrompt(this[ROOMS].submissions, submissionId, part);
+    return readPrompt(this[CAPABILITIES].submissions, submissionId, part);
   }
 
   /** For the steps of workflows that wait for something else than a turn (W1). */
   openWait(request: WaitRequest): Promise<WaitReceipt> {
-    return this[ROOMS].waits.open(request);
+    return this[CAPABILITIES].waits.open(request);
   }
 
   /** For those steps: how it ended; when their time is over, it is closed as they say (W2). */
   expireWait(waitId: string, closing: Closing | null): Promise<WaitEnd | null> {
-    return this[ROOMS].waits.expire(waitId, closing);
+    return this[CAPABILITIES].waits.expire(waitId, closing);
   }
 
   /** For those steps: a part of a result that was told by a reference, or null where there is none (O4). */
   readWait(waitId: string, part: number): Promise<AnswerPart | null> {
-    return this[ROOMS].waits.read(waitId, part);
+    return this[CAPABILITIES].waits.read(waitId, part);
   }
 
   /** For those steps: the result is not what the step can take, and a later run of the workflow asks afresh (W1, W4). */
   refuseWait(waitId: string): Promise<void> {
-    return this[ROOMS].waits.refuse(waitId);
+    return this[CAPABILITIES].waits.refuse(waitId);
   }
 
   /** For workflows of a sub-agent: where it is. */
@@ -98,37 +98,37 @@ export class DurableThink<
 
   /** For `step.promptAll()`: accepts a chunk of prompts, all or none, or finds those accepted before (W1). */
   acceptPrompts(request: PromptsRequest): Promise<PromptsReceipt> {
-    return acceptPrompts(this[ROOMS].submissions, request);
+    return acceptPrompts(this[CAPABILITIES].submissions, request);
   }
 
   /** For `step.promptAll()`: tells the workflow by one event when all have ended, unless they have now (O1, W3). */
   awaitPrompts(wait: PromptsWait): Promise<PromptsState> {
-    return awaitPrompts(this[ROOMS].submissions, wait);
+    return awaitPrompts(this[CAPABILITIES].submissions, wait);
   }
 
   /** For `step.promptAll()`: the wait is over, and what is open is cancelled, if asked for (W2). */
   expirePrompts(expiry: PromptsExpiry): Promise<PromptsState> {
-    return expirePrompts(this[ROOMS].submissions, expiry);
+    return expirePrompts(this[CAPABILITIES].submissions, expiry);
   }
 
   /** For `step.promptAll()`: how prompts have ended, as many as the result of a step can hold (O4). */
   readPrompts(submissionIds: readonly string[]): Promise<PromptsPage> {
-    return readPrompts(this[ROOMS].submissions, submissionIds);
+    return readPrompts(this[CAPABILITIES].submissions, submissionIds);
   }
 
   /** For `step.prompt()`: shows the model why the schema refuses its answer; null where no repair is left (W4). */
   repairPrompt(repair: PromptRepair): Promise<PromptReceipt | null> {
-    return repairPrompt(this[ROOMS].submissions, repair);
+    return repairPrompt(this[CAPABILITIES].submissions, repair);
   }
 
   /** For `step.promptAll()`: the same for items of a batch. */
   repairPrompts(repairs: PromptRepairs): Promise<PromptRepairsReceipt> {
-    return repairPrompts(this[ROOMS].submissions, repairs);
+    return repairPrompts(this[CAPABILITIES].submissions, repairs);
   }
 
   /** For `step.prompt()` and `step.promptAll()`: their schema refuses these answers, and a later run asks afresh (W1, W4). */
   refusePrompts(submissionIds: readonly string[]): Promise<void> {
-    return refusePrompts(this[ROOMS].submissions, submissionIds);
+    return refusePrompts(this[CAPABILITIES].submissions, submissionIds);
   }
 
   /**
@@ -156,7 +156,7 @@ export class DurableThink<
     params: P,
     options?: RunWorkflow,
   ): Promise<string> {
-    return this[ROOMS].starts.run(workflowName, params, options);
+    return this[CAPABILITIES].starts.run(workflowName, params, options);
   }
 
   /**
@@ -199,8 +199,8 @@ export class DurableThink<
 
   async #cancelFor(of: InstanceOf): Promise<void> {
     const reason = "The workflow that waited for it was terminated";
-    await this[ROOMS].submissions.cancelFor(of, reason);
-    await this[ROOMS].think.cancelFor(of, reason);
-    await this[ROOMS].waits.cancelFor(of, reason);
+    await this[CAPABILITIES].submissions.cancelFor(of, reason);
+    await this[CAPABILITIES].think.cancelFor(of, reason);
+    await this[CAPABILITIES].waits.cancelFor(of, reason);
   }
 }

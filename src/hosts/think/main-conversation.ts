@@ -2,7 +2,7 @@
 
 import type { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import type { SettledCall, Trace, TurnTraces } from "../../submissions/index.ts";
+import type { ConversationState, SettledCall, SubmittedTurn } from "../../submissions/index.ts";
 import { isProviderResult, settledCalls } from "../sdk/reply.ts";
 import { idsOf, withReplies } from "./conversation.ts";
 
@@ -10,7 +10,7 @@ export class MainConversation {
   constructor(private readonly agent: Think) {}
 
   /** What a turn has left. */
-  async trace({ messages }: TurnTraces): Promise<Trace> {
+  async inspectConversation({ messages }: SubmittedTurn): Promise<ConversationState> {
     const { agent } = this;
     const ids = idsOf(messages);
     const found = await Promise.all([...ids].map((id) => agent.session.getMessage(id)));
@@ -23,7 +23,7 @@ export class MainConversation {
   }
 
   /** Takes the turn's messages and the replies to them out. */
-  async takeBack({ messages }: TurnTraces): Promise<void> {
+  async removeMessages({ messages }: SubmittedTurn): Promise<void> {
     const ids = withReplies(this.agent.messages, idsOf(messages));
     if (ids.length > 0) await this.agent.session.deleteMessages(ids);
   }

@@ -13,7 +13,7 @@ import type {
 import type { UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import {
-  type Asking,
+  type AttemptPlan,
   type AttemptRef,
   endWithAnswer,
   type ToolCalls,
@@ -40,7 +40,7 @@ export type ThinkEnd = {
 /** What an owned turn is made of. */
 export type OwnedParts = {
   readonly ref: AttemptRef;
-  readonly asking: Asking | undefined;
+  readonly plan: AttemptPlan | undefined;
   readonly record: RecordAnswer;
   /** Where the ledger records its calls of tools. */
   readonly calls: ToolCalls;
@@ -57,7 +57,7 @@ export class OwnedTurn {
   cause: unknown;
   /** Whether the ledger has been told of its end. */
   isReported = false;
-  readonly #asking: Asking | undefined;
+  readonly #plan: AttemptPlan | undefined;
   readonly #answering: Answering | undefined;
   readonly #calls: ToolCalls;
   /** What the model gave the tools, by the ids of its calls. */
@@ -68,12 +68,12 @@ export class OwnedTurn {
   /** The reply of an earlier attempt that it goes on from, and how much of it was there before. */
   #earlier: { readonly id: string; readonly parts: number } | undefined;
 
-  constructor({ ref, asking, record, calls, isAnswered, isRecovered }: OwnedParts) {
+  constructor({ ref, plan, record, calls, isAnswered, isRecovered }: OwnedParts) {
     this.ref = ref;
     this.isRecovered = isRecovered;
-    this.#asking = asking;
+    this.#plan = plan;
     this.#calls = calls;
-    this.#answering = asking && new Answering(asking, record, isAnswered);
+    this.#answering = plan && new Answering(plan, record, isAnswered);
   }
 
   get isAnswered(): boolean {
@@ -82,7 +82,7 @@ export class OwnedTurn {
 
   /** Whether it goes on from the reply of an earlier attempt, and is offered no tool but the final answer. */
   get isFollowUp(): boolean {
-    return this.#asking?.followUp !== undefined;
+    return this.#plan?.followUp !== undefined;
   }
 
   /**
@@ -96,15 +96,15 @@ export class OwnedTurn {
     { maxSteps, conversation }: { maxSteps: number; conversation: readonly UIMessage[] },
   ): TurnConfig {
     const answering = this.#answering;
-    if (!this.#asking || !answering) return config;
-    const { model, maxSteps: most = config.maxSteps ?? maxSteps } = this.#asking;
+    if (!this.#plan || !answering) return config;
+    const { model, maxSteps: most = config.maxSteps ?? maxSteps } = this.#plan;
     const last = this.isFollowUp ? conversation.at(-1) : undefined;
     if (last?.role === "assistant") this.#earlier = { id: last.id, parts: last.parts.length };
     this.#toolName = finalAnswerName({ ...ctx.tools, ...config.tools });
     this.#maxSteps = most;
     const asked = { ...config, maxSteps: most, ...(model !== undefined && { model }) };
     const take = (answer: unknown) => answering.take(answer);
-    return askedSettings(ctx, asked, this.#asking, { name: this.#toolName, take });
+    return askedSettings(ctx, asked, this.#plan, { name: this.#toolName, take });
   }
 
   /** The model has called a tool, and the app lets it run. */
@@ -131,10 +131,10 @@ export class OwnedTurn {
 
   /** The app's settings of a step, which cannot keep the model from the answer, nor ask another one. */
   armStep(event: PrepareStepContext, config: StepOverrides): StepOverrides {
-    if (!this.#asking) return config;
+    if (!this.#plan) return config;
     const { model: _model, ...others } = config;
-    const kept = this.#asking.model === undefined ? config : others;
-    return askedInStep(event, kept, this.#asking, {
+    const kept = this.#plan.model === undefined ? config : others;
+    return askedInStep(event, kept, this.#plan, {
       name: this.#toolName,
       maxSteps: this.#maxSteps,
     });

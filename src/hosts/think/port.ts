@@ -47,7 +47,7 @@ export type StepOverrides = StepConfig &
   Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools" | "messages">;
 
 /** What of a host is about the agent's own conversation. */
-export type MainTurns = Pick<TurnHost, "run" | "stop" | "trace" | "takeBack">;
+export type MainTurns = Pick<TurnHost, "run" | "stop" | "inspectConversation" | "removeMessages">;
 
 /** What a Think agent lends to its turns. */
 export type ThinkPort = {

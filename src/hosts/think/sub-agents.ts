@@ -1,14 +1,14 @@
 /** Sub-agents that are deleted leave no wakes of Perdure's at the root, which would start the root for nobody. */
 
 import type { Agent } from "agents";
-import type { Room } from "../../core/room.ts";
+import type { Capability } from "../../core/capability.ts";
 import type { AgentPath, WakesVerb } from "../../core/wake.ts";
 
 export type SubAgents = Agent["dynamicAgents"];
 
 /** Runs `remove`, which deletes the sub-agent at `path`, and removes its wakes from the root. */
 export async function deleteWithWakes(
-  rooms: readonly Room[],
+  rooms: readonly Capability[],
   path: AgentPath,
   remove: () => Promise<void>,
 ): Promise<void> {
@@ -36,7 +36,7 @@ export function deletedBy(
 
 /** What fails is told of, and keeps no sub-agent from being deleted. */
 export async function changeWakes(
-  rooms: readonly Room[],
+  rooms: readonly Capability[],
   path: AgentPath,
   verb: WakesVerb,
 ): Promise<void> {

@@ -2,7 +2,7 @@
 
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
 import { ThinkApprovals } from "./think-approvals.ts";
-import { ROOMS } from "./think-rooms.ts";
+import { CAPABILITIES } from "./think-rooms.ts";
 
 export class ThinkAgentTools<
   Env extends Cloudflare.Env = Cloudflare.Env,
@@ -14,6 +14,6 @@ export class ThinkAgentTools<
     run: AgentToolRunInfo,
     result: AgentToolLifecycleResult,
   ): Promise<void> {
-    await this[ROOMS].agentTools.finished(run, result);
+    await this[CAPABILITIES].agentTools.finished(run, result);
   }
 }

@@ -7,7 +7,7 @@ import type {
   ListApprovalsOptions,
   RejectApprovalOptions,
 } from "../../waits/index.ts";
-import { ROOMS } from "./think-rooms.ts";
+import { CAPABILITIES } from "./think-rooms.ts";
 import { ThinkSubmissions } from "./think-submissions.ts";
 
 export class ThinkApprovals<
@@ -21,12 +21,12 @@ export class ThinkApprovals<
    * @throws InvalidApprovalError for what cannot be asked by
    */
   listApprovals(options?: ListApprovalsOptions): Promise<Approval[]> {
-    return this[ROOMS].approvals.list(options);
+    return this[CAPABILITIES].approvals.list(options);
   }
 
   /** One approval, or null for an unknown id. A decided one is kept for 30 days. */
   inspectApproval(approvalId: string): Promise<Approval | null> {
-    return this[ROOMS].approvals.inspect(approvalId);
+    return this[CAPABILITIES].approvals.inspect(approvalId);
   }
 
   /**
@@ -41,7 +41,7 @@ export class ThinkApprovals<
     approvalId: string,
     options?: GrantApprovalOptions,
   ): Promise<ApprovalDecisionResult> {
-    return this[ROOMS].approvals.grant(approvalId, options);
+    return this[CAPABILITIES].approvals.grant(approvalId, options);
   }
 
   /** Rejects, durably, and tells the workflow: as {@link grantApproval}, without a payload (O1, W3). */
@@ -49,6 +49,6 @@ export class ThinkApprovals<
     approvalId: string,
     options?: RejectApprovalOptions,
   ): Promise<ApprovalDecisionResult> {
-    return this[ROOMS].approvals.reject(approvalId, options);
+    return this[CAPABILITIES].approvals.reject(approvalId, options);
   }
 }

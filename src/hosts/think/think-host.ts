@@ -7,17 +7,17 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { ActiveTurn } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import {
+  type ConversationState,
   MAIN,
   type SubmissionInspection,
-  type Trace,
+  type SubmittedTurn,
   type Turn,
   type TurnEnd,
   type TurnHost,
-  type TurnTraces,
 } from "../../submissions/index.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
-import { thinkSource } from "./aside.ts";
 import type { ThinkHooks, ThinkPort } from "./port.ts";
+import { thinkSource } from "./side-turns.ts";
 import { ThinkRecovery } from "./think-recovery.ts";
 import { ThinkTurns } from "./think-turns.ts";
 import { TurnIds } from "./turn-ids.ts";
@@ -92,17 +92,17 @@ export class ThinkHost implements TurnHost {
     return this.#ids.turnOf(submissionId);
   }
 
-  stop(turn: TurnTraces, reason: string | undefined): void {
+  stop(turn: SubmittedTurn, reason: string | undefined): void {
     // Nobody recovers a turn beside the conversation but the ledger itself.
     if (turn.thread === MAIN) this.#main.stop(turn, reason);
   }
 
-  trace(turn: TurnTraces): Promise<Trace> {
-    return this.#of(turn).trace(turn);
+  inspectConversation(turn: SubmittedTurn): Promise<ConversationState> {
+    return this.#of(turn).inspectConversation(turn);
   }
 
-  takeBack(turn: TurnTraces): Promise<void> {
-    return this.#of(turn).takeBack(turn);
+  removeMessages(turn: SubmittedTurn): Promise<void> {
+    return this.#of(turn).removeMessages(turn);
   }
 
   async isRecovering(thread: string): Promise<boolean> {
@@ -131,7 +131,7 @@ export class ThinkHost implements TurnHost {
     await this.#besides.threads.clear(thread);
   }
 
-  #of({ thread }: TurnTraces): Pick<TurnHost, "trace" | "takeBack"> {
+  #of({ thread }: SubmittedTurn): Pick<TurnHost, "inspectConversation" | "removeMessages"> {
     return thread === MAIN ? this.#main : this.#besides;
   }
 

@@ -21,7 +21,7 @@ import {
 import { AgentTools, type Approval, Approvals, Waits } from "../../waits/index.ts";
 import { agentToolPort } from "./agent-tool-port.ts";
 import type { ThinkHooks } from "./port.ts";
-import { ROOMS } from "./rooms.ts";
+import { CAPABILITIES } from "./rooms.ts";
 import { armedByThink, promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
 import { changeWakes, deletedBy, deleteWithWakes, type SubAgents } from "./sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "./submission-clients.ts";
@@ -36,7 +36,7 @@ export type DurableThinkOptions = LedgerOptions & {
   readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
 };
 
-export { ROOMS };
+export { CAPABILITIES };
 
 export type Rooms = {
   readonly host: ThinkHost;
@@ -57,7 +57,7 @@ export class ThinkRooms<
   /** Events of the agent's own: `this.outbox.put(webhook(...), event)` inside any transaction (O1). */
   readonly outbox: Outbox;
   /** @internal */
-  readonly [ROOMS]: Rooms;
+  readonly [CAPABILITIES]: Rooms;
 
   /**
    * @param options limits and retention; pass them on from the constructor of your class
@@ -126,7 +126,16 @@ export class ThinkRooms<
       kinds: () => kindsOf(this as unknown as Think, { agentTools, ...approvalHooks }),
     });
     const approvals = new Approvals(waits);
-    this[ROOMS] = { host, submissions, think, waits, agentTools, approvals, scheduler, starts };
+    this[CAPABILITIES] = {
+      host,
+      submissions,
+      think,
+      waits,
+      agentTools,
+      approvals,
+      scheduler,
+      starts,
+    };
     this.lifecycle.use(this.outbox).use(submissions).use(waits).use(scheduler);
   }
 
@@ -213,37 +222,40 @@ export class ThinkRooms<
   }
 
   get #rooms() {
-    const { submissions, waits, scheduler } = this[ROOMS];
+    const { submissions, waits, scheduler } = this[CAPABILITIES];
     return [this.outbox, submissions, waits, scheduler];
   }
 
   /** The turn that the caller runs in; that of a submission has its `requestId`, and `"submission"` as its trigger. */
   override get activeTurn(): ActiveTurn | undefined {
-    return this[ROOMS].host.activeTurn();
+    return this[CAPABILITIES].host.activeTurn();
   }
 
   /** Aborts a turn that runs, by the `requestId` of a submission or by Think's own id of a turn. */
   override cancelChat(requestId: string, reason?: string): void {
     super.cancelChat(requestId, reason);
-    this[ROOMS].submissions.stopTurn(requestId, reason);
+    this[CAPABILITIES].submissions.stopTurn(requestId, reason);
   }
 
   /** The same, for subclasses. */
   protected override abortRequest(requestId: string, reason?: unknown): void {
     super.abortRequest(requestId, reason);
-    this[ROOMS].submissions.stopTurn(requestId, reason === undefined ? reason : String(reason));
+    this[CAPABILITIES].submissions.stopTurn(
+      requestId,
+      reason === undefined ? reason : String(reason),
+    );
   }
 
   /** What the latest turn has attached to its reply, by the `requestId` of a submission or by Think's own id of a turn. */
   override replyAttachments(requestId?: string): ReplyAttachment[] {
-    const turn = requestId === undefined ? undefined : this[ROOMS].host.turnOf(requestId);
+    const turn = requestId === undefined ? undefined : this[CAPABILITIES].host.turnOf(requestId);
     return super.replyAttachments(turn ?? requestId);
   }
 
   /** Deletes the agent's own conversation. Ends what runs in it and what waits for its turn, also what a crash has interrupted. */
   override async clearMessages(): Promise<void> {
     this.resetTurnState();
-    await this[ROOMS].host.recovery.caughtUp();
+    await this[CAPABILITIES].host.recovery.caughtUp();
     await super.clearMessages();
   }
 
@@ -267,7 +279,7 @@ export class ThinkRooms<
 
   protected override resetTurnState(): void {
     super.resetTurnState();
-    this[ROOMS].submissions.reset({
+    this[CAPABILITIES].submissions.reset({
       name: "TurnResetError",
       message: "Submission was skipped by turn reset.",
     });
@@ -289,7 +301,7 @@ export class ThinkRooms<
       observability: this.observability,
     };
     const onSubmissionStatus = this.onSubmissionStatus.bind(this);
-    Object.assign(this, this[ROOMS].host.wrap(app), {
+    Object.assign(this, this[CAPABILITIES].host.wrap(app), {
       // Think calls it for those that Think runs.
       onSubmissionStatus: (submission: SubmissionInspection | ThinkSubmissionInspection) =>
         onSubmissionStatus(

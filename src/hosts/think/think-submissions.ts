@@ -15,7 +15,7 @@ import {
   type SubmitMessagesResult,
   type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
-import { ROOMS } from "./think-rooms.ts";
+import { CAPABILITIES } from "./think-rooms.ts";
 import { ThinkSchedules } from "./think-schedules.ts";
 import type { ThreadMessage } from "./thread-message.ts";
 
@@ -51,7 +51,7 @@ export class ThinkSubmissions<
     messages: UIMessage[],
     options: SubmitMessagesOptions = {},
   ): Promise<SubmitMessagesResult> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     if (think.isThinkPrompt(options)) return think.submit(messages, options);
     const known = await think.find(options);
     return known ? { ...known, accepted: false } : submissions.submit(messages, options);
@@ -61,7 +61,7 @@ export class ThinkSubmissions<
   override async inspectSubmission<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     // Think's are texts, and no id of theirs says another type.
     const found = (await submissions.inspect(submissionId)) ?? (await think.inspect(submissionId));
     return found as SubmissionInspection<OutputOfRef<Ref>> | null;
@@ -71,7 +71,7 @@ export class ThinkSubmissions<
   override async listSubmissions(
     options: ListSubmissionsOptions = {},
   ): Promise<SubmissionInspection[]> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     const { before, limit = 100 } = options ?? {};
     if (before !== undefined && (await think.inspect(before))) return think.list(options);
     const page = await submissions.list(options);
@@ -92,7 +92,7 @@ export class ThinkSubmissions<
   async submitMany(
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
-    const { submissions: ledger, think } = this[ROOMS];
+    const { submissions: ledger, think } = this[CAPABILITIES];
     const isList = Array.isArray(submissions);
     if (!isList || (await think.isEmpty())) return ledger.submitMany(submissions);
     const known = await Promise.all(submissions.map((each) => think.find(each?.options ?? null)));
@@ -111,7 +111,7 @@ export class ThinkSubmissions<
   async retrySubmission<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     const again = await submissions.retry(submissionId);
     if (again || !(await think.inspect(submissionId))) return again;
     throw new InvalidSubmissionError(
@@ -123,7 +123,7 @@ export class ThinkSubmissions<
 
   /** How many submissions are open, and since when. */
   async submissionStats(): Promise<SubmissionStats> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     const [ours, thinks] = [await submissions.stats(), await think.stats()];
     const since = Math.min(
       ...[ours, thinks].map(({ oldestPendingAt = Infinity }) => oldestPendingAt),
@@ -140,7 +140,7 @@ export class ThinkSubmissions<
     submissionId: string,
     reason?: unknown,
   ): Promise<CancelSubmissionResult> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     const result = await submissions.cancel(submissionId, reason);
     return result.outcome === "not_found" ? think.cancel(submissionId, reason) : result;
   }
@@ -155,7 +155,7 @@ export class ThinkSubmissions<
     submissionId: Ref,
     options: WaitForSubmissionOptions = {},
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     const found =
       (await submissions.wait(submissionId, options)) ?? (await think.wait(submissionId, options));
     return found as SubmissionInspection<OutputOfRef<Ref>> | null;
@@ -163,13 +163,13 @@ export class ThinkSubmissions<
 
   /** Forgets an ended submission. Returns whether there was one. */
   override async deleteSubmission(submissionId: string): Promise<boolean> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     return (await submissions.delete(submissionId)) || think.delete(submissionId);
   }
 
   /** Forgets ended submissions, the oldest first; those that Think itself has accepted last. Returns how many. */
   override async deleteSubmissions(options: DeleteSubmissionsOptions = {}): Promise<number> {
-    const { submissions, think } = this[ROOMS];
+    const { submissions, think } = this[CAPABILITIES];
     const count = await submissions.deleteMany(options);
     const left = (options?.limit ?? 100) - count;
     return left > 0 ? count + (await think.deleteMany({ ...options, limit: left })) : count;
@@ -177,8 +177,8 @@ export class ThinkSubmissions<
 
   /** The messages of a thread: `"main"` is the agent's own conversation; an isolated turn leaves none. */
   async threadMessages(thread: string): Promise<ThreadMessage[]> {
-    await this[ROOMS].submissions.ready(thread);
-    return (await this[ROOMS].host.messages(thread)) as ThreadMessage[];
+    await this[CAPABILITIES].submissions.ready(thread);
+    return (await this[CAPABILITIES].host.messages(thread)) as ThreadMessage[];
   }
 
   /**
@@ -188,6 +188,8 @@ export class ThinkSubmissions<
    * @throws InvalidSubmissionError for `"main"` and `"isolated"`
    */
   async clearThread(thread: string): Promise<void> {
-    await this[ROOMS].submissions.clearThread(thread, () => this[ROOMS].host.clear(thread));
+    await this[CAPABILITIES].submissions.clearThread(thread, () =>
+      this[CAPABILITIES].host.clear(thread),
+    );
   }
 }

@@ -19,14 +19,14 @@ import type {
 import { convertToModelMessages, type UIMessage } from "ai";
 import {
   type AttemptRef,
+  type ConversationState,
   MAIN,
   type SettledCall,
   type Submissions,
-  type Trace,
+  type SubmittedTurn,
   type Turn,
   type TurnEnd,
   TurnRefused,
-  type TurnTraces,
 } from "../../submissions/index.ts";
 import { isFinalAnswer } from "../sdk/final-answer.ts";
 import { settledCalls } from "../sdk/reply.ts";
@@ -62,8 +62,8 @@ export class ThinkTurns implements MainTurns {
       ref = turn.begin();
       this.#live = ref;
       await turn.announced();
-      const { messages, asking, isAgain } = turn;
-      const isFollowUp = asking?.followUp !== undefined;
+      const { messages, plan, isAgain } = turn;
+      const isFollowUp = plan?.followUp !== undefined;
       if (isAgain && !isFollowUp) await this.#conversation.askAgain(messages);
       // Ended meanwhile, by a reset of the conversation or by a cancellation, it says nothing any more.
       if (signal.aborted) throw new TurnRefused();
@@ -97,7 +97,7 @@ export class ThinkTurns implements MainTurns {
     }
   }
 
-  stop({ messages }: TurnTraces, reason: string | undefined): void {
+  stop({ messages }: SubmittedTurn, reason: string | undefined): void {
     const seq = this.port.ledger().findByMessage(idsOf(messages))?.seq;
     if (seq === undefined) return;
     const recovering = this.#recovering.get(seq);
@@ -107,12 +107,12 @@ export class ThinkTurns implements MainTurns {
     }
   }
 
-  trace(turn: TurnTraces): Promise<Trace> {
-    return this.#conversation.trace(turn);
+  inspectConversation(turn: SubmittedTurn): Promise<ConversationState> {
+    return this.#conversation.inspectConversation(turn);
   }
 
-  takeBack(turn: TurnTraces): Promise<void> {
-    return this.#conversation.takeBack(turn);
+  removeMessages(turn: SubmittedTurn): Promise<void> {
+    return this.#conversation.removeMessages(turn);
   }
 
   /** The app's hooks with Perdure's part around them. */
@@ -137,7 +137,7 @@ export class ThinkTurns implements MainTurns {
       onStepEnd: (ctx) => {
         const owned = this.#current();
         owned?.stepped(ctx);
-        if (owned) this.port.ledger().spent(owned.ref, ctx.usage);
+        if (owned) this.port.ledger().recordUsage(owned.ref, ctx.usage);
         return app.onStepEnd(ctx);
       },
       onChunk: (ctx) => {
@@ -171,8 +171,8 @@ export class ThinkTurns implements MainTurns {
     if (begun && this.ids.of(active) === begun.turn.submissionId) {
       this.#begun = undefined;
       const { ref, turn } = begun;
-      const { asking, messages, isAgain } = turn;
-      return this.#remember(requestId, { ref, asking, messages, isFirst: !isAgain });
+      const { plan, messages, isAgain } = turn;
+      return this.#remember(requestId, { ref, plan, messages, isFirst: !isAgain });
     }
     if (!trigger.startsWith("recovery-")) return undefined;
     const submission = this.#asked(this.port.agent.messages);
@@ -186,7 +186,7 @@ export class ThinkTurns implements MainTurns {
 
   #remember(
     requestId: string,
-    known: Pick<OwnedParts, "ref" | "asking"> & {
+    known: Pick<OwnedParts, "ref" | "plan"> & {
       messages: UIMessage[];
       isAnswered?: boolean;
       /** Whether no earlier run of the turn can have called tools. */
@@ -194,11 +194,11 @@ export class ThinkTurns implements MainTurns {
     },
     isRecovered = false,
   ): OwnedTurn {
-    const { ref, asking, messages, isAnswered = false, isFirst = false } = known;
+    const { ref, plan, messages, isAnswered = false, isFirst = false } = known;
     const record = (answer: unknown) => this.port.ledger().answer(ref, answer);
     const settled = () => this.#conversation.settledCalls(idsOf(messages));
     const calls = this.port.ledger().toolCalls(ref, isFirst ? undefined : settled);
-    const owned = new OwnedTurn({ ref, asking, record, calls, isAnswered, isRecovered });
+    const owned = new OwnedTurn({ ref, plan, record, calls, isAnswered, isRecovered });
     this.#owned.set(requestId, owned);
     return owned;
   }
@@ -207,8 +207,8 @@ export class ThinkTurns implements MainTurns {
   #rememberLeft(requestId: string, left: Left, isRecovered: boolean): OwnedTurn {
     const { seq, attempts, messages, isAnswered } = left;
     const ref = { seq, attempt: attempts };
-    const asking = this.port.ledger().askingOf(left);
-    return this.#remember(requestId, { ref, asking, messages, isAnswered }, isRecovered);
+    const plan = this.port.ledger().attemptPlanOf(left);
+    return this.#remember(requestId, { ref, plan, messages, isAnswered }, isRecovered);
   }
 
   /** The budget is asked before each call of the model, and what wants to join the turn joins it. */
@@ -255,7 +255,7 @@ export class ThinkTurns implements MainTurns {
   /** A turn of the conversation is getting on: a submission's, or one that submissions wait behind. */
   #heard(): void {
     const owned = this.#current();
-    if (owned) this.port.ledger().alive(owned.ref);
+    if (owned) this.port.ledger().heartbeat(owned.ref);
     // A turn beside the conversation comes here, too, and keeps nobody waiting.
     else if (this.port.activeTurn()) this.port.ledger().busy(MAIN);
   }

@@ -6,7 +6,7 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { codemode } from "../../../src/codemode/index.ts";
 import type { Json } from "../../../src/core/json.ts";
-import { ROOMS } from "../../../src/hosts/think/think-rooms.ts";
+import { CAPABILITIES } from "../../../src/hosts/think/think-rooms.ts";
 import type { Meter } from "../../../src/testing/index.ts";
 import type { Wait } from "../../../src/waits/types.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
@@ -291,7 +291,7 @@ it("no wait is opened inside one that was closed", async () => {
   await code.start([{ name: "look", code: "async () => 1" }]);
   await code.complete();
   const inner = await runInDurableObject(code.agent() as never, async (agent) => {
-    const { waits } = (agent as unknown as CodemodeAgent)[ROOMS];
+    const { waits } = (agent as unknown as CodemodeAgent)[CAPABILITIES];
     const [parent] = await waits.list({ kind: "codemode", limit: 1 });
     const asked = { waitId: crypto.randomUUID(), request: {} };
     return waits.openInside(parent as Wait, { kind: "approval", ...asked });

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { APICallError, type UIMessage } from "ai";
 import { describe, expect, it, vi } from "vitest";
 import { transientOf } from "../../../src/core/failures.ts";
-import { ISOLATED, TurnRefused } from "../../../src/submissions/turn.ts";
+import { ISOLATED, TurnRefused } from "../../../src/submissions/host.ts";
 import { ask, modelCalls, type Script, ScriptedModel } from "../../../src/testing/index.ts";
 import { crash, message, until } from "../../support/given.ts";
 import type { SdkObject } from "../../support/sdk-object.ts";
@@ -135,7 +135,7 @@ describe("a turn in a named thread", () => {
     inside(async (object) => {
       const messages = [message("first"), message("second")];
       await object.turns.threads.append("support", messages.slice(0, 1));
-      expect(await object.trace(traces(messages))).toEqual({
+      expect(await object.inspectConversation(traces(messages))).toEqual({
         applied: "partial",
         hasEffects: false,
       });
@@ -157,13 +157,16 @@ describe("a turn in a named thread", () => {
     await until(() => modelCalls.get(text));
     await crash();
     await inside(async (object) => {
-      expect(await object.trace(traces(messages))).toEqual({ applied: "all", hasEffects: false });
+      expect(await object.inspectConversation(traces(messages))).toEqual({
+        applied: "all",
+        hasEffects: false,
+      });
       await object.run({ messages });
       expect(await object.texts()).toEqual([`user: ${text}`, "assistant: at last"]);
     }, name);
     await crash();
     await inside(async (object) => {
-      expect((await object.trace(traces(messages))).messageId).toBe("sub:reply");
+      expect((await object.inspectConversation(traces(messages))).messageId).toBe("sub:reply");
     }, name);
   });
 
@@ -184,9 +187,12 @@ describe("a turn in a named thread", () => {
   it("is found again by its whole reply, and can be taken back", () =>
     inside(async (object) => {
       const messages = [message({ tool: call("charge"), text: "paid" })];
-      expect(await object.trace(traces(messages))).toEqual({ applied: "none", hasEffects: false });
+      expect(await object.inspectConversation(traces(messages))).toEqual({
+        applied: "none",
+        hasEffects: false,
+      });
       await object.run({ messages });
-      expect(await object.trace(traces(messages))).toEqual({
+      expect(await object.inspectConversation(traces(messages))).toEqual({
         applied: "all",
         hasEffects: false,
         messageId: "sub:reply",
@@ -194,7 +200,7 @@ describe("a turn in a named thread", () => {
       });
       await object.run({ messages: [message("next")], submissionId: "next" });
       for (const _ of [1, 2]) {
-        await object.takeBack(traces(messages));
+        await object.removeMessages(traces(messages));
         expect(await object.texts()).toEqual(["user: next", "assistant: You said: next"]);
       }
       await object.turns.threads.clear("support");
@@ -218,9 +224,9 @@ describe("an isolated turn", () => {
         [expect.any(String), "assistant: [tool-call]", "tool: [tool-result]", "user: and this"],
         ["user: again"],
       ]);
-      const trace = await object.trace({ ...traces(messages), thread: ISOLATED });
+      const trace = await object.inspectConversation({ ...traces(messages), thread: ISOLATED });
       expect(trace).toEqual({ applied: "none", hasEffects: false });
-      await object.takeBack({ ...traces(messages), thread: ISOLATED });
+      await object.removeMessages({ ...traces(messages), thread: ISOLATED });
       expect(object.rows()).toBe(before);
     }));
 });
@@ -243,7 +249,7 @@ describe("a turn that is cut short", () => {
       const end = await cancelled(object, messages);
       expect(end).toMatchObject({ outcome: "aborted", messageId: "sub:reply" });
       expect((await object.texts()).at(-1)).toBe("assistant: I will think");
-      const trace = await object.trace(traces(messages));
+      const trace = await object.inspectConversation(traces(messages));
       expect(trace).toEqual({ applied: "all", hasEffects: false });
 
       // The messages are stored: what another attempt is asked is the same.
@@ -287,7 +293,10 @@ describe("a turn that is cut short", () => {
       const messages = [message({ tool: call("charge") })];
       const joined = message({ first: "I begin", fail: "broken" });
       await object.run({ messages, joining: { 1: [joined] } });
-      expect(await object.trace(traces(messages))).toEqual({ applied: "all", hasEffects: false });
+      expect(await object.inspectConversation(traces(messages))).toEqual({
+        applied: "all",
+        hasEffects: false,
+      });
       await object.turns.threads.append("support", [message("more")]);
       // The ledger hands over what had joined together with the messages.
       const all = [...messages, joined];
@@ -345,7 +354,7 @@ describe("the ledger", () => {
         messageId: "sub:reply",
       });
       expect(object.model.calls).toHaveLength(1);
-      expect((await object.trace(traces(messages))).messageId).toBeUndefined();
+      expect((await object.inspectConversation(traces(messages))).messageId).toBeUndefined();
     }));
 
   it("hands over messages that join at the next step, and stay", () =>
@@ -587,7 +596,7 @@ describe("a structured answer", () => {
         outcome: "error",
         failure: { name: "UnansweredPromptError" },
       });
-      expect((await object.trace(traces(messages))).messageId).toBeUndefined();
+      expect((await object.inspectConversation(traces(messages))).messageId).toBeUndefined();
     }));
 
   it("that does not match its schema fails the turn", () =>

@@ -5,7 +5,7 @@ import { Think } from "@cloudflare/think";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it, onTestFinished, vi } from "vitest";
 import { DurableThink, defineScheduledTasks } from "../../../src/hosts/think/index.ts";
-import { ROOMS } from "../../../src/hosts/think/think-rooms.ts";
+import { CAPABILITIES } from "../../../src/hosts/think/think-rooms.ts";
 import type { ScheduledTaskContext } from "../../../src/scheduler/index.ts";
 import { ask, modelCalls } from "../../../src/testing/index.ts";
 import { givenThink, until } from "../../support/given.ts";
@@ -514,7 +514,7 @@ describe("S4 a deleted sub-agent", () => {
     onTestFinished(() => spy.mockRestore());
     const { root, child } = await givenFamily();
     await runInDurableObject(root, async (own) => {
-      const { scheduler, waits } = own[ROOMS];
+      const { scheduler, waits } = own[CAPABILITIES];
       for (const room of [scheduler, waits]) {
         room.changeWakesOf = (_, verb) =>
           verb === "hasten" ? Promise.reject(new Error("no root")) : Promise.resolve();

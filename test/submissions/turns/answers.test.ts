@@ -479,7 +479,7 @@ describe("L7 the text of a reply is the output where nothing else is asked for",
   it("L7: a reply that was stored before a crash came is the output, and is not asked for again", async () => {
     const stub = givenLedger();
     births.set(stub.name ?? "", ({ turns }) => {
-      turns.trace = async () => ({
+      turns.inspectConversation = async () => ({
         applied: "all",
         hasEffects: false,
         messageId: "r",

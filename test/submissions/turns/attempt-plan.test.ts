@@ -4,9 +4,13 @@ import { UnsupportedFunctionalityError } from "ai";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { jsonAlone, jsonIn, textOf } from "../../../src/hosts/sdk/answer-text.ts";
-import { askingOf, type Follow, type Prior } from "../../../src/submissions/asking.ts";
+import {
+  attemptPlanOf,
+  type NextAction,
+  type PriorAttempt,
+} from "../../../src/submissions/attempt-plan.ts";
 import { toolRefusalOf } from "../../../src/submissions/refusals.ts";
-import { type FailedTurn, nextAttempt, type Why } from "../../../src/submissions/retry.ts";
+import { type FailedTurn, type FailureKind, nextAttempt } from "../../../src/submissions/retry.ts";
 import type { AnswerSpec } from "../../../src/submissions/types.ts";
 
 const BACKOFF = { baseMs: 1_000, capMs: 60_000 };
@@ -20,7 +24,7 @@ const specs: fc.Arbitrary<AnswerSpec> = fc.record(
   },
   { requiredKeys: [] },
 );
-const whys: fc.Arbitrary<Why> = fc.oneof(
+const whys: fc.Arbitrary<FailureKind> = fc.oneof(
   fc.record({
     answer: fc.constantFrom("invalid", "missing", "unreadable"),
     given: fc.option(fc.string(), { nil: undefined }),
@@ -45,15 +49,15 @@ type Played = {
 /** Lets attempt after attempt fail, as long as there is one; effects are only of attempts that are offered tools. */
 function play(
   { spec, maxAttempts, mayRepeatEffects, isRemembered }: Played,
-  fails: readonly { why: Why; isTransient: boolean; acts: boolean }[],
+  fails: readonly { why: FailureKind; isTransient: boolean; acts: boolean }[],
 ) {
-  const priors: Prior[] = [];
+  const priors: PriorAttempt[] = [];
   const attempts: { model: string | undefined; how: string; isBare: boolean; acts: boolean }[] = [];
   let hasEffects = false;
   for (const { why, isTransient, acts } of fails) {
-    const asking = askingOf(spec, priors);
-    const isBare = asking?.followUp !== undefined;
-    attempts.push({ model: asking?.model, how: asking?.how ?? "", isBare, acts: acts && !isBare });
+    const plan = attemptPlanOf(spec, priors);
+    const isBare = plan?.followUp !== undefined;
+    attempts.push({ model: plan?.model, how: plan?.how ?? "", isBare, acts: acts && !isBare });
     hasEffects ||= acts && !isBare;
     const turn: FailedTurn = {
       ...{ spec, priors, why, hasEffects, mayRepeatEffects, isRemembered, maxAttempts },
@@ -81,7 +85,7 @@ describe("W4 whatever fails", () => {
     fc.assert(
       fc.property(games, fc.array(failures, { minLength: 60, maxLength: 60 }), (game, fails) => {
         const { priors, isOver } = play(game, fails);
-        const count = (...follows: Follow[]) =>
+        const count = (...follows: NextAction[]) =>
           priors.filter(({ follow }) => follows.includes(follow)).length;
         const { repair = 0, models = [""] } = game.spec;
         expect(isOver).toBe(true);

@@ -189,9 +189,9 @@ describe("whenBusy: steer", () => {
         if (joined.length > 0) throw new Error("Network connection lost");
         return joined;
       };
-      const trace = turns.trace.bind(turns);
-      turns.trace = async (turn) => {
-        const found = await trace(turn);
+      const inspect = turns.inspectConversation.bind(turns);
+      turns.inspectConversation = async (turn) => {
+        const found = await inspect(turn);
         await sleep(20);
         return found;
       };
@@ -291,10 +291,10 @@ describe("whenBusy: rollback", () => {
     await expectState(stub, "hold", "running");
     let failures = 0;
     await within(stub, ({ turns }) => {
-      const takeBack = turns.takeBack.bind(turns);
-      turns.takeBack = async (turn) => {
+      const removeMessages = turns.removeMessages.bind(turns);
+      turns.removeMessages = async (turn) => {
         if (failures++ === 0) throw new Error("not now");
-        await takeBack(turn);
+        await removeMessages(turn);
       };
     });
     await submit(stub, "x", rollback);

@@ -117,7 +117,7 @@ describe("L7 tokens as a model reports them", () => {
         for (const [call, report] of reports.entries()) {
           submissions.nextStep(ref);
           calls.push(call);
-          submissions.spent(ref, report as TokenUsage);
+          submissions.recordUsage(ref, report as TokenUsage);
         }
         return { outcome: "completed" };
       };
@@ -369,7 +369,7 @@ describe("L6 the watchdog", () => {
     await expectState(stub, "s", "running");
     for (let minute = 4; minute < 20; minute += 4) {
       time.aheadMs = minute * 60_000;
-      await within(stub, ({ submissions }) => submissions.alive({ seq: 1, attempt: 1 }));
+      await within(stub, ({ submissions }) => submissions.heartbeat({ seq: 1, attempt: 1 }));
       await wakeNow(stub);
     }
     await expectState(stub, "s", "running", { attempts: 1 });
@@ -408,7 +408,7 @@ describe("L6 the watchdog", () => {
     const next = await crashOne(stub);
     await wakeNow(next);
     time.aheadMs = 590_000;
-    await within(next, ({ submissions }) => submissions.alive({ seq: 1, attempt: 1 }));
+    await within(next, ({ submissions }) => submissions.heartbeat({ seq: 1, attempt: 1 }));
     time.aheadMs = 1_180_000;
     await wakeNow(next);
     await expectState(next, "s", "running", { attempts: 1 });

@@ -1,7 +1,7 @@
 /** W5 where the agent is not told that a workflow was terminated: it asks, now and then. */
 
 import { expect, it, vi } from "vitest";
-import { Wanted } from "../../../src/submissions/wanted.ts";
+import { WorkflowLiveness } from "../../../src/submissions/workflow-liveness.ts";
 import { givenLedger } from "../../support/given.ts";
 import { crashOne, expectState, somewhere, submit, wakeNow } from "../../support/ledger.ts";
 import { births, gone, type LedgerObject, time } from "../../support/ledger-object.ts";
@@ -115,7 +115,7 @@ it("W5: an object that wakes often to recover a turn asks for its workflow every
 it("L9: many turns of one workflow ask for it once in 25 seconds", () => {
   let now = 1_000_000;
   const asked: string[] = [];
-  const wanted = new Wanted({
+  const wanted = new WorkflowLiveness({
     clock: { now: () => now },
     outbox: {
       isGone: async (to) => {

@@ -208,7 +208,7 @@ describe("W1 a batch is idempotent", () => {
     await until(() => callsOf(items).filter((calls) => calls > 0).length > 5);
     silence();
     await runInDurableObject(workflow.agent(), (_, ctx) => ctx.abort("crash")).catch(() => {});
-    // Asking wakes the agent, where an alarm would do so later.
+    // AttemptPlan wakes the agent, where an alarm would do so later.
     await until(async () => (await workflow.agent().listSubmissions()).length > 0);
     expect(await workflow.complete()).toMatchObject({ values: items.map(() => ({ title: "t" })) });
     expect(callsOf(quick)).toEqual([1, 1, 1, 1]);

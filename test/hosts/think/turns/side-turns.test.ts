@@ -7,20 +7,20 @@ import type {
 } from "@cloudflare/think";
 import { describe, expect, it } from "vitest";
 import { SdkTurns } from "../../../../src/hosts/sdk/sdk-turns.ts";
-import { type AsideHooks, thinkSource } from "../../../../src/hosts/think/aside.ts";
-import type { TurnLedger } from "../../../../src/submissions/turn.ts";
+import { type AsideHooks, thinkSource } from "../../../../src/hosts/think/side-turns.ts";
+import type { TurnLedger } from "../../../../src/submissions/host.ts";
 import { givenThink, message } from "../../../support/given.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
 
 const ledger: TurnLedger = {
   nextStep: () => [],
   part: () => undefined,
-  spent: () => undefined,
+  recordUsage: () => undefined,
   toolCalls: () => ({
     note: async () => undefined,
     start: async () => ({ action: "run", end: () => undefined }),
   }),
-  alive: () => undefined,
+  heartbeat: () => undefined,
   busy: () => undefined,
   answer: () => true,
 };
@@ -44,7 +44,7 @@ function aside(script: Parameters<typeof message>[0], hooks: Partial<AsideHooks>
       thread: "support",
       messages: [message(script)],
       channel: undefined,
-      asking: undefined,
+      plan: undefined,
       signal: new AbortController().signal,
       begin: () => ({ seq: 1, attempt: 1 }),
       announced: async () => {},

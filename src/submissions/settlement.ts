@@ -11,17 +11,17 @@ import { Sweep } from "../core/sweep.ts";
 import { deliveryIdOf } from "../outbox/listing.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import { endedEvent } from "./batches.ts";
-import type { Seen, Settlement } from "./changes.ts";
+import type { Seen, SettledState } from "./changes.ts";
 import { AnswerTooLargeError } from "./errors.ts";
+import { ISOLATED, type TurnEnd } from "./host.ts";
 import { eventOf } from "./inspection.ts";
 import { ANSWER_BYTES, type Limits } from "./options.ts";
 import type { SubmissionRecords } from "./records.ts";
 import { toolRefusalOf } from "./refusals.ts";
-import { mayRepeatEffects, nextAttempt, type Why } from "./retry.ts";
+import { type FailureKind, mayRepeatEffects, nextAttempt } from "./retry.ts";
 import type { Submission, Summary } from "./rows.ts";
 import type { Spending } from "./spending.ts";
 import type { SubmissionStore } from "./store.ts";
-import { ISOLATED, type TurnEnd } from "./turn.ts";
 import type { SubmissionEvent } from "./types.ts";
 
 /** Ends between two looks at what retention lets go. */
@@ -31,9 +31,9 @@ const FLUSH_AGAIN_MS = 2_000;
 
 type FailedEnd = Extract<TurnEnd, { outcome: "error" }>;
 /** An end without what it has cost, which only this file knows. */
-type Ending = Omit<Settlement, "usage">;
+type Ending = Omit<SettledState, "usage">;
 
-export type EndingsOwner = {
+export type SettlementOwner = {
   readonly store: SubmissionStore;
   readonly spending: Spending;
   readonly records: SubmissionRecords;
@@ -52,13 +52,13 @@ export type EndingsOwner = {
   release(submission: Submission): void;
 };
 
-export class Endings {
+export class Settlement {
   #sincePrune = 0;
   /** Whether the latest {@link flush} has failed. */
   #isUnsent = false;
   readonly #sweep = new Sweep(() => this.owner.clock.random());
 
-  constructor(private readonly owner: EndingsOwner) {}
+  constructor(private readonly owner: SettlementOwner) {}
 
   /** The turn has ended: writes its end, or makes another attempt of it later. */
   end(seen: Seen, reported: TurnEnd): void {
@@ -242,7 +242,7 @@ const MAX_REFUSED = 65_536;
 /** Failures that no other model would do better after. */
 const NOT_OF_THE_MODEL = ["BudgetExceededError", "TurnInterruptedError", "UsageNotReportedError"];
 
-function whyOf({ answer, failure, cause }: FailedEnd): Why {
+function whyOf({ answer, failure, cause }: FailedEnd): FailureKind {
   if (answer) return answer;
   return NOT_OF_THE_MODEL.includes(failure.name) ? "other" : { refusal: toolRefusalOf(cause) };
 }

@@ -17,7 +17,7 @@ const PATIENCE_MS = 25_000;
  */
 const LOOK_EVERY_MS = 25_000;
 
-export type WantedOwner = {
+export type LivenessOwner = {
   readonly outbox: { isGone(destination: Destination): Promise<boolean> };
   readonly clock: { now(): number };
   /** The workflow that a batch is for. */
@@ -28,12 +28,12 @@ export type WantedOwner = {
 
 type Running = Pick<Submission, "createdAt" | "notify" | "batch">;
 
-export class Wanted {
+export class WorkflowLiveness {
   #lookedAt = Number.NEGATIVE_INFINITY;
   /** When an instance was asked for last, the oldest first. */
   readonly #askedAt = new Map<string, number>();
 
-  constructor(private readonly owner: WantedOwner) {}
+  constructor(private readonly owner: LivenessOwner) {}
 
   /** {@link look} at all that run, unless that was done shortly before. */
   lookAtAll(running: () => readonly Submission[]): void {

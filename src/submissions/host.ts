@@ -6,7 +6,7 @@
 
 import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
-import type { Asking } from "./asking.ts";
+import type { AttemptPlan } from "./attempt-plan.ts";
 import type { SubmissionInspection, TokenUsage } from "./types.ts";
 
 /** The agent's own conversation. */
@@ -39,7 +39,7 @@ export function publicThreadOf(thread: string): string {
 }
 
 /** How many turns of a thread may run at a time (L4). */
-export function lanesOf(thread: string): number {
+export function concurrencyOf(thread: string): number {
   if (thread === ISOLATED) return Number.POSITIVE_INFINITY;
   return isPool(thread) ? Number.parseInt(thread.slice(POOL.length), 10) : 1;
 }
@@ -53,7 +53,7 @@ export type Turn = {
   readonly messages: UIMessage[];
   readonly channel: string | undefined;
   /** The answer that the attempt has to end with, if any, and how it is asked for. To be read after {@link begin}. */
-  readonly asking: Asking | undefined;
+  readonly plan: AttemptPlan | undefined;
   /** Aborted when the submission is cancelled. */
   readonly signal: AbortSignal;
   /** Whether others have taken its place: what it would still leave in the conversation, nobody takes out again. */
@@ -97,7 +97,7 @@ export interface TurnLedger {
   /** What {@link nextStep} has handed out could not be stored: those submissions wait for turns of their own. */
   part(ref: AttemptRef, messages: readonly UIMessage[]): void;
   /** A call of the model is over; the tokens that it has used, as the model reports them. */
-  spent(ref: AttemptRef, usage: TokenUsage | undefined): void;
+  recordUsage(ref: AttemptRef, usage: TokenUsage | undefined): void;
   /**
    * Records the tool calls of a run of the turn: an attempt, or a recovery of one (L6).
    *
@@ -106,7 +106,7 @@ export interface TurnLedger {
    */
   toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls;
   /** The turn is getting on: a part of an answer has come. */
-  alive(ref: AttemptRef): void;
+  heartbeat(ref: AttemptRef): void;
   /** The host is busy with a turn of its own in that thread: submissions that wait for it there have not stalled. */
   busy(thread: string): void;
   /**
@@ -254,7 +254,7 @@ export type TurnFacts = {
 export type Applied = "none" | "partial" | "all";
 
 /** What a turn left in the conversation. */
-export type Trace = {
+export type ConversationState = {
   readonly applied: Applied;
   /** Whether a tool that the model's provider runs is known to have run. */
   readonly hasEffects: boolean;
@@ -264,7 +264,7 @@ export type Trace = {
 };
 
 /** What a turn is found again by. */
-export type TurnTraces = Pick<Turn, "submissionId" | "thread" | "messages">;
+export type SubmittedTurn = Pick<Turn, "submissionId" | "thread" | "messages">;
 
 /** A kind of agent, as far as the ledger needs to know it. */
 export interface TurnHost {
@@ -273,13 +273,13 @@ export interface TurnHost {
   /** Runs a turn to its end. A thrown error is the turn's error. */
   run(turn: Turn): Promise<TurnEnd>;
   /** Stops a turn that the host's own recovery runs, or is about to run. */
-  stop(turn: TurnTraces, reason: string | undefined): void;
+  stop(turn: SubmittedTurn, reason: string | undefined): void;
   /** What the turn has left in its conversation. */
-  trace(turn: TurnTraces): Promise<Trace>;
+  inspectConversation(turn: SubmittedTurn): Promise<ConversationState>;
   /** Whether the host may still be about to recover a turn of this thread that a crash interrupted. */
   isRecovering(thread: string): Promise<boolean>;
   /** Takes the turn's messages and the replies to them out of the conversation. Done twice, it is as done once. */
-  takeBack(turn: TurnTraces): Promise<void>;
+  removeMessages(turn: SubmittedTurn): Promise<void>;
   /** The submission whose turn has this id of the host's own, as far as the host remembers it. */
   submissionOf(requestId: string): string | undefined;
   /** Tells the app that a submission has changed its status. */

@@ -15,11 +15,11 @@ import type { AnswerSpec } from "./types.ts";
  * - `"finish"`: the answer is asked for as a text, and nothing else is done;
  * - `"repair"`: the model is shown what is wrong with its answer, and gives a better one.
  */
-export type Follow = "again" | "model" | "json" | "finish" | "repair";
+export type NextAction = "again" | "model" | "json" | "finish" | "repair";
 
 /** An attempt that has failed and is followed by another one, as far as it matters to that one. */
-export type Prior = {
-  readonly follow: Follow;
+export type PriorAttempt = {
+  readonly follow: NextAction;
   /** What was wrong. */
   readonly error: string;
   /** What it gave for an answer, maybe cut. */
@@ -27,7 +27,7 @@ export type Prior = {
 };
 
 /** What one attempt asks. */
-export type Asking = {
+export type AttemptPlan = {
   /** How the answer comes: as the text of the reply, as JSON in that text, or by a call of the final-answer tool. */
   readonly how: "text" | "json" | "tool";
   /** JSON Schema of the answer; only a text has none. */
@@ -50,10 +50,10 @@ export type Asking = {
 };
 
 /** What the next attempt asks; undefined where no answer was asked for. */
-export function askingOf(
+export function attemptPlanOf(
   spec: AnswerSpec | undefined,
-  priors: readonly Prior[],
-): Asking | undefined {
+  priors: readonly PriorAttempt[],
+): AttemptPlan | undefined {
   if (!spec) return undefined;
   const { schema, check = schema, strategy = "auto", models = [], maxSteps } = spec;
   const isSwitched = priors.some(({ follow }) => follow === "json" || follow === "finish");
@@ -72,21 +72,21 @@ export function askingOf(
 }
 
 /** How often a model has failed. With each time the next one is asked, and after the last the first again. */
-export function failuresOfModels(priors: readonly Prior[]): number {
+export function failuresOfModels(priors: readonly PriorAttempt[]): number {
   return priors.filter(({ follow }) => follow === "again" || follow === "model").length;
 }
 
 /** Attempts that do not count as such: what follows them is bounded by a rule of its own. */
-export function freeAttempts(priors: readonly Prior[]): number {
+export function freeAttempts(priors: readonly PriorAttempt[]): number {
   return priors.filter(({ follow }) => follow !== "again").length;
 }
 
 /** How often the model may still be shown what is wrong with its answer. */
-export function repairsLeft(spec: AnswerSpec | undefined, priors: readonly Prior[]): number {
+export function repairsLeft(spec: AnswerSpec | undefined, priors: readonly PriorAttempt[]): number {
   return (spec?.repair ?? 0) - priors.filter(({ follow }) => follow === "repair").length;
 }
 
-function followUpOf({ follow, error, given }: Prior): string | undefined {
+function followUpOf({ follow, error, given }: PriorAttempt): string | undefined {
   const shown = given === undefined ? "" : `\n\nThis is what you gave:\n\n${given}`;
   if (follow === "repair") {
     return `${REPAIR}\n\n${error}${shown}\n\nGive the whole answer again with that put right, ${FORM}`;

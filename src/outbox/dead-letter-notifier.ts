@@ -11,7 +11,7 @@ import type { DeadLetter } from "./types.ts";
 /** A hook that takes longer holds up the next letter no further. */
 const TIMEOUT_MS = 30_000;
 
-export type TellingOwner = {
+export type NotifierOwner = {
   readonly deadLetters: DeadLetters;
   /** Tells of one. */
   tell(letter: DeadLetter): Promise<void>;
@@ -21,10 +21,10 @@ export type TellingOwner = {
   done(): void;
 };
 
-export class Telling {
+export class DeadLetterNotifier {
   #underWay: Promise<void> | undefined;
 
-  constructor(private readonly owner: TellingOwner) {}
+  constructor(private readonly owner: NotifierOwner) {}
 
   /** Somebody is still to be told: the object must be woken for it, should it crash. */
   get isUnderWay(): boolean {

@@ -7,7 +7,7 @@ import {
 } from "agents/lifecycle";
 import type { AgentPath, Wake, WakesVerb } from "./wake.ts";
 
-export abstract class Room extends LifecycleCapability {
+export abstract class Capability extends LifecycleCapability {
   protected abstract readonly wake: Wake;
 
   override async onStart(): Promise<void> {

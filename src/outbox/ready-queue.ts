@@ -22,7 +22,7 @@ const IN_LINE = 1_024;
 /** What a look has found, the first of every destination before the second of any, and destinations that it left out. */
 export type Look = { readonly found: readonly Due[]; readonly leftOut: readonly string[] };
 
-export class DueLines {
+export class ReadyQueue {
   /** By destination key; the one that is first in the map is next. */
   readonly #lines = new Map<string, Due[]>();
   #count = 0;
