@@ -1,6 +1,6 @@
 /** What can be asked of `codemode()`, checked before anything is stored. Pure. */
 
-import { byteLength, type Json, shown } from "../core/json.ts";
+import { byteLength, type Json, preview } from "../core/json.ts";
 import type { AnySchema, OutputOf } from "../core/schema.ts";
 import { checkText, invalidStep, timeoutMsOf, type WaitTimeout } from "../workflow/step-call.ts";
 import type { CodemodeRequest } from "./types.ts";
@@ -59,7 +59,7 @@ export function checkedCodemode(
   options: CodemodeOptions<AnySchema | undefined>,
 ): { request: CodemodeRequest; timeoutMs: number } {
   const refuse = (what: string, value: unknown, expected: string) =>
-    invalidStep("codemode", name, `got ${shown(value)} as ${what}; expected ${expected}.`);
+    invalidStep("codemode", name, `got ${preview(value)} as ${what}; expected ${expected}.`);
   const unknown = Object.keys(options).find((option) => !NAMES.includes(option));
   if (unknown !== undefined) throw refuse("option", unknown, `one of ${NAMES.join(", ")}`);
   const { code, key, timeout, rollback = false, onReject = "keep" } = options;

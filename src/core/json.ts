@@ -81,22 +81,23 @@ export function isTooDeep(value: unknown): boolean {
   return true;
 }
 
-/** A value that somebody gave, for a message: as JSON where it has a form, and short. */
-export function shown(value: unknown): string {
-  const text = formOf(value);
+/** A value as an error message shows it: as JSON where it has a JSON form, at most 100 characters. Never throws. */
+export function preview(value: unknown): string {
+  let text: string;
+  try {
+    text = textOf(value);
+  } catch {
+    // It contains itself or something that JSON cannot hold, or it throws when it is read.
+    text = typeof value === "function" ? "a function" : "an object";
+  }
   return text.length > 100 ? `${text.slice(0, 100)}...` : text;
 }
 
-function formOf(value: unknown): string {
+function textOf(value: unknown): string {
   if (typeof value === "bigint") return `${value}n`;
   // JSON knows neither NaN nor Infinity.
   if (typeof value === "number") return String(value);
   // As JSON it would be null.
   if (value instanceof Date && Number.isNaN(value.getTime())) return String(value);
-  try {
-    return JSON.stringify(value) ?? String(value);
-  } catch {
-    // It holds itself, or something that JSON cannot hold.
-    return "an object";
-  }
+  return JSON.stringify(value) ?? String(value);
 }

@@ -1,9 +1,12 @@
-/** Bags of options: a name that nobody knows is a mistake, and must not pass for a default. */
+/**
+ * Invalid options and their messages. Modules validate with the schemas of option-schemas.ts; this file has no Zod, for
+ * those that also run where Zod is not loaded.
+ */
 
 import { DURATION_FORMS, type Duration, millisecondsOf } from "./duration.ts";
-import { shown } from "./json.ts";
+import { preview } from "./json.ts";
 
-/** An option that cannot be meant; thrown where an object is constructed. */
+/** An invalid option. Thrown by the call that has it, before anything is stored. */
 export class InvalidOptionError extends Error {
   override readonly name = "InvalidOptionError";
   constructor(
@@ -24,7 +27,7 @@ export function countOf(option: string, value: number, most = Number.POSITIVE_IN
   const isWhole = Number.isInteger(value) || value === Number.POSITIVE_INFINITY;
   if (isWhole && value >= 1 && value <= most) return value;
   const upTo = most === Number.POSITIVE_INFINITY ? ", or Infinity" : ` to ${most}`;
-  throw mistake(option, value, `a whole number from 1${upTo}`);
+  throw invalidOption(option, value, `a whole number from 1${upTo}`);
 }
 
 /**
@@ -34,19 +37,37 @@ export function countOf(option: string, value: number, most = Number.POSITIVE_IN
  */
 export function durationOf(option: string, value: Duration): number {
   const ms = millisecondsOf(value);
-  if (ms === undefined) throw mistake(option, value, DURATION_FORMS);
+  if (ms === undefined) throw invalidOption(option, value, DURATION_FORMS);
   return ms;
 }
 
 /** @throws InvalidOptionError for what is given and no function */
 export function checkHook(option: string, value: unknown): void {
   if (value === undefined || typeof value === "function") return;
-  throw mistake(option, value, "a function, or leave it out");
+  throw invalidOption(option, value, "a function");
 }
 
-/** The error of an option that is `value`, and was to be what `expected` says. */
-export function mistake(option: string, value: unknown, expected: string): InvalidOptionError {
-  return new InvalidOptionError(option, `${option} is ${shown(value)}; expected ${expected}.`);
+/** The error of an invalid option. `expected` says what it must be, e.g. `a function`. */
+export function invalidOption(option: string, value: unknown, expected: string) {
+  return new InvalidOptionError(
+    option,
+    invalidMessage(option, preview(value), `expected ${expected}`),
+  );
+}
+
+/**
+ * The message of every invalid value: `Invalid retry.maxAttempts 0: expected a whole number from 1 to 100.`
+ *
+ * @param given the value as text: its `preview()`, or its size, e.g. `of 3000 bytes`
+ * @param problem what was expected, and the remedy where there is one, without the last full stop
+ */
+export function invalidMessage(option: string, given: string, problem: string): string {
+  return `Invalid ${option} ${given}: ${problem}.`;
+}
+
+/** @param where the object that has the option: `retry`, or `options of list()` */
+export function unknownOptionMessage(name: string, where: string, valid: string): string {
+  return `Unknown option ${JSON.stringify(name)} in ${where}. Valid options: ${valid}.`;
 }
 
 /** Whether it is an object with fields, and not a list, a date or the like. */
@@ -64,11 +85,14 @@ export function problemOfNames(
   if (!isPlainObject(options)) {
     return {
       name: what,
-      message: `${what} is ${shown(options)}; expected an object with ${names.join(", ")}.`,
+      message: invalidMessage(
+        what,
+        preview(options),
+        `expected an object with ${names.join(", ")}`,
+      ),
     };
   }
   const unknown = Object.keys(options).find((name) => !names.includes(name));
   if (unknown === undefined) return undefined;
-  const message = `${JSON.stringify(unknown)} is no option of ${what}; there are ${names.join(", ")}.`;
-  return { name: unknown, message };
+  return { name: unknown, message: unknownOptionMessage(unknown, what, names.join(", ")) };
 }

@@ -1,7 +1,7 @@
 /** What can be put: looks at an event and at its id alone. */
 
 import { failureOf } from "../core/failures.ts";
-import { byteLength, shown } from "../core/json.ts";
+import { byteLength, preview } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { InvalidEventError, MALFORMED } from "./errors.ts";
@@ -21,7 +21,7 @@ export function deliveryId(options: unknown): string {
   const isText = typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH;
   if (isText && isWellFormedText(id)) return id;
   const expected = isText ? MALFORMED : `expected a text of 1 to ${MAX_ID_LENGTH} characters`;
-  throw new InvalidEventError(`id is ${shown(id)}; ${expected}, or leave it out.`);
+  throw new InvalidEventError(`id is ${preview(id)}; ${expected}, or leave it out.`);
 }
 
 /**

@@ -1,7 +1,7 @@
 /** What lists and counts of deliveries can be asked by. Looks at the arguments alone. */
 
 import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { InvalidFilterError, MALFORMED } from "./errors.ts";
@@ -47,13 +47,13 @@ export function readListed(options: ListDeliveriesOptions, kinds: readonly strin
   const states = [state].flat();
   const unknown = states.find((name) => !STATES.includes(name));
   if (unknown !== undefined || states.length === 0) {
-    const given = states.length === 0 ? "[]" : shown(unknown);
+    const given = states.length === 0 ? "[]" : preview(unknown);
     throw new InvalidFilterError(
       `state is ${given}; expected one or more of ${STATES.join(", ")}.`,
     );
   }
   if (kind !== undefined && !kinds.includes(kind)) {
-    throw new InvalidFilterError(`kind is ${shown(kind)}; expected one of ${kinds.join(", ")}.`);
+    throw new InvalidFilterError(`kind is ${preview(kind)}; expected one of ${kinds.join(", ")}.`);
   }
   if (submissionId !== undefined) checkId(verb, submissionId, "submissionId");
   checkPage(options);
@@ -77,7 +77,7 @@ function checkPage({ limit = 1, cursor }: Pick<ListDeliveriesOptions, "limit" | 
 export function timeOf(name: string, value: Instant): number {
   const time = instantMs(value);
   if (time !== undefined) return time;
-  throw new InvalidFilterError(`${name} is ${shown(value)}; expected ${INSTANT_FORMS}.`);
+  throw new InvalidFilterError(`${name} is ${preview(value)}; expected ${INSTANT_FORMS}.`);
 }
 
 /** @throws InvalidFilterError for what can be no delivery id */
@@ -85,7 +85,7 @@ export function checkId(verb: string, id: unknown, name = "id"): void {
   if (typeof id === "string" && isWellFormedText(id)) return;
   const what = name === "id" ? "the delivery id" : "an id";
   const expected = typeof id === "string" ? MALFORMED : `expected ${what}, a text`;
-  throw new InvalidFilterError(`${name} of ${verb} is ${shown(id)}; ${expected}.`);
+  throw new InvalidFilterError(`${name} of ${verb} is ${preview(id)}; ${expected}.`);
 }
 
 /** @throws InvalidFilterError for what is no text that a row should hold */
@@ -93,7 +93,7 @@ export function checkReason(reason: unknown): void {
   const isText = typeof reason === "string" && reason !== "" && reason.length <= MAX_REASON;
   if (isText && isWellFormedText(reason)) return;
   const expected = isText ? MALFORMED : `expected a text of 1 to ${MAX_REASON} characters`;
-  throw new InvalidFilterError(`reason is ${shown(reason)}; ${expected}, or leave it out.`);
+  throw new InvalidFilterError(`reason is ${preview(reason)}; ${expected}, or leave it out.`);
 }
 
 /** A place among the dead letters, as a list hands it out: it holds when letters come and go. */

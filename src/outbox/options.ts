@@ -1,17 +1,11 @@
 /** What an app can set about its outbox. Checked once, at construction. */
 
 import type { Duration } from "../core/duration.ts";
-import {
-  checkHook,
-  countOf,
-  durationOf,
-  InvalidOptionError,
-  problemOfNames,
-} from "../core/options.ts";
+import { count, duration, flag, hook, optionsOf, readOptions } from "../core/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
 import type { LetterLimits } from "./dead-letters.ts";
 import type { KeptLimits } from "./delivered.ts";
-import { problemOfPolicy } from "./policy.ts";
+import { POLICY } from "./policy.ts";
 import type { DeadLetter, DeliveryPolicy } from "./types.ts";
 
 export type OutboxSettings = {
@@ -88,56 +82,37 @@ export type OutboxLimits = {
 };
 
 const MAX_EVENT_BYTES = 16 * 1_048_576;
-const NAMES = [
-  "concurrency",
-  "policy",
-  "maxEventBytes",
-  "keepDelivered",
-  "maxWaiting",
-  "keepDeadLetters",
-  "allowPrivateAddresses",
-  "onDeadLetter",
-  "onProblem",
-] as const satisfies readonly (keyof OutboxSettings)[];
+/** The two `keep...` options: how long and how many. */
+const keep = (maxAge: Duration) =>
+  optionsOf<NonNullable<OutboxSettings["keepDelivered"]>>()({
+    maxAge: duration({ infinity: true }).prefault(maxAge),
+    maxCount: count({ infinity: true }).default(10_000),
+  }).prefault({});
 
-const KEEP = ["maxAge", "maxCount"] as const;
+const SETTINGS = optionsOf<OutboxSettings>()({
+  concurrency: count({ max: 64 }).default(8),
+  policy: POLICY.optional(),
+  maxEventBytes: count({ max: MAX_EVENT_BYTES }).default(MAX_EVENT_BYTES),
+  keepDelivered: keep("7 days"),
+  maxWaiting: count({ infinity: true }).default(10_000),
+  keepDeadLetters: keep("30 days"),
+  allowPrivateAddresses: flag().default(false),
+  onDeadLetter: hook().optional(),
+  onProblem: hook().optional(),
+});
 
 /** @throws InvalidOptionError naming the option */
 export function readSettings(settings: OutboxSettings): OutboxLimits {
-  const { keepDelivered, keepDeadLetters } = settings;
-  const unknown =
-    problemOfNames("the outbox", settings, NAMES) ??
-    problemOfNames("keepDelivered", keepDelivered, KEEP) ??
-    problemOfNames("keepDeadLetters", keepDeadLetters, KEEP);
-  if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
-  const { concurrency = 8, policy = {}, maxEventBytes = MAX_EVENT_BYTES } = settings;
-  const { maxWaiting = 10_000, onDeadLetter, onProblem, allowPrivateAddresses = false } = settings;
-  if (typeof allowPrivateAddresses !== "boolean") {
-    throw new InvalidOptionError(
-      "allowPrivateAddresses",
-      `allowPrivateAddresses is ${JSON.stringify(allowPrivateAddresses)}; expected true or false, or leave it out.`,
-    );
-  }
-  checkHook("onDeadLetter", onDeadLetter);
-  checkHook("onProblem", onProblem);
-  const problem = problemOfPolicy(policy);
-  if (problem) throw new InvalidOptionError("policy", `The outbox ${problem}`);
-  const { maxAge = "7 days", maxCount = 10_000 } = keepDelivered ?? {};
-  const letters = { maxAge: "30 days", maxCount: 10_000, ...keepDeadLetters } as const;
+  const { keepDelivered, keepDeadLetters, ...limits } = readOptions(SETTINGS, settings, "outbox");
   return {
-    concurrency: countOf("concurrency", concurrency, 64),
-    policy,
-    maxEventBytes: countOf("maxEventBytes", maxEventBytes, MAX_EVENT_BYTES),
+    ...limits,
+    // As it was given: its defaults depend on the policy of the destination.
+    policy: settings.policy ?? {},
     kept: {
-      all: keepDelivered !== undefined,
-      maxAgeMs: durationOf("keepDelivered.maxAge", maxAge),
-      maxCount: countOf("keepDelivered.maxCount", maxCount),
+      all: settings.keepDelivered !== undefined,
+      maxAgeMs: keepDelivered.maxAge,
+      maxCount: keepDelivered.maxCount,
     },
-    maxWaiting: countOf("maxWaiting", maxWaiting),
-    deadLetters: {
-      maxAgeMs: durationOf("keepDeadLetters.maxAge", letters.maxAge),
-      maxCount: countOf("keepDeadLetters.maxCount", letters.maxCount),
-    },
-    allowPrivateAddresses,
+    deadLetters: { maxAgeMs: keepDeadLetters.maxAge, maxCount: keepDeadLetters.maxCount },
   };
 }

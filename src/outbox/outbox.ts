@@ -7,7 +7,7 @@
 import { Capability } from "../core/capability.ts";
 import { type Clock, steady, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
-import { type Json, shown } from "../core/json.ts";
+import { type Json, preview } from "../core/json.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { Wake } from "../core/wake.ts";
 import { type AdapterOverrides, Adapters } from "./adapters/adapters.ts";
@@ -372,7 +372,7 @@ export class Outbox extends Capability {
       return { key, since: since === undefined ? 0 : timeOf("since", since) };
     } catch (error) {
       throw new InvalidFilterError(
-        `destination is ${shown(withoutSecrets(destination))}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`,
+        `destination is ${preview(withoutSecrets(destination))}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`,
         { cause: error },
       );
     }

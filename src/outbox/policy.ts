@@ -2,12 +2,11 @@
 
 import { type Backoff, backoffMs } from "../core/backoff.ts";
 import type { Clock } from "../core/clock.ts";
-import { DURATION_FORMS, millisecondsOf } from "../core/duration.ts";
-import { shown } from "../core/json.ts";
-import { problemOfNames } from "../core/options.ts";
+import { millisecondsOf } from "../core/duration.ts";
+import { count, duration, flag, optionsOf, readOptions } from "../core/option-schemas.ts";
+import { InvalidOptionError } from "../core/options.ts";
 import type { DeliveryPolicy } from "./types.ts";
 
-const NAMES = ["maxAttempts", "maxAge", "timeout", "backoff", "ordered"] as const;
 const DEFAULTS = {
   maxAttempts: 100,
   maxAge: "3 days",
@@ -15,10 +14,20 @@ const DEFAULTS = {
   cap: "1 hour",
 } as const;
 
-/** A timer cannot be longer than 24 days, and an object does not live so long. */
-const MAX_TIMEOUT = { ms: 86_400_000, text: '"1 day"' } as const;
 /** Alarms reach to the year 2189. */
-const MAX_LENGTH = { ms: 3_650 * 86_400_000, text: '"3650 days"' } as const;
+const length = () => duration({ max: "3650 days" }).optional();
+
+export const POLICY = optionsOf<DeliveryPolicy>()({
+  maxAttempts: count().optional(),
+  maxAge: length(),
+  // A timer cannot be longer than 24 days, and no object instance lives so long.
+  timeout: duration({ max: "1 day" }).optional(),
+  backoff: optionsOf<NonNullable<DeliveryPolicy["backoff"]>>()({
+    base: length(),
+    cap: length(),
+  }).optional(),
+  ordered: flag().optional(),
+});
 
 /** A policy with every default filled in. */
 export type Policy = {
@@ -29,28 +38,19 @@ export type Policy = {
   readonly backoff: Backoff;
 };
 
-/** What is wrong with a policy, to be read after its name; undefined for a right one, or none. */
+const WITH_POLICY = optionsOf<{ readonly policy?: DeliveryPolicy }>()({
+  policy: POLICY.optional(),
+});
+
+/** What is wrong with the policy of a destination, to be read after its name; undefined for a valid one, or none. */
 export function problemOfPolicy(policy: unknown): string | undefined {
-  const unknown =
-    problemOfNames("policy", policy, NAMES) ??
-    problemOfNames("policy.backoff", (policy as DeliveryPolicy | undefined)?.backoff, [
-      "base",
-      "cap",
-    ]);
-  if (unknown) return `has a wrong policy: ${unknown.message}`;
-  if (policy === undefined) return undefined;
-  const { maxAttempts, maxAge, timeout, backoff = {}, ordered } = policy as DeliveryPolicy;
-  if (maxAttempts !== undefined && !(Number.isInteger(maxAttempts) && maxAttempts >= 1)) {
-    return `has ${String(maxAttempts)} as policy.maxAttempts; expected a whole number from 1.`;
+  try {
+    readOptions(WITH_POLICY, { policy }, "destination");
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof InvalidOptionError)) throw error;
+    return `has an invalid policy: ${error.message}`;
   }
-  const lengths = { maxAge, timeout, "backoff.base": backoff.base, "backoff.cap": backoff.cap };
-  for (const [name, length] of Object.entries(lengths)) {
-    const most = name === "timeout" ? MAX_TIMEOUT : MAX_LENGTH;
-    if (length === undefined || (millisecondsOf(length) ?? Number.NaN) <= most.ms) continue;
-    return `has ${shown(length)} as policy.${name}; expected ${DURATION_FORMS}, at most ${most.text}.`;
-  }
-  if (ordered === undefined || typeof ordered === "boolean") return undefined;
-  return `has ${JSON.stringify(ordered)} as policy.ordered; expected true or false.`;
 }
 
 /** The policy of one destination: what it says itself, else what the outbox says, else the defaults. */

@@ -1,7 +1,7 @@
 /** What the verbs are asked with; bad input is echoed, and nothing is stored then. */
 
 import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
-import { InvalidOptionError, mistake, problemOfNames } from "../core/options.ts";
+import { InvalidOptionError, invalidOption, problemOfNames } from "../core/options.ts";
 
 const MAX_KEY_LENGTH = 200;
 const MAX_OCCURRENCES = 100;
@@ -15,7 +15,7 @@ export function readTrigger(options: { key?: string }): string {
   const isText = typeof key === "string" && key !== "" && key.length <= MAX_KEY_LENGTH;
   // SQLite gives half a surrogate pair back as something else.
   const isKey = isText && key.isWellFormed();
-  if (!isKey) throw mistake("key", key, `a text of 1 to ${MAX_KEY_LENGTH} whole characters`);
+  if (!isKey) throw invalidOption("key", key, `a text of 1 to ${MAX_KEY_LENGTH} whole characters`);
   return key;
 }
 
@@ -27,7 +27,7 @@ export function readRange(range: { from: Instant; to: Instant }): Range {
   checkNames("the range of backfill()", range ?? null, ["from", "to"]);
   const from = timeOf("from", range.from);
   const to = timeOf("to", range.to);
-  if (to <= from) throw mistake("to", range.to, "a time after from");
+  if (to <= from) throw invalidOption("to", range.to, "a time after from");
   return { from, to };
 }
 
@@ -54,7 +54,7 @@ export function readPage(options: { limit?: number; before?: Instant }): {
 export function readNote(note: string | undefined): string | null {
   if (note === undefined) return null;
   const isNote = typeof note === "string" && note.length <= MAX_NOTE_LENGTH;
-  if (!isNote) throw mistake("note", note, `a text of up to ${MAX_NOTE_LENGTH} characters`);
+  if (!isNote) throw invalidOption("note", note, `a text of up to ${MAX_NOTE_LENGTH} characters`);
   return note;
 }
 
@@ -65,7 +65,7 @@ function checkNames(what: string, options: unknown, names: readonly string[]): v
 
 function timeOf(option: string, value: unknown): number {
   const ms = instantMs(value);
-  if (ms === undefined) throw mistake(option, value, INSTANT_FORMS);
+  if (ms === undefined) throw invalidOption(option, value, INSTANT_FORMS);
   return ms;
 }
 
@@ -75,5 +75,5 @@ function wholeOf(
   { least, most }: { least: number; most: number },
 ): number {
   if (Number.isInteger(value) && value >= least && value <= most) return value;
-  throw mistake(option, value, `a whole number from ${least} to ${most}`);
+  throw invalidOption(option, value, `a whole number from ${least} to ${most}`);
 }

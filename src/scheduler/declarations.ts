@@ -1,8 +1,8 @@
 /** Asks the app for its tasks, and reads what it says: those that can be understood, and those that cannot (S4). */
 
 import { failureOf } from "../core/failures.ts";
-import { shown } from "../core/json.ts";
-import { mistake } from "../core/options.ts";
+import { preview } from "../core/json.ts";
+import { invalidOption } from "../core/options.ts";
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
 import { type DeclaredTask, readTask } from "./declared.ts";
 import type { SchedulerSettings } from "./options.ts";
@@ -55,7 +55,7 @@ export async function declarationsOf(host: DeclaringHost): Promise<{
   let plan: keyof typeof OF_THINK = "scope()";
   const asked = host.inHostContext(async () => {
     const scope = isSubAgent ? ((await settings.scope?.()) ?? "root") : "all";
-    if (scope !== "root" && scope !== "all") throw mistake("scope", scope, '"root" or "all"');
+    if (scope !== "root" && scope !== "all") throw invalidOption("scope", scope, '"root" or "all"');
     plan = "tasks()";
     const tasks = await settings.tasks();
     plan = "defaultTimezone()";
@@ -68,7 +68,7 @@ export async function declarationsOf(host: DeclaringHost): Promise<{
     },
   );
   if (typeof tasks !== "object" || tasks === null || Array.isArray(tasks)) {
-    throw mistake("tasks()", tasks, "an object of tasks by their ids");
+    throw invalidOption("tasks()", tasks, "an object of tasks by their ids");
   }
   if (scope === "root" && isSubAgent) {
     return { declarations: NONE, outOfScope: Object.keys(tasks).length };
@@ -106,7 +106,7 @@ function readAll(tasks: ScheduledTasks, context: Parameters<typeof readTask>[2])
 function scheduleOf(task: { readonly schedule?: unknown } | undefined): string {
   try {
     const schedule = task?.schedule ?? "";
-    return typeof schedule === "string" ? schedule : shown(schedule);
+    return typeof schedule === "string" ? schedule : preview(schedule);
   } catch {
     return "";
   }

@@ -13,8 +13,8 @@ import {
   countOf,
   durationOf,
   InvalidOptionError,
+  invalidOption,
   isPlainObject,
-  mistake,
   problemOfNames,
 } from "../core/options.ts";
 import { MAX_TIMER_MS } from "../core/timeout.ts";
@@ -105,9 +105,9 @@ export function readTask(
   { defaultTimezone, hasPrompts, jitterShare }: DeclarationContext,
 ): DeclaredTask {
   if (!TASK_ID.test(taskId)) {
-    throw mistake("the task's id", taskId, "1 to 1000 letters, digits, _ and -");
+    throw invalidOption("the task's id", taskId, "1 to 1000 letters, digits, _ and -");
   }
-  if (!isPlainObject(task)) throw mistake("the task", task, "an object with a schedule");
+  if (!isPlainObject(task)) throw invalidOption("the task", task, "an object with a schedule");
   const retry = task.retry ?? undefined;
   const { schedule, limits, jitterMs, ...rest } = readParts({
     schedule: () => scheduleOf(task, defaultTimezone),
@@ -173,7 +173,7 @@ function mistypedIn(task: ScheduledTask): string[] {
 }
 
 function metadataOf(metadata: ScheduledTask["metadata"]): ScheduledTask["metadata"] {
-  if (!isBag(metadata)) throw mistake("metadata", metadata, "an object that JSON can hold");
+  if (!isBag(metadata)) throw invalidOption("metadata", metadata, "an object that JSON can hold");
   return metadata;
 }
 
@@ -196,11 +196,15 @@ function actionOf(task: ScheduledTask, hasPrompts: boolean): DeclaredTask["actio
     throw new InvalidOptionError("handler", `The task has ${given}; expected exactly one of them.`);
   }
   if (handler !== undefined) {
-    if (typeof handler !== "function") throw mistake("handler", handler, "a function");
+    if (typeof handler !== "function") throw invalidOption("handler", handler, "a function");
     return task;
   }
   if (typeof prompt !== "function" && (typeof prompt !== "string" || prompt.trim() === "")) {
-    throw mistake("prompt", prompt, "a text that is not empty, or a function that returns one");
+    throw invalidOption(
+      "prompt",
+      prompt,
+      "a text that is not empty, or a function that returns one",
+    );
   }
   if (hasPrompts) return task;
   throw new InvalidOptionError(
@@ -211,7 +215,7 @@ function actionOf(task: ScheduledTask, hasPrompts: boolean): DeclaredTask["actio
 
 function scheduleOf(task: ScheduledTask, defaultTimezone: string | undefined): ParsedSchedule {
   const { schedule: text, except = [] } = task;
-  if (typeof text !== "string") throw mistake("schedule", text, "a text");
+  if (typeof text !== "string") throw invalidOption("schedule", text, "a text");
   const own = task.timezone ?? undefined;
   const timezone = own ?? defaultFor(task, defaultTimezone);
   const schedule = parseSchedule(text, timezone === undefined ? {} : { timezone });
@@ -225,7 +229,7 @@ function scheduleOf(task: ScheduledTask, defaultTimezone: string | undefined): P
       `timezone is ${JSON.stringify(own)}, and the schedule says ${JSON.stringify(inText)}; expected one of them.`,
     );
   }
-  if (!Array.isArray(except)) throw mistake("except", except, "a list of dates");
+  if (!Array.isArray(except)) throw invalidOption("except", except, "a list of dates");
   if (except.length === 0) return schedule;
   const inZone = inText ?? zone;
   if (inZone === undefined) {
@@ -256,7 +260,7 @@ function defaultFor(
 function checkReach({ text, rule, starting }: ParsedSchedule): void {
   const first = rule.form === "once" ? rule.at : starting;
   if (first === undefined || first < LAST_ALARM) return;
-  throw mistake(
+  throw invalidOption(
     "schedule",
     text,
     "a time before the year 2189, the last for which an alarm can be set",
@@ -266,52 +270,56 @@ function checkReach({ text, rule, starting }: ParsedSchedule): void {
 function limitsOf({ startAt: start, endAt: end }: ScheduledTask) {
   const startAt = start === undefined ? Number.NEGATIVE_INFINITY : instantOf("startAt", start);
   if (startAt >= LAST_ALARM) {
-    throw mistake("startAt", new Date(startAt).toISOString(), "a time before the year 2189");
+    throw invalidOption("startAt", new Date(startAt).toISOString(), "a time before the year 2189");
   }
   const endAt = end === undefined ? Number.POSITIVE_INFINITY : instantOf("endAt", end);
-  if (endAt <= startAt) throw mistake("endAt", end, "an instant after startAt");
+  if (endAt <= startAt) throw invalidOption("endAt", end, "an instant after startAt");
   return { startAt, endAt };
 }
 
 function dateOf(text: unknown): LocalDate {
   const date = typeof text === "string" ? readLocalDate(text) : undefined;
-  if (date === undefined) throw mistake("except", text, "dates such as 2026-12-25");
+  if (date === undefined) throw invalidOption("except", text, "dates such as 2026-12-25");
   return date;
 }
 
 function instantOf(option: string, value: Instant): number {
   const ms = instantMs(value);
-  if (ms === undefined) throw mistake(option, value, INSTANT_FORMS);
+  if (ms === undefined) throw invalidOption(option, value, INSTANT_FORMS);
   return ms;
 }
 
 function retryOf(retry: RetryOptions | undefined): RetryOptions | undefined {
   if (retry === undefined || isPlainObject(retry)) return retry;
-  throw mistake("retry", retry, `an object with ${RETRY_NAMES.join(", ")}`);
+  throw invalidOption("retry", retry, `an object with ${RETRY_NAMES.join(", ")}`);
 }
 
 function backoffOf({ baseDelayMs = 100, maxDelayMs = 3_000 }: RetryOptions = {}): Backoff {
   const baseMs = countOf("retry.baseDelayMs", baseDelayMs);
   if (baseMs > YEAR_MS) {
-    throw mistake("retry.baseDelayMs", baseDelayMs, `at most ${YEAR_MS} milliseconds (365 days)`);
+    throw invalidOption(
+      "retry.baseDelayMs",
+      baseDelayMs,
+      `at most ${YEAR_MS} milliseconds (365 days)`,
+    );
   }
   return { baseMs, capMs: Math.min(countOf("retry.maxDelayMs", maxDelayMs), YEAR_MS) };
 }
 
 function overlapOf(overlap: Overlap = "skip"): Overlap {
   if (OVERLAPS.includes(overlap)) return overlap;
-  throw mistake("overlap", overlap, `one of ${listed(OVERLAPS)}`);
+  throw invalidOption("overlap", overlap, `one of ${listed(OVERLAPS)}`);
 }
 
 function jitterOf(jitter: ScheduledTask["jitter"]): number {
   const ms = jitter === undefined ? 0 : durationOf("jitter", jitter);
-  if (ms > YEAR_MS) throw mistake("jitter", jitter, "at most 365 days");
+  if (ms > YEAR_MS) throw invalidOption("jitter", jitter, "at most 365 days");
   return ms;
 }
 
 function timeoutOf(timeout: Duration = "15 minutes"): number {
   const ms = durationOf("timeout", timeout);
-  if (ms > MAX_TIMER_MS) throw mistake("timeout", timeout, "at most 24 days");
+  if (ms > MAX_TIMER_MS) throw invalidOption("timeout", timeout, "at most 24 days");
   return ms;
 }
 
@@ -321,7 +329,7 @@ function catchUpOf(catchUp: ScheduledTask["catchUp"] = "latest"): number | "late
   if (catchUp === "all") return DAY_MS;
   const problem = problemOfNames("catchUp", catchUp, ["all"]);
   if (problem) {
-    throw mistake("catchUp", catchUp, '"latest", "none", "all" or { all: "6 hours" }');
+    throw invalidOption("catchUp", catchUp, '"latest", "none", "all" or { all: "6 hours" }');
   }
   return durationOf("catchUp.all", catchUp.all as Duration);
 }

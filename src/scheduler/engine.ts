@@ -7,7 +7,7 @@
 import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { tellProblem } from "../core/problems.ts";
 import { Wake } from "../core/wake.ts";
 import { type Declarations, declarationsOf, NONE } from "./declarations.ts";
@@ -228,7 +228,7 @@ export class Engine implements RunnerOwner {
   }
 
   #reportInvalid(taskId: string, error: unknown): void {
-    console.error(`[perdure] the scheduled task ${shown(taskId)} is not armed:`, error);
+    console.error(`[perdure] the scheduled task ${preview(taskId)} is not armed:`, error);
     const failure = failureOf(error);
     this.#lifecycle().events.emit("scheduler:invalid", { taskId, error: failure });
     const invalid = new InvalidTaskError(taskId, failure.message, { cause: error });

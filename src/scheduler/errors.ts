@@ -1,6 +1,6 @@
 /** What the scheduler refuses, and how runs end badly. */
 
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 
 /** No task of that id is declared. */
 export class UnknownTaskError extends Error {
@@ -9,10 +9,10 @@ export class UnknownTaskError extends Error {
     readonly taskId: unknown,
     readonly known: readonly string[],
   ) {
-    const some = known.slice(0, 20).map((id) => shown(id));
+    const some = known.slice(0, 20).map((id) => preview(id));
     const rest = known.length > some.length ? [`and ${known.length - some.length} more`] : [];
     const there = known.length > 0 ? [...some, ...rest].join(", ") : "none";
-    super(`No scheduled task ${shown(taskId)} is declared; there are: ${there}.`);
+    super(`No scheduled task ${preview(taskId)} is declared; there are: ${there}.`);
   }
 }
 
@@ -24,7 +24,7 @@ export class InvalidTaskError extends Error {
     readonly problem: string,
     options?: ErrorOptions,
   ) {
-    super(`The scheduled task ${shown(taskId)} is invalid: ${problem}`, options);
+    super(`The scheduled task ${preview(taskId)} is invalid: ${problem}`, options);
   }
 }
 

@@ -6,7 +6,7 @@ import {
   countOf,
   durationOf,
   InvalidOptionError,
-  mistake,
+  invalidOption,
   problemOfNames,
 } from "../core/options.ts";
 import type { OnProblem } from "../core/problems.ts";
@@ -76,12 +76,13 @@ export function readSettings(settings: SchedulerSettings): SchedulerLimits {
     problemOfNames("history", settings.history, ["count", "age"]);
   if (problem) throw new InvalidOptionError(problem.name, problem.message);
   const { tasks, owner, concurrency = 16, history } = settings;
-  if (typeof tasks !== "function") throw mistake("tasks", tasks, "a function that returns tasks");
+  if (typeof tasks !== "function")
+    throw invalidOption("tasks", tasks, "a function that returns tasks");
   for (const name of ["defaultTimezone", "scope", "onFailure", "onInvalid", "onProblem"] as const) {
     checkHook(name, settings[name]);
   }
   if (owner !== undefined && (typeof owner !== "string" || owner === "")) {
-    throw mistake("owner", owner, "a text that is not empty, or leave it out");
+    throw invalidOption("owner", owner, "a text that is not empty, or leave it out");
   }
   const { count = 100, age = "30 days" } = history ?? {};
   return {

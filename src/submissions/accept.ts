@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import { LAST_ALARM } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
-import { byteLength, shown } from "../core/json.ts";
+import { byteLength, preview } from "../core/json.ts";
 import { isPlainObject } from "../core/options.ts";
 import type { Destination } from "../outbox/types.ts";
 import { checkAnswer } from "./answer-spec.ts";
@@ -76,7 +76,7 @@ export function prepare(
   if (options.onConflict !== undefined && !["return", "throw"].includes(options.onConflict)) {
     throw new InvalidSubmissionError(
       "onConflict",
-      `onConflict is ${shown(options.onConflict)}; expected "return" or "throw".`,
+      `onConflict is ${preview(options.onConflict)}; expected "return" or "throw".`,
     );
   }
   checkTogether(options, thread, whenBusy);
@@ -125,7 +125,7 @@ export function checkMany(submissions: unknown): void {
   if (!Array.isArray(submissions)) {
     throw new InvalidSubmissionError(
       "submissions",
-      `submitMany() got ${shown(submissions)}; expected an array of { messages, options }.`,
+      `submitMany() got ${preview(submissions)}; expected an array of { messages, options }.`,
     );
   }
   for (const [index, item] of submissions.entries()) {
@@ -182,7 +182,7 @@ function checkDestinations(notify: unknown, problemOf: Acceptance["problemOf"]):
   if (!Array.isArray(notify)) {
     throw new InvalidSubmissionError(
       "notify",
-      `notify is ${shown(notify)}; expected a destination or a list of them, e.g. method("onDone"), or leave it out.`,
+      `notify is ${preview(notify)}; expected a destination or a list of them, e.g. method("onDone"), or leave it out.`,
     );
   }
   for (const [index, to] of notify.entries()) {
@@ -350,10 +350,10 @@ function problemOfMessage(message: Partial<UIMessage> | null): string | undefine
     return 'has the role "system", which models take as instructions only: return them from getSystemPrompt() or beforeTurn()';
   }
   if (!ROLES.includes(role ?? ""))
-    return `has the role ${shown(role)} (one of ${ROLES.join(", ")})`;
+    return `has the role ${preview(role)} (one of ${ROLES.join(", ")})`;
   if (!Array.isArray(parts)) return "has no parts (an array)";
   const wrong = parts.findIndex((part) => !isPart(part));
-  return wrong < 0 ? undefined : `has the part ${shown(parts[wrong])} at ${wrong}`;
+  return wrong < 0 ? undefined : `has the part ${preview(parts[wrong])} at ${wrong}`;
 }
 
 /** What a list could not find again is refused: keys that are half of a character. */
@@ -362,7 +362,7 @@ function checkMetadata(metadata: unknown): void {
   if (!isPlainObject(metadata)) {
     throw new InvalidSubmissionError(
       "metadata",
-      `metadata is ${shown(metadata)}; expected an object, or leave it out.`,
+      `metadata is ${preview(metadata)}; expected an object, or leave it out.`,
     );
   }
   checkDepth("metadata", metadata);

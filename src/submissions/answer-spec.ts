@@ -1,6 +1,6 @@
 /** What can be asked of an answer. Looks at the argument alone, and says what is wrong with it. */
 
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { isPlainObject } from "../core/options.ts";
 import { checkNames, checkNumber, checkText } from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
@@ -38,5 +38,5 @@ export function checkAnswer(answer: AnswerSpec | undefined): void {
 
 /** Names the option as the caller of a step wrote it. */
 function refuse(field: string, value: unknown, expected: string): never {
-  throw new InvalidSubmissionError(field, `${field} is ${shown(value)}; expected ${expected}.`);
+  throw new InvalidSubmissionError(field, `${field} is ${preview(value)}; expected ${expected}.`);
 }

@@ -4,7 +4,7 @@ import { LAST_ALARM } from "../core/clock.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
 import { INSTANT_FORMS, instantMs } from "../core/instant.ts";
-import { byteLength, isTooDeep, MAX_DEPTH, shown } from "../core/json.ts";
+import { byteLength, isTooDeep, MAX_DEPTH, preview } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { InvalidSubmissionError } from "./errors.ts";
@@ -22,7 +22,7 @@ export function checkAfterSideEffects(value: unknown): void {
   if (value === undefined || AFTER_SIDE_EFFECTS.includes(value)) return;
   throw new InvalidSubmissionError(
     "retry.afterSideEffects",
-    `retry.afterSideEffects is ${shown(value)}; expected "tell", "fail", "repeat", true or false, or leave it out.`,
+    `retry.afterSideEffects is ${preview(value)}; expected "tell", "fail", "repeat", true or false, or leave it out.`,
   );
 }
 
@@ -35,7 +35,7 @@ export function msOf(field: string, value: Duration | undefined): number | undef
   if (ms !== undefined && Number.isFinite(ms)) return ms;
   throw new InvalidSubmissionError(
     field,
-    `${field} is ${shown(value)}; expected ${DURATION_FORMS}, or leave it out.`,
+    `${field} is ${preview(value)}; expected ${DURATION_FORMS}, or leave it out.`,
   );
 }
 
@@ -45,7 +45,7 @@ export function timeOf(field: string, value: unknown): number | undefined {
   if (time !== undefined && time < LAST_ALARM) return time;
   throw new InvalidSubmissionError(
     field,
-    `${field} is ${shown(value)}; expected ${INSTANT_FORMS}, before the year 2189.`,
+    `${field} is ${preview(value)}; expected ${INSTANT_FORMS}, before the year 2189.`,
   );
 }
 
@@ -77,7 +77,7 @@ export function timeAfter(field: string, now: number, ms: number | undefined): n
 /** The id or name of something that is asked for, which does not have to exist. */
 export function checkId(field: string, value: unknown): void {
   if (typeof value !== "string") {
-    throw new InvalidSubmissionError(field, `${field} is ${shown(value)}; expected a string.`);
+    throw new InvalidSubmissionError(field, `${field} is ${preview(value)}; expected a string.`);
   }
   checkWellFormed(field, value);
 }
@@ -87,7 +87,7 @@ export function checkWellFormed(field: string, value: string): void {
   if (isWellFormedText(value)) return;
   throw new InvalidSubmissionError(
     field,
-    `${field} is ${shown(value)}, which contains half of a character (an unpaired surrogate). ` +
+    `${field} is ${preview(value)}, which contains half of a character (an unpaired surrogate). ` +
       'Cut a text between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed().',
   );
 }
@@ -97,7 +97,7 @@ export function checkText(field: string, value: unknown): void {
   if (typeof value !== "string" || value === "") {
     throw new InvalidSubmissionError(
       field,
-      `${field} is ${shown(value)}; expected a non-empty string, or leave it out.`,
+      `${field} is ${preview(value)}; expected a non-empty string, or leave it out.`,
     );
   }
   checkWellFormed(field, value);

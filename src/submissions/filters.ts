@@ -1,6 +1,6 @@
 /** What lists, deletions and waits can be asked by. Looks at the arguments alone. */
 
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { isPlainObject } from "../core/options.ts";
 import { checkId, checkNames, timeOf } from "./checks.ts";
 import { InvalidSubmissionError } from "./errors.ts";
@@ -52,7 +52,7 @@ function checkMetadata(metadata: unknown): void {
   if (!isPlainObject(metadata) || Object.keys(metadata).length > MOST_METADATA) {
     throw new InvalidSubmissionError(
       "metadata",
-      `metadata is ${shown(metadata)}; expected an object with up to ${MOST_METADATA} values to find.`,
+      `metadata is ${preview(metadata)}; expected an object with up to ${MOST_METADATA} values to find.`,
     );
   }
   for (const [key, value] of Object.entries(metadata)) {
@@ -61,7 +61,7 @@ function checkMetadata(metadata: unknown): void {
     else if (typeof value !== "boolean" && !Number.isFinite(value)) {
       throw new InvalidSubmissionError(
         `metadata.${key}`,
-        `metadata.${key} is ${shown(value)}; expected a text, a finite number, true or false.`,
+        `metadata.${key} is ${preview(value)}; expected a text, a finite number, true or false.`,
       );
     }
   }
@@ -96,7 +96,7 @@ export function checkWait(options: WaitForSubmissionOptions): void {
   if (timeoutMs === undefined || (typeof timeoutMs === "number" && timeoutMs >= 0)) return;
   throw new InvalidSubmissionError(
     "timeoutMs",
-    `timeoutMs is ${shown(timeoutMs)}; expected milliseconds, a number from 0, or leave it out.`,
+    `timeoutMs is ${preview(timeoutMs)}; expected milliseconds, a number from 0, or leave it out.`,
   );
 }
 
@@ -117,13 +117,13 @@ function readFilter(
   if (unknown !== undefined && unknown >= 0) {
     throw new InvalidSubmissionError(
       "status",
-      `${shown(statuses?.[unknown])} is no status of a submission; one of ${Object.keys(NEXT).join(", ")}.`,
+      `${preview(statuses?.[unknown])} is no status of a submission; one of ${Object.keys(NEXT).join(", ")}.`,
     );
   }
   if (!Number.isInteger(limit) || limit < 1 || limit > most) {
     throw new InvalidSubmissionError(
       "limit",
-      `limit is ${shown(limit)}; expected a whole number from 1 to ${most}. Call again for the rest.`,
+      `limit is ${preview(limit)}; expected a whole number from 1 to ${most}. Call again for the rest.`,
     );
   }
   return { statuses, limit };

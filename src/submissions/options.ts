@@ -7,7 +7,7 @@ import {
   countOf,
   durationOf,
   InvalidOptionError,
-  mistake,
+  invalidOption,
   problemOfNames,
 } from "../core/options.ts";
 import type { OnProblem } from "../core/problems.ts";
@@ -196,7 +196,7 @@ export function readOptions(options: LedgerOptions = {}): Limits {
 function delayOf(option: string, delay: Duration, mostMs = MAX_DELAY_MS): number {
   const ms = durationOf(option, delay);
   if (ms <= mostMs) return ms;
-  throw mistake(option, delay, `a duration of at most ${mostMs / 86_400_000} days`);
+  throw invalidOption(option, delay, `a duration of at most ${mostMs / 86_400_000} days`);
 }
 
 /** @throws InvalidOptionError for a name that there is none of */

@@ -1,7 +1,7 @@
 /** The output that a submission is to have: which schemas a caller can ask for it by. Looks at the arguments alone. */
 
 import { RpcStub } from "cloudflare:workers";
-import { lostInJson, shown } from "../core/json.ts";
+import { lostInJson, preview } from "../core/json.ts";
 import { type AnySchema, formsIn, type JsonForms, jsonFormsOf } from "../core/schema.ts";
 import { checkAnswer } from "./answer-spec.ts";
 import { InvalidSubmissionError } from "./errors.ts";
@@ -48,20 +48,20 @@ function checkAlone(option: string, value: unknown): void {
   if (value === undefined) return;
   throw new InvalidSubmissionError(
     option,
-    `${option} is ${shown(value)} without an output schema, and is about how that is asked for. ` +
+    `${option} is ${preview(value)} without an output schema, and is about how that is asked for. ` +
       "Leave it out, or give the submission an output.",
   );
 }
 
 function formsOf(output: unknown): JsonForms {
   const isObject = (typeof output === "object" && output !== null) || typeof output === "function";
-  if (!isObject || Array.isArray(output)) refuse(`output is ${shown(output)}; ${EXPECTED}`);
+  if (!isObject || Array.isArray(output)) refuse(`output is ${preview(output)}; ${EXPECTED}`);
   // A stub has any property that is asked for.
   if (isStub(output)) refuse(`output is a function that came over RPC. ${RPC_REMEDY}`);
   if (!("~standard" in output)) return formsIn(jsonSchema(output));
   const standard = (output as AnySchema)["~standard"];
   if (isStub(standard) || isStub(standard?.validate)) {
-    refuse(`output is a schema of ${shown(standard.vendor)} that came over RPC. ${RPC_REMEDY}`);
+    refuse(`output is a schema of ${preview(standard.vendor)} that came over RPC. ${RPC_REMEDY}`);
   }
   try {
     return jsonFormsOf(output as AnySchema);
@@ -80,7 +80,7 @@ function jsonSchema(schema: object): object {
   if (lost !== undefined) refuse(`output${lost}, which no JSON Schema has. ${RPC_REMEDY}`);
   if (KEYWORDS.some((keyword) => Object.hasOwn(schema, keyword))) return schema;
   return refuse(
-    `output is ${shown(schema)}, which has none of the keywords of a JSON Schema (such as "type"); ${EXPECTED}`,
+    `output is ${preview(schema)}, which has none of the keywords of a JSON Schema (such as "type"); ${EXPECTED}`,
   );
 }
 

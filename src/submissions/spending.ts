@@ -5,7 +5,7 @@
  */
 
 import type { Clock } from "../core/clock.ts";
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import type { DayUsage } from "./day-usage.ts";
 import { BudgetExceededError, UsageNotReportedError } from "./errors.ts";
 import type { AttemptRef } from "./host.ts";
@@ -90,7 +90,7 @@ export class Spending {
     const counts = fields.filter((name) => isCount(report[name]));
     const usage = Object.fromEntries(counts.map((name) => [name, report[name]]));
     if (counts.length === fields.length) return { usage };
-    const garbage = fields.map((name) => `${name} ${shown(report[name])}`).join(", ");
+    const garbage = fields.map((name) => `${name} ${preview(report[name])}`).join(", ");
     if (!this.#hasWarned) {
       this.#hasWarned = true;
       console.error(

@@ -4,7 +4,7 @@
  */
 
 import { subscribe } from "node:diagnostics_channel";
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { Life } from "./life.ts";
 import { metered } from "./meter.ts";
 
@@ -44,7 +44,7 @@ let isListening = false;
  */
 export function crashable<Base extends Class>(base: Base): Base {
   if (typeof base !== "function") {
-    throw new TypeError(`crashable() was given ${shown(base)}; expected the class of an object.`);
+    throw new TypeError(`crashable() was given ${preview(base)}; expected the class of an object.`);
   }
   if (crashables.has(base)) return base;
   listen();

@@ -1,7 +1,7 @@
 /** A crash scenario as it is written: what is played, and what is expected of it. Checks it; plays nothing. */
 
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { InvalidScenarioError } from "./errors.ts";
 import type { InvariantOptions } from "./invariants/invariants.ts";
@@ -113,7 +113,7 @@ export function checkScenario<T extends Rpc.DurableObjectBranded | undefined>(
   const { stride = 1, concurrency = 8, again = false } = scenario;
   const expected = (what: string, value: unknown, form: string): InvalidScenarioError => {
     const of = typeof name === "string" && name !== "" ? name : "crashAtEveryWrite()";
-    return new InvalidScenarioError(of, `${what} is ${shown(value)}; expected ${form}.`);
+    return new InvalidScenarioError(of, `${what} is ${preview(value)}; expected ${form}.`);
   };
   if (typeof name !== "string" || name === "") throw expected("name", name, "a text");
   if (typeof objects?.getByName !== "function") {

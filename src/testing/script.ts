@@ -1,6 +1,6 @@
 /** What the scripted model is told: the fields of a script, and what is wrong with one that cannot be meant. */
 
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { InvalidScriptError } from "./errors.ts";
 
 /** A text, and how often it is repeated: a script with the whole of a long one would be too large to submit. */
@@ -162,7 +162,7 @@ const OF_FAILURES = ["failTimes", "status", "headers", "failOn"] as const;
  */
 export function checkScript(script: unknown): Script {
   if (!isObject(script)) {
-    throw new InvalidScriptError("", `The script is ${shown(script)}; expected an object.`);
+    throw new InvalidScriptError("", `The script is ${preview(script)}; expected an object.`);
   }
   const given = script as Script;
   for (const [field, value] of Object.entries(given)) {
@@ -174,7 +174,7 @@ export function checkScript(script: unknown): Script {
     }
     const [is, expected] = check;
     if (value === undefined || is(value)) continue;
-    const message = `${field} of the script is ${shown(value)}; expected ${expected}.`;
+    const message = `${field} of the script is ${preview(value)}; expected ${expected}.`;
     throw new InvalidScriptError(field, message);
   }
   const idle = OF_FAILURES.find((field) => given[field] !== undefined);

@@ -6,7 +6,7 @@
 
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
 import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { inObject, ringAlarm } from "./cloudflare-test.ts";
 import { VirtualClockError } from "./errors.ts";
 import { openWorkOf } from "./invariants/invariants.ts";
@@ -49,7 +49,7 @@ export function virtualClock({
   }
   const patienceMs = millisecondsOf(patience);
   if (patienceMs === undefined) {
-    throw new VirtualClockError(`patience is ${shown(patience)}; expected ${DURATION_FORMS}.`);
+    throw new VirtualClockError(`patience is ${preview(patience)}; expected ${DURATION_FORMS}.`);
   }
   const aheadMs = at === undefined ? 0 : timeOf(at) - Date.now();
   if (aheadMs < 0) throw backwards(timeOf(at ?? 0), Date.now());
@@ -95,7 +95,7 @@ class VirtualClock {
     const ms = millisecondsOf(duration);
     if (ms === undefined || ms === Number.POSITIVE_INFINITY) {
       throw new VirtualClockError(
-        `The clock cannot advance by ${shown(duration)}; expected ${DURATION_FORMS}. Time goes forward only.`,
+        `The clock cannot advance by ${preview(duration)}; expected ${DURATION_FORMS}. Time goes forward only.`,
       );
     }
     await this.#moveTo(this.now() + ms, objects);
@@ -188,7 +188,7 @@ async function firstAlarm(
 function timeOf(at: Instant): number {
   const time = instantMs(at);
   if (time !== undefined) return time;
-  throw new VirtualClockError(`${shown(at)} is no time; expected ${INSTANT_FORMS}.`);
+  throw new VirtualClockError(`${preview(at)} is no time; expected ${INSTANT_FORMS}.`);
 }
 
 function backwards(time: number, now: number): VirtualClockError {

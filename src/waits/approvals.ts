@@ -3,7 +3,7 @@
  * and the one decision that counts. The row is a wait's; nothing else is stored.
  */
 
-import { byteLength, HALF_CHARACTER, type Json, malformedKeyIn, shown } from "../core/json.ts";
+import { byteLength, HALF_CHARACTER, type Json, malformedKeyIn, preview } from "../core/json.ts";
 import { mismatchesOf } from "../core/json-schema.ts";
 import { problemOfNames } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
@@ -107,14 +107,14 @@ export class Approvals {
     if (!Number.isInteger(limit) || limit < 1 || limit > MOST_LISTED) {
       throw new InvalidApprovalError(
         "limit",
-        `limit is ${shown(limit)}; expected a whole number from 1 to ${MOST_LISTED}.`,
+        `limit is ${preview(limit)}; expected a whole number from 1 to ${MOST_LISTED}.`,
       );
     }
     const statuses = waitStatusesOf([status].flat());
     if (before !== undefined && !(await this.#find(before))) {
       throw new InvalidApprovalError(
         "before",
-        `There is no approval ${shown(before)}: it was forgotten. Begin again with the first page.`,
+        `There is no approval ${preview(before)}: it was forgotten. Begin again with the first page.`,
       );
     }
     const isPending = statuses.every((one) => one === "open");
@@ -194,7 +194,7 @@ function waitStatusesOf(statuses: readonly ApprovalStatus[]): Wait["status"][] {
   if (unknown !== undefined) {
     throw new InvalidApprovalError(
       "status",
-      `${shown(unknown)} is no status of an approval; one of ${STATUSES.join(", ")}.`,
+      `${preview(unknown)} is no status of an approval; one of ${STATUSES.join(", ")}.`,
     );
   }
   const all = Object.keys(STATUS_OF) as Wait["status"][];
@@ -220,11 +220,11 @@ function checkText(field: string, value: unknown): void {
   if (typeof value !== "string" || value === "") {
     throw new InvalidApprovalError(
       field,
-      `${field} is ${shown(value)}; expected a non-empty string, or leave it out.`,
+      `${field} is ${preview(value)}; expected a non-empty string, or leave it out.`,
     );
   }
   if (isWellFormedText(value)) return;
-  throw new InvalidApprovalError(field, `${field} is ${shown(value)}, ${HALF_CHARACTER}`);
+  throw new InvalidApprovalError(field, `${field} is ${preview(value)}, ${HALF_CHARACTER}`);
 }
 
 /** The workflow has the schema itself, and checks again: what only it can know is found there. */
@@ -234,7 +234,7 @@ function checkPayload(payload: Json | undefined, wait: Wait): void {
     if (payload === undefined) return;
     throw new InvalidApprovalError(
       "payload",
-      `payload is ${shown(payload)}, and the approval ${wait.waitId} takes none: its step has no schema. ` +
+      `payload is ${preview(payload)}, and the approval ${wait.waitId} takes none: its step has no schema. ` +
         "Leave it out, and say why in reason.",
     );
   }
@@ -245,7 +245,7 @@ function checkPayload(payload: Json | undefined, wait: Wait): void {
   if (problems.length === 0) return;
   throw new InvalidApprovalError(
     "payload",
-    `payload is ${shown(payload)}, and does not match the schema of the approval ${wait.waitId}: ${problems.join("; ")}. ` +
+    `payload is ${preview(payload)}, and does not match the schema of the approval ${wait.waitId}: ${problems.join("; ")}. ` +
       "The approval is still pending: correct the payload and decide again.",
   );
 }
@@ -265,7 +265,7 @@ function checkDecision(result: Json): void {
   if (malformed !== undefined) {
     throw new InvalidApprovalError(
       "payload",
-      `payload has the key ${shown(malformed)}, ${HALF_CHARACTER}`,
+      `payload has the key ${preview(malformed)}, ${HALF_CHARACTER}`,
     );
   }
   if (bytes <= MOST_DECISION_BYTES) return;

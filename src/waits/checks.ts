@@ -1,6 +1,6 @@
 /** What a wait can hold. Looked at before anything is stored. */
 
-import { byteLength, HALF_CHARACTER, shown } from "../core/json.ts";
+import { byteLength, HALF_CHARACTER, preview } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { InvalidWaitError } from "./errors.ts";
 import type { Closing, WaitRequest } from "./types.ts";
@@ -19,7 +19,7 @@ export function checkRequest({
   const texts = { idempotencyKey, run, ...workflow };
   for (const [field, text] of Object.entries(texts)) {
     if (text === undefined || isWellFormedText(text)) continue;
-    throw new InvalidWaitError(field, `${field} is ${shown(text)}, ${HALF_CHARACTER}`);
+    throw new InvalidWaitError(field, `${field} is ${preview(text)}, ${HALF_CHARACTER}`);
   }
   const bytes = byteLength(JSON.stringify(request));
   if (bytes <= MOST_BYTES) return;

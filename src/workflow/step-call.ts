@@ -5,7 +5,7 @@
 
 import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
-import { HALF_CHARACTER, shown } from "../core/json.ts";
+import { HALF_CHARACTER, preview } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
 import type { UsedNames } from "./used-names.ts";
 
@@ -35,7 +35,7 @@ export function callOf<Agent>(step: AgentWorkflowStep, name: string): StepCall<A
   const make = (step as { [CALL_OF]?: (name: string) => StepCall<Agent> })[CALL_OF];
   if (make) return make(name);
   throw new NonRetryableError(
-    `The step ${shown(name)} got a step that is not Perdure's. Extend ThinkWorkflow of perdure/workflow, and pass on the ` +
+    `The step ${preview(name)} got a step that is not Perdure's. Extend ThinkWorkflow of perdure/workflow, and pass on the ` +
       "step that run() receives.",
     "InvalidStepError",
   );
@@ -68,7 +68,7 @@ const UNIT_MS = {
 /** Options of a step that cannot be meant. Nothing was stored, and no retry could make them right. */
 export function invalidStep(kind: string, name: string, problem: string): NonRetryableError {
   return new NonRetryableError(
-    `step.${kind}(${shown(name)}) ${problem}`,
+    `step.${kind}(${preview(name)}) ${problem}`,
     `Invalid${kind.charAt(0).toUpperCase()}${kind.slice(1)}Error`,
   );
 }
@@ -76,17 +76,17 @@ export function invalidStep(kind: string, name: string, problem: string): NonRet
 /** @throws NonRetryableError where JavaScript has left out what the types ask for */
 export function checkGiven(kind: string, name: string, options: unknown): void {
   if (typeof options === "object" && options !== null) return;
-  throw invalidStep(kind, name, `got ${shown(options)} as options; expected an object.`);
+  throw invalidStep(kind, name, `got ${preview(options)} as options; expected an object.`);
 }
 
 /** @throws NonRetryableError for what is neither a text that storage keeps as it is nor undefined */
 export function checkText(kind: string, name: string, option: string, value: unknown): void {
   if (value === undefined) return;
   if (typeof value !== "string") {
-    throw invalidStep(kind, name, `got ${shown(value)} as ${option}; expected a string.`);
+    throw invalidStep(kind, name, `got ${preview(value)} as ${option}; expected a string.`);
   }
   if (isWellFormedText(value)) return;
-  throw invalidStep(kind, name, `got ${shown(value)} as ${option}, ${HALF_CHARACTER}`);
+  throw invalidStep(kind, name, `got ${preview(value)} as ${option}, ${HALF_CHARACTER}`);
 }
 
 /**
@@ -104,7 +104,7 @@ export function timeoutMsOf(
   throw invalidStep(
     kind,
     name,
-    `got ${shown(timeout)} as timeout; expected a positive number of milliseconds (at least 1), or a text such as ` +
+    `got ${preview(timeout)} as timeout; expected a positive number of milliseconds (at least 1), or a text such as ` +
       `"30 minutes" or "3 days", of at most 365 days.`,
   );
 }

@@ -1,6 +1,6 @@
 /** The steps that Perdure adds to a workflow's own: what each is called with, and where it is made. */
 
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import type { AnySchema } from "../core/schema.ts";
 import type { Schedule } from "../scheduler/language/literal.ts";
 import { agentAt, agentBindings } from "./agent-stub.ts";
@@ -160,7 +160,7 @@ function prompted(
     throw invalidStep(
       "prompt",
       call.name,
-      `got ${shown(target)} as agent; expected a name, and as binding one of ${bindings.join(", ") || "none: env has no namespace"}.`,
+      `got ${preview(target)} as agent; expected a name, and as binding one of ${bindings.join(", ") || "none: env has no namespace"}.`,
     );
   }
   checkText("prompt", call.name, "the name of agent", name);

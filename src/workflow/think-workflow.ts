@@ -8,7 +8,7 @@ import {
   type AgentWorkflowStep,
   type DefaultProgress,
 } from "agents/workflows";
-import { HALF_CHARACTER, shown } from "../core/json.ts";
+import { HALF_CHARACTER, preview } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
 import type { PromptableAgent } from "./prompts/prompt.ts";
@@ -75,7 +75,7 @@ function checkedName(name: string): string {
   if (isText && isWellFormedText(name)) return name;
   const problem = isText ? `, ${HALF_CHARACTER}` : "; expected a non-empty string.";
   throw new NonRetryableError(
-    `A step got ${shown(name)} as its name${problem}`,
+    `A step got ${preview(name)} as its name${problem}`,
     "InvalidStepNameError",
   );
 }

@@ -4,7 +4,7 @@
  * that start together are told apart in the order of the calls.
  */
 
-import { shown } from "../core/json.ts";
+import { preview } from "../core/json.ts";
 import { invalidStep } from "./step-call.ts";
 
 export class UsedNames {
@@ -23,7 +23,7 @@ export class UsedNames {
       this.#used.add(id);
       return;
     }
-    const withKey = keys ? " with the same keys of items" : key && ` with the key ${shown(key)}`;
+    const withKey = keys ? " with the same keys of items" : key && ` with the key ${preview(key)}`;
     const remedy = keys
       ? "give the items other keys, or the step another name"
       : "in a loop, pass a different `key` each time";

@@ -193,7 +193,7 @@ describe("L7 a problem of the ledger", () => {
 
   it("L7: a hook that is no function is refused", async () => {
     const onProblem = "log" as never;
-    const expected = 'onProblem is "log"; expected a function, or leave it out.';
+    const expected = 'Invalid onProblem "log": expected a function.';
     expect(() => new Outbox({ host: {}, env: {}, onProblem })).toThrow(expected);
     await within(givenLedger(), ({ outbox, turns }) => {
       expect(() => new Submissions(turns, outbox, { onProblem })).toThrow(expected);

@@ -131,10 +131,10 @@ describe("O3: dead letters are deleted by age and count, once the app has been t
 });
 
 it.each([
-  [{ maxWaiting: 0 }, /maxWaiting is 0; expected a whole number from 1/],
-  [{ keepDeadLetters: { maxCount: -1 } }, /keepDeadLetters.maxCount is -1/],
-  [{ keepDeadLetters: { maxAge: "soon" as never } }, /keepDeadLetters.maxAge is "soon"/],
-  [{ keepDeadLetters: { days: 3 } as never }, /"days" is no option of keepDeadLetters/],
+  [{ maxWaiting: 0 }, /Invalid maxWaiting 0: expected a whole number from 1/],
+  [{ keepDeadLetters: { maxCount: -1 } }, /Invalid keepDeadLetters.maxCount -1/],
+  [{ keepDeadLetters: { maxAge: "soon" as never } }, /Invalid keepDeadLetters.maxAge "soon"/],
+  [{ keepDeadLetters: { days: 3 } as never }, /Unknown option "days" in keepDeadLetters/],
 ])("O3: limits that make no sense are refused: %j", (settings, problem) => {
   expect(() => readSettings(settings)).toThrow(problem);
 });

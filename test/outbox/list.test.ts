@@ -149,7 +149,7 @@ describe("O3 deliveries are listed", () => {
     [{ kind: "email" }, /kind is "email"; expected one of workflow, workflow-start, webhook/],
     [{ submissionId: 1 }, /submissionId of listDeliveries\(\) is 1; expected an id, a text/],
     [{ submissionId: undefined }, /submissionId of listDeliveries\(\) is undefined/],
-    [{ to: "w" }, /"to" is no option of listDeliveries/],
+    [{ to: "w" }, /Unknown option "to" in listDeliveries/],
     [{ destination: {} }, /destination is \{\}; expected what webhook\(\)/],
   ])("O3: a list by %o is refused", async (options, message) => {
     await inside(givenOutbox({ deliver }), async ({ outbox }) => {

@@ -112,14 +112,20 @@ describe("what cannot be put is refused, with nothing stored", () => {
       /at place 1 of its secrets what is no name of a secret of this Worker.*wrangler secret put/,
     ],
     [{ ...somewhere(), polcy: {} }, /has "polcy", which is no field of a workflow destination/],
-    [{ ...somewhere(), policy: { attempts: 3 } }, /"attempts" is no option of policy/],
-    [{ ...somewhere(), policy: { maxAttempts: 0 } }, /0 as policy.maxAttempts; expected a whole/],
+    [
+      { ...somewhere(), policy: { attempts: 3 } },
+      /^The destination has an invalid policy: Unknown option "attempts" in policy/,
+    ],
+    [
+      { ...somewhere(), policy: { maxAttempts: 0 } },
+      /Invalid policy.maxAttempts 0: expected a whole/,
+    ],
     [
       { ...somewhere(), policy: { maxAge: "soon" } },
-      /"soon" as policy.maxAge; expected a positive/,
+      /Invalid policy.maxAge "soon": expected a positive/,
     ],
-    [{ ...somewhere(), policy: { backoff: { base: -1 } } }, /-1 as policy.backoff.base/],
-    [{ ...somewhere(), policy: { ordered: "yes" } }, /"yes" as policy.ordered; expected true/],
+    [{ ...somewhere(), policy: { backoff: { base: -1 } } }, /Invalid policy.backoff.base -1/],
+    [{ ...somewhere(), policy: { ordered: "yes" } }, /Invalid policy.ordered "yes": expected true/],
   ];
 
   it.each(CASES)("the destination %o", async (to, message) => {
@@ -176,17 +182,17 @@ describe("what cannot be put is refused, with nothing stored", () => {
   });
 
   it.each([
-    [{ concurrency: 0 }, /concurrency is 0; expected a whole number from 1 to 64/],
-    [{ maxEventBytes: 1e9 }, /maxEventBytes is 1000000000/],
-    [{ keepDelivered: { maxAge: "never" } }, /keepDelivered.maxAge is "never"/],
-    [{ keepDelivered: { days: 3 } }, /"days" is no option of keepDelivered/],
+    [{ concurrency: 0 }, /Invalid concurrency 0: expected a whole number from 1 to 64/],
+    [{ maxEventBytes: 1e9 }, /Invalid maxEventBytes 1000000000/],
+    [{ keepDelivered: { maxAge: "never" } }, /Invalid keepDelivered.maxAge "never"/],
+    [{ keepDelivered: { days: 3 } }, /Unknown option "days" in keepDelivered/],
     [
       { allowPrivateAddresses: "false" },
-      /allowPrivateAddresses is "false"; expected true or false/,
+      /Invalid allowPrivateAddresses "false": expected true or false/,
     ],
-    [{ onDeadLetter: 3 }, /onDeadLetter is 3; expected a function/],
-    [{ retries: 3 }, /"retries" is no option of the outbox/],
-    [{ policy: { maxAttempts: 1.5 } }, /The outbox has 1.5 as policy.maxAttempts/],
+    [{ onDeadLetter: 3 }, /Invalid onDeadLetter 3: expected a function/],
+    [{ retries: 3 }, /Unknown option "retries" in outbox/],
+    [{ policy: { maxAttempts: 1.5 } }, /Invalid policy.maxAttempts 1.5/],
   ])("the settings %o", (settings, message) => {
     expect(() => readSettings(settings as OutboxSettings)).toThrow(message);
   });

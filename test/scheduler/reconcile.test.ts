@@ -227,7 +227,7 @@ describe("S4 one bad task", () => {
       "a prompt and a handler",
     ],
     ["a prompt without a port", { schedule: "every 10 minutes", prompt: "p" }, "`prompts`"],
-    ["a retry that is none", task(noop, { retry: 3 as never }), "retry is 3"],
+    ["a retry that is none", task(noop, { retry: 3 as never }), "Invalid retry 3"],
     [
       "two zones",
       task(noop, { schedule: "every day at 09:00 in UTC", timezone: "Asia/Tokyo" }),
@@ -250,7 +250,7 @@ describe("S4 one bad task", () => {
     ["an overlap that is none", task(noop, { overlap: "queued" as "queue" }), '"queued"'],
     ["a catchUp that is none", task(noop, { catchUp: "some" as "all" }), '"some"'],
     ["a jitter that is none", task(noop, { jitter: "soon" as "1 day" }), '"soon"'],
-    ["no runs", task(noop, { maxRuns: 0 }), "maxRuns is 0"],
+    ["no runs", task(noop, { maxRuns: 0 }), "Invalid maxRuns 0"],
     ["a timeout beyond all timers", task(noop, { timeout: "30 days" }), "24 days"],
     ["nothing", undefined, "undefined"],
     [
@@ -362,9 +362,9 @@ describe("S4 one bad task", () => {
     const { error } = await stage.info();
     for (const message of [told[0]?.message, error?.message]) {
       expect(message).toContain('"every day at 25:00"');
-      expect(message).toContain('overlap is "queued"');
-      expect(message).toContain("maxRuns is 0");
-      expect(message).toContain("retry.maxAttempts is 0");
+      expect(message).toContain('Invalid overlap "queued"');
+      expect(message).toContain("Invalid maxRuns 0");
+      expect(message).toContain("Invalid retry.maxAttempts 0");
     }
     expect(told[0]).toMatchObject({ name: "InvalidTaskError", taskId: "t" });
     expect(told[0]?.cause).toBeInstanceOf(AggregateError);
@@ -620,9 +620,9 @@ describe("S4 which agents arm them", () => {
 
 it("S4 options that cannot be meant are refused at construction", () => {
   const make = (options: object) => () => new Scheduler({ tasks: () => ({}), ...options });
-  expect(make({ task: noop })).toThrow('"task" is no option of the scheduler');
-  expect(make({ tasks: {} })).toThrow("tasks is {}");
-  expect(make({ scope: "all" })).toThrow('scope is "all"');
+  expect(make({ task: noop })).toThrow('Unknown option "task" in the scheduler');
+  expect(make({ tasks: {} })).toThrow("Invalid tasks {}");
+  expect(make({ scope: "all" })).toThrow('Invalid scope "all"');
   expect(make({ history: { count: 0 } })).toThrow("history.count");
   expect(make({ history: { age: "long" } })).toThrow("history.age");
   expect(make({ concurrency: 1.5 })).toThrow("concurrency");

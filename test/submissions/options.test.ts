@@ -228,8 +228,8 @@ describe("bad values are refused by name", () => {
       { retry: { afterSideEffects: "no" as never } },
       'is "no"; expected "tell", "fail"',
     ],
-    ["maxAttemps", { retry: { maxAttemps: 3 } as never }, "no option of retry"],
-    ["idempotancyKey", { idempotancyKey: "x" } as never, '"idempotancyKey" is no option'],
+    ["maxAttemps", { retry: { maxAttemps: 3 } as never }, 'Unknown option "maxAttemps" in retry'],
+    ["idempotancyKey", { idempotancyKey: "x" } as never, 'Unknown option "idempotancyKey"'],
     ["budget", { budget: 5 as never }, "expected an object with tokens"],
     ["budget.tokens", { budget: {} as never }, "from 1"],
     ["output", { output: "x" as never }, 'output is "x"; expected a schema of Zod'],
@@ -317,7 +317,7 @@ describe("submitMany", () => {
     }));
 
   it.each<[string, object, object, RegExp]>([
-    ["an unknown option", {}, { thred: "x" }, /"thred" is no option/],
+    ["an unknown option", {}, { thred: "x" }, /Unknown option "thred"/],
     ["no messages", { messages: [] }, {}, /at least one message/],
     ["messages that are none", { messages: "hello" }, {}, /got string/],
     ["an id of two", {}, { submissionId: "first", idempotencyKey: "other" }, /refer to different/],

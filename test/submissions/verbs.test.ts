@@ -25,15 +25,15 @@ describe("L1: what cannot be meant is refused at the call, with its value, and n
   type Verbs = { [Verb in "submit" | "submitMany" | "wait" | "list" | "deleteMany"]: unknown };
   const cases: [string, keyof Verbs, unknown[], RegExp][] = [
     ["an option of wait that there is none of", "wait", ["s", { isBeside: true }], /isBeside/],
-    ["a number in place of wait's options", "wait", ["s", 1_000], /1000; expected an object/],
+    ["a number in place of wait's options", "wait", ["s", 1_000], /1000: expected an object/],
     ["a BigInt as a timeout", "wait", ["s", { timeoutMs: 5n }], /timeoutMs is 5n/],
     ["no array for submitMany", "submitMany", [{}], /expected an array/],
-    ["null in submitMany", "submitMany", [[null]], /item 0 of submitMany\(\) is null/],
+    ["null in submitMany", "submitMany", [[null]], /Invalid item 0 of submitMany\(\) null/],
     [
       "options beside the messages of an item",
       "submitMany",
       [[{ messages: [message("x")], thread: "side" }]],
-      /"thread" is no option of item 0/,
+      /Unknown option "thread" in item 0/,
     ],
     ["true as a length of time", "submit", [[message("x")], { expiresIn: true }], /is true/],
     ["a list as a length of time", "submit", [[message("x")], { expiresIn: [5] }], /is \[5\]/],

@@ -154,7 +154,7 @@ describe("a scenario that cannot be meant is refused:", () => {
     [
       "an unknown option",
       { step: [] },
-      /"step" is no option of a crash scenario; there are name, /,
+      /Unknown option "step" in a crash scenario. Valid options: name, /,
     ],
     ["no name", { name: "" }, /name is ""; expected a text/],
     ["no steps", { steps: [] }, /steps is \[\]; expected a list with at least one/],
@@ -201,7 +201,7 @@ describe("a scenario that cannot be meant is refused:", () => {
     [
       "an unknown invariant",
       { expect: { letters: true } },
-      /"letters" is no option of invariantsOf\(\)/,
+      /Unknown option "letters" in invariantsOf\(\)/,
     ],
   ])("%s", async (_, rest, told) => {
     const error = await refusal(crashAtEveryWrite(scenario("refused", rest as Partial<Scenario>)));

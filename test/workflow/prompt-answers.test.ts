@@ -544,7 +544,7 @@ describe("what cannot be asked is refused, and nothing is stored", () => {
     ["models", { models: "a" }, 'is "a"; expected a list'],
     ["models[1]", { models: ["a", ""] }, "a non-empty string"],
     ["models[0]", { models: [7] }, "is 7"],
-    ["retries", { retries: 1 }, '"retries" is no option of answer'],
+    ["retries", { retries: 1 }, 'Unknown option "retries" in answer'],
   ])("%s %j", async (field, answer, text) => {
     const stub = given();
     await within(stub, async ({ submissions }) => {

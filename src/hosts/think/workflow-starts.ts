@@ -5,7 +5,7 @@
 
 import type { AgentPathStep } from "agents";
 import type { RunWorkflowOptions, WorkflowInfo } from "agents/workflows";
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import {
   type CreateInstance,
   InvalidDestinationError,
@@ -93,10 +93,10 @@ export class WorkflowStarts {
     }
     const namespace = namespaces.get(agentBinding);
     if (!namespace) {
-      return `has ${shown(agentBinding)} as agentBinding; expected the name of a Durable Object binding of this Worker (there are: ${there}). Add it to "durable_objects" in the Wrangler configuration, or pass another.`;
+      return `has ${preview(agentBinding)} as agentBinding; expected the name of a Durable Object binding of this Worker (there are: ${there}). Add it to "durable_objects" in the Wrangler configuration, or pass another.`;
     }
     if (this.#isOfAnother(namespace, root.name)) {
-      return `has ${shown(agentBinding)} as agentBinding, which is the binding of another class; expected that of ${root.className}.`;
+      return `has ${preview(agentBinding)} as agentBinding, which is the binding of another class; expected that of ${root.className}.`;
     }
     return undefined;
   }

@@ -1,6 +1,6 @@
 /** All kinds of destinations behind one interface: the one place that lists them. */
 
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import { isWellFormedText } from "../../core/text.ts";
 import { problemOfPolicy } from "../policy.ts";
 import type { Adapter, Destination, StartWorkflow } from "../types.ts";
@@ -87,7 +87,7 @@ export class Adapters {
   /** What is wrong with a destination, to be read after its name; undefined for a right one. */
   problemOf(destination: unknown): string | undefined {
     if (typeof destination !== "object" || destination === null) {
-      return `is ${shown(destination)}; expected what webhook(), queue(), method(), agent(), workflow() or workflowEvent() returns.`;
+      return `is ${preview(destination)}; expected what webhook(), queue(), method(), agent(), workflow() or workflowEvent() returns.`;
     }
     const to = destination as Destination;
     if (!Object.hasOwn(this.#all, to.kind ?? "")) {

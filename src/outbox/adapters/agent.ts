@@ -13,7 +13,7 @@
  */
 
 import { type Agent, getAgentByName } from "agents";
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import { UndeliverableError } from "../errors.ts";
 import type { Adapter, AgentDestination, Delivery, ReferencedDelivery } from "../types.ts";
 import {
@@ -88,7 +88,7 @@ export function agentAdapter(env: object): Adapter<AgentDestination> {
       const problem = problemOfTexts({ agent, name, method });
       if (problem) return problem;
       if (isMethodOfAnyObject(method) || RESERVED.has(method)) {
-        return `has ${shown(method)} as method, which RPC does not call; expected a method of the agent's own.`;
+        return `has ${preview(method)} as method, which RPC does not call; expected a method of the agent's own.`;
       }
       return namespaces.problemOf("agent", agent);
     },
@@ -113,7 +113,7 @@ function failureOf(
   { agent, name, method }: AgentDestination,
   delivery: Delivery | ReferencedDelivery,
 ): unknown {
-  const whom = `${method}() of ${agent} ${shown(name)}`;
+  const whom = `${method}() of ${agent} ${preview(name)}`;
   if (says(cause, NO_METHOD) && String(cause).includes(JSON.stringify(method))) {
     return new Error(`There is no ${whom}. Deploy a version that has it.`, { cause });
   }

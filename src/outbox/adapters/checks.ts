@@ -1,6 +1,6 @@
 /** What several adapters look at alike: the texts of a destination, the bindings of `env`, and what a failure means. */
 
-import { byteLength, shown } from "../../core/json.ts";
+import { byteLength, preview } from "../../core/json.ts";
 import { UndeliverableError } from "../errors.ts";
 import type { Delivery, ReferencedDelivery } from "../types.ts";
 
@@ -12,7 +12,7 @@ const MAX_LISTED = 20;
 export function problemOfTexts(fields: Readonly<Record<string, unknown>>): string | undefined {
   for (const [field, text] of Object.entries(fields)) {
     if (typeof text === "string" && text !== "" && text.length <= MAX_TEXT) continue;
-    return `has ${shown(text)} as ${field}; expected a text of 1 to ${MAX_TEXT} characters.`;
+    return `has ${preview(text)} as ${field}; expected a text of 1 to ${MAX_TEXT} characters.`;
   }
   return undefined;
 }
@@ -53,7 +53,7 @@ export class Bindings<Binding extends object> {
     if (this.#is(binding)) return binding;
     const { what, section } = this.#kind;
     throw new Error(
-      `No ${what} binding ${shown(name)} in this Worker. Add it to "${section}" in the Wrangler configuration and deploy.`,
+      `No ${what} binding ${preview(name)} in this Worker. Add it to "${section}" in the Wrangler configuration and deploy.`,
     );
   }
 
@@ -62,9 +62,9 @@ export class Bindings<Binding extends object> {
     if (this.#is(this.#env[name])) return undefined;
     const { what, section } = this.#kind;
     const names = Object.keys(this.#env).filter((other) => this.#is(this.#env[other]));
-    const listed = names.slice(0, MAX_LISTED).map(shown).join(", ");
+    const listed = names.slice(0, MAX_LISTED).map(preview).join(", ");
     const there = names.length > MAX_LISTED ? `${listed} and others` : listed || "none";
-    return `has ${shown(name)} as ${field}; expected the name of a ${what} binding, and this Worker has ${there}. Add it to "${section}" in the Wrangler configuration.`;
+    return `has ${preview(name)} as ${field}; expected the name of a ${what} binding, and this Worker has ${there}. Add it to "${section}" in the Wrangler configuration.`;
   }
 
   #is(binding: unknown): binding is Binding {

@@ -10,7 +10,7 @@
  * not there: the next deploy, or a rollback, may bring it back.
  */
 
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import type { Adapter, MethodDestination } from "../types.ts";
 import { asThrown, isMethodOfAnyObject, problemOfTexts } from "./checks.ts";
 
@@ -30,13 +30,13 @@ export function methodAdapter({ host, inHostContext }: MethodOptions): Adapter<M
     problemOf({ method }) {
       const problem = problemOfTexts({ method });
       if (problem || methodOf(host, method)) return problem;
-      return `has ${shown(method)} as method; expected the name of a method of ${host.constructor.name}. Add the method, or name another.`;
+      return `has ${preview(method)} as method; expected the name of a method of ${host.constructor.name}. Add the method, or name another.`;
     },
     async deliver({ method }, delivery) {
       const told = methodOf(host, method);
       if (!told) {
         throw new Error(
-          `${host.constructor.name} has no method ${shown(method)}. Deploy a version that has it.`,
+          `${host.constructor.name} has no method ${preview(method)}. Deploy a version that has it.`,
         );
       }
       try {

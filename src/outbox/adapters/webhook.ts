@@ -8,7 +8,7 @@
 
 import { Webhook } from "standardwebhooks";
 import { systemClock } from "../../core/clock.ts";
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import { isPrivateHost } from "../addresses.ts";
 import { UndeliverableError } from "../errors.ts";
@@ -203,7 +203,7 @@ async function failureOf(response: Response, host: string): Promise<Error> {
   const elsewhere =
     location === null || status < 300 || status > 399
       ? ""
-      : `, a redirect to ${shown(location)}, which is not followed; make that the url if it is right`;
+      : `, a redirect to ${preview(location)}, which is not followed; make that the url if it is right`;
   return new WebhookError(`${host} answered ${status}${elsewhere}${said}`, {
     statusCode: status,
     retryAfter: headers.get("retry-after"),
@@ -237,7 +237,7 @@ function problemOfUrl(text: unknown, allowsPrivate: boolean): string | undefined
   if (typeof text === "string" && text.length > MAX_URL) {
     return `has a url of ${text.length} characters; expected at most ${MAX_URL}.`;
   }
-  const has = `has ${shown(withoutUserInfo(text))} as url`;
+  const has = `has ${preview(withoutUserInfo(text))} as url`;
   const url = typeof text === "string" ? URL.parse(text) : null;
   if (url === null) return `${has}; expected an absolute URL, such as "https://example.com/hook".`;
   if (url.username !== "" || url.password !== "") {

@@ -14,7 +14,7 @@
  * whoever restarts the instance, or makes it under the same id, redrives it.
  */
 
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import { NotNeededError, UndeliverableError } from "../errors.ts";
 import type { Adapter, WorkflowDestination } from "../types.ts";
 import { Bindings, bytesOf, problemOfTexts, says } from "./checks.ts";
@@ -50,7 +50,7 @@ export function workflowAdapter(env: object): Adapter<WorkflowDestination> {
       const problem = problemOfTexts({ workflow, instance, ...(proof !== undefined && { proof }) });
       if (problem) return problem;
       if (typeof eventType !== "string" || !EVENT_TYPE.test(eventType)) {
-        return `has ${shown(eventType)} as eventType; expected 1 to 100 of a-z, A-Z, 0-9, _ and -.`;
+        return `has ${preview(eventType)} as eventType; expected 1 to 100 of a-z, A-Z, 0-9, _ and -.`;
       }
       return workflows.problemOf("workflow", workflow);
     },
@@ -101,5 +101,5 @@ function undeliverable(to: WorkflowDestination, problem: string, cause?: unknown
 }
 
 function nameOf({ workflow, instance }: WorkflowDestination): string {
-  return `Instance ${shown(instance)} of Workflow ${workflow}`;
+  return `Instance ${preview(instance)} of Workflow ${workflow}`;
 }

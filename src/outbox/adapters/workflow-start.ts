@@ -8,7 +8,7 @@
  * | the id or the params are refused | the next attempt has the same |
  */
 
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import { UndeliverableError, WorkflowExistsError } from "../errors.ts";
 import type {
   Adapter,
@@ -83,10 +83,10 @@ export function workflowStartAdapter({
         return `has a workflow of ${workflow.length} characters; expected at most ${MAX_BINDING}.`;
       }
       if (!INSTANCE_ID.test(instance)) {
-        return `has ${shown(instance)} as id; expected 1 to 100 of a-z, A-Z, 0-9, _ and -, and no - at the beginning.`;
+        return `has ${preview(instance)} as id; expected 1 to 100 of a-z, A-Z, 0-9, _ and -, and no - at the beginning.`;
       }
       if (ifExists !== undefined && ifExists !== "throw" && ifExists !== "return") {
-        return `has ${shown(ifExists)} as ifExists; expected "throw" or "return", or leave it out.`;
+        return `has ${preview(ifExists)} as ifExists; expected "throw" or "return", or leave it out.`;
       }
       return workflows.problemOf("workflow", workflow);
     },
@@ -141,6 +141,6 @@ function refused(
   { workflow, instance }: WorkflowStartDestination,
   cause: Error,
 ): UndeliverableError {
-  const what = `Instance ${shown(instance)} of Workflow ${workflow} was not started`;
+  const what = `Instance ${preview(instance)} of Workflow ${workflow} was not started`;
   return new UndeliverableError(`${what}: ${cause.message}`, { cause });
 }

@@ -1,7 +1,7 @@
 /** The calendar's public functions: the next occurrence of a schedule, and all of a stretch of time. */
 
 import type { Instant } from "../../core/instant.ts";
-import { countOf, mistake } from "../../core/options.ts";
+import { countOf, invalidOption } from "../../core/options.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { nextInstant } from "./next.ts";
 import { type CalendarOptions, instantOf, readOptions, scheduleOf } from "./options.ts";
@@ -84,10 +84,10 @@ export function occurrences(
   const parsed = scheduleOf(schedule, timezone);
   const { count, until } = options;
   if (count !== undefined && until !== undefined) {
-    throw mistake("until", until, "it left out where there is a count");
+    throw invalidOption("until", until, "it left out where there is a count");
   }
   if (until === undefined) {
-    if (count === undefined) throw mistake("count", count, "a count, or an until");
+    if (count === undefined) throw invalidOption("count", count, "a count, or an until");
     const most = countOf("count", count, MAX_OCCURRENCES);
     return instantsOf(parsed, after, anchor, Number.POSITIVE_INFINITY, most);
   }

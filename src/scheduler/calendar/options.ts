@@ -1,7 +1,7 @@
 /** Options of the calendar's public functions, checked at the call. */
 
 import { INSTANT_FORMS, type Instant, instantMs } from "../../core/instant.ts";
-import { InvalidOptionError, mistake, problemOfNames } from "../../core/options.ts";
+import { InvalidOptionError, invalidOption, problemOfNames } from "../../core/options.ts";
 import { parseSchedule } from "../language/parse.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { END_MS, FIRST_MS } from "./civil.ts";
@@ -48,7 +48,7 @@ export function readOptions(
   if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
   const { after, timezone, anchor } = options;
   if (timezone !== undefined && typeof timezone !== "string") {
-    throw mistake(
+    throw invalidOption(
       "timezone",
       timezone,
       'an IANA time zone such as "Europe/London", or an offset such as "+02:00"',
@@ -69,7 +69,7 @@ export function readOptions(
 export function instantOf(option: string, value: Instant): number {
   const instant = instantMs(value);
   if (instant !== undefined && instant >= FIRST_MS && instant < END_MS) return instant;
-  throw mistake(option, value, `${INSTANT_FORMS}, of the years 1000 to 9999`);
+  throw invalidOption(option, value, `${INSTANT_FORMS}, of the years 1000 to 9999`);
 }
 
 /** A text is parsed; what has been parsed is taken as it is. */

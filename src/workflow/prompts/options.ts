@@ -1,6 +1,6 @@
 /** What can be asked of `step.prompt()`, checked before anything is stored. Pure. */
 
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import { type AnySchema, type JsonForms, jsonFormsOf } from "../../core/schema.ts";
 import type {
   AnswerSpec,
@@ -137,7 +137,7 @@ export function checkedPrompt<Schema extends AnySchema | undefined>(
 ): CheckedPrompt {
   checkText("prompt", name, "key", key);
   if (typeof cancelOnTimeout !== "boolean") {
-    const got = `got ${shown(cancelOnTimeout)} as cancelOnTimeout`;
+    const got = `got ${preview(cancelOnTimeout)} as cancelOnTimeout`;
     throw invalidStep("prompt", name, `${got}; expected true or false.`);
   }
   checkRollback("prompt", name, rollback);
@@ -164,13 +164,13 @@ export function checkedSettings(
   );
   if (unknown !== undefined) {
     const known = [...others, ...NAMES].map((option) => `"${option}"`).join(", ");
-    throw invalidStep(kind, name, `got an unknown option ${shown(unknown)}; there are ${known}.`);
+    throw invalidStep(kind, name, `got an unknown option ${preview(unknown)}; there are ${known}.`);
   }
   const { thread, timeout, budget, retry } = settings;
   const isThread = typeof thread === "string" && thread.trim() !== "";
   if (thread !== undefined && (!isThread || thread.startsWith("isolated/"))) {
     const expected = 'a non-empty string that does not begin with "isolated/"';
-    throw invalidStep(kind, name, `got ${shown(thread)} as thread; expected ${expected}.`);
+    throw invalidStep(kind, name, `got ${preview(thread)} as thread; expected ${expected}.`);
   }
   checkText(kind, name, "thread", thread);
   return {
@@ -197,7 +197,7 @@ export function messagesOf(
   throw invalidStep(
     kind,
     name,
-    `got ${shown(prompt)} as ${what}; expected a non-empty string, or a list of messages with role and parts.`,
+    `got ${preview(prompt)} as ${what}; expected a non-empty string, or a list of messages with role and parts.`,
   );
 }
 
@@ -211,7 +211,7 @@ function answerSpecOf(
   { output, strategy, repair, models, maxSteps }: PromptSettings<AnySchema | undefined>,
 ): AnswerSpec {
   if (output === undefined && strategy !== undefined) {
-    const problem = `got ${shown(strategy)} as strategy without an output schema`;
+    const problem = `got ${preview(strategy)} as strategy without an output schema`;
     throw invalidStep(
       kind,
       name,

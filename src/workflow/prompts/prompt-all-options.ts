@@ -4,7 +4,7 @@
  * make it right.
  */
 
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import type { AnySchema } from "../../core/schema.ts";
 import type { PromptMessage } from "../../submissions/types.ts";
 import { checkText, invalidStep, type WaitTimeout } from "../step-call.ts";
@@ -139,5 +139,5 @@ function checkedKeys(name: string, keys: string[]): string[] {
 }
 
 function wrong(name: string, value: unknown, what: string, expected: string): Error {
-  return invalidStep(KIND, name, `got ${shown(value)} as ${what}; expected ${expected}.`);
+  return invalidStep(KIND, name, `got ${preview(value)} as ${what}; expected ${expected}.`);
 }

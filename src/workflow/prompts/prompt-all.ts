@@ -5,7 +5,7 @@
  * as the items.
  */
 
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import type { AnySchema } from "../../core/schema.ts";
 import type {
   BATCH_TIMEOUT,
@@ -314,7 +314,7 @@ function timeoutOf({ timeoutMs }: Prompts, submissionId: string): ThinkPromptTim
 /** An error that says which item it is about. */
 function ofItem(error: unknown, { keys, name }: Prompts, index: number): unknown {
   const key = keys[index];
-  const step = `step.promptAll(${shown(name)}), item ${index} (key ${shown(key)})`;
+  const step = `step.promptAll(${preview(name)}), item ${index} (key ${preview(key)})`;
   const named = namingStep(error, name, step);
   return named instanceof ThinkPromptError ? Object.assign(named, { index, key }) : named;
 }

@@ -4,7 +4,7 @@
  * platform has forgotten (W1, W2), or has no room for (O4).
  */
 
-import { shown } from "../../core/json.ts";
+import { preview } from "../../core/json.ts";
 import type { AnySchema } from "../../core/schema.ts";
 import type { PromptRepair } from "../../submissions/prompts.ts";
 import type {
@@ -42,7 +42,7 @@ export function runPrompt<Schema extends AnySchema | undefined>(
 ): Promise<PromptResult<Schema>> {
   const { name } = given;
   return run(given, options).catch((error: unknown) => {
-    throw namingStep(error, name, `step.prompt(${shown(name)})`);
+    throw namingStep(error, name, `step.prompt(${preview(name)})`);
   });
 }
 

@@ -5,7 +5,7 @@ import type {
   AgentToolDisplayMetadata,
   ChatCapableAgentClass,
 } from "agents/agent-tools";
-import { byteLength, type Json, malformedKeyIn, shown } from "../../core/json.ts";
+import { byteLength, type Json, malformedKeyIn, preview } from "../../core/json.ts";
 import { type AnySchema, type OutputOf, validated } from "../../core/schema.ts";
 import type { AgentToolEnd, Milestone } from "../../waits/agent-tools/types.ts";
 import { checkRollback, compensated, type Rollback } from "../compensation.ts";
@@ -157,18 +157,18 @@ async function outputOf(
 function checkOptions(name: string, options: AgentToolOptions<AnySchema | undefined>): void {
   const given: unknown = options;
   if (typeof given !== "object" || given === null) {
-    throw invalidStep("agentTool", name, `got ${shown(given)} as options; expected an object.`);
+    throw invalidStep("agentTool", name, `got ${preview(given)} as options; expected an object.`);
   }
   const unknown = Object.keys(options).find((option) => !NAMES.includes(option));
   if (unknown !== undefined) {
     const known = NAMES.map((option) => `"${option}"`).join(", ");
-    const problem = `got an unknown option ${shown(unknown)}; there are ${known}.`;
+    const problem = `got an unknown option ${preview(unknown)}; there are ${known}.`;
     throw invalidStep("agentTool", name, problem);
   }
   const { key, output } = options;
   checkText("agentTool", name, "key", key);
   if (output !== undefined && typeof output["~standard"]?.validate !== "function") {
-    const problem = `got ${shown(output)} as output; expected a Standard Schema (https://standardschema.dev), e.g. of Zod.`;
+    const problem = `got ${preview(output)} as output; expected a Standard Schema (https://standardschema.dev), e.g. of Zod.`;
     throw invalidStep("agentTool", name, problem);
   }
 }
@@ -179,7 +179,7 @@ function classNameOf(name: string, child: AgentToolClass | string): string {
     checkText("agentTool", name, "child", className);
     return className;
   }
-  const problem = `got ${shown(child)} as child; expected the child agent's class, or its name as the Worker exports it.`;
+  const problem = `got ${preview(child)} as child; expected the child agent's class, or its name as the Worker exports it.`;
   throw invalidStep("agentTool", name, problem);
 }
 
@@ -191,7 +191,7 @@ function jsonOf(name: string, option: string, value: unknown): Json {
     throw invalidStep("agentTool", name, `got an ${option} that is no JSON: ${String(error)}.`);
   }
   if (text === undefined) {
-    throw invalidStep("agentTool", name, `got ${shown(value)} as ${option}; expected JSON.`);
+    throw invalidStep("agentTool", name, `got ${preview(value)} as ${option}; expected JSON.`);
   }
   checkText("agentTool", name, `a key of ${option}`, malformedKeyIn(value));
   const bytes = byteLength(text);

@@ -3,7 +3,7 @@
  * `wait.ts`; here is what is asked, and what the decision means to the workflow.
  */
 
-import { byteLength, type Json, malformedKeyIn, shown } from "../../core/json.ts";
+import { byteLength, type Json, malformedKeyIn, preview } from "../../core/json.ts";
 import {
   type AnySchema,
   type InputOf,
@@ -184,13 +184,13 @@ async function checkedAsk<Schema extends AnySchema | undefined>(
   if (unknown !== undefined) {
     throw refused(
       name,
-      `got an unknown option ${shown(unknown)}; there are "title", "data", "schema", "timeout", "onTimeout" and "key".`,
+      `got an unknown option ${preview(unknown)}; there are "title", "data", "schema", "timeout", "onTimeout" and "key".`,
     );
   }
   for (const [option, value] of Object.entries({ title, key })) {
     checkText("approval", name, option, value);
     if (value === undefined || value.trim() !== "") continue;
-    throw refused(name, `got ${shown(value)} as ${option}; expected a non-empty string.`);
+    throw refused(name, `got ${preview(value)} as ${option}; expected a non-empty string.`);
   }
   if (title !== undefined) checkBytes(name, "a title", title, MOST_BYTES_BESIDE);
   if (data !== undefined) checkJson(name, "data", data);
@@ -227,7 +227,7 @@ function checkJson(name: string, what: string, value: unknown): void {
   } catch (error) {
     throw refused(name, `got ${what} that JSON cannot hold: ${messageOf(error)}.`);
   }
-  if (text === undefined) throw refused(name, `got ${shown(value)} as ${what}; expected JSON.`);
+  if (text === undefined) throw refused(name, `got ${preview(value)} as ${what}; expected JSON.`);
   checkText("approval", name, `a key of ${what}`, malformedKeyIn(value));
   checkBytes(name, what, text, MOST_BYTES);
 }
@@ -252,13 +252,13 @@ async function checkOnTimeout(
     if (onTimeout === "approve") return;
     throw refused(
       name,
-      `got ${shown(onTimeout)} as onTimeout; expected "throw", "reject", or without a schema "approve".`,
+      `got ${preview(onTimeout)} as onTimeout; expected "throw", "reject", or without a schema "approve".`,
     );
   }
   if (typeof onTimeout !== "object" || onTimeout === null || !("approve" in onTimeout)) {
     throw refused(
       name,
-      `got ${shown(onTimeout)} as onTimeout; expected "throw", "reject", or with a schema { approve: payload }.`,
+      `got ${preview(onTimeout)} as onTimeout; expected "throw", "reject", or with a schema { approve: payload }.`,
     );
   }
   try {

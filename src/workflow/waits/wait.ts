@@ -4,7 +4,7 @@
  * it waits for is up to the step that it is part of.
  */
 
-import { type Json, shown } from "../../core/json.ts";
+import { type Json, preview } from "../../core/json.ts";
 import type {
   Closing,
   WaitEnd,
@@ -100,7 +100,7 @@ async function waitForEnd(
   const wait = { type: eventType, proof, timeoutMs, startedAt: at };
   const end = await endTold<WaitEnd>(step, nameOf, wait, ask);
   if (end) return end;
-  throw new Error(`The agent did not say how the step ${shown(name)} ended`);
+  throw new Error(`The agent did not say how the step ${preview(name)} ended`);
 }
 
 async function whole(
@@ -117,7 +117,7 @@ async function whole(
   );
   if (text !== undefined) return { waitId, status, settledAt, result: JSON.parse(text) as Json };
   throw new Error(
-    `The result of ${reference.bytes} bytes of the step ${shown(name)} was forgotten before all of it was read: ` +
+    `The result of ${reference.bytes} bytes of the step ${preview(name)} was forgotten before all of it was read: ` +
       "its workflow was paused, or was not retried, for 30 days. Restart the workflow.",
   );
 }

@@ -260,7 +260,7 @@ describe("O3 dead letters are listed", () => {
     [{ limit: 1_001 }, /limit is 1001/],
     [{ cursor: "page 2" }, /cursor is "page 2"; expected the cursor of an earlier page/],
     [{ since: new Date("soon") }, /since is Invalid Date; expected a valid Date/],
-    [{ before: "now" }, /"before" is no option of listDeadLetters/],
+    [{ before: "now" }, /Unknown option "before" in listDeadLetters/],
     [{ destination: null }, /destination of listDeadLetters\(\) is null; expected a value/],
     [{ since: undefined }, /since of listDeadLetters\(\) is undefined/],
     [{ destination: {} }, /destination is \{\}; expected what webhook\(\)/],

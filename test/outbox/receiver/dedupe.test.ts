@@ -280,9 +280,12 @@ describe("O2 options that are none are refused", () => {
     [{ keep: Number.NaN }, /^keep of dedupe\(\) is NaN; expected/],
     [
       { keeps: "1 day" },
-      /^"keeps" is no option of the options of dedupe\(\); there are keep, clock/,
+      /^Unknown option "keeps" in the options of dedupe\(\). Valid options: keep, clock/,
     ],
-    ["30 days", /^the options of dedupe\(\) is "30 days"; expected an object with keep, clock/],
+    [
+      "30 days",
+      /^Invalid the options of dedupe\(\) "30 days": expected an object with keep, clock/,
+    ],
   ])("%j", (options, message) =>
     inReceiver(({ storage }) => {
       const error = thrown(() => dedupe(storage, options as DedupeOptions));

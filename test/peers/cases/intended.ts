@@ -196,31 +196,31 @@ const INVALID: [what: string, fields: object, is: object, told: string][] = [
     "a prompt without text",
     { prompt: "" },
     SUBMITS,
-    'prompt is ""; expected a text that is not empty, or a function that returns one.',
+    'Invalid prompt "": expected a text that is not empty, or a function that returns one.',
   ],
   [
     "a prompt that is a number",
     { prompt: 7 },
     SUBMITS,
-    "prompt is 7; expected a text that is not empty, or a function that returns one.",
+    "Invalid prompt 7: expected a text that is not empty, or a function that returns one.",
   ],
   [
     "a handler that is a text",
     { handler: "digest" },
     FAILS("task.handler is not a function"),
-    'handler is "digest"; expected a function.',
+    'Invalid handler "digest": expected a function.',
   ],
   [
     "a retry.maxAttempts of 0",
     { prompt, retry: { maxAttempts: 0 } },
     FAILS("retry.maxAttempts must be >= 1"),
-    "retry.maxAttempts is 0; expected a whole number from 1, or Infinity.",
+    "Invalid retry.maxAttempts 0: expected a whole number from 1, or Infinity.",
   ],
   [
     "metadata that is a text",
     { prompt, metadata: "team" },
     SUBMITS,
-    'metadata is "team"; expected an object that JSON can hold.',
+    'Invalid metadata "team": expected an object that JSON can hold.',
   ],
 ];
 

@@ -123,9 +123,11 @@ describe("S5 explainSchedule()", () => {
 
   it("refuses what cannot be meant", () => {
     const schedule = daily("09:00", "UTC");
-    expect(() => explainSchedule(schedule, { count: 0 })).toThrow(/count is 0/);
-    expect(() => explainSchedule(schedule, { count: 1_001 })).toThrow(/count is 1001/);
-    expect(() => explainSchedule(schedule, { after: Number.NaN })).toThrow(/after is NaN/);
-    expect(() => explainSchedule(schedule, { limit: 3 } as never)).toThrow(/"limit" is no option/);
+    expect(() => explainSchedule(schedule, { count: 0 })).toThrow(/Invalid count 0/);
+    expect(() => explainSchedule(schedule, { count: 1_001 })).toThrow(/Invalid count 1001/);
+    expect(() => explainSchedule(schedule, { after: Number.NaN })).toThrow(/Invalid after NaN/);
+    expect(() => explainSchedule(schedule, { limit: 3 } as never)).toThrow(
+      /Unknown option "limit"/,
+    );
   });
 });

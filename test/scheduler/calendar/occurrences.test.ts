@@ -49,14 +49,14 @@ describe("S2 nextOccurrence()", () => {
   });
 
   it.each([
-    ["after", { after: new Date(Number.NaN) }, /after is Invalid Date/],
-    ["after", { after: Number.NaN }, /after is NaN/],
-    ["after", { after: "2027-01-01" as never }, /after is "2027-01-01"/],
+    ["after", { after: new Date(Number.NaN) }, /Invalid after Invalid Date/],
+    ["after", { after: Number.NaN }, /Invalid after NaN/],
+    ["after", { after: "2027-01-01" as never }, /Invalid after "2027-01-01"/],
     ["after", { after: 8.64e15 }, /years 1000 to 9999/],
-    ["anchor", { anchor: Number.POSITIVE_INFINITY }, /anchor is Infinity/],
-    ["timezone", { timezone: 5 as never }, /timezone is 5/],
-    ["from", { from: 5 } as never, /"from" is no option.*after, timezone, anchor/],
-    ["nextOccurrence", "now" as never, /nextOccurrence is "now"/],
+    ["anchor", { anchor: Number.POSITIVE_INFINITY }, /Invalid anchor Infinity/],
+    ["timezone", { timezone: 5 as never }, /Invalid timezone 5/],
+    ["from", { from: 5 } as never, /Unknown option "from".*after, timezone, anchor/],
+    ["nextOccurrence", "now" as never, /Invalid nextOccurrence "now"/],
   ])("refuses %s: %j", (option, options, message) => {
     expect(() => nextOccurrence(NINE, options)).toThrow(InvalidOptionError);
     expect(() => nextOccurrence(NINE, options)).toThrow(expect.objectContaining({ option }));
@@ -109,14 +109,18 @@ describe("S2 occurrences()", () => {
   });
 
   it.each([
-    ["count", { count: 0 }, /count is 0; expected a whole number from 1 to 10000/],
-    ["count", { count: 10_001 }, /count is 10001/],
-    ["count", { count: Number.POSITIVE_INFINITY }, /count is Infinity/],
-    ["count", { count: 1.5 }, /count is 1.5/],
-    ["count", {}, /count is undefined; expected a count, or an until/],
-    ["until", { count: 1, until: 5 }, /until is 5; expected it left out where there is a count/],
-    ["until", { until: Number.NaN }, /until is NaN/],
-    ["limit", { limit: 1, count: 1 }, /"limit" is no option/],
+    ["count", { count: 0 }, /Invalid count 0: expected a whole number from 1 to 10000/],
+    ["count", { count: 10_001 }, /Invalid count 10001/],
+    ["count", { count: Number.POSITIVE_INFINITY }, /Invalid count Infinity/],
+    ["count", { count: 1.5 }, /Invalid count 1.5/],
+    ["count", {}, /Invalid count undefined: expected a count, or an until/],
+    [
+      "until",
+      { count: 1, until: 5 },
+      /Invalid until 5: expected it left out where there is a count/,
+    ],
+    ["until", { until: Number.NaN }, /Invalid until NaN/],
+    ["limit", { limit: 1, count: 1 }, /Unknown option "limit"/],
   ])("refuses %s: %j", (option, options, message) => {
     const call = () => occurrences(NINE, { after: AFTER, ...options } as OccurrencesOptions);
     expect(call).toThrow(InvalidOptionError);

@@ -125,8 +125,10 @@ describe("options that are not the caller's", () => {
       for (const call of calls) {
         const error = (await refusal(call)) as InvalidSubmissionError;
         expect(error).toMatchObject({ name: "InvalidSubmissionError", field: name });
-        expect(error.message).toMatch(new RegExp(`"${name}" is no option of submitMessages\\(\\)`));
-        const [, names = ""] = error.message.split("there are ");
+        expect(error.message).toMatch(
+          new RegExp(`Unknown option "${name}" in submitMessages\\(\\)`),
+        );
+        const [, names = ""] = error.message.split("Valid options: ");
         expect(names).toContain("idempotencyKey");
         for (const [internal] of INTERNAL) expect(names.split(/, |\./)).not.toContain(internal);
       }

@@ -1,7 +1,7 @@
 /** Tokens, budgets, stalls and resets: what a turn may cost and when it is given up; on the light host. */
 
 import { describe, expect, it, vi } from "vitest";
-import { shown } from "../../../src/core/json.ts";
+import { preview } from "../../../src/core/json.ts";
 import type { TokenUsage } from "../../../src/submissions/index.ts";
 import { givenLedger } from "../../support/given.ts";
 import {
@@ -154,7 +154,7 @@ describe("L7 tokens as a model reports them", () => {
         const own = budget === "submission" ? { budget: { tokens: 1_000 } } : {};
         await submit(stub, "x", { submissionId: "s", ...own });
         const ended = await expectState(stub, "s", "error", { errorName: "UsageNotReportedError" });
-        expect(ended.error).toContain(`Tokens ${shown(tokens)}`);
+        expect(ended.error).toContain(`Tokens ${preview(tokens)}`);
         expect(ended.error).toContain("expected finite numbers from 0, so budget.tokens");
         expect(calls).toHaveLength(2);
       }
