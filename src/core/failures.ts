@@ -1,7 +1,4 @@
-/**
- * Classes of failure. What happens next depends on the class alone, never on
- * where the failure was caught.
- */
+/** Classifies what was thrown (transient, platform reset, or final) and computes the delay before a retry. */
 
 import {
   isDurableObjectCodeUpdateReset,
@@ -127,4 +124,23 @@ export function isReset(error: unknown): boolean {
     isDurableObjectMemoryLimitReset(error) ||
     isDurableObjectStorageReset(error);
   return reading(isOne, false);
+}
+
+/** Exponential backoff with a cap and full jitter. */
+export type Backoff = {
+  /** Upper bound of the first delay, in milliseconds. */
+  readonly baseMs: number;
+  /** Upper bound of every delay, in milliseconds. */
+  readonly capMs: number;
+};
+
+/**
+ * The delay after `failures` failed attempts (1 for the first).
+ *
+ * Full jitter, because it spreads a crowd that failed together best:
+ * https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+ */
+export function backoffMs(failures: number, { baseMs, capMs }: Backoff, random: number): number {
+  const ceiling = Math.min(capMs, baseMs * 2 ** Math.min(failures - 1, 30));
+  return Math.floor(ceiling * random);
 }

@@ -1,4 +1,4 @@
-/** Text as storage can hold it. */
+/** Texts as storage, events and steps take them: well-formed, in parts, or as a digest. */
 
 /**
  * Whether a text is well-formed UTF-16. SQLite stores half of a surrogate pair as another character, so such a text is
@@ -6,4 +6,50 @@
  */
 export function isWellFormedText(value: string): boolean {
   return value.isWellFormed();
+}
+
+/**
+ * A digest of `text` in 22 characters of `[A-Za-z0-9_-]` (132 bits), so that
+ * any text at all can be part of a step name, an event type or a key.
+ */
+export async function digest(text: string): Promise<string> {
+  // Code units, and not UTF-8, which has one and the same replacement for every half of a surrogate pair.
+  const units = Uint16Array.from({ length: text.length }, (_, index) => text.charCodeAt(index));
+  const hash = await crypto.subtle.digest("SHA-256", units);
+  const base64 = btoa(String.fromCharCode(...new Uint8Array(hash)));
+  return base64.replaceAll("+", "-").replaceAll("/", "_").slice(0, 22);
+}
+
+/**
+ * The most UTF-16 code units of a part: 768 KiB in UTF-8 at worst, below the
+ * 1 MiB of a step result and of an event.
+ */
+export const PART_LENGTH = 256 * 1024;
+
+/**
+ * The text in parts of at most {@link PART_LENGTH} code units, of which none is
+ * empty; no part of the empty text. A pair of surrogates is never split: half
+ * of one would not survive UTF-8.
+ */
+export function partsOf(text: string): string[] {
+  const parts: string[] = [];
+  for (let start = 0; start < text.length; ) {
+    const end = borderAt(text, start + PART_LENGTH);
+    parts.push(text.slice(start, end));
+    start = end;
+  }
+  return parts;
+}
+
+/** The last border between characters that is not after `end`. */
+function borderAt(text: string, end: number): number {
+  if (end >= text.length) return text.length;
+  const isSplit =
+    isWithin(text.charCodeAt(end - 1), 0xd800) && isWithin(text.charCodeAt(end), 0xdc00);
+  return isSplit ? end - 1 : end;
+}
+
+/** Whether the code unit is one of the 1024 from `first` on. */
+function isWithin(unit: number, first: number): boolean {
+  return unit >= first && unit < first + 0x400;
 }

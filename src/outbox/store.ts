@@ -10,7 +10,7 @@
  */
 
 import { migrate } from "../core/migrations.ts";
-import { partsOf } from "../core/parts.ts";
+import { partsOf } from "../core/text.ts";
 import { InvalidEventError } from "./errors.ts";
 import { type StateRow, stateOf } from "./listing.ts";
 import { AT_ONCE, type Due, PER_DESTINATION } from "./ready-queue.ts";

@@ -4,9 +4,9 @@
  * without anything in storage changing.
  */
 
-import type { Backoff } from "../core/backoff.ts";
 import { LAST_ALARM } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
+import type { Backoff } from "../core/failures.ts";
 import { failureOf } from "../core/failures.ts";
 import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
 import {

@@ -4,9 +4,8 @@
  * calls it: what cannot be stored now is found again by the next wake.
  */
 
-import { backoffMs } from "../core/backoff.ts";
 import type { Clock } from "../core/clock.ts";
-import { failureOf, isReset } from "../core/failures.ts";
+import { backoffMs, failureOf, isReset } from "../core/failures.ts";
 import { type ActionHost, cancelPrompt, perform } from "./action.ts";
 import type { DeclaredTask } from "./declared.ts";
 import { PromptLostError, RunCancelledError, RunInterruptedError } from "./errors.ts";

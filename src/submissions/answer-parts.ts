@@ -6,7 +6,7 @@
  */
 
 import { byteLength, type Json } from "../core/json.ts";
-import { PART_LENGTH, partsOf } from "../core/parts.ts";
+import { PART_LENGTH, partsOf } from "../core/text.ts";
 import type { AnswerPart } from "./types.ts";
 
 /** `output` of a row whose answer is in parts. No JSON is empty, so this is never an answer. */

@@ -1,8 +1,8 @@
 /** What an app can set about its ledger. Checked once, at construction. */
 
-import type { Backoff } from "../core/backoff.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
+import type { Backoff } from "../core/failures.ts";
 import {
   countOf,
   durationOf,

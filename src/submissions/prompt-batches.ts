@@ -5,7 +5,7 @@
  */
 
 import type { Failure } from "../core/failures.ts";
-import { PART_LENGTH } from "../core/parts.ts";
+import { PART_LENGTH } from "../core/text.ts";
 import type { InstanceOf, WorkflowDestination } from "../outbox/types.ts";
 import { type BatchState, endedEvent } from "./batches.ts";
 import { checkId, checkNumber } from "./checks.ts";

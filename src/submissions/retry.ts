@@ -1,7 +1,7 @@
 /** Whether a failed attempt is followed by another one, when, and what that one does. A pure decision. */
 
-import { type Backoff, backoffMs } from "../core/backoff.ts";
 import type { Transient } from "../core/failures.ts";
+import { type Backoff, backoffMs } from "../core/failures.ts";
 import {
   attemptPlanOf,
   failuresOfModels,

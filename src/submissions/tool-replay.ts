@@ -4,8 +4,8 @@
  */
 
 import type { Failure } from "../core/failures.ts";
-import { digest } from "../core/ids.ts";
 import { stableJson } from "../core/json.ts";
+import { digest } from "../core/text.ts";
 import { ToolCallLimitError } from "./errors.ts";
 import {
   type AttemptRef,

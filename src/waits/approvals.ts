@@ -4,8 +4,8 @@
  */
 
 import { byteLength, HALF_CHARACTER, type Json, malformedKeyIn, preview } from "../core/json.ts";
-import { mismatchesOf } from "../core/json-schema.ts";
 import { problemOfNames } from "../core/options.ts";
+import { mismatchesOf } from "../core/schema/json-schema.ts";
 import { isWellFormedText } from "../core/text.ts";
 import type {
   Approval,

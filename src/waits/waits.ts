@@ -7,7 +7,7 @@
 import { Capability } from "../core/capability.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { byteLength, type Json } from "../core/json.ts";
-import { PART_LENGTH, partsOf } from "../core/parts.ts";
+import { PART_LENGTH, partsOf } from "../core/text.ts";
 import { Wake } from "../core/wake.ts";
 import { workflowEvent } from "../outbox/destinations.ts";
 import type { Outbox } from "../outbox/outbox.ts";

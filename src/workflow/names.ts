@@ -4,7 +4,7 @@
  * different steps.
  */
 
-import { digest } from "../core/ids.ts";
+import { digest } from "../core/text.ts";
 
 /**
  * The longest step name that the platform takes.

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { digest } from "../../src/core/ids.ts";
+import { digest } from "../../src/core/text.ts";
 import {
   type BatchIdentity,
   batchEventType,

@@ -6,7 +6,7 @@
 
 import { type Failure, failureOf } from "../../core/failures.ts";
 import { isTooDeep, MAX_DEPTH } from "../../core/json.ts";
-import { mismatchesOf } from "../../core/json-schema.ts";
+import { mismatchesOf } from "../../core/schema/json-schema.ts";
 import {
   type AnswerState,
   AnswerTooLargeError,

@@ -9,9 +9,8 @@
  */
 
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
-import { backoffMs } from "../../core/backoff.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import { failureOf } from "../../core/failures.ts";
+import { backoffMs, failureOf } from "../../core/failures.ts";
 import type { Closing, Wait, WaitKind } from "../types.ts";
 import { GRACE_MS, type Waits } from "../waits.ts";
 import {

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { byteLength, type Json } from "../../../src/core/json.ts";
-import { PART_LENGTH, partsOf } from "../../../src/core/parts.ts";
+import { PART_LENGTH, partsOf } from "../../../src/core/text.ts";
 import { IN_PARTS, StoredAnswer, writeParts } from "../../../src/submissions/answer-parts.ts";
 import { ANSWER_BYTES, ROW_BYTES } from "../../../src/submissions/options.ts";
 import type { InternalSubmitOptions } from "../../../src/submissions/types.ts";

@@ -4,7 +4,7 @@ import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { isDeepStrictEqual } from "node:util";
 import { expect, it } from "vitest";
-import { PART_LENGTH } from "../../../../src/core/parts.ts";
+import { PART_LENGTH } from "../../../../src/core/text.ts";
 import { ask, type LongText, longText, modelCalls } from "../../../../src/testing/index.ts";
 import { givenThink, until } from "../../../support/given.ts";
 import type { PromptOutcome } from "../../../support/prompt-workflow.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { byteLength } from "../../src/core/json.ts";
-import { PART_LENGTH, partsOf } from "../../src/core/parts.ts";
+import { PART_LENGTH, partsOf } from "../../src/core/text.ts";
 
 /** Around the borders of one to three parts, from short units that are shifted against them. */
 const long = fc
