@@ -1,5 +1,7 @@
 /** Texts as storage, events and steps take them: well-formed, in parts, or as a digest. */
 
+import { createHash } from "node:crypto";
+
 /**
  * Whether a text is well-formed UTF-16. SQLite stores half of a surrogate pair as another character, so such a text is
  * never found again, and equals others.
@@ -8,16 +10,18 @@ export function isWellFormedText(value: string): boolean {
   return value.isWellFormed();
 }
 
+/** Characters of a {@link digest}: 132 bits. */
+export const DIGEST_LENGTH = 22;
+
 /**
- * A digest of `text` in 22 characters of `[A-Za-z0-9_-]` (132 bits), so that
- * any text at all can be part of a step name, an event type or a key.
+ * A SHA-256 digest of `text` in 22 characters of `[A-Za-z0-9_-]`. Use it to put any text in a step name, an event type
+ * or a key.
+ *
+ * @param encoding the default hashes UTF-16 code units, because UTF-8 replaces each unpaired surrogate by the same character
  */
-export async function digest(text: string): Promise<string> {
-  // Code units, and not UTF-8, which has one and the same replacement for every half of a surrogate pair.
-  const units = Uint16Array.from({ length: text.length }, (_, index) => text.charCodeAt(index));
-  const hash = await crypto.subtle.digest("SHA-256", units);
-  const base64 = btoa(String.fromCharCode(...new Uint8Array(hash)));
-  return base64.replaceAll("+", "-").replaceAll("/", "_").slice(0, 22);
+export function digest(text: string, encoding: "utf16le" | "utf8" = "utf16le"): string {
+  const hash = createHash("sha256").update(Buffer.from(text, encoding));
+  return hash.digest("base64url").slice(0, DIGEST_LENGTH);
 }
 
 /**

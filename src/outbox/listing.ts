@@ -1,7 +1,7 @@
 /** Deliveries as they are listed. Reads the three tables of the outbox, and writes nothing. */
 
-import { createHash } from "node:crypto";
 import { byteLength } from "../core/json.ts";
+import { digest } from "../core/text.ts";
 import { cursorOf, readCursor } from "./filters.ts";
 import type {
   DeliveryInfo,
@@ -141,11 +141,7 @@ const UUID_LENGTH = 36;
 
 function prefixOf(submissionId: string): string {
   const isShort = byteLength(submissionId) <= MAX_ID_BYTES;
-  return `${PREFIX}${isShort ? submissionId : digestOf(submissionId)}/`;
-}
-
-function digestOf(text: string): string {
-  return `${DIGEST}${createHash("sha256").update(text).digest("hex")}`;
+  return `${PREFIX}${isShort ? submissionId : DIGEST + digest(submissionId)}/`;
 }
 
 /** The submission that a delivery tells of, where its id says so. */

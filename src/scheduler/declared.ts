@@ -6,8 +6,7 @@
 
 import { LAST_ALARM } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
-import type { Backoff } from "../core/failures.ts";
-import { failureOf } from "../core/failures.ts";
+import { type Backoff, failureOf } from "../core/failures.ts";
 import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
 import {
   countOf,
@@ -17,9 +16,9 @@ import {
   isPlainObject,
   problemOfNames,
 } from "../core/options.ts";
+import { digest } from "../core/text.ts";
 import { MAX_TIMER_MS } from "../core/timeout.ts";
 import { DAY_MS } from "./calendar/civil.ts";
-import { digestOf } from "./instance-id.ts";
 import { editDistance } from "./language/distance.ts";
 import { parseSchedule, readZone } from "./language/parse.ts";
 import { readLocalDate } from "./language/values.ts";
@@ -131,7 +130,7 @@ export function readTask(
     ...limits,
     taskId,
     schedule,
-    fingerprint: digestOf(JSON.stringify([text, timezone, String(startAt), String(endAt), except])),
+    fingerprint: digest(JSON.stringify([text, timezone, String(startAt), String(endAt), except])),
     description: typeof task.description === "string" ? task.description : undefined,
     offsetMs: Math.floor(jitterShare(taskId) * jitterMs),
     ignored: mistypedIn(task),

@@ -3,13 +3,11 @@
  * where ids are written down: `create({ id: instanceIdFor(key) })`.
  */
 
-import { createHash } from "node:crypto";
+import { DIGEST_LENGTH, digest } from "../core/text.ts";
 
 /** 1 to 100 of these, the first a letter or digit: https://developers.cloudflare.com/workflows/reference/limits/ */
 const VALID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
 const MAX_LENGTH = 100;
-/** 132 bits. */
-const DIGEST_LENGTH = 22;
 
 /**
  * The id of a Workflow instance for any key: a valid one unchanged, any other
@@ -22,14 +20,5 @@ export function instanceIdFor(key: string): string {
   if (VALID.test(key)) return key;
   const slug = key.replaceAll(/[^A-Za-z0-9_-]+/g, "-").replace(/^[_-]+/, "");
   const readable = slug.slice(0, MAX_LENGTH - DIGEST_LENGTH - 1).replace(/[_-]+$/, "");
-  return `${readable || "id"}-${digestOf(key)}`;
-}
-
-/** 22 characters of `[A-Za-z0-9_-]`. */
-export function digestOf(text: string): string {
-  // Code units, and not UTF-8, which has one and the same replacement for every half of a surrogate pair.
-  return createHash("sha256")
-    .update(Buffer.from(text, "utf16le"))
-    .digest("base64url")
-    .slice(0, DIGEST_LENGTH);
+  return `${readable || "id"}-${digest(key)}`;
 }

@@ -2,12 +2,13 @@
 
 import { createHash } from "node:crypto";
 import type { LifecycleServices } from "agents/lifecycle";
-import { digestOf, instanceIdFor } from "./instance-id.ts";
+import { digest } from "../core/text.ts";
+import { instanceIdFor } from "./instance-id.ts";
 import type { RunKey } from "./rows.ts";
 
 /** A new owner, in 22 characters. Made once for each object, and stored: neither a class's name nor anything else of the code is in it. */
 export function newOwner(): string {
-  return digestOf(crypto.randomUUID());
+  return digest(crypto.randomUUID());
 }
 
 /** The owner of runs from before owners were stored. */
@@ -19,7 +20,7 @@ export function ownerOfNames({
   readonly routes: Pick<LifecycleServices["routes"], "source">;
 }): string {
   // A sub-agent's name is unique within its parent only; its address has the parents.
-  return digestOf(JSON.stringify([className, name, routes.source?.key ?? null]));
+  return digest(JSON.stringify([className, name, routes.source?.key ?? null]));
 }
 
 /** What Think calls a run: its task and its slot. A trigger has no slot, and may come at that of another run. */

@@ -49,7 +49,7 @@ export class ToolReplay implements ToolCalls {
   async start({ toolCallId, toolName, input }: Parameters<ToolCalls["start"]>[0]) {
     const reading = this.settled && this.#read(this.settled);
     const json = stableJson(input);
-    const call = { toolCallId, toolName, input: json, inputDigest: await digest(json) };
+    const call = { toolCallId, toolName, input: json, inputDigest: digest(json) };
     const earlier = await reading;
     // Nothing is awaited while it is decided, so that calls of one step cannot get the same record.
     const decision = this.#decide(call, earlier);

@@ -68,9 +68,9 @@ export async function stepKey({
 }: InstanceIdentity): Promise<string> {
   const prefix = KEY_PREFIX[kind];
   const parts = [workflowName, workflowId, stepName].map(escaped);
-  if (key !== undefined) parts.push(await digest(key));
+  if (key !== undefined) parts.push(digest(key));
   const readable = `${prefix}:${parts.join(":")}`;
-  return readable.length <= MAX_KEY ? readable : `${prefix}:${await digest(readable)}`;
+  return readable.length <= MAX_KEY ? readable : `${prefix}:${digest(readable)}`;
 }
 
 /**
@@ -87,7 +87,7 @@ export async function partName(
   const plain = `${stepName}:${suffixed}`;
   const isPlain = !stepName.includes("~") && headOf(stepName, "") === stepName;
   if (key === undefined && isPlain && plain.length <= MAX_STEP_NAME) return plain;
-  const suffix = `~${await digest(JSON.stringify([stepName, key]))}:${suffixed}`;
+  const suffix = `~${digest(JSON.stringify([stepName, key]))}:${suffixed}`;
   return headOf(stepName, suffix) + suffix;
 }
 
@@ -123,23 +123,23 @@ export async function batchItemKeys({
 }: BatchIdentity): Promise<string[]> {
   const readable = [workflowName, workflowId, stepName].map(escaped).join(":");
   // Without a ":", a digest is never taken for three parts.
-  const step = readable.length <= MAX_KEY ? readable : await digest(readable);
-  const items = await Promise.all(keys.map((key) => digest(key)));
+  const step = readable.length <= MAX_KEY ? readable : digest(readable);
+  const items = keys.map((key) => digest(key));
   return items.map((item) => `think-workflow-all:${step}:${item}`);
 }
 
 /** The batch of those items of a batch whose answers are repaired, the first time or a later one. */
-export function repairBatchId(batch: string, round: number): Promise<string> {
+export function repairBatchId(batch: string, round: number): string {
   return digest(JSON.stringify(["repair", batch, round]));
 }
 
 /** The event that ends the wait of one run of a workflow for a batch, and no other's (W3). */
 export async function batchEventType(batch: string, run: string): Promise<string> {
-  return `perdure-prompts-${await digest(JSON.stringify([batch, run]))}`;
+  return `perdure-prompts-${digest(JSON.stringify([batch, run]))}`;
 }
 
 /** What only that run of the workflow, and the agent that it has told, can know (W3). */
-export function batchProof(batch: string, run: string): Promise<string> {
+export function batchProof(batch: string, run: string): string {
   return digest(JSON.stringify(["proof", batch, run]));
 }
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { byteLength } from "../../src/core/json.ts";
-import { PART_LENGTH, partsOf } from "../../src/core/text.ts";
+import { digest, PART_LENGTH, partsOf } from "../../src/core/text.ts";
 
 /** Around the borders of one to three parts, from short units that are shifted against them. */
 const long = fc
@@ -21,8 +21,8 @@ const halves = fc
   .array(fc.constantFrom("\ud83d", "\ude00", "a"), { minLength: 1, maxLength: 9 })
   .map((units) => units.join("").repeat(PART_LENGTH / 4));
 
-describe("O4 texts in parts", () => {
-  it("O4 any text comes back whole, in parts that fit, and no pair is split", () => {
+describe("texts in parts", () => {
+  it("O4: any text comes back whole, in parts within the limit that split no surrogate pair", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: "binary" }), long, halves), (text) => {
         const parts = partsOf(text);
@@ -42,7 +42,7 @@ describe("O4 texts in parts", () => {
     );
   });
 
-  it("O4 well-formed text stays so in each part, and survives UTF-8", () => {
+  it("O4: each part of a well-formed text is well-formed and survives UTF-8", () => {
     const text = `a${"😀".repeat(PART_LENGTH)}`;
     const parts = partsOf(text);
     expect(parts.every((part) => part.isWellFormed())).toBe(true);
@@ -58,7 +58,31 @@ describe("O4 texts in parts", () => {
     [`${"a".repeat(PART_LENGTH - 1)}😀`, [PART_LENGTH - 1, 2]],
     [`${"a".repeat(PART_LENGTH - 2)}😀`, [PART_LENGTH]],
     [`${"a".repeat(PART_LENGTH)}😀`, [PART_LENGTH, 2]],
-  ])("O4 the exact border (%#)", (text, lengths) => {
+  ])("O4: parts end exactly at the limit (%#)", (text, lengths) => {
     expect(partsOf(text).map((part) => part.length)).toEqual(lengths);
+  });
+});
+
+describe("digest", () => {
+  it("W1: a digest has 22 characters that are safe in every name", () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string({ unit: "binary" }), halves), (text) => {
+        expect(digest(text)).toMatch(/^[\w-]{22}$/);
+        expect(digest(text)).toBe(digest(text));
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("W1: texts that differ in half of a character have different digests", () => {
+    expect(digest("\ud83d")).not.toBe(digest("\ud83e"));
+    expect(digest("a", "utf8")).not.toBe(digest("a"));
+  });
+
+  it("with utf8, it is the start of the SHA-256 that Think computes", async () => {
+    const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode("é"));
+    const base64 = btoa(String.fromCharCode(...new Uint8Array(hash)));
+    const expected = base64.replaceAll("+", "-").replaceAll("/", "_").slice(0, 22);
+    expect(digest("é", "utf8")).toBe(expected);
   });
 });

@@ -3,6 +3,7 @@
  * Think's code in the agent still runs them and sends their ends. What the workflow knows of Think's form is in this file.
  */
 
+import { digest } from "../../core/text.ts";
 import type { PromptEnd, ThinkPromptReceipt } from "../../submissions/types.ts";
 import type { InstanceIdentity, StepPart } from "../names.ts";
 import { durably, type StepCall } from "../step-call.ts";
@@ -32,19 +33,12 @@ export type ThinkPrompt = {
 /** The key of Think's submission. */
 export async function thinkKeyOf({ workflowName, workflowId, stepName, key }: Identity) {
   const base = `think-workflow:${workflowName}:${workflowId}:${stepName}`;
-  return key === undefined ? base : `${base}:${await thinkHash(key)}`;
+  return key === undefined ? base : `${base}:${digest(key, "utf8")}`;
 }
 
 /** The type of the event that tells of its end. */
 async function thinkEventType({ workflowName, workflowId, stepName, key }: Identity) {
-  return `think-prompt-${await thinkHash([workflowName, workflowId, stepName, key ?? ""].join(":"))}`;
-}
-
-/** As Think makes it; Perdure's own digest is of UTF-16, and another one. */
-async function thinkHash(text: string): Promise<string> {
-  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  const base64 = btoa(String.fromCharCode(...new Uint8Array(hash)));
-  return base64.replaceAll("+", "-").replaceAll("/", "_").slice(0, 22);
+  return `think-prompt-${digest([workflowName, workflowId, stepName, key ?? ""].join(":"), "utf8")}`;
 }
 
 /**
