@@ -1,9 +1,9 @@
 /** What a person is asked about an action that the code wants to take, and what was decided. */
 
-import { byteLength, type Json } from "../core/json.ts";
+import { byteLength, type Json, jsonOf } from "../core/json.ts";
 import type { ApprovalRequest } from "../waits/approval-types.ts";
 import { approvalRequest } from "../waits/approvals.ts";
-import { jsonOf } from "./outcome.ts";
+import { refuseBinary } from "./outcome.ts";
 import type { CallRecord } from "./types.ts";
 
 /** Bytes of arguments that are shown whole, as JSON: what is pending is listed, and told to the clients that the app chooses. */
@@ -31,7 +31,7 @@ export function decisionOf(result: Json | undefined): { by?: Json; reason?: Json
 /** The arguments are for a person to read: what JSON cannot hold, or is too much of it, is named, and stops nothing. */
 function shownArgs(args: unknown): Json {
   try {
-    const plain = jsonOf(args) ?? null;
+    const plain = jsonOf(args, refuseBinary) ?? null;
     const text = JSON.stringify(plain);
     const bytes = byteLength(text);
     if (bytes <= MOST_SHOWN_BYTES) return plain;

@@ -1,6 +1,6 @@
 /** How a wait of Code Mode is closed, made of the execution's record. Pure; bounded, so that a row can hold it. */
 
-import type { Json } from "../core/json.ts";
+import { type Json, jsonOf } from "../core/json.ts";
 import type { Closing } from "../waits/types.ts";
 import type { CallRecord, CodemodeCall, CodemodeFailure, ExecutionRecord } from "./types.ts";
 
@@ -15,7 +15,7 @@ export function completed(execution: ExecutionRecord): Closing {
   const { id: executionId, result } = execution;
   if (typeof result === "string" && result.startsWith(OMITTED)) return failed(result, execution);
   try {
-    const output = jsonOf(result);
+    const output = jsonOf(result, refuseBinary);
     const logs = boundedLogs(execution);
     return {
       status: "completed",
@@ -92,19 +92,12 @@ export function pendingAction({ log }: ExecutionRecord): CallRecord | undefined 
   return entriesOf(log).find(({ state }) => state === "pending");
 }
 
-/**
- * A copy as JSON has it; undefined for undefined.
- *
- * @throws Error for what JSON cannot hold
- */
-export function jsonOf(value: unknown): Json | undefined {
-  const text = JSON.stringify(value, (_, inner: unknown) => {
-    if (ArrayBuffer.isView(inner) || inner instanceof ArrayBuffer) {
-      throw new TypeError("binary data has none");
-    }
-    return inner;
-  });
-  return text === undefined ? undefined : (JSON.parse(text) as Json);
+/** A replacer for {@link jsonOf}: JSON has no form for binary data. */
+export function refuseBinary(_key: string, value: unknown): unknown {
+  if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
+    throw new TypeError("binary data has none");
+  }
+  return value;
 }
 
 function entriesOf(log: ExecutionRecord["log"]): CallRecord[] {

@@ -1,4 +1,6 @@
-/** Lengths of time as people write them: `"90 seconds"`, `"2 hours"`, or a number of milliseconds. */
+/** Durations: `"90 seconds"`, `"2 hours"`, or a number of milliseconds. The only parser of them. */
+
+/** As Workflows has them: a month is 30 days, a year 365. */
 
 const UNITS = {
   second: 1_000,
@@ -6,25 +8,25 @@ const UNITS = {
   hour: 3_600_000,
   day: 86_400_000,
   week: 604_800_000,
+  month: 30 * 86_400_000,
+  year: 365 * 86_400_000,
 } as const;
 
 type Unit = keyof typeof UNITS;
 
-/** Milliseconds, or a whole or decimal number and a unit: `"1 hour"`, `"1.5 days"`. */
+/** Milliseconds, or a whole or decimal number and a unit: `"1 hour"`, `"1.5 days"`. A month is 30 days, a year 365. */
 export type Duration = number | `${number} ${Unit}` | `${number} ${Unit}s`;
 
-const TEXT = /^(\d+(?:\.\d+)?) (second|minute|hour|day|week)s?$/;
+const TEXT = /^(\d+(?:\.\d+)?) (second|minute|hour|day|week|month|year)s?$/;
 
-/** How to write one, for messages about what is none. */
+/** The valid forms, for error messages. */
 export const DURATION_FORMS =
   'a positive number of milliseconds, or a text such as "30 seconds", "5 minutes" or "2 hours"';
 
-/** The same in whole milliseconds; undefined for what is no positive length of time. */
+/** A duration in whole milliseconds; undefined for one that is invalid or shorter than a millisecond. */
 export function millisecondsOf(duration: unknown): number | undefined {
   const ms = typeof duration === "string" ? parsed(duration) : duration;
-  if (typeof ms !== "number") return undefined;
-  const whole = ms === Number.POSITIVE_INFINITY ? ms : Math.round(ms);
-  return whole >= 1 ? whole : undefined;
+  return typeof ms === "number" && ms >= 1 ? Math.round(ms) : undefined;
 }
 
 function parsed(text: string): number {
@@ -32,9 +34,9 @@ function parsed(text: string): number {
   return count === undefined ? Number.NaN : Number(count) * UNITS[unit as Unit];
 }
 
-/** Milliseconds in the largest unit that they are a whole number of: `"3 days"`. */
+/** Milliseconds as text, in the largest unit up to days that divides them: `"3 days"`. */
 export function durationText(ms: number): string {
-  const units = (Object.entries(UNITS) as [Unit, number][]).filter(([unit]) => unit !== "week");
+  const units = Object.entries(UNITS).slice(0, 4);
   const [unit, length] = units.findLast(([, each]) => ms >= each && ms % each === 0) ?? ["ms", 1];
   const count = ms / length;
   return `${count} ${unit}${unit === "ms" || count === 1 ? "" : "s"}`;

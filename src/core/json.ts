@@ -1,5 +1,6 @@
 /** JSON: what it can hold, how large it is, and how it is shown. */
 
+import { failureOf } from "./failures.ts";
 import { isWellFormedText } from "./text.ts";
 
 /**
@@ -16,6 +17,65 @@ interface JsonObject {
 /** Bytes of a text in UTF-8, as storage counts them. */
 export function byteLength(text: string): number {
   return new TextEncoder().encode(text).byteLength;
+}
+
+/**
+ * A copy of a value as JSON has it; undefined for undefined.
+ *
+ * @param replacer as that of `JSON.stringify()`
+ * @throws TypeError for a value that JSON cannot hold, such as a bigint or a cycle
+ */
+export function jsonOf(
+  value: unknown,
+  replacer?: (key: string, value: unknown) => unknown,
+): Json | undefined {
+  const text = JSON.stringify(value, replacer) as string | undefined;
+  return text === undefined ? undefined : (JSON.parse(text) as Json);
+}
+
+/** The limit of {@link jsonTextOf}, and the error that the caller throws. */
+export type JsonLimit = {
+  readonly maxBytes: number;
+  /** Makes the caller's error from the message. */
+  readonly refuse: (message: string) => Error;
+};
+
+/**
+ * A value as JSON text of at most `maxBytes`.
+ *
+ * @param name what the message calls the value, e.g. `event`
+ * @throws the error of `refuse`: JSON cannot hold the value, or it is too large
+ */
+export function jsonTextOf(name: string, value: unknown, { maxBytes, refuse }: JsonLimit): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    throw refuse(`Invalid ${name}: JSON cannot hold it (${failureOf(error).message}).`);
+  }
+  if (text === undefined) {
+    throw refuse(
+      `Invalid ${name} ${preview(value)}: expected an object, an array, a string, a number, a boolean or null.`,
+    );
+  }
+  checkBytes(name, text, { maxBytes, refuse });
+  return text;
+}
+
+/** @throws the error of `refuse` for a text of more than `maxBytes` in UTF-8 */
+export function checkBytes(name: string, text: string, { maxBytes, refuse }: JsonLimit): void {
+  // A code unit takes at most three bytes, so a short text need not be measured.
+  if (text.length * 3 <= maxBytes) return;
+  const bytes = byteLength(text);
+  if (bytes > maxBytes) throw refuse(tooLarge(name, bytes, maxBytes));
+}
+
+/** The message about a value that is larger than storage, an event or a step can take. */
+export function tooLarge(name: string, bytes: number, maxBytes: number): string {
+  return (
+    `Invalid ${name} of ${bytes} bytes: expected at most ${maxBytes} bytes. ` +
+    "Store the content elsewhere, e.g. in R2, and pass a reference to it."
+  );
 }
 
 /** What is wrong with a text that is not well-formed UTF-16, and what to do about it. */

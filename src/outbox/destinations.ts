@@ -1,6 +1,6 @@
 /** Names destinations. What these return is plain data, which is stored with each entry. */
 
-import { byteLength, lostInJson } from "../core/json.ts";
+import { checkBytes, lostInJson } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { InvalidDestinationError, InvalidEventError } from "./errors.ts";
 import type {
@@ -117,10 +117,6 @@ function checkJson(name: string, value: unknown): void {
       `${name}${lost}, which JSON cannot hold. Pass texts, finite numbers, booleans, null, arrays and plain objects.`,
     );
   }
-  const text = JSON.stringify(value) ?? "";
-  const bytes = text.length * 3 <= MAX_PARAMS_BYTES ? 0 : byteLength(text);
-  if (bytes <= MAX_PARAMS_BYTES) return;
-  throw new InvalidEventError(
-    `${name} is ${bytes} bytes as JSON, and a workflow takes at most ${MAX_PARAMS_BYTES}. Store the content (R2) and pass a reference to it.`,
-  );
+  const refuse = (message: string) => new InvalidEventError(message);
+  checkBytes(name, JSON.stringify(value) ?? "", { maxBytes: MAX_PARAMS_BYTES, refuse });
 }

@@ -1,7 +1,6 @@
 /** What can be put: looks at an event and at its id alone. */
 
-import { failureOf } from "../core/failures.ts";
-import { byteLength, preview } from "../core/json.ts";
+import { jsonTextOf, preview } from "../core/json.ts";
 import { problemOfNames } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { InvalidEventError, MALFORMED } from "./errors.ts";
@@ -30,26 +29,6 @@ export function deliveryId(options: unknown): string {
  * @throws InvalidEventError for what JSON cannot hold, or what is larger than `most` bytes
  */
 export function payloadOf(event: unknown, most: number): string {
-  const payload = textOf(event);
-  if (payload === undefined) {
-    throw new InvalidEventError(
-      `The event is ${typeof event}; expected what JSON can hold: an object, an array, a text, a number, a boolean or null.`,
-    );
-  }
-  const bytes = payload.length * 3 <= most ? 0 : byteLength(payload);
-  if (bytes <= most) return payload;
-  throw new InvalidEventError(
-    `The event is ${bytes} bytes as JSON, and at most ${most} are taken. Keep the content elsewhere (R2) and put a reference to it.`,
-  );
-}
-
-/** @throws InvalidEventError for what JSON cannot hold */
-function textOf(event: unknown): string | undefined {
-  try {
-    return JSON.stringify(event);
-  } catch (error) {
-    throw new InvalidEventError(
-      `The event cannot be written as JSON: ${failureOf(error).message}.`,
-    );
-  }
+  const refuse = (message: string) => new InvalidEventError(message);
+  return jsonTextOf("event", event, { maxBytes: most, refuse });
 }

@@ -1,6 +1,6 @@
 /** What a wait can hold. Looked at before anything is stored. */
 
-import { byteLength, HALF_CHARACTER, preview } from "../core/json.ts";
+import { checkBytes, HALF_CHARACTER, preview } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { InvalidWaitError } from "./errors.ts";
 import type { Closing, WaitRequest } from "./types.ts";
@@ -21,22 +21,14 @@ export function checkRequest({
     if (text === undefined || isWellFormedText(text)) continue;
     throw new InvalidWaitError(field, `${field} is ${preview(text)}, ${HALF_CHARACTER}`);
   }
-  const bytes = byteLength(JSON.stringify(request));
-  if (bytes <= MOST_BYTES) return;
-  throw new InvalidWaitError(
-    "request",
-    `The request of a step of kind ${kind} is ${bytes} bytes, and at most ${MOST_BYTES} are taken. ` +
-      "Keep the content elsewhere (R2, the agent's own tables) and pass a reference to it.",
-  );
+  const refuse = (message: string) => new InvalidWaitError("request", message);
+  const name = `request of a step of kind ${kind}`;
+  checkBytes(name, JSON.stringify(request), { maxBytes: MOST_BYTES, refuse });
 }
 
 /** @throws InvalidWaitError for a result that is too large */
 export function checkResult({ result }: Closing): void {
-  const bytes = byteLength(JSON.stringify(result));
-  if (bytes <= MOST_BYTES) return;
-  throw new InvalidWaitError(
-    "result",
-    `The result of a step is ${bytes} bytes, and at most ${MOST_BYTES} are taken. ` +
-      "Keep the content elsewhere (R2, the agent's own tables) and return a reference to it.",
-  );
+  const refuse = (message: string) => new InvalidWaitError("result", message);
+  // JSON has no text for undefined, which is no result.
+  checkBytes("result of a step", JSON.stringify(result) ?? "", { maxBytes: MOST_BYTES, refuse });
 }

@@ -5,6 +5,7 @@
 
 import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
+import { millisecondsOf } from "../core/duration.ts";
 import { HALF_CHARACTER, preview } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
 import type { UsedNames } from "./used-names.ts";
@@ -55,16 +56,6 @@ const DEFAULT_TIMEOUT_MS = 86_400_000;
 /** The longest that an event is waited for. https://developers.cloudflare.com/workflows/reference/limits/ */
 const MOST_MS = 365 * 86_400_000;
 
-const UNIT_MS = {
-  second: 1_000,
-  minute: 60_000,
-  hour: 3_600_000,
-  day: 86_400_000,
-  week: 7 * 86_400_000,
-  month: 30 * 86_400_000,
-  year: 365 * 86_400_000,
-} as const;
-
 /** Options of a step that cannot be meant. Nothing was stored, and no retry could make them right. */
 export function invalidStep(kind: string, name: string, problem: string): NonRetryableError {
   return new NonRetryableError(
@@ -100,21 +91,13 @@ export function timeoutMsOf(
   timeout: WaitTimeout = DEFAULT_TIMEOUT_MS,
 ): number {
   const ms = millisecondsOf(timeout);
-  if (ms !== undefined && ms >= 1 && ms <= MOST_MS) return Math.round(ms);
+  if (ms !== undefined && ms <= MOST_MS) return ms;
   throw invalidStep(
     kind,
     name,
     `got ${preview(timeout)} as timeout; expected a positive number of milliseconds (at least 1), or a text such as ` +
       `"30 minutes" or "3 days", of at most 365 days.`,
   );
-}
-
-function millisecondsOf(timeout: unknown): number | undefined {
-  if (typeof timeout === "number") return timeout;
-  if (typeof timeout !== "string") return undefined;
-  const [, count, unit] =
-    /^(\d+(?:\.\d+)?) (second|minute|hour|day|week|month|year)s?$/.exec(timeout) ?? [];
-  return unit === undefined ? undefined : Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS];
 }
 
 /**

@@ -44,16 +44,18 @@ describe("what was thrown", () => {
   });
 });
 
-describe("lengths of time", () => {
+describe("durations", () => {
   const UNITS = {
     second: 1_000,
     minute: 60_000,
     hour: 3_600_000,
     day: 86_400_000,
     week: 604_800_000,
+    month: 2_592_000_000,
+    year: 31_536_000_000,
   };
 
-  it("are what they say, in any unit, one or many", () => {
+  it("a duration is a number of milliseconds, or a count of one of seven units, singular or plural", () => {
     const unit = fc.constantFrom(...(Object.keys(UNITS) as (keyof typeof UNITS)[]));
     const count = fc.integer({ min: 1, max: 10_000 });
     fc.assert(
@@ -70,6 +72,8 @@ describe("lengths of time", () => {
     0,
     -1,
     0.2,
+    0.5,
+    "0.0005 seconds",
     Number.NaN,
     "",
     "soon",
@@ -79,7 +83,7 @@ describe("lengths of time", () => {
     "1e3 seconds",
     " 1 day",
     null,
-  ])("%j is none", (value) => expect(millisecondsOf(value)).toBeUndefined());
+  ])("%j is no duration", (value) => expect(millisecondsOf(value)).toBeUndefined());
 });
 
 describe("migrations", () => {

@@ -138,11 +138,11 @@ describe("what cannot be put is refused, with nothing stored", () => {
   const circle: Record<string, unknown> = {};
   circle.self = circle;
   const EVENTS: [event: unknown, message: RegExp][] = [
-    [undefined, /The event is undefined; expected what JSON can hold/],
-    [() => 1, /The event is function/],
-    [1n, /cannot be written as JSON/],
-    [circle, /cannot be written as JSON/],
-    ["x".repeat(2_000), /2002 bytes as JSON, and at most 1000 are taken.*R2/],
+    [undefined, /Invalid event undefined: expected an object, an array/],
+    [() => 1, /Invalid event .*: expected an object/],
+    [1n, /Invalid event: JSON cannot hold it/],
+    [circle, /Invalid event: JSON cannot hold it/],
+    ["x".repeat(2_000), /Invalid event of 2002 bytes: expected at most 1000 bytes.*R2/],
   ];
 
   it.each(EVENTS)("the event %o", async (event, message) => {

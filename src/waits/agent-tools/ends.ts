@@ -1,7 +1,7 @@
 /** How a wait is closed with what became of its run, and the ids of its runs. Pure. */
 
 import type { AgentToolLifecycleResult } from "agents/agent-tools";
-import { byteLength, type Json } from "../../core/json.ts";
+import { byteLength, type Json, jsonOf, tooLarge } from "../../core/json.ts";
 import { MOST_BYTES } from "../checks.ts";
 import type { Closing, Wait } from "../types.ts";
 import type { AgentToolEnd, AgentToolRequest, AgentToolState, Inspection } from "./types.ts";
@@ -105,14 +105,6 @@ const CLOSED_AS = {
 export function closingOf(end: AgentToolEnd): Closing {
   const bytes = byteLength(JSON.stringify(end));
   if (bytes <= MOST_BYTES) return { status: CLOSED_AS[end.status], result: end };
-  const error =
-    `The child agent's result is ${bytes} bytes, and at most ${MOST_BYTES} are taken. ` +
-    "Keep the content elsewhere (R2, the child's own tables) and let getAgentToolOutput() return a reference to it.";
+  const error = tooLarge("result of getAgentToolOutput()", bytes, MOST_BYTES);
   return { status: "failed", result: { status: "error", runId: end.runId, error } };
-}
-
-/** What JSON makes of it: a child may return what only a structured clone can hold. */
-function jsonOf(value: unknown): Json | undefined {
-  const text = JSON.stringify(value) as string | undefined;
-  return text === undefined ? undefined : (JSON.parse(text) as Json);
 }

@@ -89,7 +89,7 @@ describe("outbox.put(workflow())", () => {
       "metadata that is too large",
       "WAITING_WORKFLOW",
       { metadata: { a: "é".repeat(600_000) } },
-      /metadata is 12/,
+      /Invalid metadata of 1200008 bytes/,
     ],
     ["an unknown option", "WAITING_WORKFLOW", { instance: "a" }, /"instance"/],
     ["a policy that is wrong", "WAITING_WORKFLOW", { policy: { maxAttempts: 0 } }, /maxAttempts/],

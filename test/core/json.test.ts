@@ -1,0 +1,52 @@
+import { describe, expect, it } from "vitest";
+import { checkBytes, jsonOf, jsonTextOf, tooLarge } from "../../src/core/json.ts";
+
+class Refused extends Error {}
+
+const limit = { maxBytes: 10, refuse: (message: string) => new Refused(message) };
+
+const cyclic: Record<string, unknown> = {};
+cyclic.self = cyclic;
+
+describe("jsonOf", () => {
+  it("returns a copy as JSON has it", () => {
+    const value = { at: new Date(0), none: undefined, list: [undefined, 1] };
+    expect(jsonOf(value)).toEqual({ at: "1970-01-01T00:00:00.000Z", list: [null, 1] });
+    expect(jsonOf(undefined)).toBeUndefined();
+    expect(jsonOf({ a: 1 }, (key, inner) => (key === "a" ? 2 : inner))).toEqual({ a: 2 });
+  });
+
+  it.each([[1n], [cyclic]])("throws a TypeError for a value that JSON cannot hold (%#)", (value) =>
+    expect(() => jsonOf(value)).toThrow(TypeError),
+  );
+});
+
+describe("jsonTextOf", () => {
+  it("L9: returns the JSON of a value of exactly the limit", () => {
+    expect(jsonTextOf("event", "12345678", limit)).toBe('"12345678"');
+    expect(jsonTextOf("event", "ééé", limit)).toBe('"ééé"');
+  });
+
+  it.each([
+    ["123456789", "Invalid event of 11 bytes: expected at most 10 bytes. Store the content"],
+    ["ééééé", "Invalid event of 12 bytes: expected at most 10 bytes. Store the content"],
+    [1n, /^Invalid event: JSON cannot hold it \(.*BigInt.*\)\.$/],
+    [undefined, "Invalid event undefined: expected an object, an array, a string, a number,"],
+    [() => {}, "Invalid event () => {}: expected an object, an array"],
+  ])("L9: refuses a value with the caller's error (%#)", (value, message) => {
+    const call = () => jsonTextOf("event", value, limit);
+    expect(call).toThrow(Refused);
+    expect(call).toThrow(message);
+  });
+});
+
+describe("checkBytes", () => {
+  it("L9: counts bytes of UTF-8 and names the limit and the remedy", () => {
+    expect(() => checkBytes("answer", "é".repeat(5), limit)).not.toThrow();
+    expect(() => checkBytes("answer", "é".repeat(6), limit)).toThrow(tooLarge("answer", 12, 10));
+    expect(tooLarge("answer", 12, 10)).toBe(
+      "Invalid answer of 12 bytes: expected at most 10 bytes. " +
+        "Store the content elsewhere, e.g. in R2, and pass a reference to it.",
+    );
+  });
+});
