@@ -1,4 +1,4 @@
-/** What a room is to Lifecycle: a capability whose jobs and routed messages are those of its one wake. */
+/** The base class of the modules' capabilities: passes Lifecycle's jobs and routed messages to the module's one wake. */
 
 import {
   LifecycleCapability,
@@ -14,7 +14,7 @@ export abstract class Capability extends LifecycleCapability {
     await this.wake.restore();
   }
 
-  /** For hosts: a sub-agent is about to be deleted, or was. Its wakes, and those of all below it, come soon, or are removed. */
+  /** For hosts: expedites the wakes of a sub-agent before it is deleted, and removes them afterwards. */
   async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
     await this.lifecycle.ready();
     await this.wake.changeWakesOf(path, verb);

@@ -1,7 +1,4 @@
-/**
- * Time and chance, passed in wherever a decision depends on them, so that
- * tests can hold both still.
- */
+/** The clock and the source of randomness. Decisions take them as an argument, so that tests control both. */
 
 export type Clock = {
   /** The current time, epoch milliseconds. */
@@ -10,11 +7,11 @@ export type Clock = {
   readonly random: () => number;
 };
 
-/** The platform's alarms reach no further, epoch milliseconds. */
+/** The latest time of an alarm on the platform, epoch milliseconds. */
 export const LAST_ALARM = Date.UTC(2189, 0, 1);
 
-/** The same clock, which stands still where the machine's is set back, until that has caught up. */
-export function steady({ now, random }: Clock): Clock {
+/** A clock that is monotonic: it never returns less than before, even if the machine's clock is set back. */
+export function monotonic({ now, random }: Clock): Clock {
   let latest = Number.NEGATIVE_INFINITY;
   return {
     now: () => {

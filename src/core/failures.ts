@@ -9,20 +9,19 @@ import {
 export type Failure = {
   /** The error's stable name, e.g. `APICallError`. */
   readonly name: string;
-  /** What went wrong, for a person. */
+  /** A description of the problem. */
   readonly message: string;
 };
 
-/** A failure that may not happen again: worth another attempt, later. */
+/** A failure that a later attempt may not meet. */
 export type Transient = {
-  /** How long the other side asked to be left alone, in milliseconds. */
+  /** The delay that the server asked for (Retry-After), in milliseconds. */
   readonly retryAfterMs: number | undefined;
 };
 
 /**
- * Statuses that a later attempt may not meet again: timeouts, conflicts of
- * timing, too many requests, and the server's own trouble. 529 is what some
- * model providers answer when they are overloaded.
+ * Statuses of transient failures: timeouts, too many requests and server errors. Some model providers answer 529 when
+ * they are overloaded.
  * https://www.rfc-editor.org/rfc/rfc9110#name-status-codes
  */
 const TRANSIENT_STATUS = new Set([408, 425, 429, 500, 502, 503, 504, 529]);
@@ -30,14 +29,13 @@ const TRANSIENT_TEXT =
   /network connection lost|fetch failed|connection (reset|refused|closed)|timed? ?out|stalled/i;
 
 /**
- * Whether what was thrown is transient, and when to try again. Looks through
- * wrappers (`cause`, and `lastError` of the AI SDK's own retries) for a status
- * code, the provider's word, or a network that failed.
+ * Whether an error is transient, and when to retry. Follows `cause`, and `lastError` of the AI SDK's retries, to a status
+ * code, `isRetryable`, or the message of a network failure.
  *
- * @param now epoch milliseconds, to tell how far off a date in Retry-After is
+ * @param now epoch milliseconds, for a date in Retry-After
  */
 export function transientOf(error: unknown, now: number): Transient | undefined {
-  return reading(() => readTransient(error, now), undefined);
+  return readSafely(() => readTransient(error, now), undefined);
 }
 
 function readTransient(error: unknown, now: number): Transient | undefined {
@@ -55,7 +53,7 @@ function readTransient(error: unknown, now: number): Transient | undefined {
   return undefined;
 }
 
-/** What errors of model providers carry, as the AI SDK names it. */
+/** Fields of the AI SDK's errors of model providers. */
 type ProviderError = {
   statusCode: number;
   isRetryable: boolean;
@@ -65,7 +63,7 @@ type ProviderError = {
   cause: unknown;
 };
 
-/** Seconds or a date (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after), or the milliseconds that some send beside it. */
+/** Seconds or a date (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after), or the `retry-after-ms` of some providers. */
 function retryAfterOf(
   headers: Record<string, string> | undefined,
   now: number,
@@ -82,9 +80,9 @@ function retryAfterOf(
 const MAX_MESSAGE = 4_096;
 const CUT = " [cut]";
 
-/** What was thrown, as plain data that a row can hold; a long message is cut. */
+/** A thrown value as plain data for a row. A long message is cut. */
 export function failureOf(error: unknown): Failure {
-  const { name, message } = reading(() => readFailure(error), UNREADABLE);
+  const { name, message } = readSafely(() => readFailure(error), UNREADABLE);
   const isLong = message.length > MAX_MESSAGE;
   return { name, message: isLong ? `${message.slice(0, MAX_MESSAGE)}${CUT}` : message };
 }
@@ -99,8 +97,8 @@ function readFailure(error: unknown): Failure {
   return { name: String(error.name), message: String(error.message) };
 }
 
-/** Getters, proxies and objects without a prototype can throw when they are read: what is thrown must always have an end. */
-function reading<T>(read: () => T, otherwise: T): T {
+/** Reading a thrown value can throw again (getters, proxies, objects without a prototype). Every turn must end all the same. */
+function readSafely<T>(read: () => T, otherwise: T): T {
   try {
     return read();
   } catch {
@@ -114,16 +112,15 @@ export function uncut(message: string): string {
 }
 
 /**
- * Whether the platform is taking this isolate down (deploy, memory limit,
- * storage reset). Nothing written from here on would last, and none of it is
- * the work's fault: the next start recovers from the rows.
+ * Whether the platform is stopping this isolate (deploy, memory limit, storage reset). Writes no longer commit, and the
+ * work itself has not failed: the next start recovers from the rows.
  */
 export function isReset(error: unknown): boolean {
   const isOne = () =>
     isDurableObjectCodeUpdateReset(error) ||
     isDurableObjectMemoryLimitReset(error) ||
     isDurableObjectStorageReset(error);
-  return reading(isOne, false);
+  return readSafely(isOne, false);
 }
 
 /** Exponential backoff with a cap and full jitter. */
@@ -135,9 +132,7 @@ export type Backoff = {
 };
 
 /**
- * The delay after `failures` failed attempts (1 for the first).
- *
- * Full jitter, because it spreads a crowd that failed together best:
+ * The delay after `failures` failed attempts (1 for the first). Full jitter spreads clients that failed together:
  * https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
 export function backoffMs(failures: number, { baseMs, capMs }: Backoff, random: number): number {

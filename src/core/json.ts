@@ -1,20 +1,16 @@
-/** JSON: what it can hold, how large it is, and how it is shown. */
+/** JSON: copies, size limits, equality, and values in messages. */
 
 import { failureOf } from "./failures.ts";
 import { isWellFormedText } from "./text.ts";
 
-/**
- * A value that JSON can hold. Named, and not `unknown`, so that types survive
- * the platform's RPC; interfaces, because those are what RPC's mapped types
- * can follow without end.
- */
+/** A value that JSON can hold. The platform's RPC types can follow recursive interfaces, but not `unknown`. */
 export type Json = string | number | boolean | null | JsonArray | JsonObject;
 interface JsonArray extends Array<Json> {}
 interface JsonObject {
   [key: string]: Json;
 }
 
-/** Bytes of a text in UTF-8, as storage counts them. */
+/** Bytes of a text in UTF-8. */
 export function byteLength(text: string): number {
   return new TextEncoder().encode(text).byteLength;
 }
@@ -78,12 +74,12 @@ export function tooLarge(name: string, bytes: number, maxBytes: number): string 
   );
 }
 
-/** What is wrong with a text that is not well-formed UTF-16, and what to do about it. */
+/** The end of the message about a text that is not well-formed UTF-16. */
 export const HALF_CHARACTER =
   "which contains half of a character (an unpaired surrogate). " +
   'Cut a text between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed().';
 
-/** The first key in a JSON value that is not well-formed UTF-16; undefined where all are. */
+/** The first key in a JSON value that is not well-formed UTF-16, or undefined. */
 export function malformedKeyIn(value: unknown): string | undefined {
   let found: string | undefined;
   JSON.stringify(value, (key, inner: unknown) => {
@@ -93,7 +89,7 @@ export function malformedKeyIn(value: unknown): string | undefined {
   return found;
 }
 
-/** JSON that is the same for equal values, whatever the order of their keys. */
+/** JSON with sorted keys: the same text for equal values. */
 export function stableJson(value: unknown): string {
   return JSON.stringify(value, inOrder) ?? "undefined";
 }
@@ -105,8 +101,8 @@ function inOrder(_key: string, value: unknown): unknown {
 }
 
 /**
- * Where a value has something that JSON cannot hold, e.g. `.items[2].due is a Date`; undefined if it has nothing.
- * Properties that are undefined are left out by JSON, and do not count.
+ * The first place in a value that JSON cannot hold, e.g. `.items[2].due is a Date`, or undefined. Properties that are
+ * undefined do not count, because JSON omits them.
  */
 export function lostInJson(value: unknown, ancestors: readonly object[] = []): string | undefined {
   if (typeof value === "number") return Number.isFinite(value) ? undefined : ` is ${value}`;
@@ -126,7 +122,7 @@ export function lostInJson(value: unknown, ancestors: readonly object[] = []): s
   return undefined;
 }
 
-/** How deep a value may be nested: what walks it, `JSON.stringify()` as well, ends with a RangeError at some thousands. */
+/** The nesting limit. Recursive functions, `JSON.stringify()` too, fail with a RangeError at some thousands of levels. */
 export const MAX_DEPTH = 500;
 
 /** Whether a value is nested more than {@link MAX_DEPTH} levels deep, or contains itself. */
@@ -155,9 +151,9 @@ export function preview(value: unknown): string {
 
 function textOf(value: unknown): string {
   if (typeof value === "bigint") return `${value}n`;
-  // JSON knows neither NaN nor Infinity.
+  // JSON writes NaN and Infinity as null.
   if (typeof value === "number") return String(value);
-  // As JSON it would be null.
+  // JSON writes an invalid date as null.
   if (value instanceof Date && Number.isNaN(value.getTime())) return String(value);
   return JSON.stringify(value) ?? String(value);
 }

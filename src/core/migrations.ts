@@ -1,50 +1,46 @@
-/**
- * Numbered, append-only migrations, one list per room. Owns the table
- * `perdure_schema`; a room's tables belong to the room.
- */
+/** Numbered, append-only migrations, one list per module. Owns the table `perdure_schema`. */
 
 /** Thrown when storage was written by a newer Perdure than the one that runs. */
 export class NewerSchemaError extends Error {
   override readonly name = "NewerSchemaError";
   constructor(
-    readonly room: string,
+    readonly module: string,
     readonly stored: number,
     readonly known: number,
   ) {
     super(
-      `The stored schema of "${room}" is version ${stored}, and this Perdure knows up to ${known}. ` +
-        "Deploy the version of Perdure that wrote it, or a newer one; nothing was changed.",
+      `Invalid schema version ${stored} of "${module}" in storage: this version of Perdure supports up to ${known}. ` +
+        "Deploy the version of Perdure that wrote it, or a newer one. Nothing was changed.",
     );
   }
 }
 
 /**
- * Brings a room's tables to the newest version. `migrations[n]` takes version
- * n to n + 1; a published one is never edited. All steps that are due and the
- * new version commit together.
+ * Migrates a module's tables to the newest version. `migrations[n]` migrates version n to n + 1; never edit a published
+ * one. All migrations and the new version commit in one transaction.
  *
- * @throws NewerSchemaError when a newer version of the code has been here.
+ * @throws NewerSchemaError when a newer version of Perdure wrote the storage
  */
 export function migrate(
   storage: DurableObjectStorage,
-  room: string,
+  module: string,
   migrations: readonly string[],
 ): void {
   const { sql } = storage;
   sql.exec(
-    "CREATE TABLE IF NOT EXISTS perdure_schema (room TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS perdure_schema (module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
   );
   const [row] = sql
-    .exec<{ version: number }>("SELECT version FROM perdure_schema WHERE room = ?", room)
+    .exec<{ version: number }>("SELECT version FROM perdure_schema WHERE module = ?", module)
     .toArray();
   const stored = row?.version ?? 0;
-  if (stored > migrations.length) throw new NewerSchemaError(room, stored, migrations.length);
+  if (stored > migrations.length) throw new NewerSchemaError(module, stored, migrations.length);
   if (stored === migrations.length) return;
   storage.transactionSync(() => {
     for (const migration of migrations.slice(stored)) sql.exec(migration);
     sql.exec(
-      "INSERT INTO perdure_schema (room, version) VALUES (?, ?) ON CONFLICT (room) DO UPDATE SET version = excluded.version",
-      room,
+      "INSERT INTO perdure_schema (module, version) VALUES (?, ?) ON CONFLICT (module) DO UPDATE SET version = excluded.version",
+      module,
       migrations.length,
     );
   });

@@ -1,9 +1,6 @@
-/**
- * What went wrong and could otherwise go unnoticed. The app's hook is told of
- * it once; without a hook it is logged as one line of JSON.
- */
+/** Problems that could go unnoticed. Each is reported once: to the app's hook, or without a hook as one log line of JSON. */
 
-/** The kinds of problems that Perdure tells of. */
+/** The kinds of problems that Perdure reports. */
 export type ProblemType =
   | "outbox:dead"
   | "outbox:endpoint"
@@ -11,19 +8,19 @@ export type ProblemType =
   | "submission:error"
   | "scheduler:full";
 
-/** Something that went wrong, without the content of any message or event. */
+/** A problem, without the content of any message or event. */
 export type Problem = {
   readonly type: ProblemType;
   readonly level: "warn" | "error";
-  /** For a person, at most 500 characters. */
+  /** A description of at most 500 characters. */
   readonly message: string;
-  /** What it is about: ids, numbers and names, each of at most 200 characters. */
+  /** The ids, numbers and names that the problem concerns, each of at most 200 characters. */
   readonly ids: Readonly<Record<string, string | number>>;
 };
 
 export type OnProblem = (problem: Problem) => void | Promise<void>;
 
-/** Logs a problem as one line of JSON. This is what happens where no `onProblem` says otherwise. */
+/** Logs a problem as one line of JSON. This is the default of `onProblem`. */
 export function logProblem({ type, level, message, ids }: Problem): void {
   const line = JSON.stringify({ perdure: type, message, ...ids });
   if (level === "error") console.error(line);
@@ -34,11 +31,11 @@ const MAX_MESSAGE = 500;
 const MAX_ID = 200;
 
 /**
- * Tells the app's hook of a problem, or logs it. Never throws: a problem whose hook fails is logged.
+ * Calls the app's hook with a problem, or logs it. Never throws: if the hook fails, the problem is logged.
  *
- * @param run how the hook is called: as the agent
+ * @param run calls the hook in the agent's context
  */
-export function tellProblem(
+export function reportProblem(
   hook: OnProblem | undefined,
   problem: Problem,
   run: (work: () => Promise<void>) => Promise<unknown>,
@@ -61,6 +58,6 @@ export function tellProblem(
 
 function cut(text: string | number, most: number): string | number {
   if (typeof text === "number" || text.length <= most) return text;
-  // Not in the middle of a surrogate pair.
+  // Does not split a surrogate pair.
   return `${text.slice(0, most - 3).toWellFormed()}...`;
 }

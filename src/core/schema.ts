@@ -1,6 +1,6 @@
 /**
- * Schemas of any library: what of them the agent can check, which is their JSON
- * Schema, and the whole of it, which only the caller who has the schema can. Pure.
+ * Schemas of any library. The agent validates with their JSON Schema; the workflow, which has the schema itself, validates
+ * with the library. Pure.
  *
  * https://standardschema.dev
  */
@@ -16,24 +16,24 @@ import * as zod3 from "./schema/zod3.ts";
 /** A schema of Zod, ArkType, Valibot (by `toStandardJsonSchema()`), or any other library that follows Standard Schema. */
 export type AnySchema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output>;
 
-/** What a value is once the schema has taken it. */
+/** The type of a validated value. */
 export type OutputOf<Schema extends AnySchema> = StandardSchemaV1.InferOutput<Schema>;
 
-/** What the schema takes. */
+/** The type of the values that the schema accepts. */
 export type InputOf<Schema extends AnySchema> = StandardSchemaV1.InferInput<Schema>;
 
-/** The JSON Schemas of what a schema takes. */
+/** The JSON Schemas of the values that a schema accepts. */
 export type JsonForms = {
-  /** What the model, or a person, is shown. */
+  /** For the model, or a person. */
   readonly schema: object;
-  /** What the agent checks by, where it is not `schema`: it refuses nothing that the schema itself takes. */
+  /** For the agent's check, where it differs from `schema`. Never stricter than the schema itself. */
   readonly check?: object;
 };
 
 /**
- * The JSON Schemas of what the schema takes.
+ * The JSON Schemas of the values that a schema accepts.
  *
- * @throws Error that says where no JSON value can match, or that the library needs help to tell
+ * @throws Error for a schema that no JSON value can match, or of a library that has no JSON Schema form
  */
 export function jsonFormsOf(schema: AnySchema): JsonForms {
   const { shownForm, checkForm } = converterOf(schema);
@@ -48,11 +48,11 @@ export function jsonFormsOf(schema: AnySchema): JsonForms {
   return { schema: withoutImpossible(shown), ...(!isSame && { check }) };
 }
 
-/** Where {@link jsonSchemaOf} keeps `check`: a keyword of our own, which the model is never shown. */
+/** The keyword in which {@link jsonSchemaOf} stores `check`. Models never see it. */
 const CHECK = "x-perdure-check";
 
 /**
- * A schema as one JSON Schema, to pass over RPC, where a schema object does not travel.
+ * A schema as one JSON Schema, for RPC, which cannot pass a schema object.
  *
  * @throws Error as {@link jsonFormsOf}
  * @example
@@ -63,7 +63,7 @@ export function jsonSchemaOf(schema: AnySchema): object {
   return check ? { ...shown, [CHECK]: check } : shown;
 }
 
-/** The two forms in a JSON Schema that may be of {@link jsonSchemaOf}. */
+/** The two forms in a JSON Schema of {@link jsonSchemaOf}, or in any other. */
 export function formsIn(schema: object): JsonForms {
   const { [CHECK]: check, ...shown } = schema as { [CHECK]?: object };
   return check === undefined ? { schema } : { schema: shown, check };
@@ -94,11 +94,11 @@ function using<Schema>(
   return { shownForm: () => shownForm(schema), checkForm: () => checkForm(schema) };
 }
 
-/** What is wrong with a value, in one line. Its cause is the library's own error, or the issues where there is none. */
+/** A value that does not match its schema. `cause` is the library's own error, or the issues where there is none. */
 export class SchemaMismatchError extends Error {
   override readonly name = "SchemaMismatchError";
   constructor(
-    /** As the schema's library tells them. */
+    /** As the schema's library reports them. */
     readonly issues: readonly StandardSchemaV1.Issue[],
     cause: unknown = issues,
   ) {
@@ -107,7 +107,7 @@ export class SchemaMismatchError extends Error {
 }
 
 /**
- * The value as the schema takes it: with its defaults and transforms.
+ * The validated value, with the schema's defaults and transforms.
  *
  * @throws SchemaMismatchError for a value that does not match
  */
@@ -127,7 +127,7 @@ export async function validated<Schema extends AnySchema>(
   return result.value as OutputOf<Schema>;
 }
 
-/** How Zod validates, with an error of its own. */
+/** Zod's method, whose error has more than the issues. */
 type SafeParse = (value: unknown) => Promise<{
   readonly success: boolean;
   readonly data?: unknown;

@@ -1,26 +1,26 @@
-/** Finds what retention may delete, in a bounded number of rows, whatever else is stored. Writes nothing. */
+/** Finds the rows that retention may delete. Reads a bounded number of rows and writes none. */
 
-/** Rows that one look reads, at the oldest ones and once more further on. */
+/** Rows of one read. A sweep reads at most twice. */
 export const SWEEP_ROWS = 256;
 
-/** A row by its number, and whether retention no longer keeps it. */
+/** A row's number, and whether retention may delete it. */
 export type SweptRow = { readonly seq: number; readonly isOver: number };
 
 /**
- * Looks at the oldest rows, and at some further ones that move on with each look: rows that may not be deleted would
- * otherwise hide those behind them. Where the further ones begin in a life is drawn, so that short lives reach all.
+ * Reads the oldest rows, and a window of later rows that moves on with each sweep: otherwise rows that must stay would
+ * hide the ones behind them. The window starts at random, so that objects that restart often also reach every row.
  */
 export class Sweep {
   #after: number | undefined;
 
-  /** @param random a number in [0, 1) */
+  /** @param random returns a number in [0, 1) */
   constructor(private readonly random: () => number) {}
 
   /**
-   * Numbers of rows to delete.
+   * The numbers of the rows to delete.
    *
-   * @param read the first {@link SWEEP_ROWS} rows after a number, in their order
-   * @param newest the highest number
+   * @param read returns the first {@link SWEEP_ROWS} rows after a number, in order
+   * @param newest returns the highest number
    */
   next(read: (after: number) => SweptRow[], newest: () => number): number[] {
     const oldest = read(0);
@@ -35,7 +35,7 @@ export class Sweep {
   ): SweptRow[] {
     this.#after ??= Math.floor(this.random() * newest());
     const further = read(Math.max(this.#after, oldest.at(-1)?.seq ?? 0));
-    // Behind the newest one it begins again.
+    // After the newest row, start again.
     this.#after = further.length < SWEEP_ROWS ? 0 : further.at(-1)?.seq;
     return further;
   }

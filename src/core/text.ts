@@ -1,11 +1,8 @@
-/** Texts as storage, events and steps take them: well-formed, in parts, or as a digest. */
+/** Texts for storage, events and steps: well-formed, split into parts, or as a digest. */
 
 import { createHash } from "node:crypto";
 
-/**
- * Whether a text is well-formed UTF-16. SQLite stores half of a surrogate pair as another character, so such a text is
- * never found again, and equals others.
- */
+/** Whether a text is well-formed UTF-16. SQLite replaces an unpaired surrogate, so such a text is never found again. */
 export function isWellFormedText(value: string): boolean {
   return value.isWellFormed();
 }
@@ -24,29 +21,25 @@ export function digest(text: string, encoding: "utf16le" | "utf8" = "utf16le"): 
   return hash.digest("base64url").slice(0, DIGEST_LENGTH);
 }
 
-/**
- * The most UTF-16 code units of a part: 768 KiB in UTF-8 at worst, below the
- * 1 MiB of a step result and of an event.
- */
+/** The most UTF-16 code units of a part: at most 768 KiB in UTF-8, below the 1 MiB of a step result and of an event. */
 export const PART_LENGTH = 256 * 1024;
 
 /**
- * The text in parts of at most {@link PART_LENGTH} code units, of which none is
- * empty; no part of the empty text. A pair of surrogates is never split: half
- * of one would not survive UTF-8.
+ * Splits a text into non-empty parts of at most {@link PART_LENGTH} code units. `parts.join("")` is the text again. Never
+ * splits a surrogate pair, which would not survive UTF-8. The empty text has no parts.
  */
 export function partsOf(text: string): string[] {
   const parts: string[] = [];
   for (let start = 0; start < text.length; ) {
-    const end = borderAt(text, start + PART_LENGTH);
+    const end = endAt(text, start + PART_LENGTH);
     parts.push(text.slice(start, end));
     start = end;
   }
   return parts;
 }
 
-/** The last border between characters that is not after `end`. */
-function borderAt(text: string, end: number): number {
+/** The last end of a character at or before `end`. */
+function endAt(text: string, end: number): number {
   if (end >= text.length) return text.length;
   const isSplit =
     isWithin(text.charCodeAt(end - 1), 0xd800) && isWithin(text.charCodeAt(end), 0xdc00);

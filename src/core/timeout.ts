@@ -1,61 +1,59 @@
-/** Work that must not be waited for too long. */
+/** Time limits for promises. */
 
 /** Longer timers fire at once: https://developer.mozilla.org/docs/Web/API/Window/setTimeout#maximum_delay_value */
 export const MAX_TIMER_MS = 2_147_483_647;
 
-/** Nothing has come in time. */
+/** The time limit has passed. */
 export class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 }
 
-/**
- * {@link withTimeout} for many promises with the same limit, by one timer for all of them: a runtime has at most 10,000.
- */
+/** {@link withTimeout} for many promises with the same limit. Uses one timer for all: a runtime has at most 10,000 timers. */
 export class Deadlines {
-  /** Those that are waited for, the oldest first. */
-  readonly #open = new Set<{ readonly at: number; readonly giveUp: () => void }>();
+  /** Pending promises, oldest first. */
+  readonly #open = new Set<{ readonly at: number; readonly expire: () => void }>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly ms: number) {}
 
-  /** @throws TimeoutError when nothing has come in time */
+  /** @throws TimeoutError when the promise has not settled within the limit */
   async within<T>(work: Promise<T>): Promise<T> {
     const { promise: timeout, reject } = Promise.withResolvers<never>();
-    const giveUp = () => reject(new TimeoutError(`No answer within ${this.ms} ms`));
-    const own = { at: performance.now() + this.ms, giveUp };
+    const expire = () => reject(new TimeoutError(`No answer within ${this.ms} ms`));
+    const own = { at: performance.now() + this.ms, expire };
     this.#open.add(own);
-    this.#timer ??= setTimeout(() => this.#look(), this.ms);
+    this.#timer ??= setTimeout(() => this.#expire(), this.ms);
     try {
       return await Promise.race([work, timeout]);
     } finally {
       this.#open.delete(own);
-      if (this.#open.size === 0) this.#rest();
+      if (this.#open.size === 0) this.#stop();
     }
   }
 
-  /** A timer keeps the object in memory. */
-  #rest(): void {
+  /** Without pending promises there is no timer, because a timer keeps the object in memory. */
+  #stop(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
 
-  #look(): void {
+  #expire(): void {
     this.#timer = undefined;
     const now = performance.now();
-    for (const { at, giveUp } of this.#open) {
+    for (const { at, expire } of this.#open) {
       if (at > now) {
-        this.#timer = setTimeout(() => this.#look(), at - now);
+        this.#timer = setTimeout(() => this.#expire(), at - now);
         return;
       }
-      giveUp();
+      expire();
     }
   }
 }
 
 /**
- * The same promise, or a rejection when it takes longer. The work itself goes on.
+ * Rejects when a promise takes longer than `ms`. The work itself continues.
  *
- * @throws TimeoutError when nothing has come within `ms`
+ * @throws TimeoutError when the promise has not settled within `ms`
  */
 export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,14 +1,11 @@
 /**
- * One durable wake per room: a Lifecycle job at the room's earliest due row.
+ * One durable wake per module: a Lifecycle job at the time of the module's earliest due row. This is the only file that
+ * uses the job queue.
  *
- * The rows are the truth and the job is their mirror. A wake may come early or
- * find nothing to do; it never comes later than asked for. This file is the
- * only one that knows the job queue.
- *
- * A job that is early enough already is left as it is, and one that is no
- * longer needed may lapse: each push or cancel is billed, a wake that finds
- * nothing is cheaper. In a sub-agent there is no alarm of its own, so the wake
- * is kept by the same room of the root agent and routed back when it fires.
+ * The rows are the truth and the job mirrors them. A wake may come early or find nothing to do; it never comes late.
+ * An existing job that is early enough is kept, and a job that is no longer needed may fire: each push or cancel is
+ * billed, and a wake without work is cheaper. A sub-agent has no alarm: the root agent's capability with the same id
+ * keeps the job and routes it back when it fires.
  */
 
 import type {
@@ -20,56 +17,56 @@ import type {
 } from "agents/lifecycle";
 import { type Clock, LAST_ALARM } from "./clock.ts";
 
-/** What one room's wakes say to each other across sub-agents. */
+/** Messages between the wakes of one module in the root agent and its sub-agents. */
 type WakeMessage =
   | { readonly verb: "arm"; readonly time: number }
   | { readonly verb: "disarm" }
   | { readonly verb: "fire" }
   | { readonly verb: WakesVerb; readonly path: AgentPath };
 
-/** What happens to the wakes of a sub-agent that is deleted: before, they come soon, and afterwards they are removed. */
-export type WakesVerb = "hasten" | "remove";
+/** What to do with the wakes of a sub-agent: make them fire soon (before it is deleted), or remove them (afterwards). */
+export type WakesVerb = "expedite" | "remove";
 
-/** Where a sub-agent is: the steps to it, from the root on, as `selfPath` of an agent has them. */
+/** The path from the root to a sub-agent, as `selfPath` of an agent. */
 export type AgentPath = readonly { readonly className: string; readonly name: string }[];
 
-/** How long after a failed drive, or a wake that could not be armed, it is tried again. */
+/** The delay before a failed drive, or a wake that could not be armed, is retried. */
 const FAILED_DRIVE_DELAY_MS = 30_000;
 /**
- * How far an alarm may be from its time. Lifecycle itself sets one 30 seconds ahead while it starts and while it runs
- * jobs; one that is later than this is lost: the platform gives an alarm up after six failures, a failed start included.
+ * An alarm that is later than this is lost: the platform drops an alarm after six failures, failed starts included.
+ * Lifecycle sets an alarm 30 seconds ahead while it starts and while it runs jobs.
  */
 const TOLERANCE_MS = 30_000;
-/** The wakes of a sub-agent that is being deleted come so soon, and lapse, if a crash keeps them from being removed. */
-const HASTENED_MS = 30_000;
+/** When the wakes of a sub-agent that is being deleted fire. If a crash prevents their removal, they find no sub-agent. */
+const EXPEDITED_MS = 30_000;
 
 export class Wake {
-  /** When the job fires; null: there is none; undefined: not read since the start. */
+  /** When the job fires. null: no job. undefined: not read since the last start. */
   #armedFor: number | null | undefined;
-  /** When the job was last pushed in this life. */
+  /** When the job was last pushed since the last start. */
   #pushedAt = Number.NEGATIVE_INFINITY;
   /** Whether the job was pushed or removed since the last drive began. */
   #hasChanged = false;
-  /** The latest push, as long as it is under way: until then nothing is armed. */
+  /** The push in flight. Nothing is armed before it ends. */
   #pushing: Promise<void> | undefined;
 
   /**
-   * @param services the room's Lifecycle services, once installed
-   * @param room the room's capability id; the job's id begins with it, because job ids are shared
-   * @param drive does what is due and returns when the room next wants to be woken, or null
-   * @param clock says when it is tried again after a drive that failed
+   * @param services the module's Lifecycle services, once installed
+   * @param capability the capability's id; the job's id begins with it, because all modules share the job queue
+   * @param drive does what is due, and returns when to wake next, or null
+   * @param clock for the time of a retry
    */
   constructor(
     private readonly services: () => LifecycleServices,
-    private readonly room: string,
+    private readonly capability: string,
     private readonly drive: () => Promise<number | null>,
     private readonly clock: Pick<Clock, "now">,
   ) {}
 
-  /** When the armed wake comes (epoch milliseconds), or null when there is none. */
+  /** When the next wake fires (epoch milliseconds), or null. */
   get armedFor(): number | null {
     if (this.#armedFor === undefined) {
-      // A sub-agent cannot look into the root's queue; pushing again replaces the job.
+      // A sub-agent cannot read the root's queue. Pushing again replaces the job.
       const job = this.#isRouted() ? undefined : this.services().jobs.get(this.#jobId());
       this.#armedFor = job?.time ?? null;
     }
@@ -77,8 +74,8 @@ export class Wake {
   }
 
   /**
-   * Sets the alarm again if it was lost. Call it at each start: an earlier life's jobs do not run without an alarm.
-   * A start that finds the alarm writes nothing. The root does it for its sub-agents, whose jobs are in its queue.
+   * Sets a lost alarm again, without which stored jobs do not run. Call it at each start. Writes nothing where the alarm
+   * is set. The root does it for its sub-agents, whose jobs are in its queue.
    */
   async restore(): Promise<void> {
     if (this.#isRouted()) return;
@@ -92,7 +89,7 @@ export class Wake {
     if (isLost) await jobs.rearm();
   }
 
-  /** Makes sure that a wake comes at or before `time` (epoch milliseconds). */
+  /** Ensures that a wake fires at or before `time` (epoch milliseconds). */
   async noLaterThan(time: number): Promise<void> {
     const armed = this.armedFor;
     const wanted = Math.min(time, armed ?? LAST_ALARM, LAST_ALARM);
@@ -105,12 +102,12 @@ export class Wake {
     await this.#pushing;
   }
 
-  /** Whether the alarm should have come long ago, and was not set lately. */
+  /** Whether the alarm is overdue, and was not set recently. */
   #isLost(armed: number): boolean {
     return Math.max(armed, this.#pushedAt) < this.clock.now() - TOLERANCE_MS;
   }
 
-  /** Removes the wake, where the room must hold none. */
+  /** Removes the wake. */
   async clear(): Promise<void> {
     if (this.armedFor === null) return;
     this.#armedFor = null;
@@ -119,42 +116,42 @@ export class Wake {
     else await this.services().jobs.cancel(this.#jobId());
   }
 
-  /** {@link noLaterThan} for a caller with nothing to wait for. */
+  /** {@link noLaterThan}, without waiting for it. A failure is logged and retried. */
   request(time: number): void {
     this.noLaterThan(time).catch((error) => {
       this.#report(error);
-      // Nobody else may come before the object is evicted, and no alarm would start it again.
+      // There may be no other call before the object is evicted, and no alarm would start it again.
       setTimeout(() => this.request(time), FAILED_DRIVE_DELAY_MS);
     });
   }
 
-  /** {@link clear} for a caller with nothing to wait for. What is not removed finds nothing to do. */
+  /** {@link clear}, without waiting for it. A failure is logged; the job then fires without work. */
   release(): void {
     this.clear().catch((error) => this.#report(error));
   }
 
   #report(error: unknown): void {
-    console.error(`[perdure] the wake of ${this.room} could not be changed:`, error);
+    console.error(`[perdure] ${this.capability}: the wake could not be changed:`, error);
   }
 
-  /** The room's `onJob`. */
+  /** The capability's `onJob`. */
   async onJob({ job }: LifecycleJobContext): Promise<LifecycleJobOutcome> {
     const owner = (job.payload as { owner?: LifecycleRouteAddress } | undefined)?.owner;
     const next = owner
       ? await this.services().routes.to(owner, { verb: "fire" })
       : await this.#fire();
-    // Anything but a time: nothing to do, or a sub-agent that is gone.
+    // Not a number: no more work, or the sub-agent was deleted.
     return typeof next === "number" ? { rescheduleAt: next } : undefined;
   }
 
-  /** The room's `onJobError`: a drive that keeps failing is not given up, only made rarer. */
+  /** The capability's `onJobError`: a drive that keeps failing is retried at a longer interval. */
   onJobError(_context: LifecycleJobContext, error: unknown): LifecycleJobOutcome {
-    console.error(`[perdure] ${this.room} could not do what was due, and tries again:`, error);
+    console.error(`[perdure] ${this.capability}: due work failed and is retried:`, error);
     this.#armedFor = undefined;
     return { rescheduleAt: this.clock.now() + FAILED_DRIVE_DELAY_MS };
   }
 
-  /** The room's `onRoute`. */
+  /** The capability's `onRoute`. */
   async onRoute({ source, payload }: LifecycleRouteContext): Promise<number | null> {
     const message = payload as WakeMessage;
     if (message.verb === "fire") return this.#fire();
@@ -162,7 +159,7 @@ export class Wake {
       await this.changeWakesOf(message.path, message.verb);
       return null;
     }
-    if (!source) throw new Error(`A wake of ${this.room} was routed without its source`);
+    if (!source) throw new Error(`A wake of ${this.capability} was routed without a source`);
     const id = `${this.#jobId()}:${source.key}`;
     if (message.verb === "disarm") await this.services().jobs.cancel(id);
     else {
@@ -172,14 +169,14 @@ export class Wake {
     return null;
   }
 
-  /** Changes the wakes that the root keeps for a sub-agent and for all below it. */
+  /** Expedites or removes the wakes that the root keeps for a sub-agent and for all sub-agents below it. */
   async changeWakesOf(path: AgentPath, verb: WakesVerb): Promise<void> {
     const { jobs, routes } = this.services();
     if (this.#isRouted()) {
       await routes.toRoot({ verb, path });
       return;
     }
-    const soon = this.clock.now() + HASTENED_MS;
+    const soon = this.clock.now() + EXPEDITED_MS;
     for (const { id, time, payload } of jobs.list()) {
       const { owner } = (payload ?? {}) as { owner?: LifecycleRouteAddress };
       if (owner === undefined || !isWithin(owner, path)) continue;
@@ -193,8 +190,7 @@ export class Wake {
     this.#hasChanged = false;
     const wanted = await this.drive();
     const next = wanted === null ? null : Math.min(wanted, LAST_ALARM);
-    // Whatever was pushed or removed during the drive wins over the outcome
-    // that is returned here, so the outcome has to be pushed after it.
+    // Lifecycle prefers what was pushed or cancelled during the drive to the outcome, so push the outcome too.
     if (!this.#hasChanged) this.#armedFor = next;
     else if (next !== null) await this.noLaterThan(next);
     return next;
@@ -218,11 +214,11 @@ export class Wake {
   }
 
   #jobId(): string {
-    return `${this.room}:wake`;
+    return `${this.capability}:wake`;
   }
 }
 
-/** Agents writes an address as JSON of the path. One that it should write otherwise is left alone, and lapses when it is due. */
+/** `agents` writes an address as JSON of the path. An address in another form does not match; its wake fires without work. */
 function isWithin({ data }: LifecycleRouteAddress, path: AgentPath): boolean {
   try {
     const steps = JSON.parse(data) as AgentPath;

@@ -6,7 +6,7 @@
 
 import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
-import { type Problem, tellProblem } from "../core/problems.ts";
+import { type Problem, reportProblem } from "../core/problems.ts";
 import { Wake } from "../core/wake.ts";
 import type { Adapters } from "./adapters/adapters.ts";
 import { addressOf, hostOf } from "./addresses.ts";
@@ -271,7 +271,7 @@ export class Engine implements DeliveriesOwner, NotifierOwner {
   };
 
   #problem(problem: Problem): void {
-    tellProblem(this.#onProblem, problem, this.#lifecycle().runInHostContext);
+    reportProblem(this.#onProblem, problem, this.#lifecycle().runInHostContext);
   }
 
   #report(type: string, { id, attempt, destination: { kind } }: Entry): void {

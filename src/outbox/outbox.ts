@@ -5,7 +5,7 @@
  */
 
 import { Capability } from "../core/capability.ts";
-import { type Clock, steady, systemClock } from "../core/clock.ts";
+import { type Clock, monotonic, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
 import { type Json, preview } from "../core/json.ts";
 import { withTimeout } from "../core/timeout.ts";
@@ -82,7 +82,7 @@ export class Outbox extends Capability {
     } = options;
     super("perdure.outbox");
     // An entry that seems to come from before this life, or from later than now, would be taken for a crash or left lying.
-    this.#clock = steady(clock);
+    this.#clock = monotonic(clock);
     this.#limits = readSettings(settings);
     this.#problemOfStart = problemOfStart;
     this.#adapters = new Adapters({

@@ -8,7 +8,7 @@ import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
-import { tellProblem } from "../core/problems.ts";
+import { reportProblem } from "../core/problems.ts";
 import { Wake } from "../core/wake.ts";
 import { type Declarations, declarationsOf, NONE } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
@@ -273,7 +273,7 @@ export class Engine implements RunnerOwner {
   readonly #tellFull = (taskId: string, reason: string): void => {
     const message = `An occurrence is skipped: ${reason}`;
     const problem = { type: "scheduler:full", level: "warn", message, ids: { taskId } } as const;
-    tellProblem(this.settings.onProblem, problem, this.inHostContext);
+    reportProblem(this.settings.onProblem, problem, this.inHostContext);
   };
 
   readonly failed = (run: Run, error: unknown): void => {

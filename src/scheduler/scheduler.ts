@@ -6,7 +6,7 @@
  */
 
 import { Capability } from "../core/capability.ts";
-import { type Clock, steady, systemClock } from "../core/clock.ts";
+import { type Clock, monotonic, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Wake } from "../core/wake.ts";
 import { readNote, readOccurrences, readPage, readRange, readTrigger } from "./arguments.ts";
@@ -37,7 +37,7 @@ export class Scheduler extends Capability {
       settings,
       limits: readSettings(settings),
       // An occurrence that has fired would seem to be still to come, where the clock is set back.
-      clock: steady(clock),
+      clock: monotonic(clock),
       lifecycle: () => this.lifecycle,
     });
     this.#verbs = new Verbs(this.#engine);

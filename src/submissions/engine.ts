@@ -8,7 +8,7 @@ import type { LifecycleServices } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import type { Clock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
-import { type OnProblem, tellProblem } from "../core/problems.ts";
+import { type OnProblem, reportProblem } from "../core/problems.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
@@ -291,11 +291,11 @@ export class Engine
 
   readonly announce = (submission: Summary): void => {
     const inspection = inspect(submission);
-    if (inspection.status === "error") this.#tellProblem(inspection);
+    if (inspection.status === "error") this.#reportProblem(inspection);
     this.waiters.announce(inspection);
   };
 
-  #tellProblem({
+  #reportProblem({
     submissionId,
     thread,
     attempts,
@@ -304,7 +304,7 @@ export class Engine
   }: SubmissionInspection) {
     const ids = { submissionId, thread, attempts, errorName };
     const problem = { type: "submission:error", level: "error", message: error, ids } as const;
-    tellProblem(this.#onProblem, problem, this.inHostContext);
+    reportProblem(this.#onProblem, problem, this.inHostContext);
   }
 
   readonly nextWake = (): number | null => this.wake.armedFor;

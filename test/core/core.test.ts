@@ -21,7 +21,7 @@ const MIGRATIONS = [
   "ALTER TABLE one ADD COLUMN b",
 ];
 
-describe("what was thrown", () => {
+describe("thrown values", () => {
   const revoked = Proxy.revocable({}, {});
   revoked.revoke();
   const getter = new Error("x");
@@ -37,7 +37,7 @@ describe("what was thrown", () => {
     ["a revoked proxy", revoked.proxy],
     ["a symbol", Symbol("s")],
     ["nothing", undefined],
-  ])("L1: %s is a failure like any other", (_, thrown) => {
+  ])("L1: failureOf, transientOf and isReset accept %s", (_, thrown) => {
     expect(failureOf(thrown)).toEqual({ name: expect.any(String), message: expect.any(String) });
     expect(transientOf(thrown, 0)).toBeUndefined();
     expect(isReset(thrown)).toBe(false);
@@ -90,41 +90,43 @@ describe("migrations", () => {
   const onStorage = (work: (storage: DurableObjectStorage) => void) =>
     within(givenLedger(), (_, { storage }) => work(storage));
 
-  const versionOf = ({ sql }: DurableObjectStorage, room = "room") =>
-    sql.exec("SELECT version FROM perdure_schema WHERE room = ?", room).toArray()[0]?.version;
+  const versionOf = ({ sql }: DurableObjectStorage, module = "own") =>
+    sql.exec("SELECT version FROM perdure_schema WHERE module = ?", module).toArray()[0]?.version;
 
   const tables = ({ sql }: DurableObjectStorage) =>
     sql
       .exec("SELECT name, sql FROM sqlite_master WHERE name IN ('one', 'two') ORDER BY name")
       .toArray();
 
-  it("bring any older version to the newest, each step once", () =>
+  it("migrate any older version to the newest, each step once", () =>
     onStorage((storage) => {
-      migrate(storage, "room", MIGRATIONS.slice(0, 1));
+      migrate(storage, "own", MIGRATIONS.slice(0, 1));
       expect(versionOf(storage)).toBe(1);
-      migrate(storage, "room", MIGRATIONS);
-      migrate(storage, "room", MIGRATIONS);
+      migrate(storage, "own", MIGRATIONS);
+      migrate(storage, "own", MIGRATIONS);
       expect(versionOf(storage)).toBe(3);
       expect(storage.sql.exec("SELECT COUNT(*) AS rows FROM two").one()).toEqual({ rows: 2 });
       expect(storage.sql.exec("SELECT b FROM one").toArray()).toEqual([]);
     }));
 
-  it("of one room leave those of another alone", () =>
+  it("of one module do not change the version of another", () =>
     onStorage((storage) => {
       migrate(storage, "other", ["CREATE TABLE three (a)"]);
-      migrate(storage, "room", MIGRATIONS);
+      migrate(storage, "own", MIGRATIONS);
       expect([versionOf(storage, "other"), versionOf(storage)]).toEqual([1, 3]);
     }));
 
-  it("refuse a newer schema and change nothing", () =>
+  it("a schema version that is too new is refused, and nothing changes", () =>
     onStorage((storage) => {
-      migrate(storage, "room", MIGRATIONS);
+      migrate(storage, "own", MIGRATIONS);
       const before = tables(storage);
       const newer = storage.sql.exec("UPDATE perdure_schema SET version = 4 RETURNING *").toArray();
-      const older = () => migrate(storage, "room", [...MIGRATIONS.slice(0, 2), "DROP TABLE two"]);
+      const older = () => migrate(storage, "own", [...MIGRATIONS.slice(0, 2), "DROP TABLE two"]);
       expect(older).toThrow(NewerSchemaError);
-      expect(older).toThrow(expect.objectContaining({ room: "room", stored: 4, known: 3 }));
-      expect(older).toThrow(/version 4, and this Perdure knows up to 3/);
+      expect(older).toThrow(expect.objectContaining({ module: "own", stored: 4, known: 3 }));
+      expect(older).toThrow(
+        /Invalid schema version 4 of "own" in storage: this version of Perdure supports up to 3/,
+      );
       expect(tables(storage)).toEqual(before);
       expect(storage.sql.exec("SELECT * FROM perdure_schema").toArray()).toEqual(newer);
     }));
@@ -135,35 +137,35 @@ describe("migrations", () => {
       "half of a step",
       [MIGRATIONS[0] ?? "", "CREATE TABLE two (a); INSERT INTO nowhere VALUES (1)"],
     ],
-  ])("%s that fails takes all steps and the version back with it", (_, migrations) =>
+  ])("%s that fails rolls back all steps and the version", (_, migrations) =>
     onStorage((storage) => {
-      migrate(storage, "room", MIGRATIONS.slice(0, 1));
+      migrate(storage, "own", MIGRATIONS.slice(0, 1));
       const before = tables(storage);
-      expect(() => migrate(storage, "room", migrations)).toThrow("nowhere");
+      expect(() => migrate(storage, "own", migrations)).toThrow("nowhere");
       expect(tables(storage)).toEqual(before);
       expect(versionOf(storage)).toBe(1);
     }),
   );
 
-  it("and the version commit together, also when the version cannot be written", () =>
+  it("migrations roll back when the version cannot be written", () =>
     within(givenLedger(), ({ meter }, { storage }) => {
       meter.onWrite = (_write, what) => {
         if (what.includes("perdure_schema")) throw new Error("disk full");
       };
       // The object's own ctx.storage is the metered one, `storage` here as well.
-      expect(() => migrate(storage, "room", MIGRATIONS)).toThrow("disk full");
+      expect(() => migrate(storage, "own", MIGRATIONS)).toThrow("disk full");
       expect(tables(storage)).toEqual([]);
       expect(versionOf(storage)).toBeUndefined();
     }));
 
-  it("an object whose schema is newer refuses each call, and works again with newer code", async () => {
+  it("an object with a newer schema refuses each call, and works again with newer code", async () => {
     const stub = givenLedger();
     await stub.list();
     const setVersion =
       (version: number) =>
       (_: unknown, { storage }: DurableObjectState) => {
         storage.sql.exec(
-          "UPDATE perdure_schema SET version = ? WHERE room = 'submissions'",
+          "UPDATE perdure_schema SET version = ? WHERE module = 'submissions'",
           version,
         );
       };
@@ -171,7 +173,7 @@ describe("migrations", () => {
     const next = await crashOne(stub);
     for (let call = 0; call < 2; call++) {
       expect(await next.list().catch(String)).toMatch(
-        /version 99, and this Perdure knows up to .* nothing was changed/,
+        /version 99 .*supports up to .* Nothing was changed/,
       );
     }
     await within(again(stub), setVersion(LEDGER.length));
@@ -182,7 +184,7 @@ describe("migrations", () => {
 describe("wake", () => {
   const atZero = { now: () => 0 };
 
-  it("L1 is armed before the second of two callers goes on, too", async () => {
+  it("L1: two concurrent calls of noLaterThan both wait until the wake is armed", async () => {
     const log: string[] = [];
     let arm = () => {};
     const toRoot = async () => {
@@ -218,7 +220,7 @@ describe("wake", () => {
 
   const LATER = 3_600_000;
 
-  it("is one job at the time asked for, and the alarm with it", () =>
+  it("noLaterThan sets one job and the alarm at the given time", () =>
     inRoom(givenLedger(), async ({ wake }, ctx) => {
       const time = Date.now() + LATER;
       expect(wake.armedFor).toBeNull();
@@ -260,7 +262,7 @@ describe("wake", () => {
     }));
 
   it.each([[Date.UTC(2300, 0, 1)], [8.64e15], [1e18]])(
-    "L9: a wake that is asked for at %d comes at the last time of an alarm",
+    "L9: a wake requested for %d is armed for the latest time of an alarm",
     (time) =>
       inRoom(givenLedger(), async ({ wake }, ctx, meter) => {
         await wake.noLaterThan(time);
@@ -275,12 +277,12 @@ describe("wake", () => {
       }),
   );
 
-  it("L9: a drive that wants to be woken after the last alarm is woken by the last alarm", async () => {
+  it("L9: a drive that returns a time after the latest alarm is armed for the latest alarm", async () => {
     const next = { drives: 1, armedFor: LAST_ALARM, job: LAST_ALARM, alarm: LAST_ALARM };
     expect(await driven(async () => Date.UTC(9998, 0, 1))).toEqual(next);
   });
 
-  it("is known again after a crash", async () => {
+  it("a new instance reads the armed wake after a crash", async () => {
     const stub = givenLedger();
     const time = Date.now() + LATER;
     await inRoom(stub, ({ wake }) => wake.noLaterThan(time));
@@ -292,7 +294,7 @@ describe("wake", () => {
     });
   });
 
-  it("clear leaves no job and no alarm, and the next one can be armed", () =>
+  it("clear removes the job and the alarm, and the next wake can be armed", () =>
     inRoom(givenLedger(), async ({ wake }, ctx) => {
       await wake.noLaterThan(Date.now() + LATER);
       await wake.clear();
@@ -306,7 +308,7 @@ describe("wake", () => {
       expect(jobOf(ROOM, ctx)).not.toBeNull();
     }));
 
-  /** What an alarm leaves behind when the room does this in it. */
+  /** What is armed after an alarm that ran this drive. */
   async function driven(drive: (room: WakeRoom) => Promise<number | null>) {
     const stub = givenLedger();
     await inRoom(stub, async (room) => {
@@ -324,7 +326,7 @@ describe("wake", () => {
     }));
   }
 
-  it("a drive with nothing left to do leaves no job and no alarm", async () => {
+  it("a drive that returns null leaves no job and no alarm", async () => {
     expect(await driven(async () => null)).toEqual({
       drives: 1,
       armedFor: null,
@@ -333,16 +335,16 @@ describe("wake", () => {
     });
   });
 
-  it("a drive's outcome is the next wake", async () => {
+  it("the time that a drive returns is the next wake", async () => {
     const time = Date.now() + LATER;
     const next = { drives: 1, armedFor: time, job: time, alarm: time };
     expect(await driven(async () => time)).toEqual(next);
   });
 
   it.each([
-    ["a later push keeps an earlier outcome", LATER, LATER / 2, LATER / 2],
-    ["an earlier push keeps itself", LATER / 2, LATER, LATER / 2],
-    ["a push keeps itself where the outcome is nothing", LATER, null, LATER],
+    ["an outcome that is earlier than a push wins", LATER, LATER / 2, LATER / 2],
+    ["a push that is earlier than the outcome wins", LATER / 2, LATER, LATER / 2],
+    ["a push wins over an outcome of null", LATER, null, LATER],
   ])("during a drive, %s", async (_, push, outcome, expected) => {
     const now = Date.now();
     const left = await driven(async ({ wake }) => {
@@ -353,7 +355,7 @@ describe("wake", () => {
     expect(left).toEqual({ drives: 1, armedFor: time, job: time, alarm: time });
   });
 
-  it("during a drive, a push that is taken back does not take the outcome with it", async () => {
+  it("during a drive, clearing a push does not clear the outcome", async () => {
     const time = Date.now() + LATER;
     const left = await driven(async ({ wake }) => {
       await wake.noLaterThan(time - 1);
@@ -363,7 +365,7 @@ describe("wake", () => {
     expect(left).toEqual({ drives: 1, armedFor: time, job: time, alarm: time });
   });
 
-  it("request and release need nobody to wait for them", async () => {
+  it("request and release work without await", async () => {
     const stub = givenLedger();
     const time = Date.now() + LATER;
     await inRoom(stub, ({ wake }) => wake.request(time));
@@ -372,7 +374,7 @@ describe("wake", () => {
     await inRoom(stub, (_, ctx) => expect(jobOf(ROOM, ctx)).toBeNull());
   });
 
-  it("a push that failed is pushed again when asked for again", async () => {
+  it("noLaterThan pushes again after a push that failed", async () => {
     const stub = givenLedger();
     await inRoom(stub, async ({ wake }, ctx, meter) => {
       meter.onWrite = () => {
@@ -386,7 +388,7 @@ describe("wake", () => {
     });
   });
 
-  it("a drive that fails is driven again, and is not forgotten", async () => {
+  it("a drive that fails is retried, and its job stays", async () => {
     const stub = givenLedger();
     await inRoom(stub, async (room) => {
       room.drive = async () => {
@@ -394,13 +396,13 @@ describe("wake", () => {
       };
       await room.wake.noLaterThan(Date.now());
     });
-    // The queue itself tries three times, within a second or so; after that it is for the room to come back.
+    // The queue itself tries three times within about a second. After that, onJobError retries.
     await until(() => inRoom(stub, ({ drives }) => drives >= 3), 5_000);
     await sleep(300);
     await inRoom(stub, (_, ctx) => expect(jobOf(ROOM, ctx)).not.toBeNull());
   });
 
-  it("in a sub-agent it is kept by the root, and routed back when it fires", async () => {
+  it("the root keeps the wake of a sub-agent, and routes it back when it fires", async () => {
     const source = { key: "child" };
     const jobs = new Map<string, LifecycleJob>();
     const root: Wake = new Wake(
@@ -450,24 +452,24 @@ describe("wake", () => {
     expect([...jobs.values()]).toEqual([own]);
   });
 
-  it("the alarm of an object that died wakes its next life", async () => {
+  it("the alarm of an object that crashed wakes its next instance", async () => {
     const stub = givenLedger();
-    const lives: number[] = [];
+    const drives: number[] = [];
     births.set(stub.name ?? "", ({ room }) => {
-      const life = lives.push(0) - 1;
+      const instance = drives.push(0) - 1;
       room.drive = async () => {
-        lives[life] = 1;
+        drives[instance] = 1;
         return null;
       };
     });
     await inRoom(stub, ({ wake }) => wake.noLaterThan(Date.now() + LATER));
     await within(await crashOne(stub), () => {});
-    expect(lives).toEqual([0, 0]);
+    expect(drives).toEqual([0, 0]);
     await within(again(stub), async (_, { storage }) => {
       storage.sql.exec("UPDATE cf_agents_jobs SET time = ? WHERE capability = ?", Date.now(), ROOM);
     });
     expect(await runDurableObjectAlarm(again(stub))).toBe(true);
-    expect(lives).toEqual([0, 1]);
+    expect(drives).toEqual([0, 1]);
   });
 });
 
@@ -479,7 +481,7 @@ describe("backoffMs", () => {
   const failures = fc.integer({ min: 1, max: 100_000 });
   const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
-  it("is a whole number between zero and the cap, and the first one below the base", () => {
+  it("backoffMs is a whole number below the cap, and below the base for the first failure", () => {
     fc.assert(
       fc.property(failures, options, random, (count, backoff, chance) => {
         const ms = backoffMs(count, backoff, chance);
@@ -491,7 +493,7 @@ describe("backoffMs", () => {
     );
   });
 
-  it("never shrinks from one failure to the next, and doubles below the cap", () => {
+  it("backoffMs never shrinks from one failure to the next, and doubles below the cap", () => {
     fc.assert(
       fc.property(failures, options, random, (count, backoff, chance) => {
         const [one, next] = [
@@ -516,7 +518,7 @@ describe("instantMs", () => {
     [-0.5, -1],
     ["1970-01-01T00:00:01Z", 1_000],
     ["1970-01-01T01:00+01:00", 0],
-  ])("L9: %s is %i", (value, ms) => {
+  ])("L9: instantMs of %s is %i", (value, ms) => {
     expect(instantMs(value)).toBe(ms);
   });
 
@@ -532,7 +534,7 @@ describe("instantMs", () => {
     [null],
     [true],
     [[1]],
-  ])("L9: %j is no point in time", (value) => {
+  ])("L9: %j is not a point in time", (value) => {
     expect(instantMs(value)).toBeUndefined();
   });
 });

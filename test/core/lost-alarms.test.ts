@@ -1,4 +1,4 @@
-/** An alarm that the platform has lost, as after six failed starts: each module sets it again at its next start. */
+/** An alarm that the platform lost, as after six failed starts. Each module sets it again at its next start. */
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -138,11 +138,11 @@ describe.each(Object.entries(MODULES))("%s whose alarm was lost", (what, { capab
     await until(isDone, 5_000);
   });
 
-  it(`L1: ${what} is done when its alarm has passed a minute ago and did not fire`, async () => {
+  it(`L1: ${what} is done when its alarm is a minute overdue and did not fire`, async () => {
     silence();
     const { find, isDone } = await given();
     await lose(find);
-    // The platform gave it up, and the object's storage still has it.
+    // The platform dropped it, and the object's storage still has it.
     const past = { ms: Date.now() - 60_000 };
     await runInDurableObject(find(), (_, { storage }) => {
       storage.getAlarm = async () => past.ms;
@@ -158,7 +158,7 @@ function isOverdue(capability: string, ctx: DurableObjectState): boolean {
 }
 
 describe("a start that finds its alarm", () => {
-  it("L1: writes no row and sets no alarm, with a job in an hour or none", async () => {
+  it("L1: a start that finds its alarm writes no row and sets no alarm", async () => {
     const stub = givenLedger();
     const find = () => env.LedgerObject.getByName(stub.name ?? "");
     const writesOfStart = async () => {
@@ -180,7 +180,7 @@ describe("a start that finds its alarm", () => {
 });
 
 describe("a sub-agent", () => {
-  it("L1: runs its schedule again when the root's alarm was lost and the root starts", async () => {
+  it("L1: a sub-agent runs its schedule again when the root's alarm was lost and the root starts", async () => {
     silence();
     const { came, note } = recorder();
     const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
@@ -191,7 +191,7 @@ describe("a sub-agent", () => {
     await lose(find);
     await sleep(1_100);
     expect(came).toEqual([]);
-    // Only the root: nobody asks for the sub-agent.
+    // Starts only the root: no call reaches the sub-agent.
     await find().armed();
     await until(() => came.length > 0, 5_000);
   });

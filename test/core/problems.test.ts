@@ -41,8 +41,8 @@ function givenTold({ settings, ...script }: OutboxScript) {
 
 const HOOK = webhook("https://hooks.example/T00/secret-in-a-path", { secret: "S" });
 
-describe("O3 a problem of the outbox", () => {
-  it("O3: a dead letter is logged once, with ids and without its event, also over a restart", async () => {
+describe("problems of the outbox", () => {
+  it("O3: a dead letter is logged once, with ids and without its event, also after a restart", async () => {
     const lines = logged();
     const box = givenOutbox({
       deliver: () => {
@@ -68,7 +68,7 @@ describe("O3 a problem of the outbox", () => {
     ]);
   });
 
-  it("O3: an endpoint that fails is told of once, and once when it recovers, by its host alone", async () => {
+  it("O3: a failing endpoint is reported once, and once when it recovers, by its host name alone", async () => {
     let times = 0;
     const { box, told } = givenTold({
       settings: { policy: QUICK },
@@ -96,7 +96,7 @@ describe("O3 a problem of the outbox", () => {
     expect(JSON.stringify(told)).not.toContain("secret-in-a-path");
   });
 
-  it("O3: a failing endpoint is told of once more when its secret is what is wrong, and not over a restart", async () => {
+  it("O3: a failing endpoint is reported once more when its secret is invalid, and not again after a restart", async () => {
     const secret = "The webhook's secret S is not set; store it in base64";
     let times = 0;
     const { box, told } = givenTold({
@@ -125,7 +125,7 @@ describe("O3 a problem of the outbox", () => {
     ]);
   });
 
-  it("L9: a full outbox is told of once, however many are refused", async () => {
+  it("L9: a full outbox is reported once, however many events are refused", async () => {
     const { box, told } = givenTold({
       settings: { maxWaiting: 2 },
       deliver: () => new Promise(() => {}),
@@ -143,7 +143,7 @@ describe("O3 a problem of the outbox", () => {
     ]);
   });
 
-  it("O3: a problem whose hook fails is logged, and the dead letter is told of all the same", async () => {
+  it("O3: a problem whose hook fails is logged, and the dead letter is reported too", async () => {
     const lines = logged();
     const told: string[] = [];
     const box = givenOutbox({
@@ -160,7 +160,7 @@ describe("O3 a problem of the outbox", () => {
   });
 });
 
-describe("L7 a problem of the ledger", () => {
+describe("problems of the ledger", () => {
   it("L7: a submission that ends in an error is logged once, without its messages", async () => {
     const lines = logged();
     const stub = givenLedger();
@@ -180,7 +180,7 @@ describe("L7 a problem of the ledger", () => {
     ]);
   });
 
-  it("L7: a hook takes the place of the log", async () => {
+  it("L7: a hook replaces the log", async () => {
     const lines = logged();
     const told: Problem[] = [];
     const stub = givenLedgerWith({});
@@ -191,7 +191,7 @@ describe("L7 a problem of the ledger", () => {
     expect(lines).toEqual([]);
   });
 
-  it("L7: a hook that is no function is refused", async () => {
+  it("L7: a hook that is not a function is refused", async () => {
     const onProblem = "log" as never;
     const expected = 'Invalid onProblem "log": expected a function.';
     expect(() => new Outbox({ host: {}, env: {}, onProblem })).toThrow(expected);

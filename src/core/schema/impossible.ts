@@ -1,12 +1,12 @@
-/** What in a JSON Schema no JSON value can be, e.g. a `Date`. Pure. */
+/** Finds types in a JSON Schema that JSON does not have, e.g. a `Date`. Pure. */
 
 type Node = { readonly [keyword: string]: unknown };
 
-/** Where the schema asks for something that JSON does not have, and what that is. */
+/** The place in a schema of a type that JSON does not have, and the type. */
 export type Impossible = { readonly path: string; readonly what: string };
 
 /**
- * Stands in a JSON Schema for a type that JSON does not have.
+ * A JSON Schema that marks a type that JSON does not have.
  *
  * @param what the type, e.g. `"a Date"`
  */
@@ -14,7 +14,7 @@ export function notInJson(what: string): { not: Record<string, never>; $comment:
   return { not: {}, $comment: `${MARK}${what}` };
 }
 
-/** Types that JSON does not have, by the names that Zod 4 and Valibot give them. */
+/** Types that JSON does not have, by their names in Zod 4 and Valibot. */
 export const NOT_IN_JSON: Readonly<Record<string, string>> = {
   date: "a Date",
   bigint: "a bigint",
@@ -28,12 +28,12 @@ export const NOT_IN_JSON: Readonly<Record<string, string>> = {
 
 const MARK = "perdure: ";
 
-/** The first place at which no JSON value can match; undefined where some value matches. */
+/** The first place that no JSON value can match, or undefined. */
 export function impossibleIn(schema: object): Impossible | undefined {
   return new Search(schema as Node).at(schema, "", true);
 }
 
-/** The schema without the members of unions that no JSON value can match. */
+/** The schema without the union members that no JSON value can match. */
 export function withoutImpossible<Schema extends object>(schema: Schema): Schema {
   const text = JSON.stringify(schema);
   if (!text.includes('"not":{}')) return schema;
@@ -52,7 +52,7 @@ class Search {
 
   constructor(private readonly root: Node) {}
 
-  /** @param isRequired whether a value has to be there; a type that JSON does not have is a mistake in any case */
+  /** @param isRequired whether a value must be there. A type that JSON does not have is reported in any case. */
   at(schema: unknown, path: string, isRequired: boolean): Impossible | undefined {
     if (typeof schema !== "object" || schema === null) return undefined;
     const node = schema as Node;
@@ -61,17 +61,17 @@ class Search {
     if (isMarked) return { path, what: $comment.slice(MARK.length) };
     const isNever = typeof not === "object" && not !== null && Object.keys(not).length === 0;
     if (isNever) return isRequired ? { path, what: "never" } : undefined;
-    if (typeof $ref === "string") return this.#behind($ref, path, isRequired);
-    return this.#inside(node, path, isRequired);
+    if (typeof $ref === "string") return this.#resolve($ref, path, isRequired);
+    return this.#searchIn(node, path, isRequired);
   }
 
-  #behind(ref: string, path: string, isRequired: boolean): Impossible | undefined {
-    const places = ref
+  #resolve(ref: string, path: string, isRequired: boolean): Impossible | undefined {
+    const steps = ref
       .split("/")
       .slice(1)
       .map((part) => part.replace(/~1/g, "/").replace(/~0/g, "~"));
     let target: unknown = this.root;
-    for (const place of places) target = (target as Node | undefined)?.[place];
+    for (const step of steps) target = (target as Node | undefined)?.[step];
     if (this.#open.has(target)) return undefined;
     this.#open.add(target);
     const found = this.at(target, path, isRequired);
@@ -79,7 +79,7 @@ class Search {
     return found;
   }
 
-  #inside(node: Node, path: string, isRequired: boolean): Impossible | undefined {
+  #searchIn(node: Node, path: string, isRequired: boolean): Impossible | undefined {
     const { anyOf = node.oneOf, allOf, properties = {}, required, items, prefixItems } = node;
     const found: (Impossible | undefined)[] = [];
     if (Array.isArray(anyOf)) {

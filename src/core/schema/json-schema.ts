@@ -1,19 +1,17 @@
 /**
- * Whether a value matches a JSON Schema that came over RPC or out of a row. The check is never stricter than the schema
- * that the JSON Schema was made of: what JSON Schema reads in another way than schema libraries do is left out of it,
- * and the workflow, which has the schema itself, checks the rest. Pure.
+ * Validates a value against a JSON Schema from RPC or from a row. The check is never stricter than the original schema: it
+ * omits keywords that schema libraries read differently. The workflow, which has the schema itself, checks the rest. Pure.
  */
 
 import { type OutputUnit, type Schema, Validator } from "@cfworker/json-schema";
 
-/** Problems that are told of one value: a list of a thousand wrong items has a thousand. */
+/** The most problems that are reported of one value. */
 const MAX_PROBLEMS = 20;
 
 /**
- * What is wrong with a value, one line for each problem; none where it matches. A schema that cannot be
- * read refuses nothing.
+ * The problems of a value, one line each; an empty list if it matches. An unreadable schema accepts every value.
  *
- * @param name what the value itself is called in a line
+ * @param name what the lines call the value itself
  */
 export function mismatchesOf(name: string, value: unknown, schema: object): string[] {
   const errors = errorsOf(value, schema);
@@ -55,7 +53,7 @@ const TYPES = new Set<unknown>([
   "object",
 ]);
 
-/** Keywords that mean the same to all libraries. */
+/** Keywords that mean the same in all libraries. */
 const SAME = [
   "$ref",
   "const",
@@ -68,7 +66,7 @@ const SAME = [
 ] as const;
 
 /**
- * The schema with only what a value surely has to match. Left out are `format`, `not`, `multipleOf` and all other keywords.
+ * The schema with only the keywords that a value certainly has to match: no `format`, `not`, `multipleOf` or others.
  *
  * @param isClosed whether `additionalProperties` counts: members of an `allOf` would refuse each other's properties
  */
@@ -88,19 +86,19 @@ function checked(schema: unknown, isClosed: boolean): Schema {
   }
   const { pattern, minLength, additionalProperties, patternProperties, allOf, anyOf, oneOf } = node;
   if (typeof pattern === "string" && isPortable(pattern)) result.pattern = pattern;
-  // Libraries count UTF-16 units, of which a character has up to two.
+  // Libraries count UTF-16 code units; the validator counts characters.
   if (typeof minLength === "number") result.minLength = Math.ceil(minLength / 2);
   if (isClosed && patternProperties === undefined && additionalProperties !== undefined) {
     result.additionalProperties = one(additionalProperties);
   }
   if (anyOf) result.anyOf = all(anyOf);
-  // A value that matches several members of the schema may match several here, though not there.
+  // Checked as `anyOf`: the reduced members of a `oneOf` may overlap.
   const together = [...(allOf ? all(allOf) : []), ...(oneOf ? [{ anyOf: all(oneOf) }] : [])];
   if (together.length > 0) result.allOf = together;
   return { ...result, ...itemsOf(node, one) } as Schema;
 }
 
-/** The items of a list, or of a tuple, of which the last ones may be missing. */
+/** The items of a list or a tuple. The last items of a tuple may be missing. */
 function itemsOf(node: Node, one: (value: unknown) => unknown): Node {
   const isTuple = Array.isArray(node.items);
   const prefix = (isTuple ? node.items : node.prefixItems) as unknown[] | undefined;
@@ -118,8 +116,8 @@ function eachOf(schemas: Node, one: (value: unknown) => unknown): Node {
 }
 
 /**
- * Whether a pattern means the same to the validator, which counts characters, as to a library, which counts UTF-16
- * units: it compiles, and whatever can match half of a character is repeated at will.
+ * Whether a pattern matches the same texts by characters (the validator) and by UTF-16 code units (the libraries): it
+ * compiles with the `u` flag, and every part that can match half of a character is repeated with `*`.
  */
 function isPortable(pattern: string): boolean {
   if (!/^[ -~]*$/.test(pattern) || /\\[uxpPkc\d]/.test(pattern)) return false;

@@ -1,6 +1,6 @@
 /**
- * JSON Schemas of libraries that follow Standard JSON Schema: ArkType, Valibot and others. What the model is shown, and
- * what the agent may check by. Pure.
+ * JSON Schemas of libraries that follow Standard JSON Schema (ArkType, Valibot and others), for the model and for the
+ * agent's check. Pure.
  *
  * https://standardschema.dev/json-schema
  */
@@ -10,17 +10,17 @@ import { NOT_IN_JSON, notInJson } from "./impossible.ts";
 
 type Node = Record<string, unknown>;
 type Converter = StandardJSONSchemaV1.Props["jsonSchema"];
-/** A schema that says its JSON Schema. */
+/** A schema that has a JSON Schema form. */
 export type Standard = StandardSchemaV1.Props & { readonly jsonSchema: Converter };
 
 const TARGET = "draft-2020-12";
 
-/** What the schema takes, for the model. */
+/** The JSON Schema for the model. */
 export function shownForm({ vendor, jsonSchema }: Standard): object {
   return jsonSchema.input({ target: TARGET, libraryOptions: OPTIONS[vendor] });
 }
 
-/** The same, where it refuses nothing that the schema takes; nothing at all of a library that is not known here. */
+/** The JSON Schema for the agent's check: never stricter than the schema. It is `{}` for an unknown library. */
 export function checkForm(standard: Standard): object {
   const { vendor, jsonSchema } = standard;
   if (vendor === "arktype") return looseArkType(shownForm(standard));
@@ -28,7 +28,7 @@ export function checkForm(standard: Standard): object {
   return jsonSchema.input({ target: TARGET, libraryOptions: VALIBOT_CHECK });
 }
 
-/** ArkType does not say which flags a pattern has, and takes lists for objects. It has no constants that are objects. */
+/** ArkType omits the flags of patterns, and accepts arrays as objects. It has no object constants. */
 function looseArkType(schema: object): object {
   return JSON.parse(JSON.stringify(schema), (key, value) => {
     if (key === "pattern" && typeof value === "string") return undefined;
@@ -36,10 +36,10 @@ function looseArkType(schema: object): object {
   }) as object;
 }
 
-/** A list is an object to these libraries. */
+/** These libraries accept an array as an object. */
 const OBJECT = ["object", "array"];
 
-/** Whether it has a fallback, which Valibot does not tell of the schema itself. */
+/** Whether it has a fallback. Valibot's JSON Schema does not show that of the schema itself. */
 function takesAnything({ validate }: Standard): boolean {
   try {
     const result = validate(Symbol("nothing that JSON has"));
@@ -62,7 +62,7 @@ const ARKTYPE = {
     proto: ({ proto }: ArkContext) => notInJson(`an instance of ${proto?.name ?? "a class"}`),
     domain: ({ domain }: ArkContext) => notInJson(`a ${domain ?? "type of JavaScript"}`),
     unit: () => ({ not: {} }),
-    // Its `items` are those of the middle, and JSON Schema has no word for what follows.
+    // `items` would be those of the middle, and JSON Schema has no keyword for the items after them.
     arrayPostfix: ({ base: { items: _, ...base } }: ArkContext) => base,
   },
 };
@@ -90,7 +90,7 @@ const VALIBOT_CHECK = {
     if (context.jsonSchema.type === "object") return { ...context.jsonSchema, type: OBJECT };
     return valibotType(context);
   },
-  // Actions behind a transformation see another value.
+  // Actions after a transformation get another value.
   overrideAction: ({ jsonSchema: { type, ...node } }: { readonly jsonSchema: Node }) => ({
     ...(type !== undefined && { type: type === "integer" ? "number" : type }),
     ...Object.fromEntries(Object.entries(node).filter(([keyword]) => SHAPE.includes(keyword))),
@@ -117,7 +117,7 @@ function hasFallback(schema: unknown): boolean {
   return typeof schema === "object" && schema !== null && "fallback" in schema;
 }
 
-/** The schemas that it is made of. */
+/** The schemas inside a schema. */
 function partsOf(schema: ValibotSchema): readonly unknown[] {
   const {
     entries = {},
@@ -135,7 +135,7 @@ function partsOf(schema: ValibotSchema): readonly unknown[] {
   return [...lists, made, item, wrapped, key, value, rest];
 }
 
-/** Zod takes a value in place of a promise of it. */
+/** As for Zod, plus two types; Zod accepts a plain value for a promise. */
 const NOT_OF_VALIBOT: Readonly<Record<string, string>> = {
   ...NOT_IN_JSON,
   blob: "a Blob",

@@ -1,4 +1,4 @@
-/** JSON Schemas of Zod 4: what the model is shown, and what the agent may check by. Pure. */
+/** JSON Schemas of Zod 4, for the model and for the agent's check. Pure. */
 
 import { toJSONSchema } from "zod";
 import type { $ZodCheck, $ZodType, $ZodTypeDef } from "zod/v4/core";
@@ -7,19 +7,19 @@ import { impossibleIn, NOT_IN_JSON, notInJson } from "./impossible.ts";
 type Override = NonNullable<NonNullable<Parameters<typeof toJSONSchema>[1]>["override"]>;
 type Node = Parameters<Override>[0]["jsonSchema"];
 
-/** What the schema takes, for the model. */
+/** The JSON Schema for the model. */
 export function shownForm(schema: $ZodType): object {
   return toJSONSchema(schema, { ...INPUT, override: show });
 }
 
-/** The same, where it refuses nothing that the schema takes. */
+/** The JSON Schema for the agent's check: never stricter than the schema. */
 export function checkForm(schema: $ZodType): object {
   return toJSONSchema(schema, { ...INPUT, override: loosen });
 }
 
 const INPUT = { io: "input", unrepresentable: "any" } as const;
 
-/** As much of a definition as is read here. */
+/** The fields of a definition that are read here. */
 type Def = $ZodTypeDef & {
   readonly coerce?: boolean;
   readonly in?: $ZodType;
@@ -40,10 +40,10 @@ const show: Override = ({ zodSchema, jsonSchema }) => {
   } else if (def.coerce && def.type === "bigint") {
     Object.assign(jsonSchema, { type: "string", pattern: "^-?\\d+$" });
   } else if (isOpen(def)) {
-    // It may turn JSON into what JSON does not have.
+    // It may convert JSON into a type that JSON does not have.
     if (impossibleIn(jsonSchema)) clear(jsonSchema);
   } else Object.assign(jsonSchema, missingIn(zodSchema as $ZodType));
-  tellFlags(zodSchema as $ZodType, jsonSchema);
+  describeFlags(zodSchema as $ZodType, jsonSchema);
 };
 
 const loosen: Override = ({ zodSchema, jsonSchema }) => {
@@ -66,18 +66,18 @@ const loosen: Override = ({ zodSchema, jsonSchema }) => {
   }
 };
 
-/** Whether what it takes is up to code of the app, or to a coercion: its JSON Schema is that of the result. */
+/** Whether code of the app or a coercion decides what it accepts. Its JSON Schema then describes the result only. */
 function isOpen({ type, coerce, in: input }: Def): boolean {
   if (coerce || ["catch", "success", "transform"].includes(type)) return true;
   return type === "pipe" && input !== undefined && defOf(input).type === "transform";
 }
 
-/** Whether a check may change the value for those behind it. */
+/** Whether a check may change the value for later checks. */
 function mayChange({ _zod }: $ZodCheck<never>): boolean {
   return _zod.def.check === "overwrite" || _zod.def.check === "custom";
 }
 
-/** What checks of a string or a number add to its type. */
+/** Keywords that checks of a string or a number add. */
 const CHECKS = [
   "format",
   "pattern",
@@ -92,7 +92,7 @@ const CHECKS = [
   "exclusiveMaximum",
 ] as const;
 
-/** Formats that Zod checks by their pattern, and by nothing else. */
+/** Formats that Zod checks by their pattern alone. */
 const BY_PATTERN = [
   "regex",
   "email",
@@ -104,7 +104,7 @@ const BY_PATTERN = [
   "ends_with",
 ];
 
-/** The patterns of a string; undefined for one that is not what Zod checks by. */
+/** The patterns of a string; undefined for a format that Zod does not check by its pattern. */
 function patternsOf(schema: $ZodType): (RegExp | undefined)[] {
   const { checks = [] } = schema._zod.def;
   return [schema as unknown as $ZodCheck<never>, ...checks].flatMap(({ _zod }) => {
@@ -118,7 +118,7 @@ function patternsOf(schema: $ZodType): (RegExp | undefined)[] {
   });
 }
 
-/** Whether it may take a property that is missing, though its JSON Schema requires it. */
+/** Whether it may accept a missing property that its JSON Schema requires. */
 function takesUndefined(schema: $ZodType | undefined): boolean {
   if (schema === undefined) return true;
   const def = defOf(schema);
@@ -139,7 +139,7 @@ const MISSING: readonly string[] = [
   "promise",
 ];
 
-/** A mark for a type that JSON does not have. */
+/** The mark of a type that JSON does not have. */
 function missingIn(schema: $ZodType): Node | undefined {
   const { type } = defOf(schema);
   if (type === "undefined" || type === "void") return { not: {} };
@@ -152,8 +152,8 @@ function missingIn(schema: $ZodType): Node | undefined {
   return what === undefined ? undefined : notInJson(what);
 }
 
-/** A pattern in JSON Schema has no flags: the model is told of them in words, and the workflow checks it. */
-function tellFlags(schema: $ZodType, jsonSchema: Node): void {
+/** JSON Schema patterns have no flags. The description shows them to the model, and the workflow checks them. */
+function describeFlags(schema: $ZodType, jsonSchema: Node): void {
   const all = (schema._zod.def.checks ?? []).flatMap(({ _zod }) => {
     const { format, pattern } = _zod.def as { format?: string; pattern?: RegExp };
     return format === "regex" && pattern ? [pattern] : [];

@@ -1,11 +1,11 @@
-/** JSON Schemas of Zod 3: what the model is shown, and what the agent may check by. Pure. */
+/** JSON Schemas of Zod 3, for the model and for the agent's check. Pure. */
 
 import { zodToJsonSchema } from "zod-to-json-schema";
 import { impossibleIn, notInJson } from "./impossible.ts";
 
 type Node = Record<string, unknown>;
 
-/** As much of a definition as is read here. */
+/** The fields of a definition that are read here. */
 type Def = {
   readonly typeName?: string;
   readonly coerce?: boolean;
@@ -20,12 +20,12 @@ type Def = {
     | ReadonlyMap<unknown, { readonly _def: Def }>;
 };
 
-/** What the schema takes, for the model. */
+/** The JSON Schema for the model. */
 export function shownForm(schema: unknown): object {
   return formOf(schema, show);
 }
 
-/** The same, where it refuses nothing that the schema takes. */
+/** The JSON Schema for the agent's check: never stricter than the schema. */
 export function checkForm(schema: unknown): object {
   return formOf(schema, loosen);
 }
@@ -40,7 +40,7 @@ function formOf(schema: unknown, change: (node: Node, def: Def) => Node): object
   });
 }
 
-/** What the library does not tell of a literal: `null` is of type "object" to it, and a bigint is an integer. */
+/** Literals that the library converts wrongly: `null` becomes the type "object", and a bigint an integer. */
 function literalForm({ typeName, value }: Def): Node | undefined {
   if (typeName !== "ZodLiteral") return undefined;
   if (typeof value === "bigint") return notInJson("a bigint");
@@ -55,7 +55,7 @@ function show(node: Node, def: Def): Node {
 }
 
 function loosen(node: Node, def: Def): Node {
-  // The short form of a union, or of what may be null, has only the names of the types.
+  // The short form of a union or a nullable type has only the names of the types.
   const members = [...(def.options?.values() ?? []), ...(def.innerType ? [def.innerType] : [])];
   if (isOpen(def) || (!node.anyOf && members.some(({ _def }) => isOpen(_def)))) return {};
   const { checks = [] } = def;
@@ -65,12 +65,12 @@ function loosen(node: Node, def: Def): Node {
     if (!checks.every(isPlain))
       return { ...node, pattern: undefined, allOf: undefined, anyOf: undefined };
   }
-  // Of an object that drops what it does not know, the JSON Schema refuses it.
+  // The object drops unknown keys, but its JSON Schema refuses them.
   const drops = def.unknownKeys === "strip" && def.catchall?._def.typeName === "ZodNever";
   return drops ? { ...node, additionalProperties: undefined } : node;
 }
 
-/** Whether what it takes is up to code of the app, or to a coercion: its JSON Schema is that of the result. */
+/** Whether code of the app or a coercion decides what it accepts. Its JSON Schema then describes the result only. */
 function isOpen({ typeName, coerce, effect }: Def): boolean {
   return coerce === true || typeName === "ZodCatch" || effect?.type === "preprocess";
 }

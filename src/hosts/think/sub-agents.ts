@@ -13,7 +13,7 @@ export async function deleteWithWakes(
   remove: () => Promise<void>,
 ): Promise<void> {
   // Before: a crash between the two leaves wakes that come soon, find nobody, and lapse.
-  await changeWakes(rooms, path, "hasten");
+  await changeWakes(rooms, path, "expedite");
   await remove();
   await changeWakes(rooms, path, "remove");
 }

@@ -217,7 +217,7 @@ export class ThinkRooms<
 
   /** Deletes the agent with all that it stored. The wakes that the root keeps for a sub-agent come soon then, and lapse. */
   override async destroy(): Promise<void> {
-    if (this.parentPath.length > 0) await changeWakes(this.#rooms, this.selfPath, "hasten");
+    if (this.parentPath.length > 0) await changeWakes(this.#rooms, this.selfPath, "expedite");
     await super.destroy();
   }
 

@@ -517,7 +517,7 @@ describe("S4 a deleted sub-agent", () => {
       const { scheduler, waits } = own[CAPABILITIES];
       for (const room of [scheduler, waits]) {
         room.changeWakesOf = (_, verb) =>
-          verb === "hasten" ? Promise.reject(new Error("no root")) : Promise.resolve();
+          verb === "expedite" ? Promise.reject(new Error("no root")) : Promise.resolve();
       }
       await own.dynamicAgents.delete(ThinkAgent, child);
       expect(own.hasSubAgent("ThinkAgent", child)).toBe(false);
