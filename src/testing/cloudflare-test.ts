@@ -1,23 +1,20 @@
-/**
- * What the kit needs of the Vitest integration of Workers, loaded when it is
- * needed: the models and the meter are used in plain workers, too.
- */
+/** Loads `cloudflare:test` on demand, because the models and the meter also run in plain workers. */
 
 type CloudflareTest = typeof import("cloudflare:test");
 
-/** @throws Error outside of Vitest: it says what is needed */
+/** @throws Error outside of Vitest */
 async function load(): Promise<CloudflareTest> {
   try {
     return await import("cloudflare:test");
   } catch (error) {
     throw new Error(
-      "This part of perdure/testing runs in Vitest with @cloudflare/vitest-plugin only; the models and the meter run anywhere.",
+      "This part of perdure/testing needs Vitest with @cloudflare/vitest-plugin. Only the models and the meter run in any worker.",
       { cause: error },
     );
   }
 }
 
-/** Runs `work` in the object's present life, which may begin with it; starts no room. */
+/** Runs `work` in the object, which is constructed if necessary. Does not start its Lifecycle. */
 export async function inObject<T>(
   stub: DurableObjectStub,
   work: (object: DurableObject, ctx: DurableObjectState) => T | Promise<T>,
@@ -26,7 +23,7 @@ export async function inObject<T>(
   return runInDurableObject<DurableObject, T>(stub, work);
 }
 
-/** The object's alarm comes now, due or not. Returns false when it has none. */
+/** Runs the object's alarm now, due or not. Returns false when it has none. */
 export async function ringAlarm(stub: DurableObjectStub): Promise<boolean> {
   const { runDurableObjectAlarm } = await load();
   return runDurableObjectAlarm(stub);

@@ -1,45 +1,41 @@
-/**
- * A crash at every write and every delivery of a scenario, each in an object
- * of its own, and whether all is well in the end. Decides which points there
- * are; one play is `crash-play.ts`.
- */
+/** Crashes a scenario at every write and every delivery, each in a new object, and reports problems. `crash-play.ts` runs one. */
 
 import { type Played, play } from "./crash-play.ts";
 import { InvalidScenarioError } from "./errors.ts";
-import type { CrashPoint, Life } from "./life.ts";
+import type { CrashPoint, Instance } from "./instance.ts";
 import { type Checked, type CrashScenario, checkScenario } from "./scenario.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 
-/** A crash after which something was wrong. */
+/** A crash that led to problems. */
 export type WrongPoint = CrashPoint & {
-  /** The statement, or the delivery. */
+  /** The statement or the delivery. */
   readonly what: string;
   readonly problems: readonly string[];
 };
 
-/** What {@link crashAtEveryWrite} has found. `String(report)` is for people. */
+/** The result of {@link crashAtEveryWrite}. `String(report)` is a readable summary. */
 export type CrashReport = {
   readonly name: string;
-  /** Plays with a crash. */
+  /** Runs with a crash. */
   readonly points: number;
-  /** Those of them in which it came: the order of writes may differ from play to play, and leave the last one out. */
+  /** Runs in which the crash happened. Writes may come in another order in another run, so the last one may not be reached. */
   readonly crashed: number;
   readonly wrong: readonly WrongPoint[];
-  /** The statements of the play without a crash; of the second life, where the scenario is played `again`. */
+  /** The statements of the run without a crash. With `again`, those after the first crash. */
   readonly writes: readonly string[];
   toString(): string;
 };
 
-/** Of a statement, for people. */
+/** Characters of a statement in the summary. */
 const MAX_SHOWN = 70;
 
 /**
- * Plays a scenario once without a crash, to count its writes and deliveries, and then once for each of them and each
- * moment with a crash there. After each, {@link invariantsOf} the object has to be empty, and the scenario's own check.
- * What objects log meanwhile is dropped: the log of an object that has died can hold up Vitest for ever.
+ * Runs a scenario once without a crash, to count its writes and deliveries. Then runs it once for each of them and each
+ * moment, with a crash there. After each run, {@link invariantsOf} and the scenario's `check` must find no problem. Logs are
+ * dropped meanwhile, because the log of a crashed object can block Vitest.
  *
- * @throws InvalidScenarioError for a scenario that cannot be meant, or that is wrong without a crash
+ * @throws InvalidScenarioError for an invalid scenario, or one that has problems without a crash
  */
 export async function crashAtEveryWrite<T extends Objects>(
   scenario: CrashScenario<T>,
@@ -50,7 +46,7 @@ export async function crashAtEveryWrite<T extends Objects>(
   if (whole.seen.write.length === 0) {
     throw new InvalidScenarioError(
       checked.name,
-      "nothing is written, so there is nothing to crash.",
+      "it writes nothing, so there is no point to crash at.",
     );
   }
   return silently(async () => {
@@ -61,18 +57,18 @@ export async function crashAtEveryWrite<T extends Objects>(
   });
 }
 
-/** A play in which nothing may be wrong. */
+/** A run that must have no problems. */
 async function playRight<T extends Objects>(
   scenario: Checked<T>,
   crashes: readonly CrashPoint[],
 ): Promise<Played> {
   const played = await play(scenario, crashes);
   if (played.problems.length === 0) return played;
-  const when = crashes.length === 0 ? "without any crash" : "after the first crash alone";
-  throw new InvalidScenarioError(scenario.name, `wrong ${when}: ${played.problems.join("; ")}`);
+  const when = crashes.length === 0 ? "without a crash" : "after the first crash alone";
+  throw new InvalidScenarioError(scenario.name, `problems ${when}: ${played.problems.join("; ")}`);
 }
 
-/** Where the first of two crashes comes. */
+/** The point of the first of two crashes. */
 function firstCrash(name: string, writes: readonly string[], again: true | RegExp): CrashPoint {
   const middle = Math.floor(writes.length / 2);
   const index = again === true ? middle : writes.findIndex((what) => again.test(what));
@@ -85,7 +81,7 @@ function firstCrash(name: string, writes: readonly string[], again: true | RegEx
 async function crashAtAll<T extends Objects>(
   scenario: Checked<T>,
   earlier: readonly CrashPoint[],
-  seen: Life["seen"],
+  seen: Instance["seen"],
 ): Promise<CrashReport> {
   const points = pointsOf(scenario, seen);
   const wrong: WrongPoint[] = [];
@@ -106,10 +102,10 @@ async function crashAtAll<T extends Objects>(
   return { ...found, toString: () => textOf(found) };
 }
 
-/** In the order in which they come in a life. */
+/** The crash points in the order of a run. */
 function pointsOf(
   { moments, stride }: Pick<Checked<Objects>, "moments" | "stride">,
-  seen: Life["seen"],
+  seen: Instance["seen"],
 ): CrashPoint[] {
   const numbers = (at: CrashPoint["at"]) => seen[at].map((_, index) => index + 1);
   const writes = numbers("write").flatMap((number) =>
@@ -135,19 +131,19 @@ async function sideBySide<Item>(
 }
 
 const LOGS = ["log", "info", "warn", "error", "debug"] as const;
-/** How many are silent now, and what they have put aside. */
-let silent = 0;
-let loud: object = {};
+/** How many calls silence the console now, and its original functions. */
+let silenced = 0;
+let originals: object = {};
 
 async function silently<T>(work: () => Promise<T>): Promise<T> {
-  if (silent++ === 0) {
-    loud = Object.fromEntries(LOGS.map((log) => [log, Reflect.get(console, log)]));
+  if (silenced++ === 0) {
+    originals = Object.fromEntries(LOGS.map((log) => [log, Reflect.get(console, log)]));
     Object.assign(console, Object.fromEntries(LOGS.map((log) => [log, () => {}])));
   }
   try {
     return await work();
   } finally {
-    if (--silent === 0) Object.assign(console, loud);
+    if (--silenced === 0) Object.assign(console, originals);
   }
 }
 

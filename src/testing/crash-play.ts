@@ -1,44 +1,39 @@
-/**
- * Plays a scenario once, in an object of its own, with the crashes that it is
- * given. Whoever calls repeats what it has not heard of; nobody else helps the
- * object but its alarm.
- */
+/** Runs a scenario once, in a new object, with the given crashes. Repeats rejected steps; otherwise only the alarm wakes the object. */
 
 import { failureOf } from "../core/failures.ts";
 import { inObject, ringAlarm } from "./cloudflare-test.ts";
-import { forgetLives, type Lives, watchLives } from "./crashable.ts";
+import { forgetInstances, type Instances, watchInstances } from "./crashable.ts";
 import { InvalidScenarioError } from "./errors.ts";
+import type { CrashPoint, Instance } from "./instance.ts";
 import { invariantsOf, openWorkOf } from "./invariants/invariants.ts";
-import type { CrashPoint, Life } from "./life.ts";
 import type { Checked, CrashRun } from "./scenario.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 
-/** What came of one play. */
+/** The result of one run. */
 export type Played = {
   readonly problems: readonly string[];
-  /** What the life after the last crash has done: all of it, where there was none. */
-  readonly seen: Life["seen"];
-  /** The crashes that came. */
+  /** The writes and deliveries since the last crash. */
+  readonly seen: Instance["seen"];
+  /** The crashes that happened. */
   readonly crashes: readonly CrashPoint[];
 };
 
-/** Nothing has happened for so long: the object is woken. */
-const STILL_MS = 120;
-/** Between two looks. */
-const LOOK_MS = 20;
+/** The object is woken after this time without a change. */
+const IDLE_MS = 120;
+const POLL_MS = 20;
 
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /**
- * @param crashes where each life ends; the life after the last one goes on to the end
- * @throws InvalidScenarioError when the class is not crashable, or a step fails without any crash
+ * @param crashes where to crash; the instance after the last crash runs to the end
+ * @throws InvalidScenarioError when the class is not crashable, or a step fails without a crash
  */
 export async function play<T extends Objects>(
   scenario: Checked<T>,
   crashes: readonly CrashPoint[],
 ): Promise<Played> {
-  const one = new Play(scenario, crashes);
+  const one = new Run(scenario, crashes);
   try {
     return await one.play();
   } finally {
@@ -46,13 +41,13 @@ export async function play<T extends Objects>(
   }
 }
 
-class Play<T extends Objects> {
+class Run<T extends Objects> {
   readonly #deadline: number;
   readonly #run: CrashRun<T>;
-  readonly #lives: Lives;
-  readonly #all: Life[] = [];
-  /** Whether all has come about: who looks at it then may begin a life, which is no part of the play. */
-  #isPlayed = false;
+  readonly #instances: Instances;
+  readonly #all: Instance[] = [];
+  /** Whether the scenario is over. A check may start another instance, which is not watched. */
+  #isOverNow = false;
 
   constructor(
     private readonly scenario: Checked<T>,
@@ -63,12 +58,12 @@ class Play<T extends Objects> {
     this.#run = {
       id,
       stub: () => scenario.objects.getByName(id),
-      lives: () => this.#lives.count,
+      starts: () => this.#instances.count,
     };
-    this.#lives = watchLives(this.#plain(), (life, count) => {
-      this.#all.push(life);
-      // The first life is prepared before it may crash.
-      if (count > 1 && !this.#isPlayed) life.watch(crashes[this.#crashed().length]);
+    this.#instances = watchInstances(this.#plain(), (instance, count) => {
+      this.#all.push(instance);
+      // prepare() runs in the first instance before it may crash.
+      if (count > 1 && !this.#isOverNow) instance.watch(crashes[this.#crashed().length]);
     });
   }
 
@@ -77,27 +72,27 @@ class Play<T extends Objects> {
     const problems: string[] = [];
     try {
       for (const index of this.scenario.steps.keys()) await this.#step(index);
-      await this.#rest();
-      this.#isPlayed = true;
-      this.#lives.latest?.release();
+      await this.#finish();
+      this.#isOverNow = true;
+      this.#instances.latest?.release();
       problems.push(...(await this.#problems()));
     } catch (error) {
       if (error instanceof InvalidScenarioError) throw error;
       problems.push(failureOf(error).message);
     }
-    const last = this.#lives.latest;
-    if (!last) throw new Error(`The object of ${this.scenario.name} has never lived`);
+    const last = this.#instances.latest;
+    if (!last) throw new Error(`The object of ${this.scenario.name} was never constructed`);
     return { problems, seen: last.seen, crashes: this.#crashed() };
   }
 
   end(): void {
-    forgetLives(this.#plain());
+    forgetInstances(this.#plain());
   }
 
   async #prepare(): Promise<void> {
     const { name, prepare } = this.scenario;
     await inObject(this.#plain(), () => {});
-    if (!this.#lives.latest) {
+    if (!this.#instances.latest) {
       throw new InvalidScenarioError(
         name,
         "the objects cannot be crashed. Export their class from the worker of the tests as crashable(YourClass).",
@@ -106,13 +101,13 @@ class Play<T extends Objects> {
     try {
       await prepare?.(this.#run.stub(), this.#run);
     } catch (error) {
-      const message = `prepare() has failed: ${failureOf(error).message}`;
+      const message = `prepare() failed: ${failureOf(error).message}`;
       throw new InvalidScenarioError(name, message, { cause: error });
     }
-    this.#lives.latest.watch(this.crashes[0]);
+    this.#instances.latest.watch(this.crashes[0]);
   }
 
-  /** As a caller does who was not told. */
+  /** Repeats the step until it succeeds, as a caller without an answer does. */
   async #step(index: number): Promise<void> {
     const { name, steps } = this.scenario;
     for (;;) {
@@ -122,34 +117,34 @@ class Play<T extends Objects> {
       } catch (error) {
         const { message } = failureOf(error);
         if (this.crashes.length === 0) {
-          const what = `step ${index + 1} fails without any crash: ${message}`;
+          const what = `step ${index + 1} fails without a crash: ${message}`;
           throw new InvalidScenarioError(name, what, { cause: error });
         }
         if (this.#isLate()) throw new Error(`step ${index + 1} still fails: ${message}`);
-        await sleep(LOOK_MS);
+        await sleep(POLL_MS);
       }
     }
   }
 
-  /** Until all is over, with nobody's help but the alarm's. */
-  async #rest(): Promise<void> {
+  /** Waits until the work is done. Only the alarm (or `touch`) wakes the object. */
+  async #finish(): Promise<void> {
     let state = this.#state();
     let since = performance.now();
     let woken = 1;
     while (!this.#isLate()) {
-      // A life after a crash has begun when it is woken, and not before: what it finds then is its own doing.
-      if (woken < this.#lives.count) {
-        woken = this.#lives.count;
+      // An instance starts when it is first woken after a crash, even if all work seems done.
+      if (woken < this.#instances.count) {
+        woken = this.#instances.count;
         await this.#wake();
       }
       if (await this.#isOver()) {
-        // A crash may be on its way still.
-        await sleep(LOOK_MS);
+        // A crash may still be pending.
+        await sleep(POLL_MS);
         if (state === this.#state() && (await this.#isOver())) return;
-      } else if (performance.now() - since > STILL_MS) {
+      } else if (performance.now() - since > IDLE_MS) {
         await this.#wake();
         since = performance.now();
-      } else await sleep(LOOK_MS);
+      } else await sleep(POLL_MS);
       if (state === this.#state()) continue;
       state = this.#state();
       since = performance.now();
@@ -163,7 +158,7 @@ class Play<T extends Objects> {
       if (isOver) return await isOver(this.#run.stub(), this.#run);
       return (await openWorkOf(this.#plain())).length === 0;
     } catch {
-      // It has crashed in between; the next look finds its next life.
+      // It crashed in between; the next poll finds its next instance.
       return false;
     }
   }
@@ -171,18 +166,18 @@ class Play<T extends Objects> {
   async #wake(): Promise<void> {
     const { touch } = this.scenario;
     const woken = touch ? touch(this.#run.stub(), this.#run) : ringAlarm(this.#plain());
-    // A crash in the alarm is what was asked for; one that is left out shows in what does not come about.
+    // A crash in the alarm is expected. If the crash prevents work, the time limit reports it.
     await Promise.resolve(woken).catch(() => false);
   }
 
-  /** Why it is not over. */
+  /** Why the scenario is not over. */
   async #why(): Promise<string> {
     const seconds = this.scenario.timeoutMs / 1_000;
     const open = await openWorkOf(this.#plain());
     const alarm = await inObject(this.#plain(), (_, { storage }) => storage.getAlarm());
     const wake =
       alarm === null ? "no alarm is set" : `its alarm is ${new Date(alarm).toISOString()}`;
-    return `not over after ${seconds} seconds: ${open.join("; ") || "isOver() says no"}; ${wake}`;
+    return `not over after ${seconds} seconds: ${open.join("; ") || "isOver() returns false"}; ${wake}`;
   }
 
   async #problems(): Promise<string[]> {
@@ -192,8 +187,8 @@ class Play<T extends Objects> {
   }
 
   #state(): string {
-    const { seen } = this.#lives.latest ?? {};
-    return `${this.#lives.count} ${seen?.write.length} ${seen?.delivery.length}`;
+    const { seen } = this.#instances.latest ?? {};
+    return `${this.#instances.count} ${seen?.write.length} ${seen?.delivery.length}`;
   }
 
   #crashed(): CrashPoint[] {
@@ -204,7 +199,7 @@ class Play<T extends Objects> {
     return performance.now() > this.#deadline;
   }
 
-  /** Without the types of its methods, which nobody needs here. */
+  /** The stub without the types of its methods. */
   #plain(): DurableObjectStub {
     return this.#run.stub() as unknown as DurableObjectStub;
   }

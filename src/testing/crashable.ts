@@ -1,50 +1,47 @@
-/**
- * Classes of objects that a test can end at any write. Knows each life of
- * theirs by the object's id; what a life does and where it ends is its own.
- */
+/** Durable Object classes that a test can crash at any write. Tracks the instances of each object by its id. */
 
 import { subscribe } from "node:diagnostics_channel";
 import { preview } from "../core/json.ts";
-import { Life } from "./life.ts";
+import { Instance } from "./instance.ts";
 import { metered } from "./meter.ts";
 
-/** All lives of one object, of which only the present one is kept. */
-export class Lives {
-  /** How many there have been. */
+/** The instances of one object, of which only the latest is kept. */
+export class Instances {
+  /** How many were constructed. */
   count = 0;
-  /** The present one, or the last. */
-  latest: Life | undefined;
-  /** Delivery ids that a destination has taken, in any life. */
+  latest: Instance | undefined;
+  /** Ids of the deliveries that a destination accepted, from any instance. */
   readonly taken = new Set<string>();
 
-  /** @param born called at the end of the construction of each life, before it starts */
+  /** @param onConstructed called after the construction of each instance, before it starts */
   constructor(
     readonly name: string | undefined,
-    readonly born: ((life: Life, count: number) => void) | undefined,
+    readonly onConstructed: ((instance: Instance, count: number) => void) | undefined,
   ) {}
 }
 
 type Class = new (...args: never[]) => object;
 
 /** By the id of the object. */
-const watched = new Map<string, Lives>();
-/** Present lives of watched objects, by class and name, as events say it. */
-const byAddress = new Map<string, { life: Life; lives: Lives }>();
+const watched = new Map<string, Instances>();
+/** Current instances of watched objects, by class and name as in events. */
+const byAddress = new Map<string, { instance: Instance; instances: Instances }>();
 const crashables = new WeakSet<object>();
-/** Those that are being constructed, or were: a class made crashable twice is watched once. */
+/** Objects that are constructed or being constructed. A class that is made crashable twice is watched once. */
 const seen = new WeakSet<DurableObjectState>();
 let isListening = false;
 
 /**
- * The same class, whose objects {@link crashAtEveryWrite} can crash. For the worker of the tests, under the name that
- * the binding says: `export class Triage extends crashable(TriageAgent) {}` or `export const Triage = crashable(TriageAgent)`.
- * The class keeps its name, and its objects do nothing else than before until a test watches them.
+ * Returns the class with objects that {@link crashAtEveryWrite} can crash. Export it from the worker of the tests, under the
+ * class name of the binding. Its objects behave as before until a test watches them.
  *
- * @throws TypeError for what is no class
+ * @throws TypeError for a value that is not a class
+ * @example
+ * export class Triage extends crashable(TriageAgent) {}
  */
 export function crashable<Base extends Class>(base: Base): Base {
   if (typeof base !== "function") {
-    throw new TypeError(`crashable() was given ${preview(base)}; expected the class of an object.`);
+    throw new TypeError(`Invalid base ${preview(base)}: expected a Durable Object class.`);
   }
   if (crashables.has(base)) return base;
   listen();
@@ -60,43 +57,44 @@ export function crashable<Base extends Class>(base: Base): Base {
   return watching;
 }
 
-/** From now on the lives of that object are known; to be called before it is constructed. */
-export function watchLives(
+/** Tracks the instances of an object. Call it before the object is constructed. */
+export function watchInstances(
   { id, name }: DurableObjectStub,
-  born?: (life: Life, count: number) => void,
-): Lives {
-  const lives = new Lives(name, born);
-  watched.set(id.toString(), lives);
-  return lives;
+  onConstructed?: (instance: Instance, count: number) => void,
+): Instances {
+  const instances = new Instances(name, onConstructed);
+  watched.set(id.toString(), instances);
+  return instances;
 }
 
-/** The object is let go, and what it does next is not seen any more. */
-export function forgetLives({ id }: DurableObjectStub): void {
-  const lives = watched.get(id.toString());
-  lives?.latest?.release();
+/** Stops tracking an object. */
+export function forgetInstances({ id }: DurableObjectStub): void {
+  const instances = watched.get(id.toString());
+  instances?.latest?.release();
   watched.delete(id.toString());
-  for (const [address, known] of byAddress) if (known.lives === lives) byAddress.delete(address);
+  for (const [address, known] of byAddress)
+    if (known.instances === instances) byAddress.delete(address);
 }
 
-/** What is known of an object's lives, if it is watched. */
-export function livesOf({ id }: DurableObjectStub): Lives | undefined {
+/** The tracked instances of an object, if it is watched. */
+export function instancesOf({ id }: DurableObjectStub): Instances | undefined {
   return watched.get(id.toString());
 }
 
-/** Puts a life in front of the object's storage. Returns what is to be done once it is constructed. */
+/** Intercepts the object's storage. Returns what to call after its construction. */
 function before(ctx: DurableObjectState, className: string): (() => void) | undefined {
-  const lives = watched.get(ctx.id.toString());
+  const instances = watched.get(ctx.id.toString());
   const { name } = ctx.id;
   // A sub-agent may have its root's id.
-  const isOther = lives?.name !== undefined && name !== undefined && lives.name !== name;
-  if (!lives || isOther || seen.has(ctx)) return undefined;
+  const isOther = instances?.name !== undefined && name !== undefined && instances.name !== name;
+  if (!instances || isOther || seen.has(ctx)) return undefined;
   seen.add(ctx);
-  const life = new Life(ctx, ctx.storage.sql);
-  metered(ctx, life);
-  lives.latest = life;
-  lives.count++;
-  byAddress.set(`${className}/${name}`, { life, lives });
-  return () => lives.born?.(life, lives.count);
+  const instance = new Instance(ctx, ctx.storage.sql);
+  metered(ctx, instance);
+  instances.latest = instance;
+  instances.count++;
+  byAddress.set(`${className}/${name}`, { instance, instances });
+  return () => instances.onConstructed?.(instance, instances.count);
 }
 
 type OutboxEvent = {
@@ -106,7 +104,7 @@ type OutboxEvent = {
   readonly payload: { readonly id: string; readonly attempt: number; readonly kind: string };
 };
 
-/** Once for all objects: what their outboxes publish. */
+/** Subscribes once to the events of all outboxes. */
 function listen(): void {
   if (isListening) return;
   isListening = true;
@@ -115,9 +113,9 @@ function listen(): void {
     const known = byAddress.get(`${agent}/${name}`);
     if (!known) return;
     const { id, attempt, kind } = payload;
-    if (type === "outbox:attempt") known.life.attempting(id, attempt, kind);
+    if (type === "outbox:attempt") known.instance.attempting(id, attempt, kind);
     if (type !== "outbox:delivered") return;
-    known.lives.taken.add(id);
-    known.life.taken(id, attempt);
+    known.instances.taken.add(id);
+    known.instance.taken(id, attempt);
   });
 }

@@ -1,10 +1,10 @@
-/** What cannot be meant, said where it was written. */
+/** Errors of the test kit. */
 
-/** A script for the scripted model that cannot be meant. */
+/** An invalid script for the scripted model. */
 export class InvalidScriptError extends Error {
   override readonly name = "InvalidScriptError";
   constructor(
-    /** The field that is wrong, e.g. `delayMs`. */
+    /** The invalid field, e.g. `delayMs`. */
     readonly field: string,
     message: string,
   ) {
@@ -12,7 +12,7 @@ export class InvalidScriptError extends Error {
   }
 }
 
-/** A crash scenario that cannot be meant, or that is wrong without any crash. */
+/** An invalid crash scenario, or one that has problems without a crash. */
 export class InvalidScenarioError extends Error {
   override readonly name = "InvalidScenarioError";
   constructor(
@@ -25,7 +25,7 @@ export class InvalidScenarioError extends Error {
   }
 }
 
-/** What a virtual clock was told and cannot do. */
+/** An invalid call of a virtual clock. */
 export class VirtualClockError extends Error {
   override readonly name = "VirtualClockError";
 }

@@ -1,13 +1,12 @@
 /**
- * A history that no crash can falsify: SQL triggers write it in the same
- * commit as the change that it records. Owns the tables `perdure_testing_*`,
- * which are only in objects that a crash scenario watches.
+ * A history of changes. SQL triggers write it in the same commit as each change, so no crash can separate them. Owns the tables
+ * `perdure_testing_*`, which exist only in objects of crash scenarios.
  */
 
-/** One change of a submission's status; `before` is null for its acceptance. */
+/** One change of a submission's status; `before` is null when it was accepted. */
 export type Change = { id: string; before: string | null; after: string };
 
-/** One entry that was put into the outbox; the payload is null where it is in parts. */
+/** One entry that was put into the outbox; the payload is null if it is stored in parts. */
 export type Put = { id: string; destination: string; payload: string | null };
 
 const HISTORIES: Readonly<Record<string, string>> = {
@@ -24,12 +23,12 @@ const HISTORIES: Readonly<Record<string, string>> = {
     BEGIN INSERT INTO perdure_testing_puts VALUES (NEW.id, NEW.destination, NEW.payload); END`,
 };
 
-/** Whether a statement is the last one of a room's migrations. */
+/** Whether a statement is the last one of a module's migrations. */
 export function isMigration(query: string): boolean {
   return query.includes("INTO perdure_schema");
 }
 
-/** Keeps the history of the tables that are there. */
+/** Creates the triggers for the tables that exist. */
 export function keepHistory(sql: SqlStorage): void {
   for (const [table, history] of Object.entries(HISTORIES)) {
     if (hasTable(sql, table)) sql.exec(history);

@@ -1,13 +1,13 @@
-/** `perdure/testing`: scripted models, counted storage, crashes at every write, and time that a test moves. */
+/** `perdure/testing`: scripted models, a storage meter, crashes at every write, and a clock that the test controls. */
 
 export type { Duration } from "../core/duration.ts";
 export type { Instant } from "../core/instant.ts";
 export { type CrashReport, crashAtEveryWrite, type WrongPoint } from "./crash-matrix.ts";
 export { crashable } from "./crashable.ts";
 export { InvalidScenarioError, InvalidScriptError, VirtualClockError } from "./errors.ts";
+export type { CrashPoint, Moment } from "./instance.ts";
 export type { SaidMessage } from "./invariants/conversation.ts";
 export { type InvariantOptions, invariantsOf } from "./invariants/invariants.ts";
-export type { CrashPoint, Moment } from "./life.ts";
 export { type Count, Meter, metered, type StorageObserver } from "./meter.ts";
 export type { CrashRun, CrashScenario } from "./scenario.ts";
 export { type LongText, longText, type Script } from "./script.ts";

@@ -1,31 +1,27 @@
-/**
- * Counts what an object does to its storage. Stands in front of `ctx.storage`
- * before the object is constructed, so that it sees every statement of every
- * library in it.
- */
+/** Counts an object's storage operations. It wraps `ctx.storage` before the construction, so it sees every statement of every library. */
 
 type Cursor = SqlStorageCursor<Record<string, SqlStorageValue>>;
 
-/** Sees each use of an object's storage: before it happens, and what comes of it. */
+/** Intercepts an object's storage operations. */
 export interface StorageObserver {
-  /** A statement, or several in one text. */
+  /** One or more statements in one text. */
   exec(query: string, run: () => Cursor): Cursor;
-  /** So many keys are put or deleted. */
+  /** `keys` keys are put or deleted. */
   put<T>(keys: number, run: () => T): T;
   setAlarm<T>(run: () => T): T;
 }
 
-/** What was counted since the last {@link Meter.reset}. */
+/** Counts since the last {@link Meter.reset}. */
 export type Count = {
   /** Calls of `sql.exec`. */
   statements: number;
-  /** As the platform bills them. */
+  /** As billed by the platform. */
   rowsRead: number;
-  /** As the platform bills them: an index entry is one, too. */
+  /** As billed by the platform: index entries count as well. */
   rowsWritten: number;
-  /** Each is billed as a row. */
+  /** Each is billed as a row written. */
   setAlarms: number;
-  /** Keys written or deleted through the key-value interface, which is not SQL and billed as rows, too. */
+  /** Keys written or deleted by the key-value API, which are billed as rows. */
   keysWritten: number;
 };
 
@@ -34,10 +30,7 @@ export function isWrite(query: string): boolean {
   return /^\s*(INSERT|UPDATE|DELETE|REPLACE)/i.test(query);
 }
 
-/**
- * Counts statements, rows and alarms of one object. It keeps each statement
- * until the next {@link reset}: the platform counts the rows of one as they are read.
- */
+/** Counts statements, rows and alarms of one object. Keeps each cursor until the next {@link reset}, because its counts grow while it is read. */
 export class Meter implements StorageObserver {
   #cursors: { query: string; cursor: Cursor }[] = [];
   #statements = 0;
@@ -58,7 +51,7 @@ export class Meter implements StorageObserver {
     this.#writes = 0;
   }
 
-  /** What was counted so far; rows that a statement has still to return are not among them. */
+  /** The counts so far, without rows that a cursor has not returned yet. */
   read(): Count {
     const sum = (key: "rowsRead" | "rowsWritten") =>
       this.#cursors.reduce((total, { cursor }) => total + cursor[key], 0);
@@ -78,14 +71,14 @@ export class Meter implements StorageObserver {
     return cursor;
   }
 
-  /** Rows written by statements that `isCounted`. */
+  /** Rows written by the statements for which `isCounted` returns true. */
   rowsWrittenBy(isCounted: (query: string) => boolean): number {
     return this.#cursors
       .filter(({ query }) => isCounted(query))
       .reduce((total, { cursor }) => total + cursor.rowsWritten, 0);
   }
 
-  /** How many statements `isCounted`. */
+  /** The number of statements for which `isCounted` returns true. */
   statementsOf(isCounted: (query: string) => boolean): number {
     return this.#cursors.filter(({ query }) => isCounted(query)).length;
   }
@@ -109,10 +102,7 @@ export class Meter implements StorageObserver {
   }
 }
 
-/**
- * Puts a meter in front of an object's storage, and returns the same `ctx`.
- * Call it before the base class sees it: `super(metered(ctx, meter), env)`.
- */
+/** Wraps an object's storage with a meter, and returns the same `ctx`. Call it in the constructor: `super(metered(ctx, meter), env)`. */
 export function metered(ctx: DurableObjectState, meter: StorageObserver): DurableObjectState {
   const { storage } = ctx;
   const sql = intercept(storage.sql, {

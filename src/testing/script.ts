@@ -1,9 +1,10 @@
-/** What the scripted model is told: the fields of a script, and what is wrong with one that cannot be meant. */
+/** The script of the scripted model: its fields and their validation. */
 
-import { preview } from "../core/json.ts";
+import { z } from "zod";
+import { count, flag, oneOf, optionsOf, readOptions, text } from "../core/option-schemas.ts";
 import { InvalidScriptError } from "./errors.ts";
 
-/** A text, and how often it is repeated: a script with the whole of a long one would be too large to submit. */
+/** A text that is repeated `times` times. Use it for texts that are too large for a script. */
 export type LongText = { text: string; times: number };
 
 /** The whole text. */
@@ -13,174 +14,156 @@ export function longText({ text, times }: LongText): string {
 
 export type ToolCall = { name: string; input: unknown };
 
-/** What the scripted model does when it is asked. Every field can be left out; `{}` says `"done"` at once. */
+/** What the scripted model does. Every field is optional; `{}` answers `"done"` at once. */
 export type Script = {
-  /** Does nothing but make a script another one than the rest, which is counted apart: `crypto.randomUUID()`. */
+  /** Makes a script unique, so that its calls are counted separately: `crypto.randomUUID()`. */
   id?: string;
   /**
-   * What is said when there is no answer to give.
+   * The reply when no answer is requested.
    * @default "done"
    */
   text?: string;
-  /** Said before anything else, also before a failure or a tool call. */
+  /** A text before everything else, also before a failure or a tool call. */
   first?: string;
   /**
-   * How long the model thinks, in milliseconds.
+   * The delay before the reply, in milliseconds.
    * @default 0
    */
   delayMs?: number;
 
-  /** What is answered where an `output` is asked for: with the final-answer tool, or as JSON. */
+  /** The answer when an `output` is requested: by the final-answer tool, or as JSON. */
   answer?: unknown;
-  /** The same for each time that one is asked for; the last one from then on. */
+  /** One answer for each request. The last one is repeated. */
   answers?: unknown[];
-  /** Fields of the answer that are this text instead: for answers of megabytes. */
+  /** Fields of the answer that are long texts, for answers of megabytes. */
   long?: Record<string, LongText>;
   /**
-   * So many final answers have arguments that are no JSON, cut off in the middle.
+   * How many final answers are broken JSON, cut off in the middle.
    * @default 0
    */
   brokenTimes?: number;
   /**
-   * Say `text` where tools, or a final answer, are offered.
+   * Reply `text` although tools or a final answer are offered.
    * @default false
    */
   ignoreTools?: boolean;
 
-  /** Call this tool first, once. */
+  /** Calls this tool first, once. */
   tool?: ToolCall;
-  /** Call these tools, one in each step; those of a list together in one step. */
+  /** Calls these tools, one in each step; those of an inner list together in one step. */
   tools?: (ToolCall | ToolCall[])[];
   /**
-   * Call the tools also where they are not offered, as models sometimes do.
+   * Calls the tools although they are not offered, as models sometimes do.
    * @default false
    */
-  isUnruly?: boolean;
+  callMissingTools?: boolean;
 
-  /** Fail with this message. */
+  /** Fails with this message. */
   fail?: string;
   /**
-   * Fail so often, and not after that.
+   * How often it fails.
    * @default always
    */
   failTimes?: number;
-  /** Fail as a provider does, with this HTTP status: 429, 503. Without it the stream breaks off. */
+  /** The HTTP status of the failure, as of a provider: 429, 503. Without it the stream breaks off. */
   status?: number;
-  /** Headers of that failure, e.g. `{ "retry-after": "30" }`. */
+  /** Headers of the failure, e.g. `{ "retry-after": "30" }`. */
   headers?: Record<string, string>;
   /**
-   * Only models with these ids fail.
+   * The ids of the models that fail.
    * @default all
    */
   failOn?: string[];
   /**
-   * Say nothing at all so often, even when the call is aborted.
+   * How many calls never reply, even when they are aborted.
    * @default 0
    */
   hangTimes?: number;
   /**
-   * How a reply that is a text finishes: `"none"` is a stream that ends without a finish.
+   * The finish reason of a text reply. `"none"` is a stream that ends without one.
    * @default "stop"
    */
   finish?: "stop" | "length" | "content-filter" | "error" | "other" | "none";
   /**
-   * Finish like that so often, and with `"stop"` after that.
+   * How often it finishes like that, before `"stop"`.
    * @default always
    */
   finishTimes?: number;
-  /** Refuse requests that force a tool, or that have any, as some providers do. */
+  /** Refuses requests that force a tool, or that have tools, as some providers do. */
   refuses?: "tool_choice" | "tools";
 };
 
-const isText = (value: unknown) => typeof value === "string";
-const isFlag = (value: unknown) => typeof value === "boolean";
-const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 0;
-const isObject = (value: unknown) =>
+const isObject = (value: unknown): value is object =>
   typeof value === "object" && value !== null && !Array.isArray(value);
-const isTool = (value: unknown) => isObject(value) && isText((value as ToolCall).name);
-const listOf = (is: (value: unknown) => boolean) => (value: unknown) =>
+const isTool = (value: unknown) =>
+  isObject(value) && typeof (value as Partial<ToolCall>).name === "string";
+const isListOf = (is: (value: unknown) => boolean) => (value: unknown) =>
   Array.isArray(value) && value.length > 0 && value.every(is);
+const isRecordOf = (is: (value: unknown) => boolean) => (value: unknown) =>
+  isObject(value) && Object.values(value).every(is);
 const isLong = (value: unknown) => {
   const { text, times } = (value ?? {}) as Partial<LongText>;
-  return isText(text) && isCount(times);
+  return typeof text === "string" && Number.isInteger(times) && Number(times) >= 0;
 };
 
-type Check = readonly [is: (value: unknown) => boolean, expected: string];
-const TEXT: Check = [isText, "a text"];
-const FLAG: Check = [isFlag, "true or false"];
-const COUNT: Check = [isCount, "a whole number from 0"];
-const ANYTHING: Check = [() => true, "anything"];
-const recordOf = (is: (value: unknown) => boolean, of: string): Check => [
-  (value) => isObject(value) && Object.values(value as object).every(is),
-  `an object of ${of}`,
-];
+const times = () => count({ min: 0 }).optional();
+const string = () => text({ empty: true }).optional();
+const custom = <T>(is: (value: unknown) => boolean, expected: string) =>
+  z.custom<T>(is, { error: `expected ${expected}` }).optional();
 
-const FINISHES: readonly unknown[] = [
-  "stop",
-  "length",
-  "content-filter",
-  "error",
-  "other",
-  "none",
-] satisfies Script["finish"][];
-
-/** One line for each field, so that none is forgotten here. */
-const FIELDS: Record<keyof Script, Check> = {
-  id: TEXT,
-  text: TEXT,
-  first: TEXT,
-  delayMs: [(ms) => typeof ms === "number" && ms >= 0, "milliseconds from 0"],
-  answer: ANYTHING,
-  answers: [listOf(() => true), "a list with at least one answer"],
-  long: recordOf(isLong, "{ text, times }"),
-  brokenTimes: COUNT,
-  ignoreTools: FLAG,
-  tool: [isTool, "{ name, input }"],
-  tools: [
-    listOf((calls) => isTool(calls) || listOf(isTool)(calls)),
+const SCRIPT = optionsOf<Script>()({
+  id: string(),
+  text: string(),
+  first: string(),
+  delayMs: custom<number>((ms) => typeof ms === "number" && ms >= 0, "milliseconds from 0"),
+  answer: z.unknown().optional(),
+  answers: custom<unknown[]>(
+    isListOf(() => true),
+    "a list with at least one answer",
+  ),
+  long: custom<Record<string, LongText>>(isRecordOf(isLong), "an object of { text, times }"),
+  brokenTimes: times(),
+  ignoreTools: flag().optional(),
+  tool: custom<ToolCall>(isTool, "{ name, input }"),
+  tools: custom<(ToolCall | ToolCall[])[]>(
+    isListOf((calls) => isTool(calls) || isListOf(isTool)(calls)),
     "a list of { name, input }, or of lists of these, with at least one",
-  ],
-  isUnruly: FLAG,
-  fail: TEXT,
-  failTimes: COUNT,
-  status: [(status) => isCount(status) && (status as number) >= 400, "an HTTP status from 400"],
-  headers: recordOf(isText, "texts"),
-  failOn: [listOf(isText), "a list with at least one model id"],
-  hangTimes: COUNT,
-  finish: [(reason) => FINISHES.includes(reason), `one of ${FINISHES.join(", ")}`],
-  finishTimes: COUNT,
-  refuses: [(what) => what === "tool_choice" || what === "tools", '"tool_choice" or "tools"'],
-};
+  ),
+  callMissingTools: flag().optional(),
+  fail: string(),
+  failTimes: times(),
+  status: custom<number>(
+    (status) => Number.isInteger(status) && Number(status) >= 400,
+    "an HTTP status from 400",
+  ),
+  headers: custom<Record<string, string>>(
+    isRecordOf((value) => typeof value === "string"),
+    "an object of strings",
+  ),
+  failOn: custom<string[]>(
+    isListOf((id) => typeof id === "string"),
+    "a list with at least one model id",
+  ),
+  hangTimes: times(),
+  finish: oneOf(["stop", "length", "content-filter", "error", "other", "none"]).optional(),
+  finishTimes: times(),
+  refuses: oneOf(["tool_choice", "tools"]).optional(),
+});
 
-/** What only says more about a failure. */
+/** Fields that need `fail`. */
 const OF_FAILURES = ["failTimes", "status", "headers", "failOn"] as const;
 
 /**
  * Returns the script as it is.
  *
- * @throws InvalidScriptError for one that cannot be meant: it names the field
+ * @throws InvalidScriptError for an invalid script; `field` names the invalid field
  */
 export function checkScript(script: unknown): Script {
-  if (!isObject(script)) {
-    throw new InvalidScriptError("", `The script is ${preview(script)}; expected an object.`);
+  const refuse = (field: string, message: string) => new InvalidScriptError(field, message);
+  const given = readOptions(SCRIPT, script, "script", refuse);
+  const unused = OF_FAILURES.find((field) => given[field] !== undefined);
+  if (unused !== undefined && given.fail === undefined) {
+    throw refuse(unused, `Invalid script: ${unused} needs a failure. Add fail: "the message".`);
   }
-  const given = script as Script;
-  for (const [field, value] of Object.entries(given)) {
-    const check = Object.hasOwn(FIELDS, field) ? FIELDS[field as keyof Script] : undefined;
-    if (!check) {
-      const known = Object.keys(FIELDS).join(", ");
-      const message = `${JSON.stringify(field)} is no field of a script; there are ${known}.`;
-      throw new InvalidScriptError(field, message);
-    }
-    const [is, expected] = check;
-    if (value === undefined || is(value)) continue;
-    const message = `${field} of the script is ${preview(value)}; expected ${expected}.`;
-    throw new InvalidScriptError(field, message);
-  }
-  const idle = OF_FAILURES.find((field) => given[field] !== undefined);
-  if (idle !== undefined && given.fail === undefined) {
-    const message = `The script has ${idle} and no failure for it; add fail: "the message".`;
-    throw new InvalidScriptError(idle, message);
-  }
-  return given;
+  return script as Script;
 }

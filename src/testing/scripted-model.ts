@@ -1,31 +1,30 @@
 /**
- * A language model that does what the last user message tells it to, in JSON.
- * It keeps no state, so it goes on after any crash; `modelCalls` counts what
- * was asked of it, across restarts of the objects.
+ * A language model that follows a script: the last user message, in JSON. It keeps no state, so it continues after any crash.
+ * `modelCalls` counts its calls, across restarts of the objects.
  */
 
 import { APICallError, type LanguageModel } from "ai";
 import { checkScript, longText, type Script, type ToolCall } from "./script.ts";
 
-/** How many times the models were called, by the text that they were asked: `modelCalls.get(ask(script))`. */
+/** The number of model calls, by the text of the user message: `modelCalls.get(ask(script))`. */
 export const modelCalls: Map<string, number> = new Map();
-/** Ids of the models that were called, in their order, by the same. */
+/** The ids of the models that were called, in order, by the text of the user message. */
 export const modelsCalled: Map<string, string[]> = new Map();
-/** How many answers have been given, by the same. */
+/** The number of answers, by the text of the user message. */
 const answersGiven = new Map<string, number>();
 
 /**
- * Forgets all calls: scripts that fail or hang so often do so again. Call it before each test that repeats a script,
- * or give each script an `id` of its own.
+ * Resets all counts, so that scripts with `failTimes` or `hangTimes` start again. Call it before each test that repeats a
+ * script, or give each script a unique `id`.
  */
 export function resetModelCalls(): void {
   for (const counted of [modelCalls, modelsCalled, answersGiven]) counted.clear();
 }
 
 /**
- * The text of a user's message that makes the scripted model do this.
+ * Returns the text of a user message that makes the scripted model follow a script.
  *
- * @throws InvalidScriptError for a script that cannot be meant
+ * @throws InvalidScriptError for an invalid script
  */
 export function ask(script: Script): string {
   return JSON.stringify(checkScript(script));
@@ -46,44 +45,44 @@ export class ScriptedModel implements Model {
   readonly provider = "perdure.testing";
   readonly modelId: string;
   readonly supportedUrls = {};
-  readonly #told: string | undefined;
+  readonly #script: string | undefined;
 
   /**
-   * @param told what it does whatever it is asked; without it, what the last user message tells it to (see {@link ask})
-   * @param modelId of several models that are told apart by `failOn` and {@link modelsCalled}
-   * @throws InvalidScriptError for a script that cannot be meant
+   * @param script what it does for every message; by default it follows the last user message (see {@link ask})
+   * @param modelId its id for `failOn` and {@link modelsCalled}
+   * @throws InvalidScriptError for an invalid script
    */
-  constructor(told?: Script, modelId = "scripted") {
-    this.#told = told && ask(told);
+  constructor(script?: Script, modelId = "scripted") {
+    this.#script = script && ask(script);
     this.modelId = modelId;
   }
 
-  /** What {@link doStream} streams, in one piece. */
+  /** The result of {@link doStream} in one piece. */
   async doGenerate(options: CallOptions): Promise<Generated> {
     const { stream } = await this.doStream(options);
     return collected(stream);
   }
 
-  /** @throws InvalidScriptError when the message is a JSON object, and no script that can be meant */
+  /** @throws InvalidScriptError when the message is a JSON object that is not a valid script */
   async doStream(options: CallOptions): Promise<{ stream: ReadableStream<Part> }> {
-    const text = this.#told ?? lastUserText(options);
+    const text = this.#script ?? lastUserText(options);
     const calls = (modelCalls.get(text) ?? 0) + 1;
     modelCalls.set(text, calls);
     modelsCalled.set(text, [...(modelsCalled.get(text) ?? []), this.modelId]);
     const script = parse(text);
     const { fail, failTimes = calls, hangTimes = 0, status, headers } = script;
     if (calls <= hangTimes) await new Promise<never>(() => {});
-    const isMeant = script.failOn?.includes(this.modelId) ?? true;
-    const fails = fail !== undefined && isMeant && calls <= failTimes;
+    const isListed = script.failOn?.includes(this.modelId) ?? true;
+    const fails = fail !== undefined && isListed && calls <= failTimes;
     if (fails && status !== undefined) throw refused(fail, status, headers);
     refuse(script, options);
     return { stream: streamOf(play(script, options, { fails, text, calls })) };
   }
 }
 
-/** The scripted model, which keeps all that it was called with. */
+/** A scripted model that records its calls. */
 export class RecordingModel extends ScriptedModel {
-  /** What each call was given, the AI SDK's own words. */
+  /** The options of each call, as the AI SDK passes them. */
   readonly calls: CallOptions[] = [];
 
   override doStream(options: CallOptions) {
@@ -91,7 +90,7 @@ export class RecordingModel extends ScriptedModel {
     return super.doStream(options);
   }
 
-  /** `role: text` of what each call was asked, without the instructions. */
+  /** The messages of each call as `role: text`, without the instructions. */
   prompts(): string[][] {
     return this.calls.map(({ prompt }) =>
       prompt.flatMap(({ role, content }) =>
@@ -100,7 +99,7 @@ export class RecordingModel extends ScriptedModel {
     );
   }
 
-  /** Names of the tools that each call was offered. */
+  /** The names of the tools that each call offered. */
   offered(): string[][] {
     return this.calls.map(({ tools }) => (tools ?? []).map(({ name }) => name));
   }
@@ -141,7 +140,7 @@ function refused(message: string, statusCode: number, headers: Record<string, st
     requestBodyValues: {},
     statusCode,
     responseHeaders: headers,
-    // The AI SDK's own quick retries would hide the failure from the ledger.
+    // The AI SDK's own retries would hide the failure from the ledger.
     isRetryable: false,
   });
 }
@@ -154,7 +153,7 @@ function refuse({ refuses }: Script, { tools = [], toolChoice }: CallOptions): v
   }
 }
 
-/** What it gives for an answer, if one is asked for. */
+/** The next answer of the script. */
 function answerOf(script: Script, text: string): unknown {
   const { answer, answers, long } = script;
   if (!answers) {
@@ -167,7 +166,7 @@ function answerOf(script: Script, text: string): unknown {
   return answers[Math.min(given, answers.length - 1)];
 }
 
-/** How many times the model was called with the text, and whether it fails. */
+/** The number of calls with the text, and whether this one fails. */
 type Played = { fails: boolean; text: string; calls: number };
 
 async function* play(
@@ -176,7 +175,7 @@ async function* play(
   { fails, text, calls }: Played,
 ): AsyncGenerator<Part> {
   yield { type: "stream-start", warnings: [] };
-  if (script.first !== undefined) yield* say("0", script.first);
+  if (script.first !== undefined) yield* textParts("0", script.first);
   await delay(script.delayMs ?? 0, options.abortSignal);
   if (fails) throw new Error(script.fail);
   const made = callsOf(script, options, () => answerOf(script, text));
@@ -190,9 +189,9 @@ async function* play(
     yield { type: "tool-call", toolCallId: id, toolName: call.name, input };
   }
   if (made.length === 0) {
-    yield* say(
+    yield* textParts(
       "1",
-      saidBy(script, options, () => answerOf(script, text)),
+      replyOf(script, options, () => answerOf(script, text)),
     );
   }
   const { finish = "stop", finishTimes = calls } = script;
@@ -208,14 +207,14 @@ async function* play(
   };
 }
 
-function* say(id: string, text: string): Generator<Part> {
+function* textParts(id: string, text: string): Generator<Part> {
   yield { type: "text-start", id };
   yield { type: "text-delta", id, delta: text };
   yield { type: "text-end", id };
 }
 
-/** What it says: its answer, where that is asked for as JSON. */
-function saidBy(script: Script, { prompt }: CallOptions, answer: () => unknown): string {
+/** The text of the reply: the answer, if it is requested as JSON. */
+function replyOf(script: Script, { prompt }: CallOptions, answer: () => unknown): string {
   const isJson = prompt.some(
     ({ role, content }) => role === "system" && content.includes("JSON Schema"),
   );
@@ -224,7 +223,7 @@ function saidBy(script: Script, { prompt }: CallOptions, answer: () => unknown):
   return typeof given === "string" ? given : JSON.stringify(given);
 }
 
-/** The calls of tools that it makes in this step. */
+/** The tool calls of this step. */
 function callsOf(
   script: Script,
   { tools, prompt, toolChoice }: CallOptions,
@@ -234,7 +233,7 @@ function callsOf(
   const hasCalled = prompt.at(-1)?.role === "tool";
   const next = script.tool && !hasCalled ? script.tool : script.tools?.[stepsSince(prompt)];
   const isOffered = (call: ToolCall) => tools?.some(({ name }) => name === call.name);
-  const calls = [next ?? []].flat().filter((call) => script.isUnruly || isOffered(call));
+  const calls = [next ?? []].flat().filter((call) => script.callMissingTools || isOffered(call));
   if (calls.length > 0) return calls;
   const final = tools?.find(({ name }) => isFinal(name));
   return final ? [{ name: final.name, input: answer() }] : [];
@@ -244,7 +243,7 @@ function isFinal(name: string): boolean {
   return name.startsWith("think_final_answer");
 }
 
-/** How many steps the model has made since the user spoke last. What an attempt is told of the one before it is no user's. */
+/** The number of steps since the last user message. Follow-ups of Perdure and Think do not count as user messages. */
 function stepsSince(prompt: CallOptions["prompt"]): number {
   const asked = prompt.findLastIndex(
     ({ role, content }) => role === "user" && !isFollowUp(content.map(textOf).join("")),
@@ -259,7 +258,7 @@ function lastUserText({ prompt }: CallOptions): string {
   return said.findLast((text) => !isFollowUp(text)) ?? "";
 }
 
-/** Whether it is what an attempt is told of the one before it, by the ledger or by Think, and nobody's script. */
+/** Whether a user message is a follow-up that Perdure or Think adds after an interrupted attempt or a refused answer. */
 export function isFollowUp(text: string): boolean {
   return /^(Your answer was not accepted|Your work is done|Continue your previous|Your turn was interrupted)/.test(
     text,

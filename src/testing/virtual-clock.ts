@@ -1,28 +1,27 @@
 /**
- * Time that a test moves on: an offset on `Date` for the whole isolate, and the
- * alarms of the objects that come due on the way, at their instants and in
- * their order. Timers and the sleeps of Workflows take their real time.
+ * A clock that the test advances: an offset on `Date` for the whole isolate. Alarms of the given objects run on the way, at their
+ * times and in order. Timers and the sleeps of Workflows take real time.
  */
 
-import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
-import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
-import { preview } from "../core/json.ts";
+import type { Duration } from "../core/duration.ts";
+import type { Instant } from "../core/instant.ts";
+import { duration, instant, optionsOf, readOptions } from "../core/option-schemas.ts";
 import { inObject, ringAlarm } from "./cloudflare-test.ts";
 import { VirtualClockError } from "./errors.ts";
 import { openWorkOf } from "./invariants/invariants.ts";
 
-/** An alarm that comes so often without time passing never lets it pass. */
+/** An alarm that is set again for the same time more often than this blocks the clock. */
 const MAX_AT_ONCE = 1_000;
-const LOOK_MS = 10;
+const POLL_MS = 10;
 
 export type VirtualClockOptions = {
   /**
-   * Where the clock begins; not before the machine's.
+   * The start time, not before the machine's time.
    * @default the machine's time
    */
   readonly at?: Instant;
   /**
-   * How long, in real time, an object may take for what has come due before the clock moves on.
+   * How long, in real time, the clock waits for an object to finish its due work.
    * @default "2 seconds"
    */
   readonly patience?: Duration;
@@ -30,30 +29,33 @@ export type VirtualClockOptions = {
 
 type Stub = Pick<DurableObjectStub, "id" | "name">;
 
+const OPTIONS = optionsOf<VirtualClockOptions>()({
+  at: instant().optional(),
+  patience: duration().default(2_000),
+});
+
+const DURATION = duration();
+const INSTANT = instant();
+const refuse = (_: string, message: string) => new VirtualClockError(message);
+
 let active: VirtualClock | undefined;
 
 /**
- * Moves `Date` for Perdure, agents, Think and the test alike; time still runs on. Declare it with `using`, or call
- * `restore()`. While it is ahead of the machine, alarms come by {@link VirtualClock.advance} only.
+ * Shifts `Date` for Perdure, agents, Think and the test. Time still passes. Declare it with `using`, or call `restore()`. While
+ * it is ahead of the machine, alarms run by {@link VirtualClock.advance} only.
  *
- * @throws VirtualClockError while another one is active, or for a time before the machine's
+ * @throws VirtualClockError for an invalid option, a time before the machine's, or while another clock is active
  */
-export function virtualClock({
-  at,
-  patience = "2 seconds",
-}: VirtualClockOptions = {}): VirtualClock {
+export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   if (active) {
     throw new VirtualClockError(
-      "A virtual clock is active; call its restore(), or declare it with `using`, before there is another.",
+      "Another virtual clock is active. Call its restore(), or declare it with `using`.",
     );
   }
-  const patienceMs = millisecondsOf(patience);
-  if (patienceMs === undefined) {
-    throw new VirtualClockError(`patience is ${preview(patience)}; expected ${DURATION_FORMS}.`);
-  }
-  const aheadMs = at === undefined ? 0 : timeOf(at) - Date.now();
-  if (aheadMs < 0) throw backwards(timeOf(at ?? 0), Date.now());
-  active = new VirtualClock(patienceMs, aheadMs);
+  const now = Date.now();
+  const { at = now, patience } = readOptions(OPTIONS, options, "options of virtualClock()", refuse);
+  if (at < now) throw backwards(at, now);
+  active = new VirtualClock(patience, at - now);
   return active;
 }
 
@@ -62,8 +64,8 @@ class VirtualClock {
   readonly #RealDate = Date;
   readonly #realNow = Date.now;
   readonly #realConstructor = Date.prototype.constructor;
-  /** By the object's id: what hung, and hangs still. */
-  readonly #inVain = new Map<string, string>();
+  /** Open work that exceeded `patience`, by the object's id. */
+  readonly #overdue = new Map<string, string>();
   #aheadMs: number;
 
   constructor(patienceMs: number, aheadMs: number) {
@@ -80,40 +82,34 @@ class VirtualClock {
     globalThis.Date = moved;
   }
 
-  /** The time that `Date.now()` says, epoch milliseconds. */
+  /** The time of `Date.now()`, epoch milliseconds. */
   now(): number {
     return this.#realNow.call(this.#RealDate) + this.#aheadMs;
   }
 
   /**
-   * Lets time pass, and the alarms of these objects come that are due on the way: a task of every hour fires 24 times
-   * in a day. What came due has `patience` to come to its end before the clock moves on.
+   * Advances the clock. Runs the due alarms of these objects on the way: an hourly task fires 24 times in a day. Due work has
+   * `patience` to finish before the clock moves on.
    *
-   * @throws VirtualClockError for what is no length of time, and for an object whose alarm lets no time pass
+   * @throws VirtualClockError for an invalid duration, or an alarm that is set for the same time again and again
    */
-  async advance(duration: Duration, ...objects: readonly Stub[]): Promise<void> {
-    const ms = millisecondsOf(duration);
-    if (ms === undefined || ms === Number.POSITIVE_INFINITY) {
-      throw new VirtualClockError(
-        `The clock cannot advance by ${preview(duration)}; expected ${DURATION_FORMS}. Time goes forward only.`,
-      );
-    }
-    await this.#moveTo(this.now() + ms, objects);
+  async advance(by: Duration, ...objects: readonly Stub[]): Promise<void> {
+    await this.#moveTo(this.now() + readOptions(DURATION, by, "duration", refuse), objects);
   }
 
   /**
-   * {@link advance} to a certain time.
+   * Advances the clock to a time, as {@link advance}.
    *
-   * @throws VirtualClockError for a time that is over, and as `advance()`
+   * @throws VirtualClockError for an invalid time or one in the past, and as `advance()`
    */
   async set(at: Instant, ...objects: readonly Stub[]): Promise<void> {
-    const time = timeOf(at);
+    const time = readOptions(INSTANT, at, "time", refuse);
     const now = this.now();
     if (time < now) throw backwards(time, now);
     await this.#moveTo(time, objects);
   }
 
-  /** `Date` is the machine's again. */
+  /** Restores the machine's `Date`. */
   restore(): void {
     if (active !== this) return;
     active = undefined;
@@ -127,7 +123,7 @@ class VirtualClock {
   }
 
   async #moveTo(target: number, objects: readonly Stub[]): Promise<void> {
-    if (active !== this) throw new VirtualClockError("The clock was restored; make another one.");
+    if (active !== this) throw new VirtualClockError("The clock was restored. Create another one.");
     const stubs = objects as readonly DurableObjectStub[];
     let atOnce = 0;
     let latest = Number.NEGATIVE_INFINITY;
@@ -149,23 +145,23 @@ class VirtualClock {
     this.#jumpTo(target);
   }
 
-  /** Never back: time has run on meanwhile. */
+  /** Never moves back: time has passed meanwhile. */
   #jumpTo(time: number): void {
     this.#aheadMs += Math.max(0, time - this.now());
   }
 
-  /** Gives what has come due its time, and no longer than that: what hangs must not hold up the clock. */
+  /** Waits at most `patience` for due work, so that work that hangs does not block the clock. */
   async #settle(stub: DurableObjectStub): Promise<void> {
     const end = performance.now() + this.#patienceMs;
     const id = stub.id.toString();
     for (;;) {
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-      // What waits for its own next alarm, a retry, is not waited for here.
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      // A retry waits for its own alarm, not here.
       const open = (await openWorkOf(stub, "now")).join();
-      // Nor, again, what was waited for in vain.
-      if (open === "" || open === this.#inVain.get(id)) return;
+      // Work that exceeded `patience` before is not waited for again.
+      if (open === "" || open === this.#overdue.get(id)) return;
       if (performance.now() < end) continue;
-      this.#inVain.set(id, open);
+      this.#overdue.set(id, open);
       return;
     }
   }
@@ -173,7 +169,7 @@ class VirtualClock {
 
 export type { VirtualClock };
 
-/** Whose alarm comes first, and when. */
+/** The object with the earliest alarm. */
 async function firstAlarm(
   stubs: readonly DurableObjectStub[],
 ): Promise<{ stub: DurableObjectStub; time: number } | undefined> {
@@ -185,15 +181,8 @@ async function firstAlarm(
   return first;
 }
 
-function timeOf(at: Instant): number {
-  const time = instantMs(at);
-  if (time !== undefined) return time;
-  throw new VirtualClockError(`${preview(at)} is no time; expected ${INSTANT_FORMS}.`);
-}
-
 function backwards(time: number, now: number): VirtualClockError {
   return new VirtualClockError(
-    `The clock cannot go back to ${new Date(time).toISOString()}: it is ${new Date(now).toISOString()}. ` +
-      "Alarms that were set before would all be due at once; take a later time.",
+    `Invalid time ${new Date(time).toISOString()}: expected a time after ${new Date(now).toISOString()}, because the clock cannot go back.`,
   );
 }

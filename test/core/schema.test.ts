@@ -148,10 +148,13 @@ const accepted: [string, AnySchema, unknown][] = [
 ];
 
 describe("the agent accepts what the schema accepts", () => {
-  it.each(accepted)("W4: the agent accepts what the schema accepts: %s", async (_, schema, value) => {
-    await expect(validated(schema, value)).resolves.toBeDefined();
-    expect(problemsOf(schema, value)).toEqual([]);
-  });
+  it.each(accepted)(
+    "W4: the agent accepts what the schema accepts: %s",
+    async (_, schema, value) => {
+      await expect(validated(schema, value)).resolves.toBeDefined();
+      expect(problemsOf(schema, value)).toEqual([]);
+    },
+  );
 });
 
 describe("the agent refuses what the JSON Schema certainly excludes", () => {

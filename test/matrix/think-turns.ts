@@ -52,9 +52,9 @@ const submitBehind =
   };
 
 /** The turn that ran was ended; called again after a crash, a reset ends what the crash has interrupted. */
-async function endedByReset(agent: Agent, lives: number): Promise<string[]> {
+async function endedByReset(agent: Agent, starts: number): Promise<string[]> {
   const [first] = await statuses(agent);
-  const isInterrupted = lives > 1 && first === "skipped";
+  const isInterrupted = starts > 1 && first === "skipped";
   return statusesAre(agent, isInterrupted ? "skipped" : "aborted", "skipped");
 }
 
@@ -202,7 +202,7 @@ const SUBMISSIONS: readonly ThinkScenario[] = [
       await asked(slow)(agent, run);
     },
     steps: [(agent) => agent.resetTurns()],
-    check: (agent, { lives }) => endedByReset(agent, lives()),
+    check: (agent, { starts }) => endedByReset(agent, starts()),
   },
   {
     name: "L5 clearMessages with a turn that runs, and one behind it",
@@ -215,8 +215,8 @@ const SUBMISSIONS: readonly ThinkScenario[] = [
       await asked(slow)(agent, run);
     },
     steps: [(agent) => agent.clearMessages()],
-    check: async (agent, { lives }) => [
-      ...(await endedByReset(agent, lives())),
+    check: async (agent, { starts }) => [
+      ...(await endedByReset(agent, starts())),
       ...differs("the conversation has", await said(agent, "main"), []),
     ],
   },

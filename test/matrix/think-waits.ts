@@ -114,9 +114,9 @@ const outcomeOf = <T>(step: Promise<T>) => step.catch((error: Error) => error.na
  * a call may or may not have had its effect. Then nobody but the app can know whether it may run again, and a restart of
  * the workflow, as the error says, gives the result.
  */
-async function returned(agent: Agent, { id, lives }: Run, wanted: unknown): Promise<string[]> {
+async function returned(agent: Agent, { id, starts }: Run, wanted: unknown): Promise<string[]> {
   const { output } = (await stateOf(id)) ?? {};
-  const isCutOff = lives() > 1 && INTERRUPTED.includes(String(output));
+  const isCutOff = starts() > 1 && INTERRUPTED.includes(String(output));
   if (!isCutOff) return differs("it returned", output, wanted);
   await agent.restartWorkflow(id);
   await met(async () => (await stateOf(id))?.status === "complete");

@@ -38,7 +38,7 @@ async function givenTask(schedule: string, work = async () => {}) {
 }
 
 describe("schedules", () => {
-  it("S1 S5 a task of every hour fires 24 times in a day, each at its instant and in order", async () => {
+  it("S1 S5: an hourly task fires 24 times in a day, each at its time and in order", async () => {
     using clock = virtualClock({ at: SPRING });
     const { stub, came, slots } = await givenTask("every hour");
     await clock.advance("1 day", stub);
@@ -51,7 +51,7 @@ describe("schedules", () => {
     }
   });
 
-  it("S2 a daily task keeps its wall-clock time over the change to summer time", async () => {
+  it("S2: a daily task keeps its wall-clock time across the change to summer time", async () => {
     using clock = virtualClock({ at: SPRING });
     const { stub, slots } = await givenTask("every day at 01:30");
     await clock.advance("3 days", stub);
@@ -63,7 +63,7 @@ describe("schedules", () => {
     ]);
   });
 
-  it("S1 the alarms of several objects come in the order of their times", async () => {
+  it("S1: the alarms of several objects run in the order of their times", async () => {
     using clock = virtualClock({ at: SPRING });
     const order: string[] = [];
     const [one, other] = await Promise.all([
@@ -74,7 +74,7 @@ describe("schedules", () => {
     expect(order).toEqual(["eight or ten", "nine", "eight or ten"]);
   });
 
-  it("S3 time that passes without the object is caught up when it is woken", async () => {
+  it("S3: an object catches up on time that passed without it when it is woken", async () => {
     using clock = virtualClock({ at: SPRING });
     const { stub, slots } = await givenTask("every hour");
     await clock.advance("5.5 hours");
@@ -83,7 +83,7 @@ describe("schedules", () => {
     expect(slots()).toEqual([expect.stringMatching(/^2027-03-27T05:00:/)]);
   });
 
-  it("a task that hangs does not hold up the clock", async () => {
+  it("a task that hangs does not block the clock", async () => {
     using clock = virtualClock({ at: SPRING, patience: "0.1 seconds" });
     const { stub, came } = await givenTask("every day at 09:00", () => new Promise(() => {}));
     await clock.advance("9 hours");
@@ -94,7 +94,7 @@ describe("schedules", () => {
 });
 
 describe("submissions", () => {
-  it("L8 a 429 is tried again when its Retry-After is over", async () => {
+  it("L8: a 429 is retried after its Retry-After", async () => {
     using clock = virtualClock();
     const stub = givenLedger();
     const script = { fail: "busy", failTimes: 1, status: 429, headers: { "retry-after": "3600" } };
@@ -109,7 +109,7 @@ describe("submissions", () => {
     expect((ended?.completedAt ?? 0) - begun).toBeGreaterThanOrEqual(3_500_000);
   });
 
-  it("L1 notBefore holds a turn back until then", async () => {
+  it("L1: notBefore delays a turn until its time", async () => {
     using clock = virtualClock();
     const stub = givenLedger();
     const at = Date.now() + 7_200_000;
@@ -122,7 +122,7 @@ describe("submissions", () => {
     expect(ended?.startedAt).toBeGreaterThanOrEqual(at);
   });
 
-  it("L1 expiresIn ends what has waited too long", async () => {
+  it("L1: expiresIn ends a submission that waits too long", async () => {
     using clock = virtualClock({ patience: "0.1 seconds" });
     const stub = givenLedger();
     await submit(stub, { delayMs: 800 }, { submissionId: "first" });
@@ -135,7 +135,7 @@ describe("submissions", () => {
     });
   });
 
-  it("L9 retention lets go of what has ended long ago", async () => {
+  it("L9: retention deletes submissions that ended long ago", async () => {
     using clock = virtualClock();
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { retention: { maxAge: "1 day" } });
@@ -151,7 +151,7 @@ describe("submissions", () => {
 });
 
 describe("the clock", () => {
-  it("moves every way to ask for the time, runs on, and is the machine's again afterwards", async () => {
+  it("shifts every way to read the time, and restores the machine's time", async () => {
     const before = Date.now();
     const RealDate = Date;
     {
@@ -184,30 +184,34 @@ describe("the clock", () => {
     expect(Date.now() - before).toBeLessThan(10_000);
   });
 
-  it("is one at a time, and can be restored twice", async () => {
+  it("only one clock is active at a time, and restore() can be called twice", async () => {
     const clock = virtualClock();
-    expect(() => virtualClock()).toThrow(/A virtual clock is active; call its restore\(\)/);
+    expect(() => virtualClock()).toThrow(/Another virtual clock is active. Call its restore\(\)/);
     clock.restore();
     clock.restore();
     using _next = virtualClock();
     await expect(clock.advance(1)).rejects.toThrow(/was restored/);
   });
 
-  it("refuses what is no time, and to go back", async () => {
+  it("refuses invalid times and durations, and times in the past", async () => {
     using clock = virtualClock();
-    await expect(clock.advance(-1)).rejects.toThrow(/cannot advance by -1; .* forward only/);
-    await expect(clock.advance("a day" as never)).rejects.toThrow(/cannot advance by "a day"/);
-    await expect(clock.advance(Number.POSITIVE_INFINITY)).rejects.toThrow(/by Infinity/);
-    await expect(clock.set("tomorrow")).rejects.toThrow(/"tomorrow" is no time/);
+    await expect(clock.advance(-1)).rejects.toThrow(
+      /Invalid duration -1: expected a positive number/,
+    );
+    await expect(clock.advance("a day" as never)).rejects.toThrow(/Invalid duration "a day"/);
+    await expect(clock.advance(Number.POSITIVE_INFINITY)).rejects.toThrow(
+      /Invalid duration Infinity/,
+    );
+    await expect(clock.set("tomorrow")).rejects.toThrow(/Invalid time "tomorrow"/);
     await expect(clock.set(0)).rejects.toThrow(
-      /cannot go back to 1970-01-01T00:00:00.000Z: it is 20/,
+      /Invalid time 1970-01-01T00:00:00.000Z: expected a time after 20/,
     );
     await expect(clock.set(0)).rejects.toBeInstanceOf(VirtualClockError);
     await clock.set(Date.now() + 86_400_000);
     clock.restore();
     expect(() => virtualClock({ at: 0 })).toThrow(/cannot go back/);
-    expect(() => virtualClock({ patience: -1 })).toThrow(/patience is -1/);
-    // Nothing of the refused ones is left behind.
+    expect(() => virtualClock({ patience: -1 })).toThrow(/Invalid patience -1/);
+    // The refused clocks left nothing behind.
     virtualClock().restore();
   });
 });

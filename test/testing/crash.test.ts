@@ -1,4 +1,4 @@
-/** The crash kit, used as a user does: what is right stays right, and each planted defect is found where it shows. */
+/** The crash kit as a user calls it: a correct object passes, and each planted defect is found. */
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
@@ -23,7 +23,7 @@ function scenario(name: string, rest: Partial<Scenario> = {}): Scenario {
     prepare: (stub) => stub.list(),
     steps: [
       async (stub, { id }) => {
-        // Each phase has a commit of its own: the light host is too fast otherwise.
+        // Gives each phase its own commit, because the test host is very fast.
         couriers.set(id, () => sleep(5));
         const notify = [
           { kind: "workflow", workflow: "PROMPT_WORKFLOW", instance: id, eventType: "e" },
@@ -39,7 +39,7 @@ function scenario(name: string, rest: Partial<Scenario> = {}): Scenario {
   };
 }
 
-/** The points that were found wrong, each by its moment and the first words of what was written. */
+/** The points with problems, each as its moment and the first words of its statement. */
 function wrongAt({ wrong }: CrashReport): string[] {
   return wrong.map(({ moment, what }) => {
     const [statement] = /^\w+(?: OR IGNORE)?(?: INTO| FROM)? [a-z_]+|^\w+/.exec(what) ?? [what];
@@ -58,7 +58,7 @@ function expectFound(report: CrashReport, found: { always: string[]; never: stri
 
 const allProblems = ({ wrong }: CrashReport) => wrong.flatMap(({ problems }) => problems);
 
-it("L1 L4 O1 O2 a turn survives a crash at every write and every delivery", async () => {
+it("L1 L4 O1 O2: a turn survives a crash at every write and every delivery", async () => {
   const report = await crashAtEveryWrite(scenario("a turn"));
   expect(report.wrong).toEqual([]);
   expect(report.crashed).toBe(report.points);
@@ -70,7 +70,7 @@ it("L1 L4 O1 O2 a turn survives a crash at every write and every delivery", asyn
   expect(String(report)).toBe(`crash matrix: a turn: ${report.points} points, 0 wrong`);
 });
 
-it("L1 O2 and a second crash at every write of what follows the first", async () => {
+it("L1 O2: a turn survives a second crash at every write after the first", async () => {
   const report = await crashAtEveryWrite(
     scenario("a turn", { again: /INTO conversation/, moments: ["soon after"] }),
   );
@@ -79,11 +79,11 @@ it("L1 O2 and a second crash at every write of what follows the first", async ()
   expect(report.crashed).toBeGreaterThan(5);
 });
 
-describe("a planted defect is found, and only where it shows:", () => {
-  it("O2 an object that forgets its outbox entry", async () => {
+describe("a planted defect is found, and only where it has an effect", () => {
+  it("O2: an object that loses its outbox entry is found", async () => {
     const report = await crashAtEveryWrite(scenario("forgets"));
     for (const problem of allProblems(report)) {
-      expect(problem).toMatch(/^O2 delivery .* has left the outbox, and nobody has taken it$/);
+      expect(problem).toMatch(/^O2 delivery .* left the outbox, and no destination accepted it$/);
     }
     expectFound(report, {
       always: ["soon after INSERT INTO perdure_outbox"],
@@ -92,7 +92,7 @@ describe("a planted defect is found, and only where it shows:", () => {
     });
   });
 
-  it("L1 L2 one that ends twice", async () => {
+  it("L1 L2: a submission that ends twice is found", async () => {
     const report = await crashAtEveryWrite(scenario("twice"));
     for (const { problems } of report.wrong) {
       expect(problems).toEqual([
@@ -109,7 +109,7 @@ describe("a planted defect is found, and only where it shows:", () => {
     });
   });
 
-  it("L1 one that never ends", async () => {
+  it("L1: a submission that never ends is found", async () => {
     // Long enough for the points that do end, also on a busy machine.
     const report = await crashAtEveryWrite(
       scenario("endless", { moments: ["soon after"], timeout: "3 seconds" }),
@@ -125,7 +125,7 @@ describe("a planted defect is found, and only where it shows:", () => {
     });
   });
 
-  it("L4 one that says a message twice", async () => {
+  it("L4: a message that is appended twice is found", async () => {
     const report = await crashAtEveryWrite(scenario("repeats", { moments: ["soon after"] }));
     expect(new Set(allProblems(report))).toEqual(
       new Set(["L4 message said is in its conversation 2 times"]),
@@ -136,10 +136,10 @@ describe("a planted defect is found, and only where it shows:", () => {
     });
   });
 
-  it("O2 one that sends with a new delivery id each time", async () => {
+  it("O2: a delivery that is sent under a new id each time is found", async () => {
     const report = await crashAtEveryWrite(scenario("renames"));
     for (const problem of allProblems(report)) {
-      expect(problem).toMatch(/^O2 .*(has 2 delivery ids|and nobody has taken it)$/);
+      expect(problem).toMatch(/^O2 .*(has 2 delivery ids|and no destination accepted it)$/);
     }
     expect(allProblems(report)).toContainEqual(expect.stringMatching(/has 2 delivery ids$/));
     expectFound(report, {
@@ -149,29 +149,33 @@ describe("a planted defect is found, and only where it shows:", () => {
   });
 });
 
-describe("a scenario that cannot be meant is refused:", () => {
+describe("invalid scenarios", () => {
   it.each<[string, Partial<Record<keyof Scenario | "step", unknown>>, RegExp]>([
+    ["an unknown option", { step: [] }, /Unknown option "step" in scenario. Valid options: name, /],
+    ["an empty name", { name: "" }, /Invalid name "": expected a non-empty string/],
     [
-      "an unknown option",
-      { step: [] },
-      /Unknown option "step" in a crash scenario. Valid options: name, /,
+      "an empty list of steps",
+      { steps: [] },
+      /Invalid steps \[\]: expected a list with at least one/,
     ],
-    ["no name", { name: "" }, /name is ""; expected a text/],
-    ["no steps", { steps: [] }, /steps is \[\]; expected a list with at least one/],
     [
-      "no such moment",
+      "an unknown moment",
       { moments: ["later"] },
-      /moments is \["later"\]; expected one or more of before/,
+      /Invalid moments\[0\] "later": expected "before", "after" or "soon after"/,
     ],
-    ["no moments", { moments: [] }, /moments is \[\]/],
-    ["a stride of nothing", { stride: 0 }, /stride is 0; expected a whole number from 1/],
-    ["a concurrency of a half", { concurrency: 0.5 }, /concurrency is 0.5/],
     [
-      "a timeout that is none",
-      { timeout: "soon" },
-      /timeout is "soon"; expected a positive number/,
+      "an empty list of moments",
+      { moments: [] },
+      /Invalid moments \[\]: expected a non-empty list/,
     ],
-    ["no binding", { objects: {} }, /objects is \{\}; expected the binding/],
+    ["a stride of 0", { stride: 0 }, /Invalid stride 0: expected a whole number from 1/],
+    ["a concurrency of a half", { concurrency: 0.5 }, /Invalid concurrency 0.5/],
+    [
+      "an invalid timeout",
+      { timeout: "soon" },
+      /Invalid timeout "soon": expected a positive number/,
+    ],
+    ["an invalid binding", { objects: {} }, /Invalid objects \{\}: expected the binding/],
     [
       "an object that cannot be crashed",
       { objects: env.SdkObject, prepare: undefined },
@@ -180,18 +184,18 @@ describe("a scenario that cannot be meant is refused:", () => {
     [
       "a step that fails by itself",
       { steps: [() => Promise.reject(new Error("no"))] },
-      /step 1 fails without any crash: no/,
+      /step 1 fails without a crash: no/,
     ],
     [
       "a preparation that fails",
       { prepare: () => Promise.reject(new Error("no")) },
-      /prepare\(\) has failed: no/,
+      /prepare\(\) failed: no/,
     ],
-    ["nothing that is written", { steps: [() => {}] }, /nothing is written/],
+    ["steps that write nothing", { steps: [() => {}] }, /it writes nothing/],
     [
       "a check that finds something without a crash",
       { check: () => ["all is lost"] },
-      /wrong without any crash: all is lost/,
+      /problems without a crash: all is lost/,
     ],
     [
       "no write to crash at first",
@@ -201,11 +205,11 @@ describe("a scenario that cannot be meant is refused:", () => {
     [
       "an unknown invariant",
       { expect: { letters: true } },
-      /Unknown option "letters" in invariantsOf\(\)/,
+      /Unknown option "letters" in options of invariantsOf\(\)/,
     ],
-  ])("%s", async (_, rest, told) => {
+  ])("a scenario with %s is refused", async (_, rest, message) => {
     const error = await refusal(crashAtEveryWrite(scenario("refused", rest as Partial<Scenario>)));
     expect(error).toBeInstanceOf(InvalidScenarioError);
-    expect(error.message).toMatch(told);
+    expect(error.message).toMatch(message);
   });
 });

@@ -1,4 +1,4 @@
-/** The scripted model, used as a user does: by the AI SDK, and told wrong. */
+/** The scripted model, called by the AI SDK, and its invalid scripts. */
 
 import { generateText, type LanguageModel, stepCountIs, streamText, tool } from "ai";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -25,8 +25,8 @@ const double = tool({
 /** How the AI SDK's own retries would hide what was scripted. */
 const ONCE = { maxRetries: 0 };
 
-describe("by generateText() and streamText()", () => {
-  it("says what its message tells it to, and counts the calls by that", async () => {
+describe("generateText() and streamText()", () => {
+  it("follows the script in its message, and counts the calls by the text", async () => {
     const model: LanguageModel = new ScriptedModel();
     const prompt = ask({ text: "hello" });
     const { text, usage, finishReason } = await generateText({ model, prompt });
@@ -37,20 +37,20 @@ describe("by generateText() and streamText()", () => {
     expect(modelsCalled.get(prompt)).toEqual(["scripted", "scripted"]);
   });
 
-  it("answers what is no script", async () => {
+  it("answers a message that is not a script", async () => {
     const model = new ScriptedModel();
     for (const prompt of ["hello", "7", '["a"]', '"{}"']) {
       expect((await generateText({ model, prompt })).text).toBe(`You said: ${prompt}`);
     }
   });
 
-  it("does what it was constructed with, whatever it is asked", async () => {
+  it("follows the script of its constructor for every message", async () => {
     const model = new ScriptedModel({ first: "I think. ", text: "Yes." });
     const { text } = await generateText({ model, prompt: ask({ text: "no" }) });
     expect(text).toBe("I think. Yes.");
   });
 
-  it("goes on where it was, after a message that only says that it was interrupted", async () => {
+  it("continues its script after a follow-up message about an interruption", async () => {
     const model = new ScriptedModel();
     const call = (value: number) => ({ name: "double", input: { value } });
     const prompt = ask({ tools: [call(1), call(2)] });
@@ -64,7 +64,7 @@ describe("by generateText() and streamText()", () => {
     expect(next.toolCalls.map(({ input }) => input)).toEqual([{ value: 2 }]);
   });
 
-  it("calls several tools in one step, and the same one twice", async () => {
+  it("calls several tools in one step, also the same one twice", async () => {
     const call = { name: "double", input: { value: 2 } };
     const prompt = ask({ tools: [[call, call], call], text: "done" });
     const { steps } = await generateText({
@@ -80,7 +80,7 @@ describe("by generateText() and streamText()", () => {
     ]);
   });
 
-  it("calls tools, one in each step, and then speaks", async () => {
+  it("calls one tool in each step, and then replies", async () => {
     const model = new RecordingModel();
     const call = (value: number) => ({ name: "double", input: { value } });
     const prompt = ask({ tools: [call(1), call(2)], text: "done" });
@@ -96,7 +96,7 @@ describe("by generateText() and streamText()", () => {
     expect(model.prompts()[0]).toEqual([`user: ${prompt}`]);
   });
 
-  it("fails so often, as a provider does", async () => {
+  it("fails failTimes times with the status and headers of a provider", async () => {
     const headers = { "retry-after": "1" };
     const prompt = ask({ fail: "busy", failTimes: 1, status: 429, headers, text: "at last" });
     const model = new ScriptedModel();
@@ -110,68 +110,60 @@ describe("by generateText() and streamText()", () => {
     await expect(generateText({ model, prompt, ...ONCE })).rejects.toThrow("busy");
   });
 
-  it("fails in the middle of what it says, where no status is given", async () => {
+  it("breaks off its reply when the failure has no status", async () => {
     const model = new ScriptedModel({ first: "I think", fail: "lost" });
     await expect(generateText({ model, prompt: "?", ...ONCE })).rejects.toThrow("lost");
   });
 
-  it("stops when it is told to, also before it has begun", async () => {
+  it("stops when the call is aborted, also before it starts", async () => {
     const model = new ScriptedModel({ delayMs: 60_000 });
     for (const abortSignal of [AbortSignal.timeout(20), AbortSignal.abort(new Error("stop"))]) {
       await expect(generateText({ model, prompt: "?", abortSignal, ...ONCE })).rejects.toThrow();
     }
   });
 
-  it("writes long texts out", () => {
+  it("longText repeats the text", () => {
     expect(longText({ text: "ab", times: 3 })).toBe("ababab");
   });
 });
 
-describe("a script that cannot be meant is refused:", () => {
+describe("invalid scripts", () => {
   it.each<[string, Script | unknown, RegExp]>([
     [
       "an unknown field",
       { delay: 5 },
-      /^"delay" is no field of a script; there are id, text, first, delayMs, /,
+      /^Unknown option "delay" in script. Valid options: id, text, first, delayMs, /,
     ],
-    ["a prototype's name", { toString: "x" }, /"toString" is no field/],
-    ["no object", null, /^The script is null; expected an object\.$/],
-    ["a list", [], /^The script is \[\]/],
-    [
-      "a delay that is none",
-      { delayMs: "5" },
-      /^delayMs of the script is "5"; expected milliseconds from 0\.$/,
-    ],
+    ["a prototype's name", { toString: "x" }, /Unknown option "toString" in script/],
+    ["null", null, /^Invalid script null: expected an object with id, /],
+    ["a list", [], /^Invalid script \[\]/],
+    ["an invalid delay", { delayMs: "5" }, /^Invalid delayMs "5": expected milliseconds from 0\.$/],
     [
       "half a failure",
       { fail: "no", failTimes: 0.5 },
-      /^failTimes .* 0\.5; expected a whole number from 0/,
+      /^Invalid failTimes 0\.5: expected a whole number from 0/,
     ],
     [
       "a status without a failure",
       { status: 429 },
-      /^The script has status and no failure for it; add fail/,
+      /^Invalid script: status needs a failure\. Add fail/,
     ],
     ["a status of success", { fail: "no", status: 200 }, /expected an HTTP status from 400/],
-    ["no answers", { answers: [] }, /expected a list with at least one answer/],
+    ["an empty list of answers", { answers: [] }, /expected a list with at least one answer/],
     ["a tool without a name", { tool: { input: 1 } }, /expected \{ name, input \}/],
-    [
-      "a long text that is none",
-      { long: { title: "x" } },
-      /expected an object of \{ text, times \}/,
-    ],
-    ["what no provider refuses", { refuses: "text" }, /expected "tool_choice" or "tools"/],
-  ])("%s", async (_, script, told) => {
+    ["an invalid long text", { long: { title: "x" } }, /expected an object of \{ text, times \}/],
+    ["an unknown refusal", { refuses: "text" }, /expected "tool_choice" or "tools"/],
+  ])("a script with %s is refused", async (_, script, message) => {
     const attempt = () => ask(script as Script);
     expect(attempt).toThrow(InvalidScriptError);
-    expect(attempt).toThrow(told);
+    expect(attempt).toThrow(message);
     if (script === null) return;
     if (!Array.isArray(script)) {
       const prompt = JSON.stringify(script);
       await expect(generateText({ model: new ScriptedModel(), prompt, ...ONCE })).rejects.toThrow(
-        told,
+        message,
       );
     }
-    expect(() => new ScriptedModel(script as Script)).toThrow(told);
+    expect(() => new ScriptedModel(script as Script)).toThrow(message);
   });
 });

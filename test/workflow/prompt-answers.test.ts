@@ -388,7 +388,7 @@ describe("W4 schemas whose JSON form is read with care", () => {
 it("W4 L6 a model that calls what it is not offered does not run it", async () => {
   const stub = given();
   const tool = charge();
-  const script = { tool, isUnruly: true, answers: [WRONG] };
+  const script = { tool, callMissingTools: true, answers: [WRONG] };
   const end = await prompted(stub, script, { schema: SCHEMA, repair: 1, strategy: "tool" });
   expect(end).toMatchObject({ errorName: "UnansweredPromptError", attempts: 2 });
   expect(charges.get(tool.input.account)).toBe(1);

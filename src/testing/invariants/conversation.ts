@@ -1,12 +1,12 @@
-/** L4: what a completed submission has said is in its conversation, once. */
+/** L4: each message of a completed submission is in its conversation, once. */
 
 import { isIsolated } from "../../submissions/index.ts";
 import type { Rows } from "./rows.ts";
 
-/** A message of a conversation, as far as it matters here. */
+/** The fields of a message that are read here. */
 export type SaidMessage = { readonly id: string };
 
-/** Reads a thread; undefined where the object has no conversations. */
+/** Reads a thread; undefined for an object without conversations. */
 export type ReadThread = (thread: string) => Promise<readonly SaidMessage[] | undefined>;
 
 type Said = {
@@ -26,7 +26,7 @@ export async function conversationProblems(rows: Rows, read: ReadThread): Promis
   const problems: string[] = [];
   const main = { thread: "main" };
   for (const thread of new Set([main, ...said].map(({ thread }) => thread))) {
-    // Nor do turns of a batch leave any.
+    // Isolated turns, also those of a batch, leave no messages.
     if (isIsolated(thread)) continue;
     const messages = await read(thread);
     if (!messages) continue;

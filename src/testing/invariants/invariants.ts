@@ -1,11 +1,8 @@
-/**
- * Everything that Perdure guarantees of an object at rest, checked in its rows.
- * Joins the rooms' own checks; it writes nothing, and starts no room.
- */
+/** Checks Perdure's guarantees in the rows of an idle object. Writes nothing and starts nothing. */
 
-import { problemOfNames } from "../../core/options.ts";
+import { flag, hook, optionsOf, readOptions } from "../../core/option-schemas.ts";
 import { inObject } from "../cloudflare-test.ts";
-import { livesOf } from "../crashable.ts";
+import { instancesOf } from "../crashable.ts";
 import { InvalidScenarioError } from "../errors.ts";
 import { conversationProblems, type SaidMessage } from "./conversation.ts";
 import { ledgerProblems } from "./ledger.ts";
@@ -14,7 +11,7 @@ import { alarmProblems, runProblems, waitProblems } from "./others.ts";
 import { outboxProblems } from "./outbox.ts";
 import { Rows } from "./rows.ts";
 
-/** What of an object is meant to be as it would otherwise be a problem. */
+/** Exceptions that are expected in an object, and are no problem. */
 export type InvariantOptions = {
   /**
    * Dead letters are expected.
@@ -22,43 +19,49 @@ export type InvariantOptions = {
    */
   readonly deadLetters?: boolean;
   /**
-   * Open waits are expected: an approval that nobody has decided.
+   * Open waits are expected, e.g. an undecided approval.
    * @default false
    */
   readonly openWaits?: boolean;
   /**
-   * An alarm is expected, e.g. of a schedule of the app's own.
+   * An alarm is expected, e.g. of the app's own schedule.
    * @default false
    */
   readonly alarm?: boolean;
   /**
-   * Reads the messages of a thread, in the object.
-   * @default `threadMessages(thread)` of a DurableThink agent; of what has none, no conversation is checked
+   * Reads the messages of a thread in the object.
+   * @default `threadMessages(thread)` of a DurableThink agent. In other objects no conversation is checked
    */
   readonly messages?: (object: DurableObject, thread: string) => Promise<readonly SaidMessage[]>;
 };
 
-const NAMES = ["deadLetters", "openWaits", "alarm", "messages"];
+const OPTIONS = optionsOf<InvariantOptions>()({
+  deadLetters: flag().default(false),
+  openWaits: flag().default(false),
+  alarm: flag().default(false),
+  messages: hook().optional(),
+});
 
 /**
- * What is not as Perdure guarantees it, in words that begin with the number of the guarantee; empty when all is well.
- * For an object at rest: what is still under way is a problem, too. Rooms that are not installed are left out.
- * What was written and changed again since (two ends, two delivery ids) is seen in objects of {@link crashAtEveryWrite}.
+ * Returns the violations of Perdure's guarantees in an idle object: lines that begin with the number of the guarantee. Work
+ * that is not finished is a violation too. Modules that are not installed are skipped. Changes that were overwritten (two
+ * ends, two delivery ids) are visible only in objects of {@link crashAtEveryWrite}.
  *
- * @throws InvalidScenarioError for an unknown option
+ * @throws InvalidScenarioError for an invalid option
  */
 export async function invariantsOf(
   stub: DurableObjectStub,
   options: InvariantOptions = {},
 ): Promise<string[]> {
-  const problem = problemOfNames("invariantsOf()", options, NAMES);
-  if (problem) throw new InvalidScenarioError("invariantsOf()", problem.message);
-  const { deadLetters = false, openWaits = false, alarm = false } = options;
-  const taken = livesOf(stub)?.taken;
+  const refuse = (_: string, message: string) =>
+    new InvalidScenarioError("invariantsOf()", message);
+  const read = readOptions(OPTIONS, options, "options of invariantsOf()", refuse);
+  const { deadLetters, openWaits, alarm } = read;
+  const taken = instancesOf(stub)?.taken;
   return inObject(stub, async (object, { storage }) => {
     const rows = new Rows(storage.sql, Date.now());
     const due = alarm ? null : await storage.getAlarm();
-    const read = async (thread: string) => threadOf(object, thread, options.messages);
+    const messages = async (thread: string) => threadOf(object, thread, options.messages);
     return [
       ...openWork(rows),
       ...ledgerProblems(rows),
@@ -66,12 +69,12 @@ export async function invariantsOf(
       ...runProblems(rows),
       ...(openWaits ? [] : waitProblems(rows)),
       ...alarmProblems(rows, due),
-      ...(await conversationProblems(rows, read)),
+      ...(await conversationProblems(rows, messages)),
     ];
   });
 }
 
-/** What is still to be done in an object; see {@link openWork}. */
+/** The unfinished work of an object; see {@link openWork}. */
 export function openWorkOf(stub: DurableObjectStub, horizon?: Horizon): Promise<string[]> {
   return inObject(stub, (_, { storage }) => openWork(new Rows(storage.sql, Date.now()), horizon));
 }

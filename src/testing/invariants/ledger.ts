@@ -1,4 +1,4 @@
-/** L1 L2 L7 O1: what has to hold of submissions whatever happened, read from their rows and their history. */
+/** L1 L2 L7 O1: checks of submissions, from their rows and their history. */
 
 import type { Destination } from "../../outbox/index.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "../../submissions/states.ts";
@@ -8,10 +8,10 @@ import type { Rows } from "./rows.ts";
 type Ended = { submission_id: string; status: SubmissionStatus; notify: string | null };
 
 export function ledgerProblems(rows: Rows): string[] {
-  return [...transitions(rows), ...endings(rows), ...outputs(rows), ...tellings(rows)];
+  return [...transitions(rows), ...endings(rows), ...outputs(rows), ...notifications(rows)];
 }
 
-/** L2: each change of status is one that the table of states has. */
+/** L2: each change of status is a legal transition. */
 function transitions(rows: Rows): string[] {
   return changes(rows).flatMap(({ id, before, after }) => {
     if (before === null) return [];
@@ -20,7 +20,7 @@ function transitions(rows: Rows): string[] {
   });
 }
 
-/** L1: exactly one end for each that was accepted and is not open; that none is open for ever is said of open work. */
+/** L1: each accepted submission that is not open has exactly one end. open-work.ts reports open ones. */
 function endings(rows: Rows): string[] {
   const ends = new Map<string, string[]>();
   for (const { id, after } of changes(rows)) {
@@ -39,7 +39,7 @@ function endings(rows: Rows): string[] {
   );
 }
 
-/** L7: each submission that has completed has an output, in its row or in parts. */
+/** L7: each completed submission has an output, in its row or in parts. */
 function outputs(rows: Rows): string[] {
   const lost = rows.of<{ id: string }>(
     "perdure_submissions",
@@ -49,8 +49,8 @@ function outputs(rows: Rows): string[] {
   return lost.map(({ id }) => `L7 ${id} completed and has no output`);
 }
 
-/** O1 O2: whoever was to be told of an end has one delivery of it, under one id. */
-function tellings(rows: Rows): string[] {
+/** O1 O2: each destination of an end has one delivery of it, under one id. */
+function notifications(rows: Rows): string[] {
   if (!rows.has("perdure_testing_puts") || !rows.has("perdure_submissions")) return [];
   const puts = rows.of<Put>("perdure_testing_puts", "SELECT * FROM perdure_testing_puts");
   const ended = rows.of<Ended>(
@@ -60,7 +60,7 @@ function tellings(rows: Rows): string[] {
   );
   return ended.flatMap(({ submission_id, notify }) => {
     const own = puts.filter(({ payload }) => submissionOf(payload) === submission_id);
-    // Of which submission one in parts tells is not read: it may be of this one.
+    // A payload in parts is not read; it may belong to this submission.
     const inParts = puts.filter(({ payload }) => payload === null);
     const destinations = JSON.parse(notify ?? "[]") as Destination[];
     return [...new Set(destinations.map(keyOf))].flatMap((key) => {
@@ -70,9 +70,7 @@ function tellings(rows: Rows): string[] {
       const unread = new Set(inParts.filter(isTo).map(({ id }) => id));
       if (ids.size <= wanted && ids.size + unread.size >= wanted) return [];
       const found = ids.size === 0 ? "was never put" : `has ${ids.size} delivery ids`;
-      return [
-        `${ids.size === 0 ? "O1" : "O2"} the word of ${submission_id} ended to ${key} ${found}`,
-      ];
+      return [`${ids.size === 0 ? "O1" : "O2"} the end of ${submission_id} for ${key} ${found}`];
     });
   });
 }

@@ -1,14 +1,11 @@
-/** What is still to be done in an object, in the words of a problem. Reads only. */
+/** The unfinished work of an object, as problems. Reads only. */
 
 import type { Rows } from "./rows.ts";
 
-/**
- * How far ahead counts: what can go on now, or also what waits for another attempt at some time. What was asked for a
- * later time (`notBefore`, a schedule) is neither.
- */
+/** "now": work that can run now. "ever": also work that waits for a retry. Neither includes work for a later time (`notBefore`, schedules). */
 export type Horizon = "now" | "ever";
 
-/** What is to be done still: an object with nothing of it is at rest. */
+/** The unfinished work. An object without any is idle. */
 export function openWork(rows: Rows, horizon: Horizon = "ever"): string[] {
   return [
     ...submissions(rows, horizon),
@@ -46,7 +43,7 @@ function deliveries(rows: Rows, horizon: Horizon): string[] {
     "SELECT id, attempts, last_error FROM perdure_outbox WHERE due_at <= ?",
     until(rows, horizon),
   );
-  const untold = rows.of<{ id: string }>(
+  const unreported = rows.of<{ id: string }>(
     "perdure_dead_letters",
     "SELECT id FROM perdure_dead_letters WHERE is_told = 0",
   );
@@ -55,7 +52,7 @@ function deliveries(rows: Rows, horizon: Horizon): string[] {
       ({ id, attempts, last_error: why }) =>
         `O2 delivery ${id} still waits, at attempt ${attempts}${why === null ? "" : ` (${why})`}`,
     ),
-    ...untold.map(({ id }) => `O3 nobody was told of the dead letter ${id}`),
+    ...unreported.map(({ id }) => `O3 the dead letter ${id} was not reported`),
   ];
 }
 
@@ -78,7 +75,7 @@ function runs(rows: Rows, horizon: Horizon): string[] {
   ];
 }
 
-/** A wait that is open waits for somebody; one that has ended has something left to do. */
+/** Waits that have ended and still have work to do, and waits that are open after their end time. */
 function waits(rows: Rows): string[] {
   const ended = rows.of<{ wait_id: string; status: string }>(
     "perdure_waits",
@@ -90,7 +87,7 @@ function waits(rows: Rows): string[] {
     rows.now,
   );
   return [
-    ...ended.map(({ wait_id, status }) => `W2 wait ${wait_id} is ${status} and not done with`),
+    ...ended.map(({ wait_id, status }) => `W2 wait ${wait_id} is ${status} and not cleaned up`),
     ...late.map(({ wait_id }) => `W2 wait ${wait_id} has expired and is open`),
   ];
 }

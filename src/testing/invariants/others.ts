@@ -1,12 +1,12 @@
-/** S1, W2 and O5: what has to hold of schedules, waits and the alarm, read from their rows. */
+/** S1, W2 and O5: checks of schedules, waits and the alarm. */
 
 import { time } from "./open-work.ts";
 import type { Rows } from "./rows.ts";
 
-/** A wake that is not needed any more may lapse instead of being removed: the longest that a room arms ahead, and a little. */
+/** A wake that is no longer needed may fire instead of being removed. This is longer than any module arms ahead without work. */
 const LAPSE_MS = 35_000;
 
-/** S1: one run for each slot, however often it was tried. */
+/** S1: one run for each slot. */
 export function runProblems(rows: Rows): string[] {
   return rows
     .of<{ task_id: string; slot: number; count: number }>(
@@ -17,7 +17,7 @@ export function runProblems(rows: Rows): string[] {
     .map(({ task_id, slot, count }) => `S1 ${task_id} has ${count} runs at ${time(slot)}`);
 }
 
-/** W2: nobody is left waiting. */
+/** W2: no wait is open. */
 export function waitProblems(rows: Rows): string[] {
   return rows
     .of<{ wait_id: string; kind: string }>(
@@ -27,13 +27,13 @@ export function waitProblems(rows: Rows): string[] {
     .map(({ wait_id, kind }) => `W2 the wait ${wait_id} (${kind}) is open`);
 }
 
-/** O5: an object that has nothing to do is not woken for it. */
+/** O5: an idle object has no alarm. */
 export function alarmProblems(rows: Rows, alarm: number | null): string[] {
   if (alarm === null || alarm <= rows.now + LAPSE_MS || hasPlans(rows)) return [];
-  return [`O5 nothing is to be done, and an alarm is set for ${time(alarm)}`];
+  return [`O5 the object is idle, and an alarm is set for ${time(alarm)}`];
 }
 
-/** What is not due and will be. */
+/** Whether there is work for a later time. */
 function hasPlans(rows: Rows): boolean {
   const plans = [
     ["perdure_submissions", "settled_at IS NULL"],

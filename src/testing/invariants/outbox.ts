@@ -1,10 +1,10 @@
-/** O2 O3 O4: what has to hold of deliveries whatever happened, read from their rows and their history. */
+/** O2 O3 O4: checks of deliveries, from their rows and their history. */
 
 import type { Put } from "../history.ts";
 import type { Rows } from "./rows.ts";
 
 /**
- * @param taken ids of the deliveries that a destination has taken, where that was watched
+ * @param taken ids of the deliveries that a destination accepted, if the object was watched
  * @param hasDeadLetters whether some are expected
  */
 export function outboxProblems(
@@ -16,7 +16,7 @@ export function outboxProblems(
   return [
     ...(hasDeadLetters ? [] : deadLetters(rows)),
     ...payloads(rows),
-    // One that was given up may have been deleted since.
+    // A dead letter may have been deleted since.
     ...(taken && !hasDeadLetters ? lost(rows, taken) : []),
     ...orphans(rows),
   ];
@@ -31,7 +31,7 @@ function deadLetters(rows: Rows): string[] {
     .map(({ id, last_error }) => `O3 delivery ${id} is a dead letter: ${last_error}`);
 }
 
-/** O2: a delivery id stands for one event. */
+/** O2: a delivery id belongs to one event. */
 function payloads(rows: Rows): string[] {
   return rows
     .of<{ id: string }>(
@@ -41,7 +41,7 @@ function payloads(rows: Rows): string[] {
     .map(({ id }) => `O2 delivery ${id} was put with several events`);
 }
 
-/** O2: what has left the outbox was taken, is kept, or was for a workflow that had ended. */
+/** O2: a delivery that left the outbox was accepted, is kept, or was for a workflow that had ended. */
 function lost(rows: Rows, taken: ReadonlySet<string>): string[] {
   const kept = `SELECT id FROM perdure_outbox UNION SELECT id FROM perdure_dead_letters
     UNION SELECT id FROM perdure_delivered WHERE discarded_because IS NOT NULL`;
@@ -51,10 +51,10 @@ function lost(rows: Rows, taken: ReadonlySet<string>): string[] {
       `SELECT id FROM perdure_testing_puts EXCEPT SELECT id FROM (${kept})`,
     )
     .filter(({ id }) => !taken.has(id))
-    .map(({ id }) => `O2 delivery ${id} has left the outbox, and nobody has taken it`);
+    .map(({ id }) => `O2 delivery ${id} left the outbox, and no destination accepted it`);
 }
 
-/** O4: parts and the entries that they belong to come and go together. */
+/** O4: parts exist exactly for the entries that need them. */
 function orphans(rows: Rows): string[] {
   const inParts = ["perdure_outbox", "perdure_dead_letters", "perdure_delivered"]
     .map((table) => `SELECT id FROM ${table} WHERE payload IS NULL`)
@@ -63,10 +63,10 @@ function orphans(rows: Rows): string[] {
   const ids = (query: string) => rows.of<{ id: string }>("perdure_outbox_parts", query);
   return [
     ...ids(`${parts} EXCEPT SELECT id FROM (${inParts})`).map(
-      ({ id }) => `O4 parts of delivery ${id} belong to nothing`,
+      ({ id }) => `O4 parts of delivery ${id} have no entry`,
     ),
     ...ids(`SELECT id FROM (${inParts}) EXCEPT ${parts}`).map(
-      ({ id }) => `O4 the parts of delivery ${id} are gone`,
+      ({ id }) => `O4 the parts of delivery ${id} are missing`,
     ),
   ];
 }

@@ -1,11 +1,11 @@
-/** Reads the rows of an object's rooms; a room that is not installed has none. */
+/** Reads the rows of an object's modules. A module that is not installed has none. */
 
 import { hasTable } from "../history.ts";
 
 export class Rows {
   constructor(
     readonly sql: SqlStorage,
-    /** Epoch milliseconds, as the object's rooms have it. */
+    /** Epoch milliseconds, by the object's clock. */
     readonly now: number,
   ) {}
 
@@ -13,7 +13,7 @@ export class Rows {
     return hasTable(this.sql, table);
   }
 
-  /** The rows of a query on that table; none where there is no such table. */
+  /** The rows of a query on a table; none if the table does not exist. */
   of<Row extends Record<string, SqlStorageValue>>(
     table: string,
     query: string,

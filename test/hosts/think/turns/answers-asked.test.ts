@@ -247,7 +247,7 @@ describe("W4 on Think repair", () => {
   it("W4 L6 a tool that is not offered is not run", async () => {
     const { agent } = given();
     const tool = charge();
-    const script = { tool, isUnruly: true, answers: [WRONG] };
+    const script = { tool, callMissingTools: true, answers: [WRONG] };
     const answer = { schema: SCHEMA, repair: 1, strategy: "tool" } as const;
     const end = await ended(agent, await prompt(agent, script, answer));
     expect(end).toMatchObject({ status: "error", attempts: 2 });

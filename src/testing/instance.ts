@@ -1,20 +1,16 @@
-/**
- * One life of an object: from its construction to its eviction or crash.
- * Numbers its writes and deliveries, and ends it at one of them when told to.
- */
+/** One instance of an object, from its construction to its eviction or crash. Numbers its writes and deliveries, and crashes it at one. */
 
 import { isMigration, keepHistory } from "./history.ts";
 import { isWrite, type StorageObserver } from "./meter.ts";
 
 /**
- * When the crash comes. Before and after a write itself, everything since the
- * object last waited for something is lost with it; soon after, the write has
- * been committed, and perhaps a little more. Before a delivery its destination
- * hears nothing; after it, it has heard, and that is not written down.
+ * When to crash. `before` and `after` a write lose everything since the object's last await. `soon after` comes when the write
+ * is committed, perhaps with later ones. `before` a delivery, the destination receives nothing; `after` it, the destination
+ * has the event, but the object has not stored that.
  */
 export type Moment = "before" | "after" | "soon after";
 
-/** Where a crash comes: at the nth write or delivery since the life is watched. */
+/** Where to crash: at the nth write or delivery since the instance is watched. */
 export type CrashPoint = {
   readonly at: "write" | "delivery";
   /** From 1. */
@@ -24,28 +20,28 @@ export type CrashPoint = {
 
 type Cursor = SqlStorageCursor<Record<string, SqlStorageValue>>;
 
-export class Life implements StorageObserver {
-  /** What it has done since it is watched: statements, and names of deliveries. */
+export class Instance implements StorageObserver {
+  /** Statements, and names of deliveries, since it is watched. */
   readonly seen: Readonly<Record<CrashPoint["at"], string[]>> = { write: [], delivery: [] };
-  /** Where it was ended. */
+  /** Where it crashed. */
   crashedAt: CrashPoint | undefined;
   #isWatched = false;
   #point: CrashPoint | undefined;
-  /** Numbers of the deliveries under way. */
-  readonly #underWay = new Map<string, number>();
+  /** Numbers of the deliveries in flight. */
+  readonly #inFlight = new Map<string, number>();
 
   constructor(
     private readonly ctx: DurableObjectState,
     private readonly sql: SqlStorage,
   ) {}
 
-  /** Counts from here on, and ends the life at that point, if there is one. */
+  /** Counts from now on, and crashes at that point, if there is one. */
   watch(point?: CrashPoint): void {
     this.#isWatched = true;
     this.#point = point;
   }
 
-  /** It goes on unharmed. */
+  /** Stops counting, and does not crash any more. */
   release(): void {
     this.#isWatched = false;
     this.#point = undefined;
@@ -65,17 +61,17 @@ export class Life implements StorageObserver {
     return this.#write("setAlarm", run);
   }
 
-  /** A destination is about to be told. */
+  /** A delivery attempt starts. */
   attempting(id: string, attempt: number, kind: string): void {
     if (!this.#isWatched) return;
     const number = this.#note("delivery", `attempt ${attempt} of a ${kind} delivery`);
-    this.#underWay.set(`${id}#${attempt}`, number);
+    this.#inFlight.set(`${id}#${attempt}`, number);
     this.#pass("delivery", "before", number);
   }
 
-  /** A destination has been told. */
+  /** A destination has accepted a delivery. */
   taken(id: string, attempt: number): void {
-    const number = this.#underWay.get(`${id}#${attempt}`);
+    const number = this.#inFlight.get(`${id}#${attempt}`);
     if (number !== undefined) this.#pass("delivery", "after", number);
   }
 
@@ -101,7 +97,7 @@ export class Life implements StorageObserver {
     }
   }
 
-  /** Nothing that follows is run: the platform stops the code where it stands, and no `catch` sees it. */
+  /** The platform stops the code at once; no `catch` runs. */
   #crash(point: CrashPoint): void {
     if (this.#point !== point) return;
     this.#point = undefined;
