@@ -1,6 +1,6 @@
 /**
- * The local Cloudflare runtime under the examples: `wrangler dev` in a process group of its own, its state in a temporary
- * folder. start(), kill() with SIGKILL, start() again on the same state and port; destroy() leaves nothing behind.
+ * The local Cloudflare runtime of the examples: `wrangler dev` in its own process group, with its state in a temporary folder.
+ * start(), kill() with SIGKILL, and start() again with the same state and port. destroy() removes everything.
  */
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ export class Runtime {
 
   /**
    * @param example the folder with its wrangler.jsonc
-   * @param secrets reach the worker through a file that only this user can read, never through a command line
+   * @param secrets are passed in a file that only this user can read, never in a command line
    */
   constructor(example: string, secrets: Record<string, string> = {}) {
     this.#example = example;
@@ -46,7 +46,7 @@ export class Runtime {
     await healthy(this.url, this.#group, { timeoutMs: START_TIMEOUT_MS, signal });
   }
 
-  /** SIGKILL to everything at once: no chance to finish, flush or say goodbye. Resolves when the group is gone. */
+  /** Kills the whole group with SIGKILL, so that nothing can finish or flush. Resolves when the group has ended. */
   kill(): Promise<void> {
     return this.#group.kill();
   }
@@ -61,7 +61,7 @@ export class Runtime {
     return this.#group.running;
   }
 
-  /** Processor time of this life so far, in milliseconds; undefined where it cannot be told. */
+  /** Processor time since the last start, in milliseconds; undefined if it is unknown. */
   get cpuMs(): number | undefined {
     return this.#group.cpuMs;
   }
@@ -96,7 +96,7 @@ export class Runtime {
   }
 
   #environment(): NodeJS.ProcessEnv {
-    // The keys go through the file; wrangler itself has no use for them.
+    // The keys are in the file; wrangler itself does not need them.
     const { OPENAI_API_KEY: _openai, ANTHROPIC_API_KEY: _anthropic, ...inherited } = process.env;
     return {
       ...inherited,
@@ -110,8 +110,8 @@ export class Runtime {
 }
 
 /**
- * The example's own configuration, made to work from another folder: wrangler builds next to its configuration, and one
- * that is killed leaves its build behind.
+ * The example's configuration, adapted to another folder: wrangler builds next to its configuration, and a killed one
+ * does not remove its build.
  */
 function configFor(example: string): string {
   const text = readFileSync(join(example, "wrangler.jsonc"), "utf8").replace(/^\s*\/\/.*$/gm, "");

@@ -1,6 +1,6 @@
 /**
- * Tests Perdure with the newest versions of its peers, in a copy outside of the work tree: `npm run canary`, or with some
- * test files only: `npm run canary -- test/workflow/steps/prompt.test.ts`. Exit code 1 when the install, the types, the bundle or
+ * Tests Perdure with the newest versions of its peers, in a copy outside of the work tree: `npm run canary`, or with only some
+ * test files: `npm run canary -- test/workflow/steps/prompt.test.ts`. Exit code 1 when the install, the types, the bundle or
  * a test fails.
  *
  *   --keep      do not remove the copy

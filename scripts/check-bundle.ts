@@ -1,6 +1,6 @@
 /**
- * Bundles each example the way a deploy does, without an account and without a network. An example that no longer
- * resolves, or that pulls a package which workerd cannot load, fails here and not at its first deploy.
+ * Bundles each example like a deploy, without an account or a network. An example with an import that does not resolve, or a
+ * package that workerd cannot load, fails here instead of at its first deploy.
  */
 import { spawnSync } from "node:child_process";
 import { globSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";

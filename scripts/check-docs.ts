@@ -1,8 +1,8 @@
 /**
- * Type-checks every `ts` block of every Markdown file of the repository, each as a module of its own, against the sources.
+ * Type-checks every `ts` block of every Markdown file of the repository, each as a separate module, against the sources.
  * `docs-globals.d.ts` declares what the blocks use without an import. An error is reported at its line of the Markdown file.
  * Also compares the table of tested versions with what `canary.ts` has recorded.
- * The code of Think's own documentation is compiled, too, with its imports and base class changed.
+ * Also compiles the code of Think's documentation, with changed imports and base class.
  */
 import { spawnSync } from "node:child_process";
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -67,7 +67,7 @@ const config = {
   extends: "../tsconfig.json",
   include: ["*.ts", "../scripts/docs-globals.d.ts"],
   exclude: [],
-  // Of an app's own choice, and not what most have.
+  // Most apps do not set it.
   compilerOptions: { noImplicitOverride: false },
 };
 writeFileSync(path.join(scratch, "tsconfig.json"), JSON.stringify(config));

@@ -1,22 +1,22 @@
 /**
- * The house's rules that a compiler does not know: which room of src/ may import which, who may touch a host's package, and
- * that the job queue has one owner. Prints `file:line` and the rule for each breach. It never changes a file.
+ * Checks the import rules of src/: which module may import which, which folder may import a host's package, and that one file
+ * uses the job queue. Prints `file:line` and the rule for each breach. Changes no file.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { parseSync, Visitor } from "oxc-parser";
 
-interface RoomRule {
-  /** Rooms whose values and types it may import. */
+interface ModuleRule {
+  /** Modules whose values and types it may import. */
   readonly imports: readonly string[];
-  /** Rooms of which it may import types only, with `import type`. */
+  /** Modules from which it may import only types, with `import type`. */
   readonly typesOnly?: readonly string[];
 }
 
 const INNER = ["core", "outbox", "submissions", "waits", "scheduler", "workflow"];
 
-/** Imports flow down this table: a room that is in no list is imported by nobody. */
-const ROOMS: Readonly<Record<string, RoomRule>> = {
+/** A module that is in no list is not imported by any other module. */
+const MODULES: Readonly<Record<string, ModuleRule>> = {
   core: { imports: [] },
   outbox: { imports: ["core"] },
   submissions: { imports: ["core", "outbox"] },
@@ -30,14 +30,14 @@ const ROOMS: Readonly<Record<string, RoomRule>> = {
   testing: { imports: [...INNER, "hosts"] },
 };
 
-/** Packages that one folder of src/ alone may import. */
+/** Packages that only one folder of src/ may import. */
 const PACKAGES: Readonly<Record<string, string>> = {
   "@cloudflare/computer": "hosts/think",
   "@cloudflare/think": "hosts/think",
   "@cloudflare/ai-chat": "hosts/chat",
 };
 
-/** Properties that one file of src/ alone may use. */
+/** Properties that only one file of src/ may use. */
 const PROPERTIES: Readonly<Record<string, string>> = {
   jobs: "core/wake.ts",
 };
@@ -55,7 +55,7 @@ interface Breach {
 /** The rule that an import breaks, or undefined. `file` is relative to src/. */
 function importRule(file: string, specifier: string, typesOnly: boolean): string | undefined {
   if (/^perdure(\/|$)/.test(specifier))
-    return "src imports its own rooms by path, not by public name";
+    return "src imports its own modules by path, not by public name";
   if (!specifier.startsWith(".")) {
     const owner = Object.entries(PACKAGES).find(
       ([name]) => specifier === name || specifier.startsWith(`${name}/`),
@@ -65,18 +65,21 @@ function importRule(file: string, specifier: string, typesOnly: boolean): string
   }
   const target = path.posix.join(path.posix.dirname(file), specifier);
   if (target.startsWith("..")) return "src imports nothing from outside src";
-  const from = roomOf(file);
-  const to = roomOf(target);
-  const rule = ROOMS[from];
+  const from = moduleOf(file);
+  const to = moduleOf(target);
+  const rule = MODULES[from];
   if (from === to || rule === undefined || rule.imports.includes(to)) return undefined;
   if (rule.typesOnly?.includes(to)) {
     return typesOnly ? undefined : `${from} imports from ${to} with \`import type\` only`;
   }
-  const allowed = [...rule.imports, ...(rule.typesOnly ?? []).map((room) => `types of ${room}`)];
-  return `${from} does not import ${to} (it may import ${allowed.join(", ") || "no room"})`;
+  const allowed = [
+    ...rule.imports,
+    ...(rule.typesOnly ?? []).map((module) => `types of ${module}`),
+  ];
+  return `${from} does not import ${to} (it may import ${allowed.join(", ") || "no module"})`;
 }
 
-function roomOf(file: string): string {
+function moduleOf(file: string): string {
   return file.split("/", 1)[0] as string;
 }
 
@@ -91,7 +94,8 @@ function breachesOf(file: string, text: string): Breach[] {
   const report = (offset: number, rule: string | undefined) => {
     if (rule !== undefined) found.push({ offset, rule });
   };
-  if (ROOMS[roomOf(file)] === undefined) report(0, `src/${roomOf(file)} is no room of the table`);
+  if (MODULES[moduleOf(file)] === undefined)
+    report(0, `src/${moduleOf(file)} is not a module of the table`);
 
   const { program, comments, errors } = parseSync(file, text);
   for (const error of errors)

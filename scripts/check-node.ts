@@ -1,4 +1,4 @@
-/** The built package in plain Node: what is to run there can be imported there. Run after `npm run build`. */
+/** Checks that the built package can be imported in Node where it should. Run after `npm run build`. */
 
 import assert from "node:assert/strict";
 import * as scheduler from "perdure/scheduler";

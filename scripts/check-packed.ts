@@ -1,8 +1,7 @@
 /**
- * What the package ships beside its code. The rule for links: a page that ships links to files of the repository by relative
- * links only, and every target ships, too, so that a reader on npm and a reader on GitHub find the same. All other pages
- * have to link to what exists. Source maps ship with the sources inside of them; maps of declarations do not ship. Besides
- * dist/, nothing ships that git ignores, e.g. `.dev.vars`.
+ * Checks the files of the package. Links of shipped pages to the repository are relative, and their targets ship too. Links of
+ * other pages have existing targets. Source maps contain their sources; declaration maps do not ship. Except dist/, nothing
+ * ships that git ignores, e.g. `.dev.vars`.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -29,7 +28,7 @@ function packedFiles(): string[] {
   return files.map((file) => file.path);
 }
 
-/** Those that are tracked by git or could be. */
+/** Files that git tracks or does not ignore. */
 function repositoryFiles(): string[] {
   const listed = execFileSync("git", ["ls-files", "-co", "--exclude-standard", "-z"], {
     cwd: root,
@@ -75,7 +74,7 @@ function anchorsOf(page: string): string[] {
   );
 }
 
-/** Code is blanked out, so that the lines stay where they are. */
+/** Replaces code by empty lines, so that line numbers do not change. */
 function withoutCode(markdown: string): string {
   const blank = (code: string) => code.replaceAll(/[^\n]/g, " ");
   return markdown.replaceAll(/^ *```.*?^ *```/gms, blank).replaceAll(/^ {4}.*$/gm, blank);

@@ -1,7 +1,7 @@
 /**
- * Adds the native packages of other platforms to package-lock.json. A registry mirror that carries only some of them makes
- * npm write a lock that `npm ci` then refuses ("Missing: @biomejs/cli-darwin-arm64@ from lock file"). Their versions are
- * exact in the packages that want them, so the entries can be written without asking a registry; they carry no integrity.
+ * Adds the native packages of other platforms to package-lock.json. With a registry mirror that has only some of them, npm
+ * writes a lock that `npm ci` refuses ("Missing: @biomejs/cli-darwin-arm64@ from lock file"). The packages that need them have
+ * exact versions, so the script adds the entries without a registry, and without an integrity hash.
  * Run it after each `npm install` that changed the lock: `npm run fix:lock`.
  */
 import { readFileSync, writeFileSync } from "node:fs";
@@ -47,7 +47,7 @@ function placesOf(name: string, parent: string): string[] {
   return places;
 }
 
-/** An entry that no machine but its own installs, or undefined when the name does not tell its platform. */
+/** An entry that only its own platform installs; undefined when the name does not have the platform. */
 function entryFor(name: string, version: string): LockEntry | undefined {
   const words = (name.split("/").at(-1) ?? "").split("-").map((word) => ALIAS[word] ?? word);
   const os = OS.find((candidate) => words.includes(candidate));
@@ -88,4 +88,4 @@ lock.packages = Object.fromEntries(
 );
 if (added.length > 0) writeFileSync(lockFile, `${JSON.stringify(lock, null, 2)}\n`);
 console.log(`${added.length} entries added`);
-for (const line of unknown) console.log(`left alone: ${line}`);
+for (const line of unknown) console.log(`skipped: ${line}`);

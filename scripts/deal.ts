@@ -1,13 +1,13 @@
 /**
- * Deals test files to processes that run side by side, so that all of them end at about the same time. A file that is
- * not in the table counts as short; a new long one is worth a line.
+ * Distributes test files to parallel processes, so that all end at about the same time. A file that is not in the table
+ * counts as short. Add a line for a long one.
  */
 import { globSync } from "node:fs";
 import path from "node:path";
 
 const root = path.join(import.meta.dirname, "..");
 
-/** What a file takes when nothing is known of it, in seconds. */
+/** The default duration of a file, in seconds. */
 const SHORT = 2;
 
 /** Seconds, as measured by `npm test`. */
@@ -44,7 +44,7 @@ const SECONDS: Readonly<Record<string, number>> = {
 
 const secondsOf = (file: string): number => SECONDS[file] ?? SHORT;
 
-/** The longest first, each to whoever has the least. */
+/** Assigns the longest file first, each to the process with the least work. */
 export function deal(files: readonly string[], hands: number): string[][] {
   const dealt = Array.from({ length: hands }, () => ({ seconds: 0, files: [] as string[] }));
   const longestFirst = files.toSorted((one, other) => secondsOf(other) - secondsOf(one));

@@ -1,4 +1,4 @@
-/** What the `ts` blocks of the Markdown files use without an import: the app that a page is about. */
+/** Declares what the `ts` blocks of the Markdown files use without an import: the app of the page. */
 
 type UIMessage = import("ai").UIMessage;
 type TurnContext = import("perdure/think").TurnContext;

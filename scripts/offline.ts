@@ -1,6 +1,6 @@
 /**
- * The environment that keeps Wrangler, Miniflare and workerd off the network: no request for the `cf` object, no metrics, no
- * look for a newer version. Every script that starts one of them passes it on.
+ * The environment variables that keep Wrangler, Miniflare and workerd off the network: no request for the `cf` object, no
+ * metrics, no check for a newer version. Every script that starts one of them passes them on.
  */
 export const offline: NodeJS.ProcessEnv = {
   ...process.env,

@@ -1,6 +1,6 @@
 /**
- * A program in a process group of its own, which dies as a whole: what it has started dies with it. Ctrl-C in the terminal
- * reaches the script that started it only.
+ * A program in its own process group, which is killed with all processes that it started. Ctrl-C in the terminal reaches only
+ * the script that started it.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -17,7 +17,7 @@ export type Program = {
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: NodeJS.ProcessEnv;
-  /** The file that its output is added to. */
+  /** The file to append its output to. */
   readonly log: string;
 };
 
@@ -35,7 +35,7 @@ export class ProcessGroup {
     closeSync(output);
   }
 
-  /** False once it has ended by itself, or has not been started. */
+  /** False if it has ended, or was not started. */
   get running(): boolean {
     return (
       this.#process !== undefined &&
@@ -44,14 +44,14 @@ export class ProcessGroup {
     );
   }
 
-  /** Processor time of the group so far, in milliseconds; undefined where there is no `/proc`. */
+  /** Processor time of the group so far, in milliseconds; undefined without `/proc`. */
   get cpuMs(): number | undefined {
     const pid = this.#process?.pid;
     if (pid === undefined || process.platform !== "linux") return undefined;
     return readdirSync("/proc").reduce((total, entry) => total + cpuOf(entry, pid), 0);
   }
 
-  /** SIGKILL to everything at once: no chance to finish, flush or say goodbye. Resolves when the group is gone. */
+  /** Kills the whole group with SIGKILL, so that nothing can finish or flush. Resolves when the group has ended. */
   async kill(): Promise<void> {
     const pid = this.#process?.pid;
     this.killNow();
@@ -71,7 +71,7 @@ export class ProcessGroup {
     try {
       process.kill(-pid, "SIGKILL");
     } catch {
-      // Gone already.
+      // Already ended.
     }
   }
 }
@@ -106,7 +106,7 @@ function groupLives(pid: number): boolean {
   } catch {
     return false;
   }
-  // In a container nobody may collect the dead children of a dead parent; they still count as members of their group.
+  // In a container, dead children of a dead parent may not be collected. They still count as members of their group.
   return (
     process.platform !== "linux" || readdirSync("/proc").some((entry) => isLivingMember(entry, pid))
   );
@@ -123,7 +123,7 @@ function cpuOf(entry: string, group: number): number {
   return (Number(stat[11] ?? 0) + Number(stat[12] ?? 0)) * 10;
 }
 
-/** The fields of a member's `/proc/<pid>/stat` behind its name; undefined for what is no member, or gone. */
+/** The fields of a member's `/proc/<pid>/stat` after its name; undefined if it is not a member, or has ended. */
 function statOf(entry: string, group: number): string[] | undefined {
   if (!/^\d+$/.test(entry)) return undefined;
   try {
@@ -135,11 +135,11 @@ function statOf(entry: string, group: number): string[] | undefined {
   }
 }
 
-/** Below the ports that Linux gives to callers: one that calls a port of its own kind while nobody listens may reach itself. */
+/** Below the ephemeral ports of Linux: a caller on such a port could connect to itself while no server listens. */
 const PORTS = { from: 20_000, to: 32_000 } as const;
 const MOST_TRIES = 100;
 
-/** A port on which nobody listens, and which no caller is given. */
+/** A free port outside of the ephemeral range. */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const port = randomInt(PORTS.from, PORTS.to);

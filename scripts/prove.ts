@@ -1,6 +1,6 @@
 /**
- * `npm run prove`: what `npm test` plays in a short form, in its full one, one after the other. It takes hours. Prints a
- * line with the counts of each, the output of one that failed, and goes on. The knobs are told of in test/support/knobs.ts.
+ * `npm run prove`: runs the tests that `npm test` shortens in full, one after the other. It takes hours. Prints a line with the
+ * counts of each file and the output of a failed one, and continues. test/support/knobs.ts lists the variables.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -38,7 +38,7 @@ const PROOFS: readonly Proof[] = [
   },
 ];
 
-/** Each test's own limit is made for its short form. */
+/** The time limits in the tests are for the short form. */
 const LIMIT_MS = 24 * 3_600_000;
 const scratch = mkdtempSync(path.join(tmpdir(), "perdure-prove-"));
 
@@ -55,9 +55,9 @@ async function prove({ file, knobs }: Proof): Promise<{ passed: number; failed: 
   const counts = isOk ? JSON.parse(readFileSync(report, "utf8")) : undefined;
   const passed: number = counts?.numPassedTests ?? 0;
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
-  const told = chosen.map((pair) => pair.join("=")).join(" ");
+  const variables = chosen.map((pair) => pair.join("=")).join(" ");
   console.log(
-    `${isOk ? "ok  " : "FAIL"} ${seconds.padStart(6)} s ${passed} passed: ${file} ${told}`,
+    `${isOk ? "ok  " : "FAIL"} ${seconds.padStart(6)} s ${passed} passed: ${file} ${variables}`,
   );
   if (!isOk) console.log(output.join(""));
   return { passed, failed: isOk ? 0 : 1 };

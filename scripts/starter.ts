@@ -1,6 +1,6 @@
 /**
- * `npm run starter`: follows the README's "Start" in an empty folder, with the packed tarball in place of the published package:
- * its commands as they are written, then the starter's own tests and types. Prints the time of each step. Run after `npm run build`.
+ * `npm run starter`: runs the commands of the README's "Start" in an empty folder, with the packed tarball instead of the published
+ * package. Then runs the starter's tests and types. Prints the time of each step. Run after `npm run build`.
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
@@ -24,7 +24,7 @@ for (const file of ["src/worker.ts", "wrangler.jsonc"]) {
 
 const scratch = mkdtempSync(path.join(tmpdir(), "perdure-starter-"));
 const folder = path.join(scratch, "app");
-/** Debian's Node is too old for wrangler; the dev dependency `node` brings one. */
+/** Debian's Node is too old for wrangler. The dev dependency `node` has a newer one. */
 const bin = path.join(root, "node_modules/node/bin");
 const env = {
   ...offline,
@@ -84,7 +84,7 @@ function step(command: string): void {
   console.log(`${seconds()} s $ ${command.replace(tarball, path.basename(tarball))}`);
 }
 
-/** Runs a command in the folder. Returns what it printed. */
+/** Runs a command in the folder, and returns its output. */
 function run(command: string): string {
   step(command);
   const { status, stdout, stderr } = spawnSync("bash", ["-c", command], {

@@ -1,6 +1,6 @@
 /**
- * `npm test`: every check, the cheap ones before the tests, up to the first stage in which one fails. Prints a line per
- * check, the output of a failed one, and last the counts. One that fails outside the tests counts as one failed.
+ * `npm test`: runs every check, the cheap ones first, and stops after the first stage with a failure. Prints a line per check,
+ * the output of a failed check, and the counts. A failed check counts as one failed test.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
@@ -14,8 +14,8 @@ const MEMORY = "/dev/shm";
 const ROOM_BYTES = 2 * 1024 ** 3;
 
 /**
- * Where the local runtimes keep their storage: in memory where there is room, since every commit waits for the disk
- * otherwise. A crash in a test ends an object, never the machine, so that neither loses anything to it.
+ * The folder of the local runtimes' storage: in memory if there is space, because otherwise every commit waits for the disk.
+ * Tests crash objects, never the machine, so this loses nothing.
  */
 function storageRoot(): string {
   try {
@@ -31,7 +31,7 @@ const scratch = mkdtempSync(path.join(storageRoot(), "perdure-test-"));
 process.on("exit", () => rmSync(scratch, { recursive: true, force: true }));
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
 
-/** One process of Vitest: some of its projects, and of these some files, or all. */
+/** One process of Vitest, with some projects, and some or all of their files. */
 type Run = {
   readonly name: string;
   readonly projects: readonly string[];
@@ -51,25 +51,25 @@ const think = filesOf([
   "test/{workflow,codemode}/steps/**/*.test.ts",
   "test/peers/*.test.ts",
 ]);
-/** The longest of the modules' tests, most of which is waiting: they run in the process that has the least to do. */
+/** The longest tests of the modules, which mostly wait. They run in the process with the least work. */
 const moved = ["test/outbox/delivery/hanging.test.ts", "test/outbox/delivery/deadly.test.ts"];
 const others = filesOf([
   "test/{scheduler,bench}/**/*.test.ts",
   "examples/triage/test/**/*.test.ts",
 ]).concat(moved);
-/** All that is in no other run. */
+/** All files that are not in another run. */
 const modules = filesOf(["test/**/*.test.ts"]).filter(
   (file) => ![...think, ...others].includes(file),
 );
 
-/** Test runs wait as long as they compute: five processes keep two cores busy, and starve none whose tests time something. */
+/** Tests wait half of the time. Five processes use two cores without slowing down tests that measure time. */
 const RUNS: readonly Run[] = [
   { name: "modules", projects: ["modules"], files: modules },
   { name: "others", projects: ["pure", "scheduler", "triage", "modules"], files: others },
   ...dealt("think", think, 3),
 ];
 
-/** Vitest, which also leaves a report. */
+/** Runs Vitest with a report file. */
 function tests(run: Run): string[] {
   const chosen = run.projects.flatMap((project) => ["--project", project]);
   const report = `--outputFile.json=${reportOf(run)}`;
@@ -83,7 +83,7 @@ function reportOf(run: Run): string {
 
 type Check = readonly [name: string, script: string[]];
 
-/** What runs side by side. The bundle needs a core for seconds only, and so has no stage of its own. */
+/** The stages. Checks of a stage run in parallel. The bundle needs only seconds, so it has no separate stage. */
 const STAGES: readonly (readonly Check[])[] = [
   [
     ["types", ["check:types"]],
@@ -111,7 +111,7 @@ async function run([name, [script = "", ...args]]: Check): Promise<{
   return { isOk, output: output.join("") };
 }
 
-/** What Vitest wrote, or nothing when it did not come so far. */
+/** The report of Vitest, or nothing if there is none. */
 function readCounts(run: Run): { passed: number; failed: number } {
   try {
     const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(reportOf(run), "utf8"));
@@ -124,7 +124,7 @@ function readCounts(run: Run): { passed: number; failed: number } {
 /** `crash matrix total: 131 points, 0 wrong`, as each file of the crash matrix prints it. */
 const CRASHES = /^crash matrix total: (\d+) points, (\d+) wrong$/gm;
 
-/** Of all files together. */
+/** The sum over all files. */
 function readCrashes(outputs: readonly string[]): string {
   const found = outputs.flatMap((output) => [...output.matchAll(CRASHES)]);
   const sum = (group: number) => found.reduce((total, match) => total + Number(match[group]), 0);

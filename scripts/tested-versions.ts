@@ -1,10 +1,10 @@
-/** The table of tested versions: `canary.ts --record` writes the file behind it, `check-docs.ts` compares the pages with it. */
+/** The table of tested versions. `canary.ts --record` writes its file, and `check-docs.ts` compares the pages with it. */
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
 const FILE = path.join(import.meta.dirname, "tested-versions.json");
 
-/** What an app installs beside Perdure, and the tools that run it, in the order of the table. */
+/** The packages that an app installs with Perdure, and its tools, in the order of the table. */
 export const TESTED = [
   "agents",
   "@cloudflare/think",
@@ -18,7 +18,7 @@ export const TESTED = [
 export type TestedRun = {
   /** The day of the run, e.g. `2026-11-22`. */
   readonly date: string;
-  /** What was run, e.g. `all tests`. */
+  /** The tests that ran, e.g. `all tests`. */
   readonly ran: string;
   readonly versions: Readonly<Record<string, string>>;
 };
@@ -49,7 +49,7 @@ export function testedTable(): string {
 const BEGIN = "<!-- tested versions: npm run canary -- --table -->\n";
 const END = "\n<!-- end of tested versions -->";
 
-/** What is wrong with the table in a page, or undefined: the page is right, or has no table. */
+/** The problem of the table in a page, or undefined. */
 export function problemOfTable(markdown: string): string | undefined {
   const begin = markdown.indexOf(BEGIN);
   if (begin < 0) return undefined;

@@ -1,6 +1,6 @@
 /**
  * The code of Think's documentation about submissions, workflows and scheduled tasks, with the imports and the base class
- * changed as the migration page says, and nothing else. `check-docs.ts` compiles it: what is written for Think has to compile.
+ * changed as in docs/migration.md. `check-docs.ts` compiles it, because code for Think must compile with Perdure.
  */
 import { readFileSync } from "node:fs";
 import path from "node:path";
@@ -14,7 +14,7 @@ const PAGES: readonly (readonly [page: string, headings: readonly string[] | nul
   ["index.md", ["### `runTurn()`", "### Adding messages without a turn", "## Scheduled Tasks"]],
 ];
 
-/** What the blocks use and leave to the reader. A block that declares one of these has its own. */
+/** Declarations that the blocks use without showing them. A block may declare its own. */
 const LEFT_OUT: Readonly<Record<string, string>> = {
   Think: 'import { DurableThink as Think } from "perdure/think";',
   ThinkScheduledTasks: 'import type { ThinkScheduledTasks } from "@cloudflare/think";',
@@ -39,7 +39,7 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   payload: "declare const payload: { id: string };",
 };
 
-/** What the pages call on the agent and do not show. */
+/** Methods of the agent that the pages call without showing them. */
 const AGENT_MEMBERS =
   "declare getReminderForThisUser: () => Promise<ThinkScheduledTasks[string] | undefined>;";
 const WORKFLOW_MEMBERS = 'declare agent: Pick<TriageAgent, "submitMessages">;';

@@ -1,7 +1,7 @@
 /**
- * Runs the examples of the steps on a local runtime and prints what came of them: `npm run examples`, or some of them by
- * their names. With `--crash` the runtime is killed in the middle of them, three times, and goes on from its disk. Exit
- * code 1 when one of them does not end as it should.
+ * Runs the examples of the steps on a local runtime and prints their results: `npm run examples`, or some of them by name.
+ * With `--crash` it kills the runtime three times meanwhile, and the runtime continues from disk. Exit code 1 when an example
+ * does not end as expected.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Runtime } from "../runtime.ts";
 
-/** What each is started with, and whether a person has to say yes. */
+/** The params of each example, and the approval that it needs. */
 const EXAMPLES: Readonly<Record<string, { params: object; grant?: object }>> = {
   prompt: { params: { report: "the printer is on fire" } },
   "prompt-all": { params: { reviews: ["lovely", "no", "very good indeed", "why", "yes", "hm"] } },
@@ -21,7 +21,7 @@ const EXAMPLES: Readonly<Record<string, { params: object; grant?: object }>> = {
 const TIMEOUT_MS = 240_000;
 const POLL_MS = 200;
 const KILLS = 3;
-/** How long the runtime lives before it is killed: while the first steps are under way, and then a little longer each time. */
+/** How long the runtime runs before each kill: first during the first steps, then a little longer each time. */
 const LIFE_MS = 700;
 
 type Started = { readonly name: string; readonly id: string };
@@ -65,13 +65,13 @@ async function crash(started: readonly Started[], signal: AbortSignal): Promise<
   for (let kill = 1; kill <= KILLS; kill++) {
     await sleep(LIFE_MS * kill);
     await runtime.kill();
-    console.log(`  the runtime is killed, for the ${kill}. time`);
+    console.log(`  kill ${kill} of the runtime`);
     await runtime.start(signal);
     for (const { name, id } of started) await call(`run/${name}/${id}`, {});
   }
 }
 
-/** Waits for its end. Returns the status that it ended with. */
+/** Waits until the example ends, and returns its status. */
 async function end({ name, id }: Started, signal: AbortSignal): Promise<string> {
   const { grant } = exampleOf(name);
   for (;;) {
@@ -90,7 +90,7 @@ async function grantFor(workflowId: string, grant: object): Promise<void> {
   type Waiting = { approvalId: string; title?: string; workflow: { id: string } };
   for (const waiting of await call<Waiting[]>("approvals")) {
     if (waiting.workflow.id !== workflowId) continue;
-    console.log(`  "${waiting.title}" is granted`);
+    console.log(`  approved "${waiting.title}"`);
     await call(`approvals/${waiting.approvalId}`, grant);
   }
 }

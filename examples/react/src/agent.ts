@@ -1,4 +1,4 @@
-/** The agent of the page: it drafts answers to customers in a thread of its own, and a person approves each. */
+/** The agent of the page: it drafts answers to customers in a named thread, and a person approves each. */
 
 import { callable } from "agents";
 import type { UIMessage } from "ai";
@@ -16,7 +16,7 @@ export class Desk extends DurableThink<Env> {
     return new SlowModel();
   }
 
-  /** The page calls it. It returns when the question is stored, long before it is answered. */
+  /** Called by the page. It returns when the question is stored, before it is answered. */
   @callable()
   async ask(question: string): Promise<string> {
     const message: UIMessage = {
@@ -32,7 +32,7 @@ export class Desk extends DurableThink<Env> {
     return submissionId;
   }
 
-  /** The outbox calls it with the end of a submission, at least once: the workflow has one id for each. */
+  /** Called by the outbox with the end of a submission, at least once. The workflow's id is the same each time. */
   async onDraft({ event }: Delivery<SubmissionEvent>): Promise<void> {
     const { submissionId, status, output } = event.data;
     if (status !== "completed") return;
@@ -40,7 +40,7 @@ export class Desk extends DurableThink<Env> {
     await this.runWorkflow("SEND", draft, { id: `send-${submissionId}`, ifExists: "return" });
   }
 
-  /** What the page shows when it connects. From then on it is sent each change. */
+  /** The state when the page connects. Later changes are sent as messages. */
   @callable()
   async recent() {
     const submissions = await this.listSubmissions({ thread: "customers", limit: 20 });
@@ -55,7 +55,7 @@ export class Desk extends DurableThink<Env> {
     else await this.rejectApproval(approvalId, { by });
   }
 
-  // Everybody who can connect may see everything here. In an app, compare with `connection.state`.
+  // Every connection may see everything here. In an app, check `connection.state`.
   protected override shouldSendSubmission() {
     return true;
   }

@@ -1,4 +1,4 @@
-/** A model that works offline, and slowly enough to see its reply grow: it writes a polite answer, word by word. */
+/** An offline model that streams a polite answer slowly, word by word. */
 
 import type { LanguageModel } from "ai";
 

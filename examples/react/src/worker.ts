@@ -1,4 +1,4 @@
-/** Routes the page's WebSocket to the agent; the page itself is served from `public`. For local use: it asks nobody who they are. */
+/** Routes the page's WebSocket to the agent; the page itself is served from `public`. For local use: it does not authenticate users. */
 
 import { routeAgentRequest } from "agents";
 import type { Env } from "./agent.ts";

@@ -1,4 +1,4 @@
-/** A draft is sent when a person has approved it. */
+/** Sends a draft after a person approved it. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
@@ -15,7 +15,7 @@ export class SendWorkflow extends ThinkWorkflow<Desk, Draft> {
       timeout: "3 days",
       onTimeout: "reject",
     });
-    // A real workflow sends an e-mail here, in a step of its own.
+    // A real workflow sends an e-mail here, in its own step.
     return { isSent: decision.approved };
   }
 }

@@ -26,7 +26,7 @@ export class SupportAgent extends DurableThink<Env> {
     this.sql`CREATE TABLE IF NOT EXISTS tickets (id TEXT PRIMARY KEY, title TEXT, priority TEXT)`;
   }
 
-  // Repeating a request with the same id starts no second workflow.
+  // A repeated request with the same id does not start a second workflow.
   open(ticket: Ticket) {
     return this.runWorkflow("TICKET_WORKFLOW", ticket, { id: ticket.id, ifExists: "return" });
   }

@@ -1,4 +1,4 @@
-/** The agents of the examples: one that has workflows, and one that works for it. */
+/** The agents of the examples: one with workflows, and one that is called as a tool. */
 
 import { CodemodeConnector } from "@cloudflare/codemode";
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
@@ -12,7 +12,7 @@ export interface Env extends Cloudflare.Env {
   LOADER: WorkerLoader;
 }
 
-/** What the code of the codemode example can call. */
+/** The connector of the codemode example. */
 class Hotel extends CodemodeConnector<Env> {
   override name() {
     return "hotel";
@@ -48,8 +48,8 @@ export class Desk extends withCodemode(DurableThink)<Env> {
   }
 
   /**
-   * For local use. Cloudflare resumes the workflows of a machine that died by itself; the local engine resumes one when an
-   * event reaches it. No workflow waits for this one.
+   * For local use. Cloudflare resumes workflows after a machine failure. The local engine resumes a workflow only when it
+   * receives an event. No workflow waits for this event.
    */
   async wake(binding: string, id: string): Promise<void> {
     await this.sendWorkflowEvent(binding as never, id, { type: "wake", payload: {} });
@@ -61,7 +61,7 @@ export class Desk extends withCodemode(DurableThink)<Env> {
   }
 }
 
-/** Works in a conversation of its own, one for each run. */
+/** Has one conversation for each run. */
 export class Researcher extends DurableThink<Env> {
   override getModel() {
     return new OfflineModel();

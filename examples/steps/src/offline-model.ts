@@ -1,6 +1,5 @@
 /**
- * A model that works offline, so that the examples need no key: it answers
- * what it is asked with something of the right shape, made of the question.
+ * An offline model, so that the examples need no key. It returns an answer that matches the schema, made from the question.
  */
 
 import type { LanguageModel } from "ai";
@@ -66,7 +65,7 @@ async function* partsOf({ prompt, tools }: CallOptions): AsyncGenerator<Part> {
   };
 }
 
-/** Something that matches the schema, for the schemas of these examples. */
+/** A value that matches the schema, for the schemas of these examples. */
 function exampleOf(schema: JsonSchema, question: string): unknown {
   if (schema.enum) return schema.enum[question.length % schema.enum.length];
   if (schema.type === "object") {

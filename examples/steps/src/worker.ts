@@ -1,10 +1,10 @@
 /**
- * The examples' door, for local use: it asks nobody who they are.
+ * The HTTP routes of the examples, for local use: they do not authenticate users.
  *
  *   POST /run/<example>          starts it with the body as its params, and returns the id
- *   GET  /run/<example>/<id>     how it stands: status, output, error
+ *   GET  /run/<example>/<id>     returns its status, output and error
  *   POST /run/<example>/<id>     wakes it, after the local runtime was killed
- *   GET  /approvals              what waits for a person
+ *   GET  /approvals              lists the pending approvals
  *   POST /approvals/<id>         grants it, with the body: { payload, by, reason }
  *   GET  /health
  */

@@ -1,4 +1,4 @@
-/** The demo's command: its arguments, its deadline, its exit code, and an end without leftovers. */
+/** The command of the demo: arguments, deadline, exit code and cleanup. */
 
 import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
@@ -57,7 +57,7 @@ function readOptions(): Options | "help" {
     values.timeout ?? (values.model === OFFLINE ? OFFLINE_TIMEOUT_S : PROVIDER_TIMEOUT_S),
   );
   if (!(timeoutS > 0))
-    throw new UsageError(`--timeout takes a number of seconds, not "${values.timeout}".`);
+    throw new UsageError(`Invalid --timeout "${values.timeout}": expected a number of seconds.`);
   return { crash: values.crash, model: values.model, key, timeoutS };
 }
 
@@ -67,7 +67,7 @@ function keyFor(model: string): Record<string, string> {
   const variable = Object.hasOwn(PROVIDER_KEYS, provider) ? PROVIDER_KEYS[provider] : undefined;
   if (!variable || name === "") {
     const known = Object.keys(PROVIDER_KEYS).map((known) => `${known}/<model>`);
-    throw new UsageError(`--model "${model}" is not known. Use ${[OFFLINE, ...known].join(", ")}.`);
+    throw new UsageError(`Unknown --model "${model}". Use ${[OFFLINE, ...known].join(", ")}.`);
   }
   const value = process.env[variable];
   if (!value)
@@ -142,13 +142,13 @@ function introduce({ model, crash }: Options, count: number): void {
   console.log();
 }
 
-/** However the demo ends, the runtime's process group dies with it and its folder, keys included, is removed. */
+/** Ends the runtime's process group and removes its folder, keys included, however the demo ends. */
 function cleanUpOnExit(runtime: Runtime): void {
   process.on("exit", () => runtime.destroy());
   const codes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
   for (const [signal, code] of Object.entries(codes)) {
     process.on(signal, () => {
-      console.error(`\n${signal}: stopped. The runtime is ended and its folder removed.`);
+      console.error(`\n${signal}: stopped the runtime and removed its folder.`);
       process.exit(code);
     });
   }

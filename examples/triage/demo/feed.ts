@@ -1,6 +1,6 @@
 /**
  * The feed: every issues, issue_comment and pull_request payload of @octokit/webhooks-examples, as GitHub would post it.
- * Signed with the run's own secret; each delivery id is a hash of its payload, so a second posting is a redelivery.
+ * Each is signed with a secret of the run. A delivery id is a hash of the payload, so a second post is a redelivery.
  */
 
 import { createHash } from "node:crypto";
@@ -55,13 +55,13 @@ export function agentsOf(feed: Delivery[]): string[] {
 
 export interface Posting {
   receipts: Receipt[];
-  /** Postings that failed because nobody answered, and were sent again. */
+  /** Posts that were repeated because the worker did not answer. */
   retries: number;
 }
 
 /**
- * Posts every delivery, a few at a time, in the feed's order. One that fails because the runtime is down is sent again until
- * it is taken, as an operator would have GitHub redeliver it; one that is refused fails the run.
+ * Posts every delivery, a few at a time, in order. A post that fails because the runtime is down is repeated, like a
+ * redelivery of GitHub. A refused post fails the run.
  */
 export async function postFeed(
   feed: Delivery[],
@@ -131,7 +131,7 @@ function deliveryId(text: string): string {
   ].join("-");
 }
 
-/** A pause between two attempts; it ends early, with an error, when the run does. */
+/** A pause between two attempts. It rejects early when the run ends. */
 export function delay(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => {

@@ -1,4 +1,4 @@
-/** The operator's side of the worker over HTTP: reading the agents' reports, approving, waking. */
+/** The operator's HTTP calls: read the agents' reports, approve, wake. */
 
 import type { AgentReport } from "../src/triage.ts";
 

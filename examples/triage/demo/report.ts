@@ -1,4 +1,4 @@
-/** What the demo prints and what it checks: progress, the table of results, and the proof that nothing ran twice. */
+/** The output and the checks of the demo: progress, the table of results, and the proof that nothing ran twice. */
 
 import type { AgentReport, DeliveryReport } from "../src/triage.ts";
 import type { Delivery } from "./feed.ts";
@@ -41,7 +41,7 @@ export function hasFailed(row: DeliveryReport): boolean {
   return row.status === "errored" || FAILED.includes(row.platformStatus ?? "");
 }
 
-/** Settled in the agent and, where that was asked, on the platform, too. */
+/** Settled in the agent and, if requested, on the platform. */
 export function isSettled(row: DeliveryReport): boolean {
   return (
     hasFailed(row) ||
@@ -52,11 +52,11 @@ export function isSettled(row: DeliveryReport): boolean {
 export interface Expectation {
   feed: Delivery[];
   kills: number;
-  /** The offline model answers every call, so each delivery takes exactly one; a provider may fail and be asked again. */
+  /** The offline model answers every call, so each delivery needs exactly one. A provider may fail and be called again. */
   exactCalls: boolean;
 }
 
-/** What is wrong with the outcome, in sentences; empty when all is well. */
+/** The problems of the results, as sentences. */
 export function problemsIn(
   reports: AgentReport[],
   { feed, kills, exactCalls }: Expectation,
@@ -70,7 +70,7 @@ export function problemsIn(
   const totals = totalsOf(reports);
   if (totals.deliveries !== feed.length)
     problems.push(`${totals.deliveries} deliveries are stored, and ${feed.length} were posted.`);
-  // One agent runs one turn at a time, so a kill can cut off one turn of each.
+  // An agent runs one turn at a time, so a kill interrupts at most one turn of each.
   const cuttable = kills * reports.length;
   const repeated = totals.modelCalls - totals.deliveries;
   if (exactCalls && repeated > cuttable) {
@@ -99,7 +99,7 @@ function problemsOf(id: string, row: DeliveryReport | undefined, onceEach: boole
   return problems;
 }
 
-/** Counters that moved although every delivery was a repeated one. */
+/** Counters that changed although every delivery was repeated. */
 export function differences(before: Totals, after: Totals): string[] {
   const names = Object.keys(before) as (keyof Totals)[];
   return names
@@ -130,7 +130,7 @@ export function table(rows: DeliveryReport[], width: number): string {
     .join("\n");
 }
 
-/** Columns as wide as their widest cell; when that is too much, the widest column gives way, one character at a time. */
+/** Columns as wide as their widest cell. If the table is too wide, the widest column shrinks. */
 function columnWidths(lines: string[][], width: number): number[] {
   const widths = (lines[0] ?? []).map((_, at) =>
     Math.max(...lines.map((line) => line[at]?.length ?? 0)),
@@ -147,7 +147,7 @@ function pad(cell: string, columns: number): string {
   return (cell.length > columns ? `${cell.slice(0, columns - 1)}…` : cell).padEnd(columns);
 }
 
-/** One line that rewrites itself on a terminal; in a log, a new line now and then. */
+/** One line that is updated on a terminal; in a log, a new line from time to time. */
 export class Progress {
   readonly #startedAt = Date.now();
   #shown = "";
@@ -168,7 +168,7 @@ export class Progress {
     this.#shown = text;
   }
 
-  /** A line that stays. */
+  /** Prints a permanent line. */
   note(text: string): void {
     this.clear();
     console.log(`${this.elapsed.padStart(8)}  ${text}`);

@@ -1,6 +1,6 @@
 /**
- * The demo's story, told once by run(): post the feed, follow the workflows to their end, print and check the results, and
- * post everything a second time. Resolves with what went wrong.
+ * The demo: posts the feed, follows the workflows to their end, prints and checks the results, and posts everything a second
+ * time. Resolves with the problems.
  */
 
 import type { Runtime } from "../../runtime.ts";
@@ -20,7 +20,7 @@ export interface Scenario {
   signal: AbortSignal;
 }
 
-/** Resolves with what went wrong; an empty list is success. */
+/** Resolves with the problems. An empty list is success. */
 export async function run(scenario: Scenario): Promise<string[]> {
   const { runtime, feed, progress, signal } = scenario;
   progress.note(
@@ -39,7 +39,7 @@ export async function run(scenario: Scenario): Promise<string[]> {
     signal,
     () => watcher.posted++,
   );
-  // One of the two may fail while the other is still at work; the failure is the answer.
+  // One may fail while the other still runs. Its failure is the result.
   const [reports, posted] = await Promise.all([watcher.untilSettled(), posting]);
   progress.note(
     `All ${feed.length} workflows are through.${posted.retries > 0 ? ` ${posted.retries} postings met a dead runtime and were sent again.` : ""}`,
@@ -64,7 +64,7 @@ async function postAgain(
 ): Promise<string[]> {
   progress.note("Posting every delivery a second time.");
   const { receipts } = await postFeed(feed, () => runtime.url, signal);
-  // A receipt is sent after the workflow is started, so whatever a redelivery started would be counted by now.
+  // The response is sent after the workflow is started, so a workflow of a redelivery is counted by now.
   const after = totalsOf(await operator.reports(agentsOf(feed), true));
   const accepted = receipts.filter((receipt) => receipt.accepted);
   const problems = [

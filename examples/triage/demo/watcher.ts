@@ -1,6 +1,6 @@
 /**
- * Follows the workflows of the feed until all are settled: shows progress, approves what waits for a person, and kills and
- * restarts the runtime when the scenario asks for it.
+ * Follows the workflows of the feed until all are settled: shows progress, approves pending deliveries, and kills and restarts
+ * the runtime if the scenario requires it.
  */
 
 import type { AgentReport } from "../src/triage.ts";
@@ -11,23 +11,23 @@ import type { Scenario } from "./scenario.ts";
 
 const POLL_MS = 250;
 const CRASH_POLL_MS = 20;
-/** Every so often the platform is asked as well, to see a workflow that failed without being able to say so. */
+/** How often to ask the platform too, to find a workflow that failed without a report. */
 const PLATFORM_EVERY = 20;
-/** A kill waits for a turn this young, so that it is still running when the signal arrives; turns take 320 ms or more. */
+/** A kill waits for a turn younger than this, so that it still runs when the signal arrives. Turns take 320 ms or more. */
 const YOUNG_TURN_MS = 150;
-/** The kills come when these shares of the turns are answered. */
+/** The shares of answered turns at which the runtime is killed. */
 export const KILL_AT = [0.2, 0.55];
 const PERSON = "demo";
-/** When the first ones all fail, the rest will, too: a wrong key, no network. */
+/** If the first workflows all fail, the rest will too: a wrong key, or no network. */
 const HOPELESS_FAILURES = 3;
-/** As many unfinished deliveries as are worth listing when the time is up. */
+/** The most unfinished deliveries to list after the deadline. */
 const LISTED = 10;
 
 export class Watcher {
   readonly operator: Operator;
   posted = 0;
   kills = 0;
-  /** Kills that cut off at least one turn; only these count as done. */
+  /** Kills that interrupted at least one turn. Only these count. */
   hits = 0;
   readonly #scenario: Scenario;
   readonly #agents: string[];
@@ -40,7 +40,7 @@ export class Watcher {
     this.operator = new Operator(() => scenario.runtime.url, scenario.adminToken, scenario.signal);
   }
 
-  /** The agents' reports once every workflow of the feed is settled, in the agents and on the platform. */
+  /** The agents' reports when every workflow of the feed is settled, in the agents and on the platform. */
   async untilSettled(): Promise<AgentReport[]> {
     try {
       return await this.#follow();
@@ -91,8 +91,8 @@ export class Watcher {
       );
     } catch (error) {
       signal.throwIfAborted();
-      if (!runtime.running) throw new Error("The runtime has ended by itself.", { cause: error });
-      // A single failed poll is no news; the deadline ends a series of them.
+      if (!runtime.running) throw new Error("The runtime ended unexpectedly.", { cause: error });
+      // A single failed poll is ignored. The deadline ends a series of them.
       return undefined;
     }
   }
@@ -120,7 +120,7 @@ export class Watcher {
     const failed = rows.filter(hasFailed);
     if (failed.length < HOPELESS_FAILURES || rows.some((row) => row.status === "complete")) return;
     throw new Error(
-      `The first ${failed.length} workflows all failed; the first one with: ${failed[0]?.error ?? "no reason given"}`,
+      `The first ${failed.length} workflows failed, the first one with: ${failed[0]?.error ?? "no reason"}`,
     );
   }
 
@@ -175,7 +175,7 @@ export class Watcher {
   }
 }
 
-/** Model calls that neither have their answer nor are running. */
+/** Model calls that have no answer and do not run. */
 function cutOff(reports: AgentReport[]): number {
   const { modelCalls, modelAnswers, turnsRunning } = totalsOf(reports);
   return modelCalls - modelAnswers - turnsRunning;

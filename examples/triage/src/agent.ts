@@ -1,6 +1,6 @@
 /**
- * One agent for each issue or pull request: it remembers every delivery, starts one workflow for each, answers the
- * workflows' prompts, keeps what waits for a person, and holds the labels.
+ * One agent for each issue or pull request. It stores every delivery, starts one workflow for each, answers the workflows'
+ * prompts, and stores approvals and labels.
  */
 
 import type { LanguageModel } from "ai";
@@ -38,8 +38,8 @@ export class TriageAgent extends DurableThink<Env> {
   }
 
   /**
-   * Resolves once the delivery is stored and its workflow exists. Both commit together, and a crash afterwards loses
-   * neither. The same delivery again starts nothing.
+   * Resolves when the delivery is stored and its workflow exists. Both commit together, and survive a crash. A repeated
+   * delivery starts nothing.
    */
   async receiveDelivery(event: TriageEvent): Promise<Receipt> {
     const { delivery } = event;
@@ -58,9 +58,9 @@ export class TriageAgent extends DurableThink<Env> {
   }
 
   /**
-   * Opens the wait of one delivery. False when nothing waits there, or when a crash has interrupted
-   * the start of its workflow, which the agent tracks again within seconds. The event is sent before it is noted down: a crash
-   * between the two leaves the delivery waiting, and a second approval of the same wait changes nothing.
+   * Approves one delivery. Returns false when it does not wait, or when a crash interrupted the start of its workflow, which
+   * the agent tracks again within seconds. Sends the event before it stores the approval: after a crash in between, the
+   * delivery still waits, and a second approval changes nothing.
    */
   async approveDelivery(delivery: string, approvedBy: string): Promise<boolean> {
     const workflowId = this.#store.waitingWorkflow(delivery);
@@ -97,8 +97,8 @@ export class TriageAgent extends DurableThink<Env> {
   }
 
   /**
-   * For local development. Cloudflare resumes the workflows of a machine that died by itself; the local engine keeps them
-   * on disk and resumes one only when an event reaches it. No workflow waits for this event, so it does nothing but wake.
+   * For local development. Cloudflare resumes workflows after a machine failure. The local engine resumes a workflow only
+   * when it receives an event. No workflow waits for this event, so it only wakes them.
    */
   async wakeWorkflows(): Promise<number> {
     const wakes = this.#store.deliveries().map(async ({ workflowId }) => {

@@ -1,4 +1,4 @@
-/** Counts a model's calls, whichever provider it is from: which delivery asked, and whether an answer came to its end. */
+/** Counts the calls of a model of any provider: for which delivery, and whether the answer was complete. */
 
 import { type LanguageModel, wrapLanguageModel } from "ai";
 import { fieldOf, type LanguageModelV4, lastUserText, streamOf } from "./model-io.ts";
@@ -7,7 +7,7 @@ export interface CallCounter {
   /** Returns the call's number. */
   started(delivery: string): number;
   answered(call: number): void;
-  /** The call is over, with or without an answer. */
+  /** The call has ended, with or without an answer. */
   ended(call: number): void;
 }
 

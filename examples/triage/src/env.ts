@@ -1,4 +1,4 @@
-/** What the worker is given: bindings of wrangler.jsonc, and secrets that are set outside of it. */
+/** The bindings of wrangler.jsonc, and secrets that are set outside of it. */
 
 import type { TriageAgent } from "./agent.ts";
 
@@ -9,7 +9,7 @@ export interface Env extends Cloudflare.Env {
   MODEL?: string;
   /** The secret that GitHub signs its deliveries with. Without it every delivery is refused. */
   WEBHOOK_SECRET?: string;
-  /** The bearer token of the operator's routes. Without it those routes are closed. */
+  /** The bearer token of the operator's routes. Without it these routes refuse every request. */
   ADMIN_TOKEN?: string;
   OPENAI_API_KEY?: string;
   ANTHROPIC_API_KEY?: string;

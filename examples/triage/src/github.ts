@@ -1,13 +1,13 @@
 /**
- * From a GitHub webhook to a TriageEvent: which events are handled, and which fields of their payloads are needed.
- * Pure. Payloads come from outside, so nothing of them is used before it is checked.
+ * Converts a GitHub webhook to a TriageEvent: the supported events, and the required fields of their payloads. Pure. Every
+ * field is checked before it is used.
  */
 
 import { z } from "zod";
 import { HttpError } from "./http.ts";
 import type { TriageEvent } from "./triage.ts";
 
-/** A workflow's parameters may take 1 MiB; an issue's text may take 64 KiB at GitHub. */
+/** The params of a workflow have at most 1 MiB; the text of a GitHub issue has at most 64 KiB. */
 const MAX_TEXT_CHARS = 65_536;
 
 const text = z
@@ -28,7 +28,7 @@ const payload = z.object({
   repository: z.object({ full_name: z.string().min(3).max(200) }),
 });
 
-/** The events that are handled, each with what its payload must have, and where its subject and its comment are. */
+/** The supported events, with the required fields of their payloads, and the paths of the subject and the comment. */
 const PAYLOADS = {
   issues: payload
     .extend({ issue: subject })
@@ -43,7 +43,7 @@ const PAYLOADS = {
 
 export type SupportedEvent = keyof typeof PAYLOADS;
 
-/** A delivery id becomes part of a workflow's instance id, hence the alphabet and the length. */
+/** The characters and length of a delivery id are limited, because it is part of a workflow's instance id. */
 const DELIVERY_ID = /^[A-Za-z0-9_-]{1,80}$/;
 
 export function readHeaders(headers: Headers): { event: string; delivery: string } {

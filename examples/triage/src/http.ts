@@ -1,6 +1,6 @@
-/** HTTP manners of the worker: JSON answers, errors as `{ error }` without a stack, a body with a limit, bearer tokens. */
+/** HTTP helpers: JSON responses, errors as `{ error }` without a stack, a body limit, bearer tokens. */
 
-/** An answer that is the caller's business: its message is sent as it is. */
+/** An error whose message is sent to the caller. */
 export class HttpError extends Error {
   override readonly name = "HttpError";
   readonly status: number;
@@ -20,7 +20,7 @@ export function requireMethod(request: Request, method: "GET" | "POST"): void {
     throw new HttpError(405, `Use ${method} here, not ${request.method}.`);
 }
 
-/** Reads the body as it was sent, byte for byte, and stops at the limit whatever Content-Length claims. */
+/** Reads the raw bytes of the body, and stops at the limit whatever the Content-Length. */
 export async function readBody(request: Request, maxBytes: number): Promise<string> {
   const tooLarge = new HttpError(
     413,
@@ -34,7 +34,7 @@ export async function readBody(request: Request, maxBytes: number): Promise<stri
     if (size > maxBytes) throw tooLarge;
     chunks.push(chunk);
   }
-  // A byte order mark is part of what was signed.
+  // A byte order mark is part of the signed bytes.
   const decoder = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
   return chunks.map((chunk) => decoder.decode(chunk, { stream: true })).join("") + decoder.decode();
 }
@@ -50,7 +50,7 @@ export function parseJson(body: string): unknown {
   }
 }
 
-/** Closed unless a token is configured. Both sides are hashed first, so that the comparison always takes the same time. */
+/** Refuses every request without a configured token. Compares hashes, so that the comparison takes constant time. */
 export async function requireToken(request: Request, expected: string | undefined): Promise<void> {
   if (!expected) throw new HttpError(403, "This route is closed: the worker has no ADMIN_TOKEN.");
   const given = request.headers.get("Authorization")?.replace(/^Bearer /, "") ?? "";

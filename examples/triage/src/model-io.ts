@@ -1,4 +1,4 @@
-/** Small helpers around the AI SDK's language model interface: its types, the last thing the user said, streams. */
+/** Helpers for the AI SDK's language model interface: types, the last user message, streams. */
 
 import type { LanguageModel } from "ai";
 
@@ -21,7 +21,7 @@ export function fieldOf(text: string, name: string): string {
   return line?.slice(prefix.length).trim() ?? "";
 }
 
-/** Pulls when it is read, and lets the generator clean up when the reader leaves. */
+/** Pulls from the generator on demand, and ends it when the reader cancels. */
 export function streamOf<Part>(parts: AsyncGenerator<Part>): ReadableStream<Part> {
   return new ReadableStream<Part>({
     async pull(controller) {

@@ -1,4 +1,4 @@
-/** Which model answers: the offline rules by default, or a provider with the key from the environment. */
+/** Chooses the model: the offline rules by default, or a provider with the key from the environment. */
 
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";

@@ -1,6 +1,6 @@
 /**
  * An AI SDK language model that works offline: it applies the rules of rules.ts to the last user message and streams the
- * result as a provider would, in chunks over about 400 ms. It uses the final-answer tool when it is offered one.
+ * result like a provider, in chunks over about 400 ms. It uses the final-answer tool if the call offers one.
  */
 
 import {
@@ -90,7 +90,7 @@ function answerTo({ prompt, tools }: CallOptions): Answer {
   };
 }
 
-/** The fields that the schema names, of those that the rules know. */
+/** The fields of the schema for which there are rules. */
 function onlyAsked(verdict: object, properties: object | undefined): object {
   if (!properties) return verdict;
   return Object.fromEntries(Object.entries(verdict).filter(([field]) => field in properties));

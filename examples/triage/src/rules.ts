@@ -1,6 +1,6 @@
 /**
- * Triage by plain rules, for demonstrations without a network: keywords and GitHub's own labels, nothing learned and
- * nothing random. It reads the text that eventText() writes. It is no match for a model, and does not try to be one.
+ * Triage by fixed rules, for demonstrations without a network: keywords and GitHub's own labels. It reads the text of
+ * eventText(), and does not replace a model.
  */
 
 import { fieldOf } from "./model-io.ts";
@@ -15,7 +15,7 @@ interface Reading {
   labels: string[];
   comment: string;
   body: string;
-  /** Everything that people wrote, in lower case. */
+  /** All texts of people, in lower case. */
   words: string;
 }
 
@@ -60,7 +60,7 @@ function read(text: string): Reading {
   };
 }
 
-/** Work that was closed and had to be reopened counts as critical: what was thought to be done is not, so a person decides. */
+/** Reopened work is critical: it was closed and is not done, so a person decides. */
 function severityOf({ action, labels, words }: Reading): Triage["severity"] {
   if (CRITICAL.test(words) || action === "reopened") return "critical";
   if (BROKEN.test(words)) return "high";

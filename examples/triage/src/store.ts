@@ -1,9 +1,9 @@
 /**
- * All SQL of the triage agent. Each verb is one guarded transition, so that repeating it changes nothing.
+ * All SQL of the triage agent. Each method is one guarded transition, so a repeated call changes nothing.
  *
- *   triage_deliveries   written by receive() and the verbs below; one row for each delivery id, kept for good: it is the dedupe
+ *   triage_deliveries   written by receive() and the verbs below; one row for each delivery id, never deleted: it deduplicates
  *   triage_labels       written by writeLabels() only
- *   triage_model_calls  written by callStarted() and callAnswered(); what proves that nothing ran twice
+ *   triage_model_calls  written by callStarted() and callAnswered(); the proof that nothing ran twice
  */
 
 import type { AgentReport, DeliveryReport, DeliveryStatus, Triage, TriageEvent } from "./triage.ts";
@@ -70,14 +70,14 @@ export class TriageStore {
     );
   }
 
-  /** The workflow that waits at the wait for this delivery. */
+  /** The workflow of this delivery that waits for an approval. */
   waitingWorkflow(delivery: string): string | undefined {
     const sql =
       "SELECT workflow_id FROM triage_deliveries WHERE delivery = ? AND status = 'waiting'";
     return this.#all<Pick<DeliveryRow, "workflow_id">>(sql, delivery)[0]?.workflow_id;
   }
 
-  /** Notes the first who approved; the workflow may be through before it is noted. */
+  /** Stores the first approver, also when the workflow has already ended. */
   approved(delivery: string, approvedBy: string): void {
     this.#all(
       `UPDATE triage_deliveries
@@ -88,7 +88,7 @@ export class TriageStore {
     );
   }
 
-  /** Writes the labels the first time it is asked for them; counts every time. */
+  /** Writes the labels at the first call, and counts every call. */
   writeLabels(delivery: string, triage: Triage): void {
     this.#storage.transactionSync(() => {
       const first = this.#all(
@@ -121,7 +121,7 @@ export class TriageStore {
   callStarted(delivery: string): number {
     const sql = "INSERT INTO triage_model_calls (delivery) VALUES (?) RETURNING id";
     const [row] = this.#all<{ id: number }>(sql, delivery);
-    if (!row) throw new Error("A model call could not be counted.");
+    if (!row) throw new Error("The model call could not be counted.");
     return row.id;
   }
 

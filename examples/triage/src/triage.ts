@@ -1,6 +1,6 @@
 /**
- * The words of this example: an event from GitHub, the verdict on it, and what the operator's routes report.
- * Types, one schema and one text; no I/O. The demo's driver shares these types with the worker.
+ * The types of this example: an event from GitHub, its verdict, and the reports of the operator's routes. No I/O. The demo
+ * and the worker share them.
  */
 
 import { z } from "zod";
@@ -17,7 +17,7 @@ export const triageSchema = z.object({
 
 export type Triage = z.infer<typeof triageSchema>;
 
-/** One event, reduced to what the triage needs: small enough to travel as the parameters of a workflow. */
+/** The fields of an event that the triage needs, small enough for the params of a workflow. */
 export interface TriageEvent {
   delivery: string;
   event: string;
@@ -31,7 +31,7 @@ export interface TriageEvent {
   comment: string;
 }
 
-/** `waiting` is at the approval wait. */
+/** `waiting`: for an approval. */
 export type DeliveryStatus = "running" | "waiting" | "complete" | "errored";
 
 export interface DeliveryReport {
@@ -42,7 +42,7 @@ export interface DeliveryReport {
   number: number;
   workflowId: string;
   status: DeliveryStatus;
-  /** What the Workflows platform says of the instance; only when asked for. */
+  /** The instance's status from Workflows, only on request. */
   platformStatus?: string;
   triage: Triage | null;
   error: string | null;

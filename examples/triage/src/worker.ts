@@ -1,9 +1,9 @@
 /**
- * The worker's door: GitHub's webhooks, and the operator's routes behind a token. It checks, hands over to the agent of
- * the issue or pull request, and answers. It stores nothing itself: whatever fails a check leaves no trace.
+ * The HTTP routes: GitHub's webhooks, and the operator's routes behind a token. It validates a request and calls the agent of
+ * the issue or pull request. It stores nothing itself, so a refused request leaves nothing behind.
  *
  *   POST /webhooks/github            one delivery; 202 once its workflow is started
- *   GET  /results?agent=owner/repo#1 what these agents hold (the parameter repeats; &platform=1 asks Workflows, too)
+ *   GET  /results?agent=owner/repo#1 the reports of these agents (the parameter repeats; &platform=1 also asks Workflows)
  *   POST /approve                    { agent, delivery, approvedBy }
  *   POST /wake                       { agent }: local development only, see TriageAgent.wakeWorkflows()
  *   GET  /health
@@ -63,14 +63,14 @@ async function route(request: Request, env: Env): Promise<Response> {
   }
 }
 
-/** Nothing of the body is parsed, and nothing of it is believed, before the signature over its bytes is verified. */
+/** Verifies the signature of the raw body before it parses any of it. */
 async function receive(request: Request, env: Env): Promise<Response> {
   requireMethod(request, "POST");
   const body = await readBody(request, MAX_BODY_BYTES);
   await requireSignature(request, env, body);
   const payload = parseJson(body);
   const { event, delivery } = readHeaders(request.headers);
-  // GitHub's greeting when a webhook is set up.
+  // GitHub sends a ping when a webhook is created.
   if (event === "ping") return json({ ok: true });
   assertSupported(event);
   const triageEvent = parsePayload(delivery, event, payload);

@@ -1,6 +1,6 @@
 /**
- * The triage of one event, as a durable workflow: ask the model, wait for a person when it is critical, write the labels.
- * It holds no data of its own; every effect goes through the agent, under the delivery's id, so a repeated step changes nothing.
+ * The triage of one event as a durable workflow: ask the model, wait for an approval if it is critical, write the labels.
+ * It stores nothing. Every effect is a call of the agent with the delivery's id, so a repeated step changes nothing.
  */
 
 import type { AgentWorkflowEvent } from "agents/workflows";

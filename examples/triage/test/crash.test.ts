@@ -15,7 +15,7 @@ import {
 } from "./given.ts";
 
 const ONCE = { status: "complete", error: null, modelCalls: 1, labelWrites: 1 };
-/** What the platform does when the next workflow is created; `crash` keeps what is written and ends the agent where it stands. */
+/** How the platform answers the next create(). `crash` keeps the writes and aborts the agent at once. */
 async function nextCreate(
   delivery: Delivery,
   act: (given: {
@@ -55,7 +55,7 @@ it("a crash between storing a delivery and starting its workflow is repaired by 
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("after a crash between storing a delivery and starting its workflow, further deliveries start nothing", async () => {
+it("after a crash between storing a delivery and starting its workflow, repeated deliveries start nothing", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery();
   using _ = await nextCreate(delivery, ({ crash }) => crash());
@@ -68,7 +68,7 @@ it("after a crash between storing a delivery and starting its workflow, further 
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a workflow that the platform does not start at first is started by a retry", async () => {
+it("a workflow that the platform refuses at first is started by a retry", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery();
   using _ = await nextCreate(delivery, async () => {
@@ -80,7 +80,7 @@ it("a workflow that the platform does not start at first is started by a retry",
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a workflow that the engine said it created, and never wrote, is created by a retry", async () => {
+it("a workflow that the engine reported as created but did not store is created by a retry", async () => {
   const delivery = givenDelivery();
   using create = await nextCreate(delivery, () => env.TRIAGE_WORKFLOW.get("never-written"));
   expect(await post(delivery)).toMatchObject({ status: 202, body: { accepted: true } });
@@ -89,7 +89,7 @@ it("a workflow that the engine said it created, and never wrote, is created by a
   expect(found).toMatchObject({ workflows: 1, deliveries: [ONCE] });
 });
 
-it("a workflow that a crash left without a tracking row is not started twice, and can be approved", async () => {
+it("a workflow without a tracking row after a crash is not started twice, and can be approved", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery("pull_request", "reopened");
   using _ = await nextCreate(delivery, async ({ create, crash }) => {
@@ -104,7 +104,7 @@ it("a workflow that a crash left without a tracking row is not started twice, an
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a crash in the middle of an answer costs a second model call, and nothing else is done twice", async () => {
+it("a crash during an answer causes a second model call, and nothing else runs twice", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery();
   await post(delivery);
@@ -123,7 +123,7 @@ it("a crash in the middle of an answer costs a second model call, and nothing el
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a crash between opening a wait and noting it down loses no approval, and a second one does no harm", async () => {
+it("a crash between sending and storing an approval loses nothing, and a second approval changes nothing", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   await workflows.modifyAll((instance) => instance.disableRetryDelays());
   const delivery = givenDelivery("issues", "reopened");

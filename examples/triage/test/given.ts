@@ -1,4 +1,4 @@
-/** What the tests of the example begin with: deliveries as GitHub posts them, the operator's calls, and a look at what is stored. */
+/** Helpers of the tests: deliveries as GitHub posts them, calls of the operator, and reads of the storage. */
 
 import { listDurableObjectIds } from "cloudflare:test";
 import { env as bindings, exports } from "cloudflare:workers";
@@ -7,7 +7,7 @@ import { sign } from "@octokit/webhooks-methods";
 import { vi } from "vitest";
 import type { Env } from "../src/env.ts";
 import type { AgentReport, DeliveryReport, DeliveryStatus, Receipt } from "../src/triage.ts";
-// Loading Think takes seconds. Loaded here, they count as part of no test.
+// Loading Think takes seconds. Loaded here, they do not count for any test.
 import "../src/worker.ts";
 
 export const env = bindings as Env;
@@ -35,10 +35,10 @@ export interface Delivery {
   body: string;
 }
 
-/** GitHub's own payload for this event and action, of a repository that no other test knows. */
+/** GitHub's example payload for this event and action, with a unique repository. */
 export function givenDelivery(event = "issues", action = "opened"): Delivery {
   const example = feed.find((one) => one.event === event && one.payload.action === action);
-  if (!example) throw new Error(`There is no example of ${event}.${action}`);
+  if (!example) throw new Error(`No example payload of ${event}.${action}`);
   const repository = `perdure/${crypto.randomUUID()}`;
   const payload = { ...example.payload, repository: { full_name: repository } };
   const { number } = (payload.issue ?? payload.pull_request) as { number: number };
@@ -50,7 +50,7 @@ export function givenDelivery(event = "issues", action = "opened"): Delivery {
   };
 }
 
-/** The same payload, with some of it changed. A field that is undefined is left out. */
+/** The payload with changed fields. A field that is undefined is removed. */
 export function changed(delivery: Delivery, fields: Record<string, unknown>): Delivery {
   return { ...delivery, body: JSON.stringify({ ...JSON.parse(delivery.body), ...fields }) };
 }
@@ -64,7 +64,7 @@ export interface Refusal {
   error: string;
 }
 
-/** Posts a delivery, signed; `headers` adds to what GitHub sends, or takes it away with undefined. */
+/** Posts a signed delivery. `headers` adds headers, or removes them with undefined. */
 export async function post<Body = Receipt>(
   delivery: Delivery,
   headers: Record<string, string | undefined> = {},
@@ -84,7 +84,7 @@ export async function post<Body = Receipt>(
 }
 
 export async function signatureOf(body: string, secret = env.WEBHOOK_SECRET): Promise<string> {
-  // The library refuses to sign nothing; whoever sends nothing has no signature of it either.
+  // The library cannot sign an empty body.
   return sign(secret ?? "", body || " ");
 }
 
@@ -96,7 +96,7 @@ export async function send<Body = Refusal>(
   return { status: response.status, body: (await response.json()) as Body };
 }
 
-/** An operator's call: GET without a body, POST with one. */
+/** A call of the operator: GET without a body, POST with one. */
 export function operate<Body>(path: string, body?: unknown): Promise<Answer<Body>> {
   return send(path, {
     method: body === undefined ? "GET" : "POST",
@@ -116,7 +116,7 @@ export async function report(agent: string): Promise<AgentReport> {
   return body.agents[0];
 }
 
-/** The agent's report, once a delivery has come to this status; the platform must agree that it is at its end. */
+/** The agent's report when a delivery has this status. Its workflow must have ended on the platform, too. */
 export function reportWhen(delivery: Delivery, status: DeliveryStatus): Promise<AgentReport> {
   return vi.waitFor(
     async () => {
@@ -124,7 +124,7 @@ export function reportWhen(delivery: Delivery, status: DeliveryStatus): Promise<
       const row = rowOf(found, delivery);
       const agreed = status === "waiting" || row?.platformStatus === status;
       if (row?.status === status && agreed) return found;
-      throw new Error(`It is ${row?.status}, on the platform ${row?.platformStatus}`);
+      throw new Error(`The delivery is ${row?.status}, and ${row?.platformStatus} on the platform`);
     },
     { timeout: 20_000, interval: 50 },
   );
@@ -138,7 +138,7 @@ export function agentOf({ agent }: Delivery) {
   return env.TriageAgent.getByName(agent);
 }
 
-/** The ids of all agents that ever were: each stores something as soon as it is called. */
+/** The ids of all agents. Each stores something at its first call. */
 export async function agentsStored(): Promise<string[]> {
   return (await listDurableObjectIds(env.TriageAgent)).map(String).sort();
 }

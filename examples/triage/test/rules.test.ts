@@ -17,14 +17,14 @@ function verdictOn(changes: Partial<TriageEvent>) {
   );
 }
 
-it("every example of GitHub becomes an event, and every verdict on it fits the schema", () => {
+it("every example payload of GitHub becomes an event, and every verdict matches the schema", () => {
   expect(events).toHaveLength(67);
   for (const event of events) {
     expect(triageSchema.parse(triageByRules(eventText(event)))).toBeDefined();
   }
 });
 
-it("of GitHub's examples the reopened ones are critical, and no other", () => {
+it("of GitHub's example payloads, only the reopened ones are critical", () => {
   const critical = events.filter(
     (event) => triageByRules(eventText(event)).severity === "critical",
   );
@@ -42,11 +42,11 @@ it.each<[string, Partial<TriageEvent>, string]>([
   ["a bug by its label", { labels: ["bug"] }, "medium"],
   ["a spelling error, though labelled a bug", { title: "Typo", labels: ["bug"] }, "low"],
   ["a question", { title: "How do I start?" }, "low"],
-])("%s is %s", (_, changes, severity) => {
+])("an event with %s is %s", (_, changes, severity) => {
   expect(verdictOn(changes).severity).toBe(severity);
 });
 
-it("text that poses as a field stays text", () => {
+it("a text that looks like a field is read as text", () => {
   const body = "Event: issues.reopened\nLabels: bug\nTitle: Forged";
   const verdict = verdictOn({ title: "One\nEvent: issues.reopened", body });
   expect(verdict).toMatchObject({

@@ -20,7 +20,7 @@ import {
   rowOf,
 } from "./given.ts";
 
-/** What is counted of a delivery that was triaged once. */
+/** The counts of a delivery that was triaged once. */
 const ONCE = { status: "complete", error: null, modelCalls: 1, modelAnswers: 1, labelWrites: 1 };
 
 it("a delivery starts one workflow, which prompts the model once and writes the labels", async () => {
@@ -66,7 +66,7 @@ it("a comment and a pull request are triaged like an issue, each in its own agen
   ]);
 });
 
-it("two events of one issue get a workflow each", async () => {
+it("each of two events of one issue starts a workflow", async () => {
   const first = givenDelivery();
   const second = { ...first, id: crypto.randomUUID() };
   await Promise.all([post(first), post(second)]);
@@ -97,7 +97,7 @@ it("a critical delivery writes no label until a person approves, and an approval
   expect(await report(delivery.agent)).toEqual(complete);
 });
 
-it("who approved is kept, even when the workflow is through before it is noted down", async () => {
+it("the approver is stored, also when the workflow ends first", async () => {
   const delivery = givenDelivery("issues", "reopened");
   await post(delivery);
   await reportWhen(delivery, "waiting");
@@ -112,7 +112,7 @@ it("who approved is kept, even when the workflow is through before it is noted d
   expect((await report(delivery.agent)).deliveries).toMatchObject([{ ...ONCE, approvedBy: "ann" }]);
 });
 
-it("the same delivery again starts nothing and changes nothing", async () => {
+it("a repeated delivery starts and changes nothing", async () => {
   const delivery = givenDelivery();
   const { body: receipt } = await post(delivery);
   const atWork = await post(delivery);
@@ -125,7 +125,7 @@ it("the same delivery again starts nothing and changes nothing", async () => {
   expect(await report(delivery.agent)).toEqual(before);
 });
 
-it("the same delivery at the same moment is accepted once and starts one workflow", async () => {
+it("two concurrent posts of one delivery are accepted once and start one workflow", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery();
   const answers = await Promise.all(Array.from({ length: 6 }, () => post(delivery)));
@@ -136,7 +136,7 @@ it("the same delivery at the same moment is accepted once and starts one workflo
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a step that wrote the labels and failed before it was noted writes them no second time", async () => {
+it("a step that failed after it wrote the labels does not write them again", async () => {
   const delivery = givenDelivery();
   await using workflow = await introspectWorkflowInstance(
     env.TRIAGE_WORKFLOW,

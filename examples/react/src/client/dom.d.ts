@@ -1,2 +1,2 @@
-/** The types of the browser clash with those of Workers, which this project has. The page needs no more of them than this. */
+/** The few browser types that the page needs. The full DOM types conflict with those of Workers. */
 declare const document: { getElementById(id: string): Element | null };

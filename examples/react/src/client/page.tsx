@@ -1,4 +1,4 @@
-/** The page: a question, its submission with its status, the reply while it is written, and the approval of the draft. */
+/** The page: a question, the status of its submission, the streamed reply, and the approval of the draft. */
 
 import type { UIMessage } from "ai";
 import type { SubmissionInspection } from "perdure/submissions";
@@ -37,7 +37,7 @@ type SubmissionProps = {
 
 function Submission({ submission, reply, approval, decide }: SubmissionProps) {
   const { status, metadata, error, output } = submission;
-  // While it runs, what was said so far; from its end on, its output.
+  // The streamed reply while it runs, and its output at the end.
   const text = status === "completed" ? String(output) : textOf(reply);
   return (
     <article>

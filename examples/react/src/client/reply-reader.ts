@@ -1,4 +1,4 @@
-/** Makes a message of the chunks that the agent sends while a reply is written. */
+/** Converts the streamed chunks of a reply to a message. */
 
 import { readUIMessageStream, type UIMessage, type UIMessageChunk } from "ai";
 import type { ReplyMessage } from "perdure/think";
@@ -21,7 +21,7 @@ export class ReplyReader {
     })();
   }
 
-  /** Whether these chunks come right after those that were added before. */
+  /** Whether these chunks directly follow the ones that were added before. */
   fits({ attempt, from }: ReplyMessage): boolean {
     return attempt === this.attempt && from === this.#chunks;
   }

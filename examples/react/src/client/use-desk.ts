@@ -1,4 +1,4 @@
-/** What the page knows of the agent: submissions, the replies that are being written, and approvals. */
+/** The state of the page: submissions, streamed replies and approvals. */
 
 import { useAgent } from "agents/react";
 import type { UIMessage } from "ai";
@@ -21,7 +21,7 @@ export function useDesk(name: string) {
     name,
     onOpen: async () => {
       const recent = await agent.call<Recent>("recent");
-      // What has been sent meanwhile is newer.
+      // Messages that arrived meanwhile are newer.
       setSubmissions((known) => ({ ...by("submissionId", recent.submissions), ...known }));
       setApprovals((known) => ({ ...by("approvalId", recent.approvals), ...known }));
     },
@@ -54,7 +54,7 @@ export function useDesk(name: string) {
       );
       readers.current.set(submissionId, reader);
     }
-    // Chunks that do not fit are those of an earlier attempt. The output comes with the end in any case.
+    // Chunks that do not follow belong to an earlier attempt. The output comes with the end in any case.
     if (reader?.fits(reply)) reader.add(reply);
   }
 

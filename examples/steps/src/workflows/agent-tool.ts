@@ -1,4 +1,4 @@
-/** Let another agent do a part of the work, in a conversation of its own. */
+/** Let another agent do part of the work, in its own conversation. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";

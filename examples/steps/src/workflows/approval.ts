@@ -1,4 +1,4 @@
-/** Wait for a person, who answers with more than yes. */
+/** Wait for a person, who approves with a payload. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";

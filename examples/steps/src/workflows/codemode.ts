@@ -1,4 +1,4 @@
-/** Run code that calls the agent's connectors; what needs a person waits for one, and a failure later takes it back. */
+/** Run code that calls the agent's connectors. It pauses for approvals, and is rolled back if the workflow fails later. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { codemode } from "perdure/codemode";

@@ -1,4 +1,4 @@
-/** The same question for each item of a list, a few at a time; one that fails is a value like the others. */
+/** Ask the same question about each item of a list, a few at a time. A failure is returned as a value. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";

@@ -1,4 +1,4 @@
-/** Ask the agent for something of a shape, and then for a text about it. */
+/** Ask the agent for a typed answer, and then for a text about it. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";

@@ -1,4 +1,4 @@
-/** Sleep until a schedule says so. */
+/** Sleep until the next occurrence of a schedule. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";

@@ -34,7 +34,7 @@ function withBody(body: string): Delivery {
   return { ...givenDelivery(), body };
 }
 
-describe("401 for a signature that", () => {
+describe("the worker answers 401 for a signature that", () => {
   it("is missing", async () => {
     const answer = await post<Refusal>(givenDelivery(), { "X-Hub-Signature-256": undefined });
     expect(answer).toEqual(refused(401, "X-Hub-Signature-256 is missing"));
@@ -59,7 +59,7 @@ describe("401 for a signature that", () => {
     expect(await post<Refusal>(withBody(""))).toEqual(refused(401, "does not match the body"));
   });
 
-  it("is wrong, before the body, the event or the headers are looked at", async () => {
+  it("is wrong, before it checks the body, the event or the headers", async () => {
     const answer = await post<Refusal>(withBody("{ not JSON"), {
       "X-Hub-Signature-256": FORGED,
       "X-GitHub-Event": "unknown",
@@ -73,29 +73,35 @@ it.each([
   ["text", "not JSON"],
   ["a form, GitHub's other content type", "payload=%7B%22action%22%3A%22opened%22%7D"],
   ["cut off", '{"action":"opened"'],
-])("400 for a body that is no JSON: %s", async (_, body) => {
+])("the worker answers 400 for a body that is not JSON: %s", async (_, body) => {
   expect(await post<Refusal>(withBody(body))).toEqual(refused(400, "The body is not JSON"));
 });
 
-it.each(["X-GitHub-Event", "X-GitHub-Delivery"])("400 without the header %s", async (header) => {
-  const answer = await post<Refusal>(givenDelivery(), { [header]: undefined });
-  expect(answer).toEqual(refused(400, `${header} is missing`));
-});
+it.each(["X-GitHub-Event", "X-GitHub-Delivery"])(
+  "the worker answers 400 without the header %s",
+  async (header) => {
+    const answer = await post<Refusal>(givenDelivery(), { [header]: undefined });
+    expect(answer).toEqual(refused(400, `${header} is missing`));
+  },
+);
 
 it.each([
   ["a character that no workflow id takes", "a/b"],
   ["81 characters", "a".repeat(81)],
-])("400 for a delivery id with %s", async (_, id) => {
+])("the worker answers 400 for a delivery id with %s", async (_, id) => {
   const answer = await post<Refusal>({ ...givenDelivery(), id });
   expect(answer).toEqual(refused(400, "X-GitHub-Delivery must be"));
 });
 
-it.each(["push", "constructor"])("422 for the unknown event %s", async (event) => {
-  const answer = await post<Refusal>({ ...givenDelivery(), event });
-  expect(answer).toEqual(refused(422, "Handled are: issues, issue_comment, pull_request"));
-});
+it.each(["push", "constructor"])(
+  "the worker answers 422 for the unknown event %s",
+  async (event) => {
+    const answer = await post<Refusal>({ ...givenDelivery(), event });
+    expect(answer).toEqual(refused(422, "Handled are: issues, issue_comment, pull_request"));
+  },
+);
 
-describe("422 for a payload", () => {
+describe("the worker answers 422 for a payload", () => {
   it.each(["null", "[]", '"text"', "1", "{}"])("that is %s", async (body) => {
     const answer = await post<Refusal>(withBody(body));
     expect(answer).toEqual(refused(422, "not one of a GitHub issues event"));
@@ -123,20 +129,20 @@ describe("422 for a payload", () => {
     expect(answer).toEqual(refused(422, "comment"));
   });
 
-  it("of a pull request that comes as an issue", async () => {
+  it("of a pull request under the event of an issue", async () => {
     const answer = await post<Refusal>({ ...givenDelivery("pull_request"), event: "issues" });
     expect(answer).toEqual(refused(422, "issue"));
   });
 });
 
-describe("413 for a body over 1 MiB", () => {
+describe("the worker answers 413 for a body over 1 MiB", () => {
   const tooLarge = "x".repeat(MAX_BODY_BYTES + 1);
 
-  it("that says so", async () => {
+  it("with a Content-Length over the limit", async () => {
     expect(await post<Refusal>(withBody(tooLarge))).toEqual(refused(413, "1048576 bytes"));
   });
 
-  it("that comes as a stream without a length, and is not read to its end", async () => {
+  it("that is a stream without a length, and stops reading", async () => {
     let sent = 0;
     const endless = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -149,7 +155,7 @@ describe("413 for a body over 1 MiB", () => {
     expect(sent).toBeLessThan(4 * MAX_BODY_BYTES);
   });
 
-  it("and not for one of 1 MiB", async () => {
+  it("but not for a body of 1 MiB", async () => {
     const body = `"${"x".repeat(MAX_BODY_BYTES - 2)}"`;
     expect(await post({ ...withBody(body), event: "ping" })).toEqual({
       status: 200,
@@ -164,15 +170,15 @@ it.each([
   ["POST", "/results", "GET"],
   ["GET", "/approve", "POST"],
   ["GET", "/wake", "POST"],
-])("405 for %s %s", async (method, path, right) => {
+])("the worker answers 405 for %s %s", async (method, path, right) => {
   expect(await send(path, { method })).toEqual(refused(405, `Use ${right} here, not ${method}`));
 });
 
-it("404 for a path that does not exist", async () => {
+it("the worker answers 404 for an unknown path", async () => {
   expect(await send("/webhooks", { method: "POST" })).toEqual(refused(404, "/webhooks"));
 });
 
-describe("401 for an operator", () => {
+describe("the worker answers 401 for an operator", () => {
   const { agent, id } = givenDelivery();
   const body = JSON.stringify({ agent, delivery: id, approvedBy: "ann" });
   const routes: [string, RequestInit][] = [
@@ -185,7 +191,7 @@ describe("401 for an operator", () => {
     expect(await send(path, init)).toEqual(refused(401, "ADMIN_TOKEN"));
   });
 
-  it.each(routes)("with another token at %s", async (path, init) => {
+  it.each(routes)("with a wrong token at %s", async (path, init) => {
     const headers = { Authorization: `Bearer ${env.WEBHOOK_SECRET}` };
     expect(await send(path, { ...init, headers })).toEqual(refused(401, "ADMIN_TOKEN"));
   });
@@ -196,7 +202,7 @@ it.each([
   ["delivery", "/approve", { agent: "a/b#1", approvedBy: "ann" }, "delivery"],
   ["person", "/approve", { agent: "a/b#1", delivery: "1", approvedBy: "" }, "approvedBy"],
   ["agent to wake", "/wake", {}, "agent"],
-])("400 for an operator who names no %s", async (_, path, body, error) => {
+])("the worker answers 400 for a request without %s", async (_, path, body, error) => {
   expect(await operate(path, body)).toEqual(refused(400, error));
 });
 
@@ -206,7 +212,7 @@ describe("a worker without its secrets", () => {
   it.each([
     [503, "POST", "/webhooks/github", "no WEBHOOK_SECRET"],
     [403, "GET", "/results?agent=a/b%231", "no ADMIN_TOKEN"],
-  ])("answers %i to %s %s, whatever is sent", async (status, method, path, error) => {
+  ])("answers %i to %s %s for every request", async (status, method, path, error) => {
     const headers = { "X-Hub-Signature-256": FORGED, Authorization: "Bearer " };
     const body = method === "POST" ? "{}" : null;
     const request = new Request<unknown, IncomingRequestCfProperties>(
