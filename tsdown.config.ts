@@ -1,6 +1,6 @@
 import { defineConfig } from "tsdown";
 
-/** One entry per public room; package.json's `exports` and tsconfig.json's `paths` name the same, and what Node gets of the scheduler. */
+/** One entry for each public name, as in `exports` of package.json and `paths` of tsconfig.json. `schedule` is the scheduler for Node. */
 export default defineConfig({
   entry: {
     think: "src/hosts/think/index.ts",
@@ -17,7 +17,7 @@ export default defineConfig({
   target: "es2024",
   fixedExtension: false,
   sourcemap: true,
-  // Of the sources alone: declarations are emitted for all that it includes.
+  // Only the sources: declarations are emitted for every file that it includes.
   tsconfig: "tsconfig.build.json",
   dts: true,
   deps: { neverBundle: [/^cloudflare:/, /^node:/] },

@@ -4,29 +4,29 @@ import { defineConfig } from "vitest/config";
 // No request for the `cf` object, so that the tests run without a network.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 
-/** Tests of what needs Think. `npm test` runs them beside the others, in a process of its own. */
+/** Tests that need Think. `npm test` runs them in a separate process. */
 const THINK = [
   "test/hosts/think/**/*.test.ts",
   "test/{workflow,codemode}/steps/**/*.test.ts",
   "test/peers/*.test.ts",
 ];
 
-/** Tests of the scheduler's module, which run beside those of the other modules. */
+/** Tests of the scheduler, in a separate project to run in parallel. */
 const SCHEDULER = ["test/scheduler/*.test.ts"];
 
 /** Tests that run in Node and in Workers: Zod compiles its schemas where `new Function` is allowed, as in Node. */
 const BOTH = ["test/core/options.test.ts"];
 
-/** Tests of what runs in Node as well as in Workers, or in Node alone, in Node. */
+/** Tests that run in Node. */
 const PURE = ["test/scheduler/{calendar,language}/**/*.test.ts", "test/bench/**/*.test.ts"];
 
 export default defineConfig({
-  // The public names lead to the sources, never to a dist/ that was built earlier.
+  // The public names resolve to the sources, not to a built dist/.
   resolve: { tsconfigPaths: true },
   test: {
     testTimeout: 30_000,
-    // One runtime for all files of a project, one file after the other: importing Think takes ten seconds, and a
-    // second runtime would be sent its modules in one message that is larger than the pool takes.
+    // One runtime for all files of a project, one file after the other: importing Think takes ten seconds, and the pool
+    // cannot send its modules to a second runtime in one message.
     isolate: false,
     fileParallelism: false,
     projects: [
@@ -61,7 +61,7 @@ export default defineConfig({
         plugins: [
           cloudflareTest({
             wrangler: { configPath: "./examples/triage/wrangler.jsonc" },
-            // What a deployed worker has as secrets; these are as public as the tests are.
+            // The secrets of the tests. Not real ones.
             miniflare: {
               bindings: {
                 MODEL: "offline-rules",
