@@ -33,9 +33,9 @@ import {
   type ThinkPromptReceipt,
 } from "../../submissions/index.ts";
 import type { Closing, WaitEnd, WaitReceipt, WaitRequest } from "../../waits/index.ts";
+import type { RunWorkflow } from "../agent/workflow-starts.ts";
 import { ThinkAgentTools } from "./think-agent-tools.ts";
 import { CAPABILITIES } from "./think-rooms.ts";
-import type { RunWorkflow } from "./workflow-starts.ts";
 
 /**
  * A Think agent whose submitted turns survive crashes, deploys and evictions,

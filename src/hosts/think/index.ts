@@ -41,9 +41,13 @@ export {
   type ListApprovalsOptions,
   type RejectApprovalOptions,
 } from "../../waits/index.ts";
+export type {
+  ReplyMessage,
+  SubmissionAudience,
+  SubmissionMessage,
+} from "../agent/submission-clients.ts";
 export { safeToRepeat } from "../sdk/recorded-tools.ts";
 export { DurableThink } from "./durable-think.ts";
 export { defineScheduledTasks } from "./scheduled-tasks.ts";
-export type { ReplyMessage, SubmissionAudience, SubmissionMessage } from "./submission-clients.ts";
 export type { DurableThinkOptions } from "./think-rooms.ts";
 export type { ThreadMessage } from "./thread-message.ts";

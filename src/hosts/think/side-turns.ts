@@ -21,7 +21,7 @@ import type {
   TurnRequest,
   TurnSource,
 } from "../sdk/turn-source.ts";
-import type { ThinkHooks } from "./port.ts";
+import type { ThinkHooks } from "./hooks.ts";
 
 /** The hooks of the app that run in a turn beside the conversation. */
 export type AsideHooks = Pick<

@@ -16,11 +16,11 @@ import {
   type TurnHost,
 } from "../../submissions/index.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
-import type { ThinkHooks, ThinkPort } from "./port.ts";
+import type { ThinkHooks, ThinkPort } from "./hooks.ts";
 import { thinkSource } from "./side-turns.ts";
-import { ThinkRecovery } from "./think-recovery.ts";
-import { ThinkTurns } from "./think-turns.ts";
-import { TurnIds } from "./turn-ids.ts";
+import { ThinkRecovery } from "./turns/think-recovery.ts";
+import { ThinkTurns } from "./turns/think-turns.ts";
+import { TurnIds } from "./turns/turn-ids.ts";
 
 /** A turn beside the conversation. */
 type Aside = { readonly submissionId: string; isOver: boolean };

@@ -19,16 +19,16 @@ import {
   Submissions,
 } from "../../submissions/index.ts";
 import { AgentTools, type Approval, Approvals, Waits } from "../../waits/index.ts";
-import { agentToolPort } from "./agent-tool-port.ts";
-import type { ThinkHooks } from "./port.ts";
+import { agentToolPort } from "../agent/agent-tool-port.ts";
+import { kindsOf } from "../agent/approval-clients.ts";
+import { changeWakes, deletedBy, deleteWithWakes, type SubAgents } from "../agent/sub-agents.ts";
+import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
+import { WorkflowStarts } from "../agent/workflow-starts.ts";
+import type { ThinkHooks } from "./hooks.ts";
 import { CAPABILITIES } from "./rooms.ts";
 import { armedByThink, promptsTo, takeOver, tellOnError } from "./scheduled-tasks.ts";
-import { changeWakes, deletedBy, deleteWithWakes, type SubAgents } from "./sub-agents.ts";
-import { type SubmissionAudience, SubmissionClients } from "./submission-clients.ts";
 import { ThinkHost } from "./think-host.ts";
 import { inspectionOf, ThinkLedger } from "./think-ledger.ts";
-import { kindsOf } from "./wait-kinds.ts";
-import { WorkflowStarts } from "./workflow-starts.ts";
 
 /** Limits and retention, each with a default. */
 export type DurableThinkOptions = LedgerOptions & {

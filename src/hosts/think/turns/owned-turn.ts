@@ -11,23 +11,23 @@ import type {
   TurnContext,
 } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import { failureOf } from "../../core/failures.ts";
+import { failureOf } from "../../../core/failures.ts";
 import {
   type AttemptPlan,
   type AttemptRef,
   endWithAnswer,
   type ToolCalls,
   type TurnEnd,
-} from "../../submissions/index.ts";
-import { textOf } from "../sdk/answer-text.ts";
-import { Answering, type RecordAnswer } from "../sdk/answering.ts";
-import { askedInStep, askedSettings } from "../sdk/asked-settings.ts";
-import { finalAnswerName, isToolChoiceViolation } from "../sdk/final-answer.ts";
-import { finishReasonOf } from "../sdk/finish-reason.ts";
-import { noted, recordedOf } from "../sdk/recorded-tools.ts";
-import { isProviderResult } from "../sdk/reply.ts";
+} from "../../../submissions/index.ts";
+import { textOf } from "../../sdk/answer-text.ts";
+import { Answering, type RecordAnswer } from "../../sdk/answering.ts";
+import { askedInStep, askedSettings } from "../../sdk/asked-settings.ts";
+import { finalAnswerName, isToolChoiceViolation } from "../../sdk/final-answer.ts";
+import { finishReasonOf } from "../../sdk/finish-reason.ts";
+import { noted, recordedOf } from "../../sdk/recorded-tools.ts";
+import { isProviderResult } from "../../sdk/reply.ts";
+import type { StepOverrides } from "../hooks.ts";
 import { isKept } from "./conversation.ts";
-import type { StepOverrides } from "./port.ts";
 
 /** How a turn ended, in the words of Think. */
 export type ThinkEnd = {

@@ -3,7 +3,7 @@
 import { Think } from "@cloudflare/think";
 import { CHAT_RECOVERY_TASK_NAME } from "agents/chat";
 import type { TaskRunState } from "agents/tasks";
-import type { ThinkPort } from "./port.ts";
+import type { ThinkPort } from "../hooks.ts";
 
 /** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
 const SUB_AGENT_RECOVERY_MS = 60_000;

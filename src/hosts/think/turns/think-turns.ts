@@ -27,13 +27,13 @@ import {
   type Turn,
   type TurnEnd,
   TurnRefused,
-} from "../../submissions/index.ts";
-import { isFinalAnswer } from "../sdk/final-answer.ts";
-import { settledCalls } from "../sdk/reply.ts";
+} from "../../../submissions/index.ts";
+import { isFinalAnswer } from "../../sdk/final-answer.ts";
+import { settledCalls } from "../../sdk/reply.ts";
+import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "../hooks.ts";
 import { idsOf, lastAsked } from "./conversation.ts";
 import { MainConversation } from "./main-conversation.ts";
 import { endOf, type OwnedParts, OwnedTurn, type ThinkEnd } from "./owned-turn.ts";
-import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "./port.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
 /** Turns of the agent's own conversation. */

@@ -1,7 +1,6 @@
 /** What a Think agent lends to the waits of its workflows, by kind. */
 
-import type { Think } from "@cloudflare/think";
-import type { Connection } from "agents";
+import type { Agent, Connection } from "agents";
 import {
   type AgentTools,
   type Approval,
@@ -11,7 +10,7 @@ import {
 } from "../../waits/index.ts";
 
 export function kindsOf(
-  agent: Think,
+  agent: Agent,
   own: {
     readonly agentTools: AgentTools;
     /** Whether the app lets a client have the whole approval. */
@@ -33,7 +32,7 @@ export function kindsOf(
 
 /** Those that the app has chosen get all of it, the others its id, status and title. */
 function tellClients(
-  agent: Pick<Think, "broadcast" | "getConnections">,
+  agent: Pick<Agent, "broadcast" | "getConnections">,
   approval: Approval,
   isChosen: (approval: Approval, connection: Connection) => boolean,
 ): void {

@@ -22,7 +22,7 @@ import type {
 import type { Observability } from "agents/observability";
 import type { PrepareStepResult, ToolSet } from "ai";
 import type { SubmissionInspection, Submissions, TurnHost } from "../../submissions/index.ts";
-import type { SubmissionClients } from "./submission-clients.ts";
+import type { SubmissionClients } from "../agent/submission-clients.ts";
 import type { ThinkLedger } from "./think-ledger.ts";
 
 /** Think's hooks that Perdure stands in front of; the app's own still run. */

@@ -6,8 +6,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { ActiveTurn } from "@cloudflare/think";
 import type { ObservabilityEvent } from "agents/observability";
+import type { ThinkPort } from "../hooks.ts";
 import { idsOf, lastAsked } from "./conversation.ts";
-import type { ThinkPort } from "./port.ts";
 
 /** Think runs one turn at a time; events of earlier ones may still come. */
 const MAX_KNOWN = 100;

@@ -1,7 +1,7 @@
 /** What a Think agent lends to the agent tools of its workflows: its public methods, and those of the child. */
 
 import { exports } from "cloudflare:workers";
-import type { Think } from "@cloudflare/think";
+import type { Agent } from "agents";
 import type {
   AgentToolChildAdapter,
   AgentToolDisplayMetadata,
@@ -19,7 +19,7 @@ const ANSWER_MS = 10_000;
 type Child = AgentToolChildAdapter & Required<Pick<AgentToolChildAdapter, "tailAgentToolRun">>;
 
 /** @param onFinish the agent's method that is told of each end */
-export function agentToolPort(agent: Think, onFinish: string): AgentToolPort {
+export function agentToolPort(agent: Agent, onFinish: string): AgentToolPort {
   const childOf = async (className: string, runId: string) =>
     (await agent.subAgent(classNamed(className), runId)) as unknown as Child;
   return {

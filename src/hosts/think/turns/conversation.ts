@@ -1,8 +1,8 @@
 /** What can be read off a conversation: who asked last, and what a reply left in it. Pure. */
 
 import type { UIMessage } from "ai";
-import { isFinalAnswer } from "../sdk/final-answer.ts";
-import { toolOf } from "../sdk/reply.ts";
+import { isFinalAnswer } from "../../sdk/final-answer.ts";
+import { toolOf } from "../../sdk/reply.ts";
 
 /** The messages that the latest reply answers, or would answer. */
 export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] {

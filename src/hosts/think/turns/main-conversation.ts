@@ -2,8 +2,8 @@
 
 import type { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import type { ConversationState, SettledCall, SubmittedTurn } from "../../submissions/index.ts";
-import { isProviderResult, settledCalls } from "../sdk/reply.ts";
+import type { ConversationState, SettledCall, SubmittedTurn } from "../../../submissions/index.ts";
+import { isProviderResult, settledCalls } from "../../sdk/reply.ts";
 import { idsOf, withReplies } from "./conversation.ts";
 
 export class MainConversation {
