@@ -1,7 +1,7 @@
 /** The agent's part of Code Mode: a class that can run the code of its workflows. */
 
 import type { DurableThink } from "../hosts/think/durable-think.ts";
-import { CAPABILITIES } from "../hosts/think/rooms.ts";
+import { CAPABILITIES } from "../hosts/verbs.ts";
 import { Codemode } from "./codemode.ts";
 import { codemodePort } from "./port.ts";
 import { type CodemodeRollback, rollBack } from "./rollback.ts";

@@ -17,7 +17,6 @@ export { InvalidApprovalError, InvalidWaitError } from "./errors.ts";
 export type {
   Closing,
   WaitEnd,
-  WaitKinds,
   WaitReceipt,
   WaitRequest,
 } from "./types.ts";

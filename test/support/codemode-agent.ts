@@ -4,7 +4,7 @@ import { CodemodeConnector, type CodemodeRuntimeHandle } from "@cloudflare/codem
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
 import { withCodemode } from "../../src/codemode/index.ts";
 import { DurableThink } from "../../src/hosts/think/index.ts";
-import { CAPABILITIES } from "../../src/hosts/think/think-rooms.ts";
+import { CAPABILITIES } from "../../src/hosts/verbs.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
 
 /** How often something was done, over the lives of all agents: `charge:<order>`, `uncharge:<order>` ... */

@@ -6,7 +6,6 @@ import type { UIMessage } from "ai";
 import { afterAll, describe, expect, it } from "vitest";
 import { withCodemode } from "../../src/codemode/index.ts";
 import { DurableThink } from "../../src/hosts/think/index.ts";
-import { ThinkRooms } from "../../src/hosts/think/think-rooms.ts";
 import {
   type CrashReport,
   type CrashRun,
@@ -67,7 +66,7 @@ export function allVerbs(): string[] {
 function layers(): object[] {
   const found: object[] = [];
   let layer = withCodemode(DurableThink).prototype as object;
-  while (layer !== Object.getPrototypeOf(ThinkRooms.prototype)) {
+  while (layer !== Object.getPrototypeOf(DurableThink.prototype)) {
     found.push(layer);
     layer = Object.getPrototypeOf(layer) as object;
   }

@@ -1,47 +1,36 @@
-/** What a Think agent lends to the waits of its workflows, by kind. */
+/** Sends each change of an approval to the connected clients of an agent, and calls the app's hook. */
 
 import type { Agent, Connection } from "agents";
-import {
-  type AgentTools,
-  type Approval,
-  type ApprovalMessage,
-  approvalKind,
-  type WaitKinds,
-} from "../../waits/index.ts";
+import { type Approval, type ApprovalMessage, approvalKind } from "../../waits/index.ts";
 
-export function kindsOf(
-  agent: Agent,
-  own: {
-    readonly agentTools: AgentTools;
-    /** Whether the app lets a client have the whole approval. */
-    readonly shouldSendApproval: (approval: Approval, connection: Connection) => boolean;
-    /** The app's hook. */
-    readonly onApproval: (approval: Approval) => void | Promise<void>;
-  },
-): WaitKinds {
-  const approval = approvalKind((approval) => {
+type ApprovalAgent = Pick<Agent, "broadcast" | "getConnections"> & {
+  shouldSendApproval(approval: Approval, connection: Connection): boolean;
+  onApproval(approval: Approval): void | Promise<void>;
+};
+
+/** Approvals as a kind of wait. */
+export function approvalsWithClients(agent: ApprovalAgent) {
+  return approvalKind((approval) => {
     try {
-      tellClients(agent, approval, own.shouldSendApproval);
+      send(agent, approval);
     } catch (error) {
-      console.error(`[perdure] clients were not told of approval ${approval.approvalId}:`, error);
+      console.error(
+        `[perdure] approval ${approval.approvalId} could not be sent to clients:`,
+        error,
+      );
     }
-    return own.onApproval(approval);
+    return agent.onApproval(approval);
   });
-  return { approval, "agent-tool": own.agentTools };
 }
 
-/** Those that the app has chosen get all of it, the others its id, status and title. */
-function tellClients(
-  agent: Pick<Agent, "broadcast" | "getConnections">,
-  approval: Approval,
-  isChosen: (approval: Approval, connection: Connection) => boolean,
-): void {
+/** Clients that the app has chosen get all of the approval, the others its id, status and title. */
+function send(agent: ApprovalAgent, approval: Approval): void {
   const { approvalId, status, title } = approval;
   const chosen: string[] = [];
   try {
     for (const connection of agent.getConnections()) {
-      // A promise is no yes.
-      if (isChosen(approval, connection) !== true) continue;
+      // A promise is not `true`.
+      if (agent.shouldSendApproval(approval, connection) !== true) continue;
       chosen.push(connection.id);
       connection.send(messageOf(approval));
     }

@@ -1,15 +1,15 @@
 /**
- * Tells connected clients of submissions: each change of a status, and the reply of a turn beside the conversation while it
- * is written. Only those that the app has chosen. It stores nothing, never fails, and nobody waits for it.
+ * Sends submissions to those connected clients that the app has chosen: each change of a status, and the reply of a side turn
+ * while it is written. It stores nothing and never fails; no turn waits for it.
  */
 
-import type { Connection } from "agents";
+import type { Agent, Connection } from "agents";
 import type { UIMessageChunk } from "ai";
 import type { SubmissionInspection, Turn } from "../../submissions/index.ts";
 import { isFinalAnswer } from "../sdk/final-answer.ts";
 import type { ReplyWatcher } from "../sdk/sdk-turns.ts";
 
-/** What clients that `shouldSendSubmission()` chooses are sent after each change of a submission's status. */
+/** Sent to clients for which `shouldSendSubmission()` returns `true` or `"status"`, after each change of a submission's status. */
 export type SubmissionMessage = {
   readonly type: "perdure:submission";
   readonly submission: SubmissionInspection;
@@ -17,22 +17,22 @@ export type SubmissionMessage = {
   readonly isCut?: true;
 };
 
-/** What those for which it returns `true` are sent while a turn of a named thread, or an isolated one, writes its reply. */
+/** Sent to clients for which it returns `true`, while a turn of a named thread, or an isolated one, writes its reply. */
 export type ReplyMessage = {
   readonly type: "perdure:reply";
   readonly submissionId: string;
   readonly thread: string;
-  /** Another attempt writes another reply. */
+  /** Each attempt writes a reply of its own. */
   readonly attempt: number;
   /** How many chunks of this attempt came before these. With 0 the reply begins anew. */
   readonly from: number;
   /** As the AI SDK streams them: `readUIMessageStream()` of `ai` makes a message of them. */
   readonly chunks: readonly UIMessageChunk[];
-  /** Set if no more is streamed, because the reply is larger than 1 MiB. The end of the submission comes all the same. */
+  /** Set if no more chunks follow, because the reply is larger than 1 MiB. The end of the submission is still sent. */
   readonly isCut?: true;
 };
 
-/** What the app decides of a client. */
+/** What a client is sent of a submission. */
 export type SubmissionAudience = boolean | "status";
 
 /** Characters of a message about a submission, and of the chunks of one reply. */
@@ -40,29 +40,36 @@ const MOST = 1_048_576;
 /** How long chunks are gathered for one message, in milliseconds. */
 const GATHER_MS = 100;
 
-export type ClientsPort = {
-  readonly getConnections: () => Iterable<Connection>;
-  /** The app's choice; undefined where the app makes none, and nobody is told. */
-  readonly choice: () =>
-    | ((submission: SubmissionInspection, connection: Connection) => SubmissionAudience)
-    | undefined;
+type SubmissionAgent = Pick<Agent, "getConnections"> & {
+  shouldSendSubmission(
+    submission: SubmissionInspection,
+    connection: Connection,
+  ): SubmissionAudience;
 };
 
 export class SubmissionClients {
-  /** Those that run, as the app's choice is to see them. */
+  /** Running submissions, as the app's hook sees them. */
   readonly #running = new Map<string, SubmissionInspection>();
 
-  constructor(private readonly port: ClientsPort) {}
+  /** @param unchosen the hook of an agent whose app chooses no clients: nothing is done for it */
+  constructor(
+    private readonly agent: SubmissionAgent,
+    private readonly unchosen: SubmissionAgent["shouldSendSubmission"],
+  ) {}
+
+  get #isChosen(): boolean {
+    return this.agent.shouldSendSubmission !== this.unchosen;
+  }
 
   /** A submission has changed its status. */
   status(submission: SubmissionInspection): void {
-    if (!this.port.choice()) return;
+    if (!this.#isChosen) return;
     const { submissionId, status } = submission;
     if (status === "running") this.#running.set(submissionId, submission);
     else this.#running.delete(submissionId);
     harmless(`the status of submission ${submissionId}`, () => {
       let message: string | undefined;
-      for (const connection of this.port.getConnections()) {
+      for (const connection of this.agent.getConnections()) {
         const audience = this.audienceOf(submission, connection);
         if (audience !== true && audience !== "status") continue;
         message ??= statusMessage(submission);
@@ -71,9 +78,9 @@ export class SubmissionClients {
     });
   }
 
-  /** A turn beside the conversation begins to write its reply; undefined where nobody is to see it. */
+  /** A side turn begins to write its reply; undefined if no client may see it. */
   reply(turn: Pick<Turn, "submissionId" | "isGivenUp">, attempt: number): ReplyWatcher | undefined {
-    return this.port.choice() && new ReplyStream(this, turn, attempt);
+    return this.#isChosen ? new ReplyStream(this, turn, attempt) : undefined;
   }
 
   running(submissionId: string): SubmissionInspection | undefined {
@@ -81,20 +88,20 @@ export class SubmissionClients {
   }
 
   connections(): Iterable<Connection> {
-    return this.port.getConnections();
+    return this.agent.getConnections();
   }
 
-  /** What the app says; nothing is sent where it throws, or returns something else, such as a promise. */
+  /** What the app's hook returns; nothing is sent if it throws, or returns something else, such as a promise. */
   audienceOf(submission: SubmissionInspection, connection: Connection): unknown {
     try {
       // A hook that changes what it is given changes nothing for the next connection.
       const { metadata } = submission;
       const copy = { ...submission, ...(metadata && { metadata: structuredClone(metadata) }) };
-      return this.port.choice()?.(copy, connection);
+      return this.agent.shouldSendSubmission(copy, connection);
     } catch (error) {
       const { submissionId } = submission;
       console.error(
-        `[perdure] shouldSendSubmission() failed for submission ${submissionId} and client ${connection.id}, which is told nothing:`,
+        `[perdure] shouldSendSubmission() failed for submission ${submissionId} and client ${connection.id}, which is sent nothing:`,
         error,
       );
       return false;
@@ -102,15 +109,15 @@ export class SubmissionClients {
   }
 }
 
-/** The reply of one attempt. Clients that come later get what was said so far. */
+/** The reply of one attempt. Clients that connect later get all that was sent before. */
 class ReplyStream implements ReplyWatcher {
   readonly #sent: UIMessageChunk[] = [];
   #unsent: UIMessageChunk[] = [];
   #size = 0;
   #isCut = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Whether each client is to see it. Asked once. */
-  readonly #seers = new WeakMap<Connection, boolean>();
+  /** Whether each client may see it. The app's hook is called once per client. */
+  readonly #audience = new WeakMap<Connection, boolean>();
   /** Calls of the final answer, whose result is the output. */
   readonly #hidden = new Set<string>();
 
@@ -130,7 +137,7 @@ class ReplyStream implements ReplyWatcher {
     this.#timer ??= setTimeout(() => this.end(), GATHER_MS);
   }
 
-  /** What has been gathered is sent. */
+  /** Sends what has been gathered. */
   end(): void {
     const { submissionId } = this.turn;
     harmless(`the reply of submission ${submissionId}`, () => this.#flush());
@@ -168,11 +175,11 @@ class ReplyStream implements ReplyWatcher {
     const part = this.#message(submission, from, unsent);
     let whole = from === 0 ? part : undefined;
     for (const connection of this.clients.connections()) {
-      const isNew = !this.#seers.has(connection);
+      const isNew = !this.#audience.has(connection);
       if (isNew) {
-        this.#seers.set(connection, this.clients.audienceOf(submission, connection) === true);
+        this.#audience.set(connection, this.clients.audienceOf(submission, connection) === true);
       }
-      if (!this.#seers.get(connection)) continue;
+      if (!this.#audience.get(connection)) continue;
       if (isNew) whole ??= this.#message(submission, 0, this.#sent);
       send(connection, isNew && whole !== undefined ? whole : part);
     }
@@ -195,7 +202,7 @@ class ReplyStream implements ReplyWatcher {
   }
 }
 
-/** Characters of a chunk as JSON; undefined for one that is none, such as a result of a tool that contains itself. */
+/** Characters of a chunk as JSON; undefined if it is not JSON, such as a tool's result that contains itself. */
 function sizeOf(chunk: UIMessageChunk): number | undefined {
   try {
     return JSON.stringify(chunk).length;
@@ -204,7 +211,7 @@ function sizeOf(chunk: UIMessageChunk): number | undefined {
   }
 }
 
-/** The turn goes on whatever happens here. */
+/** An error here must not end the turn. */
 function harmless(what: string, work: () => void): void {
   try {
     work();
@@ -221,11 +228,11 @@ function statusMessage(submission: SubmissionInspection): string {
   return JSON.stringify({ type, submission: rest, isCut: true });
 }
 
-/** A client that has gone is told nothing. The platform keeps what a slow one has not taken. */
+/** The platform buffers messages for a slow client. */
 function send(connection: Connection, message: string): void {
   try {
     connection.send(message);
   } catch {
-    // It is closing: it has no more to hear.
+    // It is closing.
   }
 }

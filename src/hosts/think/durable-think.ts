@@ -1,206 +1,265 @@
-/**
- * Think with durable submissions: the drop-in base class. Its layers have the
- * verbs of one room each; this one has what its workflows ask of it.
- */
+/** The host for agents built on `@cloudflare/think`: the drop-in base class. */
 
-import type { AgentPathStep } from "agents";
-import { type InstanceOf, workflowEvent } from "../../outbox/index.ts";
-import {
-  type AnswerPart,
-  acceptPrompt,
-  acceptPrompts,
-  awaitPrompts,
-  expirePrompt,
-  expirePrompts,
-  isTerminal,
-  type PromptEnd,
-  type PromptReceipt,
-  type PromptRepair,
-  type PromptRepairs,
-  type PromptRepairsReceipt,
-  type PromptRequest,
-  type PromptsExpiry,
-  type PromptsPage,
-  type PromptsReceipt,
-  type PromptsRequest,
-  type PromptsState,
-  type PromptsWait,
-  readPrompt,
-  readPrompts,
-  refusePrompts,
-  repairPrompt,
-  repairPrompts,
-  type ThinkPromptReceipt,
+import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
+import type { Connection } from "agents";
+import type { UIMessage } from "ai";
+import { logProblem, type Problem } from "../../core/problems.ts";
+import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
+import type {
+  CancelSubmissionResult,
+  DeleteSubmissionsOptions,
+  LedgerOptions,
+  ListSubmissionsOptions,
+  OutputOfRef,
+  OutputSchema,
+  SubmissionInspection,
+  SubmissionOutput,
+  SubmitMessagesOptions,
+  SubmitMessagesResult,
+  WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
-import type { Closing, WaitEnd, WaitReceipt, WaitRequest } from "../../waits/index.ts";
-import type { RunWorkflow } from "../agent/workflow-starts.ts";
-import { ThinkAgentTools } from "./think-agent-tools.ts";
-import { CAPABILITIES } from "./think-rooms.ts";
+import { AgentTools, type Approval, Approvals, Waits } from "../../waits/index.ts";
+import { agentToolPort } from "../agent/agent-tool-port.ts";
+import { approvalsWithClients } from "../agent/approval-clients.ts";
+import { changeWakes, deletedBy, deleteWithWakes, type SubAgents } from "../agent/sub-agents.ts";
+import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
+import { type RunWorkflow, Workflows } from "../agent/workflows.ts";
+import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
+import type { HookedThink } from "./hooks.ts";
+import { thinkScheduler } from "./scheduled-tasks.ts";
+import { ThinkHost } from "./think-host.ts";
+import { ThinkLedger } from "./think-ledger.ts";
+
+/** Limits and retention, each with a default. */
+export type DurableThinkOptions = LedgerOptions & {
+  /** Options of the outbox. Its hooks are the methods `onDeadLetter()` and `onProblem()`. */
+  readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
+};
 
 /**
- * A Think agent whose submitted turns survive crashes, deploys and evictions,
- * and whose workflows can wait for them with `step.prompt()` and
- * `step.promptAll()` of `perdure/workflow`. Extend it where you extended `Think`.
+ * A Think agent whose submitted turns survive crashes, deploys and evictions, and whose workflows can wait for them with
+ * `step.prompt()` and `step.promptAll()` of `perdure/workflow`. Extend it where you extended `Think`.
  */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: addVerbs() copies the methods to the prototype.
 export class DurableThink<
   Env extends Cloudflare.Env = Cloudflare.Env,
   State = unknown,
   Props extends Record<string, unknown> = Record<string, unknown>,
-> extends ThinkAgentTools<Env, State, Props> {
-  /** For `step.prompt()`: accepts a prompt, or finds the one accepted before (W1). */
-  async acceptPrompt(request: PromptRequest): Promise<PromptReceipt | ThinkPromptReceipt> {
-    const { submissions, think } = this[CAPABILITIES];
-    const { thinkKey, idempotencyKey } = request;
-    const known = thinkKey === undefined ? null : await think.find({ idempotencyKey: thinkKey });
-    if (!known || submissions.hasKey(idempotencyKey)) return acceptPrompt(submissions, request);
-    return { submissionId: known.submissionId, hasEnded: isTerminal(known.status) };
+> extends Think<Env, State, Props> {
+  static {
+    addVerbs(DurableThink);
   }
 
-  /** For `step.prompt()`: the end of a prompt whose time is over, if it has one (W2). */
-  async expirePrompt(
-    submissionId: string,
-    options: { cancel: boolean },
-  ): Promise<PromptEnd | null> {
-    const { submissions, think } = this[CAPABILITIES];
-    const end = await think.expirePrompt(submissionId, options);
-    return end === undefined ? expirePrompt(submissions, submissionId, options) : end;
-  }
+  /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
+  readonly outbox: Outbox;
+  /** @internal */
+  readonly [CAPABILITIES]: Capabilities;
+  readonly #host: ThinkHost;
 
-  /** For `step.prompt()`: a part of an answer that was told by a reference, or null where there is none (O4). */
-  readPrompt(submissionId: string, part: number): Promise<AnswerPart | null> {
-    return readPrompt(this[CAPABILITIES].submissions, submissionId, part);
-  }
-
-  /** For the steps of workflows that wait for something else than a turn (W1). */
-  openWait(request: WaitRequest): Promise<WaitReceipt> {
-    return this[CAPABILITIES].waits.open(request);
-  }
-
-  /** For those steps: how it ended; when their time is over, it is closed as they say (W2). */
-  expireWait(waitId: string, closing: Closing | null): Promise<WaitEnd | null> {
-    return this[CAPABILITIES].waits.expire(waitId, closing);
-  }
-
-  /** For those steps: a part of a result that was told by a reference, or null where there is none (O4). */
-  readWait(waitId: string, part: number): Promise<AnswerPart | null> {
-    return this[CAPABILITIES].waits.read(waitId, part);
-  }
-
-  /** For those steps: the result is not what the step can take, and a later run of the workflow asks afresh (W1, W4). */
-  refuseWait(waitId: string): Promise<void> {
-    return this[CAPABILITIES].waits.refuse(waitId);
-  }
-
-  /** For workflows of a sub-agent: where it is. */
-  agentPath(): AgentPathStep[] {
-    return [...this.selfPath];
-  }
-
-  /** For `step.promptAll()`: accepts a chunk of prompts, all or none, or finds those accepted before (W1). */
-  acceptPrompts(request: PromptsRequest): Promise<PromptsReceipt> {
-    return acceptPrompts(this[CAPABILITIES].submissions, request);
-  }
-
-  /** For `step.promptAll()`: tells the workflow by one event when all have ended, unless they have now (O1, W3). */
-  awaitPrompts(wait: PromptsWait): Promise<PromptsState> {
-    return awaitPrompts(this[CAPABILITIES].submissions, wait);
-  }
-
-  /** For `step.promptAll()`: the wait is over, and what is open is cancelled, if asked for (W2). */
-  expirePrompts(expiry: PromptsExpiry): Promise<PromptsState> {
-    return expirePrompts(this[CAPABILITIES].submissions, expiry);
-  }
-
-  /** For `step.promptAll()`: how prompts have ended, as many as the result of a step can hold (O4). */
-  readPrompts(submissionIds: readonly string[]): Promise<PromptsPage> {
-    return readPrompts(this[CAPABILITIES].submissions, submissionIds);
-  }
-
-  /** For `step.prompt()`: shows the model why the schema refuses its answer; null where no repair is left (W4). */
-  repairPrompt(repair: PromptRepair): Promise<PromptReceipt | null> {
-    return repairPrompt(this[CAPABILITIES].submissions, repair);
-  }
-
-  /** For `step.promptAll()`: the same for items of a batch. */
-  repairPrompts(repairs: PromptRepairs): Promise<PromptRepairsReceipt> {
-    return repairPrompts(this[CAPABILITIES].submissions, repairs);
-  }
-
-  /** For `step.prompt()` and `step.promptAll()`: their schema refuses these answers, and a later run asks afresh (W1, W4). */
-  refusePrompts(submissionIds: readonly string[]): Promise<void> {
-    return refusePrompts(this[CAPABILITIES].submissions, submissionIds);
+  /**
+   * @param options limits and retention; pass them on from the constructor of your class
+   * @throws InvalidOptionError for an invalid option
+   */
+  constructor(ctx: DurableObjectState, env: Env, { outbox, ...options }: DurableThinkOptions = {}) {
+    super(ctx, env);
+    const agent = this as unknown as HookedThink;
+    const onProblem = (problem: Problem) => this.onProblem(problem);
+    this.outbox = new Outbox({
+      ...outbox,
+      onProblem,
+      host: this,
+      env,
+      onDeadLetter: (letter) => this.onDeadLetter(letter),
+      startWorkflow: (start, create) => workflows.start(start, create),
+      problemOfStart: (start) => workflows.problemOf(start),
+    });
+    const think = new ThinkLedger(agent);
+    const clients = new SubmissionClients(agent, DurableThink.prototype.shouldSendSubmission);
+    this.#host = new ThinkHost(agent, think, clients, this.outbox, { ...options, onProblem });
+    const { submissions } = this.#host;
+    const scheduler = thinkScheduler(agent, think, submissions, onProblem);
+    const agentTools = new AgentTools(agentToolPort(agent, "finishAgentToolStep"), () => waits);
+    const waits: Waits = new Waits({
+      outbox: this.outbox,
+      kinds: () => ({ approval: approvalsWithClients(agent), "agent-tool": agentTools }),
+    });
+    const workflows = new Workflows(agent, Think.prototype, this.outbox, [
+      submissions,
+      think,
+      waits,
+    ]);
+    this[CAPABILITIES] = {
+      submissions,
+      think,
+      scheduler,
+      waits,
+      approvals: new Approvals(waits),
+      agentTools,
+      workflows,
+      threads: this.#host,
+      path: () => this.selfPath,
+    };
+    this.lifecycle.use(this.outbox).use(submissions).use(waits).use(scheduler);
   }
 
   /**
-   * Starts a workflow durably, and tracks it as agents' own does: the start is stored in the caller's transaction, and
-   * happens once, whatever crashes. Params are stored as JSON until then.
-   *
-   * Resolves with the id when the instance exists and is tracked. If the platform does not take it within 10 seconds, it
-   * resolves as well, and the start is retried for three days; then it is a dead letter.
-   *
-   * @param options.id of the instance. A new one by default
-   * @param options.ifExists what happens if an instance with this id exists: `"throw"` (the default) rejects with a
-   *   WorkflowExistsError, `"return"` resolves with its id
-   * @param options.agentBinding the binding of this agent, or of its root agent, in this Worker
-   * @throws InvalidDestinationError, InvalidEventError at the call and not as a rejection, so that `transactionSync()` is
-   *   rolled back
-   * @example
-   * const started = this.ctx.storage.transactionSync(() => {
-   *   this.sql`INSERT INTO orders (id) VALUES (${id})`;
-   *   return this.runWorkflow("ORDER_WORKFLOW", { order: id }, { id });
-   * });
-   * await started;
+   * Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it.
    */
-  override runWorkflow<P = unknown>(
-    workflowName: Parameters<ThinkAgentTools<Env, State, Props>["runWorkflow"]>[0],
+  protected onDeadLetter(_letter: DeadLetter): void | Promise<void> {}
+
+  /**
+   * Called once for each problem that could go unnoticed: a submission that ended in `error`, a dead letter, an endpoint
+   * that starts to fail or recovers, a full outbox or queue of scheduled runs. A crash at that moment may repeat the call for
+   * a dead letter, and may omit it for another problem. What it throws is logged. Override it to log in another way.
+   *
+   * @default logs one line of JSON with `console.error()` or `console.warn()`
+   * @example
+   * protected override onProblem(problem: Problem) {
+   *   if (problem.type !== "outbox:endpoint") super.onProblem(problem);
+   * }
+   */
+  protected onProblem(problem: Problem): void | Promise<void> {
+    const agent = { agent: this.constructor.name, name: this.name };
+    logProblem({ ...problem, ids: { ...agent, ...problem.ids } });
+  }
+
+  /**
+   * Called after each change of a submission's status, in the order of that submission's changes. `submitMessages()`,
+   * the turn and `cancelSubmission()` wait for it, at most `statusHookTimeout`. What it throws is logged and changes
+   * nothing. Do not wait for a turn in it. Override it.
+   */
+  protected override onSubmissionStatus(_submission: SubmissionInspection): void | Promise<void> {}
+
+  /**
+   * Decides whether a connected client is sent the whole approval when it changes: its data, schema, workflow and decision.
+   * Other clients are sent `approvalId`, `status` and `title`. Override it.
+   *
+   * @returns true for the whole approval
+   * @default false
+   * @example
+   * protected override shouldSendApproval(approval: Approval, connection: Connection<{ isAdmin: boolean }>) {
+   *   return connection.state?.isAdmin === true;
+   * }
+   */
+  protected shouldSendApproval(_approval: Approval, _connection: Connection): boolean {
+    return false;
+  }
+
+  /**
+   * Decides what a connected client is sent of a submission: `"status"` for each change of its status, `true` for that and
+   * the reply of a turn in a named thread, or an isolated one, while it is written. Called at each change, and once per
+   * attempt for the reply. Clients get {@link SubmissionMessage} and {@link ReplyMessage}. Override it.
+   *
+   * @returns false for nothing
+   * @default false
+   * @example
+   * protected override shouldSendSubmission({ metadata }: SubmissionInspection, connection: Connection<{ user: string }>) {
+   *   return metadata?.user === connection.state?.user;
+   * }
+   */
+  protected shouldSendSubmission(
+    _submission: SubmissionInspection,
+    _connection: Connection,
+  ): SubmissionAudience {
+    return false;
+  }
+
+  /**
+   * Called after an approval was opened, decided, expired or cancelled, and sent to the connected clients. What it throws is
+   * logged and changes nothing. A crash right after the change may omit the call. Override it.
+   */
+  protected onApproval(_approval: Approval): void | Promise<void> {}
+
+  /** The agent's sub-agents. `delete()` also removes the wakes that the root agent keeps for one, and for all below it. */
+  override get dynamicAgents(): SubAgents {
+    return deletedBy(super.dynamicAgents, (step, remove) =>
+      deleteWithWakes(this.#capabilities, [...this.selfPath, step], remove),
+    );
+  }
+
+  /** Deletes the agent and everything that it stored. */
+  override async destroy(): Promise<void> {
+    // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
+    if (this.parentPath.length > 0) await changeWakes(this.#capabilities, this.selfPath, "expedite");
+    await super.destroy();
+  }
+
+  get #capabilities() {
+    const { submissions, waits, scheduler } = this[CAPABILITIES];
+    return [this.outbox, submissions, waits, scheduler];
+  }
+
+  /** The turn that the caller runs in. A submission's turn has the submission's `requestId`, and the trigger `"submission"`. */
+  override get activeTurn(): ActiveTurn | undefined {
+    return this.#host.activeTurn();
+  }
+
+  /** Aborts a running turn, by the `requestId` of a submission or by Think's own id of a turn. */
+  override cancelChat(requestId: string, reason?: string): void {
+    super.cancelChat(requestId, reason);
+    this[CAPABILITIES].submissions.stopTurn(requestId, reason);
+  }
+
+  /** The same, for subclasses. */
+  protected override abortRequest(requestId: string, reason?: unknown): void {
+    super.abortRequest(requestId, reason);
+    this[CAPABILITIES].submissions.stopTurn(
+      requestId,
+      reason === undefined ? reason : String(reason),
+    );
+  }
+
+  /** The attachments of the latest turn's reply, by the `requestId` of a submission or by Think's own id of a turn. */
+  override replyAttachments(requestId?: string): ReplyAttachment[] {
+    const turn = requestId === undefined ? undefined : this.#host.turnOf(requestId);
+    return super.replyAttachments(turn ?? requestId);
+  }
+
+  /** Deletes the agent's own conversation, and ends its running and pending turns, also those that a crash has interrupted. */
+  override async clearMessages(): Promise<void> {
+    this.resetTurnState();
+    await this.#host.recovery.caughtUp();
+    await super.clearMessages();
+  }
+
+  protected override resetTurnState(): void {
+    super.resetTurnState();
+    this[CAPABILITIES].submissions.reset({
+      name: "TurnResetError",
+      message: "Submission was skipped by turn reset.",
+    });
+  }
+}
+
+/** All verbs. Those are repeated here whose types in `Think` differ. */
+export interface DurableThink<
+  Env extends Cloudflare.Env = Cloudflare.Env,
+  State = unknown,
+  Props extends Record<string, unknown> = Record<string, unknown>,
+> extends AgentVerbs {
+  submitMessages<Result extends SubmitMessagesResult<string> = SubmitMessagesResult<string>>(
+    messages: UIMessage[],
+  ): Promise<NoInfer<Result>>;
+  submitMessages<
+    Schema extends OutputSchema | undefined = undefined,
+    Result extends SubmitMessagesResult<SubmissionOutput<Schema>> = SubmitMessagesResult<
+      SubmissionOutput<Schema>
+    >,
+  >(messages: UIMessage[], options?: SubmitMessagesOptions<Schema>): Promise<NoInfer<Result>>;
+  inspectSubmission<Ref extends string>(
+    submissionId: Ref,
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null>;
+  listSubmissions(options?: ListSubmissionsOptions): Promise<SubmissionInspection[]>;
+  cancelSubmission(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult>;
+  waitForSubmission<Ref extends string>(
+    submissionId: Ref,
+    options?: WaitForSubmissionOptions,
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null>;
+  deleteSubmissions(options?: DeleteSubmissionsOptions): Promise<number>;
+  runWorkflow<P = unknown>(
+    workflowName: Parameters<Think<Env, State, Props>["runWorkflow"]>[0],
     params: P,
     options?: RunWorkflow,
-  ): Promise<string> {
-    return this[CAPABILITIES].starts.run(workflowName, params, options);
-  }
-
-  /**
-   * Terminates a workflow, and cancels what it waits for (W5). Where it was terminated before, here or elsewhere,
-   * what it still waits for is cancelled all the same.
-   *
-   * @param options.rollback whether the `rollback` handlers of its steps run before it ends
-   * @throws Error as agents' own: for a workflow that is not tracked, or that has ended
-   */
-  override async terminateWorkflow(
-    workflowId: string,
-    { rollback = false }: { rollback?: boolean } = {},
-  ): Promise<void> {
-    const workflow = this.getWorkflow(workflowId)?.workflowName ?? "";
-    const of = { workflow, instance: workflowId };
-    try {
-      if (rollback && workflow !== "") await this.#terminateWithRollback(of);
-      else await super.terminateWorkflow(workflowId);
-    } catch (error) {
-      // The app is told of the first error.
-      if (await this.#isGone(of).catch(() => false)) await this.#cancelFor(of);
-      throw error;
-    }
-    await this.#cancelFor(of);
-  }
-
-  /** @throws Error where nothing can be asked: the workflow is not tracked, or its binding has another name now */
-  async #isGone(of: InstanceOf): Promise<boolean> {
-    return this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
-  }
-
-  /** Agents' own has no way to ask for it. */
-  async #terminateWithRollback({ workflow, instance }: InstanceOf): Promise<void> {
-    const binding = (this.env as object as Record<string, Workflow | undefined>)[workflow];
-    if (!binding) throw new Error(`Workflow binding '${workflow}' not found in environment`);
-    await (await binding.get(instance)).terminate({ rollback: true });
-    // Reads the new status, and tracks it.
-    await this.getWorkflowStatus(workflow as never, instance);
-  }
-
-  async #cancelFor(of: InstanceOf): Promise<void> {
-    const reason = "The workflow that waited for it was terminated";
-    await this[CAPABILITIES].submissions.cancelFor(of, reason);
-    await this[CAPABILITIES].think.cancelFor(of, reason);
-    await this[CAPABILITIES].waits.cancelFor(of, reason);
-  }
+  ): Promise<string>;
+  terminateWorkflow(workflowId: string, options?: { rollback?: boolean }): Promise<void>;
 }

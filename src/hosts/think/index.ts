@@ -47,7 +47,6 @@ export type {
   SubmissionMessage,
 } from "../agent/submission-clients.ts";
 export { safeToRepeat } from "../sdk/recorded-tools.ts";
-export { DurableThink } from "./durable-think.ts";
+export type { ThreadMessage } from "../verbs.ts";
+export { DurableThink, type DurableThinkOptions } from "./durable-think.ts";
 export { defineScheduledTasks } from "./scheduled-tasks.ts";
-export type { DurableThinkOptions } from "./think-rooms.ts";
-export type { ThreadMessage } from "./thread-message.ts";

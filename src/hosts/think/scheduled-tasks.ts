@@ -1,18 +1,16 @@
-/**
- * Think's scheduled tasks on Perdure's scheduler: the app declares them as it
- * did, Think is shown none of them, and a prompt becomes a submission.
- */
+/** Think's scheduled tasks on Perdure's scheduler: the app declares them as before, and Think sees none of them. */
 
 import type { Think, ThinkScheduledTasks } from "@cloudflare/think";
-import type {
-  AnyTasks,
-  ArmedOccurrence,
-  CheckedTasks,
-  PromptEnd,
-  PromptPort,
-  ScheduledTasks,
+import type { Problem } from "../../core/problems.ts";
+import {
+  type AnyTasks,
+  type ArmedOccurrence,
+  type CheckedTasks,
+  type ScheduledTasks,
+  Scheduler,
 } from "../../scheduler/index.ts";
-import type { SubmissionInspection, Submissions } from "../../submissions/index.ts";
+import type { Submissions } from "../../submissions/index.ts";
+import { promptsTo } from "../scheduled-prompts.ts";
 import type { ThinkLedger } from "./think-ledger.ts";
 
 /**
@@ -33,22 +31,42 @@ export function defineScheduledTasks<const Tasks extends AnyTasks>(
   return tasks as unknown as ThinkScheduledTasks;
 }
 
-/** A Think agent as its public methods show it. */
-type ThinkAgent = Pick<Think, "getScheduledTasks"> & {
-  onStart(props?: Record<string, unknown>): void | Promise<void>;
-};
-
-/** What Think calls when an occurrence that it has armed is due. */
-const THINK_CALLBACK = "_runDeclaredScheduledTask";
+type ThinkAgent = Think & { onError(error: unknown): void | Promise<void> };
 
 /**
- * The occurrences that Think has armed, in an earlier version of the app, by task: Think disarms them when the app has changed.
+ * The scheduler of a Think agent.
  *
- * @param think knows whether the prompt of an occurrence was submitted
+ * @param think knows whether Think has submitted the prompt of an occurrence
  */
-export async function armedByThink(
-  agent: Pick<Think, "listSchedules" | "parentPath" | "getScheduledTasksScope">,
-  think: Pick<ThinkLedger, "list">,
+export function thinkScheduler(
+  agent: ThinkAgent,
+  think: ThinkLedger,
+  submissions: Submissions,
+  onProblem: (problem: Problem) => void | Promise<void>,
+): Scheduler {
+  const onFailure = (error: unknown) => callOnError(agent, error);
+  const scheduler: Scheduler = new Scheduler({
+    tasks: takeOver(agent, {
+      beforeDisarming: () => scheduler.adopt(() => armedByThink(agent, think)),
+      afterStart: () => scheduler.reconcile(),
+    }),
+    defaultTimezone: () => agent.getDefaultTimezone(),
+    scope: () => agent.getScheduledTasksScope(),
+    prompts: promptsTo(submissions),
+    onFailure,
+    onInvalid: onFailure,
+    onProblem,
+  });
+  return scheduler;
+}
+
+/** The method that Think schedules for each occurrence. */
+const THINK_CALLBACK = "_runDeclaredScheduledTask";
+
+/** The occurrences that Think has armed for an earlier version of the app, by task. Think disarms them at this start. */
+async function armedByThink(
+  agent: Think,
+  think: ThinkLedger,
 ): Promise<Map<string, ArmedOccurrence>> {
   const armed = new Map<string, ArmedOccurrence>();
   // In a sub-agent the root is asked.
@@ -65,27 +83,29 @@ export async function armedByThink(
 }
 
 /**
- * Keeps the app's tasks from Think, which arms at the end of its start what it
- * finds declared, and disarms what it armed in an earlier version of the app.
+ * Hides the app's tasks from Think. At the end of its start Think arms the tasks that it finds, and disarms all others.
  *
  * @param work.beforeDisarming runs when the app has started, before Think disarms anything
  * @param work.afterStart runs after that, and may read what the app's `onStart()` has made
- * @returns what the app declares, at any time
+ * @returns a function that reads what the app declares, at any time
  */
-export function takeOver(
-  agent: ThinkAgent,
+function takeOver(
+  agent: Think,
   { beforeDisarming, afterStart }: Record<"beforeDisarming" | "afterStart", () => Promise<void>>,
 ): () => Promise<ScheduledTasks> {
-  let hidden: ThinkAgent["getScheduledTasks"] | undefined;
+  let hidden: Think["getScheduledTasks"] | undefined;
   const start = agent.onStart.bind(agent);
   agent.onStart = async (props) => {
     // Not before the start: the app may have them in a class field.
     const own = Object.getOwnPropertyDescriptor(agent, "getScheduledTasks");
     hidden = agent.getScheduledTasks;
     agent.getScheduledTasks = async () => {
-      // An occurrence that is not taken over is missed, and the agent starts all the same.
+      // The agent starts even so; the occurrences are missed.
       await beforeDisarming().catch((error) => {
-        console.error("[perdure] what Think has scheduled could not be taken over:", error);
+        console.error(
+          "[perdure] the tasks that Think has scheduled could not be taken over:",
+          error,
+        );
       });
       return {};
     };
@@ -96,61 +116,17 @@ export function takeOver(
       if (own) Object.defineProperty(agent, "getScheduledTasks", own);
       else Reflect.deleteProperty(agent, "getScheduledTasks");
     }
-    // What goes wrong there has been told of, and is tried again: it does not keep the agent from starting.
+    // The scheduler has reported the error, and tries again: the agent starts even so.
     await afterStart().catch(() => {});
   };
   return async () => (hidden ?? agent.getScheduledTasks).call(agent);
 }
 
-/** As Think tells of a task that has failed. The default `onError()` throws what it was told, which is no failure of the hook. */
-export async function tellOnError(
-  agent: { onError(error: unknown): void | Promise<void> },
-  error: unknown,
-): Promise<void> {
+/** As Think reports a task that has failed. The default `onError()` throws its argument, which is no failure of the hook. */
+async function callOnError(agent: ThinkAgent, error: unknown): Promise<void> {
   try {
     await agent.onError(error);
   } catch (thrown) {
     if (thrown !== error) throw thrown;
   }
-}
-
-/** Prompts as submissions to the agent itself. */
-export function promptsTo(submissions: Submissions): PromptPort {
-  /** Asked again, the scheduler waits with those that have asked before. */
-  const waits = new Map<string, Promise<SubmissionInspection | null>>();
-  const wait = async (id: string) => {
-    const found = await submissions.inspect(id);
-    if (found?.status !== "pending" && found?.status !== "running") return found;
-    const waiting =
-      waits.get(id) ?? submissions.waitBeside(id).finally(() => void waits.delete(id));
-    waits.set(id, waiting);
-    return waiting;
-  };
-  return {
-    submit: async (prompt, { idempotencyKey, metadata, retry }) => {
-      const parts = [{ type: "text" as const, text: prompt }];
-      // The ledger has no word for "no limit".
-      const attempts = retry?.maxAttempts && Math.min(retry.maxAttempts, Number.MAX_SAFE_INTEGER);
-      return submissions.accept(
-        // The same id each time: what is submitted twice is the same message.
-        [{ id: idempotencyKey, role: "user", parts }],
-        { idempotencyKey, metadata, ...(attempts && { retry: { maxAttempts: attempts } }) },
-      );
-    },
-    ended: async (submissionId) => {
-      const ended = await wait(submissionId);
-      return ended && endOf(ended);
-    },
-    cancel: async (submissionId, reason) => {
-      await submissions.cancel(submissionId, reason);
-    },
-  };
-}
-
-function endOf(submission: SubmissionInspection): PromptEnd {
-  if (submission.status === "pending" || submission.status === "running") {
-    throw new Error(`Submission ${submission.submissionId} has not ended`);
-  }
-  const { status, errorName: name = "Error", error: message } = submission;
-  return { status, ...(message !== undefined && { error: { name, message } }) };
 }

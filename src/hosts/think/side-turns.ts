@@ -24,7 +24,7 @@ import type {
 import type { ThinkHooks } from "./hooks.ts";
 
 /** The hooks of the app that run in a turn beside the conversation. */
-export type AsideHooks = Pick<
+export type SideTurnHooks = Pick<
   ThinkHooks,
   "beforeTurn" | "beforeStep" | "beforeToolCall" | "afterToolCall" | "onStepEnd"
 >;
@@ -33,7 +33,7 @@ export type AsideHooks = Pick<
 const MCP_TIMEOUT_MS = 10_000;
 
 /** @param hooks the app's own, not those that Perdure has put in front of them */
-export function thinkSource(agent: Think, hooks: AsideHooks): TurnSource {
+export function thinkSource(agent: Think, hooks: SideTurnHooks): TurnSource {
   return {
     async setup(request) {
       const tools = await toolsOf(agent);
@@ -120,7 +120,7 @@ function settingsOf(config: TurnConfig): CallSettings {
 
 function hooksOf(
   agent: Think,
-  hooks: AsideHooks,
+  hooks: SideTurnHooks,
   { requestId, model: asked }: TurnRequest,
 ): TurnHooks {
   return {
@@ -135,7 +135,7 @@ function hooksOf(
 
 async function stepOf(
   agent: Think,
-  hooks: AsideHooks,
+  hooks: SideTurnHooks,
   { step, isModelGiven }: { step: Step; isModelGiven: boolean },
 ): Promise<StepSettings> {
   const { model, ...settings } = (await hooks.beforeStep(step)) ?? {};
@@ -146,7 +146,7 @@ async function stepOf(
 
 /** What the app says to a call of a tool, in the words of Think. */
 async function decisionOf(
-  hooks: AsideHooks,
+  hooks: SideTurnHooks,
   { toolName, toolCallId, input, isDynamic, messages, abortSignal }: ToolCall,
   requestId: string,
 ): Promise<ToolDecision> {

@@ -1,76 +1,110 @@
 /**
- * A Think agent as the ledger knows it: turns of its own conversation are run
- * by Think, those of any other thread beside it.
+ * A Think agent as the ledger sees it: Think runs the turns of the agent's own conversation, and the AI SDK runs those of other
+ * threads (side turns).
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { ActiveTurn } from "@cloudflare/think";
+import type { ActiveTurn, ThinkSubmissionInspection } from "@cloudflare/think";
+import { getCurrentAgent } from "agents";
 import type { UIMessage } from "ai";
+import type { Outbox } from "../../outbox/index.ts";
 import {
   type ConversationState,
   MAIN,
   type SubmissionInspection,
+  Submissions,
   type SubmittedTurn,
   type Turn,
   type TurnEnd,
   type TurnHost,
 } from "../../submissions/index.ts";
+import type { SubmissionClients } from "../agent/submission-clients.ts";
 import { SdkTurns } from "../sdk/sdk-turns.ts";
-import type { ThinkHooks, ThinkPort } from "./hooks.ts";
+import type { HookedThink, ThinkHooks } from "./hooks.ts";
 import { thinkSource } from "./side-turns.ts";
+import { inspectionOf, type ThinkLedger } from "./think-ledger.ts";
 import { ThinkRecovery } from "./turns/think-recovery.ts";
 import { ThinkTurns } from "./turns/think-turns.ts";
 import { TurnIds } from "./turns/turn-ids.ts";
 
-/** A turn beside the conversation. */
-type Aside = { readonly submissionId: string; isOver: boolean };
+type SideTurn = { readonly submissionId: string; isOver: boolean };
 
 export class ThinkHost implements TurnHost {
-  readonly #main: ThinkTurns;
-  readonly #ids: TurnIds;
+  readonly submissions: Submissions;
   /** What Think itself still has to recover. */
   readonly recovery: ThinkRecovery;
-  readonly #insideAside = new AsyncLocalStorage<Aside>();
-  /** Made when the app's hooks are known. */
-  #aside: SdkTurns | undefined;
+  readonly #mainTurns: ThinkTurns;
+  readonly #ids: TurnIds;
+  /** The side turn that the caller runs in. */
+  readonly #sideTurn = new AsyncLocalStorage<SideTurn>();
+  /** Made at the start, when the hooks of the app's class are known. */
+  #startedSideTurns: SdkTurns | undefined;
 
-  constructor(private readonly port: ThinkPort) {
-    this.#ids = new TurnIds(port);
-    this.#main = new ThinkTurns(port, this.#ids);
-    this.recovery = new ThinkRecovery(port);
+  constructor(
+    private readonly agent: HookedThink,
+    private readonly think: ThinkLedger,
+    private readonly clients: SubmissionClients,
+    outbox: Outbox,
+    options: ConstructorParameters<typeof Submissions>[2],
+  ) {
+    this.submissions = new Submissions(this, outbox, options);
+    this.#ids = new TurnIds(agent, this.submissions);
+    this.#mainTurns = new ThinkTurns(agent, this.submissions, this.#ids);
+    this.recovery = new ThinkRecovery(agent, this.submissions);
   }
 
   start(): void {
     // A start that failed is tried again on the same object, with its hooks wrapped already.
-    if (!this.#aside) this.port.wrapHooks();
+    if (!this.#startedSideTurns) this.#wrapHooks();
     this.recovery.start();
   }
 
-  /** The app's hooks with Perdure's part around them. */
-  wrap(app: ThinkHooks): ThinkHooks {
-    const { agent, ledger } = this.port;
-    this.#aside = new SdkTurns({
+  /** After all constructors, so that hooks in class fields of the app are wrapped as well. */
+  #wrapHooks(): void {
+    const { agent, submissions } = this;
+    const app: ThinkHooks = {
+      beforeTurn: agent.beforeTurn.bind(agent),
+      beforeStep: agent.beforeStep.bind(agent),
+      beforeToolCall: agent.beforeToolCall.bind(agent),
+      afterToolCall: agent.afterToolCall.bind(agent),
+      onStepEnd: agent.onStepEnd.bind(agent),
+      onChunk: agent.onChunk.bind(agent),
+      onChatResponse: agent.onChatResponse.bind(agent),
+      onChatError: agent.onChatError.bind(agent),
+      classifyChatError: agent.classifyChatError.bind(agent),
+      onChatRecovery: agent.onChatRecovery.bind(agent),
+      chatRecovery: agent.chatRecovery,
+      observability: agent.observability,
+    };
+    const onSubmissionStatus = agent.onSubmissionStatus.bind(agent);
+    this.#startedSideTurns = new SdkTurns({
       source: thinkSource(agent, app),
       sessions: agent.sessions,
-      ledger,
-      maxThreadMessages: () => ledger().maxThreadMessages,
-      watch: (turn, attempt) => this.port.clients.reply(turn, attempt),
+      ledger: () => submissions,
+      maxThreadMessages: () => submissions.maxThreadMessages,
+      watch: (turn, attempt) => this.clients.reply(turn, attempt),
     });
-    return this.#main.wrap(app);
+    Object.assign(agent, this.#mainTurns.wrap(app), {
+      // Think calls it for the submissions that Think runs.
+      onSubmissionStatus: (submission: SubmissionInspection | ThinkSubmissionInspection) =>
+        onSubmissionStatus(
+          "thread" in submission ? submission : inspectionOf(submission, agent.messages),
+        ),
+    });
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
-    if (turn.thread !== MAIN) return this.#runAside(turn);
-    await this.port.think.caughtUp(turn.signal);
-    return this.#main.run(turn);
+    if (turn.thread !== MAIN) return this.#runSideTurn(turn);
+    await this.think.caughtUp(turn.signal);
+    return this.#mainTurns.run(turn);
   }
 
-  async #runAside(turn: Turn): Promise<TurnEnd> {
-    const aside: Aside = { submissionId: turn.submissionId, isOver: false };
+  async #runSideTurn(turn: Turn): Promise<TurnEnd> {
+    const sideTurn: SideTurn = { submissionId: turn.submissionId, isOver: false };
     try {
-      return await this.#insideAside.run(aside, () => this.#besides.run(turn));
+      return await this.#sideTurn.run(sideTurn, () => this.#sideTurns.run(turn));
     } finally {
-      aside.isOver = true;
+      sideTurn.isOver = true;
     }
   }
 
@@ -78,9 +112,9 @@ export class ThinkHost implements TurnHost {
   activeTurn(): ActiveTurn | undefined {
     const turn = this.#ids.active();
     if (turn) return turn;
-    const aside = this.#insideAside.getStore();
-    if (!aside || aside.isOver) return undefined;
-    return { requestId: aside.submissionId, trigger: "submission", continuation: false };
+    const sideTurn = this.#sideTurn.getStore();
+    if (!sideTurn || sideTurn.isOver) return undefined;
+    return { requestId: sideTurn.submissionId, trigger: "submission", continuation: false };
   }
 
   submissionOf(requestId: string): string | undefined {
@@ -93,50 +127,50 @@ export class ThinkHost implements TurnHost {
   }
 
   stop(turn: SubmittedTurn, reason: string | undefined): void {
-    // Nobody recovers a turn beside the conversation but the ledger itself.
-    if (turn.thread === MAIN) this.#main.stop(turn, reason);
+    // Only the ledger itself recovers side turns.
+    if (turn.thread === MAIN) this.#mainTurns.stop(turn, reason);
   }
 
   inspectConversation(turn: SubmittedTurn): Promise<ConversationState> {
-    return this.#of(turn).inspectConversation(turn);
+    return this.#turnsOf(turn).inspectConversation(turn);
   }
 
   removeMessages(turn: SubmittedTurn): Promise<void> {
-    return this.#of(turn).removeMessages(turn);
+    return this.#turnsOf(turn).removeMessages(turn);
   }
 
   async isRecovering(thread: string): Promise<boolean> {
     return thread === MAIN && (await this.recovery.isOpen());
   }
 
-  onStatus(submission: SubmissionInspection): Promise<void> {
-    this.port.clients.status(submission);
-    return this.port.onStatus(submission);
+  async onStatus(submission: SubmissionInspection): Promise<void> {
+    this.clients.status(submission);
+    await this.agent.onSubmissionStatus(submission);
   }
 
   isInHostContext(): boolean {
-    return this.port.isInContext();
+    return getCurrentAgent().agent === this.agent;
   }
 
   isInsideTurn(): boolean {
     return this.activeTurn() !== undefined;
   }
 
-  /** What a named thread has come to. */
+  /** The messages of a thread. */
   messages(thread: string): Promise<UIMessage[]> {
-    return thread === MAIN ? this.port.agent.getMessages() : this.#besides.threads.messages(thread);
+    return thread === MAIN ? this.agent.getMessages() : this.#sideTurns.threads.messages(thread);
   }
 
   async clear(thread: string): Promise<void> {
-    await this.#besides.threads.clear(thread);
+    await this.#sideTurns.threads.clear(thread);
   }
 
-  #of({ thread }: SubmittedTurn): Pick<TurnHost, "inspectConversation" | "removeMessages"> {
-    return thread === MAIN ? this.#main : this.#besides;
+  #turnsOf({ thread }: SubmittedTurn): Pick<TurnHost, "inspectConversation" | "removeMessages"> {
+    return thread === MAIN ? this.#mainTurns : this.#sideTurns;
   }
 
-  get #besides(): SdkTurns {
-    if (!this.#aside) throw new Error("The agent has not started");
-    return this.#aside;
+  get #sideTurns(): SdkTurns {
+    if (!this.#startedSideTurns) throw new Error("The agent has not started");
+    return this.#startedSideTurns;
   }
 }

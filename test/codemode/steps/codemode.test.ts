@@ -6,7 +6,7 @@ import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import { codemode } from "../../../src/codemode/index.ts";
 import type { Json } from "../../../src/core/json.ts";
-import { CAPABILITIES } from "../../../src/hosts/think/think-rooms.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import type { Meter } from "../../../src/testing/index.ts";
 import type { Wait } from "../../../src/waits/types.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";

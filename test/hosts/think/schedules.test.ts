@@ -5,7 +5,7 @@ import { Think } from "@cloudflare/think";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it, onTestFinished, vi } from "vitest";
 import { DurableThink, defineScheduledTasks } from "../../../src/hosts/think/index.ts";
-import { CAPABILITIES } from "../../../src/hosts/think/think-rooms.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import type { ScheduledTaskContext } from "../../../src/scheduler/index.ts";
 import { ask, modelCalls } from "../../../src/testing/index.ts";
 import { givenThink, until } from "../../support/given.ts";

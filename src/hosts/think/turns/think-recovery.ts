@@ -3,7 +3,7 @@
 import { Think } from "@cloudflare/think";
 import { CHAT_RECOVERY_TASK_NAME } from "agents/chat";
 import type { TaskRunState } from "agents/tasks";
-import type { ThinkPort } from "../hooks.ts";
+import type { Submissions } from "../../../submissions/index.ts";
 
 /** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
 const SUB_AGENT_RECOVERY_MS = 60_000;
@@ -16,18 +16,21 @@ const LOOK_EVERY_MS = 50;
 export class ThinkRecovery {
   #startedAt = 0;
 
-  constructor(private readonly port: Pick<ThinkPort, "agent" | "ledger">) {}
+  constructor(
+    private readonly agent: Think,
+    private readonly submissions: Submissions,
+  ) {}
 
   /** Think's own recovery starts about now. */
   start(): void {
-    this.#startedAt = this.port.ledger().now();
+    this.#startedAt = this.submissions.now();
   }
 
   /** Whether Think may still be about to go on with an interrupted turn. */
   async isOpen(): Promise<boolean> {
-    const { agent, ledger } = this.port;
+    const { agent, submissions } = this;
     if (agent.parentPath.length > 0) {
-      return ledger().now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
+      return submissions.now() - this.#startedAt < SUB_AGENT_RECOVERY_MS;
     }
     // Think keeps turns, and their recoveries, as durable Tasks of the agent. The app may have tasks of its own.
     for (const definition of [Think.CHAT_FIBER_NAME, CHAT_RECOVERY_TASK_NAME]) {
@@ -41,9 +44,9 @@ export class ThinkRecovery {
    * tools, also in a conversation that was cleared.
    */
   async caughtUp(): Promise<void> {
-    const { agent, ledger } = this.port;
+    const { agent, submissions } = this;
     const left = { definition: Think.CHAT_FIBER_NAME, status: OPEN };
-    for (const until = ledger().now() + CATCH_UP_MS; ledger().now() < until; ) {
+    for (const until = submissions.now() + CATCH_UP_MS; submissions.now() < until; ) {
       const turns = await agent.tasks.list(left);
       if (turns.every(({ createdAt }) => createdAt >= this.#startedAt)) return;
       await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));

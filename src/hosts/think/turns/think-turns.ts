@@ -13,6 +13,7 @@ import type {
   ChatRecoveryOptions,
   ChatResponseResult,
   PrepareStepContext,
+  Think,
   ToolCallContext,
   ToolCallDecision,
 } from "@cloudflare/think";
@@ -30,14 +31,14 @@ import {
 } from "../../../submissions/index.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import { settledCalls } from "../../sdk/reply.ts";
-import type { MainTurns, StepOverrides, ThinkHooks, ThinkPort } from "../hooks.ts";
+import type { StepOverrides, ThinkHooks } from "../hooks.ts";
 import { idsOf, lastAsked } from "./conversation.ts";
 import { MainConversation } from "./main-conversation.ts";
 import { endOf, type OwnedParts, OwnedTurn, type ThinkEnd } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
 /** Turns of the agent's own conversation. */
-export class ThinkTurns implements MainTurns {
+export class ThinkTurns {
   /** By request id, from `beforeTurn` to the turn's end. */
   readonly #owned = new Map<string, OwnedTurn>();
   /** Begun just now; its request id is not known before `beforeTurn`. */
@@ -49,10 +50,11 @@ export class ThinkTurns implements MainTurns {
   readonly #conversation: MainConversation;
 
   constructor(
-    private readonly port: ThinkPort,
+    private readonly agent: Think,
+    private readonly ledger: Submissions,
     private readonly ids: TurnIds,
   ) {
-    this.#conversation = new MainConversation(port.agent);
+    this.#conversation = new MainConversation(agent);
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
@@ -73,7 +75,7 @@ export class ThinkTurns implements MainTurns {
     };
     try {
       const result = await this.ids.start(turn.submissionId, () =>
-        this.port.agent.runTurn({
+        this.agent.runTurn({
           input: begin,
           signal,
           ...(channel !== undefined && { channel }),
@@ -98,12 +100,12 @@ export class ThinkTurns implements MainTurns {
   }
 
   stop({ messages }: SubmittedTurn, reason: string | undefined): void {
-    const seq = this.port.ledger().findByMessage(idsOf(messages))?.seq;
+    const seq = this.ledger.findByMessage(idsOf(messages))?.seq;
     if (seq === undefined) return;
     const recovering = this.#recovering.get(seq);
-    if (recovering) this.port.agent.cancelChat(recovering, reason);
+    if (recovering) this.agent.cancelChat(recovering, reason);
     for (const [requestId, { ref }] of this.#owned) {
-      if (ref.seq === seq) this.port.agent.cancelChat(requestId, reason);
+      if (ref.seq === seq) this.agent.cancelChat(requestId, reason);
     }
   }
 
@@ -125,7 +127,7 @@ export class ThinkTurns implements MainTurns {
       beforeTurn: async (ctx) => {
         const owned = this.#own();
         const config = (await app.beforeTurn(ctx)) ?? {};
-        const { maxSteps, messages: conversation } = this.port.agent;
+        const { maxSteps, messages: conversation } = this.agent;
         if (!owned) return config;
         const recorded = await owned.recorded(ctx, config);
         return owned.arm(ctx, recorded, { maxSteps, conversation });
@@ -137,7 +139,7 @@ export class ThinkTurns implements MainTurns {
       onStepEnd: (ctx) => {
         const owned = this.#current();
         owned?.stepped(ctx);
-        if (owned) this.port.ledger().recordUsage(owned.ref, ctx.usage);
+        if (owned) this.ledger.recordUsage(owned.ref, ctx.usage);
         return app.onStepEnd(ctx);
       },
       onChunk: (ctx) => {
@@ -162,7 +164,7 @@ export class ThinkTurns implements MainTurns {
 
   /** Recognises the turn of a submission, the live one or one that recovery runs. */
   #own(): OwnedTurn | undefined {
-    const active = this.port.activeTurn();
+    const active = this.ids.own;
     if (!active) return undefined;
     const { requestId, trigger } = active;
     const known = this.#owned.get(requestId);
@@ -175,12 +177,12 @@ export class ThinkTurns implements MainTurns {
       return this.#remember(requestId, { ref, plan, messages, isFirst: !isAgain });
     }
     if (!trigger.startsWith("recovery-")) return undefined;
-    const submission = this.#asked(this.port.agent.messages);
+    const submission = this.#asked(this.agent.messages);
     if (!submission) return undefined;
     const { status } = submission;
     if (status === "running") return this.#rememberLeft(requestId, submission, true);
     // Cancelled while its recovery waited: nobody wants the answer.
-    this.port.agent.cancelChat(requestId, `The submission is ${status}`);
+    this.agent.cancelChat(requestId, `The submission is ${status}`);
     return undefined;
   }
 
@@ -195,9 +197,9 @@ export class ThinkTurns implements MainTurns {
     isRecovered = false,
   ): OwnedTurn {
     const { ref, plan, messages, isAnswered = false, isFirst = false } = known;
-    const record = (answer: unknown) => this.port.ledger().answer(ref, answer);
+    const record = (answer: unknown) => this.ledger.answer(ref, answer);
     const settled = () => this.#conversation.settledCalls(idsOf(messages));
-    const calls = this.port.ledger().toolCalls(ref, isFirst ? undefined : settled);
+    const calls = this.ledger.toolCalls(ref, isFirst ? undefined : settled);
     const owned = new OwnedTurn({ ref, plan, record, calls, isAnswered, isRecovered });
     this.#owned.set(requestId, owned);
     return owned;
@@ -207,7 +209,7 @@ export class ThinkTurns implements MainTurns {
   #rememberLeft(requestId: string, left: Left, isRecovered: boolean): OwnedTurn {
     const { seq, attempts, messages, isAnswered } = left;
     const ref = { seq, attempt: attempts };
-    const plan = this.port.ledger().attemptPlanOf(left);
+    const plan = this.ledger.attemptPlanOf(left);
     return this.#remember(requestId, { ref, plan, messages, isAnswered }, isRecovered);
   }
 
@@ -219,7 +221,7 @@ export class ThinkTurns implements MainTurns {
       return config;
     }
     // A recovered turn goes on with a reply that is in the conversation already: what joined would stand behind it.
-    const joined = this.port.ledger().nextStep(owned.ref, !owned.isRecovered);
+    const joined = this.ledger.nextStep(owned.ref, !owned.isRecovered);
     if (joined.length > 0) await this.#say(owned.ref, joined);
     const steered =
       joined.length === 0
@@ -236,9 +238,9 @@ export class ThinkTurns implements MainTurns {
 
   async #say(ref: AttemptRef, joined: UIMessage[]): Promise<void> {
     try {
-      await this.port.agent.addMessages(joined);
+      await this.agent.addMessages(joined);
     } catch (error) {
-      this.port.ledger().part(ref, joined);
+      this.ledger.part(ref, joined);
       throw error;
     }
   }
@@ -255,13 +257,13 @@ export class ThinkTurns implements MainTurns {
   /** A turn of the conversation is getting on: a submission's, or one that submissions wait behind. */
   #heard(): void {
     const owned = this.#current();
-    if (owned) this.port.ledger().heartbeat(owned.ref);
+    if (owned) this.ledger.heartbeat(owned.ref);
     // A turn beside the conversation comes here, too, and keeps nobody waiting.
-    else if (this.port.activeTurn()) this.port.ledger().busy(MAIN);
+    else if (this.ids.own) this.ledger.busy(MAIN);
   }
 
   #current(): OwnedTurn | undefined {
-    const requestId = this.port.activeTurn()?.requestId;
+    const requestId = this.ids.own?.requestId;
     return requestId === undefined ? undefined : this.#owned.get(requestId);
   }
 
@@ -271,7 +273,7 @@ export class ThinkTurns implements MainTurns {
       this.#owned.get(requestId) ?? (recovered ? this.#ownerOfReply(result) : undefined);
     if (!owned || owned.isReported) return;
     try {
-      this.port.ledger().end(owned.ref, owned.end({ requestId, status, error, message }));
+      this.ledger.end(owned.ref, owned.end({ requestId, status, error, message }));
       owned.isReported = true;
     } catch (cause) {
       // The hook must not fail for it: run() reports the same end once more.
@@ -284,7 +286,7 @@ export class ThinkTurns implements MainTurns {
 
   /** A reset came between a persisted reply and its hook: the reply tells whose it is. */
   #ownerOfReply({ requestId, message: reply }: ChatResponseResult): OwnedTurn | undefined {
-    const { messages } = this.port.agent;
+    const { messages } = this.agent;
     const at = messages.findIndex(({ id }) => id === reply.id);
     const submission = this.#asked(at < 0 ? messages : messages.slice(0, at));
     if (submission) this.ids.set(requestId, submission.submissionId);
@@ -303,7 +305,7 @@ export class ThinkTurns implements MainTurns {
     if (!submission) return app.onChatRecovery(ctx);
     this.ids.set(ctx.requestId, submission.submissionId);
     const ref = { seq: submission.seq, attempt: submission.attempts };
-    const ledger = this.port.ledger();
+    const ledger = this.ledger;
     if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId: ctx.requestId });
     // What is at the end of the conversation is not what the interrupted turn was asked.
     if (this.#isSuperseded(ref, ctx.requestId)) return DROPPED;
@@ -346,10 +348,10 @@ export class ThinkTurns implements MainTurns {
           shouldKeepRecovering(this.ids.shownRecovery(ctx)),
       }),
       onExhausted: async (ctx: Parameters<NonNullable<typeof custom.onExhausted>>[0]) => {
-        const submission = this.#asked(this.port.agent.messages);
+        const submission = this.#asked(this.agent.messages);
         const ref = submission && { seq: submission.seq, attempt: submission.attempts };
         if (ref && submission.status === "running" && !this.#isSuperseded(ref, ctx.requestId)) {
-          this.port.ledger().end(ref, interrupted(ctx.reason, ctx.requestId));
+          this.ledger.end(ref, interrupted(ctx.reason, ctx.requestId));
         }
         await custom.onExhausted?.(this.ids.shownRecovery(ctx));
       },
@@ -359,7 +361,7 @@ export class ThinkTurns implements MainTurns {
   /** The submission that the conversation is at: the one whose messages were asked last. */
   #asked(messages: readonly UIMessage[]) {
     const asked = lastAsked(messages);
-    return asked.length > 0 ? this.port.ledger().findByMessage(idsOf(asked)) : undefined;
+    return asked.length > 0 ? this.ledger.findByMessage(idsOf(asked)) : undefined;
   }
 
   #release({ seq, attempt }: AttemptRef): void {

@@ -1,18 +1,18 @@
 /**
  * Think gives each turn that it runs an id of its own; hooks and events of the app show the submission's in its place.
- * In memory only: what a crash has interrupted is recognised again by its messages.
+ * In memory only: a turn that a crash has interrupted is recognised by its messages.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { ActiveTurn } from "@cloudflare/think";
+import { type ActiveTurn, Think } from "@cloudflare/think";
 import type { ObservabilityEvent } from "agents/observability";
-import type { ThinkPort } from "../hooks.ts";
+import type { Submissions } from "../../../submissions/index.ts";
 import { idsOf, lastAsked } from "./conversation.ts";
 
-/** Think runs one turn at a time; events of earlier ones may still come. */
+/** Think runs one turn at a time; events of earlier turns may arrive late. */
 const MAX_KNOWN = 100;
 
-/** What hooks and events say of a turn. */
+/** The ids of a turn in hooks and events. */
 type TurnInfo = {
   readonly requestId?: unknown;
   readonly recoveryRootRequestId?: unknown;
@@ -25,7 +25,15 @@ export class TurnIds {
   /** Inside of `runTurn()`: the submission, until its turn has got an id. */
   readonly #starting = new AsyncLocalStorage<{ submissionId: string | undefined }>();
 
-  constructor(private readonly port: Pick<ThinkPort, "agent" | "activeTurn" | "ledger">) {}
+  constructor(
+    private readonly agent: Think,
+    private readonly submissions: Submissions,
+  ) {}
+
+  /** The running turn with Think's own id; `agent.activeTurn` has the submission's id in its place. */
+  get own(): ActiveTurn | undefined {
+    return Reflect.get(Think.prototype, "activeTurn", this.agent) as ActiveTurn | undefined;
+  }
 
   /** Runs `work`; the first turn of Think in it is the submission's. */
   start<T>(submissionId: string, work: () => Promise<T>): Promise<T> {
@@ -43,22 +51,22 @@ export class TurnIds {
     return this.submissionOf(requestId);
   }
 
-  /** A turn that a crash has interrupted, or its recovery: the last messages that were asked tell whose it is. */
+  /** An interrupted turn, or its recovery: the last user messages of the conversation identify its submission. */
   #recognise(requestId: string): void {
     if (this.#known.has(requestId)) return;
-    const asked = lastAsked(this.port.agent.messages);
-    const found = asked.length > 0 ? this.port.ledger().findByMessage(idsOf(asked)) : undefined;
+    const asked = lastAsked(this.agent.messages);
+    const found = asked.length > 0 ? this.submissions.findByMessage(idsOf(asked)) : undefined;
     this.set(requestId, found?.submissionId ?? null);
   }
 
   /** The turn that runs, as the app sees it. */
   active(): ActiveTurn | undefined {
-    const turn = this.port.activeTurn();
+    const turn = this.own;
     if (turn) this.of(turn);
     return turn && this.shown(turn);
   }
 
-  /** What Think says about the recovery of a turn, as the app sees it. It may be the first that is heard of the turn. */
+  /** What Think says about the recovery of a turn, as the app sees it. It may be the first event of the turn. */
   shownRecovery<Info extends TurnInfo>(info: Info): Info {
     if (typeof info.requestId === "string") this.#recognise(info.requestId);
     return this.shown(info);
@@ -67,7 +75,7 @@ export class TurnIds {
   /** An event of agents or of Think, as the app sees it. */
   shownEvent(event: ObservabilityEvent): ObservabilityEvent {
     // The first event of a turn comes before anything else of it.
-    const turn = this.port.activeTurn();
+    const turn = this.own;
     if (turn) this.of(turn);
     const isRecovery = event.type.startsWith("chat:recovery:");
     const payload = isRecovery

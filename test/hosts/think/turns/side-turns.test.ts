@@ -7,7 +7,7 @@ import type {
 } from "@cloudflare/think";
 import { describe, expect, it } from "vitest";
 import { SdkTurns } from "../../../../src/hosts/sdk/sdk-turns.ts";
-import { type AsideHooks, thinkSource } from "../../../../src/hosts/think/side-turns.ts";
+import { type SideTurnHooks, thinkSource } from "../../../../src/hosts/think/side-turns.ts";
 import type { TurnLedger } from "../../../../src/submissions/host.ts";
 import { givenThink, message } from "../../../support/given.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
@@ -25,7 +25,7 @@ const ledger: TurnLedger = {
   answer: () => true,
 };
 
-const NO_HOOKS: AsideHooks = {
+const NO_HOOKS: SideTurnHooks = {
   beforeTurn: () => undefined,
   beforeStep: () => undefined,
   beforeToolCall: () => undefined,
@@ -34,7 +34,7 @@ const NO_HOOKS: AsideHooks = {
 };
 
 /** Runs a turn in a thread of a fresh agent. */
-function aside(script: Parameters<typeof message>[0], hooks: Partial<AsideHooks>) {
+function sideTurn(script: Parameters<typeof message>[0], hooks: Partial<SideTurnHooks>) {
   const stub = givenThink() as unknown as DurableObjectStub<ThinkAgent>;
   return runInDurableObject(stub, async (agent) => {
     const source = thinkSource(agent as never, { ...NO_HOOKS, ...hooks });
@@ -59,7 +59,7 @@ function aside(script: Parameters<typeof message>[0], hooks: Partial<AsideHooks>
 describe("a Think agent's turn beside its conversation", () => {
   it("runs with its model, prompt and tools, and leaves its conversation alone", async () => {
     const seen: TurnContext[] = [];
-    const { end, reply, own } = await aside("hello", {
+    const { end, reply, own } = await sideTurn("hello", {
       beforeTurn: (ctx) => void seen.push(ctx),
     });
     expect(end).toMatchObject({ outcome: "completed", messageId: "sub:reply" });
@@ -86,7 +86,7 @@ describe("a Think agent's turn beside its conversation", () => {
     const steps: number[] = [];
     const tools = decisions.map(() => ({ name: "charge", input: { account } }));
     const config: TurnConfig = { activeTools: ["charge"], maxSteps: 3, temperature: undefined };
-    const { end, reply } = await aside(
+    const { end, reply } = await sideTurn(
       { tools, text: "too late" },
       {
         beforeTurn: () => config,

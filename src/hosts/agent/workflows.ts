@@ -1,13 +1,14 @@
 /**
- * Durable starts of workflows. The outbox stores each start until agents' own `runWorkflow()` has created the instance and
- * tracks it. This file joins the two, and knows in memory who waits for a start; it stores nothing itself.
+ * Durable starts of workflows, and their termination. The outbox stores each start until `runWorkflow()` of agents has created the
+ * instance and tracks it. This file only knows, in memory, which callers wait for a start.
  */
 
-import type { AgentPathStep } from "agents";
-import type { RunWorkflowOptions, WorkflowInfo } from "agents/workflows";
+import type { Agent } from "agents";
+import type { RunWorkflowOptions } from "agents/workflows";
 import { preview } from "../../core/json.ts";
 import {
   type CreateInstance,
+  type InstanceOf,
   InvalidDestinationError,
   type Outbox,
   type StartWorkflow,
@@ -16,38 +17,40 @@ import {
   type WorkflowStart,
   type WorkflowStartOptions,
   workflow,
+  workflowEvent,
 } from "../../outbox/index.ts";
 
-/** Of `runWorkflow()`: those of agents, and what happens if the id exists. */
+/** Options of `runWorkflow()`: those of agents, and what happens if the id exists. */
 export type RunWorkflow = RunWorkflowOptions & Pick<WorkflowStartOptions, "ifExists">;
 
-/** What the agent offers. */
-export type WorkflowPort = {
-  readonly env: object;
-  readonly id: DurableObjectId;
-  /** From its root agent to itself. */
-  readonly path: () => readonly AgentPathStep[];
-  readonly outbox: Outbox;
-  /** Agents' own `runWorkflow()`, with this in place of the Workflow's binding. */
-  readonly runWorkflow: (
-    binding: Pick<Workflow, "create" | "get">,
-    ...args: [name: string, params: unknown, options: RunWorkflowOptions]
-  ) => Promise<string>;
-  readonly getWorkflow: (id: string) => WorkflowInfo | undefined;
-  /** Asks the platform, and stores the answer with the tracked workflow. */
-  readonly getWorkflowStatus: (name: string, id: string) => Promise<unknown>;
-};
+/** An agent with those members that are protected in its type, as they are for its own class. */
+type OwnAgent = Agent & { env: object; readonly ctx: DurableObjectState };
+
+/** What can wait for an end on behalf of a workflow. */
+type Waiting = { cancelFor(workflow: InstanceOf, reason: string): Promise<unknown> };
 
 /** How long a caller waits for the instance. Its start goes on afterwards. */
 const WAIT_S = 10;
 
 type Started = Parameters<StartWorkflow>[0];
 
-export class WorkflowStarts {
-  /** Who waits, by delivery id. */
+export class Workflows {
+  /** Callers that wait, by delivery id. */
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
+  readonly #agent: OwnAgent;
 
-  constructor(private readonly port: WorkflowPort) {}
+  /**
+   * @param own the SDK's own methods, which the agent's class overrides
+   * @param waits what terminated workflows may have left open
+   */
+  constructor(
+    agent: Agent,
+    private readonly own: Pick<Agent, "runWorkflow" | "terminateWorkflow">,
+    private readonly outbox: Outbox,
+    private readonly waits: readonly Waiting[],
+  ) {
+    this.#agent = agent as unknown as OwnAgent;
+  }
 
   /**
    * Stores a start in the caller's transaction, and resolves when the instance exists and is tracked.
@@ -55,17 +58,17 @@ export class WorkflowStarts {
    * @throws InvalidDestinationError, InvalidEventError at once, so that the transaction is rolled back
    */
   run(name: string, params: unknown, options: RunWorkflow = {}): Promise<string> {
-    const { getWorkflow, outbox, env } = this.port;
+    const { outbox } = this;
     const { id = `wf_${crypto.randomUUID()}`, ...rest } = options;
     const start = workflow(name, { ...rest, id, params });
-    if (!Reflect.get(env, name)) {
+    if (!Reflect.get(this.#agent.env, name)) {
       throw new InvalidDestinationError(`Workflow binding '${name}' not found in environment`);
     }
     const problem = outbox.problemOf(start.destination);
     if (problem) throw new InvalidDestinationError(`The workflow ${problem}`);
 
     const accepts = options.ifExists === "return";
-    const tracked = getWorkflow(id);
+    const tracked = this.#agent.getWorkflow(id);
     if (accepts && tracked?.workflowName === name) return Promise.resolve(id);
     const stored = outbox.stateOf(start.id);
     if (tracked || (stored?.state === "waiting" && !accepts)) {
@@ -83,8 +86,8 @@ export class WorkflowStarts {
    * A workflow that cannot call its agent fails in its first step, and cannot even say so.
    */
   problemOf({ agentBinding }: { agentBinding?: string | undefined }): string | undefined {
-    const [root] = this.port.path();
-    const namespaces = namespacesOf(this.port.env);
+    const [root] = this.#agent.selfPath;
+    const namespaces = namespacesOf(this.#agent.env);
     if (root === undefined) return undefined;
     const there = [...namespaces.keys()].slice(0, MAX_LISTED).join(", ") || "none";
     if (agentBinding === undefined) {
@@ -103,9 +106,10 @@ export class WorkflowStarts {
 
   /** Whether this agent's name leads to another object there. Of a sub-agent only the root could tell. */
   #isOfAnother(namespace: DurableObjectNamespace, name: string): boolean {
-    const { id, path } = this.port;
+    const { ctx, parentPath } = this.#agent;
+    const { id } = ctx;
     // In a jurisdiction one name has several ids.
-    const isKnown = path().length === 1 && id.name === name && id.jurisdiction === undefined;
+    const isKnown = parentPath.length === 0 && id.name === name && id.jurisdiction === undefined;
     return isKnown && !namespace.idFromName(name).equals(id);
   }
 
@@ -131,8 +135,8 @@ export class WorkflowStarts {
 
   async #track(start: Started, create: CreateInstance): Promise<void> {
     const { workflow: name, instance: id, params, retention, metadata, agentBinding } = start;
-    const { getWorkflow, getWorkflowStatus, runWorkflow } = this.port;
-    const tracked = getWorkflow(id);
+    const agent = this.#agent;
+    const tracked = agent.getWorkflow(id);
     const isAnother = tracked !== undefined && tracked.workflowName !== name;
     if (isAnother || (tracked && start.isFirst && start.ifExists !== "return")) {
       throw new WorkflowExistsError(start);
@@ -142,7 +146,7 @@ export class WorkflowStarts {
       if (problem) throw refused(start, `The workflow ${problem}`);
       const finder = new Finder(create);
       try {
-        await runWorkflow(finder, name, params ?? {}, {
+        await this.#runWith(finder, name, params ?? {}, {
           id,
           ...(retention && { retention }),
           ...(metadata && { metadata: { ...metadata } }),
@@ -156,7 +160,7 @@ export class WorkflowStarts {
       if (finder.isNew) return;
     }
     // What it has reported while it was not tracked is not in its row.
-    await getWorkflowStatus(name, id);
+    await agent.getWorkflowStatus(name as never, id);
   }
 
   /**
@@ -170,12 +174,12 @@ export class WorkflowStarts {
     again: (() => Promise<string>) | undefined,
   ): Promise<string> {
     const { workflow: name, instance: id } = destination;
-    const { outbox, getWorkflow } = this.port;
+    const { outbox } = this;
     const started = this.#waiting.get(key) ?? Promise.withResolvers<void>();
     this.#waiting.set(key, started);
     const look = () => {
       if (outbox.stateOf(key)) return;
-      if (getWorkflow(id)?.workflowName === name) return started.resolve();
+      if (this.#agent.getWorkflow(id)?.workflowName === name) return started.resolve();
       // The caller has rolled it back, and need not catch this as well.
       ended.catch(() => {});
       started.reject(rolledBack(name, id));
@@ -206,6 +210,59 @@ export class WorkflowStarts {
     // After the caller's transaction.
     else queueMicrotask(look);
     return ended;
+  }
+
+  /**
+   * Runs the SDK's `runWorkflow()` with another binding of this name in `env`, which it reads before it awaits anything.
+   */
+  #runWith(
+    binding: Pick<Workflow, "create" | "get">,
+    name: string,
+    params: unknown,
+    options: RunWorkflowOptions,
+  ): Promise<string> {
+    const agent = this.#agent;
+    const { env } = agent;
+    agent.env = { ...env, [name]: binding };
+    try {
+      return this.own.runWorkflow.call(agent, name as never, params, options);
+    } finally {
+      agent.env = env;
+    }
+  }
+
+  /** Terminates a workflow, and cancels what it waits for, also where it was gone before. */
+  async terminate(instance: string, { rollback = false }: { rollback?: boolean } = {}) {
+    const workflow = this.#agent.getWorkflow(instance)?.workflowName ?? "";
+    const of = { workflow, instance };
+    try {
+      if (rollback && workflow !== "") await this.#terminateWithRollback(of);
+      else await this.own.terminateWorkflow.call(this.#agent, instance);
+    } catch (error) {
+      // The caller gets this error, whatever goes wrong here.
+      if (await this.#isGone(of).catch(() => false)) await this.#cancelFor(of);
+      throw error;
+    }
+    await this.#cancelFor(of);
+  }
+
+  /** @throws Error if the workflow is not tracked, or its binding has another name now */
+  async #isGone(of: InstanceOf): Promise<boolean> {
+    return this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
+  }
+
+  /** `terminateWorkflow()` of agents has no option for it. */
+  async #terminateWithRollback({ workflow, instance }: InstanceOf): Promise<void> {
+    const binding = (this.#agent.env as Record<string, Workflow | undefined>)[workflow];
+    if (!binding) throw new Error(`Workflow binding '${workflow}' not found in environment`);
+    await (await binding.get(instance)).terminate({ rollback: true });
+    // Reads the new status, and tracks it.
+    await this.#agent.getWorkflowStatus(workflow as never, instance);
+  }
+
+  async #cancelFor(of: InstanceOf): Promise<void> {
+    const reason = "The workflow that waited for it was terminated";
+    for (const each of this.waits) await each.cancelFor(of, reason);
   }
 }
 

@@ -1,0 +1,642 @@
+/**
+ * Every method that an agent with Perdure has for its callers. A host takes them over with {@link addVerbs}, and its interface
+ * extends {@link AgentVerbs}. What differs between hosts is in {@link Capabilities}.
+ */
+
+import type { AgentPathStep } from "agents";
+import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
+import type { UIMessage } from "ai";
+import type { Instant } from "../core/instant.ts";
+import type { Json } from "../core/json.ts";
+import type {
+  DeadLetterFilter,
+  DeadLetterPage,
+  DeliveryPage,
+  DeliveryState,
+  Endpoint,
+  ListDeadLettersOptions,
+  ListDeliveriesOptions,
+  Outbox,
+  OutboxStats,
+} from "../outbox/index.ts";
+import type { ScheduledRun, ScheduledTaskInfo, Scheduler } from "../scheduler/index.ts";
+import {
+  type AnswerPart,
+  acceptPrompt,
+  acceptPrompts,
+  awaitPrompts,
+  type CancelSubmissionResult,
+  type DeleteSubmissionsOptions,
+  expirePrompt,
+  expirePrompts,
+  InvalidSubmissionError,
+  isTerminal,
+  type ListSubmissionsOptions,
+  type OutputOfRef,
+  type OutputSchema,
+  type PromptEnd,
+  type PromptReceipt,
+  type PromptRepair,
+  type PromptRepairs,
+  type PromptRepairsReceipt,
+  type PromptRequest,
+  type PromptsExpiry,
+  type PromptsPage,
+  type PromptsReceipt,
+  type PromptsRequest,
+  type PromptsState,
+  type PromptsWait,
+  readPrompt,
+  readPrompts,
+  refusePrompts,
+  repairPrompt,
+  repairPrompts,
+  type SubmissionInspection,
+  type SubmissionOutput,
+  type SubmissionStats,
+  type Submissions,
+  type SubmitMessagesOptions,
+  type SubmitMessagesResult,
+  type ThinkPromptReceipt,
+  type WaitForSubmissionOptions,
+} from "../submissions/index.ts";
+import type {
+  AgentTools,
+  Approval,
+  ApprovalDecisionResult,
+  Approvals,
+  Closing,
+  GrantApprovalOptions,
+  ListApprovalsOptions,
+  RejectApprovalOptions,
+  WaitEnd,
+  WaitReceipt,
+  WaitRequest,
+  Waits,
+} from "../waits/index.ts";
+import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
+import type { ThinkLedger } from "./think/think-ledger.ts";
+
+/** A symbol, so that no member of an app's class can have the same name. */
+export const CAPABILITIES: unique symbol = Symbol("perdure.capabilities");
+
+/** What the verbs of an agent work on. */
+export type Capabilities = {
+  readonly submissions: Submissions;
+  /** Submissions that the SDK itself has accepted; only a host on Think has such. */
+  readonly think: ThinkLedger | undefined;
+  readonly scheduler: Scheduler;
+  readonly waits: Waits;
+  readonly approvals: Approvals;
+  readonly agentTools: AgentTools;
+  readonly workflows: Workflows;
+  readonly threads: {
+    messages(thread: string): Promise<UIMessage[]>;
+    clear(thread: string): Promise<void>;
+  };
+  /** The path from the root agent to this one. */
+  readonly path: () => readonly AgentPathStep[];
+};
+
+/**
+ * A `UIMessage` whose type survives the platform's RPC, which turns a result with an `unknown` in it into `never`. It is
+ * assignable to `UIMessage`. To read `providerMetadata`, assign the message to a `UIMessage`.
+ */
+export type ThreadMessage = OverRpc<UIMessage>;
+
+/** `unknown` is written out, and records of any depth are left out: RPC's types follow them without end. */
+type OverRpc<T> = unknown extends T
+  ? NonNullable<unknown> | null | undefined
+  : T extends (infer Item)[]
+    ? OverRpc<Item>[]
+    : T extends object
+      ? { [K in keyof T as string extends keyof NonNullable<T[K]> ? never : K]: OverRpc<T[K]> }
+      : T;
+
+/** Copies the verbs to the prototype of a host's class. */
+export function addVerbs(host: { readonly prototype: object }): void {
+  const { constructor: _, ...verbs } = Object.getOwnPropertyDescriptors(AgentVerbs.prototype);
+  Object.defineProperties(host.prototype, verbs);
+}
+
+export abstract class AgentVerbs {
+  /** Sends events of your own: `this.outbox.put(webhook(url), event)` commits with the transaction around it. */
+  abstract readonly outbox: Outbox;
+  /** @internal */
+  abstract readonly [CAPABILITIES]: Capabilities;
+
+  // Submissions
+
+  /**
+   * Accepts a turn durably, and returns before it runs. The same idempotency key is accepted once. It waits for
+   * `onSubmissionStatus()` to return for `pending`.
+   *
+   * @param options.output a schema: the submission ends with an `output` that matches it. Over RPC pass `jsonSchemaOf(schema)`
+   * @example
+   * const { submissionId } = await this.submitMessages([message], { output: z.object({ city: z.string() }) });
+   * const ended = await this.waitForSubmission(submissionId);
+   * if (ended?.status === "completed") console.log(ended.output.city);
+   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError,
+   *   BacklogFullError; nothing is stored then. Over RPC an error keeps its `name` and fields, not its class
+   */
+  submitMessages<Result extends SubmitMessagesResult<string> = SubmitMessagesResult<string>>(
+    messages: UIMessage[],
+  ): Promise<NoInfer<Result>>;
+  // The compiler ignores type parameters when it compares an override with overloads. Without `Result`, an override with
+  // Think's own types would not compile, because Think's result has fewer fields.
+  submitMessages<
+    Schema extends OutputSchema | undefined = undefined,
+    Result extends SubmitMessagesResult<SubmissionOutput<Schema>> = SubmitMessagesResult<
+      SubmissionOutput<Schema>
+    >,
+  >(messages: UIMessage[], options?: SubmitMessagesOptions<Schema>): Promise<NoInfer<Result>>;
+  async submitMessages(
+    messages: UIMessage[],
+    options: SubmitMessagesOptions = {},
+  ): Promise<SubmitMessagesResult> {
+    const { submissions, think } = this[CAPABILITIES];
+    if (think?.isThinkPrompt(options)) return think.submit(messages, options);
+    const known = await think?.find(options);
+    return known ? { ...known, accepted: false } : submissions.submit(messages, options);
+  }
+
+  /**
+   * Accepts many turns in one transaction and in their order: all, or none.
+   *
+   * @throws what `submitMessages()` throws, for the first that is refused
+   */
+  async submitMany(
+    submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
+  ): Promise<SubmitMessagesResult[]> {
+    const { submissions: ledger, think } = this[CAPABILITIES];
+    if (!think || !Array.isArray(submissions) || (await think.isEmpty())) {
+      return ledger.submitMany(submissions);
+    }
+    const known = await Promise.all(submissions.map((each) => think.find(each?.options ?? null)));
+    const unknown = submissions.filter((_, index) => !known[index]);
+    const accepted = unknown.length > 0 ? await ledger.submitMany(unknown) : [];
+    return known.map((found) =>
+      found ? { ...found, accepted: false } : (accepted.shift() as SubmitMessagesResult),
+    );
+  }
+
+  /** The submission as it is now, or null for an unknown id. */
+  async inspectSubmission<Ref extends string>(
+    submissionId: Ref,
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
+    const { submissions, think } = this[CAPABILITIES];
+    const found = (await submissions.inspect(submissionId)) ?? (await think?.inspect(submissionId));
+    // Think's outputs are texts, and no id of Think's says another type.
+    return (found ?? null) as SubmissionInspection<OutputOfRef<Ref>> | null;
+  }
+
+  /** Submissions, newest first; after them up to 100 of each status that Think itself has accepted. */
+  async listSubmissions(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
+    const { submissions, think } = this[CAPABILITIES];
+    const { before, limit = 100 } = options ?? {};
+    if (think && before !== undefined && (await think.inspect(before))) return think.list(options);
+    const page = await submissions.list(options);
+    if (!think || page.length >= limit || (await think.isEmpty())) return page;
+    // A page can be shorter than its limit and not the last.
+    const last = page.at(-1)?.submissionId;
+    const rest = last ? await submissions.list({ ...options, before: last, limit: 1 }) : [];
+    if (rest.length > 0) return page;
+    const { before: _, ...others } = options;
+    return [...page, ...(await think.list({ ...others, limit: limit - page.length }))];
+  }
+
+  /**
+   * Submits a failed, cancelled or skipped submission again, with the same messages and key. Its messages move to the end of the
+   * conversation. A second call for the same submission returns the same new one.
+   *
+   * @returns the new submission, or null for an unknown id
+   */
+  async retrySubmission<Ref extends string>(
+    submissionId: Ref,
+  ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
+    const { submissions, think } = this[CAPABILITIES];
+    const again = await submissions.retry(submissionId);
+    if (again || !(await think?.inspect(submissionId))) return again;
+    throw new InvalidSubmissionError(
+      "submissionId",
+      `Submission ${JSON.stringify(submissionId)} was accepted by Think, before this agent extended DurableThink. ` +
+        "Its messages cannot be read. Submit them again, with another key.",
+    );
+  }
+
+  /** How many submissions are open, and since when the oldest is pending. */
+  async submissionStats(): Promise<SubmissionStats> {
+    const { submissions, think } = this[CAPABILITIES];
+    const ours = await submissions.stats();
+    const thinks = await think?.stats();
+    if (!thinks) return ours;
+    const since = [ours, thinks].flatMap(({ oldestPendingAt: at }) => (at === undefined ? [] : at));
+    return {
+      pending: ours.pending + thinks.pending,
+      running: ours.running + thinks.running,
+      ...(since.length > 0 && { oldestPendingAt: Math.min(...since) }),
+    };
+  }
+
+  /**
+   * Cancels a submission that has not ended. It waits for `onSubmissionStatus()` to return.
+   *
+   * @returns what the call did
+   */
+  async cancelSubmission(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
+    const { submissions, think } = this[CAPABILITIES];
+    const result = await submissions.cancel(submissionId, reason);
+    return think && result.outcome === "not_found" ? think.cancel(submissionId, reason) : result;
+  }
+
+  /**
+   * Resolves when the submission ends, or with its state after `timeoutMs`, or with null for an unknown id. After a restart of
+   * the agent, call it again.
+   *
+   * @throws Error from inside a turn or `onSubmissionStatus()`, where it could never resolve
+   */
+  async waitForSubmission<Ref extends string>(
+    submissionId: Ref,
+    options: WaitForSubmissionOptions = {},
+  ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
+    const { submissions, think } = this[CAPABILITIES];
+    const found =
+      (await submissions.wait(submissionId, options)) ?? (await think?.wait(submissionId, options));
+    return (found ?? null) as SubmissionInspection<OutputOfRef<Ref>> | null;
+  }
+
+  /**
+   * Deletes an ended submission.
+   *
+   * @returns whether there was one
+   */
+  async deleteSubmission(submissionId: string): Promise<boolean> {
+    const { submissions, think } = this[CAPABILITIES];
+    return (await submissions.delete(submissionId)) || (think?.delete(submissionId) ?? false);
+  }
+
+  /**
+   * Deletes ended submissions, the oldest first; those that Think itself has accepted come last.
+   *
+   * @returns how many were deleted
+   */
+  async deleteSubmissions(options: DeleteSubmissionsOptions = {}): Promise<number> {
+    const { submissions, think } = this[CAPABILITIES];
+    const count = await submissions.deleteMany(options);
+    const left = (options?.limit ?? 100) - count;
+    return think && left > 0
+      ? count + (await think.deleteMany({ ...options, limit: left }))
+      : count;
+  }
+
+  // Threads
+
+  /** The messages of a thread. `"main"` is the agent's own conversation; an isolated turn leaves none. */
+  async threadMessages(thread: string): Promise<ThreadMessage[]> {
+    const { submissions, threads } = this[CAPABILITIES];
+    await submissions.ready(thread);
+    return (await threads.messages(thread)) as ThreadMessage[];
+  }
+
+  /**
+   * Deletes the messages of a named thread, cancels what runs in it, and ends its pending submissions as `skipped`. Use
+   * `clearMessages()` for the main conversation.
+   *
+   * @throws InvalidSubmissionError for `"main"` and `"isolated"`
+   */
+  async clearThread(thread: string): Promise<void> {
+    const { submissions, threads } = this[CAPABILITIES];
+    await submissions.clearThread(thread, () => threads.clear(thread));
+  }
+
+  // Approvals
+
+  /**
+   * Approvals that `step.approval()` of this agent's workflows has asked for, newest first; by default those that are pending.
+   *
+   * @throws InvalidApprovalError for an invalid option
+   */
+  listApprovals(options?: ListApprovalsOptions): Promise<Approval[]> {
+    return this[CAPABILITIES].approvals.list(options);
+  }
+
+  /** One approval, or null for an unknown id. A decided one is kept for 30 days. */
+  inspectApproval(approvalId: string): Promise<Approval | null> {
+    return this[CAPABILITIES].approvals.inspect(approvalId);
+  }
+
+  /**
+   * Approves durably, and notifies the workflow. The first decision counts: a later one returns `already_decided` and changes
+   * nothing. Your app checks who may decide. If the workflow's schema refuses the payload later, the approval becomes `refused`
+   * and a new one with a `refusal` is opened; `onApproval()` is called for both.
+   *
+   * @throws InvalidApprovalError for a payload that does not match the approval's schema; it stays pending then. Over RPC an
+   *   error keeps its `name` and fields, not its class
+   */
+  grantApproval(
+    approvalId: string,
+    options?: GrantApprovalOptions,
+  ): Promise<ApprovalDecisionResult> {
+    return this[CAPABILITIES].approvals.grant(approvalId, options);
+  }
+
+  /** Rejects durably, and notifies the workflow: as {@link grantApproval}, without a payload. */
+  rejectApproval(
+    approvalId: string,
+    options?: RejectApprovalOptions,
+  ): Promise<ApprovalDecisionResult> {
+    return this[CAPABILITIES].approvals.reject(approvalId, options);
+  }
+
+  // Scheduled tasks
+
+  /** Reads `getScheduledTasks()` again. Call it when what that method reads has changed; each start of the agent does so itself. */
+  internal_reconcileScheduledTasks(): Promise<void> {
+    return this[CAPABILITIES].scheduler.reconcile();
+  }
+
+  /** The declared tasks: their next occurrences, how their runs ended, and what is wrong with them. */
+  listScheduledTasks(options?: { occurrences?: number }): Promise<ScheduledTaskInfo[]> {
+    return this[CAPABILITIES].scheduler.list(options);
+  }
+
+  /** One task, or null for an id that is not declared. */
+  inspectScheduledTask(
+    taskId: string,
+    options?: { occurrences?: number },
+  ): Promise<ScheduledTaskInfo | null> {
+    return this[CAPABILITIES].scheduler.inspect(taskId, options);
+  }
+
+  /** Runs of a task, newest first. */
+  listScheduledRuns(
+    taskId: string,
+    options?: { limit?: number; before?: Instant },
+  ): Promise<ScheduledRun[]> {
+    return this[CAPABILITIES].scheduler.runs(taskId, options);
+  }
+
+  /** Stops a task from firing until it is resumed; the note says why. */
+  pauseScheduledTask(taskId: string, note?: string): Promise<void> {
+    return this[CAPABILITIES].scheduler.pause(taskId, note);
+  }
+
+  /** Lets a paused task fire again, from its first occurrence after now. */
+  resumeScheduledTask(taskId: string): Promise<void> {
+    return this[CAPABILITIES].scheduler.resume(taskId);
+  }
+
+  /** Runs a task now, even if it is paused. The same key again returns the same run. */
+  triggerScheduledTask(taskId: string, options?: { key?: string }): Promise<ScheduledRun> {
+    return this[CAPABILITIES].scheduler.trigger(taskId, options);
+  }
+
+  /** Runs the occurrences of a past period, except those that have run. */
+  backfillScheduledTask(
+    taskId: string,
+    range: { from: Instant; to: Instant },
+  ): Promise<{ queued: number; alreadyRun: number }> {
+    return this[CAPABILITIES].scheduler.backfill(taskId, range);
+  }
+
+  /**
+   * Skips the next occurrence of a task.
+   *
+   * @returns the time of that occurrence, or null if there is none
+   */
+  skipNextScheduledRun(taskId: string): Promise<number | null> {
+    return this[CAPABILITIES].scheduler.skipNext(taskId);
+  }
+
+  // Outbox
+
+  /**
+   * Lists deliveries, newest first: waiting, dead and discarded ones, and those delivered ones that are kept.
+   *
+   * @throws InvalidFilterError for an unknown option or an invalid value
+   * @example const { deliveries } = await agent.listDeliveries({ submissionId })
+   */
+  listDeliveries(options?: ListDeliveriesOptions): Promise<DeliveryPage> {
+    return this.outbox.listDeliveries(options);
+  }
+
+  /** The state of a delivery; null for an unknown id, or for a delivered one that is not kept. */
+  inspectDelivery(id: string): Promise<DeliveryState | null> {
+    return this.outbox.inspect(id);
+  }
+
+  /** The whole event of a delivery that was sent as a reference; null for an unknown id. */
+  readDelivery(id: string): Promise<Json> {
+    return this.outbox.read(id);
+  }
+
+  /** How many deliveries wait, and how many are dead letters. */
+  outboxStats(): Promise<OutboxStats> {
+    return this.outbox.stats();
+  }
+
+  /** Dead letters, newest first. */
+  listDeadLetters(options?: ListDeadLettersOptions): Promise<DeadLetterPage> {
+    return this.outbox.listDeadLetters(options);
+  }
+
+  /** How many dead letters there are. */
+  countDeadLetters(filter?: DeadLetterFilter): Promise<number> {
+    return this.outbox.countDeadLetters(filter);
+  }
+
+  /**
+   * Sends a dead letter again.
+   *
+   * @returns whether it is sent: false for an unknown id, and for one to a disabled endpoint
+   */
+  redriveDeadLetter(id: string): Promise<boolean> {
+    return this.outbox.redrive(id);
+  }
+
+  /**
+   * Sends dead letters again: since a time, for a destination, or all.
+   *
+   * @returns how many are sent: those to disabled endpoints stay dead letters
+   */
+  redriveDeadLetters(filter: DeadLetterFilter): Promise<number> {
+    return this.outbox.redriveAll(filter);
+  }
+
+  /**
+   * Deletes a dead letter.
+   *
+   * @returns whether there was one
+   */
+  deleteDeadLetter(id: string): Promise<boolean> {
+    return this.outbox.deleteDeadLetter(id);
+  }
+
+  /**
+   * Deletes the dead letters of before a time.
+   *
+   * @returns how many were deleted
+   */
+  deleteDeadLetters(options: { before: Instant }): Promise<number> {
+    return this.outbox.deleteDeadLetters(options);
+  }
+
+  /** The state of a webhook's URL. */
+  inspectEndpoint(url: string): Promise<Endpoint> {
+    return this.outbox.inspectEndpoint(url);
+  }
+
+  /** The URLs of webhooks that are not healthy. */
+  listEndpoints(): Promise<Endpoint[]> {
+    return this.outbox.listEndpoints();
+  }
+
+  /**
+   * Sends to a webhook's URL again, starting with its dead letters.
+   *
+   * @returns how many dead letters are sent
+   */
+  enableEndpoint(url: string): Promise<number> {
+    return this.outbox.enableEndpoint(url);
+  }
+
+  /** Sends nothing more to a webhook's URL until it is enabled again. */
+  disableEndpoint(url: string, reason?: string): Promise<void> {
+    return this.outbox.disableEndpoint(url, reason);
+  }
+
+  // Workflows
+
+  /**
+   * Starts a workflow durably and tracks it, as `runWorkflow()` of agents does. The start commits with the transaction around
+   * the call, and happens once even after a crash. Params are stored as JSON until then.
+   *
+   * Resolves with the id when the instance exists and is tracked. If the platform does not start it within 10 seconds, it
+   * resolves as well, and the start is retried for three days. After that it is a dead letter.
+   *
+   * @param options.id of the instance. A new one by default
+   * @param options.ifExists what happens if an instance with this id exists: `"throw"` (the default) rejects with a
+   *   WorkflowExistsError, `"return"` resolves with its id
+   * @param options.agentBinding the binding of this agent, or of its root agent, in this Worker
+   * @throws InvalidDestinationError, InvalidEventError at the call and not as a rejection, so that `transactionSync()` is
+   *   rolled back
+   * @example
+   * const started = this.ctx.storage.transactionSync(() => {
+   *   this.sql`INSERT INTO orders (id) VALUES (${id})`;
+   *   return this.runWorkflow("ORDER_WORKFLOW", { order: id }, { id });
+   * });
+   * await started;
+   */
+  runWorkflow<P = unknown>(
+    workflowName: string,
+    params: P,
+    options?: RunWorkflow,
+  ): Promise<string> {
+    return this[CAPABILITIES].workflows.run(workflowName, params, options);
+  }
+
+  /**
+   * Terminates a workflow, and cancels what it waits for. If the workflow was terminated before, here or elsewhere, it still
+   * cancels what that workflow waits for, and throws.
+   *
+   * @param options.rollback whether the `rollback` handlers of its steps run before it ends
+   * @throws Error as `terminateWorkflow()` of agents: for a workflow that is not tracked, or that has ended
+   */
+  async terminateWorkflow(workflowId: string, options?: { rollback?: boolean }): Promise<void> {
+    await this[CAPABILITIES].workflows.terminate(workflowId, options);
+  }
+
+  // For workflows: their steps call these methods.
+
+  /** For `step.prompt()`: accepts a prompt, or finds the one accepted before (W1). */
+  async acceptPrompt(request: PromptRequest): Promise<PromptReceipt | ThinkPromptReceipt> {
+    const { submissions, think } = this[CAPABILITIES];
+    const { thinkKey, idempotencyKey } = request;
+    const known = thinkKey === undefined ? null : await think?.find({ idempotencyKey: thinkKey });
+    if (!known || submissions.hasKey(idempotencyKey)) return acceptPrompt(submissions, request);
+    return { submissionId: known.submissionId, hasEnded: isTerminal(known.status) };
+  }
+
+  /** For `step.prompt()`: the end of a prompt whose time is over, if it has one (W2). */
+  async expirePrompt(
+    submissionId: string,
+    options: { cancel: boolean },
+  ): Promise<PromptEnd | null> {
+    const { submissions, think } = this[CAPABILITIES];
+    const end = await think?.expirePrompt(submissionId, options);
+    return end === undefined ? expirePrompt(submissions, submissionId, options) : end;
+  }
+
+  /** For `step.prompt()`: a part of an answer that was told by a reference, or null where there is none (O4). */
+  readPrompt(submissionId: string, part: number): Promise<AnswerPart | null> {
+    return readPrompt(this[CAPABILITIES].submissions, submissionId, part);
+  }
+
+  /** For the steps of workflows that wait for something else than a turn (W1). */
+  openWait(request: WaitRequest): Promise<WaitReceipt> {
+    return this[CAPABILITIES].waits.open(request);
+  }
+
+  /** For those steps: how it ended; when their time is over, it is closed as they say (W2). */
+  expireWait(waitId: string, closing: Closing | null): Promise<WaitEnd | null> {
+    return this[CAPABILITIES].waits.expire(waitId, closing);
+  }
+
+  /** For those steps: a part of a result that was told by a reference, or null where there is none (O4). */
+  readWait(waitId: string, part: number): Promise<AnswerPart | null> {
+    return this[CAPABILITIES].waits.read(waitId, part);
+  }
+
+  /** For those steps: the result is not what the step can take, and a later run of the workflow asks afresh (W1, W4). */
+  refuseWait(waitId: string): Promise<void> {
+    return this[CAPABILITIES].waits.refuse(waitId);
+  }
+
+  /** For workflows of a sub-agent: where it is. */
+  agentPath(): AgentPathStep[] {
+    return [...this[CAPABILITIES].path()];
+  }
+
+  /** For `step.promptAll()`: accepts a chunk of prompts, all or none, or finds those accepted before (W1). */
+  acceptPrompts(request: PromptsRequest): Promise<PromptsReceipt> {
+    return acceptPrompts(this[CAPABILITIES].submissions, request);
+  }
+
+  /** For `step.promptAll()`: tells the workflow by one event when all have ended, unless they have now (O1, W3). */
+  awaitPrompts(wait: PromptsWait): Promise<PromptsState> {
+    return awaitPrompts(this[CAPABILITIES].submissions, wait);
+  }
+
+  /** For `step.promptAll()`: the wait is over, and what is open is cancelled, if asked for (W2). */
+  expirePrompts(expiry: PromptsExpiry): Promise<PromptsState> {
+    return expirePrompts(this[CAPABILITIES].submissions, expiry);
+  }
+
+  /** For `step.promptAll()`: how prompts have ended, as many as the result of a step can hold (O4). */
+  readPrompts(submissionIds: readonly string[]): Promise<PromptsPage> {
+    return readPrompts(this[CAPABILITIES].submissions, submissionIds);
+  }
+
+  /** For `step.prompt()`: shows the model why the schema refuses its answer; null where no repair is left (W4). */
+  repairPrompt(repair: PromptRepair): Promise<PromptReceipt | null> {
+    return repairPrompt(this[CAPABILITIES].submissions, repair);
+  }
+
+  /** For `step.promptAll()`: the same for items of a batch. */
+  repairPrompts(repairs: PromptRepairs): Promise<PromptRepairsReceipt> {
+    return repairPrompts(this[CAPABILITIES].submissions, repairs);
+  }
+
+  /** For `step.prompt()` and `step.promptAll()`: their schema refuses these answers, and a later run asks afresh (W1, W4). */
+  refusePrompts(submissionIds: readonly string[]): Promise<void> {
+    return refusePrompts(this[CAPABILITIES].submissions, submissionIds);
+  }
+
+  /** For `step.agentTool()`: agents call it when a run has ended, at least once, and again for one that ends after it was given up. */
+  async finishAgentToolStep(
+    run: AgentToolRunInfo,
+    result: AgentToolLifecycleResult,
+  ): Promise<void> {
+    await this[CAPABILITIES].agentTools.finished(run, result);
+  }
+}
