@@ -7,7 +7,7 @@ import type { Agent, Connection } from "agents";
 import type { UIMessageChunk } from "ai";
 import type { SubmissionInspection, Turn } from "../../submissions/index.ts";
 import { isFinalAnswer } from "../sdk/final-answer.ts";
-import type { ReplyWatcher } from "../sdk/sdk-turns.ts";
+import type { ReplyWatcher } from "../sdk/streamed-reply.ts";
 
 /** Sent to clients for which `shouldSendSubmission()` returns `true` or `"status"`, after each change of a submission's status. */
 export type SubmissionMessage = {

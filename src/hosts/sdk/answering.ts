@@ -14,7 +14,6 @@ import {
 } from "../../submissions/index.ts";
 import { jsonAlone, jsonIn } from "./answer-text.ts";
 import { isFinalAnswer } from "./final-answer.ts";
-import { cutOffBy } from "./finish-reason.ts";
 
 /** Records an answer. Returns whether it was recorded now, and throws when it is too large. */
 export type RecordAnswer = (answer: unknown) => boolean;
@@ -161,3 +160,27 @@ const SILENT: Failure = {
     "The turn ended without a text after its last call of a tool, and the text was to be the answer. " +
     "Ask for one in the prompt, or give the turn more steps (maxSteps).",
 };
+
+/** What the AI SDK reports at the end of a step. */
+type EndedStep = {
+  readonly finishReason: string;
+  readonly rawFinishReason?: string | undefined;
+};
+
+const CUT_OFF: Readonly<Record<string, string>> = {
+  length: "the model reached its limit of output tokens",
+  "content-filter": "the provider's content filter stopped it",
+  error: "the provider reported an error",
+  unknown: "the stream ended without a finish",
+};
+
+/** The finish reason of a step. The AI SDK reports a stream without a finish as "other", and providers do the same. */
+export function finishReasonOf({ finishReason, rawFinishReason }: EndedStep): string {
+  return finishReason === "other" && rawFinishReason === undefined ? "unknown" : finishReason;
+}
+
+/** Why a reply with this finish reason is not complete; undefined if it is. */
+function cutOffBy(finishReason: string | undefined): string | undefined {
+  const why = finishReason === undefined ? undefined : CUT_OFF[finishReason];
+  return why && `The reply was cut off (finish reason "${finishReason}"): ${why}.`;
+}

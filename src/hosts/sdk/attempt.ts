@@ -1,165 +1,166 @@
 /**
- * One attempt at a turn beside the conversation, while it lives: what the
- * ledger is told and asked at each step, what has gone wrong, and how it ends.
- * It stores nothing.
+ * One attempt at a turn while it runs, by the AI SDK or by Think: what the ledger is asked and told, the answer, and how the
+ * attempt ends. It stores nothing itself.
  */
 
-import {
-  convertToModelMessages,
-  type ModelMessage,
-  type StepResult,
-  type ToolSet,
-  type UIMessage,
-} from "ai";
-import { failureOf } from "../../core/failures.ts";
+import type { ModelMessage, StepResult, ToolSet, UIMessage } from "ai";
 import {
   type AttemptRef,
   endWithAnswer,
-  type Turn,
+  type SettledCall,
+  type ToolCalls,
   type TurnEnd,
   type TurnLedger,
 } from "../../submissions/host.ts";
-import { textOf } from "./answer-text.ts";
-import { Answering } from "./answering.ts";
+import type { AttemptPlan } from "../../submissions/index.ts";
+import { Answering, finishReasonOf } from "./answering.ts";
 import { askedInStep, askedSettings } from "./asked-settings.ts";
-import { finalAnswerName, isToolChoiceViolation } from "./final-answer.ts";
-import { finishReasonOf } from "./finish-reason.ts";
-import { guardedOf, offeredOf } from "./offered-tools.ts";
-import { noted } from "./recorded-tools.ts";
-import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
+import { type AnswerConfig, finalAnswerName, isToolChoiceViolation } from "./final-answer.ts";
+import { noted } from "./tools.ts";
 
-/** Stores messages that join the turn, where there is a thread to store them in. */
-type Join = (messages: readonly UIMessage[]) => Promise<void>;
+/** The end of a turn that has ended here. */
+export type EndedTurn = Exclude<TurnEnd, { outcome: "recovering" | "reported" }>;
 
+export type AttemptOptions = {
+  readonly ledger: TurnLedger;
+  readonly ref: AttemptRef;
+  /** The answer that is asked for, if any. */
+  readonly plan: AttemptPlan | undefined;
+  /** The ended calls in the stored replies to the turn; undefined for the first run of the turn. */
+  readonly settled: (() => readonly SettledCall[]) | undefined;
+  /** Whether an earlier run of the attempt has recorded the answer. */
+  readonly isAnswered?: boolean;
+};
+
+type Settings = AnswerConfig & { readonly messages?: ModelMessage[] | undefined };
+type Context = {
+  readonly system: string;
+  readonly tools: ToolSet;
+  readonly messages: ModelMessage[];
+};
 type EndedStep = Pick<
   StepResult<ToolSet>,
   "toolCalls" | "usage" | "finishReason" | "rawFinishReason"
 >;
 
 export class Attempt {
-  #error: { readonly cause: unknown } | undefined;
+  readonly ref: AttemptRef;
+  readonly plan: AttemptPlan | undefined;
+  /** Where the ledger records the tool calls. */
+  readonly calls: ToolCalls;
+  /** What the attempt failed with, as it was thrown. */
+  error: { readonly cause: unknown } | undefined;
+  readonly #ledger: TurnLedger;
   readonly #answering: Answering | undefined;
   #answerName = "";
+  #maxSteps = 0;
   #finishReason: string | undefined;
 
-  constructor(
-    readonly turn: Turn,
-    private readonly ref: AttemptRef,
-    private readonly ledger: TurnLedger,
-    private readonly join: Join,
-  ) {
-    const { plan } = turn;
-    this.#answering = plan && new Answering(plan, (answer) => ledger.answer(ref, answer));
+  constructor({ ledger, ref, plan, settled, isAnswered }: AttemptOptions) {
+    this.ref = ref;
+    this.plan = plan;
+    this.calls = ledger.toolCalls(ref, settled);
+    this.#ledger = ledger;
+    this.#answering = plan && new Answering(plan, (it) => ledger.answer(ref, it), isAnswered);
   }
 
-  /** Whether it goes on from the reply of an earlier attempt, which stays. */
+  get isAnswered(): boolean {
+    return this.#answering?.isAnswered ?? false;
+  }
+
+  /** Whether it continues the reply of an earlier attempt, and is offered no tool but the final answer. */
   get isFollowUp(): boolean {
-    return this.turn.plan?.followUp !== undefined;
+    return this.plan?.followUp !== undefined;
   }
 
-  /** What the agent lends, with the ledger's part around the tools and with the answer that is asked for. */
-  async armed({ tools, ...lent }: TurnSetup): Promise<TurnSetup> {
-    const { plan } = this.turn;
-    const decide = lent.hooks?.beforeTool?.bind(lent.hooks);
-    // Of a reply that is not complete nothing is left when another attempt asks again.
-    const calls = this.ledger.toolCalls(this.ref, this.turn.isAgain ? () => [] : undefined);
-    const note = this.isFollowUp ? {} : await noted(lent.messages, calls);
-    const setup = { ...lent, ...note, maxSteps: plan?.maxSteps ?? lent.maxSteps };
-    const offered = this.isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, calls });
-    const armed = { ...setup, tools: offered };
+  /**
+   * The settings of the turn, with what the plan asks of the model, and with a note about tool calls of earlier runs.
+   *
+   * @param limits.tools all tools of the agent, whose names the final answer must not take
+   */
+  async settings<Config extends Settings>(
+    ctx: Context,
+    config: Config,
+    limits: { tools: ToolSet; maxSteps: number },
+  ): Promise<Config & { messages?: ModelMessage[] }> {
+    const { plan } = this;
     const answering = this.#answering;
-    if (!plan || !answering) return armed;
-    const name = finalAnswerName(tools);
+    const note = this.isFollowUp ? {} : await noted(config.messages ?? ctx.messages, this.calls);
+    if (!plan || !answering) return { ...config, ...note };
+    const { maxSteps = limits.maxSteps } = plan;
+    const name = finalAnswerName(limits.tools);
+    this.#maxSteps = maxSteps;
     this.#answerName = name;
-    const context = { ...armed, system: armed.instructions ?? "" };
     const take = (answer: unknown) => answering.take(answer);
-    return askedSettings(context, armed, plan, { name, take });
+    return askedSettings(ctx, { ...config, ...note, maxSteps }, plan, { name, take });
+  }
+
+  /** The settings of a step, which cannot keep the model from the answer. */
+  stepSettings<Config extends Parameters<typeof askedInStep>[1]>(
+    event: { readonly stepNumber: number },
+    config: Config,
+  ): Config {
+    const name = this.#answerName;
+    const maxSteps = this.#maxSteps;
+    return this.plan ? askedInStep(event, config, this.plan, { name, maxSteps }) : config;
   }
 
   /**
    * Before a call of the model.
    *
-   * @param known ids of the messages that the model sees already; those that join are added
+   * @param store stores the messages of other submissions that join the turn now
+   * @param canJoin whether they could come before the reply
+   * @returns the messages that have joined
    * @throws what the ledger refuses the call with
    */
-  async step(event: Step, setup: TurnSetup, known: Set<string>): Promise<StepSettings> {
-    // An error in the middle of an answer does not keep the AI SDK from going on.
-    if (this.#error) throw this.#error.cause;
-    const joining = this.ledger.nextStep(this.ref);
-    const messages = [...event.messages, ...(await this.#joined(joining, setup.tools, known))];
-    const settings = (await setup.hooks?.beforeStep?.({ ...event, messages })) ?? {};
-    const step = { ...(joining.length > 0 && { messages }), ...settings };
-    const { maxSteps } = setup;
-    const { plan } = this.turn;
-    return plan ? askedInStep(event, step, plan, { name: this.#answerName, maxSteps }) : step;
-  }
-
-  /** After a call of the model, of whose usage the ledger keeps the sums. */
-  stepped(step: EndedStep): void {
-    const { toolCalls, usage } = step;
-    this.#finishReason = finishReasonOf(step);
-    this.#answering?.called(toolCalls);
-    const { inputTokens, outputTokens, totalTokens } = usage;
+  async nextStep(
+    store: (joining: UIMessage[]) => Promise<void>,
+    canJoin = true,
+  ): Promise<UIMessage[]> {
+    const joining = this.#ledger.nextStep(this.ref, canJoin);
+    if (joining.length === 0) return joining;
     try {
-      this.ledger.recordUsage(this.ref, { inputTokens, outputTokens, totalTokens });
-    } catch (cause) {
-      // The AI SDK swallows what its callbacks throw; unaccounted tokens must not go unnoticed.
-      this.failed(cause);
-    }
-  }
-
-  /** A part of the answer has come. */
-  heartbeat(): void {
-    this.ledger.heartbeat(this.ref);
-  }
-
-  /** The first error stands; later ones follow from it. */
-  failed(cause: unknown): void {
-    this.#error ??= { cause };
-  }
-
-  /** What the attempt failed with, if it did. */
-  get cause(): unknown {
-    return this.#error?.cause;
-  }
-
-  /** How it ended with this reply, without its id: it is not stored yet. */
-  end(reply: UIMessage | undefined): TurnEnd {
-    const end = { ...this.#endOfStream(), text: textOf(reply) };
-    const answering = this.#answering;
-    if (!answering) return end;
-    if (end.outcome === "completed") answering.conclude(end.text, this.#finishReason);
-    return endWithAnswer(end, answering);
-  }
-
-  #endOfStream(): TurnEnd {
-    const facts = { finishReason: this.#finishReason };
-    if (this.turn.signal.aborted) return { outcome: "aborted", ...facts };
-    if (!this.#error || this.#isUnanswered()) return { outcome: "completed", ...facts };
-    const { cause } = this.#error;
-    return { outcome: "error", failure: failureOf(cause), cause, ...facts };
-  }
-
-  /** Whether the AI SDK found that the model did not call the tool that it had to: what it said is looked at. */
-  #isUnanswered(): boolean {
-    return this.#answering !== undefined && isToolChoiceViolation(this.cause);
-  }
-
-  async #joined(
-    joining: readonly UIMessage[],
-    tools: ToolSet,
-    known: Set<string>,
-  ): Promise<ModelMessage[]> {
-    if (joining.length === 0) return [];
-    try {
-      await this.join(joining);
+      await store(joining);
     } catch (error) {
-      this.ledger.part(this.ref, joining);
+      this.#ledger.part(this.ref, joining);
       throw error;
     }
-    // Those that an earlier attempt was joined by are in the thread, and the model has them from there.
-    const fresh = joining.filter(({ id }) => !known.has(id));
-    for (const { id } of fresh) known.add(id);
-    return convertToModelMessages(fresh, { tools });
+    return joining;
+  }
+
+  /** After a call of the model. */
+  stepped(step: EndedStep): void {
+    this.#finishReason = finishReasonOf(step);
+    this.#answering?.called(step.toolCalls);
+    const { inputTokens, outputTokens, totalTokens } = step.usage;
+    this.#ledger.recordUsage(this.ref, { inputTokens, outputTokens, totalTokens });
+  }
+
+  /** A part of the reply has arrived. */
+  heartbeat(): void {
+    this.#ledger.heartbeat(this.ref);
+  }
+
+  /** The first error counts; later ones follow from it. */
+  failed(cause: unknown): void {
+    this.error ??= { cause };
+  }
+
+  /** Whether the AI SDK found that the model did not call the final answer. Then the text of its reply may be the answer. */
+  get isUnanswered(): boolean {
+    return this.#answering !== undefined && isToolChoiceViolation(this.error?.cause);
+  }
+
+  /**
+   * How the attempt ends. Where an answer was asked for, that decides.
+   *
+   * @param text what the reply says after its last tool call
+   */
+  end(end: EndedTurn, text: string): TurnEnd {
+    const ended = { ...end, finishReason: this.#finishReason };
+    const answering = this.#answering;
+    if (!answering) return ended;
+    if (end.outcome === "completed") answering.conclude(text, this.#finishReason);
+    return endWithAnswer(ended, answering);
   }
 }

@@ -1,12 +1,11 @@
 /**
- * Runs turns beside the agent's own conversation, by the AI SDK: in a named
- * thread, which keeps them, or isolated, where nothing is kept. For the hosts,
- * which run the turns of the agent's own conversation themselves.
+ * Runs side turns, those outside the agent's own conversation, by the AI SDK: in a named thread, which keeps their messages, or
+ * isolated, where nothing is kept.
  */
 
 import type { Sessions } from "agents/sessions";
-import { convertToModelMessages, type UIMessage, type UIMessageChunk } from "ai";
-import { isReset } from "../../core/failures.ts";
+import { convertToModelMessages, type UIMessage } from "ai";
+import { failureOf, isReset } from "../../core/failures.ts";
 import {
   type ConversationState,
   isIsolated,
@@ -17,84 +16,82 @@ import {
   TurnRefused,
 } from "../../submissions/host.ts";
 import { textOf } from "./answer-text.ts";
-import { Attempt } from "./attempt.ts";
+import { Attempt, type EndedTurn } from "./attempt.ts";
 import { continued, isPartial, isProviderResult, keptOf, replyIdOf } from "./reply.ts";
-import { streamedReply } from "./streamed-reply.ts";
+import { type ReplyWatcher, streamedReply } from "./streamed-reply.ts";
 import { Threads } from "./threads.ts";
 import type { TurnSource } from "./turn-source.ts";
 
-/** What a host lends to its turns beside the conversation. */
-export type SdkPort = {
+/** What a host provides for its side turns. */
+export type SdkTurnsOptions = {
   readonly source: TurnSource;
   /** Where named threads are kept. */
   readonly sessions: Sessions;
   readonly ledger: () => TurnLedger;
   /** Messages of a named thread that are kept; without it all are. */
   readonly maxThreadMessages?: () => number;
-  /** Who watches a reply while it is written, if anybody does. */
+  /** Who sees the reply of an attempt while it is written. */
   readonly watch?: (turn: Turn, attempt: number) => ReplyWatcher | undefined;
 };
 
-/** Sees the reply of one attempt while it is written. It must not throw, and nobody waits for it. */
-export interface ReplyWatcher {
-  chunk(chunk: UIMessageChunk): void;
-  /** No more comes. */
-  end(): void;
-}
-
 export class SdkTurns {
-  /** The named threads, for whoever wants to read or clear one. */
+  /** The named threads. */
   readonly threads: Threads;
 
-  constructor(private readonly port: SdkPort) {
-    this.threads = new Threads(port.sessions, port.maxThreadMessages);
+  constructor(private readonly options: SdkTurnsOptions) {
+    this.threads = new Threads(options.sessions, options.maxThreadMessages);
   }
 
   /**
    * Runs a turn to its end.
    *
-   * @throws TurnRefused when the submission is not to be run any more, and what
-   *   the platform throws when it takes the isolate down
+   * @throws TurnRefused when the submission must not run any more, and what the platform throws when it resets the object
    */
   async run(turn: Turn): Promise<TurnEnd> {
     const { thread } = turn;
     const ref = turn.begin();
     await turn.announced();
-    const attempt = new Attempt(turn, ref, this.port.ledger(), async (messages) => {
-      if (!isIsolated(thread)) await this.threads.append(thread, messages);
+    const attempt = new Attempt({
+      ledger: this.options.ledger(),
+      ref,
+      plan: turn.plan,
+      // Nothing is left of an incomplete reply when another attempt asks again.
+      settled: turn.isAgain ? () => [] : undefined,
     });
-    const watcher = this.port.watch?.(turn, ref.attempt);
-    const reply = await this.#reply(attempt, watcher).catch((cause: unknown) => {
+    const watcher = this.options.watch?.(turn, ref.attempt);
+    const reply = await this.#reply(turn, attempt, watcher).catch((cause: unknown) => {
       attempt.failed(cause);
       return undefined;
     });
     watcher?.end();
-    if (isReset(attempt.cause)) throw attempt.cause;
-    const end = attempt.end(reply);
+    if (isReset(attempt.error?.cause)) throw attempt.error?.cause;
+    const text = textOf(reply);
+    const end = attempt.end({ ...endOf(turn, attempt), text }, text);
     if (isIsolated(thread)) return end;
-    const kept = await this.#keptOf(attempt, reply, end);
+    const kept = await this.#keptOf(turn, attempt, reply, end);
     if (!kept) return end;
     if (turn.isGivenUp) throw new TurnRefused();
     await this.threads.reply(thread, kept);
     return "finishReason" in end ? { ...end, messageId: kept.id } : end;
   }
 
-  /** What of the reply is kept: that of an earlier attempt stays at its beginning, where this one goes on from it. */
+  /** What of the reply is stored: a follow-up adds its part to the reply of the earlier attempt. */
   async #keptOf(
-    { turn, isFollowUp }: Attempt,
+    turn: Turn,
+    { isFollowUp }: Attempt,
     reply: UIMessage | undefined,
     end: TurnEnd,
   ): Promise<UIMessage | undefined> {
     const id = replyIdOf(turn.submissionId);
     const isCut = end.outcome !== "completed";
     if (!isFollowUp) return reply && keptOf({ ...reply, id }, isCut);
-    // What is cut off is no part of it: it is asked for again.
+    // A reply that failed is not added: it is asked for again.
     if (end.outcome === "error" && !end.answer) return undefined;
     const earlier = await this.threads.replyOf(turn.thread, id);
     return continued(earlier, reply && keptOf({ ...reply, id }, isCut), isCut);
   }
 
-  /** What a turn has left in its thread; nothing ever in an isolated one. */
+  /** What a turn has left in its thread. An isolated turn leaves nothing. */
   async inspectConversation({
     submissionId,
     thread,
@@ -111,7 +108,7 @@ export class SdkTurns {
     };
   }
 
-  /** Takes the turn's messages and the replies to them out of its thread. Done twice, it is as done once. */
+  /** Removes the turn's messages and the replies to them from its thread. */
   async removeMessages({ submissionId, thread, messages }: SubmittedTurn): Promise<void> {
     if (isIsolated(thread)) return;
     const ids = messages.map(({ id }) => id);
@@ -119,34 +116,52 @@ export class SdkTurns {
   }
 
   async #reply(
+    turn: Turn,
     attempt: Attempt,
     watcher: ReplyWatcher | undefined,
   ): Promise<UIMessage | undefined> {
-    const { turn } = attempt;
-    const { thread, signal } = turn;
-    const replyId = replyIdOf(turn.submissionId);
-    const asked = await this.#asked(attempt, replyId);
-    const setup = await this.port.source.setup({
-      requestId: turn.submissionId,
+    const { submissionId, thread, signal } = turn;
+    const replyId = replyIdOf(submissionId);
+    const asked = await this.#asked(turn, attempt, replyId);
+    const source = await this.options.source.setup({
+      requestId: submissionId,
       thread,
       signal,
       model: turn.plan?.model,
       messagesFor: (tools) =>
         convertToModelMessages(asked, { tools, ignoreIncompleteToolCalls: true }),
     });
-    const known = new Set(asked.map(({ id }) => id));
-    return streamedReply(attempt, await attempt.armed(setup), { replyId, known, watcher });
+    return streamedReply(attempt, source, {
+      replyId,
+      known: new Set(asked.map(({ id }) => id)),
+      watcher,
+      signal,
+      store: async (joining) => {
+        if (!isIsolated(thread)) await this.threads.append(thread, joining);
+      },
+    });
   }
 
   /** What the model is asked: the thread with the turn's messages at its end, or these alone. */
-  async #asked(attempt: Attempt, replyId: string): Promise<UIMessage[]> {
-    const { thread, messages } = attempt.turn;
+  async #asked(
+    { thread, messages, isAgain }: Turn,
+    { isFollowUp }: Attempt,
+    replyId: string,
+  ): Promise<UIMessage[]> {
     if (isIsolated(thread)) return messages;
-    if (attempt.isFollowUp) await this.threads.append(thread, messages);
-    else await this.threads.ask(thread, messages, { replyId, isAgain: attempt.turn.isAgain });
+    if (isFollowUp) await this.threads.append(thread, messages);
+    else await this.threads.ask(thread, messages, { replyId, isAgain });
     const newest = await this.threads.history(thread);
     const ids = messages.map(({ id }) => id);
     await this.threads.prune(thread, newest, [...ids, replyId]);
     return newest.messages;
   }
+}
+
+/** How the model's stream ended. */
+function endOf({ signal }: Turn, { error, isUnanswered }: Attempt): EndedTurn {
+  if (signal.aborted) return { outcome: "aborted" };
+  if (!error || isUnanswered) return { outcome: "completed" };
+  const { cause } = error;
+  return { outcome: "error", failure: failureOf(cause), cause };
 }

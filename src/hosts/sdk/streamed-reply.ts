@@ -1,44 +1,59 @@
-/** Runs a model and its tools to the end of a turn, and makes one message of all that they said. */
+/** Runs the model and the tools of a side turn to their end, and makes one message of the reply. */
 
 import {
+  convertToModelMessages,
   stepCountIs,
   streamText,
   type TextStreamPart,
   type ToolSet,
   toUIMessageStream,
   type UIMessage,
+  type UIMessageChunk,
 } from "ai";
 import { failureOf } from "../../core/failures.ts";
 import type { Attempt } from "./attempt.ts";
 import { isFinalAnswer } from "./final-answer.ts";
-import type { ReplyWatcher } from "./sdk-turns.ts";
-import type { TurnSetup } from "./turn-source.ts";
+import { guardedOf, offeredOf } from "./tools.ts";
+import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
+
+/** What a side turn gives to the stream of its reply. */
+export type ReplyRequest = {
+  readonly replyId: string;
+  /** Ids of the messages that the model sees; those that join are added. */
+  readonly known: Set<string>;
+  /** Sees the reply while it is written. */
+  readonly watcher: ReplyWatcher | undefined;
+  readonly signal: AbortSignal;
+  /** Stores messages that join the turn. */
+  store(joining: readonly UIMessage[]): Promise<void>;
+};
+
+/** Sees the reply of one attempt while it is written. It must not throw; the turn does not wait for it. */
+export interface ReplyWatcher {
+  chunk(chunk: UIMessageChunk): void;
+  /** There are no more chunks. */
+  end(): void;
+}
 
 /**
- * What the model said, all of it or as far as it came: what went wrong is told
- * to the attempt, and not thrown.
+ * The reply of the model, whole or as far as it came. An error is not thrown but kept in the attempt.
  *
- * @param known ids of the messages that the model is asked
- * @param watcher sees the reply while it is written
+ * @param source what the agent provides for the turn
  */
 export async function streamedReply(
   attempt: Attempt,
-  setup: TurnSetup,
-  {
-    replyId,
-    known,
-    watcher,
-  }: { replyId: string; known: Set<string>; watcher: ReplyWatcher | undefined },
+  source: TurnSetup,
+  request: ReplyRequest,
 ): Promise<UIMessage | undefined> {
-  const { tools, sendReasoning } = setup;
+  const setup = await withPlan(attempt, source);
   let reply: UIMessage | undefined;
   const chunks = toUIMessageStream({
-    stream: watched(started(attempt, setup, known).stream, attempt),
-    tools,
-    generateMessageId: () => replyId,
-    sendReasoning: sendReasoning ?? true,
+    stream: watched(started(attempt, setup, request).stream, attempt),
+    tools: setup.tools,
+    generateMessageId: () => request.replyId,
+    sendReasoning: setup.sendReasoning ?? true,
     onError: (error) => failureOf(error).message,
-    // Tool errors are shown to the model as they are; here they are part of its history.
+    // The model saw tool errors unredacted, and they are part of its history.
     redactToolErrors: false,
     onEnd: ({ responseMessage }) => {
       reply = responseMessage;
@@ -48,20 +63,35 @@ export async function streamedReply(
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return reply;
-    watcher?.chunk(value);
+    request.watcher?.chunk(value);
   }
 }
 
-function started(attempt: Attempt, setup: TurnSetup, known: Set<string>) {
+/** What the agent provides, with recorded tools and with what the attempt asks for. */
+async function withPlan(attempt: Attempt, { tools, ...source }: TurnSetup): Promise<TurnSetup> {
+  const decide = source.hooks?.beforeTool?.bind(source.hooks);
+  const { calls, isFollowUp } = attempt;
+  const offered = isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, calls });
+  const setup = { ...source, tools: offered };
+  const context = { ...setup, system: setup.instructions ?? "" };
+  return attempt.settings(context, setup, { tools, maxSteps: setup.maxSteps });
+}
+
+function started(attempt: Attempt, setup: TurnSetup, request: ReplyRequest) {
   const { hooks, instructions, maxSteps, stopWhen, sendReasoning: _, ...settings } = setup;
   return streamText({
     ...settings,
     ...(instructions && { instructions }),
-    abortSignal: attempt.turn.signal,
+    abortSignal: request.signal,
     stopWhen: [stepCountIs(maxSteps), ...[stopWhen ?? []].flat()],
-    prepareStep: (event) => attempt.step(event, setup, known),
+    prepareStep: (event) => stepOf(attempt, setup, request, event),
     onStepEnd: async (step) => {
-      attempt.stepped(step);
+      try {
+        attempt.stepped(step);
+      } catch (cause) {
+        // The AI SDK swallows what its callbacks throw; tokens that were not recorded must fail the turn.
+        attempt.failed(cause);
+      }
       await hooks?.onStepEnd?.(step);
     },
     onToolExecutionEnd: async (event) => {
@@ -70,14 +100,32 @@ function started(attempt: Attempt, setup: TurnSetup, known: Set<string>) {
     ...(hooks?.onChunk && { onChunk: hooks.onChunk }),
     // Without it the AI SDK writes errors to the console.
     onError: ({ error }) => attempt.failed(error),
-    // A cancelled turn says so itself; what else aborts is a timeout of the settings.
+    // A cancelled turn ends as aborted in any case; other aborts are timeouts of the settings.
     onAbort: ({ reason }) => attempt.failed(reason),
   });
 }
 
+/** Before a call of the model: messages that join, and the app's settings of the step. */
+async function stepOf(
+  attempt: Attempt,
+  { tools, hooks }: TurnSetup,
+  { known, store }: ReplyRequest,
+  event: Step,
+): Promise<StepSettings> {
+  // After an error in the middle of an answer the AI SDK would go on.
+  if (attempt.error) throw attempt.error.cause;
+  const joined = await attempt.nextStep(store);
+  // Those that joined an earlier attempt are in the thread, and the model has them from there.
+  const fresh = joined.filter(({ id }) => !known.has(id));
+  for (const { id } of fresh) known.add(id);
+  const messages = [...event.messages, ...(await convertToModelMessages(fresh, { tools }))];
+  const settings = (await hooks?.beforeStep?.({ ...event, messages })) ?? {};
+  return attempt.stepSettings(event, { ...(joined.length > 0 && { messages }), ...settings });
+}
+
 type Part = TextStreamPart<ToolSet>;
 
-/** The same stream, that ends where it would break: what came before is not lost. */
+/** The same stream, which ends instead of failing, so that what came before the error is kept. */
 function watched(stream: ReadableStream<Part>, attempt: Attempt): ReadableStream<Part> {
   const reader = stream.getReader();
   return new ReadableStream<Part>({

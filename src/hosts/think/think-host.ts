@@ -23,7 +23,7 @@ import { SdkTurns } from "../sdk/sdk-turns.ts";
 import type { HookedThink, ThinkHooks } from "./hooks.ts";
 import { thinkSource } from "./side-turns.ts";
 import { inspectionOf, type ThinkLedger } from "./think-ledger.ts";
-import { ThinkRecovery } from "./turns/think-recovery.ts";
+import { ThinkRecovery } from "./turns/recovery.ts";
 import { ThinkTurns } from "./turns/think-turns.ts";
 import { TurnIds } from "./turns/turn-ids.ts";
 

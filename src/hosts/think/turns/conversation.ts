@@ -1,8 +1,10 @@
-/** What can be read off a conversation: who asked last, and what a reply left in it. Pure. */
+/** The agent's own conversation: what the turns of submissions have left in it. */
 
+import type { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
+import type { ConversationState, SettledCall, SubmittedTurn } from "../../../submissions/index.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
-import { toolOf } from "../../sdk/reply.ts";
+import { isProviderResult, settledCalls, toolOf } from "../../sdk/reply.ts";
 
 /** The messages that the latest reply answers, or would answer. */
 export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] {
@@ -17,7 +19,7 @@ export function idsOf(messages: readonly UIMessage[]): ReadonlySet<string> {
 }
 
 /** The ids of these messages and of the replies that directly follow each of them. */
-export function withReplies(messages: readonly UIMessage[], ids: ReadonlySet<string>): string[] {
+function withReplies(messages: readonly UIMessage[], ids: ReadonlySet<string>): string[] {
   let isTheirs = false;
   return messages.flatMap(({ id, role }) => {
     if (role !== "assistant" || ids.has(id)) isTheirs = ids.has(id);
@@ -28,4 +30,48 @@ export function withReplies(messages: readonly UIMessage[], ids: ReadonlySet<str
 /** Whether anything of a reply is left in the conversation once the final answer is taken out. */
 export function isKept({ parts }: UIMessage): boolean {
   return parts.some((part) => part.type !== "step-start" && !isFinalAnswer(toolOf(part) ?? ""));
+}
+
+export class MainConversation {
+  constructor(private readonly agent: Think) {}
+
+  /** What a turn has left. */
+  async inspectConversation({ messages }: SubmittedTurn): Promise<ConversationState> {
+    const { agent } = this;
+    const ids = idsOf(messages);
+    const found = await Promise.all([...ids].map((id) => agent.session.getMessage(id)));
+    const count = found.filter(Boolean).length;
+    const after = agent.messages.slice(agent.messages.findLastIndex(({ id }) => ids.has(id)) + 1);
+    return {
+      applied: count === 0 ? "none" : count === ids.size ? "all" : "partial",
+      hasEffects: count > 0 && after.some(({ parts }) => parts.some(isProviderResult)),
+    };
+  }
+
+  /** Removes the turn's messages and the replies to them. */
+  async removeMessages({ messages }: SubmittedTurn): Promise<void> {
+    const ids = withReplies(this.agent.messages, idsOf(messages));
+    if (ids.length > 0) await this.agent.session.deleteMessages(ids);
+  }
+
+  /** The ended tool calls in the replies to these messages. */
+  settledCalls(ids: ReadonlySet<string>, messages = this.agent.messages): SettledCall[] {
+    return settledCalls(messages.slice(messages.findIndex(({ id }) => ids.has(id)) + 1));
+  }
+
+  /** The messages that are not in it yet. */
+  missing(messages: readonly UIMessage[]): UIMessage[] {
+    const said = idsOf(this.agent.messages);
+    return messages.filter(({ id }) => !said.has(id));
+  }
+
+  /** Removes messages of an earlier attempt and the replies to them, unless they are last. A model answers what comes last. */
+  async removeEarlier(messages: readonly UIMessage[]): Promise<void> {
+    const { agent } = this;
+    const ids = idsOf(messages);
+    const last = agent.messages.at(-1);
+    if (!last || ids.has(last.id)) return;
+    if (!agent.messages.some(({ id }) => ids.has(id))) return;
+    await agent.session.deleteMessages(withReplies(agent.messages, ids));
+  }
 }

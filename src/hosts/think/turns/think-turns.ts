@@ -29,12 +29,12 @@ import {
   type TurnEnd,
   TurnRefused,
 } from "../../../submissions/index.ts";
+import { Attempt, type AttemptOptions } from "../../sdk/attempt.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import { settledCalls } from "../../sdk/reply.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
-import { idsOf, lastAsked } from "./conversation.ts";
-import { MainConversation } from "./main-conversation.ts";
-import { endOf, type OwnedParts, OwnedTurn, type ThinkEnd } from "./owned-turn.ts";
+import { idsOf, lastAsked, MainConversation } from "./conversation.ts";
+import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
 /** Turns of the agent's own conversation. */
@@ -66,12 +66,12 @@ export class ThinkTurns {
       await turn.announced();
       const { messages, plan, isAgain } = turn;
       const isFollowUp = plan?.followUp !== undefined;
-      if (isAgain && !isFollowUp) await this.#conversation.askAgain(messages);
+      if (isAgain && !isFollowUp) await this.#conversation.removeEarlier(messages);
       // Ended meanwhile, by a reset of the conversation or by a cancellation, it says nothing any more.
       if (signal.aborted) throw new TurnRefused();
       this.#begun = { turn, ref };
       // Those that are there stay where they are, with the reply that the attempt goes on from.
-      return isFollowUp ? this.#conversation.unsaid(messages) : messages;
+      return isFollowUp ? this.#conversation.missing(messages) : messages;
     };
     try {
       const result = await this.ids.start(turn.submissionId, () =>
@@ -85,11 +85,11 @@ export class ThinkTurns {
       if (ref && this.#recovering.get(ref.seq) === requestId) return { outcome: "recovering" };
       const owned = this.#owned.get(requestId);
       if (owned?.isReported) return { outcome: "reported" };
-      return reported(owned, { ...result, message: result.message as UIMessage | undefined });
+      return endOf(owned, { ...result, message: result.message as UIMessage | undefined });
     } catch (error) {
       // The answer is what was asked for, whatever went wrong after it.
-      const owned = [...this.#owned.values()].find((turn) => turn.ref === ref);
-      if (owned?.isAnswered) return { outcome: "completed" };
+      const owned = [...this.#owned.values()].find(({ attempt }) => attempt.ref === ref);
+      if (owned?.attempt.isAnswered) return { outcome: "completed" };
       throw error;
     } finally {
       // A later attempt may have begun before this one, which was given up, has ended.
@@ -104,8 +104,8 @@ export class ThinkTurns {
     if (seq === undefined) return;
     const recovering = this.#recovering.get(seq);
     if (recovering) this.agent.cancelChat(recovering, reason);
-    for (const [requestId, { ref }] of this.#owned) {
-      if (ref.seq === seq) this.agent.cancelChat(requestId, reason);
+    for (const [requestId, { attempt }] of this.#owned) {
+      if (attempt.ref.seq === seq) this.agent.cancelChat(requestId, reason);
     }
   }
 
@@ -127,23 +127,18 @@ export class ThinkTurns {
       beforeTurn: async (ctx) => {
         const owned = this.#own();
         const config = (await app.beforeTurn(ctx)) ?? {};
-        const { maxSteps, messages: conversation } = this.agent;
-        if (!owned) return config;
-        const recorded = await owned.recorded(ctx, config);
-        return owned.arm(ctx, recorded, { maxSteps, conversation });
+        return owned ? configOf(owned, this.agent, ctx, config) : config;
       },
       beforeStep: async (ctx) => this.#beforeStep(ctx, (await app.beforeStep(ctx)) ?? {}),
       beforeToolCall: (ctx) =>
         isFinalAnswer(ctx.toolName) ? undefined : this.#beforeTool(ctx, app),
       afterToolCall: (ctx) => (isFinalAnswer(ctx.toolName) ? undefined : app.afterToolCall(ctx)),
       onStepEnd: (ctx) => {
-        const owned = this.#current();
-        owned?.stepped(ctx);
-        if (owned) this.ledger.recordUsage(owned.ref, ctx.usage);
+        this.#current()?.attempt.stepped(ctx);
         return app.onStepEnd(ctx);
       },
       onChunk: (ctx) => {
-        this.#heard();
+        this.#heartbeat();
         return app.onChunk(ctx);
       },
       onChatResponse: (result) => {
@@ -154,7 +149,7 @@ export class ThinkTurns {
       classifyChatError: (error, ctx) => {
         // Only here the error is what was thrown; everywhere else it is its text.
         const owned = ctx?.requestId === undefined ? undefined : this.#owned.get(ctx.requestId);
-        if (owned) owned.cause = error;
+        if (owned) owned.attempt.error = { cause: error };
         return app.classifyChatError(error, ctx && this.ids.shown(ctx));
       },
       onChatRecovery: (ctx) => this.#interrupted(ctx, app),
@@ -188,19 +183,13 @@ export class ThinkTurns {
 
   #remember(
     requestId: string,
-    known: Pick<OwnedParts, "ref" | "plan"> & {
-      messages: UIMessage[];
-      isAnswered?: boolean;
-      /** Whether no earlier run of the turn can have called tools. */
-      isFirst?: boolean;
-    },
+    { messages, isFirst = false, ...options }: Attempted,
     isRecovered = false,
   ): OwnedTurn {
-    const { ref, plan, messages, isAnswered = false, isFirst = false } = known;
-    const record = (answer: unknown) => this.ledger.answer(ref, answer);
     const settled = () => this.#conversation.settledCalls(idsOf(messages));
-    const calls = this.ledger.toolCalls(ref, isFirst ? undefined : settled);
-    const owned = new OwnedTurn({ ref, plan, record, calls, isAnswered, isRecovered });
+    const { ledger } = this;
+    const attempt = new Attempt({ ...options, ledger, settled: isFirst ? undefined : settled });
+    const owned = { attempt, isRecovered, isReported: false, inputs: new Map() };
     this.#owned.set(requestId, owned);
     return owned;
   }
@@ -217,47 +206,36 @@ export class ThinkTurns {
   async #beforeStep(ctx: PrepareStepContext, config: StepOverrides): Promise<StepOverrides> {
     const owned = this.#current();
     if (!owned) {
-      this.#heard();
+      this.#heartbeat();
       return config;
     }
-    // A recovered turn goes on with a reply that is in the conversation already: what joined would stand behind it.
-    const joined = this.ledger.nextStep(owned.ref, !owned.isRecovered);
-    if (joined.length > 0) await this.#say(owned.ref, joined);
-    const steered =
-      joined.length === 0
-        ? config
-        : {
-            ...config,
-            messages: [
-              ...(config.messages ?? ctx.messages),
-              ...(await convertToModelMessages(joined)),
-            ],
-          };
-    return owned.armStep(ctx, steered);
-  }
-
-  async #say(ref: AttemptRef, joined: UIMessage[]): Promise<void> {
-    try {
-      await this.agent.addMessages(joined);
-    } catch (error) {
-      this.ledger.part(ref, joined);
-      throw error;
-    }
+    const { attempt, isRecovered } = owned;
+    // A recovered turn continues a reply that is in the conversation already: what joined would come after it.
+    const joined = await attempt.nextStep((all) => this.agent.addMessages(all), !isRecovered);
+    // The model that a prompt names comes before that of the app.
+    const { model, ...others } = config;
+    const isAppsModel = model !== undefined && attempt.plan?.model === undefined;
+    const settings = { ...others, ...(isAppsModel && { model }) };
+    if (joined.length === 0) return attempt.stepSettings(ctx, settings);
+    const shown = [...(config.messages ?? ctx.messages), ...(await convertToModelMessages(joined))];
+    return attempt.stepSettings(ctx, { ...settings, messages: shown });
   }
 
   /** The app may give the tool another input; the call is known by the one that the model gave (L6). */
   async #beforeTool(ctx: ToolCallContext, app: ThinkHooks): Promise<ToolCallDecision | undefined> {
     const owned = this.#current();
-    if (owned?.isFollowUp) return { action: "block", reason: "No tools are left for this turn." };
+    if (owned?.attempt.isFollowUp)
+      return { action: "block", reason: "No tools are left for this turn." };
     const decision = (await app.beforeToolCall(ctx)) ?? undefined;
-    if (decision === undefined || decision.action === "allow") owned?.called(ctx);
+    if (decision === undefined || decision.action === "allow")
+      owned?.inputs.set(ctx.toolCallId, ctx.input);
     return decision;
   }
 
   /** A turn of the conversation is getting on: a submission's, or one that submissions wait behind. */
-  #heard(): void {
+  #heartbeat(): void {
     const owned = this.#current();
-    if (owned) this.ledger.heartbeat(owned.ref);
+    if (owned) owned.attempt.heartbeat();
     // A turn beside the conversation comes here, too, and keeps nobody waiting.
     else if (this.ids.own) this.ledger.busy(MAIN);
   }
@@ -272,16 +250,17 @@ export class ThinkTurns {
     const owned =
       this.#owned.get(requestId) ?? (recovered ? this.#ownerOfReply(result) : undefined);
     if (!owned || owned.isReported) return;
+    const { ref } = owned.attempt;
     try {
-      this.ledger.end(owned.ref, owned.end({ requestId, status, error, message }));
+      this.ledger.end(ref, endOf(owned, { requestId, status, error, message }));
       owned.isReported = true;
     } catch (cause) {
       // The hook must not fail for it: run() reports the same end once more.
       console.error("[perdure] the end of a turn could not be stored from its hook:", cause);
       return;
     }
-    if (this.#live?.seq !== owned.ref.seq) this.#release(owned.ref);
-    this.#recovering.delete(owned.ref.seq);
+    if (this.#live?.seq !== ref.seq) this.#release(ref);
+    this.#recovering.delete(ref.seq);
   }
 
   /** A reset came between a persisted reply and its hook: the reply tells whose it is. */
@@ -333,8 +312,9 @@ export class ThinkTurns {
 
   /** Whether the submission runs in another turn than this one: again, or its conversation was cleared before it. */
   #isSuperseded({ seq }: AttemptRef, requestId: string): boolean {
-    if (this.#owned.get(requestId)?.ref.seq === seq) return false;
-    return this.#live?.seq === seq || [...this.#owned.values()].some(({ ref }) => ref.seq === seq);
+    if (this.#owned.get(requestId)?.attempt.ref.seq === seq) return false;
+    const running = [this.#live, ...[...this.#owned.values()].map(({ attempt }) => attempt.ref)];
+    return running.some((ref) => ref?.seq === seq);
   }
 
   /** Think gives up on a turn: so does the ledger. */
@@ -365,8 +345,8 @@ export class ThinkTurns {
   }
 
   #release({ seq, attempt }: AttemptRef): void {
-    for (const [requestId, { ref }] of this.#owned) {
-      if (ref.seq === seq && ref.attempt === attempt) this.#owned.delete(requestId);
+    for (const [requestId, { attempt: owned }] of this.#owned) {
+      if (owned.ref.seq === seq && owned.ref.attempt === attempt) this.#owned.delete(requestId);
     }
   }
 }
@@ -374,13 +354,15 @@ export class ThinkTurns {
 /** Nothing of an interrupted turn is continued or kept. */
 const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
 
-/** A submission that an earlier life has left running. */
-type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
+/** What an attempt of a submission is made from. */
+type Attempted = Pick<AttemptOptions, "ref" | "plan" | "isAnswered"> & {
+  readonly messages: UIMessage[];
+  /** Whether no earlier run of the turn can have called tools. */
+  readonly isFirst?: boolean;
+};
 
-/** How a turn ended that may be nobody's. */
-function reported(owned: OwnedTurn | undefined, ended: ThinkEnd): TurnEnd {
-  return owned ? owned.end(ended) : endOf(ended);
-}
+/** A submission that was left running when the object last went down. */
+type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
 
 const DECLINED = "onChatRecovery declined to continue it";
 const HAD_EFFECTS = "its tools have had effects, so it is not run again";

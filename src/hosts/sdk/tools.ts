@@ -1,13 +1,14 @@
 /**
- * Tools whose calls the ledger records: a call that an earlier run of the turn has made is answered for it (L6). Tools that
- * are safe to repeat are left out.
+ * The tools of a turn: which ones a side turn can offer, and how the ledger records their calls. A call that an earlier run of
+ * the turn has made is answered from its record. Tools that are safe to repeat are not recorded.
  */
 
 import type { ModelMessage, ToolSet } from "ai";
 import type { ToolCalls } from "../../submissions/host.ts";
+import type { ToolCall, ToolDecision } from "./turn-source.ts";
 
 type Tool = ToolSet[string];
-export type Execute = NonNullable<Tool["execute"]>;
+type Execute = NonNullable<Tool["execute"]>;
 type ExecuteOptions = Parameters<Execute>[1];
 type Outputs = (input: unknown, options: ExecuteOptions) => AsyncGenerator<unknown>;
 
@@ -58,7 +59,7 @@ export function recordedOf(
   );
 }
 
-/** What the model is asked, with a note about calls of earlier runs after the user's last message. Empty when there is none. */
+/** The model's messages with a note about calls of earlier runs after the last user message. Empty if there is no such call. */
 export async function noted(
   asked: readonly ModelMessage[],
   calls: ToolCalls,
@@ -77,7 +78,7 @@ type Recorded = {
 };
 
 /** The outputs of a call, of which the last is its result: those of the tool, or that of an earlier run. */
-export async function* recorded(
+async function* recorded(
   { tool, call, calls, abortSignal }: Recorded,
   execute: () => unknown,
 ): AsyncGenerator<unknown> {
@@ -105,8 +106,8 @@ async function* outputsOf(result: unknown): AsyncGenerator<unknown> {
 
 const AsyncGeneratorFunction = async function* () {}.constructor;
 
-/** An `execute` in the form of the given one: a generator shows outputs that are not final yet, and any other tool must not seem to. */
-export function executeLike(execute: Execute, outputs: Outputs): Execute {
+/** An `execute` of the same form as the given one: only a generator has preliminary outputs. */
+function executeLike(execute: Execute, outputs: Outputs): Execute {
   if (execute instanceof AsyncGeneratorFunction) {
     return async function* (input: unknown, options: ExecuteOptions) {
       yield* outputs(input, options);
@@ -117,4 +118,51 @@ export function executeLike(execute: Execute, outputs: Outputs): Execute {
     for await (const output of outputs(input, options)) last = output;
     return last;
   };
+}
+
+type Before = {
+  /** The app's decision on a call. */
+  readonly decide: ((call: ToolCall) => ToolDecision | Promise<ToolDecision>) | undefined;
+  /** Where the ledger records the calls. */
+  readonly calls: ToolCalls;
+};
+
+/** The tools that run here or at the provider, without an approval. A side turn has no client that could run or approve one. */
+export function offeredOf(tools: ToolSet): ToolSet {
+  return Object.fromEntries(
+    Object.entries(tools).filter(
+      ([, { execute, needsApproval, type, ...tool }]) =>
+        !needsApproval &&
+        (execute !== undefined ||
+          (type === "provider" && "isProviderExecuted" in tool && tool.isProviderExecuted)),
+    ),
+  );
+}
+
+/** The same tools. Before one of them runs, the app decides and the ledger records the call. */
+export function guardedOf(tools: ToolSet, before: Before): ToolSet {
+  return Object.fromEntries(
+    Object.entries(tools).map(([name, tool]) => [name, guarded(name, tool, before)]),
+  );
+}
+
+function guarded(toolName: string, tool: Tool, { decide, calls }: Before): Tool {
+  const { execute, type } = tool;
+  if (!execute) return tool;
+  const resolve = async (input: unknown, options: ExecuteOptions): Promise<ToolDecision> => {
+    const { toolCallId, messages, abortSignal } = options;
+    const isDynamic = type === "dynamic";
+    const call = { toolName, toolCallId, input, isDynamic, messages, abortSignal };
+    return (await decide?.(call)) ?? { run: true, input };
+  };
+  const outputs = async function* (input: unknown, options: ExecuteOptions) {
+    const decision = await resolve(input, options);
+    if (!decision.run) yield decision.output;
+    else {
+      const call = { toolName, toolCallId: options.toolCallId, input };
+      const run = () => execute(decision.input, options);
+      yield* recorded({ tool, call, calls, abortSignal: options.abortSignal }, run);
+    }
+  };
+  return { ...tool, execute: executeLike(execute, outputs) };
 }
