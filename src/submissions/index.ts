@@ -5,6 +5,7 @@ export {
   type AnswerState,
   type AttemptRef,
   type ConversationState,
+  endWithAnswer,
   isIsolated,
   MAIN,
   type SettledCall,

@@ -4,18 +4,23 @@
  */
 
 import type { ModelMessage, StepResult, ToolSet, UIMessage } from "ai";
+import type { ToolCalls, TurnLedger } from "../../submissions/host.ts";
 import {
+  type AttemptPlan,
   type AttemptRef,
   endWithAnswer,
   type SettledCall,
-  type ToolCalls,
   type TurnEnd,
-  type TurnLedger,
-} from "../../submissions/host.ts";
-import type { AttemptPlan } from "../../submissions/index.ts";
+} from "../../submissions/index.ts";
 import { Answering, finishReasonOf } from "./answering.ts";
-import { askedInStep, askedSettings } from "./asked-settings.ts";
-import { type AnswerConfig, finalAnswerName, isToolChoiceViolation } from "./final-answer.ts";
+import {
+  askedInStep,
+  askedSettings,
+  finalAnswerName,
+  isToolChoiceViolation,
+  type TurnContext,
+  type TurnSettings,
+} from "./final-answer.ts";
 import { noted } from "./tools.ts";
 
 /** The end of a turn that has ended here. */
@@ -32,12 +37,6 @@ export type AttemptOptions = {
   readonly isAnswered?: boolean;
 };
 
-type Settings = AnswerConfig & { readonly messages?: ModelMessage[] | undefined };
-type Context = {
-  readonly system: string;
-  readonly tools: ToolSet;
-  readonly messages: ModelMessage[];
-};
 type EndedStep = Pick<
   StepResult<ToolSet>,
   "toolCalls" | "usage" | "finishReason" | "rawFinishReason"
@@ -78,8 +77,8 @@ export class Attempt {
    *
    * @param limits.tools all tools of the agent, whose names the final answer must not take
    */
-  async settings<Config extends Settings>(
-    ctx: Context,
+  async settings<Config extends TurnSettings>(
+    ctx: TurnContext,
     config: Config,
     limits: { tools: ToolSet; maxSteps: number },
   ): Promise<Config & { messages?: ModelMessage[] }> {

@@ -1,16 +1,15 @@
 /**
- * The final-answer tool: how a turn by the AI SDK ends with a structured
- * answer. Pure additions to the settings of a turn and of its steps; it keeps
- * no state.
+ * What an attempt asks of the model, as settings of the turn and of its steps: a call of the final-answer tool, or a reply that is
+ * JSON. The settings add to those of the app, and overrule what would keep the model from the answer. No state is kept.
  *
- * A tool call, and not a response format, because every provider streams tool
- * calls. Think reserves the name `think_final_answer` and its variants and
- * keeps their calls out of the conversation.
+ * A tool call, and not a response format, because every provider streams tool calls. Think reserves the name
+ * `think_final_answer` and its variants and keeps their calls out of the conversation.
  */
 
 import {
   hasToolCall,
   jsonSchema,
+  type ModelMessage,
   type PrepareStepResult,
   type StopCondition,
   type ToolChoice,
@@ -18,16 +17,22 @@ import {
   tool,
 } from "ai";
 import { failureOf } from "../../core/failures.ts";
+import type { AttemptPlan } from "../../submissions/index.ts";
 
 const NAME = "think_final_answer";
 
-/** What a turn is without the answer, as far as the answer needs to know it. */
-export type AnswerContext = { readonly system: string; readonly tools: ToolSet };
+/** What a turn has before the app's settings. */
+export type TurnContext = {
+  readonly system: string;
+  readonly tools: ToolSet;
+  readonly messages: ModelMessage[];
+};
 
-/** The settings of a turn that the answer adds to, or overrules. */
-export type AnswerConfig = {
+/** The settings of a turn that matter here. */
+export type TurnSettings = {
   readonly instructions?: string | undefined;
   readonly system?: string | undefined;
+  readonly messages?: ModelMessage[] | undefined;
   readonly output?: unknown;
   readonly tools?: ToolSet | undefined;
   readonly activeTools?: readonly string[] | undefined;
@@ -35,23 +40,11 @@ export type AnswerConfig = {
   readonly stopWhen?: StopCondition<ToolSet> | StopCondition<ToolSet>[] | undefined;
 };
 
-/** What the settings are with the answer. */
-export type Required = {
-  instructions: string;
-  tools: ToolSet;
-  activeTools?: string[];
-  toolChoice: ToolChoice<ToolSet>;
-  stopWhen: StopCondition<ToolSet>[];
-};
-
 /** The settings of a step that the answer overrules. */
-export type StepOverrides = Pick<
-  NonNullable<PrepareStepResult<ToolSet>>,
-  "toolChoice" | "activeTools"
->;
+type StepSettings = Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools">;
 
-/** Takes an answer of the model, and returns what the model is told. */
-export type TakeAnswer = (input: unknown) => string;
+/** The final-answer tool of a turn: `take()` takes an answer, and returns what the model is told. */
+type AnswerTool = { readonly name: string; readonly take: (input: unknown) => string };
 
 export function isFinalAnswer(toolName: string): boolean {
   return toolName === NAME || toolName.startsWith(`${NAME}_`);
@@ -69,47 +62,84 @@ export function finalAnswerName(taken: object): string {
   return name;
 }
 
-/**
- * Adds the tool, and the obligation to call it, to the settings that the app
- * made. Whatever would let the model end the turn without it (a tool choice,
- * an output format, a narrower tool list) is overruled.
- */
-export function requireFinalAnswer<Config extends AnswerConfig>(
-  ctx: AnswerContext,
+/** The app's settings with what the plan asks for. A follow-up is offered no tool but the final answer. */
+export function askedSettings<Config extends TurnSettings>(
+  ctx: TurnContext,
   config: Config,
-  { name, schema, take }: { name: string; schema: object; take: TakeAnswer },
-): Omit<Config, keyof AnswerConfig> & Required {
-  const {
-    instructions,
-    system,
-    output: _output,
-    tools,
-    activeTools,
-    toolChoice: _toolChoice,
-    stopWhen,
-    ...rest
-  } = config;
+  { how, schema, followUp }: AttemptPlan,
+  answer: AnswerTool,
+): Config {
+  const messages = [...(config.messages ?? ctx.messages)];
+  if (followUp !== undefined) messages.push({ role: "user", content: followUp });
+  const asked: Config = {
+    ...config,
+    ...(followUp !== undefined && { messages, activeTools: [], toolChoice: "none" }),
+  };
+  if (!schema) return asked;
+  return how === "json"
+    ? withInstructions(ctx, asked, schema)
+    : withTool(ctx, asked, schema, answer);
+}
+
+/** Keeps a single step from switching the answer off, and makes the last step give it. */
+export function askedInStep<Config extends StepSettings>(
+  { stepNumber }: { readonly stepNumber: number },
+  config: Config,
+  { how, followUp }: AttemptPlan,
+  { name, maxSteps }: { name: string; maxSteps: number },
+): Config {
+  const isLast = stepNumber >= (followUp === undefined ? maxSteps : 1) - 1;
+  if (how !== "tool") return isLast ? { ...config, toolChoice: "none", activeTools: [] } : config;
+  if (isLast)
+    return { ...config, toolChoice: { type: "tool", toolName: name }, activeTools: [name] };
+  const { toolChoice, activeTools } = config;
+  return {
+    ...config,
+    ...(activeTools && { activeTools: [...activeTools, name] }),
+    ...((toolChoice === "none" || toolChoice === "auto") && { toolChoice: "required" }),
+  };
+}
+
+function withInstructions<Config extends TurnSettings>(
+  ctx: TurnContext,
+  { output: _output, ...config }: Config,
+  schema: object,
+): Config {
+  const { instructions = config.system ?? ctx.system } = config;
+  const all = [instructions, `${JSON_ONLY}\n\n${JSON.stringify(schema)}`].filter(Boolean);
+  return { ...config, instructions: all.join("\n\n") } as unknown as Config;
+}
+
+const JSON_ONLY =
+  "When you have what you need, finish with a reply that is a single JSON value and nothing else: no words " +
+  "around it, no Markdown. It is your answer, and has to match this JSON Schema:";
+
+/** Adds the tool, and the obligation to call it. A tool choice, an output format and a narrower tool list are overruled. */
+function withTool<Config extends TurnSettings>(
+  ctx: TurnContext,
+  { output: _output, ...config }: Config,
+  schema: object,
+  { name, take }: AnswerTool,
+): Config {
+  const { instructions = config.system ?? ctx.system, tools, activeTools, stopWhen } = config;
   const others = activeTools ?? Object.keys({ ...ctx.tools, ...tools });
   const isObject = (schema as JsonSchema).type === "object";
+  const finalAnswer = tool({
+    description:
+      "Gives your final answer and ends the task. Call it exactly once, when you have " +
+      "everything you need. The arguments must match the schema.",
+    inputSchema: jsonSchema(isObject ? schema : wrapped(schema)),
+    execute: async (input: unknown) => take(isObject ? input : unwrapped(input)),
+  });
+  const { system: _system, ...rest } = config;
   return {
     ...rest,
-    instructions: [instructions ?? system ?? ctx.system, instruction(name)]
-      .filter(Boolean)
-      .join("\n\n"),
-    tools: {
-      ...tools,
-      [name]: tool({
-        description:
-          "Gives your final answer and ends the task. Call it exactly once, when you have " +
-          "everything you need. The arguments must match the schema.",
-        inputSchema: jsonSchema(isObject ? schema : wrapped(schema)),
-        execute: async (input: unknown) => take(isObject ? input : unwrapped(input)),
-      }),
-    },
+    instructions: [instructions, instruction(name)].filter(Boolean).join("\n\n"),
+    tools: { ...tools, [name]: finalAnswer },
     ...(activeTools && { activeTools: [...activeTools, name] }),
     toolChoice: others.length > 0 ? "required" : { type: "tool", toolName: name },
     stopWhen: [hasToolCall(name), ...(stopWhen ? [stopWhen].flat() : [])],
-  };
+  } as unknown as Config;
 }
 
 type JsonSchema = {
@@ -146,23 +176,6 @@ const OWN_PLACE = /^#(?!\/(\$defs|definitions)\/)(\/|$)/;
 
 function unwrapped(input: unknown): unknown {
   return typeof input === "object" && input !== null && "answer" in input ? input.answer : input;
-}
-
-/** Keeps a single step from switching the answer off, and makes the last step give it. */
-export function requireFinalAnswerInStep<Config extends object>(
-  { stepNumber }: { readonly stepNumber: number },
-  config: Config & StepOverrides,
-  { name, maxSteps }: { name: string; maxSteps: number },
-): Config & StepOverrides {
-  if (stepNumber >= maxSteps - 1) {
-    return { ...config, toolChoice: { type: "tool", toolName: name }, activeTools: [name] };
-  }
-  const { toolChoice, activeTools } = config;
-  return {
-    ...config,
-    ...(activeTools && { activeTools: [...activeTools, name] }),
-    ...((toolChoice === "none" || toolChoice === "auto") && { toolChoice: "required" }),
-  };
 }
 
 function instruction(name: string): string {
