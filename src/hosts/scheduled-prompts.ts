@@ -5,7 +5,7 @@ import type { SubmissionInspection, Submissions } from "../submissions/index.ts"
 
 /** Prompts as submissions to the agent itself. */
 export function promptsTo(submissions: Submissions): PromptPort {
-  /** Asked again, the scheduler waits with those that have asked before. */
+  /** Calls for the same submission share one wait. */
   const waits = new Map<string, Promise<SubmissionInspection | null>>();
   const wait = async (id: string) => {
     const found = await submissions.inspect(id);
@@ -18,10 +18,10 @@ export function promptsTo(submissions: Submissions): PromptPort {
   return {
     submit: async (prompt, { idempotencyKey, metadata, retry }) => {
       const parts = [{ type: "text" as const, text: prompt }];
-      // The ledger has no word for "no limit".
+      // The ledger has no value for "no limit".
       const attempts = retry?.maxAttempts && Math.min(retry.maxAttempts, Number.MAX_SAFE_INTEGER);
       return submissions.accept(
-        // The same id each time: what is submitted twice is the same message.
+        // The same id each time, so that a repeated submission has the same message.
         [{ id: idempotencyKey, role: "user", parts }],
         { idempotencyKey, metadata, ...(attempts && { retry: { maxAttempts: attempts } }) },
       );

@@ -1,4 +1,4 @@
-/** What a Think agent lends to the agent tools of its workflows: its public methods, and those of the child. */
+/** What an agent provides for the agent tools of its workflows: its own public methods, and those of the child. */
 
 import { exports } from "cloudflare:workers";
 import type { Agent } from "agents";
@@ -13,12 +13,12 @@ import type { AgentToolPort } from "../../waits/index.ts";
 /** The type of what clients are sent. */
 const PROGRESS_MESSAGE = "perdure-workflow-progress";
 
-/** How long a child may take to say how its run stands. */
+/** How long a child may take to return the state of its run. */
 const ANSWER_MS = 10_000;
 
 type Child = AgentToolChildAdapter & Required<Pick<AgentToolChildAdapter, "tailAgentToolRun">>;
 
-/** @param onFinish the agent's method that is told of each end */
+/** @param onFinish the name of the agent's method that is called when a run has ended */
 export function agentToolPort(agent: Agent, onFinish: string): AgentToolPort {
   const childOf = async (className: string, runId: string) =>
     (await agent.subAgent(classNamed(className), runId)) as unknown as Child;
@@ -29,7 +29,7 @@ export function agentToolPort(agent: Agent, onFinish: string): AgentToolPort {
         runId,
         input,
         ...(display !== undefined && { display: display as AgentToolDisplayMetadata }),
-        // Its type wants the names of the app's own methods.
+        // Its type accepts the names of the app's own methods only.
         detached: { onFinish: onFinish as never, maxBudgetMs },
       }),
     has: (className, runId) => agent.hasAgentToolRun(className, runId),
@@ -38,7 +38,7 @@ export function agentToolPort(agent: Agent, onFinish: string): AgentToolPort {
       await (await childOf(className, runId)).cancelAgentToolRun(runId, reason);
       await agent.cancelAgentTool(runId, reason);
     },
-    // Not reconciled: whether an interrupted turn still heals is for the agent and the child to find out.
+    // Not reconciled: the agent and the child recover an interrupted turn themselves.
     inspect: (className, runId) => {
       const inspection = childOf(className, runId).then((child) =>
         child.inspectAgentToolRun(runId, { reconcile: false }),
@@ -46,7 +46,7 @@ export function agentToolPort(agent: Agent, onFinish: string): AgentToolPort {
       // A child that is deleted meanwhile may never answer.
       return withTimeout(inspection, ANSWER_MS);
     },
-    // Behind all that is stored: reports are not, and only those are wanted.
+    // After everything that is stored: only progress reports are wanted, and those are not stored.
     tail: async (className, runId) =>
       (await childOf(className, runId)).tailAgentToolRun(runId, {
         afterSequence: Number.MAX_SAFE_INTEGER,
@@ -59,7 +59,7 @@ export function agentToolPort(agent: Agent, onFinish: string): AgentToolPort {
   };
 }
 
-/** A stand-in: agents find the class of a child among the Worker's exports, by its name alone. */
+/** A class of that name: agents find the class of a child among the Worker's exports by its name alone. */
 function classNamed(name: string): ChatCapableAgentClass {
   return { [name]: class {} }[name] as unknown as ChatCapableAgentClass;
 }

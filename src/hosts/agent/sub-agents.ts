@@ -1,4 +1,4 @@
-/** Sub-agents that are deleted leave no wakes of Perdure's at the root, which would start the root for nobody. */
+/** Deletes the wakes that the root agent keeps for a deleted sub-agent. They would start the root agent for nothing. */
 
 import type { Agent } from "agents";
 import type { Capability } from "../../core/capability.ts";
@@ -6,16 +6,16 @@ import type { AgentPath, WakesVerb } from "../../core/wake.ts";
 
 export type SubAgents = Agent["dynamicAgents"];
 
-/** Runs `remove`, which deletes the sub-agent at `path`, and removes its wakes from the root. */
+/** Runs `remove`, which deletes the sub-agent at `path`, and removes its wakes from the root agent. */
 export async function deleteWithWakes(
-  rooms: readonly Capability[],
+  capabilities: readonly Capability[],
   path: AgentPath,
   remove: () => Promise<void>,
 ): Promise<void> {
-  // Before: a crash between the two leaves wakes that come soon, find nobody, and lapse.
-  await changeWakes(rooms, path, "expedite");
+  // After a crash between the two, the wakes come soon, find no agent and lapse.
+  await changeWakes(capabilities, path, "expedite");
   await remove();
-  await changeWakes(rooms, path, "remove");
+  await changeWakes(capabilities, path, "remove");
 }
 
 /** The same sub-agents, whose deletion goes through `remove`. */
@@ -34,14 +34,14 @@ export function deletedBy(
   });
 }
 
-/** What fails is told of, and keeps no sub-agent from being deleted. */
+/** A failure is logged; the sub-agent is deleted even so. */
 export async function changeWakes(
-  rooms: readonly Capability[],
+  capabilities: readonly Capability[],
   path: AgentPath,
   verb: WakesVerb,
 ): Promise<void> {
   for (const result of await Promise.allSettled(
-    rooms.map((room) => room.changeWakesOf(path, verb)),
+    capabilities.map((capability) => capability.changeWakesOf(path, verb)),
   )) {
     if (result.status === "fulfilled") continue;
     const { name } = path.at(-1) ?? {};

@@ -29,7 +29,7 @@ type OwnAgent = Agent & { env: object; readonly ctx: DurableObjectState };
 /** What can wait for an end on behalf of a workflow. */
 type Waiting = { cancelFor(workflow: InstanceOf, reason: string): Promise<unknown> };
 
-/** How long a caller waits for the instance. Its start goes on afterwards. */
+/** How long a caller waits for the instance. The start continues after that. */
 const WAIT_S = 10;
 
 type Started = Parameters<StartWorkflow>[0];
@@ -82,8 +82,8 @@ export class Workflows {
   }
 
   /**
-   * For the outbox: what is wrong with the binding by which the workflow will call this agent, to be read after "The workflow".
-   * A workflow that cannot call its agent fails in its first step, and cannot even say so.
+   * For the outbox: what is wrong with the binding by which the workflow will call this agent, as a text after "The workflow".
+   * A workflow that cannot call its agent fails in its first step and cannot report it.
    */
   problemOf({ agentBinding }: { agentBinding?: string | undefined }): string | undefined {
     const [root] = this.#agent.selfPath;
@@ -104,7 +104,7 @@ export class Workflows {
     return undefined;
   }
 
-  /** Whether this agent's name leads to another object there. Of a sub-agent only the root could tell. */
+  /** Whether this agent's name leads to another object there. For a sub-agent only the root agent knows. */
   #isOfAnother(namespace: DurableObjectNamespace, name: string): boolean {
     const { ctx, parentPath } = this.#agent;
     const { id } = ctx;
@@ -113,7 +113,7 @@ export class Workflows {
     return isKnown && !namespace.idFromName(name).equals(id);
   }
 
-  /** For the outbox: starts an instance and tracks it, also where an earlier attempt has done the one or the other. */
+  /** For the outbox: starts an instance and tracks it. An earlier attempt may have done either. */
   readonly start: StartWorkflow = async (start, create) => {
     const waiting = () => this.#waiting.get(start.deliveryId);
     try {
@@ -121,10 +121,10 @@ export class Workflows {
       waiting()?.resolve();
     } catch (error) {
       const caller = waiting();
-      // When the outbox has forgotten the start: a caller that accepts the instance asks for it again.
+      // After the outbox has deleted the start: a caller that accepts the instance starts it again.
       const reject = () => setTimeout(() => caller?.reject(error), 0);
       if (error instanceof WorkflowExistsError && caller) {
-        // The caller knows, and there is nothing that could be tried again.
+        // The caller gets the error, and a retry could not help.
         reject();
         return;
       }
@@ -154,19 +154,19 @@ export class Workflows {
         });
       } catch (error) {
         if (finder.wasAsked) throw error;
-        // Agents refuse it, and the platform was not asked. Another attempt would come to the same.
+        // Agents refuse it before they call the platform. A retry could not help.
         throw refused(start, (error as Error).message, error);
       }
       if (finder.isNew) return;
     }
-    // What it has reported while it was not tracked is not in its row.
+    // What it reported while it was not tracked is not in its row.
     await agent.getWorkflowStatus(name as never, id);
   }
 
   /**
    * Resolves with the id when the instance has started, or has taken too long to wait for.
    *
-   * @param again for a start that another call has put, which may not accept an instance that exists
+   * @param again starts it again, if another call has put the start and may not accept an existing instance
    */
   #end(
     { id: key, destination }: WorkflowStart,
@@ -180,12 +180,12 @@ export class Workflows {
     const look = () => {
       if (outbox.stateOf(key)) return;
       if (this.#agent.getWorkflow(id)?.workflowName === name) return started.resolve();
-      // The caller has rolled it back, and need not catch this as well.
+      // The caller has rolled back, and need not catch this rejection, too.
       ended.catch(() => {});
       started.reject(rolledBack(name, id));
     };
     let seconds = 0;
-    // An asynchronous transaction is rolled back later.
+    // An asynchronous transaction may be rolled back later.
     const timer = setInterval(() => {
       look();
       if (++seconds < WAIT_S) return;
@@ -201,7 +201,7 @@ export class Workflows {
     const ended = started.promise.finally(over).then(
       () => id,
       (error: unknown) => {
-        // The call that has put it was refused an instance that exists, which this one accepts.
+        // The call that has put it does not accept an existing instance; this one does.
         if (again && error instanceof WorkflowExistsError) return again();
         throw error;
       },
@@ -212,9 +212,7 @@ export class Workflows {
     return ended;
   }
 
-  /**
-   * Runs the SDK's `runWorkflow()` with another binding of this name in `env`, which it reads before it awaits anything.
-   */
+  /** Runs the SDK's `runWorkflow()` with another binding of this name in `env`. It reads `env` before it awaits anything. */
   #runWith(
     binding: Pick<Workflow, "create" | "get">,
     name: string,
@@ -266,10 +264,10 @@ export class Workflows {
   }
 }
 
-/** Of a binding by which an agent is found. */
+/** How many bindings an error lists. */
 const MAX_LISTED = 20;
 
-/** A deploy may have renamed the agent's class or its binding since the start was stored. */
+/** For example, a deploy has renamed the agent's class or its binding since the start was stored. */
 function refused({ deliveryId }: Started, problem: string, cause?: unknown): UndeliverableError {
   const remedy = `After a deploy that puts this right, start it with redriveDeadLetter(${JSON.stringify(deliveryId)}).`;
   return new UndeliverableError(`${problem} ${remedy}`, { cause });
@@ -281,12 +279,12 @@ function namespacesOf(env: object): Map<string, DurableObjectNamespace> {
     typeof value === "object" &&
     value !== null &&
     has(value, "idFromName") &&
-    // A binding to another Worker answers to every name.
+    // A binding to another Worker has every property name.
     !has(value, "perdureAsksForNothing");
   return new Map(Object.entries(env).filter(([, value]) => isNamespace(value)));
 }
 
-/** As agents find the binding of a class, or less strict: the two may be written in different cases. */
+/** As agents find the binding of a class, and without regard to case. */
 function isAlike(binding: string, className: string): boolean {
   const [one, other] = [binding, className].map((name) => name.replace(/[-_]/g, "").toLowerCase());
   return one === other;
@@ -303,7 +301,7 @@ function givenUp({ id, destination }: WorkflowStart, { lastError }: { lastError:
   );
 }
 
-/** Stands in place of a Workflow's binding for one call of `runWorkflow()`. */
+/** The Workflow's binding for one call of `runWorkflow()`. */
 class Finder {
   wasAsked = false;
   /** Whether the instance was created now, and not found. */
@@ -319,6 +317,6 @@ class Finder {
   };
 
   readonly get = (): never => {
-    throw new Error("runWorkflow() looks for no instance");
+    throw new Error("runWorkflow() does not call get()");
   };
 }

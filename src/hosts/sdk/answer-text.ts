@@ -1,12 +1,12 @@
-/** Answers that come as a text: the text of a reply, and the JSON in it. Pure. */
+/** The text of a reply, and the JSON in it. Pure. */
 
 import type { UIMessage } from "ai";
 import { toolOf } from "./reply.ts";
 
 /**
- * What a reply comes to: its text after the last call of a tool.
+ * The text of a reply after its last tool call.
  *
- * @param from parts before this one were said by an earlier attempt
+ * @param from the first part of this attempt; those before are of an earlier one
  */
 export function textOf(reply: Pick<UIMessage, "parts"> | undefined, from = 0): string {
   const parts = reply?.parts.slice(from) ?? [];
@@ -14,12 +14,12 @@ export function textOf(reply: Pick<UIMessage, "parts"> | undefined, from = 0): s
   return after.map((part) => (part.type === "text" ? part.text : "")).join("");
 }
 
-/** A value that JSON was found for, or why none was. */
+/** The value of the JSON that was found, or why none was. */
 type Found =
   | { readonly value: unknown; readonly problem?: undefined }
   | { readonly value?: undefined; readonly problem: string };
 
-/** The JSON in a text: all of it, a fenced block, or the one object or list that stands in the middle of words. */
+/** The JSON in a text: all of it, a fenced block, or the one object or list between words. */
 export function jsonIn(text: string): Found {
   const alone = jsonAlone(text);
   const [only, ...others] = alone ? [alone] : valuesIn(withoutThoughts(text));
@@ -27,7 +27,7 @@ export function jsonIn(text: string): Found {
   return others.length === 0 ? only : { problem: "there are several pieces of it" };
 }
 
-/** The JSON that a text is, or that is the one block of it between fences. */
+/** The JSON that the whole text is, or its only fenced block. */
 export function jsonAlone(text: string): { readonly value: unknown } | undefined {
   const said = withoutThoughts(text);
   const whole = parsed(said);
@@ -36,12 +36,12 @@ export function jsonAlone(text: string): { readonly value: unknown } | undefined
   return fenced.length === 1 ? fenced[0] : undefined;
 }
 
-/** Some models think aloud before they answer, and not all providers tell the two apart. */
+/** Some models write their thoughts before the answer, and not all providers separate the two. */
 function withoutThoughts(text: string): string {
   return text.replace(/^\s*<think>.*?<\/think>/s, "");
 }
 
-/** What stands between the fences of Markdown: lines of backticks, of which the second has as many as the first. */
+/** The fenced blocks of Markdown: the closing fence has as many backticks as the opening one. */
 function blocksIn(text: string): string[] {
   const blocks: string[] = [];
   let fence = "";
@@ -68,9 +68,8 @@ function parsed(text: string): { readonly value: unknown } | undefined {
 }
 
 /**
- * Objects and lists in a text, each the largest at its place, up to two of
- * them. Words may have brackets of their own: what is read in vain is limited
- * to a few times the text.
+ * Objects and lists in a text, each the largest at its place, up to two of them. Words may have brackets, too: what is parsed
+ * in vain is limited to a few times the text.
  */
 function valuesIn(text: string): { readonly value: unknown }[] {
   const found: { readonly value: unknown }[] = [];

@@ -1,7 +1,6 @@
 /**
- * Takes the answers of one attempt: each is checked against the schema, and
- * the first that matches is recorded, once. Keeps what was wrong with those
- * that were not taken.
+ * Takes the answers of one attempt. Each is checked against the schema, and the first that matches is recorded. Keeps the problem
+ * of one that was refused.
  */
 
 import { type Failure, failureOf } from "../../core/failures.ts";
@@ -18,7 +17,7 @@ import { isFinalAnswer } from "./final-answer.ts";
 /** Records an answer. Returns whether it was recorded now, and throws when it is too large. */
 export type RecordAnswer = (answer: unknown) => boolean;
 
-/** A call of a tool, as the AI SDK tells of it at the end of a step. */
+/** A tool call, as the AI SDK reports it at the end of a step. */
 type Call = {
   readonly toolName: string;
   readonly input: unknown;
@@ -35,7 +34,7 @@ export class Answering implements AnswerState {
   constructor(
     private readonly plan: AttemptPlan,
     private readonly record: RecordAnswer,
-    /** Whether an earlier life has recorded one. */
+    /** Whether an earlier run of the attempt has recorded one. */
     public isAnswered = false,
   ) {}
 
@@ -43,13 +42,13 @@ export class Answering implements AnswerState {
     return this.plan.how === "text" ? SILENT : undefined;
   }
 
-  /** Takes an answer of the tool. Returns what the model is told; after a problem it may give a better one. */
+  /** Takes an answer of the tool. Returns what the model is told: after a problem it may give a better one. */
   take(answer: unknown): string {
     if (this.isAnswered) return "The final answer was recorded before; it stands.";
     try {
       this.#take(answer);
     } catch (error) {
-      // The AI SDK would keep it to itself.
+      // The AI SDK would swallow it.
       this.problem = failureOf(error);
     }
     return this.problem?.message ?? "Final answer recorded.";
@@ -65,15 +64,15 @@ export class Answering implements AnswerState {
   }
 
   /**
-   * The turn has ended with this text, which is the answer where it is asked for as one.
+   * The turn has ended with this text. It is the answer if the plan asks for a text.
    *
    * @param finishReason why the last call of the model ended; undefined when it is not known
-   * @throws what storage throws: then nothing is known of the answer
+   * @throws what storage throws: then it is unknown whether the answer is recorded
    */
   conclude(text: string, finishReason?: string): void {
     if (this.isAnswered) return;
     const cutOff = cutOffBy(finishReason);
-    // JSON shows whether it is complete; half a text looks like a whole one.
+    // Incomplete JSON is recognised; an incomplete text is not.
     if (cutOff !== undefined && this.plan.how === "text") this.#refuseText(text, cutOff);
     else this.#takeText(text);
     if (cutOff === undefined || this.isAnswered) return;
@@ -103,7 +102,7 @@ export class Answering implements AnswerState {
     if (this.problem) this.given = text;
   }
 
-  /** A call was asked for. A text that is the answer will do, and any other says nothing. */
+  /** A call was asked for. A text that is a valid answer is taken; any other text is not a problem of its own. */
   #takeIfValid(text: string): void {
     const found = jsonAlone(text);
     if (found && !this.#problemOf(found.value)) this.#take(found.value);
@@ -121,7 +120,7 @@ export class Answering implements AnswerState {
     this.refused = JSON.stringify(answer);
   }
 
-  /** Records an answer. Returns why it was not taken, where that is the answer's fault. */
+  /** Records an answer. Returns its problem if it is too large. */
   #recorded(answer: unknown): Failure | undefined {
     try {
       this.isAnswered = this.record(answer);
@@ -132,7 +131,7 @@ export class Answering implements AnswerState {
     }
   }
 
-  /** Why an answer does not match its schema, or undefined when it does (W4). */
+  /** Why an answer does not match its schema, or undefined if it does. */
   #problemOf(answer: unknown): Failure | undefined {
     const { check } = this.plan;
     const issues = check ? mismatchesOf("answer", answer, check) : [];
@@ -179,7 +178,7 @@ export function finishReasonOf({ finishReason, rawFinishReason }: EndedStep): st
   return finishReason === "other" && rawFinishReason === undefined ? "unknown" : finishReason;
 }
 
-/** Why a reply with this finish reason is not complete; undefined if it is. */
+/** Why a reply with this finish reason is incomplete; undefined if it is complete. */
 function cutOffBy(finishReason: string | undefined): string | undefined {
   const why = finishReason === undefined ? undefined : CUT_OFF[finishReason];
   return why && `The reply was cut off (finish reason "${finishReason}"): ${why}.`;

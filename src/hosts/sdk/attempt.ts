@@ -1,5 +1,5 @@
 /**
- * One attempt at a turn while it runs, by the AI SDK or by Think: what the ledger is asked and told, the answer, and how the
+ * One attempt at a turn while it runs, by the AI SDK or by Think: its calls of the ledger, its answer, and how the
  * attempt ends. It stores nothing itself.
  */
 

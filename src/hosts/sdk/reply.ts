@@ -1,7 +1,4 @@
-/**
- * The reply of a turn beside the conversation: its id, what of it is kept, and
- * whether all of it is there. Pure.
- */
+/** The reply of a side turn: its id, what of it is stored, and whether it is complete. Pure. */
 
 import type { UIMessage } from "ai";
 import type { SettledCall } from "../../submissions/host.ts";
@@ -9,16 +6,15 @@ import { isFinalAnswer } from "./final-answer.ts";
 
 type Part = UIMessage["parts"][number];
 
-/** The same for every attempt, so that a turn finds its reply again after a crash. */
+/** The same for every attempt, so that a turn finds its reply after a crash. */
 export function replyIdOf(submissionId: string): string {
   return `${submissionId}:reply`;
 }
 
 /**
- * What a thread keeps of a reply: all but the call of the final answer, which
- * the ledger has. Undefined when that leaves nothing.
+ * What a thread stores of a reply: all but the call of the final answer, which is in the ledger. Undefined if nothing is left.
  *
- * @param isPartial whether the turn ended before its time; the mark is in the metadata
+ * @param isPartial whether the turn has failed or was cancelled; the mark is in the metadata
  */
 export function keptOf(reply: UIMessage, isPartial: boolean): UIMessage | undefined {
   const parts = reply.parts.filter((part) => !isFinalAnswer(toolOf(part) ?? "")).map(finished);
@@ -26,7 +22,7 @@ export function keptOf(reply: UIMessage, isPartial: boolean): UIMessage | undefi
   return marked({ ...reply, parts }, isPartial);
 }
 
-/** A reply that goes on from that of an earlier attempt. Undefined where neither has left anything. */
+/** The reply of an earlier attempt with that of its follow-up. Undefined if there is neither. */
 export function continued(
   earlier: UIMessage | undefined,
   reply: UIMessage | undefined,
@@ -39,7 +35,7 @@ export function continued(
   );
 }
 
-/** A reply that says whether it is all there. */
+/** A reply with the mark that it is partial, or without it. */
 function marked({ metadata, ...message }: UIMessage, isPartial: boolean): UIMessage {
   const { perdure: _, ...others } = (metadata ?? {}) as Record<string, unknown>;
   const all = { ...others, ...(isPartial && PARTIAL) };
@@ -62,7 +58,7 @@ type CallPart = {
   readonly errorText?: string;
 };
 
-/** The calls of tools that have ended in these replies. */
+/** The ended tool calls in these replies. */
 export function settledCalls(replies: readonly Pick<UIMessage, "parts">[]): SettledCall[] {
   return replies.flatMap(({ parts }) =>
     parts.flatMap((part) => {
@@ -74,14 +70,14 @@ export function settledCalls(replies: readonly Pick<UIMessage, "parts">[]): Sett
   );
 }
 
-/** Whether a part says that a tool has run at the model's provider, where nobody records its calls. */
+/** Whether a part says that a tool has run at the model's provider, where its calls are not recorded. */
 export function isProviderResult(part: Part): boolean {
   if (toolOf(part) === undefined) return false;
   const { state, providerExecuted } = part as CallPart;
   return providerExecuted === true && (state === "output-available" || state === "output-error");
 }
 
-/** Nothing comes after what was cut off, so it must not look as if it were still being written. */
+/** A text that was cut off must not look as if it were still being written. */
 function finished(part: Part): Part {
   const isText = part.type === "text" || part.type === "reasoning";
   return isText && part.state === "streaming" ? { ...part, state: "done" } : part;

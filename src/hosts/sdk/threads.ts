@@ -1,26 +1,23 @@
-/**
- * Named threads: conversations beside the agent's own, each a session of
- * `agents/sessions`. Every verb can be repeated after a crash.
- */
+/** Named threads: each is a session of `agents/sessions`. Every method can be repeated after a crash. */
 
 import { isCompactionMessage, type Session, type Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
 import { isPartial } from "./reply.ts";
 
-/** How much of a thread is read for the model, in bytes as stored; the newest messages count. */
+/** How much of a thread the model sees, in stored bytes of its newest messages. */
 const HISTORY_BYTES = 8 * 1024 * 1024;
 
-/** How many threads are remembered by their size. */
+/** Of how many threads the size is remembered. */
 const REMEMBERED = 1_000;
 
 /** The newest messages of a thread, and whether more than these are stored. */
 export type History = { readonly messages: UIMessage[]; readonly isCut: boolean };
 
 export class Threads {
-  /** About how many messages the threads have of which more than the newest are stored. */
+  /** Estimated sizes of threads that are too long to be read whole. */
   readonly #sizes = new Map<string, number>();
 
-  /** @param most messages of a thread that are kept */
+  /** @param most how many messages of a thread are kept */
   constructor(
     private readonly sessions: Sessions,
     private readonly most: () => number = () => Number.POSITIVE_INFINITY,
@@ -29,7 +26,7 @@ export class Threads {
   /** The newest messages of a thread, for the model. */
   async history(thread: string): Promise<History> {
     const recent = await this.#session(thread).getRecentHistory(HISTORY_BYTES);
-    // A summary stands for messages that are still stored.
+    // The messages that a summary replaces are still stored.
     const isCompacted = recent.messages.some((message) => isCompactionMessage(message));
     return {
       messages: recent.messages as UIMessage[],
@@ -38,10 +35,10 @@ export class Threads {
   }
 
   /**
-   * Deletes the oldest messages of a thread above the limit, once they are a tenth more: most turns delete none.
+   * Deletes the oldest messages of a thread when it is a tenth over the limit, so that most turns delete none.
    *
-   * @param newest what has just been read of it
-   * @param except ids of the open turn, the only one of the thread whose messages are in it
+   * @param newest what was just read of it
+   * @param except ids of the messages of the running turn
    */
   async prune(thread: string, newest: History, except: readonly string[]): Promise<void> {
     const most = this.most();
@@ -54,7 +51,7 @@ export class Threads {
     this.#sizes.delete(thread);
   }
 
-  /** Counted once in a life where not all has been read; from then on each turn adds what it has said. */
+  /** A long thread is counted once since the last start; after that each turn adds its own messages. */
   async #sizeOf(thread: string, { messages, isCut }: History, added: number): Promise<number> {
     if (!isCut || this.most() === Number.POSITIVE_INFINITY) return messages.length;
     const known = this.#sizes.get(thread);
@@ -79,10 +76,9 @@ export class Threads {
   }
 
   /**
-   * Appends the messages that a reply is to follow. What earlier attempts left
-   * of that reply is taken out, and beginnings of other replies to the same
-   * messages. Where they were asked before and the thread has gone on since,
-   * they move to its end, because a model answers what comes last.
+   * Appends the messages of a turn. Removes what earlier attempts have left of its reply, and partial replies to the same
+   * messages. If others have written to the thread since an earlier attempt, the messages move to the end: a model answers
+   * what comes last.
    */
   async ask(
     thread: string,
@@ -91,13 +87,13 @@ export class Threads {
   ): Promise<void> {
     const session = this.#session(thread);
     const ids = messages.map(({ id }) => id);
-    // Mostly they are new: then the thread has nothing of them, and is not read for it.
+    // Mostly they are new; then the thread is not read.
     const isNew = !isAgain && (await this.has(thread, [...ids, replyId])).size === 0;
     if (isNew) return this.append(thread, messages);
     await this.#dropEarlier(session, ids, replyId);
     await this.append(thread, messages);
     const leaf = await session.getLatestLeaf();
-    // Before a first attempt they can only be those of somebody else, under the same ids.
+    // Before a first attempt, messages with these ids can only be those of another submission.
     if (!isAgain || !leaf || ids.includes(leaf.id)) return;
     await session.deleteMessages(ids);
     await this.append(thread, messages);
@@ -117,13 +113,13 @@ export class Threads {
 
   /** Stores a reply at the end of the thread, or in the place of an earlier one of its id. */
   async reply(thread: string, message: UIMessage): Promise<void> {
-    // An attempt that was given up may be late: what a later one has said stands.
+    // An attempt that was given up may be late: it must not replace the reply of a later one.
     const there = isPartial(message) && (await this.replyOf(thread, message.id));
     if (there && !isPartial(there)) return;
     await this.#session(thread).upsertMessage(message);
   }
 
-  /** Takes messages out of a thread, with their reply and whatever else of the agent directly follows them. */
+  /** Removes messages from a thread, with their reply and other replies that directly follow them. */
   async removeMessages(thread: string, ids: readonly string[], replyId: string): Promise<void> {
     const session = this.#session(thread);
     const replies = await repliesTo(session, ids);
@@ -150,7 +146,7 @@ export class Threads {
 
 /** Ids of the assistant messages that directly follow one of the messages. */
 async function repliesTo(session: Session, ids: readonly string[]): Promise<string[]> {
-  // Ids and roles alone: a long thread is not loaded for it.
+  // Ids and roles only, so that a long thread is not loaded.
   const rows = await session.getHistoryRowStats();
   const replies: string[] = [];
   let isAfter = false;

@@ -1,8 +1,4 @@
-/**
- * What an agent lends to a turn that runs beside its own conversation: a
- * model, instructions, tools, and hooks of the app. Types only, and nothing of
- * any one kind of agent.
- */
+/** What an agent provides for a side turn: a model, instructions, tools, and hooks of the app. Types only, for every host. */
 
 import type {
   LanguageModel,
@@ -18,10 +14,9 @@ import type {
 
 export interface TurnSource {
   /**
-   * Says with what a turn runs. Asked once per attempt, after the messages
-   * are in the thread.
+   * Called once per attempt, when the messages are in the thread.
    *
-   * @throws anything; it is the turn's error then
+   * @throws anything; it becomes the turn's error
    */
   setup(request: TurnRequest): Promise<TurnSetup>;
 }
@@ -30,12 +25,9 @@ export type TurnRequest = {
   /** The submission's id, the same for each attempt. */
   readonly requestId: string;
   readonly thread: string;
-  /**
-   * What the thread has come to, for the model. The tools say how their own
-   * earlier results are shown to it.
-   */
+  /** The messages of the thread for the model. The tools decide how their earlier results are shown. */
   messagesFor(tools: ToolSet): Promise<ModelMessage[]>;
-  /** Id of the model that is asked, in place of the agent's own. */
+  /** The id of another model than the agent's own. */
   readonly model: string | undefined;
   /** Aborted when the submission is cancelled. */
   readonly signal: AbortSignal;
@@ -44,14 +36,14 @@ export type TurnRequest = {
 export type TurnSetup = CallSettings & {
   readonly model: LanguageModel;
   readonly instructions?: string;
-  /** What the model is asked: what `messagesFor()` returned, or the app's own view of it. */
+  /** The messages for the model: those of `messagesFor()`, or the app's own version of them. */
   readonly messages: ModelMessage[];
-  /** Tools that need a client or an approval are left out: nobody is there to give them. */
+  /** Tools that need a client or an approval are not offered. */
   readonly tools: ToolSet;
-  /** Calls of the model at most. */
+  /** The most calls of the model. */
   readonly maxSteps: number;
   /**
-   * Whether the model's reasoning is kept in the reply.
+   * Whether the model's reasoning is stored in the reply.
    * @default true
    */
   readonly sendReasoning?: boolean;
@@ -60,11 +52,11 @@ export type TurnSetup = CallSettings & {
 
 /** The app's hooks around the parts of a turn. */
 export type TurnHooks = {
-  /** Before each call of the model; what it returns holds for that step. */
+  /** Before each call of the model. The result applies to that step. */
   beforeStep?(step: Step): StepSettings | undefined | Promise<StepSettings | undefined>;
-  /** Before a tool runs, whether it does. What it throws is the tool's error. */
+  /** Before a tool runs: whether it does. What it throws becomes the tool's error. */
   beforeTool?(call: ToolCall): ToolDecision | Promise<ToolDecision>;
-  /** After a tool has run or was answered for. */
+  /** After a tool has run, or its call was answered without it. */
   readonly afterTool?: OnToolExecutionEndCallback<ToolSet>;
   onStepEnd?(step: StepResult<ToolSet>): void | Promise<void>;
   readonly onChunk?: StreamTextOnChunkCallback<ToolSet>;
@@ -83,7 +75,7 @@ export type ToolCall = {
   readonly abortSignal: AbortSignal | undefined;
 };
 
-/** Runs the tool with an input, or answers the call in its place. */
+/** Runs the tool with an input, or answers the call without it. */
 export type ToolDecision =
   | { readonly run: true; readonly input: unknown }
   | { readonly run: false; readonly output: unknown };

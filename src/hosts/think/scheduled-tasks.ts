@@ -15,7 +15,7 @@ import type { ThinkLedger } from "./think-ledger.ts";
 
 /**
  * What `getScheduledTasks()` returns, with its schedules checked by the compiler. A text that is built
- * at run time is checked at the start (S4), and by `parseSchedule()` of `perdure/scheduler` at any time.
+ * at run time is checked at the start, and by `parseSchedule()` of `perdure/scheduler` at any time.
  *
  * @example
  * getScheduledTasks() {

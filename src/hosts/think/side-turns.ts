@@ -1,10 +1,7 @@
 /**
- * What a Think agent lends to a turn beside its conversation, by its public
- * members alone: model, system prompt, tools, memory, and the app's hooks.
- *
- * Actions (`getActions()`), skills and client tools are left out: they need
- * the conversation, its approvals or its clients. So do `onChatResponse`,
- * channels, and the hooks of extensions, which do not run.
+ * What a Think agent provides for its side turns, by its public members alone: model, system prompt, tools, memory, and the app's
+ * hooks. Not available: actions (`getActions()`), skills, client tools, channels, `onChatResponse` and the hooks of extensions.
+ * They need the agent's own conversation, its approvals or its clients.
  */
 
 import { createAITools } from "@cloudflare/computer/tools/ai-sdk";
@@ -23,7 +20,7 @@ import type {
 } from "../sdk/turn-source.ts";
 import type { ThinkHooks } from "./hooks.ts";
 
-/** The hooks of the app that run in a turn beside the conversation. */
+/** The hooks of the app that run in a side turn. */
 export type SideTurnHooks = Pick<
   ThinkHooks,
   "beforeTurn" | "beforeStep" | "beforeToolCall" | "afterToolCall" | "onStepEnd"
@@ -32,7 +29,7 @@ export type SideTurnHooks = Pick<
 /** How long Think waits for MCP servers when the app does not say, in milliseconds. */
 const MCP_TIMEOUT_MS = 10_000;
 
-/** @param hooks the app's own, not those that Perdure has put in front of them */
+/** @param hooks the app's own, and not wrapped */
 export function thinkSource(agent: Think, hooks: SideTurnHooks): TurnSource {
   return {
     async setup(request) {
@@ -60,7 +57,7 @@ type Assembled = { system: string; messages: ModelMessage[]; tools: ToolSet };
 function contextOf(agent: Think, { requestId, signal, model }: TurnRequest, assembled: Assembled) {
   return {
     ...assembled,
-    // Resolved when it is read, as Think does it: the app may bring another.
+    // Resolved on access, as in Think: the app may set another.
     get model() {
       return agent.resolveModel(model);
     },
@@ -71,7 +68,7 @@ function contextOf(agent: Think, { requestId, signal, model }: TurnRequest, asse
   } as const;
 }
 
-/** An overridden `getSystemPrompt()` and the frozen context blocks; Think's default only where there is neither. */
+/** An overridden `getSystemPrompt()` and the frozen context blocks; Think's default if there is neither. */
 async function systemOf(agent: Think): Promise<string> {
   const blocks = await agent.session.freezeSystemPrompt();
   const isOverridden = agent.getSystemPrompt !== Think.prototype.getSystemPrompt;
@@ -79,7 +76,7 @@ async function systemOf(agent: Think): Promise<string> {
   return [agent.getSystemPrompt(), blocks].filter((part) => part.trim().length > 0).join("\n\n");
 }
 
-/** In Think's order: a later tool of the same name stands. */
+/** In Think's order: a later tool replaces one of the same name. */
 async function toolsOf(agent: Think): Promise<ToolSet> {
   const { workspace, fetchTools, waitForMcpConnections: wait } = agent;
   if (wait) {
@@ -96,7 +93,7 @@ async function toolsOf(agent: Think): Promise<ToolSet> {
   };
 }
 
-/** The settings of a call of the model that `beforeTurn` has set. */
+/** The settings of a model call that `beforeTurn` has set. */
 function settingsOf(config: TurnConfig): CallSettings {
   const {
     model: _model,
@@ -139,12 +136,12 @@ async function stepOf(
   { step, isModelGiven }: { step: Step; isModelGiven: boolean },
 ): Promise<StepSettings> {
   const { model, ...settings } = (await hooks.beforeStep(step)) ?? {};
-  // The models that a prompt names come before those of the app.
+  // The model of a prompt takes precedence over the app's.
   if (model === undefined || isModelGiven) return settings;
   return { ...settings, model: agent.resolveModel(model) };
 }
 
-/** What the app says to a call of a tool, in the words of Think. */
+/** The app's decision on a tool call, by Think's hook. */
 async function decisionOf(
   hooks: SideTurnHooks,
   { toolName, toolCallId, input, isDynamic, messages, abortSignal }: ToolCall,
@@ -187,6 +184,6 @@ function resultOf(
     toolOutput.type === "tool-error"
       ? { success: false, error: toolOutput.error, toolOutput }
       : { success: true, output: toolOutput.output, toolOutput };
-  // Think's type crosses the call's own `error` with the outcome's, which nothing can satisfy.
+  // Think's type intersects the call's own `error` with the outcome's, which no value satisfies.
   return { ...call, ...outcome } as ToolCallResultContext;
 }

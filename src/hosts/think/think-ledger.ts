@@ -1,6 +1,6 @@
 /**
  * Submissions that Think itself has accepted: before the app extended DurableThink, or for a workflow that still extends
- * Think's ThinkWorkflow. Think's own code runs them. This file finds them, by Think's documented methods alone.
+ * Think's ThinkWorkflow. Think's own code runs them. This class finds them by Think's documented methods.
  */
 
 import { Think, type ThinkSubmissionInspection } from "@cloudflare/think";
@@ -29,16 +29,16 @@ import { textOf as replyText } from "../sdk/answer-text.ts";
 const PROMPT_METADATA = "__thinkWorkflowPrompt";
 /** The options that it passes. */
 const THINK_OPTIONS = ["idempotencyKey", "metadata"];
-/** Think lists so many at most. */
+/** The most that Think lists. */
 const MOST_LISTED = 100;
-/** How long a turn that a crash has interrupted is waited for: Think can take it up, or leave it as it is. */
+/** How long an interrupted turn is waited for: Think may continue it, or leave it as it is. */
 const RECOVERY_MS = 60_000;
 const OPEN = ["pending", "running"] satisfies SubmissionInspection["status"][];
 
 const own = Think.prototype;
 
 export class ThinkLedger {
-  /** Undefined until it was looked at in this life. */
+  /** Undefined until the first look since the last start. */
   #isEmpty: boolean | undefined;
   #hasWarned = false;
 
@@ -48,13 +48,13 @@ export class ThinkLedger {
     return inspectionOf(found, this.agent.messages);
   }
 
-  /** Whether Think has never accepted anything that is still there: then nothing else has to be asked. */
+  /** Whether Think has no submissions. Then it is not asked again. */
   async isEmpty(): Promise<boolean> {
     this.#isEmpty ??= (await own.listSubmissions.call(this.agent, { limit: 1 })).length === 0;
     return this.#isEmpty;
   }
 
-  /** Whether this is a prompt of Think's own ThinkWorkflow, which waits for an event of Think's. */
+  /** Whether this is a prompt of Think's own ThinkWorkflow, which waits for Think's event. */
   isThinkPrompt(options: SubmitMessagesOptions | null): boolean {
     if (!isPlainObject(options) || !isPlainObject(options.metadata)) return false;
     const prompt = options.metadata[PROMPT_METADATA];
@@ -62,7 +62,7 @@ export class ThinkLedger {
     return isForm && Object.keys(options).every((option) => THINK_OPTIONS.includes(option));
   }
 
-  /** Lets Think accept a submission, run it, and tell the workflow of its end. */
+  /** Lets Think accept a submission, run it and notify the workflow. */
   async submit(
     messages: UIMessage[],
     { idempotencyKey, metadata }: SubmitMessagesOptions,
@@ -86,12 +86,12 @@ export class ThinkLedger {
   /**
    * The submission that Think has accepted with this id or key, or null.
    *
-   * @throws SubmissionIdentityError where they name different ones
+   * @throws SubmissionIdentityError if they name different submissions
    */
   async find(
     options: Pick<SubmitMessagesOptions, "submissionId" | "idempotencyKey"> | null,
   ): Promise<SubmissionInspection | null> {
-    // What is no text is refused by the ledger.
+    // The ledger refuses what is not a text.
     const submissionId = textOf(options?.submissionId);
     const idempotencyKey = textOf(options?.idempotencyKey);
     if (submissionId === undefined && idempotencyKey === undefined) return null;
@@ -106,7 +106,7 @@ export class ThinkLedger {
     return byId;
   }
 
-  /** Think has no verb that looks a key up: it is asked to submit again, and refused the metadata of a new submission. */
+  /** Think has no method that finds a key. So it is asked to submit again, with metadata that throws when it is stored. */
   async #findByKey(idempotencyKey: string): Promise<SubmissionInspection | null> {
     const isNew = new Error("Think does not know the key");
     const refuse = () => {
@@ -128,7 +128,7 @@ export class ThinkLedger {
     return found && this.#inspectionOf(found);
   }
 
-  /** The latest hundred of each status, newest first, as far as they match. */
+  /** Those of the latest hundred of each status that match, newest first. */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     if (await this.isEmpty()) return [];
     const { status, before, limit = MOST_LISTED } = options;
@@ -170,7 +170,7 @@ export class ThinkLedger {
     });
   }
 
-  /** What is open, up to a hundred of each. */
+  /** The open submissions, up to a hundred of each status. */
   async stats(): Promise<SubmissionStats> {
     const open = await this.list({ status: OPEN });
     const pending = open.filter(({ status }) => status === "pending");
@@ -182,7 +182,7 @@ export class ThinkLedger {
     };
   }
 
-  /** Cancels the prompts that a workflow waits for (W5). */
+  /** Cancels the prompts that a workflow waits for. */
   async cancelFor({ workflow, instance }: InstanceOf, reason: string): Promise<void> {
     for (const { submissionId, idempotencyKey } of await this.list({ status: OPEN })) {
       if (!idempotencyKey?.startsWith(`think-workflow:${workflow}:${instance}:`)) continue;
@@ -190,7 +190,7 @@ export class ThinkLedger {
     }
   }
 
-  /** How a prompt has ended, or null while it has not; undefined for one that is not Think's. An answer is in Think's event alone. */
+  /** How a prompt has ended, or null while it has not; undefined if it is not Think's. Only Think's event has the answer. */
   async expirePrompt(
     submissionId: string,
     { cancel }: { cancel: boolean },
@@ -198,7 +198,7 @@ export class ThinkLedger {
     let found = await this.inspect(submissionId);
     if (found && !isTerminal(found.status) && cancel) {
       const result = await this.cancel(submissionId, "Workflow prompt wait timed out");
-      // As for a submission of the ledger: the step times out, unless an end was there first.
+      // As in the ledger: the step times out, unless the prompt has ended before.
       if (result.outcome === "cancelled") return null;
       found = await this.inspect(submissionId);
     }
@@ -211,12 +211,12 @@ export class ThinkLedger {
       submissionId,
       status: "error",
       errorName: NOT_FOUND,
-      error: spent(submissionId),
+      error: noAnswerLeft(submissionId),
       attempts: 1,
     };
   }
 
-  /** Resolves when all that Think has accepted until now has ended: what was accepted first, runs first (L4). */
+  /** Resolves when all earlier submissions of Think have ended: what was accepted first runs first. */
   async caughtUp(signal: AbortSignal): Promise<void> {
     const earlier = (await this.list({ status: OPEN })).toReversed();
     const aborted = Promise.withResolvers<void>();
@@ -224,7 +224,7 @@ export class ThinkLedger {
     signal.addEventListener("abort", stop, { once: true });
     for (const { submissionId, status } of earlier) {
       if (signal.aborted) break;
-      // One that runs is in Think's queue of turns anyway, unless a crash has interrupted it.
+      // A running one is in Think's queue of turns, unless a crash has interrupted it.
       const limit = status === "running" ? { timeoutMs: RECOVERY_MS } : {};
       await Promise.race([this.wait(submissionId, limit), aborted.promise]);
     }
@@ -236,14 +236,14 @@ function textOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-function spent(submissionId: string): string {
+function noAnswerLeft(submissionId: string): string {
   return (
     `Think answered this prompt before the agent extended DurableThink (submission "${submissionId}"), and sent the answer to an ` +
     "earlier run of the workflow. Think keeps no answers. The prompt is not run again by itself. Restart the workflow to ask again."
   );
 }
 
-/** As the ledger shows its own: Think has one conversation, and attempts a turn once. */
+/** In the form of the ledger. Think has one conversation, and attempts a turn once. */
 export function inspectionOf(
   found: ThinkSubmissionInspection,
   conversation: readonly UIMessage[],

@@ -6,7 +6,7 @@ import type { ConversationState, SettledCall, SubmittedTurn } from "../../../sub
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import { isProviderResult, settledCalls, toolOf } from "../../sdk/reply.ts";
 
-/** The messages that the latest reply answers, or would answer. */
+/** The messages that the latest reply answers, or that the next one would answer. */
 export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] {
   const last = messages.findLastIndex(({ role }) => role !== "assistant");
   const before = messages.slice(0, Math.max(last, 0));
@@ -27,7 +27,7 @@ function withReplies(messages: readonly UIMessage[], ids: ReadonlySet<string>): 
   });
 }
 
-/** Whether anything of a reply is left in the conversation once the final answer is taken out. */
+/** Whether anything of a reply is left in the conversation without the call of the final answer. */
 export function isKept({ parts }: UIMessage): boolean {
   return parts.some((part) => part.type !== "step-start" && !isFinalAnswer(toolOf(part) ?? ""));
 }

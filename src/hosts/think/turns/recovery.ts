@@ -1,15 +1,15 @@
-/** What Think itself still has to recover of turns that a crash interrupted. Only looks; it changes nothing. */
+/** Whether Think still has to recover turns that a crash has interrupted. It only reads. */
 
 import { Think } from "@cloudflare/think";
 import { CHAT_RECOVERY_TASK_NAME } from "agents/chat";
 import type { TaskRunState } from "agents/tasks";
 import type { Submissions } from "../../../submissions/index.ts";
 
-/** In a sub-agent Think's recovery cannot be looked up; it shows itself within this time after a start. */
+/** In a sub-agent Think's recovery cannot be looked up. It begins within this time after a start. */
 const SUB_AGENT_RECOVERY_MS = 60_000;
 /** The states of a task that has not ended. */
 const OPEN: TaskRunState[] = ["pending", "running", "waiting"];
-/** How long a cleared conversation waits for Think to look at interrupted turns, and how often it asks. */
+/** How long, and how often, `clearMessages()` checks whether Think has handled interrupted turns. */
 const CATCH_UP_MS = 5_000;
 const LOOK_EVERY_MS = 50;
 
@@ -21,12 +21,12 @@ export class ThinkRecovery {
     private readonly submissions: Submissions,
   ) {}
 
-  /** Think's own recovery starts about now. */
+  /** The object starts: Think's own recovery starts about now. */
   start(): void {
     this.#startedAt = this.submissions.now();
   }
 
-  /** Whether Think may still be about to go on with an interrupted turn. */
+  /** Whether Think may still continue an interrupted turn. */
   async isOpen(): Promise<boolean> {
     const { agent, submissions } = this;
     if (agent.parentPath.length > 0) {
@@ -40,8 +40,8 @@ export class ThinkRecovery {
   }
 
   /**
-   * Resolves when Think has looked at the turns that a crash interrupted, or soon after: it stores the results of their
-   * tools, also in a conversation that was cleared.
+   * Resolves when Think has handled the turns that a crash interrupted, or after {@link CATCH_UP_MS}. Think would store the
+   * results of their tools in a conversation that was cleared.
    */
   async caughtUp(): Promise<void> {
     const { agent, submissions } = this;

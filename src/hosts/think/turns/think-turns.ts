@@ -1,10 +1,8 @@
 /**
- * Runs turns of a Think agent's own conversation, by Think's public hooks alone.
+ * Runs the turns of a Think agent's own conversation, by Think's public hooks.
  *
- * A turn is run by `runTurn()`. When a crash interrupts it, Think's own
- * recovery goes on with it in a turn of its own: that one is recognised by the
- * messages it answers, gets the final-answer tool again, and settles the
- * submission from `onChatResponse`, as the first one would have.
+ * `runTurn()` runs a turn. If a crash interrupts it, Think's recovery continues it in another turn. That one is recognised by the
+ * messages that it answers, gets the final-answer tool again, and ends the submission from `onChatResponse`, as the first would.
  */
 
 import type {
@@ -37,15 +35,14 @@ import { idsOf, lastAsked, MainConversation } from "./conversation.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
-/** Turns of the agent's own conversation. */
 export class ThinkTurns {
   /** By request id, from `beforeTurn` to the turn's end. */
   readonly #owned = new Map<string, OwnedTurn>();
-  /** Begun just now; its request id is not known before `beforeTurn`. */
+  /** The turn that has just begun. Its request id is not known before `beforeTurn`. */
   #begun: { readonly turn: Turn; readonly ref: AttemptRef } | undefined;
-  /** The attempt that `run()` is at. */
+  /** The attempt that `run()` runs. */
   #live: AttemptRef | undefined;
-  /** Request ids of interrupted turns that Think's recovery goes on with, by submission. */
+  /** Request ids of interrupted turns that Think's recovery continues, by submission. */
   readonly #recovering = new Map<number, string>();
   readonly #conversation: MainConversation;
 
@@ -67,10 +64,10 @@ export class ThinkTurns {
       const { messages, plan, isAgain } = turn;
       const isFollowUp = plan?.followUp !== undefined;
       if (isAgain && !isFollowUp) await this.#conversation.removeEarlier(messages);
-      // Ended meanwhile, by a reset of the conversation or by a cancellation, it says nothing any more.
+      // A reset of the conversation or a cancellation has ended it: its messages must not be stored.
       if (signal.aborted) throw new TurnRefused();
       this.#begun = { turn, ref };
-      // Those that are there stay where they are, with the reply that the attempt goes on from.
+      // Messages that are stored stay where they are, with the reply that the follow-up continues.
       return isFollowUp ? this.#conversation.missing(messages) : messages;
     };
     try {
@@ -87,12 +84,12 @@ export class ThinkTurns {
       if (owned?.isReported) return { outcome: "reported" };
       return endOf(owned, { ...result, message: result.message as UIMessage | undefined });
     } catch (error) {
-      // The answer is what was asked for, whatever went wrong after it.
+      // The answer counts, whatever failed after it.
       const owned = [...this.#owned.values()].find(({ attempt }) => attempt.ref === ref);
       if (owned?.attempt.isAnswered) return { outcome: "completed" };
       throw error;
     } finally {
-      // A later attempt may have begun before this one, which was given up, has ended.
+      // If this attempt was given up, a later one may have begun before this one ends.
       if (this.#begun?.ref === ref) this.#begun = undefined;
       if (this.#live === ref) this.#live = undefined;
       if (ref) this.#release(ref);
@@ -147,7 +144,7 @@ export class ThinkTurns {
       },
       onChatError: (error, ctx) => app.onChatError(error, ctx && this.ids.shown(ctx)),
       classifyChatError: (error, ctx) => {
-        // Only here the error is what was thrown; everywhere else it is its text.
+        // Only this hook gets the error as it was thrown; others get its text.
         const owned = ctx?.requestId === undefined ? undefined : this.#owned.get(ctx.requestId);
         if (owned) owned.attempt.error = { cause: error };
         return app.classifyChatError(error, ctx && this.ids.shown(ctx));
@@ -157,7 +154,7 @@ export class ThinkTurns {
     };
   }
 
-  /** Recognises the turn of a submission, the live one or one that recovery runs. */
+  /** Recognises the turn of a submission: the one that `run()` has started, or one that recovery runs. */
   #own(): OwnedTurn | undefined {
     const active = this.ids.own;
     if (!active) return undefined;
@@ -176,7 +173,7 @@ export class ThinkTurns {
     if (!submission) return undefined;
     const { status } = submission;
     if (status === "running") return this.#rememberLeft(requestId, submission, true);
-    // Cancelled while its recovery waited: nobody wants the answer.
+    // It was cancelled while its recovery waited.
     this.agent.cancelChat(requestId, `The submission is ${status}`);
     return undefined;
   }
@@ -194,7 +191,7 @@ export class ThinkTurns {
     return owned;
   }
 
-  /** One that an earlier life has left: it asks the same again. */
+  /** The attempt of a submission that was left running when the object last went down. It asks the same again. */
   #rememberLeft(requestId: string, left: Left, isRecovered: boolean): OwnedTurn {
     const { seq, attempts, messages, isAnswered } = left;
     const ref = { seq, attempt: attempts };
@@ -202,7 +199,7 @@ export class ThinkTurns {
     return this.#remember(requestId, { ref, plan, messages, isAnswered }, isRecovered);
   }
 
-  /** The budget is asked before each call of the model, and what wants to join the turn joins it. */
+  /** Before each call of the model: the ledger checks the budget, and messages may join the turn. */
   async #beforeStep(ctx: PrepareStepContext, config: StepOverrides): Promise<StepOverrides> {
     const owned = this.#current();
     if (!owned) {
@@ -221,7 +218,7 @@ export class ThinkTurns {
     return attempt.stepSettings(ctx, { ...settings, messages: shown });
   }
 
-  /** The app may give the tool another input; the call is known by the one that the model gave (L6). */
+  /** The app may change the input; the ledger records the call by the model's input. */
   async #beforeTool(ctx: ToolCallContext, app: ThinkHooks): Promise<ToolCallDecision | undefined> {
     const owned = this.#current();
     if (owned?.attempt.isFollowUp)
@@ -232,11 +229,11 @@ export class ThinkTurns {
     return decision;
   }
 
-  /** A turn of the conversation is getting on: a submission's, or one that submissions wait behind. */
+  /** A turn of the conversation makes progress: a submission's, or one that submissions wait for. */
   #heartbeat(): void {
     const owned = this.#current();
     if (owned) owned.attempt.heartbeat();
-    // A turn beside the conversation comes here, too, and keeps nobody waiting.
+    // Side turns come here, too; no submission waits for them in this thread.
     else if (this.ids.own) this.ledger.busy(MAIN);
   }
 
@@ -255,7 +252,7 @@ export class ThinkTurns {
       this.ledger.end(ref, endOf(owned, { requestId, status, error, message }));
       owned.isReported = true;
     } catch (cause) {
-      // The hook must not fail for it: run() reports the same end once more.
+      // The hook must not fail: run() reports the same end again.
       console.error("[perdure] the end of a turn could not be stored from its hook:", cause);
       return;
     }
@@ -263,7 +260,7 @@ export class ThinkTurns {
     this.#recovering.delete(ref.seq);
   }
 
-  /** A reset came between a persisted reply and its hook: the reply tells whose it is. */
+  /** The object went down between a stored reply and its hook: the reply identifies its submission. */
   #ownerOfReply({ requestId, message: reply }: ChatResponseResult): OwnedTurn | undefined {
     const { messages } = this.agent;
     const at = messages.findIndex(({ id }) => id === reply.id);
@@ -273,12 +270,12 @@ export class ThinkTurns {
     return this.#rememberLeft(`reply:${reply.id}`, submission, false);
   }
 
-  /** Think is about to recover a turn: whether it should, and whose it is. */
+  /** Think is about to recover a turn: whether it should. */
   async #interrupted(
     ctx: ChatRecoveryContext,
     app: ThinkHooks,
   ): Promise<ChatRecoveryOptions | void> {
-    // Its conversation was cleared: what it had begun to say must not come back.
+    // Its conversation was cleared: its partial reply must not come back.
     if (ctx.messages.length === 0) return DROPPED;
     const submission = this.#asked(ctx.messages);
     if (!submission) return app.onChatRecovery(ctx);
@@ -286,7 +283,7 @@ export class ThinkTurns {
     const ref = { seq: submission.seq, attempt: submission.attempts };
     const ledger = this.ledger;
     if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId: ctx.requestId });
-    // What is at the end of the conversation is not what the interrupted turn was asked.
+    // The end of the conversation belongs to another run of the submission.
     if (this.#isSuperseded(ref, ctx.requestId)) return DROPPED;
     if (submission.isAnswered || submission.status !== "running") return { continue: false };
     const decision = (await app.onChatRecovery(this.ids.shown(ctx))) ?? {};
@@ -299,7 +296,7 @@ export class ThinkTurns {
     return { ...decision, continue: false };
   }
 
-  /** The calls of tools in the conversation, with those of the reply that Think is about to store. */
+  /** The ended tool calls in the conversation, with those of the reply that Think is about to store. */
   #settled(
     submission: Left,
     { messages, partialParts }: ChatRecoveryContext,
@@ -310,14 +307,14 @@ export class ThinkTurns {
     return persist === false ? stored : [...stored, ...settledCalls([{ parts }])];
   }
 
-  /** Whether the submission runs in another turn than this one: again, or its conversation was cleared before it. */
+  /** Whether the submission runs in another turn by now. */
   #isSuperseded({ seq }: AttemptRef, requestId: string): boolean {
     if (this.#owned.get(requestId)?.attempt.ref.seq === seq) return false;
     const running = [this.#live, ...[...this.#owned.values()].map(({ attempt }) => attempt.ref)];
     return running.some((ref) => ref?.seq === seq);
   }
 
-  /** Think gives up on a turn: so does the ledger. */
+  /** When Think gives up on a turn, the ledger ends its submission. */
   #withExhaustion(config: ChatRecoveryConfig): ChatRecoveryConfig {
     if (!config) return config;
     const custom = config === true ? {} : config;
@@ -338,7 +335,7 @@ export class ThinkTurns {
     });
   }
 
-  /** The submission that the conversation is at: the one whose messages were asked last. */
+  /** The submission whose messages are the last in the conversation. */
   #asked(messages: readonly UIMessage[]) {
     const asked = lastAsked(messages);
     return asked.length > 0 ? this.ledger.findByMessage(idsOf(asked)) : undefined;
@@ -351,7 +348,7 @@ export class ThinkTurns {
   }
 }
 
-/** Nothing of an interrupted turn is continued or kept. */
+/** An interrupted turn is neither continued nor stored. */
 const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
 
 /** What an attempt of a submission is made from. */

@@ -66,7 +66,7 @@ export class TurnIds {
     return turn && this.shown(turn);
   }
 
-  /** What Think says about the recovery of a turn, as the app sees it. It may be the first event of the turn. */
+  /** What Think reports about the recovery of a turn, as the app sees it. It may be the first event of the turn. */
   shownRecovery<Info extends TurnInfo>(info: Info): Info {
     if (typeof info.requestId === "string") this.#recognise(info.requestId);
     return this.shown(info);
