@@ -91,7 +91,7 @@ describe("the messages of a named thread", () => {
 });
 
 describe("a turn in a named thread", () => {
-  it("claims first, and leaves its messages and its reply", () =>
+  it("L4: a turn claims first, and stores its messages and its reply", () =>
     inside(async (object) => {
       const refused = () => {
         throw new TurnRefused();
@@ -118,7 +118,7 @@ describe("a turn in a named thread", () => {
       expect(object.ledger.usage).toEqual([{ inputTokens: 10, outputTokens: 5, totalTokens: 15 }]);
     }));
 
-  it("sees what was said in its thread before, and nothing of other threads", () =>
+  it("L4: a turn sees the earlier messages of its thread, and none of other threads", () =>
     inside(async (object) => {
       await object.run({ messages: [message("one")], submissionId: "a" });
       await object.run({ messages: [message("elsewhere")], submissionId: "b", thread: "sales" });
@@ -131,7 +131,7 @@ describe("a turn in a named thread", () => {
       expect(await object.texts("sales")).toHaveLength(2);
     }));
 
-  it("can be asked again, and appends nothing twice", () =>
+  it("L6: a repeated turn appends nothing twice", () =>
     inside(async (object) => {
       const messages = [message("first"), message("second")];
       await object.turns.threads.append("support", messages.slice(0, 1));
@@ -148,7 +148,7 @@ describe("a turn in a named thread", () => {
       ]);
     }));
 
-  it("goes on from its messages after a crash", async () => {
+  it("L6: after a crash a turn continues from its messages", async () => {
     const name = crypto.randomUUID();
     const text = ask({ delayMs: 500, text: "at last" });
     const messages = [message(text)];
@@ -170,7 +170,7 @@ describe("a turn in a named thread", () => {
     }, name);
   });
 
-  it("moves to the end of a thread that has gone on without it", () =>
+  it("L6: a repeated turn moves to the end of a thread that has newer messages", () =>
     inside(async (object) => {
       const messages = [message({ fail: "no luck" })];
       await object.run({ messages, submissionId: "a" });
@@ -184,7 +184,7 @@ describe("a turn in a named thread", () => {
       ]);
     }));
 
-  it("is found again by its whole reply, and can be taken back", () =>
+  it("L6: a turn is found by its complete reply, and can be removed", () =>
     inside(async (object) => {
       const messages = [message({ tool: call("charge"), text: "paid" })];
       expect(await object.inspectConversation(traces(messages))).toEqual({
@@ -209,7 +209,7 @@ describe("a turn in a named thread", () => {
 });
 
 describe("an isolated turn", () => {
-  it("stands alone, and leaves no row anywhere", () =>
+  it("L4: an isolated turn sees no other message, and leaves no row", () =>
     inside(async (object) => {
       const joining = { 1: [message("and this")] };
       await object.turns.threads.messages("support");
@@ -231,7 +231,7 @@ describe("an isolated turn", () => {
     }));
 });
 
-describe("a turn that is cut short", () => {
+describe("a turn that fails or is cancelled", () => {
   /** Runs it until its first words are there, and cancels it. */
   async function cancelled(object: SdkObject, messages: UIMessage[]) {
     const controller = new AbortController();
@@ -242,7 +242,7 @@ describe("a turn that is cut short", () => {
     return running;
   }
 
-  it("keeps the beginning of its reply, until another attempt replaces it", () =>
+  it("L6: a failed turn keeps its partial reply until another attempt replaces it", () =>
     inside(async (object) => {
       const script: Script = { first: "I will think", delayMs: 60_000 };
       const messages = [message(script, "asked")];
@@ -260,7 +260,7 @@ describe("a turn that is cut short", () => {
       expect(await object.texts()).toHaveLength(2);
     }));
 
-  it("shows a later turn what it has said", () =>
+  it("L6: a later turn sees a partial reply", () =>
     inside(async (object) => {
       await cancelled(object, [message({ first: "I will think", delayMs: 60_000 })]);
       await object.run({ messages: [message("go on")], submissionId: "next" });
@@ -270,7 +270,7 @@ describe("a turn that is cut short", () => {
       ]);
     }));
 
-  it("keeps what came before the model broke off, and goes on from its messages alone", () =>
+  it("L6: a turn keeps what came before the model failed, and its next attempt sees only its messages", () =>
     inside(async (object) => {
       const text = ask({ first: "I begin", fail: "fetch failed" });
       const messages = [message(text)];
@@ -288,7 +288,7 @@ describe("a turn that is cut short", () => {
       expect(await object.texts()).toHaveLength(2);
     }));
 
-  it("asks the model once for what joined an earlier attempt", () =>
+  it("L6: messages that joined an earlier attempt are shown to the model once", () =>
     inside(async (object) => {
       const messages = [message({ tool: call("charge") })];
       const joined = message({ first: "I begin", fail: "broken" });
@@ -313,7 +313,7 @@ describe("a turn that is cut short", () => {
       ]);
     }));
 
-  it("does not overwrite what a later attempt has said, when it is late", () =>
+  it("L2: a late attempt does not overwrite the reply of a later one", () =>
     inside(async (object) => {
       const messages = [message({ first: "I will think", delayMs: 300 })];
       const controller = new AbortController();
@@ -332,7 +332,7 @@ describe("a turn that is cut short", () => {
 });
 
 describe("the ledger", () => {
-  it("refuses a call before it is made", () =>
+  it("L9: the ledger refuses a call before it is made", () =>
     inside(async (object) => {
       const end = await object.run({ messages: [message("hello")], budgetEndsAt: 0 });
       expect(end).toMatchObject({
@@ -344,7 +344,7 @@ describe("the ledger", () => {
       expect(await object.texts()).toEqual(["user: hello"]);
     }));
 
-  it("refuses a later call after a tool has had its effect", () =>
+  it("L9: the ledger refuses a later call after a tool has had its effect", () =>
     inside(async (object) => {
       const messages = [message({ tool: call("charge") })];
       const end = await object.run({ messages, budgetEndsAt: 1 });
@@ -357,7 +357,7 @@ describe("the ledger", () => {
       expect((await object.inspectConversation(traces(messages))).messageId).toBeUndefined();
     }));
 
-  it("hands over messages that join at the next step, and stay", () =>
+  it("L4: messages join at the next step, and stay", () =>
     inside(async (object) => {
       const first = message({ tool: call("charge") });
       const second = message({ tools: [call("charge")], text: "both done" });
@@ -378,7 +378,7 @@ describe("the ledger", () => {
       ]);
     }));
 
-  it("hears of tools before they run, and of the tokens of each call", () =>
+  it("L6: tool calls are recorded before they run, and the tokens of each model call after it", () =>
     inside(async (object) => {
       const messages = [message({ tools: [call("charge"), call("count"), call("breaks")] })];
       const end = await object.run({ messages });
@@ -398,13 +398,13 @@ describe("the ledger", () => {
 });
 
 describe("the agent's tools and hooks", () => {
-  it("are offered, unless they need a client or an approval", () =>
+  it("L4: tools are offered unless they need a client or an approval", () =>
     inside(async (object) => {
       await object.run({ messages: [message("hello")] });
       expect(object.model.offered()).toEqual([["charge", "count", "breaks"]]);
     }));
 
-  it("decide on calls, steps and what is seen of them", () =>
+  it("L4: hooks decide on tool calls and steps", () =>
     inside(async (object) => {
       const seen: string[] = [];
       object.lent = {
@@ -435,7 +435,7 @@ describe("the agent's tools and hooks", () => {
       expect(reply?.parts).toContainEqual(expect.objectContaining({ output: "Ask the owner" }));
     }));
 
-  it("have a turn fail with what the agent cannot lend", () =>
+  it("L7: a turn fails with the error of setup()", () =>
     inside(async (object) => {
       Object.defineProperty(object, "lent", {
         get() {
@@ -467,7 +467,7 @@ class OverloadedModel extends ScriptedModel {
   }
 }
 
-/** Says that it is overloaded, and goes on. */
+/** Fails as overloaded. */
 class FaultyModel extends ScriptedModel {
   override async doStream(options: Parameters<ScriptedModel["doStream"]>[0]) {
     const { stream } = await super.doStream(options);
@@ -479,7 +479,7 @@ class FaultyModel extends ScriptedModel {
 }
 
 describe("failures of the provider", () => {
-  it("can be told by their status", () =>
+  it("L8: a provider error keeps its status", () =>
     inside(async (object) => {
       const headers = { "retry-after": "7" };
       const messages = [message({ fail: "overloaded", status: 529, headers })];
@@ -492,7 +492,7 @@ describe("failures of the provider", () => {
       expect(transientOf(cause, 0)).toEqual({ retryAfterMs: 7_000 });
     }));
 
-  it("can be told by their status through the AI SDK's own retries", () =>
+  it("L8: a provider error keeps its status through the AI SDK's own retries", () =>
     inside(async (object) => {
       object.lent = { model: new OverloadedModel(), maxRetries: 1 };
       const end = await object.run({ messages: [message("hello")] });
@@ -501,7 +501,7 @@ describe("failures of the provider", () => {
       expect(transientOf(cause, 0)).toEqual({ retryAfterMs: 1 });
     }));
 
-  it("in the middle of an answer end the turn, whatever comes after them", () =>
+  it("L7: an error in the middle of a reply ends the turn, whatever comes after it", () =>
     inside(async (object) => {
       object.lent = { model: new FaultyModel() };
       const end = await object.run({ messages: [message({ tool: call("charge") })] });
@@ -510,7 +510,7 @@ describe("failures of the provider", () => {
       expect(object.ledger.log.filter((entry) => entry.startsWith("step"))).toEqual(["step 0"]);
     }));
 
-  it("are nobody else's: nothing is printed, no rejection is left unhandled", () =>
+  it("L7: a provider error prints nothing and leaves no unhandled rejection", () =>
     inside(async (object) => {
       const unhandled = vi.fn();
       const printed = vi.spyOn(console, "error");
@@ -530,7 +530,7 @@ describe("failures of the provider", () => {
       printed.mockRestore();
     }));
 
-  it("of the platform are not the turn's", () =>
+  it("L6: an error of the platform is thrown, and is not the turn's error", () =>
     inside(async (object) => {
       const reset = Object.assign(new Error("Durable Object reset because its code was updated."), {
         durableObjectReset: true,
@@ -549,7 +549,7 @@ describe("failures of the provider", () => {
 describe("a structured answer", () => {
   const answer = { schema: SCHEMA };
 
-  it("is taken, and its call is not kept", () =>
+  it("L7: a structured answer is recorded, and its call is not stored", () =>
     inside(async (object) => {
       const script: Script = { tool: call("charge"), answer: { city: "Porto" } };
       const end = await object.run({ messages: [message(script)], answer });
@@ -560,7 +560,7 @@ describe("a structured answer", () => {
       expect(object.model.calls[0]?.toolChoice).toEqual({ type: "required" });
     }));
 
-  it("L9: that is nested too deep to be stored is refused", () =>
+  it("L9: an answer that is nested too deep is refused", () =>
     inside(async (object) => {
       let deep: unknown = "Porto";
       for (let level = 0; level <= 500; level++) deep = { city: deep };
@@ -575,7 +575,7 @@ describe("a structured answer", () => {
       );
     }));
 
-  it("alone leaves no reply", () =>
+  it("L7: a turn with only a structured answer leaves no reply", () =>
     inside(async (object) => {
       const messages = [message({ answer: { city: "Porto" } })];
       const end = await object.run({ messages, answer });
@@ -588,7 +588,7 @@ describe("a structured answer", () => {
       expect(await object.texts()).toHaveLength(1);
     }));
 
-  it("that is not given fails the turn", () =>
+  it("W4: a missing answer fails the turn", () =>
     inside(async (object) => {
       const messages = [message({ ignoreTools: true, text: "Porto" })];
       const end = await object.run({ messages, answer });
@@ -599,7 +599,7 @@ describe("a structured answer", () => {
       expect((await object.inspectConversation(traces(messages))).messageId).toBeUndefined();
     }));
 
-  it("that does not match its schema fails the turn", () =>
+  it("W4: an answer that does not match its schema fails the turn", () =>
     inside(async (object) => {
       const messages = [message({ tool: call("charge"), answer: { town: "Porto" } })];
       const end = await object.run({ messages, answer });
@@ -610,7 +610,7 @@ describe("a structured answer", () => {
       expect(object.ledger.answers).toEqual([]);
     }));
 
-  it("that is no object is a property of the arguments, and refers to itself where it is", () =>
+  it("W4: an answer that is not an object is a property of the arguments, and its references are adapted", () =>
     inside(async (object) => {
       const items = { anyOf: [{ $ref: "#" }, { $ref: "#/$defs/Leaf" }, { $ref: "#/anyOf/0" }] };
       const $defs = { Leaf: { type: "number" } };
@@ -631,7 +631,7 @@ describe("a structured answer", () => {
       });
     }));
 
-  it("is asked for at the last step, whatever the app prefers", () =>
+  it("W4: the last step asks for the answer, whatever the app has set", () =>
     inside(async (object) => {
       object.lent = { maxSteps: 2, toolChoice: "none", activeTools: ["charge"] };
       const tools = ["charge", "charge"].map(call);

@@ -1,4 +1,4 @@
-/** Which clients are told of approvals and submissions, what can be asked of approvals, and what stands beside them. */
+/** Which clients are sent approvals and submissions, invalid requests for approvals, and agents' own approvals. */
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -40,8 +40,8 @@ async function connected<Sent extends { type: string } = Message>(
 
 const SECRET = "a customer's IBAN";
 
-describe("progress", () => {
-  it("connected clients and the app are told of the question, the decision, the expiry and the cancellation", async () => {
+describe("approvals", () => {
+  it("W3: connected clients and onApproval() get the request, the decision, the expiry and the cancellation", async () => {
     const told: Approval[] = [];
     const workflow = await givenWorkflow(
       [{ name: "first" }, { name: "second", timeout: 600, onTimeout: "reject" }, { name: "third" }],
@@ -72,7 +72,7 @@ describe("progress", () => {
     client.close();
   });
 
-  it("a client is sent the id, the status and the title, and nothing else, unless the app says so", async () => {
+  it("W3: by default a client is sent only the id, the status and the title", async () => {
     const workflow = await givenWorkflow([
       { name: "refund", title: "Refund", data: { iban: SECRET }, schema: "refund" },
     ]);
@@ -87,7 +87,7 @@ describe("progress", () => {
     client.close();
   });
 
-  it("the app chooses the clients that are sent all of it, one by one", async () => {
+  it("W3: shouldSendApproval() chooses each client that is sent the whole approval", async () => {
     let asked = 0;
     const workflow = await givenWorkflow([{ name: "wait", data: SECRET }], {
       shouldSendApproval: ({ data }, { id }) => {
@@ -121,23 +121,26 @@ describe("progress", () => {
       },
     ],
     ["returns a promise", () => Promise.resolve(true) as unknown as boolean],
-  ])("a choice that %s sends the contents to nobody, and the app is told", async (_, choose) => {
-    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
-    const told: Approval[] = [];
-    const workflow = await givenWorkflow([{ name: "wait", data: SECRET }], {
-      shouldSendApproval: choose,
-      onApproval: (approval) => void told.push(approval),
-    });
-    const { approvalId } = await workflow.pending();
-    const client = await connected(workflow.agent, `${workflow.agent.name}`);
-    await workflow.agent.rejectApproval(approvalId);
-    await until(() => client.messages.length > 0 && told.length === 2);
-    expect(JSON.stringify(client.messages)).not.toContain(SECRET);
-    logged.mockRestore();
-    client.close();
-  });
+  ])(
+    "W3: a shouldSendApproval() that %s sends the contents to no client, and onApproval() is called",
+    async (_, choose) => {
+      const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+      const told: Approval[] = [];
+      const workflow = await givenWorkflow([{ name: "wait", data: SECRET }], {
+        shouldSendApproval: choose,
+        onApproval: (approval) => void told.push(approval),
+      });
+      const { approvalId } = await workflow.pending();
+      const client = await connected(workflow.agent, `${workflow.agent.name}`);
+      await workflow.agent.rejectApproval(approvalId);
+      await until(() => client.messages.length > 0 && told.length === 2);
+      expect(JSON.stringify(client.messages)).not.toContain(SECRET);
+      logged.mockRestore();
+      client.close();
+    },
+  );
 
-  it("the clients of a sub-agent are told of its own", async () => {
+  it("W3: the clients of a sub-agent are sent its approvals", async () => {
     const parent = givenThink();
     const atChild = <T>(work: (child: ThinkAgent) => Promise<T>) =>
       runInDurableObject<ThinkAgent, T>(parent, async (agent) =>
@@ -167,7 +170,7 @@ describe("progress", () => {
     other.close();
   });
 
-  it("the app may decide by itself when it is told", async () => {
+  it("W3: the app can decide in onApproval()", async () => {
     const workflow = await givenWorkflow([{ name: "first" }, { name: "second" }], {
       onApproval: async ({ approvalId, status, workflow: { stepName } }, agent) => {
         if (status !== "pending") return;
@@ -181,7 +184,7 @@ describe("progress", () => {
     ]);
   });
 
-  it("a hook that throws is logged, and changes nothing", async () => {
+  it("W3: an onApproval() that throws is logged and changes nothing", async () => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     const workflow = await givenWorkflow([{ name: "wait" }], {
       onApproval: () => {
@@ -196,7 +199,7 @@ describe("progress", () => {
     logged.mockRestore();
   });
 
-  it("the agents' channel for observability is told", async () => {
+  it("W3: agents' observability gets an event", async () => {
     const seen: { type: string; name: string; payload: object }[] = [];
     const note = (message: unknown) => void seen.push(message as (typeof seen)[number]);
     subscribe("agents:lifecycle", note);
@@ -215,7 +218,7 @@ describe("progress", () => {
   });
 });
 
-it("waitForApproval() and approveWorkflow() of agents work beside it", async () => {
+it("W3: waitForApproval() and approveWorkflow() of agents still work", async () => {
   const workflow = await givenWorkflow([{ name: "wait" }], { classic: true });
   const { approvalId } = await workflow.pending();
   // It is for the other one, and waits for it.
@@ -228,7 +231,7 @@ it("waitForApproval() and approveWorkflow() of agents work beside it", async () 
   });
 });
 
-describe("bad input is refused at the call, and nothing is stored", () => {
+describe("an invalid request is refused at the call, and nothing is stored", () => {
   it.each<[object, string]>([
     [{ schema: "date" }, "got a schema that has no JSON Schema form"],
     [{ timeout: 0 }, "got 0 as timeout"],
@@ -321,7 +324,7 @@ describe("submissions", () => {
     },
   );
 
-  it("L2: the call of the final answer is not shown, and the output comes with the end", async () => {
+  it("L2: a client does not see the call of the final answer, and gets the output with the end", async () => {
     const agent = given(() => true);
     const { messages, close } = await client(agent);
     const output = { type: "object", properties: { city: { type: "string" } } };
@@ -332,7 +335,7 @@ describe("submissions", () => {
     close();
   });
 
-  it("L2: the app chooses the clients, one by one, and whether they see the reply", async () => {
+  it("L2: shouldSendSubmission() chooses each client, and whether it sees the reply", async () => {
     const agent = given(({ metadata }, { id }) => {
       if (id === "throws") throw new Error("no session");
       if (id === "promise") return Promise.resolve(true) as unknown as boolean;
@@ -355,20 +358,20 @@ describe("submissions", () => {
     for (const { close } of clients) close();
   });
 
-  it("L2: by default no client is told, and the agent's own conversation is left to Think", async () => {
+  it("L2: by default no client is sent submissions, and Think streams the agent's own conversation", async () => {
     const silent = givenAgent();
-    const [nobody, own] = [await client(silent), given(() => true)];
+    const [unchosen, own] = [await client(silent), given(() => true)];
     await ended(silent, (await submit(silent, "x", { thread: "side" })).submissionId);
-    expect(nobody.messages).toEqual([]);
+    expect(unchosen.messages).toEqual([]);
     const seer = await client(own);
     await ended(own, (await submit(own, "x")).submissionId);
     await until(isOver(seer));
     expect(repliesOf(seer.messages)).toEqual([]);
-    nobody.close();
+    unchosen.close();
     seer.close();
   });
 
-  it("L6: a client that comes later, or again, is sent what was said so far; another attempt begins anew", async () => {
+  it("L6: a client that connects later, or again, is sent the reply so far; another attempt starts a new reply", async () => {
     const agent = given(() => true);
     const first = await client(agent, "?_pk=a");
     const slow = { first: "Let me see. ", delayMs: 700, text: "Done." };
@@ -400,7 +403,7 @@ describe("submissions", () => {
     again.close();
   });
 
-  it("L9: a reply over 1 MiB is streamed up to there, and a submission over 1 MiB is sent without its output", async () => {
+  it("L9: a reply is streamed up to 1 MiB, and a submission over 1 MiB is sent without its output", async () => {
     const agent = given(() => true);
     const { messages, close } = await client(agent);
     const text = "x".repeat(1_100_000);
@@ -416,7 +419,7 @@ describe("submissions", () => {
     close();
   });
 
-  it("L9: no turn waits for a client that takes nothing", async () => {
+  it("L9: no turn waits for a client that does not read", async () => {
     const agent = given(() => true);
     const url = `http://agent/agents/think-agent/${agent.name}`;
     // Its side is never accepted, so that nothing is ever read.
@@ -435,7 +438,7 @@ describe("submissions", () => {
     close();
   });
 
-  it("L2: the clients of a sub-agent are told of its own, each chunk once", async () => {
+  it("L2: the clients of a sub-agent are sent its submissions, each chunk once", async () => {
     const parent = givenThink();
     const work = <T>(run: (child: ThinkAgent) => Promise<T>) =>
       runInDurableObject<ThinkAgent, T>(parent, async (agent) =>

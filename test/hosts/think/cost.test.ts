@@ -52,7 +52,7 @@ it("one warm step.prompt() on DurableThink", async () => {
   expect(cost.setAlarms).toBeLessThanOrEqual(5);
 });
 
-it("one warm step.prompt() beside the conversation", async () => {
+it("one warm step.prompt() in an isolated thread", async () => {
   const agent = givenThink() as unknown as Metered;
   await prompt(agent, env.PROMPT_WORKFLOW, "isolated");
   const cost = await counted(agent, () => prompt(agent, env.PROMPT_WORKFLOW, "isolated"));

@@ -8,7 +8,7 @@ import { HARMLESS } from "../../matrix/think-verbs.ts";
 import { WAITS } from "../../matrix/think-waits.ts";
 import { allVerbs } from "../../support/think-matrix.ts";
 
-it("L1 O1 W1 S1 every verb is played with crashes, or has nothing to lose", () => {
+it("L1 O1 W1 S1: every verb is tested with crashes, or stores nothing", () => {
   const played = new Set([...PROMPTS, ...WAITS, ...TURNS, ...STARTS].flatMap(({ verbs }) => verbs));
   const accounted = [...played, ...Object.keys(HARMLESS)];
   expect(accounted.toSorted()).toEqual(allVerbs().toSorted());

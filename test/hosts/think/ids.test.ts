@@ -40,7 +40,7 @@ function slow(rest: Script = {}): Script {
 }
 
 describe.each(PEERS)("L7: on %s", (peer) => {
-  it("L7: the result of an acceptance, of a look and of a wait has the submission's id as its request id", async () => {
+  it("L7: submitMessages(), inspectSubmission() and waitForSubmission() return the submission's id as request id", async () => {
     const agent = givenPeer(peer, () => ({}));
     const accepted = await submit(agent, "hello");
     expect(accepted.requestId).toBe(accepted.submissionId);
@@ -50,7 +50,7 @@ describe.each(PEERS)("L7: on %s", (peer) => {
     expect(listed.map(({ requestId }) => requestId)).toEqual([accepted.submissionId]);
   });
 
-  it("L7: every hook of a turn is told the submission's id", async () => {
+  it("L7: every hook of a turn gets the submission's id", async () => {
     const told: Told[] = [];
     const agent = givenPeer(peer, (self) => ({
       ...tellingHooks(self, told, "submission"),
@@ -115,7 +115,7 @@ describe.each(PEERS)("L7: on %s", (peer) => {
     expect(seen.filter(([type]) => type === "submission:status")).toHaveLength(6);
   });
 
-  it("L5: cancelChat() with the request id of the acceptance aborts the turn, without an error text", async () => {
+  it("L5: cancelChat() with the request id of submitMessages() aborts the turn, without an error text", async () => {
     const statuses: SubmissionInspection[] = [];
     const agent = givenPeer(peer, () => ({
       onSubmissionStatus: (submission: SubmissionInspection) => void statuses.push(submission),
@@ -153,7 +153,7 @@ describe.each(PEERS)("L7: on %s", (peer) => {
     expect([last.status, last.error]).toEqual(["aborted", undefined]);
   });
 
-  it("L1: an override of submitMessages() that calls the base's is called by callers and by runTurn()", async () => {
+  it("L1: an override of submitMessages() that calls super is called by callers and by runTurn()", async () => {
     const submitted: string[] = [];
     const agent = givenPeer(peer, (self) => {
       const base = self.submitMessages.bind(self);
@@ -177,7 +177,7 @@ describe.each(PEERS)("L7: on %s", (peer) => {
     }
   });
 
-  it("L7: onSubmissionStatus() of an acceptance sees the request that has submitted", async () => {
+  it("L7: onSubmissionStatus() sees the request that has submitted", async () => {
     const seen: [string, string | undefined][] = [];
     const agent = givenPeer(peer, (self) => ({
       onRequest: async (request: Request) => {
@@ -231,7 +231,7 @@ describe("L7: on DurableThink", () => {
   );
 
   it.each(THREADS)(
-    "L5: cancelChat() aborts a turn of the thread %s by the id of its submission, and one that waits goes on",
+    "L5: cancelChat() aborts a turn of the thread %s by the id of its submission, and a pending one still runs",
     async (thread) => {
       const agent = givenPeer("DurableThink", () => ({}));
       const script = slow({ first: "a beginning" });
@@ -251,7 +251,7 @@ describe("L7: on DurableThink", () => {
   );
 
   it.each(["main", "side"])(
-    "L5: cancelChat() from onSubmissionStatus(), before the turn has said anything, ends it (%s)",
+    "L5: cancelChat() from onSubmissionStatus() ends a turn that has no reply yet (%s)",
     async (thread) => {
       const agent = givenPeer("DurableThink", (self) => ({
         onSubmissionStatus: ({ status, requestId }: SubmissionInspection) => {
@@ -312,7 +312,7 @@ describe("L7: on DurableThink", () => {
     expect(turns.map(({ requestId }) => requestId)).toEqual([submissionId, retried?.submissionId]);
   });
 
-  it("L7: the id of the client's stream finds the submission in every verb, also after a crash", async () => {
+  it("L7: every verb finds the submission by the id of the client's stream, also after a crash", async () => {
     const agent = givenPeer("DurableThink", (self) => ({
       onChatResponse: ({ requestId }: { requestId: string }) =>
         void attached.push(self.replyAttachments(requestId)),
@@ -352,7 +352,7 @@ describe("L7: on DurableThink", () => {
   });
 
   it.each(["again", "not yet"] as const)(
-    "L5: cancelChat() ends a turn that a crash has interrupted, when its model is asked %s",
+    "L5: cancelChat() ends an interrupted turn whose model is asked %s",
     async (when) => {
       const agent = givenPeer("DurableThink", () => ({}));
       const script = slow({ first: "a beginning" });

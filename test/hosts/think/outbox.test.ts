@@ -7,8 +7,8 @@ import { givenThink, message, refusal, until } from "../../support/given.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
 import { appHooks, deadLetters, thinkOptions } from "../../support/think-agent.ts";
 
-describe("O3 DurableThink shows the deliveries that were given up", () => {
-  it("to the hook, in lists, and redrives them", async () => {
+describe("dead letters of a DurableThink", () => {
+  it("O3: a dead letter is passed to onDeadLetter(), is listed, and can be redriven", async () => {
     const stub = givenThink();
     const name = stub.name ?? "";
     const notify = [method("onEnd", { policy: { maxAttempts: 1 } })];
@@ -32,7 +32,7 @@ describe("O3 DurableThink shows the deliveries that were given up", () => {
     expect(await stub.countDeadLetters()).toBe(0);
   });
 
-  it("O3 L7: problems are logged once with the agent's name, and onProblem() takes the place of the log", async () => {
+  it("O3 L7: problems are logged once with the agent's name, and an overridden onProblem() replaces the log", async () => {
     const lines: string[] = [];
     const note = (...parts: unknown[]) => void lines.push(parts.map(String).join(" "));
     const spies = (["error", "warn"] as const).map((log) =>
@@ -49,7 +49,7 @@ describe("O3 DurableThink shows the deliveries that were given up", () => {
     }
     await until(() => told.length === 2);
     for (const spy of spies) spy.mockRestore();
-    // No other line tells of it: neither Think's nor the SDK's.
+    // No other line reports it: neither Think's nor the SDK's.
     const ofAgents = lines.filter((line) => line.includes("think-"));
     expect(ofAgents.map((line) => JSON.parse(line))).toMatchObject([
       { perdure: "submission:error", agent: "ThinkAgent", name: loud.name, submissionId: "s" },
@@ -58,7 +58,7 @@ describe("O3 DurableThink shows the deliveries that were given up", () => {
     expect(told.map(({ type }) => type)).toEqual(["submission:error", "outbox:dead"]);
   });
 
-  it("and the endpoints of its webhooks, set up by its options", async () => {
+  it("O3: endpoints can be inspected, and the outbox options apply", async () => {
     const name = `think-${crypto.randomUUID()}`;
     thinkOptions.set(name, { outbox: { allowPrivateAddresses: true } });
     const stub = givenThink(name);
@@ -73,7 +73,7 @@ describe("O3 DurableThink shows the deliveries that were given up", () => {
     expect(await stub.listEndpoints()).toMatchObject([{ state: "disabled", reason: "by hand" }]);
   });
 
-  it("but refuses a destination that there is not, with nothing stored", async () => {
+  it("O3: an unknown destination is refused, and nothing is stored", async () => {
     const stub = givenThink();
     const wrong = await refusal(
       stub.submitMessages([message("hello")], { notify: [method("onNothing")] }),

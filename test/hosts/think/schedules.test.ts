@@ -32,8 +32,8 @@ function armedByThink(stub: DurableObjectStub<ThinkAgent>): Promise<unknown[]> {
   return runInDurableObject(stub, (agent) => agent.listSchedules());
 }
 
-describe("S1 a prompt task", () => {
-  it("becomes a submission under the occurrence's key, with Think's metadata", async () => {
+describe("a prompt task", () => {
+  it("S1: a prompt task becomes a submission under the occurrence's key, with Think's metadata", async () => {
     const prompt = ask({ text: `digest ${crypto.randomUUID()}` });
     const agent = givenTasks(() =>
       defineScheduledTasks({
@@ -71,7 +71,7 @@ describe("S1 a prompt task", () => {
     expect(modelCalls.get(prompt)).toBe(1);
   });
 
-  it("runs at each of its times, each once", async () => {
+  it("S1: a prompt task runs once for each occurrence", async () => {
     const agent = givenTasks(() =>
       defineScheduledTasks({
         tick: { schedule: EACH_SECOND, prompt: () => ask({ text: "tick" }), overlap: "allow" },
@@ -96,7 +96,7 @@ describe("S1 a prompt task", () => {
     });
   });
 
-  it("S3 is skipped as long as the turn of the one before runs, also over a crash", async () => {
+  it("S3: an occurrence is skipped while the turn of the previous one runs, also after a crash", async () => {
     const prompt = ask({ delayMs: 2_500, text: `slow ${crypto.randomUUID()}` });
     const agent = givenTasks(() =>
       defineScheduledTasks({ slow: { schedule: YEARLY, prompt, overlap: "skip" } }),
@@ -114,7 +114,7 @@ describe("S1 a prompt task", () => {
     expect(await agent().listSubmissions()).toHaveLength(1);
   }, 60_000);
 
-  it("S3 is cancelled by the next one, with its turn", async () => {
+  it("S3: with overlap: cancel, the next occurrence cancels the run and its turn", async () => {
     const prompt = ask({ delayMs: 20_000, text: `endless ${crypto.randomUUID()}` });
     const agent = givenTasks(() =>
       defineScheduledTasks({ endless: { schedule: YEARLY, prompt, overlap: "cancelPrevious" } }),
@@ -135,8 +135,8 @@ describe("S1 a prompt task", () => {
   });
 });
 
-describe("S1 a handler task", () => {
-  it("gets Think's context, and a key that is valid as the id of a Workflow", async () => {
+describe("a handler task", () => {
+  it("S1: a handler gets Think's context, and a key that is a valid Workflow instance id", async () => {
     const came: ScheduledTaskContext[] = [];
     const agent = givenTasks(() =>
       defineScheduledTasks({
@@ -177,7 +177,7 @@ describe("S1 a handler task", () => {
     expect(Math.round(daysApart)).toBe(1);
   });
 
-  it("that fails to the end is told to onError(), and the next is armed", async () => {
+  it("S1: a handler that fails all its attempts is reported to onError(), and the next occurrence is armed", async () => {
     const errors: unknown[] = [];
     const agent = givenTasks(
       () =>
@@ -204,8 +204,8 @@ describe("S1 a handler task", () => {
   });
 });
 
-describe("S4 the declarations", () => {
-  it("S4: each task that is invalid is told to onError(), with its name, and the others are armed", async () => {
+describe("the declared tasks", () => {
+  it("S4: each invalid task is reported to onError() with its name, and the others are armed", async () => {
     const errors: unknown[] = [];
     const agent = givenTasks(
       () =>
@@ -221,7 +221,7 @@ describe("S4 the declarations", () => {
     expect(String(errors[0])).toContain('"bad"');
   });
 
-  it("are Perdure's alone: Think arms nothing, and what it had armed before is disarmed", async () => {
+  it("S4: Think arms no task, and disarms those that it had armed before", async () => {
     const agent = givenTasks(() => ({
       old: { schedule: "every day at 09:00", handler: () => {} },
     }));
@@ -240,7 +240,7 @@ describe("S4 the declarations", () => {
     });
   });
 
-  it("may read what the app's own start has made, and reconcile in the middle of it", async () => {
+  it("S4: the declarations can read what onStart() has made, and onStart() can reconcile", async () => {
     const agent = givenTasks(
       (own) => {
         const rows = own.sql<{ id: string }>`SELECT id FROM reminders`;
@@ -267,7 +267,7 @@ describe("S4 the declarations", () => {
     expect(await ids()).toEqual(["first", "second"]);
   });
 
-  it("that cannot be read do not keep the agent from starting", async () => {
+  it("S4: an agent starts even if getScheduledTasks() fails", async () => {
     const agent = givenTasks(() => {
       throw new Error("the database of reminders is away");
     });
@@ -277,7 +277,7 @@ describe("S4 the declarations", () => {
     });
   });
 
-  it("L9: getScheduledTasks() that never resolves keeps the agent from starting for 10 seconds at most", async () => {
+  it("L9: a getScheduledTasks() that never resolves delays the agent's start by at most 10 seconds", async () => {
     const { setTimeout } = globalThis;
     const spy = vi
       .spyOn(globalThis, "setTimeout")
@@ -293,7 +293,7 @@ describe("S4 the declarations", () => {
     });
   });
 
-  it("of a sub-agent are armed only where its scope is all", async () => {
+  it("S4: the tasks of a sub-agent are armed only if its scope is all", async () => {
     const tasks = () => ({
       nightly: { schedule: "every day at 03:00" as const, handler: () => {} },
     });
@@ -307,7 +307,7 @@ describe("S4 the declarations", () => {
   });
 });
 
-describe("S4 what Think arms", () => {
+describe("schedules that Think accepts", () => {
   const noop = () => {};
   const prompt = "Write the digest.";
 
@@ -346,14 +346,14 @@ describe("S4 what Think arms", () => {
     ["upper case and white space", { schedule: "  EVERY  Day\n at 09:00 ", prompt }],
     ["the default zone", { schedule: "every weekday at 23:30", prompt }],
     ["a zone in the text", { schedule: "every day at 09:00 in asia/kolkata", prompt }],
-    ["a zone beside the text", { schedule: "every day at 09:00", timezone: "Asia/Tokyo", prompt }],
+    ["a zone as an option", { schedule: "every day at 09:00", timezone: "Asia/Tokyo", prompt }],
     ["the same zone in both", { schedule: "every day at 09:00 in UTC", timezone: "utc", prompt }],
     [
       "an alias in the text",
       { schedule: "every day at 09:00 in US/Pacific", timezone: "America/Los_Angeles", prompt },
     ],
     [
-      "an alias beside the text",
+      "an alias as an option",
       { schedule: "every day at 09:00 in Europe/Kyiv", timezone: "Europe/Kiev", prompt },
     ],
     ["an offset", { schedule: "every day at 09:00", timezone: "+02:00", prompt }],
@@ -379,7 +379,7 @@ describe("S4 what Think arms", () => {
     expectSame(await bothArm(agent, id, task));
   });
 
-  it("S2: any schedule of Think's five forms runs next when it does in Think", async () => {
+  it("S2: each schedule of Think's five forms has the same next occurrence as in Think", async () => {
     const zones = [
       "Europe/London",
       "US/Pacific",
@@ -443,7 +443,7 @@ describe("S4 what Think arms", () => {
   );
 });
 
-describe("S4 a deleted sub-agent", () => {
+describe("a deleted sub-agent", () => {
   const nightly = () => ({
     nightly: { schedule: "every day at 03:00" as const, handler: () => {} },
   });
@@ -476,7 +476,7 @@ describe("S4 a deleted sub-agent", () => {
   }
 
   it.each(["dynamicAgents", "deleteSubAgent"] as const)(
-    "S4: by %s leaves no wake at the root, neither do its own sub-agents",
+    "S4: a sub-agent deleted by %s leaves no wake at the root agent, and neither do its own sub-agents",
     async (by) => {
       const { root, child } = await givenFamily();
       const other = `other-${child}`;
@@ -492,7 +492,7 @@ describe("S4 a deleted sub-agent", () => {
     },
   );
 
-  it("S4: a sub-agent that deletes one of its own removes that one's wakes from the root", async () => {
+  it("S4: a sub-agent that deletes one of its own removes that one's wakes from the root agent", async () => {
     const { root, child } = await givenFamily();
     await root.deleteGrandchild(child, `${child}-2`);
     expect((await wakesAt(root)).map(({ wake }) => wake)).toEqual([
@@ -509,14 +509,14 @@ describe("S4 a deleted sub-agent", () => {
     expect(await wakesAt(root)).toEqual([]);
   });
 
-  it("S4: is deleted also where the root cannot be told, which is logged once", async () => {
+  it("S4: a sub-agent is deleted even if its wakes cannot be removed, which is logged once", async () => {
     const spy = vi.spyOn(console, "error").mockImplementation(() => {});
     onTestFinished(() => spy.mockRestore());
     const { root, child } = await givenFamily();
     await runInDurableObject(root, async (own) => {
       const { scheduler, waits } = own[CAPABILITIES];
-      for (const room of [scheduler, waits]) {
-        room.changeWakesOf = (_, verb) =>
+      for (const capability of [scheduler, waits]) {
+        capability.changeWakesOf = (_, verb) =>
           verb === "expedite" ? Promise.reject(new Error("no root")) : Promise.resolve();
       }
       await own.dynamicAgents.delete(ThinkAgent, child);
@@ -597,7 +597,7 @@ class DigestAgent extends DurableThink<Cloudflare.Env> {
   }
 }
 
-it("S4 the types take the documented example, and refuse what is no schedule", () => {
+it("S4: the types accept the documented example and refuse an invalid schedule", () => {
   expectTypeOf<DigestAgent>().toExtend<Think<Cloudflare.Env>>();
   defineScheduledTasks({
     // @ts-expect-error 25:00 is no time

@@ -11,7 +11,7 @@ import { ended, givenAgent, submit } from "../../support/think.ts";
 /** Of the points of a turn, every so manieth. */
 const STRIDE = knob("CRASH_STRIDE", 5);
 
-it("L1 L2 L4 L6 a turn of a Think agent survives a crash at its writes", async () => {
+it("L1 L2 L4 L6: a turn of a Think agent survives a crash at its writes", async () => {
   const report = await crashAtEveryWrite({
     name: "a turn of a Think agent",
     objects: env.ThinkAgent,
@@ -35,7 +35,7 @@ it("L1 L2 L4 L6 a turn of a Think agent survives a crash at its writes", async (
   expect(report.crashed).toBeGreaterThan(report.points / 2);
 }, 180_000);
 
-it("L1 invariantsOf() finds nothing in an agent at rest, and what is open in one that is not", async () => {
+it("L1: invariantsOf() reports the open work of an agent, and nothing for an idle one", async () => {
   const agent = givenAgent();
   const plain = agent as unknown as DurableObjectStub;
   const { submissionId } = await submit(agent, { delayMs: 500 }, { submissionId: "s" });
@@ -44,7 +44,7 @@ it("L1 invariantsOf() finds nothing in an agent at rest, and what is open in one
   expect(await invariantsOf(plain)).toEqual([]);
 });
 
-it("L8 Retry-After of a model passes with the clock", async () => {
+it("L8: a model's Retry-After elapses with the virtual clock", async () => {
   silence();
   using clock = virtualClock();
   const agent = givenAgent();

@@ -64,7 +64,7 @@ function wait() {
 }
 
 describe("W1: a workflow that started under Think", () => {
-  it("W1: keeps the prompt that Think answered, waits for the one that Think has queued, and goes on", async () => {
+  it("W1: the workflow keeps the prompt that Think answered, waits for the one that Think has queued, and continues", async () => {
     const [first, busy, second, third] = [script(), script({ delayMs: 2_000 }), script(), script()];
     const app = givenApp(async (step) => {
       const one = await outcomeOf(step, "first", { prompt: first });
@@ -86,7 +86,7 @@ describe("W1: a workflow that started under Think", () => {
     expect(await app.agent().listSubmissions({ status: "completed" })).toHaveLength(3);
   });
 
-  it("W1: gets the answer of a turn that the change interrupted, by Think's own recovery", async () => {
+  it("W1: the workflow gets the answer of an interrupted turn, by Think's own recovery", async () => {
     const prompt = script({ delayMs: 500 });
     const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
     await app.start();
@@ -99,7 +99,7 @@ describe("W1: a workflow that started under Think", () => {
     expect(await app.agent().listSubmissions()).toHaveLength(1);
   });
 
-  it("W1: keeps what came of prompts with keys, answered, cancelled and timed out", async () => {
+  it("W1: the workflow keeps the results of prompts with keys: answered, cancelled and timed out", async () => {
     const prompts = [script(), script({ delayMs: 20_000 }), script({ delayMs: 20_000 }), script()];
     const hold = wait();
     const app = givenApp(async (step) => {
@@ -124,7 +124,7 @@ describe("W1: a workflow that started under Think", () => {
     expect(prompts.map((prompt) => modelCalls.get(prompt))).toEqual([1, 1, 1, 1]);
   });
 
-  it("W1: finds the submission of a step whose receipt was lost in the change", async () => {
+  it("W1: the workflow finds the submission of a step whose receipt was lost", async () => {
     const prompt = script({ delayMs: 700 });
     const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
     await app.start();
@@ -135,7 +135,7 @@ describe("W1: a workflow that started under Think", () => {
     expect(await app.agent().listSubmissions()).toHaveLength(1);
   });
 
-  it("W1: asks again after a restart, where the answer was sent to the run before", async () => {
+  it("W1: a restarted workflow asks again if the answer was sent to the earlier run", async () => {
     const prompt = script();
     const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
     await using instance = await introspectWorkflowInstance(env.MOVED_WORKFLOW, app.id);
@@ -153,7 +153,7 @@ describe("W1: a workflow that started under Think", () => {
     expect(modelCalls.get(prompt)).toBe(2);
   });
 
-  it("W3: takes no event of another submission for the end of Think's prompt", async () => {
+  it("W3: the workflow ignores an event of another submission than Think's prompt", async () => {
     const prompt = script({ delayMs: 500 });
     const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
     await app.start();
@@ -171,7 +171,7 @@ describe("W1: a workflow that started under Think", () => {
     expect(await app.output()).toEqual(ANSWER);
   });
 
-  it("W2: times out as it was asked to, and cancels the turn that Think runs", async () => {
+  it("W2: the step times out, and cancels the turn that Think runs", async () => {
     const prompt = script({ delayMs: 20_000 });
     const app = givenApp((step) => outcomeOf(step, "only", { prompt, timeout: 700 }));
     await app.start();
@@ -201,7 +201,7 @@ describe("W1: a workflow that started under Think", () => {
   });
 });
 
-it("W1: an approval that AgentWorkflow waits for is given after the change", async () => {
+it("W1: an approval that AgentWorkflow waits for can be granted after the change", async () => {
   const app = givenApp((_, approval) => approval());
   await app.start();
   const step = { name: "wait-for-approval", type: "waitForEvent" } as const;
@@ -213,7 +213,7 @@ it("W1: an approval that AgentWorkflow waits for is given after the change", asy
 });
 
 describe("L1: a submission that Think accepted before the change", () => {
-  it("L1: ends once, is seen by every verb, and runs before what was accepted later", async () => {
+  it("L1: Think's submission ends once, is found by every verb, and runs before later ones", async () => {
     const app = givenApp();
     const prompts = [script({ delayMs: 1_000 }), script(), script(), script()];
     const agent = app.agent();
@@ -250,7 +250,7 @@ describe("L1: a submission that Think accepted before the change", () => {
     expect(await list({})).toEqual([]);
   });
 
-  it("L3: is what its key and its id return", async () => {
+  it("L3: Think's submission is found by its key and by its id", async () => {
     const app = givenApp();
     const prompt = script();
     const keyed = { idempotencyKey: "hook-1" };
@@ -278,7 +278,7 @@ describe("L1: a submission that Think accepted before the change", () => {
 });
 
 describe("L1: on the way back to Think", () => {
-  it("L1: what the ledger has accepted waits, and ends once when the app extends DurableThink again", async () => {
+  it("L1: submissions of the ledger wait, and end once when the app extends DurableThink again", async () => {
     const app = givenApp();
     await app.changeAgent();
     const prompts = [script({ delayMs: 700 }), script()];
@@ -293,7 +293,7 @@ describe("L1: on the way back to Think", () => {
     expect(modelCalls.get(prompts[1] as string)).toBe(1);
   });
 
-  it("W1: a prompt that Perdure has accepted fails at the end of its time", async () => {
+  it("W1: a prompt that Perdure has accepted fails at its timeout", async () => {
     const prompt = script({ delayMs: 20_000 });
     const app = givenApp((step) => outcomeOf(step, "only", { prompt, timeout: 700 }));
     await app.changeAgent();
@@ -324,7 +324,7 @@ describe("S1: a task that Think has armed", () => {
     return { app, prompt, next, due };
   }
 
-  it("S1: fires for the occurrence that came in the change", async () => {
+  it("S1: a task fires for the occurrence that was due during the change", async () => {
     const { app, prompt, next, due } = await givenDue();
     await app.changeAgent();
     await called(prompt);
@@ -335,7 +335,7 @@ describe("S1: a task that Think has armed", () => {
     expect(await moved.listSubmissions()).toHaveLength(1);
   });
 
-  it("S1: does not fire for the occurrence whose prompt Think has submitted", async () => {
+  it("S1: a task does not fire for an occurrence whose prompt Think has submitted", async () => {
     const { app, next, due } = await givenDue();
     const metadata = { source: "scheduled-task", taskId: "daily", scheduledFor: due };
     await app.agent().submitMessages([message(script())], { metadata });
@@ -346,7 +346,7 @@ describe("S1: a task that Think has armed", () => {
     expect(await moved.listSubmissions()).toHaveLength(1);
   });
 
-  it("S1: keeps the time of its next occurrence", async () => {
+  it("S1: a task keeps the time of its next occurrence", async () => {
     const app = givenApp();
     movedTasks.set(app.name, {
       often: { schedule: "every 2 hours", handler: () => {} },
@@ -361,7 +361,7 @@ describe("S1: a task that Think has armed", () => {
 
 describe("W5: terminateWorkflow()", () => {
   it.each([false, true])(
-    "W5: says what the SDK says of an unknown workflow and of a renamed binding, with rollback %s",
+    "W5: terminateWorkflow() throws the SDK's errors for an unknown workflow and a renamed binding, with rollback %s",
     async (rollback) => {
       const app = givenApp((step) =>
         outcomeOf(step, "only", { prompt: script({ delayMs: 9_000 }) }),
@@ -388,7 +388,7 @@ describe("W5: terminateWorkflow()", () => {
 });
 
 describe("W1: half a change", () => {
-  it("W1: Think's ThinkWorkflow is answered by an agent that extends DurableThink", async () => {
+  it("W1: an agent that extends DurableThink answers Think's ThinkWorkflow", async () => {
     const prompt = script();
     const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
     await app.changeAgent();
@@ -405,7 +405,7 @@ describe("W1: half a change", () => {
     expect(text).toContain("has to extend DurableThink of perdure/think");
   });
 
-  it("W2: an answer that an earlier run has received fails the step by name, and the model is not asked again", async () => {
+  it("W2: an answer that an earlier run has received fails the step by name, without another model call", async () => {
     const prompt = script();
     const app = givenApp((step) => outcomeOf(step, "only", { prompt }));
     await using instance = await introspectWorkflowInstance(env.MOVED_WORKFLOW, app.id);

@@ -56,7 +56,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-describe("the SDK's own", () => {
+describe("runWorkflow() of agents", () => {
   it("W6: runWorkflow() resolves with the id of a tracked instance, with all options of the SDK", async () => {
     const { id, inside, effects, completed, rows } = given();
     const found = await inside(async (agent) => {
@@ -85,7 +85,7 @@ describe("the SDK's own", () => {
     expect(await inside((agent) => agent.getWorkflow(id)?.workflowId)).toBe(id);
   });
 
-  it("W6: an id that exists throws, and returns the instance with ifExists return", async () => {
+  it("W6: an existing id throws, and with ifExists: return it returns the instance", async () => {
     const { id, inside, effects, completed, name } = given();
     await inside((agent) => run(agent, id));
     for (const ifExists of [undefined, "throw"]) {
@@ -108,7 +108,7 @@ describe("the SDK's own", () => {
     expect(effects).toHaveLength(1);
   });
 
-  it("W6: an id of another workflow is refused before anything is created", async () => {
+  it("W6: an id of another workflow is refused, and nothing is created", async () => {
     const { id, inside } = given();
     await inside((agent) => run(agent, id));
     const start = (agent: ThinkAgent) =>
@@ -117,7 +117,7 @@ describe("the SDK's own", () => {
     await expect(env.APPROVAL_WORKFLOW.get(id)).rejects.toThrow("not_found");
   });
 
-  it("W6: an agent whose binding cannot be detected is told, as by the SDK", async () => {
+  it("W6: an agent whose binding cannot be detected gets an error, as from the SDK", async () => {
     const { id, inside, name } = given();
     const error = await refusal(
       inside((agent) => {
@@ -151,7 +151,7 @@ describe("in a transaction", () => {
     expect(effects).toHaveLength(1);
   });
 
-  it("W6: a start of a transaction that is rolled back does not happen, and its promise rejects", async () => {
+  it("W6: a start in a rolled back transaction does not happen, and its promise rejects", async () => {
     const { id, inside, effects, rows } = given();
     const error = await refusal(
       inside((agent, { storage }) => {
@@ -253,7 +253,7 @@ describe("an agent whose class was renamed", () => {
     expect(await rows()).toEqual([]);
   });
 
-  it("W6: a start that was stored before becomes a dead letter that names the remedy, and starts after it", async () => {
+  it("W6: a start stored before the rename becomes a dead letter that names the remedy, and starts after it", async () => {
     const { id, inside, name, effects, completed } = given();
     creating.set(name, () => Promise.reject(new Error("Workflows cannot be reached")));
     const key = await inside(async (agent) => {
@@ -293,7 +293,7 @@ describe("two callers", () => {
 
   it("W6: of two calls at once, the one that accepts an instance resolves, and the other one rejects", async () => {
     const { id, inside, effects } = given();
-    // Somebody else's, which the agent does not track.
+    // An instance that the agent does not track.
     await inside((agent) => run(agent, id));
     await inside((agent) => agent.deleteWorkflow(id));
     const found = await inside((agent) =>
@@ -331,7 +331,7 @@ describe("two callers", () => {
 
 describe("a create() that never answers", () => {
   it.each(["before", "after"])(
-    "W6: it is called once, and the workflow runs once, where it hangs %s the instance exists",
+    "W6: a create() that hangs %s the instance exists is called once, and the workflow runs once",
     async (moment) => {
       const { id, inside, name, effects, completed } = given();
       thinkOptions.set(name, { outbox: { policy: { timeout: 300, backoff: { cap: 50 } } } });
@@ -343,7 +343,7 @@ describe("a create() that never answers", () => {
       });
       await inside(async (agent) => {
         void run(agent, id).catch(() => {});
-        // Attempts come to nothing beside it, or find what it has created.
+        // Other attempts fail, or find the instance that it has created.
         const key = `start:PLOT_WORKFLOW:${id}`;
         await until(async () => {
           const found = await agent.inspectDelivery(key);
@@ -352,7 +352,7 @@ describe("a create() that never answers", () => {
       });
       expect(calls).toBe(1);
       creating.delete(name);
-      // What is not created yet waits for the next life: only that knows that the call is over.
+      // An instance that is not created yet waits for the next start of the object.
       if (moment === "before") {
         await inside(async (_, ctx) => {
           await ctx.storage.sync();
@@ -418,7 +418,7 @@ describe("a crash", () => {
 });
 
 describe("a platform that fails", () => {
-  it("W6: runWorkflow() resolves when the instance exists, after failures that passed", async () => {
+  it("W6: runWorkflow() resolves when the instance exists, after failed attempts", async () => {
     const { id, inside, name, effects, completed } = given();
     let fails = 2;
     creating.set(name, async (create) => {
@@ -431,7 +431,7 @@ describe("a platform that fails", () => {
     expect(effects).toHaveLength(1);
   });
 
-  it("W6: runWorkflow() resolves after ten seconds if the platform is down, and the start goes on", async () => {
+  it("W6: runWorkflow() resolves after ten seconds if the platform is down, and the start is retried", async () => {
     const { id, inside, name, effects, completed } = given();
     using log = vi.spyOn(console, "warn").mockImplementation(() => {});
     let isDown = true;
@@ -452,7 +452,7 @@ describe("a platform that fails", () => {
     expect(effects).toHaveLength(1);
   });
 
-  it("W6: a start that the platform refuses rejects, is a dead letter, and can be tried again", async () => {
+  it("W6: a start that the platform refuses rejects, becomes a dead letter, and can be redriven", async () => {
     const { id, inside, name, effects, completed } = given();
     creating.set(name, async () => {
       throw new Error("(instance.invalid_id) Instance ID is invalid");
@@ -473,7 +473,7 @@ describe("a platform that fails", () => {
 });
 
 describe("outbox.put(workflow())", () => {
-  it("W6: an agent starts and tracks the instance", async () => {
+  it("W6: outbox.put(workflow()) of an agent starts and tracks the instance", async () => {
     const { id, inTransaction, effects, completed } = given();
     await inTransaction((agent) =>
       agent.outbox.put(workflow("PLOT_WORKFLOW", { id, params: { n: 1 }, metadata: { a: 1 } })),
@@ -482,7 +482,7 @@ describe("outbox.put(workflow())", () => {
     expect(effects).toHaveLength(1);
   });
 
-  it("W6: an id that exists is a dead letter, of which the app is told", async () => {
+  it("W6: outbox.put(workflow()) with an existing id becomes a dead letter, and onProblem() is called", async () => {
     const { id, inside, name, effects, completed } = given();
     await inside((agent) => run(agent, id));
     await completed();

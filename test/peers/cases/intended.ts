@@ -191,7 +191,7 @@ const prompt = "work";
 const DAILY = { schedule: "every day at 09:00", timezone: "UTC" };
 const FAILS = (error: string) => ({ isArmed: true, errors: [error], submitted: 0 });
 const SUBMITS = { isArmed: true, errors: [], submitted: 1 };
-const INVALID: [what: string, fields: object, is: object, told: string][] = [
+const INVALID: [what: string, fields: object, is: object, message: string][] = [
   [
     "a prompt without text",
     { prompt: "" },
@@ -244,7 +244,7 @@ const invalid = scenario({
     return seen;
   },
   cases: INVALID.map(
-    ([what, , is, told]): Case<Record<string, object>> => ({
+    ([what, , is, message]): Case<Record<string, object>> => ({
       says: "Code-declared recurring prompts or handlers",
       shows: `a task with ${what}, and its first occurrence`,
       see: (seen) => seen[what],
@@ -253,7 +253,7 @@ const invalid = scenario({
         by: "Invalid fields of a task",
         perdure: {
           isArmed: false,
-          errors: [`The scheduled task "task" is invalid: ${told}`],
+          errors: [`The scheduled task "task" is invalid: ${message}`],
           submitted: 0,
         },
       },

@@ -365,7 +365,7 @@ const failures = scenario({
     },
     {
       says: "An `error` status resolves rather than rejects, so read `status` and `error` from the result.",
-      shows: "onSubmissionStatus() is told of the error",
+      shows: "onSubmissionStatus() gets the error",
       see: ({ log }) =>
         log
           .filter(({ hook, status }) => hook === "onSubmissionStatus" && status === "error")

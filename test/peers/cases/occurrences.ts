@@ -249,13 +249,15 @@ const failing = scenario({
     },
     {
       says: "retries the prompt or handler action before the failure is logged.",
-      shows: "onError() is told of a handler that failed to the end, once for each occurrence",
+      shows:
+        "onError() gets the error of a handler that failed all its attempts, once for each occurrence",
       see: ({ errors }) => errors.filter(({ message }) => message === "the handler failed").length,
       is: 2,
     },
     {
       says: "retries the prompt or handler action before the failure is logged.",
-      shows: "onError() is told of a prompt that could not be made, and nothing is submitted",
+      shows:
+        "onError() gets the error of a prompt that could not be made, and nothing is submitted",
       see: ({ errors, submissions }) => [
         errors.filter(({ message }) => message === "no prompt").length,
         submissions.length,

@@ -100,7 +100,7 @@ const triage = scenario({
     },
     {
       says: "returns the structured result by calling an internal `final_answer` tool whose arguments match the schema.",
-      shows: "a prompt's turn is offered think_final_answer beside the tools of the agent",
+      shows: "a prompt's turn is offered think_final_answer and the tools of the agent",
       see: ({ offered }) => [offered?.includes("think_final_answer"), offered?.includes("work")],
       is: [true, true],
     },
@@ -335,7 +335,7 @@ const interrupted = scenario({
     await peer.asked();
     await new Promise((resolve) => setTimeout(resolve, 50));
     await peer.crash();
-    // Any call starts the next life; without one, the agent's alarm does.
+    // Any call starts the object again; without one, the agent's alarm does.
     await peer.agent.listSubmissions();
     return { answer: await outputOf(peer.workflow, id), transcript: await peer.transcript() };
   },

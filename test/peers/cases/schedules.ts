@@ -246,14 +246,14 @@ const wrong = scenario({
       await armed(peer),
     ];
     await declare(peer, {});
-    const beside = await declare(peer, {
+    const both = await declare(peer, {
       right: { schedule: "every day at 09:00", timezone: "UTC", prompt },
       wrong: { schedule: "at dawn", prompt },
     });
-    const besideArmed = await armed(peer);
+    const bothArmed = await armed(peer);
     await declare(peer, { zoned: { schedule: "every 2 hours", timezone: "UTC", prompt } });
     const zoned = Object.keys(await armed(peer));
-    return { zoned, seen, beside: [beside === "not refused", besideArmed] };
+    return { zoned, seen, both: [both === "not refused", bothArmed] };
   },
   cases: [
     ...WRONG.map(([what, , says]) => ({
@@ -277,8 +277,8 @@ const wrong = scenario({
     },
     {
       says: "Think reconciles the declarations on startup",
-      shows: "a task that is wrong beside one that is right",
-      see: ({ beside }) => beside,
+      shows: "an invalid task and a valid one",
+      see: ({ both }) => both,
       is: [false, {}],
       differs: {
         by: "One invalid task",

@@ -121,7 +121,7 @@ const cancels = scenario({
     },
     {
       says: "This works across Worker and Durable Object RPC boundaries, unlike `AbortSignal`.",
-      shows: "onSubmissionStatus() is told of each cancellation",
+      shows: "onSubmissionStatus() is called for each cancellation",
       see: ({ log }) =>
         log
           .filter(({ hook, status }) => hook === "onSubmissionStatus" && status === "aborted")
@@ -130,7 +130,7 @@ const cancels = scenario({
     },
     {
       says: "A `running` cancellation stops the turn",
-      shows: "onChatResponse() of a cancelled turn is told that it was aborted, and of no error",
+      shows: "onChatResponse() of a cancelled turn gets the status aborted, and no error",
       see: ({ responses }) => responses.map(({ status, error }) => [status, error ?? "none"])[0],
       is: ["aborted", "none"],
     },
@@ -276,7 +276,7 @@ const forbiddenWaits = scenario({
     },
     {
       says: "after `onSubmissionStatus` has run for it.",
-      shows: "after the refused wait in onSubmissionStatus() the turn goes on",
+      shows: "after the refused wait in onSubmissionStatus() the turn continues",
       see: ({ hook }) => hook.status,
       is: "completed",
     },

@@ -141,7 +141,7 @@ const ended = scenario({
       return { running, id: submission.submissionId };
     };
     const cancelled = await open(peer);
-    await peer.agent.cancelSubmission(cancelled.id, "nobody needs it");
+    await peer.agent.cancelSubmission(cancelled.id, "no longer needed");
     const quietPeer = peer.another();
     const quiet = await open(quietPeer);
     await quietPeer.agent.cancelSubmission(quiet.id);
@@ -164,7 +164,7 @@ const ended = scenario({
       see: ({ cancelled }) => cancelled,
       is: {
         name: "ThinkPromptAbortedError",
-        message: "nobody needs it",
+        message: "no longer needed",
         is: ["aborted"],
         status: "aborted",
         hasId: true,
@@ -173,7 +173,7 @@ const ended = scenario({
         by: "Messages of prompt errors",
         perdure: {
           name: "ThinkPromptAbortedError",
-          message: 'step.prompt("draft"): nobody needs it',
+          message: 'step.prompt("draft"): no longer needed',
           is: ["aborted"],
           status: "aborted",
           hasId: true,
@@ -279,7 +279,7 @@ const control = scenario({
         type: "approval",
         timeout: "1 minute",
       });
-      await step.sendEvent({ heard: payload });
+      await step.sendEvent({ received: payload });
       await step.reportComplete({ approved: payload.approved });
       return payload;
     };
@@ -307,7 +307,7 @@ const control = scenario({
     const tracked = (await peer.inside((own) => own.getWorkflow(id)))?.status;
     return {
       ...{ output, twice, unbound, aloneEnd, tracked },
-      told: peer
+      reports: peer
         .hooks("onWorkflowProgress", "onWorkflowEvent", "onWorkflowComplete")
         .map(({ hook, progress, event, result }) => [hook, progress ?? event ?? result]),
       terminateUnknown: await refused(() => peer.agent.terminateWorkflow("unknown")),
@@ -323,11 +323,11 @@ const control = scenario({
     },
     {
       says: "Start the Workflow from inside your Think Agent with `runWorkflow()`:",
-      shows: "the agent is told of progress, events and completion, in this order",
-      see: ({ told }) => told,
+      shows: "the agent's hooks get progress, events and completion, in this order",
+      see: ({ reports }) => reports,
       is: [
         ["onWorkflowProgress", { step: "begun", percent: 0.1 }],
-        ["onWorkflowEvent", { heard: { approved: true } }],
+        ["onWorkflowEvent", { received: { approved: true } }],
         ["onWorkflowComplete", { approved: true }],
       ],
     },

@@ -1,4 +1,4 @@
-/** Turns of a Think agent that are asked again, and turns that are given up because nothing is heard of them. */
+/** Turns of a Think agent that are asked again, and turns that are given up because they stall. */
 
 import { describe, expect, it } from "vitest";
 import { ask, RecordingModel } from "../../../../src/testing/index.ts";
@@ -18,9 +18,9 @@ import { cutOff } from "../../../support/think-agent.ts";
 
 const THREADS = ["main", "side"] as const;
 
-describe("L6 what is asked again", () => {
+describe("another attempt", () => {
   it.each(THREADS)(
-    "after a failure, the beginning of the answer is there once (%s)",
+    "L6: after a failure the conversation contains the reply once (%s)",
     async (thread) => {
       const agent = givenAgent({ options: { retry: { baseDelay: 1 } } });
       const script = {
@@ -40,7 +40,7 @@ describe("L6 what is asked again", () => {
   );
 
   it.each(THREADS)(
-    "by retrySubmission() is asked last, though others have come since (%s)",
+    "L6: messages of retrySubmission() come last, after newer ones (%s)",
     async (thread) => {
       const model = new RecordingModel();
       const agent = givenAgent({ beforeTurn: () => ({ model }) });
@@ -63,7 +63,7 @@ describe("L6 what is asked again", () => {
     },
   );
 
-  it("L8 when it was put off is asked last, though an interruption has overtaken it", async () => {
+  it("L8: messages of a deferred turn come last, after an interruption", async () => {
     const agent = givenAgent();
     const headers = { "retry-after-ms": "500" };
     const script = { fail: "overloaded", status: 503, headers, failTimes: 1, text: "at last" };
@@ -82,18 +82,18 @@ describe("L6 what is asked again", () => {
   });
 });
 
-describe("L6 a turn of which nothing is heard", () => {
+describe("a stalled turn", () => {
   const STALL_MS = 200;
   const STALLED = [{ attempt: 1, errorName: "TurnStalledError" }];
   const options = { stallTimeout: STALL_MS, retry: { baseDelay: 1 } } as const;
 
-  /** Nothing is heard for as long as it takes. */
+  /** The turn makes no progress. */
   async function stall(agent: Agent): Promise<void> {
     await sleep(STALL_MS);
     await wakeNow(agent);
   }
 
-  it("is asked again, though its model cannot be stopped", async () => {
+  it("L6: a stalled turn is asked again even if its model cannot be stopped", async () => {
     const agent = givenAgent({ options });
     const script = { hangTimes: 1, text: `the answer ${crypto.randomUUID()}` };
     await submit(agent, script, { submissionId: "s" });
@@ -108,7 +108,7 @@ describe("L6 a turn of which nothing is heard", () => {
     expect(await texts(agent)).toEqual([`user: ${ask(script)}`, `assistant: ${script.text}`]);
   });
 
-  it("W4 is asked for its answer again, where it is a prompt", async () => {
+  it("W4: a stalled prompt is asked for its answer again", async () => {
     const agent = givenAgent({ options });
     cutOff.add(agent.name ?? "");
     const script = { hangTimes: 1, answer: { title: crypto.randomUUID() } };
@@ -157,14 +157,14 @@ describe("L6 a turn of which nothing is heard", () => {
     },
   );
 
-  it("is given up, though isolated turns beside it are heard of", async () => {
+  it("L6: a stalled turn is given up while isolated turns make progress", async () => {
     const agent = givenAgent({ options });
     const script = { hangTimes: 1, text: crypto.randomUUID() };
     await submit(agent, script, { submissionId: "s" });
     await asked(script);
     for (let n = 0; n < 3; n++) {
       await sleep(STALL_MS / 2);
-      await submit(agent, "beside it", { submissionId: `${n}`, thread: "isolated" });
+      await submit(agent, "isolated", { submissionId: `${n}`, thread: "isolated" });
       expect(await ended(agent, `${n}`)).toMatchObject({ status: "completed" });
     }
     await running(agent, "s");

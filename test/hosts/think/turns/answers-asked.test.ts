@@ -1,4 +1,4 @@
-/** W4 how a prompt's answer is asked for, and asked for again, in the conversation of a Think agent and beside it. */
+/** How an answer is asked for, and asked for again, in the conversation of a Think agent and in side turns. */
 
 import { runInDurableObject } from "cloudflare:test";
 import { toStandardJsonSchema } from "@valibot/to-json-schema";
@@ -35,7 +35,7 @@ const FINAL = "think_final_answer";
 const unique = () => ({ id: crypto.randomUUID() });
 const charge = () => ({ name: "charge", input: { account: crypto.randomUUID() } });
 
-/** An agent whose model tells what it was asked, also across its lives. */
+/** An agent whose model records what it was asked, also across restarts. */
 function given() {
   const model = new RecordingModel();
   const agent = givenAgent({
@@ -63,29 +63,32 @@ async function prompt(
   return (await agent.acceptPrompt(request)).submissionId;
 }
 
-/** The agent dies when something is there, and is asked in its next life. */
+/** Crashes the agent when something is there, and asks its next instance. */
 async function crashAt(agent: Agent, isThere: () => unknown): Promise<Agent> {
   await until(isThere);
   await runInDurableObject<ThinkAgent, void>(agent, (_, ctx) => ctx.abort("crash")).catch(() => {});
   return again(agent);
 }
 
-describe("W4 on Think the answer is the text of the reply", () => {
-  it.each(["main", "side", "isolated"])("W4 without a schema (%s)", async (thread) => {
-    const { agent } = given();
-    const script = { tool: charge(), text: `paid in ${thread}` };
-    const end = await ended(agent, await prompt(agent, script, {}, { thread }));
-    expect(end).toMatchObject({ status: "completed", output: `paid in ${thread}`, attempts: 1 });
-  });
+describe("a text answer on Think", () => {
+  it.each(["main", "side", "isolated"])(
+    "W4: without a schema the answer is the text of the reply (%s)",
+    async (thread) => {
+      const { agent } = given();
+      const script = { tool: charge(), text: `paid in ${thread}` };
+      const end = await ended(agent, await prompt(agent, script, {}, { thread }));
+      expect(end).toMatchObject({ status: "completed", output: `paid in ${thread}`, attempts: 1 });
+    },
+  );
 
-  it("W4 a turn that says nothing is an error", async () => {
+  it("W4: a turn without a text is an error", async () => {
     const { agent } = given();
     const end = await ended(agent, await prompt(agent, { ...unique(), text: "" }, {}));
     expect(end).toMatchObject({ status: "error", errorName: "EmptyReplyError", attempts: 1 });
   });
 
   it(
-    "W4 a turn that Think's recovery goes on with is answered by all that it said",
+    "W4: the answer of a recovered turn is the whole text of its reply",
     async () => {
       const { agent } = given();
       const script = { ...unique(), first: "a beginning", delayMs: 1_000, text: ", and the end" };
@@ -133,7 +136,7 @@ describe.each(["main", "side", "isolated"])("a reply that is cut off in %s", (th
     expect(model.prompts().at(-1)?.at(-1)).toContain('finish reason "length"');
   });
 
-  it("W4: the next of models is asked after a text that was cut off", async () => {
+  it("W4: the next model is asked after a text that was cut off", async () => {
     const { agent } = given();
     const script = { ...unique(), text: "the answer", finish: "length", finishTimes: 1 } as const;
     const answer = { models: ["small", "large"] };
@@ -142,7 +145,7 @@ describe.each(["main", "side", "isolated"])("a reply that is cut off in %s", (th
     expect(modelsCalled.get(ask(script))).toEqual(["small", "large"]);
   });
 
-  it("W4: the next of models is asked after JSON that was cut off", async () => {
+  it("W4: the next model is asked after JSON that was cut off", async () => {
     const { agent } = given();
     const answers = ['{"city": "Por', PORTO];
     const script = { ...unique(), answers, finish: "length", finishTimes: 1 } as const;
@@ -151,7 +154,7 @@ describe.each(["main", "side", "isolated"])("a reply that is cut off in %s", (th
     expect(end).toMatchObject({ status: "completed", output: PORTO, attempts: 2 });
   });
 
-  it("W4: a JSON answer that is complete is taken, whatever was cut off after it", async () => {
+  it("W4: a complete JSON answer is accepted even if the text after it was cut off", async () => {
     const { agent } = given();
     const script: Script = { ...unique(), answers: [PORTO], finish: "length" };
     const answer = { schema: SCHEMA, strategy: "json" } as const;
@@ -166,7 +169,7 @@ describe.each(["main", "side", "isolated"])("a reply that is cut off in %s", (th
     expect(end).toMatchObject({ status: "completed", finishReason: "tool-calls" });
   });
 
-  it("L7: a submission without an answer to give completes, and has the finish reason", async () => {
+  it("L7: a submission without an output schema completes, and has the finish reason", async () => {
     const { agent } = given();
     const script = { ...unique(), text: "half a senten", finish: "length" } as const;
     const { submissionId } = await submit(agent, script, { thread });
@@ -175,8 +178,8 @@ describe.each(["main", "side", "isolated"])("a reply that is cut off in %s", (th
   });
 });
 
-describe("W4 on Think strategies", () => {
-  it("W4 json leaves the agent its tools, and takes a fenced block", async () => {
+describe("strategies on Think", () => {
+  it("W4: strategy json keeps the agent's tools, and accepts a fenced block", async () => {
     const { agent, model } = given();
     const script = { tool: charge(), answers: ['```json\n{"city": "Porto"}\n```'] };
     const end = await ended(
@@ -193,7 +196,7 @@ describe("W4 on Think strategies", () => {
     ["asks again where the model only talks", { ignoreTools: true, text: "Porto", answer: PORTO }],
     ["asks again where the choice is refused", { refuses: "tool_choice", answer: PORTO }],
     ["asks again where tools are refused", { refuses: "tools", answer: PORTO }],
-  ])("W4 auto %s", async (_, script) => {
+  ])("W4: strategy auto %s", async (_, script) => {
     const { agent } = given();
     const all = { ...unique(), ...script };
     const end = await ended(agent, await prompt(agent, all, { schema: SCHEMA }));
@@ -203,9 +206,9 @@ describe("W4 on Think strategies", () => {
   });
 });
 
-describe("W4 on Think repair", () => {
+describe("repair on Think", () => {
   it.each(["tool", "json"] as const)(
-    "W4 L6 the model sees what was wrong, and no tool runs twice (%s)",
+    "W4 L6: the model sees what was wrong, and no tool runs twice (%s)",
     async (strategy) => {
       const { agent, model } = given();
       const tool = charge();
@@ -227,7 +230,7 @@ describe("W4 on Think repair", () => {
   );
 
   it.each(["tool", "json"] as const)(
-    "W4 a crash in the middle of it asks the same again (%s)",
+    "W4: a crash during a repair asks for the same repair again (%s)",
     async (strategy) => {
       const { agent, model } = given();
       const tool = charge();
@@ -244,7 +247,7 @@ describe("W4 on Think repair", () => {
     RECOVERY_MS,
   );
 
-  it("W4 L6 a tool that is not offered is not run", async () => {
+  it("W4 L6: a tool that is not offered does not run", async () => {
     const { agent } = given();
     const tool = charge();
     const script = { tool, callMissingTools: true, answers: [WRONG] };
@@ -255,11 +258,11 @@ describe("W4 on Think repair", () => {
   });
 });
 
-describe("W4 on Think models and maxSteps", () => {
+describe("models and maxSteps on Think", () => {
   const answer = { schema: SCHEMA, models: ["a", "b"] };
 
   it.each(["main", "side"])(
-    "W4 the next model is asked at once, whatever model the app prefers (%s)",
+    "W4: the next model is asked at once, whatever model the app returns (%s)",
     async (thread) => {
       const { agent, model } = given();
       const script = { ...unique(), fail: "no", status: 401, failOn: ["a"], answer: PORTO };
@@ -274,7 +277,7 @@ describe("W4 on Think models and maxSteps", () => {
   );
 
   it(
-    "W4 a crash in the middle of the second asks the second again",
+    "W4: a crash during the second model's attempt asks the second model again",
     async () => {
       const { agent } = given();
       const failing = { fail: "no", status: 401, failOn: ["a"] };
@@ -287,7 +290,7 @@ describe("W4 on Think models and maxSteps", () => {
     RECOVERY_MS,
   );
 
-  it("W4 maxSteps wins over the agent's, and the last step gives the answer", async () => {
+  it("W4: maxSteps overrides the agent's, and the last step gives the answer", async () => {
     const { agent, model } = given();
     const script = { tools: [charge(), charge(), charge()], answer: PORTO };
     const id = await prompt(agent, script, { schema: SCHEMA, maxSteps: 2 });
@@ -297,7 +300,7 @@ describe("W4 on Think models and maxSteps", () => {
   });
 });
 
-it("L1: metadata that only looks like a prompt of Think's leaves the other options as they are", async () => {
+it("L1: metadata that only resembles a prompt of Think changes no other option", async () => {
   const { agent } = given();
   for (const forged of [1, {}, null, { workflow: 1 }, { workflow: {} }]) {
     const { submissionId } = await agent.submitMessages([message(unique())], {
@@ -339,7 +342,7 @@ describe("L7: submitMessages() with an output", () => {
     expect(await ended(agent, repaired)).toMatchObject({ output: PORTO, attempts: 2 });
   });
 
-  it("L7: the schema is stored: after a restart the output is checked by it", async () => {
+  it("L7: the schema is stored, and checks the output after a restart", async () => {
     const { agent } = given();
     const script = { answers: [WRONG, PORTO], delayMs: 300 };
     const id = await asked(agent, script, city, { thread: "side", repair: 1 });
@@ -351,7 +354,7 @@ describe("L7: submitMessages() with an output", () => {
     expect(end).toMatchObject({ status: "completed", output: PORTO });
   });
 
-  it("W4: readOutput() is what the schema makes of the output, behind RPC, too", async () => {
+  it("W4: readOutput() returns the output as the schema parses it, also over RPC", async () => {
     const { agent } = given();
     const schema = z.object({
       city: z.string().transform((name) => name.length),
@@ -395,7 +398,7 @@ describe("L7: submitMessages() with an output", () => {
   );
 
   it.each(["main", "side", "isolated"])(
-    "L7: without a schema it is the text (%s)",
+    "L7: without a schema the output is the text (%s)",
     async (thread) => {
       const { agent } = given();
       const script = { ...unique(), first: "Let me see. ", tool: charge(), text: "It is paid." };

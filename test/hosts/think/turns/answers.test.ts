@@ -53,7 +53,7 @@ function partsOf(title: LongText): number[] {
 it.each([
   ["1.5 MiB", latin],
   ["5 MiB, of characters of all lengths", mixed],
-])("O4 an answer of %s comes back whole, each part read once", async (_, title) => {
+])("O4: an answer of %s arrives whole, each part read once", async (_, title) => {
   await using workflow = await givenWorkflow(title);
   await workflow.start();
   expect(await workflow.complete()).toEqual(WHOLE);
@@ -63,7 +63,7 @@ it.each([
   expect(workflow.calls()).toBe(1);
 });
 
-it("O4 W1 a restarted workflow gets it from the ledger, without a second model call", async () => {
+it("O4 W1: a restarted workflow gets a large answer from the ledger, without a second model call", async () => {
   await using workflow = await givenWorkflow(mixed);
   await workflow.start();
   await workflow.complete();
@@ -78,7 +78,7 @@ it("O4 W1 a restarted workflow gets it from the ledger, without a second model c
   expect(workflow.calls()).toBe(1);
 });
 
-it("O4 W2 a timeout gets it from the ledger, though its event never came", async () => {
+it("O4 W2: after a timeout the step gets a large answer from the ledger, even if the event never arrived", async () => {
   await using workflow = await givenWorkflow(mixed);
   await workflow.start({ timeout: 3_000 });
   cutOff.add(workflow.agent.name ?? "");
@@ -86,7 +86,7 @@ it("O4 W2 a timeout gets it from the ledger, though its event never came", async
   expect(workflow.reads).toEqual(partsOf(mixed));
 });
 
-it("O4 a crash between two parts repeats the one that was under way, and no other", async () => {
+it("O4: a crash between two parts repeats only the part that was being read", async () => {
   let crashes = 1;
   await using workflow = await givenWorkflow(mixed, (part, agent) => {
     if (part === 3 && crashes-- > 0) agent.die();
@@ -96,7 +96,7 @@ it("O4 a crash between two parts repeats the one that was under way, and no othe
   expect(workflow.reads).toEqual(partsOf(mixed).flatMap((part) => (part === 3 ? [3, 3] : [part])));
 });
 
-it("O4 an answer that is deleted before it was read is an error that says so", async () => {
+it("O4: an answer that is deleted before it was read is an error that says so", async () => {
   await using workflow = await givenWorkflow(latin, (part, agent) => {
     if (part === 2) void agent.deleteSubmissions();
   });

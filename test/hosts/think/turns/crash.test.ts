@@ -41,7 +41,7 @@ async function abort(stub: DurableObjectStub<ThinkAgent>): Promise<void> {
 }
 
 it(
-  "L1 a turn that a crash interrupts is continued by Think's recovery and answers the workflow",
+  "L1: a turn that a crash interrupts is continued by Think's recovery and answers the workflow",
   async () => {
     const prompt = script({ delayMs: 1_000 });
     await using workflow = await givenPrompt(prompt);
@@ -59,7 +59,7 @@ it(
 );
 
 it(
-  "L1 an eviction between the accept and the end loses nothing, and the wait can be asked for again",
+  "L1: an eviction between acceptance and end loses nothing, and waitForSubmission() can be called again",
   async () => {
     const agent = givenThink();
     const first = await agent.submitMessages([message({ delayMs: 300, text: "first" })]);
@@ -75,7 +75,7 @@ it(
 );
 
 it(
-  "L1 a crash of every object of the machine at once loses nothing",
+  "L1: a crash of all objects at once loses nothing",
   async () => {
     const prompts = [1, 2, 3].map((n) =>
       script({ delayMs: 400, text: `all ${n} ${crypto.randomUUID()}` }),
@@ -95,13 +95,13 @@ it(
 );
 
 it(
-  "L6 a tool that has run is not run again when a crash interrupts the turn after it",
+  "L6: a tool that has run does not run again when a crash interrupts the turn after it",
   async () => {
     const account = crypto.randomUUID();
     const prompt = script({ delayMs: 700, tool: { name: "charge", input: { account } } });
     await using workflow = await givenPrompt(prompt);
     await workflow.start();
-    // The model's second call is under way: the tool's result is on its way into it.
+    // The model's second call is running, with the tool's result.
     await until(() => (modelCalls.get(prompt) ?? 0) >= 2);
     expect(charges.get(account)).toBe(1);
     await abort(workflow.agent());

@@ -33,7 +33,7 @@ function charge(account: string = crypto.randomUUID()) {
   return { name: "charge", input: { account } };
 }
 
-describe("L5 a rollback leaves nothing", () => {
+describe("a rollback", () => {
   /** An agent that dies while it answers. Its turns are noted, and those of Think's recovery say the beginning of an answer, too. */
   async function givenInterrupted() {
     const triggers: string[] = [];
@@ -50,7 +50,7 @@ describe("L5 a rollback leaves nothing", () => {
     return { next: again(agent), triggers, goingOn };
   }
 
-  it("of a turn that Think's recovery goes on with", async () => {
+  it("L5: a rollback leaves nothing of a turn that Think's recovery continues", async () => {
     const { next, triggers, goingOn } = await givenInterrupted();
     await next.listSubmissions();
     await asked(goingOn);
@@ -63,7 +63,7 @@ describe("L5 a rollback leaves nothing", () => {
     expect(await texts(next)).toEqual(INSTEAD);
   });
 
-  it("of a turn that a crash interrupted, before Think's recovery of it has begun", async () => {
+  it("L5: a rollback leaves nothing of an interrupted turn whose recovery has not begun", async () => {
     const { next, triggers } = await givenInterrupted();
     await submit(next, "instead", rollback);
     expect(triggers).toEqual(["submission"]);
@@ -73,7 +73,7 @@ describe("L5 a rollback leaves nothing", () => {
     expect(await texts(next)).toEqual(INSTEAD);
   });
 
-  it("of a turn from which what had joined it was cancelled", async () => {
+  it("L5: a rollback leaves nothing of a turn whose joined submission was cancelled", async () => {
     const agent = givenAgent();
     await submit(agent, { tool: charge(), delayMs: 300 }, { submissionId: "s" });
     await running(agent, "s");
@@ -89,10 +89,10 @@ describe("L5 a rollback leaves nothing", () => {
   });
 });
 
-describe("L5 a cancelled turn of a thread", () => {
+describe("a cancelled turn of a thread", () => {
   const side = { submissionId: "s", thread: "side" } as const;
 
-  it("writes nothing into it after it was cleared", async () => {
+  it("L5: a cancelled turn writes nothing into its thread after that was cleared", async () => {
     const agent = givenAgent();
     const script = partial();
     await submit(agent, script, side);
@@ -107,7 +107,7 @@ describe("L5 a cancelled turn of a thread", () => {
     expect(await texts(agent, "side")).toEqual(INSTEAD);
   });
 
-  it("writes nothing after the next one's reply, though a tool of it goes on", async () => {
+  it("L5: a cancelled turn writes nothing after the next reply, even if its tool still runs", async () => {
     const account = crypto.randomUUID();
     let goOn: (() => void) | undefined;
     const agent = givenAgent({
@@ -133,24 +133,27 @@ describe("L5 a cancelled turn of a thread", () => {
   });
 });
 
-describe("L4 what joins a turn", () => {
-  it.each(THREADS)("stays in sight of all its later steps, once (%s)", async (thread) => {
-    const model = new RecordingModel();
-    const agent = givenAgent({ beforeTurn: () => ({ model }) });
-    await submit(agent, { tool: charge(), delayMs: 300 }, { submissionId: "s", thread });
-    await running(agent, "s");
-    const joining = { tools: [charge(), charge()], text: `both, in ${thread}` };
-    await submit(agent, joining, { submissionId: "steer", thread, whenBusy: "steer" });
-    expect(await ended(agent, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
-    const times = model
-      .prompts()
-      .map((prompt) => prompt.filter((line) => line === `user: ${ask(joining)}`).length);
-    expect(times).toEqual([0, 1, 1, 1]);
-    expect((await texts(agent, thread)).at(-1)).toContain(joining.text);
-  });
+describe("messages that join a turn", () => {
+  it.each(THREADS)(
+    "L4: messages that join a turn are seen once by all its later steps (%s)",
+    async (thread) => {
+      const model = new RecordingModel();
+      const agent = givenAgent({ beforeTurn: () => ({ model }) });
+      await submit(agent, { tool: charge(), delayMs: 300 }, { submissionId: "s", thread });
+      await running(agent, "s");
+      const joining = { tools: [charge(), charge()], text: `both, in ${thread}` };
+      await submit(agent, joining, { submissionId: "steer", thread, whenBusy: "steer" });
+      expect(await ended(agent, "steer")).toMatchObject({ status: "completed", mergedInto: "s" });
+      const times = model
+        .prompts()
+        .map((prompt) => prompt.filter((line) => line === `user: ${ask(joining)}`).length);
+      expect(times).toEqual([0, 1, 1, 1]);
+      expect((await texts(agent, thread)).at(-1)).toContain(joining.text);
+    },
+  );
 
   it.each([1, 2])(
-    "comes after a turn that was interrupted by %d crash(es), in a turn of its own",
+    "L4: messages that would join a turn interrupted by %d crash(es) get a turn of their own after it",
     async (crashes) => {
       let agent: Agent = givenAgent();
       const account = crypto.randomUUID();
@@ -194,7 +197,7 @@ describe("while a turn of the app's own runs", () => {
     return { agent, own, answer: `assistant: ${script.text}` };
   }
 
-  it("L1 a repetition of a debounced one is in the turn that waits for it", async () => {
+  it("L1: a repeated debounced submission is in the turn that waits", async () => {
     const { agent, own, answer } = await givenBusy();
     const debounce = { key: "k", delay: 1 } as const;
     const { submissionId } = await submit(agent, "old", { debounce });
@@ -211,7 +214,7 @@ describe("while a turn of the app's own runs", () => {
     ]);
   });
 
-  it("L5 an interruption leaves alone what waits behind it", async () => {
+  it("L5: an interruption changes no submission that waits after it", async () => {
     const { agent, own, answer } = await givenBusy();
     await submit(agent, "waits", { submissionId: "waits" });
     await submit(agent, "urgent", { submissionId: "urgent", whenBusy: "interrupt" });
@@ -226,27 +229,30 @@ describe("while a turn of the app's own runs", () => {
   });
 });
 
-describe("L1 what joins a turn and cannot be stored", () => {
-  it.each(THREADS)("has a turn of its own, though that one fails for good: %s", async (thread) => {
-    const agent = givenAgent();
-    const script = { tool: charge(), delayMs: 300, text: crypto.randomUUID() };
-    await submit(agent, script, { submissionId: "s", thread });
-    await running(agent, "s");
-    await runInDurableObject<ThinkAgent, void>(agent, (inside) => {
-      const session =
-        thread === "main" ? inside.session : inside.sessions.session(`perdure:${thread}`);
-      const append = session.appendMessage.bind(session);
-      session.appendMessage = async () => {
-        session.appendMessage = append;
-        throw new Error("The disk is full");
-      };
-    });
-    await submit(agent, "and this", { submissionId: "joins", thread, whenBusy: "steer" });
-    expect(await ended(agent, "s")).toMatchObject({ status: "error", error: "The disk is full" });
-    const own = await ended(agent, "joins");
-    expect(own).toMatchObject({ status: "completed" });
-    expect(own).not.toHaveProperty("mergedInto");
-    const said = await texts(agent, thread);
-    expect(said.slice(-2)).toEqual(["user: and this", "assistant: You said: and this"]);
-  });
+describe("messages that join a turn and cannot be stored", () => {
+  it.each(THREADS)(
+    "L1: messages that could not join a turn get a turn of their own, which fails: %s",
+    async (thread) => {
+      const agent = givenAgent();
+      const script = { tool: charge(), delayMs: 300, text: crypto.randomUUID() };
+      await submit(agent, script, { submissionId: "s", thread });
+      await running(agent, "s");
+      await runInDurableObject<ThinkAgent, void>(agent, (inside) => {
+        const session =
+          thread === "main" ? inside.session : inside.sessions.session(`perdure:${thread}`);
+        const append = session.appendMessage.bind(session);
+        session.appendMessage = async () => {
+          session.appendMessage = append;
+          throw new Error("The disk is full");
+        };
+      });
+      await submit(agent, "and this", { submissionId: "joins", thread, whenBusy: "steer" });
+      expect(await ended(agent, "s")).toMatchObject({ status: "error", error: "The disk is full" });
+      const own = await ended(agent, "joins");
+      expect(own).toMatchObject({ status: "completed" });
+      expect(own).not.toHaveProperty("mergedInto");
+      const said = await texts(agent, thread);
+      expect(said.slice(-2)).toEqual(["user: and this", "assistant: You said: and this"]);
+    },
+  );
 });

@@ -10,26 +10,29 @@ import { ended, givenAgent, running, submit, texts } from "../../../support/thin
 const THREADS = ["main", "side", "isolated"] as const;
 
 describe("onSubmissionStatus", () => {
-  it.each(THREADS)("L1: returns for running before the model is called (%s)", async (thread) => {
-    const script = { text: `the answer ${crypto.randomUUID()}` };
-    const calls: string[] = [];
-    const agent = givenAgent({
-      onStatus: async ({ status }) => {
-        await sleep(100);
-        calls.push(`${status} after ${modelCalls.get(ask(script)) ?? 0} calls`);
-      },
-    });
-    await submit(agent, script, { submissionId: "s", thread });
-    expect(calls[0]).toBe("pending after 0 calls");
-    await ended(agent, "s");
-    expect(calls).toEqual([
-      "pending after 0 calls",
-      "running after 0 calls",
-      "completed after 1 calls",
-    ]);
-  });
+  it.each(THREADS)(
+    "L1: onSubmissionStatus() returns for running before the model is called (%s)",
+    async (thread) => {
+      const script = { text: `the answer ${crypto.randomUUID()}` };
+      const calls: string[] = [];
+      const agent = givenAgent({
+        onStatus: async ({ status }) => {
+          await sleep(100);
+          calls.push(`${status} after ${modelCalls.get(ask(script)) ?? 0} calls`);
+        },
+      });
+      await submit(agent, script, { submissionId: "s", thread });
+      expect(calls[0]).toBe("pending after 0 calls");
+      await ended(agent, "s");
+      expect(calls).toEqual([
+        "pending after 0 calls",
+        "running after 0 calls",
+        "completed after 1 calls",
+      ]);
+    },
+  );
 
-  it("L5: returns for aborted before cancelSubmission() does", async () => {
+  it("L5: onSubmissionStatus() returns for aborted before cancelSubmission() does", async () => {
     const statuses: string[] = [];
     const agent = givenAgent({
       onStatus: async ({ status }) => {
@@ -44,7 +47,7 @@ describe("onSubmissionStatus", () => {
   });
 
   it.each(["main", "side"])(
-    "L5: that cancels its submission leaves no message in the conversation (%s)",
+    "L5: an onSubmissionStatus() that cancels its submission leaves no message in the conversation (%s)",
     async (thread) => {
       const agent = givenAgent({
         onStatus: async ({ status, submissionId }, self) => {
@@ -60,7 +63,7 @@ describe("onSubmissionStatus", () => {
   );
 
   it.each(["pending", "running", "completed"] as const)(
-    "L9: that hangs for %s keeps nobody waiting",
+    "L9: an onSubmissionStatus() that hangs for %s delays the turn by statusHookTimeout at most",
     async (hanging) => {
       const agent = givenAgent({
         onStatus: ({ status }: SubmissionInspection) =>
@@ -75,8 +78,8 @@ describe("onSubmissionStatus", () => {
   );
 });
 
-describe("what would break a conversation", () => {
-  it.each(["main", "side"])("L1: a message of the system is refused (%s)", async (thread) => {
+describe("messages that would break a conversation", () => {
+  it.each(["main", "side"])("L1: a system message is refused (%s)", async (thread) => {
     const agent = givenAgent();
     const system = { ...message("Be brief."), role: "system" as const };
     const refused = await refusal(agent.submitMessages([system], { thread }));
@@ -86,7 +89,7 @@ describe("what would break a conversation", () => {
     expect(await ended(agent, "s")).toMatchObject({ status: "completed" });
   });
 
-  it("L1: what the AI SDK leaves out is taken, and the turn completes", async () => {
+  it("L1: a part that the AI SDK omits is accepted, and the turn completes", async () => {
     const agent = givenAgent();
     const said = message("hello");
     const parts = [{ type: "data-x", data: 1 }, { type: "step-start" }, { type: "new-kind" }];
@@ -100,7 +103,7 @@ describe("what would break a conversation", () => {
 });
 
 describe("over RPC", () => {
-  it("L1: options of Perdure's own are refused", async () => {
+  it("L1: invalid options are refused over RPC", async () => {
     const agent = givenAgent();
     const batch = { thread: "isolated", batch: { id: "b", lanes: "x" } };
     const refused = await refusal(agent.submitMessages([message("x")], batch as never));
@@ -108,7 +111,7 @@ describe("over RPC", () => {
     expect(await agent.listSubmissions()).toEqual([]);
   });
 
-  it("L1: names of threads with half of a character are refused", async () => {
+  it("L1: thread names with half of a character are refused over RPC", async () => {
     const agent = givenAgent();
     const thread = "issue-👩".slice(0, 7);
     const refused = [
@@ -123,7 +126,7 @@ describe("over RPC", () => {
   });
 });
 
-it("L6: a retry takes the beginning of the old reply out, and is answered once", async () => {
+it("L6: a retry removes the partial reply of the first attempt, and is answered once", async () => {
   const agent = givenAgent();
   const script = {
     first: "a beginning",

@@ -1,4 +1,4 @@
-/** Turns that Think's own recovery goes on with, or gives up, and what the ledger makes of it. */
+/** Turns that Think's own recovery continues or gives up, and how their submissions end. */
 
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -24,14 +24,14 @@ const RECOVERY_MS = 60_000;
 
 const slow = (rest: Script = {}): Script => ({ id: crypto.randomUUID(), delayMs: 1_500, ...rest });
 
-/** The agent dies where it stands; returns it in its next life. */
+/** Crashes the agent. Returns a stub of its next instance. */
 async function crashed(agent: Agent): Promise<Agent> {
   await runInDurableObject<ThinkAgent, void>(agent, (_, ctx) => ctx.abort("crash")).catch(() => {});
   return again(agent);
 }
 
 it(
-  "W5: terminating a workflow by its binding cancels the turn that Think's recovery goes on with",
+  "W5: terminating a workflow by its binding cancels the turn that Think's recovery continues",
   async () => {
     const id = `wf-${crypto.randomUUID()}`;
     const agent = givenThink(`agent-of-${id}`) as unknown as Agent;
@@ -60,7 +60,7 @@ it(
   RECOVERY_MS,
 );
 
-describe("L6: when Think gives up its recovery", () => {
+describe("when Think gives up its recovery", () => {
   const GIVEN_UP = { status: "error", errorName: "TurnInterruptedError", attempts: 1 };
 
   it.each([
@@ -94,7 +94,7 @@ describe("L6: when Think gives up its recovery", () => {
   );
 
   it(
-    "L6: it ends nothing that was said after its conversation was cleared",
+    "L6: giving up a recovery ends no turn that began after its conversation was cleared",
     async () => {
       const agent = givenAgent({ chatRecovery: { maxInterruptedAttempts: 1 } });
       const script = slow();
@@ -112,7 +112,7 @@ describe("L6: when Think gives up its recovery", () => {
   );
 
   it(
-    "L6: the submission of a sub-agent ends, too",
+    "L6: the submission of a sub-agent ends when Think gives up its recovery",
     async () => {
       const parent = givenAgent();
       const script = slow();
@@ -129,7 +129,7 @@ describe("L6: when Think gives up its recovery", () => {
 });
 
 it(
-  "L6: a long task of the app does not keep the ledger from taking up a turn",
+  "L6: the ledger retries an interrupted turn while a long task of the app runs",
   async () => {
     const agent = givenAgent();
     const script = slow({ delayMs: 500 });

@@ -42,7 +42,7 @@ const VERBS = {
 } as const;
 const EACH = Object.keys(VERBS) as (keyof typeof VERBS)[];
 
-/** The agent dies where it stands; returns it in its next life. */
+/** Crashes the agent. Returns a stub of its next instance. */
 async function crashed(agent: Agent): Promise<Agent> {
   await runInDurableObject<ThinkAgent, void>(agent, (_, ctx) => ctx.abort("crash")).catch(() => {});
   return again(agent);
@@ -100,7 +100,7 @@ describe.each(EACH)("L5: %s", (verb) => {
   );
 
   it(
-    "L5: the turn that a crash has interrupted leaves nothing in what is said next",
+    "L5: an interrupted turn leaves nothing in the next reply",
     async () => {
       const agent = givenAgent();
       const script = slow({ first: "a beginning" });
@@ -120,7 +120,7 @@ describe.each(EACH)("L5: %s", (verb) => {
   );
 
   it(
-    "L5: a tool that the interrupted turn has used leaves nothing either",
+    "L5: a tool of an interrupted turn leaves nothing in the next reply",
     async () => {
       const agent = givenAgent();
       const account = crypto.randomUUID();
@@ -139,7 +139,7 @@ describe.each(EACH)("L5: %s", (verb) => {
   );
 
   it(
-    "L5: ends a turn that Think's recovery goes on with",
+    "L5: a reset ends a turn that Think's recovery continues",
     async () => {
       const agent = givenAgent();
       const script = slow();
@@ -181,7 +181,7 @@ describe.each(EACH)("L5: %s", (verb) => {
   });
 });
 
-it("L5: resetTurnState() as the first call of a new agent finds nothing to do", async () => {
+it("L5: resetTurnState() as the first call of a new agent changes nothing", async () => {
   const agent = givenThink() as unknown as Agent;
   await agent.resetAtOnce();
   await agent.submitMessages([message("hello")]);
@@ -189,7 +189,7 @@ it("L5: resetTurnState() as the first call of a new agent finds nothing to do", 
 });
 
 it(
-  "L5: resetTurnState() before the start of the object ends what a crash has interrupted",
+  "L5: resetTurnState() before the object has started ends interrupted turns",
   async () => {
     const agent = givenAgent();
     const script = slow();
@@ -207,7 +207,7 @@ it(
 );
 
 it(
-  "L5: clearThread() ends what an earlier life left running",
+  "L5: clearThread() ends turns that were left running at the last crash",
   async () => {
     const agent = givenAgent();
     const script = slow();
@@ -282,11 +282,14 @@ describe("L1: the first call of a new agent", () => {
     });
   }
 
-  it.each(Object.keys(CALLS))("L1: %s() does as in Think", async (verb) => {
-    const ours = await outcome(env.ThinkAgent as never, verb);
-    const theirs = await outcome(env.BuiltInAgent as never, verb);
-    // Ours has more fields. Whether a request has its id by then is another test's matter.
-    const fields = Array.isArray(theirs) && theirs.filter((field) => field !== "requestId");
-    expect(ours).toEqual(fields ? expect.arrayContaining(fields) : theirs);
-  });
+  it.each(Object.keys(CALLS))(
+    "L1: %s() as the first call of a new agent does the same as in Think",
+    async (verb) => {
+      const ours = await outcome(env.ThinkAgent as never, verb);
+      const theirs = await outcome(env.BuiltInAgent as never, verb);
+      // Ours has more fields. Whether a request has its id by then is another test's matter.
+      const fields = Array.isArray(theirs) && theirs.filter((field) => field !== "requestId");
+      expect(ours).toEqual(fields ? expect.arrayContaining(fields) : theirs);
+    },
+  );
 });

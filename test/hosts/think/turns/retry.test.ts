@@ -4,8 +4,8 @@ import { describe, expect, it } from "vitest";
 import { ask, modelCalls } from "../../../../src/testing/index.ts";
 import { givenThink, message, until } from "../../../support/given.ts";
 
-describe("L8 on Think", () => {
-  it("a provider's 429 defers the turn, and its messages join the conversation once", async () => {
+describe("provider errors on Think", () => {
+  it("L8: a provider's 429 defers the turn, and its messages join the conversation once", async () => {
     const agent = givenThink();
     const limited = { fail: "slow down", status: 429, headers: { "retry-after-ms": "300" } };
     const text = ask({ ...limited, failTimes: 1, text: `after ${crypto.randomUUID()}` });
@@ -19,7 +19,7 @@ describe("L8 on Think", () => {
     expect(failed).toMatchObject({ attempt: 1, error: "slow down", errorName: "AI_APICallError" });
   });
 
-  it("a provider's 401 ends it at once", async () => {
+  it("L8: a provider's 401 ends the turn at once", async () => {
     const agent = givenThink();
     const text = ask({ fail: "bad key", status: 401, text: crypto.randomUUID() });
     const { submissionId } = await agent.submitMessages([message(text)]);

@@ -56,8 +56,8 @@ function sideTurn(script: Parameters<typeof message>[0], hooks: Partial<SideTurn
   });
 }
 
-describe("a Think agent's turn beside its conversation", () => {
-  it("runs with its model, prompt and tools, and leaves its conversation alone", async () => {
+describe("a side turn of a Think agent", () => {
+  it("L4: a side turn has the agent's model, prompt and tools, and writes nothing into its conversation", async () => {
     const seen: TurnContext[] = [];
     const { end, reply, own } = await sideTurn("hello", {
       beforeTurn: (ctx) => void seen.push(ctx),
@@ -75,7 +75,7 @@ describe("a Think agent's turn beside its conversation", () => {
     expect(ctx?.messages).toHaveLength(1);
   });
 
-  it("honours what the app's hooks decide", async () => {
+  it("L4: a side turn applies the results of the app's hooks", async () => {
     const account = crypto.randomUUID();
     const decisions: (ToolCallDecision | undefined)[] = [
       { action: "block", reason: "Not today" },

@@ -17,8 +17,8 @@ import {
 } from "../../../support/think.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
 
-describe("L4 threads of a Think agent", () => {
-  it("a named thread remembers its own turns, beside the conversation that is busy", async () => {
+describe("threads of a Think agent", () => {
+  it("L4: a named thread keeps its own turns, and runs while the conversation is busy", async () => {
     const agent = givenAgent();
     await submit(agent, { delayMs: 20_000 }, { submissionId: "main" });
     await running(agent, "main");
@@ -40,7 +40,7 @@ describe("L4 threads of a Think agent", () => {
     await agent.cancelSubmission("main");
   });
 
-  it("an isolated turn has the agent's tools, answers, and leaves no trace", async () => {
+  it("L4: an isolated turn has the agent's tools, answers, and leaves no trace", async () => {
     const agent = givenAgent();
     const account = crypto.randomUUID();
     const script = { tool: { name: "charge", input: { account } }, text: "charged" };
@@ -70,7 +70,7 @@ describe("L4 threads of a Think agent", () => {
     },
   );
 
-  it("L6 a thread's turn starts over after a crash, and its messages are there once", async () => {
+  it("L6: a thread's turn starts over after a crash, and its messages are stored once", async () => {
     const agent = givenAgent();
     await submit(agent, { delayMs: 500, text: "late" }, { submissionId: "s", thread: "side" });
     await running(agent, "s");
@@ -80,7 +80,7 @@ describe("L4 threads of a Think agent", () => {
     expect(await next.threadMessages("side")).toHaveLength(2);
   });
 
-  it("clearThread cancels, skips and empties, and leaves the other threads alone", async () => {
+  it("L5: clearThread() cancels, skips and empties its thread, and changes no other", async () => {
     const agent = givenAgent();
     await submit(agent, "one", { submissionId: "other", thread: "other" });
     await submit(agent, "one", { submissionId: "1", thread: "side" });
@@ -100,7 +100,7 @@ describe("L4 threads of a Think agent", () => {
     expect(refused.message).toContain("Use clearMessages()");
   });
 
-  it("a wait from inside a turn of a thread is refused", async () => {
+  it("L4: waitForSubmission() inside a turn of a thread is refused", async () => {
     const agent = givenAgent({
       onTool: async (inside) => {
         await inside.waitForSubmission("s");
@@ -118,7 +118,7 @@ describe("joining and stopping turns of the conversation", () => {
   const charge = (account: string) => ({ name: "charge", input: { account } });
   const partial = { first: "a partial answer", delayMs: 20_000 };
 
-  it("steer: the model sees the messages at its next step, and the reply answers both", async () => {
+  it("L4: steer shows the model the messages at its next step, and the reply answers both", async () => {
     const agent = givenAgent();
     const account = crypto.randomUUID();
     await submit(
@@ -137,7 +137,7 @@ describe("joining and stopping turns of the conversation", () => {
     expect((await agent.lastMessage()).id).toBe(s.messageId);
   });
 
-  it("L1 steer: after a crash Think goes on with the turn, and what had joined it ends with it", async () => {
+  it("L1: after a crash Think continues a steered turn, and the joined submission ends with it", async () => {
     const agent = givenAgent();
     const account = crypto.randomUUID();
     const script = { tool: charge(account), delayMs: 300, text: "first" };
@@ -159,7 +159,7 @@ describe("joining and stopping turns of the conversation", () => {
     expect(charges.get(account)).toBe(1);
   });
 
-  it("L1 rollback: after a crash in between, the messages are taken back and the next turn runs", async () => {
+  it("L1: after a crash during a rollback, the messages are removed and the next turn runs", async () => {
     const agent = givenAgent();
     await submit(agent, partial, { submissionId: "s" });
     await running(agent, "s");
@@ -175,7 +175,7 @@ describe("joining and stopping turns of the conversation", () => {
     expect(await texts(next)).toEqual(["user: instead", "assistant: You said: instead"]);
   });
 
-  it("steer: in a thread beside the conversation", async () => {
+  it("L4: steer works in a named thread", async () => {
     const agent = givenAgent();
     const account = crypto.randomUUID();
     const side = { thread: "side" } as const;
@@ -190,7 +190,7 @@ describe("joining and stopping turns of the conversation", () => {
     expect((await texts(agent, "side")).at(-1)).toContain("both");
   });
 
-  it("rollback: takes the messages and the partial answer out of the conversation", async () => {
+  it("L5: rollback removes the messages and the partial reply from the conversation", async () => {
     const agent = givenAgent();
     await submit(agent, "before", { submissionId: "before" });
     await ended(agent, "before");
@@ -208,7 +208,7 @@ describe("joining and stopping turns of the conversation", () => {
     ]);
   });
 
-  it("interrupt: keeps the partial answer", async () => {
+  it("L5: interrupt keeps the partial reply", async () => {
     const agent = givenAgent();
     await submit(agent, partial, { submissionId: "s" });
     await running(agent, "s");
@@ -227,7 +227,7 @@ describe("joining and stopping turns of the conversation", () => {
 });
 
 describe("budget and tools of the conversation", () => {
-  it("ends the turn before the call that it has no tokens for", async () => {
+  it("L9: a budget ends the turn before the call that it has no tokens for", async () => {
     const agent = givenAgent();
     const account = crypto.randomUUID();
     const script = { tool: { name: "charge", input: { account } }, text: "never said" };
@@ -240,7 +240,7 @@ describe("budget and tools of the conversation", () => {
     expect(await ended(agent, "next")).toMatchObject({ status: "completed" });
   });
 
-  it("L9 the budget of the day ends it, too, and the model is not asked again", async () => {
+  it("L9: the budget of the day ends the turn, and the model is not asked again", async () => {
     const agent = givenAgent({ options: { budget: { tokensPerDay: 15 } } });
     const account = crypto.randomUUID();
     const script = { tool: { name: "charge", input: { account } }, text: "never said" };

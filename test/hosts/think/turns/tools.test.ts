@@ -34,7 +34,7 @@ async function submit(agent: Agent, script: Script, options: SubmitMessagesOptio
   return { submissionId, text };
 }
 
-/** The object dies where it stands. Returns a stub of its next life, which it wakes. */
+/** Crashes the object. Returns a stub of its next instance, which it wakes. */
 async function crash(agent: Agent): Promise<Agent> {
   await runInDurableObject(agent, (_, ctx) => ctx.abort("crash")).catch(() => undefined);
   const next = given(agent.name ?? "");
@@ -59,7 +59,7 @@ const THREADS = ["main", "side", "isolated"] as const;
 
 describe("an interrupted tool call", () => {
   it.each(THREADS)(
-    "L6: a call that a crash interrupts after some text is not run again, and the model is told (%s)",
+    "L6: a call that a crash interrupts after some text is not run again, and the model gets a note (%s)",
     async (thread) => {
       const agent = given();
       const effect = crypto.randomUUID();
@@ -79,7 +79,7 @@ describe("an interrupted tool call", () => {
   );
 
   it(
-    "L6: a call that a crash interrupts is not run again through step.prompt()",
+    "L6: a call of a step.prompt() that a crash interrupts is not run again",
     async () => {
       const id = `wf-${crypto.randomUUID()}`;
       const effect = crypto.randomUUID();
@@ -98,7 +98,7 @@ describe("an interrupted tool call", () => {
   );
 
   it(
-    "L6: a call that a crash interrupts is not run again in a sub-agent",
+    "L6: a call of a sub-agent that a crash interrupts is not run again",
     async () => {
       const agent = given();
       const effect = crypto.randomUUID();
@@ -177,7 +177,7 @@ describe("an interrupted tool call", () => {
 });
 
 describe("the same call twice in a turn", () => {
-  it("L6: both run", async () => {
+  it("L6: the same call twice in a turn runs twice", async () => {
     const agent = given();
     const effect = crypto.randomUUID();
     const pay = call("pay", { effect });
@@ -187,7 +187,7 @@ describe("the same call twice in a turn", () => {
   });
 
   it(
-    "L6: after a crash both are answered, in their order, whatever the order of the keys of their inputs",
+    "L6: after a crash both equal calls are answered in order, whatever the key order of their inputs",
     async () => {
       const agent = given();
       const effect = crypto.randomUUID();
@@ -215,7 +215,7 @@ describe("retry.afterSideEffects", () => {
   ]);
 
   it.each(outcomes)(
-    "L6: %s decides about an interrupted call (%s)",
+    "L6: afterSideEffects: %s decides what follows an interrupted call (%s)",
     async (afterSideEffects, thread, status, times) => {
       const agent = given();
       const effect = crypto.randomUUID();
@@ -235,7 +235,7 @@ describe("retry.afterSideEffects", () => {
   );
 
   it(
-    "L6: fail lets the main conversation continue when it contains all calls",
+    "L6: afterSideEffects: fail continues the main conversation if it contains all calls",
     async () => {
       const agent = given();
       const effect = crypto.randomUUID();
@@ -273,9 +273,9 @@ describe("retry.afterSideEffects", () => {
   );
 });
 
-describe("what the model is told of earlier calls", () => {
+describe("the note about earlier calls", () => {
   it.each(THREADS)(
-    "L6: another attempt is told of a finished call, and the conversation does not contain it (%s)",
+    "L6: another attempt gets a note about a finished call, and the conversation does not store it (%s)",
     async (thread) => {
       const agent = given();
       const effect = crypto.randomUUID();
@@ -295,7 +295,7 @@ describe("what the model is told of earlier calls", () => {
   );
 
   it(
-    "L6: a recovered turn is told of an interrupted call, and a first attempt is told nothing",
+    "L6: a recovered turn gets a note about an interrupted call, and a first attempt gets none",
     async () => {
       const agent = given();
       const effect = crypto.randomUUID();
@@ -353,7 +353,7 @@ describe("outcomes", () => {
   );
 
   it(
-    "L6: of a series of outputs the last one is recorded",
+    "L6: the last output of a generator is recorded",
     async () => {
       const { part, times } = await replayed({}, "pages");
       expect(part).toMatchObject({ output: { receipt: 1 } });
@@ -373,14 +373,14 @@ describe("outcomes", () => {
     RECOVERY_MS,
   );
 
-  it("L6: safeToRepeat() refuses what is no tool", () => {
+  it("L6: safeToRepeat() refuses a value that is not a tool", () => {
     expect(() => safeToRepeat(undefined as never)).toThrow("Check the name of the tool");
   });
 });
 
 describe("tools of an MCP server", () => {
   it.each(["main", "side"] as const)(
-    "L6: are recorded, unless the app marks them in beforeTurn (%s)",
+    "L6: calls of MCP tools are recorded, unless the app marks the tools in beforeTurn (%s)",
     async (thread) => {
       const agent = given();
       const [paid, looked, last] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
@@ -401,7 +401,7 @@ describe("tools of an MCP server", () => {
 });
 
 it.each(["main", "side"] as const)(
-  "L6: a message that was to steer an interrupted turn does not make its tools run again (%s)",
+  "L6: a message that steers an interrupted turn does not make its tools run again (%s)",
   async (thread) => {
     const agent = given();
     const effect = crypto.randomUUID();
@@ -423,7 +423,7 @@ it.each(["main", "side"] as const)(
 
 describe("retrySubmission()", () => {
   it.each(THREADS)(
-    "L6: answers the calls that the first submission made, and runs no tool again (%s)",
+    "L6: retrySubmission() answers the calls of the first submission, and runs no tool again (%s)",
     async (thread) => {
       const agent = given();
       const effect = crypto.randomUUID();
@@ -440,7 +440,7 @@ describe("retrySubmission()", () => {
 });
 
 describe("records", () => {
-  it("L6 L9: cost two rows per call, and one more than the call did without them", async () => {
+  it("L6 L9: a record costs two rows per call", async () => {
     const cost = async (times: number) => {
       const agent = given();
       const tools = Array.from({ length: times }, (_, note) =>
@@ -461,7 +461,7 @@ describe("records", () => {
     expect([one - none, three - none]).toEqual([2, 6]);
   });
 
-  it("L9: go with their submission, by delete and by retention", async () => {
+  it("L9: records are deleted with their submission, by delete and by retention", async () => {
     const agent = given();
     thinkOptions.set(agent.name ?? "", { retention: { maxCount: 1 } });
     const ids = [];
@@ -477,7 +477,7 @@ describe("records", () => {
     await until(async () => (await agent.records()).length === 0);
   });
 
-  it("L9: are limited per submission, and the model can finish without more calls", async () => {
+  it("L9: records are limited per submission, and the model can finish without more calls", async () => {
     const agent = given();
     thinkOptions.set(agent.name ?? "", { maxToolCalls: 2 });
     const effect = crypto.randomUUID();
