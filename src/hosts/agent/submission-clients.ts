@@ -49,11 +49,11 @@ type SubmissionAgent = Pick<Agent, "getConnections"> & {
 
 export class SubmissionClients {
   /** Running submissions, as the app's hook sees them. */
-  readonly #running = new Map<string, SubmissionInspection>();
+  readonly running = new Map<string, SubmissionInspection>();
 
   /** @param unchosen the hook of an agent whose app chooses no clients: nothing is done for it */
   constructor(
-    private readonly agent: SubmissionAgent,
+    readonly agent: SubmissionAgent,
     private readonly unchosen: SubmissionAgent["shouldSendSubmission"],
   ) {}
 
@@ -65,8 +65,8 @@ export class SubmissionClients {
   status(submission: SubmissionInspection): void {
     if (!this.#isChosen) return;
     const { submissionId, status } = submission;
-    if (status === "running") this.#running.set(submissionId, submission);
-    else this.#running.delete(submissionId);
+    if (status === "running") this.running.set(submissionId, submission);
+    else this.running.delete(submissionId);
     harmless(`the status of submission ${submissionId}`, () => {
       let message: string | undefined;
       for (const connection of this.agent.getConnections()) {
@@ -81,14 +81,6 @@ export class SubmissionClients {
   /** A side turn begins to write its reply; undefined if no client may see it. */
   reply(turn: Pick<Turn, "submissionId" | "isGivenUp">, attempt: number): ReplyWatcher | undefined {
     return this.#isChosen ? new ReplyStream(this, turn, attempt) : undefined;
-  }
-
-  running(submissionId: string): SubmissionInspection | undefined {
-    return this.#running.get(submissionId);
-  }
-
-  connections(): Iterable<Connection> {
-    return this.agent.getConnections();
   }
 
   /** What the app's hook returns; nothing is sent if it throws, or returns something else, such as a promise. */
@@ -165,7 +157,7 @@ class ReplyStream implements ReplyWatcher {
     clearTimeout(this.#timer);
     const isDue = this.#timer !== undefined;
     this.#timer = undefined;
-    const submission = this.clients.running(this.turn.submissionId);
+    const submission = this.clients.running.get(this.turn.submissionId);
     // Another attempt has taken its place, or it has ended.
     if (!isDue || this.turn.isGivenUp || !submission) return;
     const from = this.#sent.length;
@@ -174,7 +166,7 @@ class ReplyStream implements ReplyWatcher {
     this.#sent.push(...unsent);
     const part = this.#message(submission, from, unsent);
     let whole = from === 0 ? part : undefined;
-    for (const connection of this.clients.connections()) {
+    for (const connection of this.clients.agent.getConnections()) {
       const isNew = !this.#audience.has(connection);
       if (isNew) {
         this.#audience.set(connection, this.clients.audienceOf(submission, connection) === true);

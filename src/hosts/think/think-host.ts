@@ -132,11 +132,11 @@ export class ThinkHost implements TurnHost {
   }
 
   inspectConversation(turn: SubmittedTurn): Promise<ConversationState> {
-    return this.#turnsOf(turn).inspectConversation(turn);
+    return this.#conversationOf(turn).inspectConversation(turn);
   }
 
   removeMessages(turn: SubmittedTurn): Promise<void> {
-    return this.#turnsOf(turn).removeMessages(turn);
+    return this.#conversationOf(turn).removeMessages(turn);
   }
 
   async isRecovering(thread: string): Promise<boolean> {
@@ -165,8 +165,8 @@ export class ThinkHost implements TurnHost {
     await this.#sideTurns.threads.clear(thread);
   }
 
-  #turnsOf({ thread }: SubmittedTurn): Pick<TurnHost, "inspectConversation" | "removeMessages"> {
-    return thread === MAIN ? this.#mainTurns : this.#sideTurns;
+  #conversationOf({ thread }: SubmittedTurn) {
+    return thread === MAIN ? this.#mainTurns.conversation : this.#sideTurns;
   }
 
   get #sideTurns(): SdkTurns {

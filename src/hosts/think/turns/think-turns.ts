@@ -18,7 +18,6 @@ import type {
 import { convertToModelMessages, type UIMessage } from "ai";
 import {
   type AttemptRef,
-  type ConversationState,
   MAIN,
   type SettledCall,
   type Submissions,
@@ -44,14 +43,14 @@ export class ThinkTurns {
   #live: AttemptRef | undefined;
   /** Request ids of interrupted turns that Think's recovery continues, by submission. */
   readonly #recovering = new Map<number, string>();
-  readonly #conversation: MainConversation;
+  readonly conversation: MainConversation;
 
   constructor(
     private readonly agent: Think,
     private readonly ledger: Submissions,
     private readonly ids: TurnIds,
   ) {
-    this.#conversation = new MainConversation(agent);
+    this.conversation = new MainConversation(agent);
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
@@ -63,12 +62,12 @@ export class ThinkTurns {
       await turn.announced();
       const { messages, plan, isAgain } = turn;
       const isFollowUp = plan?.followUp !== undefined;
-      if (isAgain && !isFollowUp) await this.#conversation.removeEarlier(messages);
+      if (isAgain && !isFollowUp) await this.conversation.removeEarlier(messages);
       // A reset of the conversation or a cancellation has ended it: its messages must not be stored.
       if (signal.aborted) throw new TurnRefused();
       this.#begun = { turn, ref };
       // Messages that are stored stay where they are, with the reply that the follow-up continues.
-      return isFollowUp ? this.#conversation.missing(messages) : messages;
+      return isFollowUp ? this.conversation.missing(messages) : messages;
     };
     try {
       const result = await this.ids.start(turn.submissionId, () =>
@@ -104,14 +103,6 @@ export class ThinkTurns {
     for (const [requestId, { attempt }] of this.#owned) {
       if (attempt.ref.seq === seq) this.agent.cancelChat(requestId, reason);
     }
-  }
-
-  inspectConversation(turn: SubmittedTurn): Promise<ConversationState> {
-    return this.#conversation.inspectConversation(turn);
-  }
-
-  removeMessages(turn: SubmittedTurn): Promise<void> {
-    return this.#conversation.removeMessages(turn);
   }
 
   /** The app's hooks with Perdure's part around them. */
@@ -183,7 +174,7 @@ export class ThinkTurns {
     { messages, isFirst = false, ...options }: Attempted,
     isRecovered = false,
   ): OwnedTurn {
-    const settled = () => this.#conversation.settledCalls(idsOf(messages));
+    const settled = () => this.conversation.settledCalls(idsOf(messages));
     const { ledger } = this;
     const attempt = new Attempt({ ...options, ledger, settled: isFirst ? undefined : settled });
     const owned = { attempt, isRecovered, isReported: false, inputs: new Map() };
@@ -302,7 +293,7 @@ export class ThinkTurns {
     { messages, partialParts }: ChatRecoveryContext,
     { persist }: ChatRecoveryOptions,
   ): SettledCall[] {
-    const stored = this.#conversation.settledCalls(idsOf(submission.messages), messages);
+    const stored = this.conversation.settledCalls(idsOf(submission.messages), messages);
     const parts = partialParts as UIMessage["parts"];
     return persist === false ? stored : [...stored, ...settledCalls([{ parts }])];
   }
