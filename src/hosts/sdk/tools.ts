@@ -4,6 +4,8 @@
  */
 
 import type { ModelMessage, ToolSet } from "ai";
+import { preview } from "../../core/json.ts";
+import { invalidMessage } from "../../core/options.ts";
 import type { ToolCalls } from "../../submissions/host.ts";
 import type { ToolCall, ToolDecision } from "./turn-source.ts";
 
@@ -29,9 +31,8 @@ const SAFE = Symbol.for("perdure.safeToRepeat");
  */
 export function safeToRepeat<T extends object>(tool: T): T {
   if (typeof tool === "object" && tool !== null) return { ...tool, [SAFE]: true };
-  throw new TypeError(
-    `safeToRepeat() was given ${String(tool)}; expected a tool. Check the name of the tool.`,
-  );
+  const remedy = "expected a tool. Check the name of the tool";
+  throw new TypeError(invalidMessage("tool", preview(tool), remedy));
 }
 
 /**
