@@ -180,7 +180,8 @@ export class DurableThink<
   /** Deletes the agent and everything that it stored. */
   override async destroy(): Promise<void> {
     // The root agent keeps the wakes of a sub-agent: those come soon, find no agent and lapse.
-    if (this.parentPath.length > 0) await changeWakes(this.#capabilities, this.selfPath, "expedite");
+    if (this.parentPath.length > 0)
+      await changeWakes(this.#capabilities, this.selfPath, "expedite");
     await super.destroy();
   }
 
