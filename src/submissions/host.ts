@@ -6,7 +6,7 @@
 
 import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
-import type { AttemptPlan } from "./attempt-plan.ts";
+import type { AttemptPlan } from "./turns/attempt-plan.ts";
 import type { SubmissionInspection, TokenUsage } from "./types.ts";
 
 /** The agent's own conversation. */

@@ -1,6 +1,5 @@
 /** The ledger of accepted turns, and the seam for hosts that run them: what other modules import. Users have `public.ts`. */
 
-export type { AttemptPlan } from "./attempt-plan.ts";
 export {
   type AnswerState,
   type AttemptRef,
@@ -43,6 +42,7 @@ export {
 export * from "./public.ts";
 export { isTerminal } from "./states.ts";
 export { Submissions } from "./submissions.ts";
+export type { AttemptPlan } from "./turns/attempt-plan.ts";
 export type {
   AnswerPart,
   PromptEnd,

@@ -2,8 +2,8 @@
 
 import { publicThreadOf } from "./host.ts";
 import { ANSWER_BYTES } from "./options.ts";
-import type { Summary } from "./rows.ts";
 import { isTerminal, type TerminalStatus } from "./states.ts";
+import type { Summary } from "./store/rows.ts";
 import type {
   FailedAttempt,
   PromptEnd,

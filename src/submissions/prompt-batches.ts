@@ -7,17 +7,17 @@
 import type { Failure } from "../core/failures.ts";
 import { PART_LENGTH } from "../core/text.ts";
 import type { InstanceOf, WorkflowDestination } from "../outbox/types.ts";
-import { type BatchState, endedEvent } from "./batches.ts";
-import { checkId, checkNumber } from "./checks.ts";
-import type { Engine } from "./engine.ts";
 import { InvalidSubmissionError } from "./errors.ts";
 import { ISOLATED } from "./host.ts";
 import { shortEndOf } from "./inspection.ts";
-import { type Intake, type Repair, resultOf, type Taken } from "./intake.ts";
+import { checkId, checkNumber } from "./intake/checks.ts";
+import { type Intake, type Repair, resultOf, type Taken } from "./intake/intake.ts";
 import type { PromptRepair } from "./prompts.ts";
-import type { Submission } from "./rows.ts";
 import { isTerminal } from "./states.ts";
+import { type BatchState, endedEvent } from "./store/batches.ts";
+import type { Submission } from "./store/rows.ts";
 import type { Submissions } from "./submissions.ts";
+import type { Engine } from "./turns/turn-engine.ts";
 import type {
   InternalSubmitOptions,
   PromptEnd,

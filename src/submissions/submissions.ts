@@ -12,13 +12,7 @@ import { checkHook } from "../core/options.ts";
 import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { Destination, InstanceOf } from "../outbox/types.ts";
-import { checkMany, checkPublic } from "./accept.ts";
-import { type AttemptPlan, attemptPlanOf } from "./attempt-plan.ts";
-import { checkId, ofItem } from "./checks.ts";
-import { Engine } from "./engine.ts";
-import { begin, type Entry } from "./entries.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
-import { checkNamedThread, checkWait, readDeletion, readList } from "./filters.ts";
 import {
   type AttemptRef,
   isIsolated,
@@ -30,14 +24,20 @@ import {
   type TurnLedger,
 } from "./host.ts";
 import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
-import { Intake, resultOf } from "./intake.ts";
+import { checkId, ofItem } from "./intake/checks.ts";
+import { checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
+import { Intake, resultOf } from "./intake/intake.ts";
+import { internalOptions } from "./intake/output.ts";
+import { checkMany, checkPublic } from "./intake/request.ts";
 import { readOptions, type SubmissionsOptions } from "./options.ts";
-import { internalOptions } from "./output.ts";
 import { Batches } from "./prompt-batches.ts";
-import { afterSideEffects } from "./retry.ts";
-import type { Submission } from "./rows.ts";
 import { isTerminal } from "./states.ts";
-import { ToolReplay } from "./tool-replay.ts";
+import type { Submission } from "./store/rows.ts";
+import { type AttemptPlan, attemptPlanOf } from "./turns/attempt-plan.ts";
+import { begin, type Entry } from "./turns/entries.ts";
+import { afterSideEffects } from "./turns/retry.ts";
+import { ToolReplay } from "./turns/tool-replay.ts";
+import { Engine } from "./turns/turn-engine.ts";
 import type {
   AnswerPart,
   CancelSubmissionResult,

@@ -8,7 +8,7 @@ import { backoffMs, failureOf, isReset, transientOf } from "../../src/core/failu
 import { instantMs } from "../../src/core/instant.ts";
 import { migrate, NewerSchemaError } from "../../src/core/migrations.ts";
 import { Wake } from "../../src/core/wake.ts";
-import { MIGRATIONS as LEDGER } from "../../src/submissions/schema.ts";
+import { MIGRATIONS as LEDGER } from "../../src/submissions/store/schema.ts";
 import type { Meter } from "../../src/testing/index.ts";
 import { givenLedger, until } from "../support/given.ts";
 import { again, crashOne, jobOf, type Ledger, sleep, within } from "../support/ledger.ts";

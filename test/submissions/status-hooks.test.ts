@@ -2,7 +2,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import type { LedgerOptions, SubmissionInspection } from "../../src/submissions/index.ts";
-import { Waiters } from "../../src/submissions/waiters.ts";
+import { Waiters } from "../../src/submissions/turns/status-hooks.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import { forever, type Ledger, sleep, submit, within } from "../support/ledger.ts";
 import { type LedgerObject, ledgerOptions } from "../support/ledger-object.ts";

@@ -2,7 +2,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
-import { Waiters } from "../../src/submissions/waiters.ts";
+import { Waiters } from "../../src/submissions/turns/status-hooks.ts";
 import type { Script } from "../../src/testing/index.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import {

@@ -1,8 +1,8 @@
 /** Ids of submissions: those that the ledger gives, and those that callers choose. */
 
 import { describe, expect, it } from "vitest";
-import { generatedId, seqIn } from "../../../src/submissions/ids.ts";
 import { refusePrompts } from "../../../src/submissions/index.ts";
+import { generatedId, seqIn } from "../../../src/submissions/store/ids.ts";
 import { givenLedger } from "../../support/given.ts";
 import { crashOne, expectState, type Ledger, submit, within } from "../../support/ledger.ts";
 

@@ -8,9 +8,13 @@ import {
   attemptPlanOf,
   type NextAction,
   type PriorAttempt,
-} from "../../../src/submissions/attempt-plan.ts";
-import { toolRefusalOf } from "../../../src/submissions/refusals.ts";
-import { type FailedTurn, type FailureKind, nextAttempt } from "../../../src/submissions/retry.ts";
+} from "../../../src/submissions/turns/attempt-plan.ts";
+import { toolRefusalOf } from "../../../src/submissions/turns/refusals.ts";
+import {
+  type FailedTurn,
+  type FailureKind,
+  nextAttempt,
+} from "../../../src/submissions/turns/retry.ts";
 import type { AnswerSpec } from "../../../src/submissions/types.ts";
 
 const BACKOFF = { baseMs: 1_000, capMs: 60_000 };

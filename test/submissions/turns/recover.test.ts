@@ -4,7 +4,7 @@ import {
   HOST_RECOVERY_LIMIT_MS,
   isAskedAgain,
   recover,
-} from "../../../src/submissions/recover.ts";
+} from "../../../src/submissions/turns/recovery-decision.ts";
 
 const APPLIED = ["none", "partial", "all"] as const;
 const MAX_ATTEMPTS = 5;

@@ -1,7 +1,7 @@
 /** W5 where the agent is not told that a workflow was terminated: it asks, now and then. */
 
 import { expect, it, vi } from "vitest";
-import { WorkflowLiveness } from "../../../src/submissions/workflow-liveness.ts";
+import { WorkflowLiveness } from "../../../src/submissions/turns/workflow-liveness.ts";
 import { givenLedger } from "../../support/given.ts";
 import { crashOne, expectState, somewhere, submit, wakeNow } from "../../support/ledger.ts";
 import { births, gone, type LedgerObject, time } from "../../support/ledger-object.ts";

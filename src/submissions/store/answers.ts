@@ -1,0 +1,145 @@
+/**
+ * How an answer is recorded: with the end of its turn, in one statement, or by
+ * itself where it cannot wait for that. Until then it is held in memory, which
+ * a crash empties: only where another attempt would follow (`isAskedAgain()`),
+ * and not for long. Owns what is held, and all SQL that looks at `output`; the
+ * store writes it with the end, or with the first effect of a tool.
+ */
+
+import { byteLength } from "../../core/json.ts";
+import { MAX_TIMER_MS } from "../../core/timeout.ts";
+import { AnswerTooLargeError } from "../errors.ts";
+import type { AttemptRef } from "../host.ts";
+import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "../options.ts";
+import { isAskedAgain } from "../turns/recovery-decision.ts";
+import type { SubmitMessagesOptions } from "../types.ts";
+import { IN_PARTS, writeParts } from "./answer-parts.ts";
+
+/** Bytes of a row that are there before its answer. */
+const SUBMITTED_BYTES = ["messages", "metadata", "answer", "notify"]
+  .map((column) => `LENGTH(CAST(IFNULL(${column}, '') AS BLOB))`)
+  .join(" + ");
+
+/** An attempt that runs and has no answer yet, as SQLite has it. */
+type Row = {
+  bytes: number;
+  resets: number;
+  retry: string | null;
+  budget: number | null;
+  has_effects: number;
+};
+
+type Held = {
+  readonly attempt: number;
+  /** Its JSON. */
+  readonly output: string;
+  readonly timer: ReturnType<typeof setTimeout>;
+};
+
+export class Answers {
+  /** By the number of the submission. */
+  readonly #held = new Map<number, Held>();
+
+  constructor(
+    private readonly storage: DurableObjectStorage,
+    private readonly limits: Pick<Limits, "holdAnswerMs" | "maxAttempts" | "tokensPerDay">,
+  ) {}
+
+  /**
+   * running → running, with the answer recorded, once (L7): held, or in the row,
+   * or where that would become too long, in parts (O4).
+   *
+   * @param output its JSON
+   * @returns whether it was recorded now
+   * @throws AnswerTooLargeError for one over 16 MiB; nothing is recorded then
+   */
+  record(ref: AttemptRef, output: string): boolean {
+    const row = this.heldOf(ref) === undefined ? this.#unanswered(ref) : undefined;
+    if (!row) return false;
+    const bytes = byteLength(output);
+    if (bytes > ANSWER_BYTES) throw new AnswerTooLargeError(bytes, ANSWER_BYTES);
+    if (row.bytes + bytes > ROW_BYTES) return this.#writeInParts(ref, output);
+    if (!this.#mayBeLost(ref, row)) return this.#write(ref, output);
+    this.#hold(ref, output);
+    return true;
+  }
+
+  /**
+   * The output of an attempt that completes, for the statement that writes its end, and in the same transaction: the
+   * answer that was held for it, or the text of the reply. A text that would make the row too long is written in parts.
+   */
+  outputAtEnd(ref: AttemptRef, text = ""): string {
+    const held = this.heldOf(ref);
+    if (held !== undefined) return held;
+    const output = JSON.stringify(text);
+    // No unit takes more than three bytes. Mostly that is all there is to look at.
+    if (output.length * 3 <= SMALL_OUTPUT_BYTES) return output;
+    const row = this.#unanswered(ref);
+    if (!row || row.bytes + byteLength(output) <= ROW_BYTES) return output;
+    writeParts(this.storage.sql, ref.seq, output);
+    return IN_PARTS;
+  }
+
+  /** The answer that this attempt has given, where it is not written yet. */
+  heldOf({ seq, attempt }: AttemptRef): string | undefined {
+    const held = this.#held.get(seq);
+    return held?.attempt === attempt ? held.output : undefined;
+  }
+
+  /** It is written, or nobody wants it any more. */
+  drop(seq: number): void {
+    clearTimeout(this.#held.get(seq)?.timer);
+    this.#held.delete(seq);
+  }
+
+  /** What a crash would lose is given again: by an attempt that is made, may be made, and can be paid. */
+  #mayBeLost({ attempt }: AttemptRef, { resets, retry, budget, has_effects }: Row): boolean {
+    const { maxAttempts, tokensPerDay } = this.limits;
+    const asked = JSON.parse(retry ?? "{}") as NonNullable<SubmitMessagesOptions["retry"]>;
+    return isAskedAgain({
+      hasEffects: has_effects === 1,
+      hasBudget: budget !== null || Number.isFinite(tokensPerDay),
+      attempts: attempt - resets,
+      maxAttempts: asked.maxAttempts ?? maxAttempts,
+    });
+  }
+
+  #hold(ref: AttemptRef, output: string): void {
+    this.drop(ref.seq);
+    const ms = Math.min(this.limits.holdAnswerMs, MAX_TIMER_MS);
+    const timer = setTimeout(() => this.#release(ref, output), ms);
+    this.#held.set(ref.seq, { attempt: ref.attempt, output, timer });
+  }
+
+  /** The turn takes its time to end. */
+  #release(ref: AttemptRef, output: string): void {
+    try {
+      this.#write(ref, output);
+      this.drop(ref.seq);
+    } catch (error) {
+      console.error("[perdure] an answer could not be stored, and is with its end:", error);
+    }
+  }
+
+  /** The attempt, if it runs and has no answer yet. */
+  #unanswered({ seq, attempt }: AttemptRef): Row | undefined {
+    const query = `SELECT ${SUBMITTED_BYTES} AS bytes, resets, retry, budget,
+                     EXISTS (SELECT 1 FROM perdure_tool_calls WHERE seq = s.seq) AS has_effects FROM perdure_submissions s
+                   WHERE seq = ? AND status = 'running' AND attempts = ? AND output IS NULL`;
+    return this.storage.sql.exec<Row>(query, seq, attempt).toArray()[0];
+  }
+
+  #write({ seq, attempt }: AttemptRef, output: string): boolean {
+    const query = `UPDATE perdure_submissions SET output = ?
+                   WHERE seq = ? AND status = 'running' AND attempts = ? AND output IS NULL RETURNING seq`;
+    return this.storage.sql.exec(query, output, seq, attempt).toArray().length > 0;
+  }
+
+  #writeInParts(ref: AttemptRef, output: string): boolean {
+    return this.storage.transactionSync(() => {
+      const isMarked = this.#write(ref, IN_PARTS);
+      if (isMarked) writeParts(this.storage.sql, ref.seq, output);
+      return isMarked;
+    });
+  }
+}

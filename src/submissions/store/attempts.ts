@@ -1,0 +1,85 @@
+/** Attempts that failed and were followed by another one. All SQL that writes `perdure_attempts`, and what is decided by. */
+
+import type { Failure } from "../../core/failures.ts";
+import type { NextAction, PriorAttempt } from "../turns/attempt-plan.ts";
+import type { TokenUsage } from "../types.ts";
+import { json, type Submission } from "./rows.ts";
+
+/** UTF-16 units that are kept of an answer that was not taken: enough for the model to see what is meant. */
+const GIVEN_LENGTH = 64 * 1024;
+
+export type NewAttempt = {
+  readonly seq: number;
+  readonly attempt: number;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly failure: Failure;
+  /** Tokens of this attempt. */
+  readonly spent: TokenUsage | undefined;
+  readonly follow: NextAction;
+  /** What it gave for an answer. */
+  readonly given: string | undefined;
+};
+
+export class Attempts {
+  constructor(private readonly sql: SqlStorage) {}
+
+  /** Keeps a failed attempt, in the transaction that puts its submission back in line. */
+  add({ seq, attempt, startedAt, endedAt, failure, spent, follow, given }: NewAttempt): void {
+    this.sql.exec(
+      `INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, usage, follow, given)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      seq,
+      attempt,
+      startedAt,
+      endedAt,
+      failure.message,
+      failure.name,
+      json(spent),
+      follow,
+      given === undefined ? null : cut(given),
+    );
+  }
+
+  /**
+   * (new) → goes on where another submission has ended: with its attempts, of which the last one has failed as well, and
+   * with what they have cost. Called in the transaction that accepts it.
+   */
+  inherit(seq: number, from: Submission, last: Omit<NewAttempt, "seq" | "attempt">): void {
+    this.sql.exec(
+      `INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, usage, follow, given)
+       SELECT ?, attempt, started_at, ended_at, error, error_name, usage, follow, given FROM perdure_attempts WHERE seq = ?`,
+      seq,
+      from.seq,
+    );
+    this.add({ ...last, seq, attempt: from.attempts });
+    this.sql.exec(
+      "UPDATE perdure_submissions SET attempts = ?, resets = ?, usage = ? WHERE seq = ?",
+      from.attempts,
+      from.resets,
+      json(from.usage),
+      seq,
+    );
+  }
+
+  /** What the next attempt is decided by, oldest first. A first attempt, and one that has no answer to give, saves the look. */
+  priors({
+    seq,
+    attempts,
+    answer,
+  }: Pick<Submission, "seq" | "attempts" | "answer">): PriorAttempt[] {
+    if (!answer || attempts < 2) return [];
+    return this.sql
+      .exec<Omit<PriorAttempt, "given"> & { given: string | null }>(
+        "SELECT follow, error, given FROM perdure_attempts WHERE seq = ? AND attempt < ? ORDER BY attempt",
+        seq,
+        attempts,
+      )
+      .toArray()
+      .map(({ given, ...prior }) => ({ ...prior, given: given ?? undefined }));
+  }
+}
+
+function cut(text: string): string {
+  return text.length > GIVEN_LENGTH ? `${text.slice(0, GIVEN_LENGTH)} [cut]` : text;
+}

@@ -1,0 +1,181 @@
+/**
+ * Batches of prompts. Owns `perdure_batches`: one row for each batch that has
+ * anything open, with the workflow that it is for, and the event that tells it
+ * while it waits. All SQL about the column `batch`, which is written here only
+ * when a batch takes over what an earlier one had begun.
+ */
+
+import type { Failure } from "../../core/failures.ts";
+import type { InstanceOf, WorkflowDestination } from "../../outbox/types.ts";
+import type { SubmissionStatus } from "../states.ts";
+import { bindIds, SEQ_OF_EACH } from "./ids.ts";
+import type { OpenSubmissions } from "./open.ts";
+import { each, SUMMARY, type Submission, type Summary, summaries } from "./rows.ts";
+
+/** The open ones of a batch, by their own index. */
+const OPEN =
+  "FROM perdure_submissions INDEXED BY perdure_submissions_batch WHERE batch = ? AND settled_at IS NULL";
+
+/** How many are ended by one statement. */
+const AT_ONCE = 100;
+
+/** Who waits for a batch. */
+export type BatchOf = InstanceOf;
+
+/** What is known of one submission without its messages and its answer. */
+export type BatchState = {
+  readonly submissionId: string;
+  readonly status: SubmissionStatus;
+  readonly errorName: string | null;
+};
+
+/** What a workflow is told, as JSON. What has come of the batch is read from the ledger: it may be more than an event can hold. */
+export function endedEvent(batch: string | undefined, now: number): string {
+  const timestamp = new Date(now).toISOString();
+  return JSON.stringify({ type: "prompts.ended", timestamp, data: { batch } });
+}
+
+type Row = { workflow: string; instance: string; event_type: string | null; proof: string | null };
+
+export class PromptBatches {
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly open: OpenSubmissions,
+  ) {}
+
+  /** (new) → open, or as it is. */
+  begin(batch: string, { workflow, instance }: BatchOf): void {
+    const query = `INSERT INTO perdure_batches (batch, workflow, instance) VALUES (?, ?, ?)
+                   ON CONFLICT (batch) DO NOTHING`;
+    this.sql.exec(query, batch, workflow, instance);
+  }
+
+  /** An open submission that an earlier batch had begun is one of this batch. */
+  adopt(batch: string, { seq }: Submission): void {
+    const query = "UPDATE perdure_submissions SET batch = ? WHERE seq = ? AND settled_at IS NULL";
+    this.sql.exec(query, batch, seq);
+  }
+
+  /** open → awaited, for as long as anything of it is open. Returns whether anything is. */
+  wait(batch: string, to: WorkflowDestination, failsFast: boolean): boolean {
+    if (!this.isOpen(batch)) return false;
+    this.sql.exec(
+      `INSERT INTO perdure_batches (batch, workflow, instance, event_type, proof, fails_fast) VALUES (?, ?, ?, ?, ?, ?)
+       ON CONFLICT (batch) DO UPDATE SET
+         event_type = excluded.event_type, proof = excluded.proof, fails_fast = excluded.fails_fast`,
+      batch,
+      to.workflow,
+      to.instance,
+      to.eventType,
+      to.proof ?? null,
+      failsFast ? 1 : 0,
+    );
+    return true;
+  }
+
+  /** awaited → open: the event comes no more. */
+  unwait(batch: string): void {
+    const query = `UPDATE perdure_batches SET event_type = NULL
+                   WHERE batch = ? AND event_type IS NOT NULL`;
+    this.sql.exec(query, batch);
+  }
+
+  /**
+   * One of it has ended, in the transaction of its end. Returns who is to be
+   * told now: whoever waits, when it was the last open one, or has failed and
+   * that is enough.
+   */
+  ended(batch: string, hasFailed: boolean): WorkflowDestination | undefined {
+    return this.forget(batch) ?? (hasFailed ? this.#failed(batch) : undefined);
+  }
+
+  /** open or awaited → (gone), when nothing of it is open. Returns who was waiting. */
+  forget(batch: string): WorkflowDestination | undefined {
+    return this.#destination(
+      `DELETE FROM perdure_batches WHERE batch = ? AND NOT EXISTS (SELECT 1 ${OPEN})
+       RETURNING workflow, instance, event_type, proof`,
+      batch,
+      batch,
+    );
+  }
+
+  /** awaited → open, where the first failure is enough. The row stays, for the rest to be found by. */
+  #failed(batch: string): WorkflowDestination | undefined {
+    const waiting = this.#destination(
+      `DELETE FROM perdure_batches WHERE batch = ? AND fails_fast = 1
+       RETURNING workflow, instance, event_type, proof`,
+      batch,
+    );
+    if (waiting) this.begin(batch, waiting);
+    return waiting;
+  }
+
+  isOpen(batch: string): boolean {
+    return this.sql.exec(`SELECT 1 ${OPEN} LIMIT 1`, batch).toArray().length > 0;
+  }
+
+  /** The workflow that a batch is for, while anything of it is open. */
+  waiterOf(batch: string): BatchOf | undefined {
+    return this.sql
+      .exec<BatchOf>("SELECT workflow, instance FROM perdure_batches WHERE batch = ?", batch)
+      .toArray()[0];
+  }
+
+  /** Batches of a workflow instance that have anything open (W5). */
+  forWorkflow({ workflow, instance }: InstanceOf): string[] {
+    const query = "SELECT batch FROM perdure_batches WHERE instance = ? AND workflow = ?";
+    return this.sql
+      .exec<{ batch: string }>(query, instance, workflow)
+      .toArray()
+      .map(({ batch }) => batch);
+  }
+
+  /** pending → aborted, for some of those that wait. */
+  abortWaiting(batch: string, failure: Failure, now: number): Summary[] {
+    const aborted = summaries(
+      this.sql,
+      `UPDATE perdure_submissions SET status = 'aborted', error = ?, error_name = ?, settled_at = ?
+       WHERE seq IN (SELECT seq ${OPEN} AND status = 'pending' LIMIT ${AT_ONCE}) RETURNING ${SUMMARY}`,
+      failure.message,
+      failure.name,
+      now,
+      batch,
+    );
+    this.open.count(-aborted.length);
+    if (aborted.length > 0) this.open.reschedule();
+    return aborted;
+  }
+
+  /** Those that run, which are no more than run at a time. */
+  running(batch: string): Summary[] {
+    return summaries(this.sql, `SELECT ${SUMMARY} ${OPEN} AND status = 'running'`, batch);
+  }
+
+  /** How those with these ids are, in that order; those that are not there are left out. */
+  states(submissionIds: readonly string[]): BatchState[] {
+    const found = this.sql
+      .exec<BatchState>(
+        `SELECT submission_id AS submissionId, status, error_name AS errorName FROM perdure_submissions
+         WHERE seq IN (SELECT ${SEQ_OF_EACH} FROM json_each(?))`,
+        bindIds(submissionIds),
+      )
+      .toArray();
+    const byId = new Map(found.map((state) => [state.submissionId, state]));
+    return submissionIds.flatMap((id) => byId.get(id) ?? []);
+  }
+
+  /** Those with these ids, one by one, in the order of the list; those that are not there are left out. */
+  each(submissionIds: readonly string[]): Generator<Summary> {
+    // The loop over the list is the outer one, so the order is that of the list, and no row is read ahead.
+    const query = `SELECT ${SUMMARY} FROM json_each(?)
+                   CROSS JOIN perdure_submissions AS found ON found.seq = ${SEQ_OF_EACH}`;
+    return each(this.sql, query, bindIds(submissionIds));
+  }
+
+  #destination(query: string, ...bindings: SqlStorageValue[]): WorkflowDestination | undefined {
+    const [row] = this.sql.exec<Row>(query, ...bindings).toArray();
+    if (!row || row.event_type === null) return undefined;
+    const { workflow, instance, event_type: eventType, proof } = row;
+    return { kind: "workflow", workflow, instance, eventType, ...(proof !== null && { proof }) };
+  }
+}

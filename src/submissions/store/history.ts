@@ -1,0 +1,189 @@
+/**
+ * What is asked of the ledger's history, and what is forgotten of it. Changes
+ * no state: it reads, and deletes what has ended.
+ */
+
+import { instantMs } from "../../core/instant.ts";
+import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/sweep.ts";
+import { ListScanLimitError } from "../errors.ts";
+import { ISOLATED, POOL } from "../host.ts";
+import { isTerminal, type SubmissionStatus, type TerminalStatus } from "../states.ts";
+import type { FailedAttempt, ListSubmissionsOptions, TokenUsage } from "../types.ts";
+import { bindId, SEQ_OF_ID } from "./ids.ts";
+import { IN_LINE, SCHEDULED } from "./open.ts";
+import { each, SUMMARY, type Summary } from "./rows.ts";
+
+/** Rows that a list reads at a time, and in all: as many as retention keeps by default. */
+const LIST_WINDOW = 10_000;
+const LIST_SCAN = 100_000;
+/** How far back a turn is looked for by its host's own id. */
+const RECENT_TURNS = 1_000;
+/** What hosts give their turns for ids. */
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** What a list is asked for. */
+type Query = Omit<ListSubmissionsOptions, "status" | "limit"> & {
+  readonly statuses: readonly SubmissionStatus[] | undefined;
+  readonly limit: number;
+};
+
+export class SubmissionRecords {
+  constructor(private readonly storage: DurableObjectStorage) {}
+
+  /** The attempts of a submission that failed and were not its last, oldest first. */
+  failedAttempts(seq: number): FailedAttempt[] {
+    return this.storage.sql
+      .exec<Omit<FailedAttempt, "usage"> & { usage: string | null }>(
+        `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName, usage
+         FROM perdure_attempts WHERE seq = ? ORDER BY attempt`,
+        seq,
+      )
+      .toArray()
+      .map(({ usage, ...attempt }) => ({
+        ...attempt,
+        ...(usage !== null && { usage: JSON.parse(usage) as TokenUsage }),
+      }));
+  }
+
+  /**
+   * Newest first, one by one. Reads at most {@link LIST_SCAN} rows, or those that are open where no others are asked for.
+   *
+   * @throws ListScanLimitError when none of these matches, and there are more
+   */
+  *list({ limit, before, ...query }: Query): Generator<Summary> {
+    const { sql } = this.storage;
+    const { conditions, bindings } = filterOf(query);
+    const isOpenOnly = query.statuses?.every((status) => !isTerminal(status));
+    if (isOpenOnly)
+      conditions.push(`seq IN (SELECT seq ${IN_LINE} UNION ALL SELECT seq ${SCHEDULED})`);
+    const where = conditions.map((condition) => ` AND ${condition}`).join("");
+    const page = `SELECT ${SUMMARY} FROM perdure_submissions WHERE seq < ? AND seq >= ?${where} ORDER BY seq DESC LIMIT ?`;
+    let found = 0;
+    let top = before === undefined ? Number.MAX_SAFE_INTEGER : this.#seqOf(before);
+    for (let scanned = 0; top !== null; scanned += LIST_WINDOW) {
+      const first = this.#newest(top);
+      if (first === null) return;
+      if (scanned >= LIST_SCAN && found > 0) return;
+      if (scanned >= LIST_SCAN) throw new ListScanLimitError(LIST_SCAN, this.#idOf(first), before);
+      const from = isOpenOnly ? 0 : first - LIST_WINDOW + 1;
+      for (const one of each(sql, page, first + 1, from, ...bindings, limit - found)) {
+        found++;
+        yield one;
+      }
+      if (found >= limit) return;
+      top = from;
+    }
+  }
+
+  /** The latest submission whose turn had this id of its host's own, among the last {@link RECENT_TURNS}. */
+  ofTurn(requestId: string): string | undefined {
+    // Saves the look for what is no such id.
+    if (!UUID.test(requestId)) return undefined;
+    const query = `SELECT submission_id AS id FROM perdure_submissions
+      WHERE seq > (SELECT MAX(seq) FROM perdure_submissions) - ${RECENT_TURNS} AND request_id = ? ORDER BY seq DESC LIMIT 1`;
+    return this.storage.sql.exec<{ id: string }>(query, requestId).toArray()[0]?.id;
+  }
+
+  #seqOf(submissionId: string): number | null {
+    const query = `SELECT ${SEQ_OF_ID} AS seq`;
+    return this.storage.sql.exec<{ seq: number | null }>(query, ...bindId(submissionId)).one().seq;
+  }
+
+  #idOf(seq: number): string {
+    const query = "SELECT submission_id AS id FROM perdure_submissions WHERE seq = ?";
+    return this.storage.sql.exec<{ id: string }>(query, seq).one().id;
+  }
+
+  /** The highest number below this one, or null. */
+  #newest(below: number): number | null {
+    const query = "SELECT MAX(seq) AS seq FROM perdure_submissions WHERE seq < ?";
+    return this.storage.sql.exec<{ seq: number | null }>(query, below).one().seq;
+  }
+
+  /** Forgets ended submissions, the oldest first, and returns them. */
+  delete(
+    statuses: readonly TerminalStatus[],
+    completedBefore: number | undefined,
+    limit: number,
+  ): number {
+    return this.storage.sql
+      .exec(
+        `DELETE FROM perdure_submissions WHERE seq IN (
+           SELECT seq FROM perdure_submissions
+           WHERE status IN (${statuses.map(() => "?").join(", ")}) AND settled_at < ? AND is_undone IS NOT 0
+           ORDER BY seq LIMIT ?) RETURNING seq`,
+        ...statuses,
+        completedBefore ?? Number.MAX_SAFE_INTEGER,
+        limit,
+      )
+      .toArray().length;
+  }
+
+  /** Forgets one ended submission. */
+  deleteOne(submissionId: string): boolean {
+    return (
+      this.storage.sql
+        .exec(
+          `DELETE FROM perdure_submissions
+           WHERE seq = ${SEQ_OF_ID} AND settled_at IS NOT NULL AND is_undone IS NOT 0 RETURNING seq`,
+          ...bindId(submissionId),
+        )
+        .toArray().length > 0
+    );
+  }
+
+  /**
+   * Forgets some of the ended submissions that are older than the retention: it costs the same however many there are,
+   * and whatever is open. Returns how many went.
+   */
+  prune(endedBefore: number, maxCount: number, sweep: Sweep): number {
+    const { sql } = this.storage;
+    const kept = Math.min(maxCount, Number.MAX_SAFE_INTEGER);
+    const newest = "(SELECT IFNULL(MAX(seq), 0) FROM perdure_submissions)";
+    const over = sweep.next(
+      (after) =>
+        sql
+          .exec<SweptRow>(
+            `SELECT seq, settled_at IS NOT NULL AND is_undone IS NOT 0 AND (settled_at < ? OR seq <= ${newest} - ?) AS isOver
+             FROM perdure_submissions WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`,
+            endedBefore,
+            kept,
+            after,
+          )
+          .toArray(),
+      () => sql.exec<{ seq: number }>(`SELECT ${newest} AS seq`).one().seq,
+    );
+    if (over.length === 0) return 0;
+    const query = "DELETE FROM perdure_submissions WHERE seq IN (SELECT value FROM json_each(?))";
+    sql.exec(query, JSON.stringify(over));
+    return over.length;
+  }
+}
+
+/** SQL for what a list is asked for. */
+function filterOf({
+  statuses,
+  thread,
+  metadata = {},
+  createdAfter,
+  createdBefore,
+}: Omit<Query, "limit" | "before">) {
+  const conditions: string[] = [];
+  const bindings: SqlStorageValue[] = [];
+  const only = (condition: string, ...values: SqlStorageValue[]) => {
+    conditions.push(condition);
+    bindings.push(...values);
+  };
+  if (statuses) only("status IN (SELECT value FROM json_each(?))", JSON.stringify(statuses));
+  if (thread === ISOLATED)
+    only("(thread = ? OR substr(thread, 1, ?) = ?)", ISOLATED, POOL.length, POOL);
+  else if (thread !== undefined) only("thread = ?", thread);
+  if (createdAfter !== undefined) only("created_at >= ?", instantMs(createdAfter) ?? 0);
+  if (createdBefore !== undefined) only("created_at < ?", instantMs(createdBefore) ?? 0);
+  for (const [key, value] of Object.entries(metadata)) {
+    // json_extract() gives 1 and 0 for true and false.
+    const stored = typeof value === "boolean" ? Number(value) : value;
+    only("json_extract(metadata, ?) = ?", `$.${JSON.stringify(key)}`, stored);
+  }
+  return { conditions, bindings };
+}

@@ -1,0 +1,164 @@
+/**
+ * Tool calls of turns, recorded so that no recovery runs them twice (L6). All SQL on `perdure_tool_calls`: a call writes one row
+ * before its tool runs, and updates it once with the outcome. Without an outcome, the call was interrupted.
+ */
+
+import { type Failure, failureOf, uncut } from "../../core/failures.ts";
+import { byteLength } from "../../core/json.ts";
+import type { AttemptRef, CallEnd, SettledCall } from "../host.ts";
+
+/** Bytes of JSON that are stored of an output. A row takes 2 MB. */
+const OUTPUT_BYTES = 1_000_000;
+
+/** UTF-16 units that are stored of an input, to show it to the model again. */
+const INPUT_LENGTH = 2_000;
+
+/** What the model is told about a call that began and has no recorded outcome. */
+const INTERRUPTED =
+  "The call was interrupted before its result was recorded. Its effect is unknown: it may have happened, in part or in full. " +
+  "It was not run again. Check what it did before you call the tool again.";
+
+/** A recorded call, without its output. */
+export type RecordedCall = {
+  readonly ordinal: number;
+  readonly toolCallId: string;
+  readonly toolName: string;
+  readonly inputDigest: string;
+  /** The input as JSON, maybe cut. */
+  readonly input: string;
+  /** How it ended: `note` says why its output is not stored. Null when it was interrupted. */
+  readonly outcome: "result" | "error" | "note" | null;
+  /** JSON of the {@link Failure} that the model is told: of an error, and of a note. */
+  readonly failure: string | null;
+};
+
+export type NewCall = Pick<RecordedCall, "toolCallId" | "toolName" | "inputDigest" | "input">;
+
+export class ToolCallRecords {
+  constructor(private readonly sql: SqlStorage) {}
+
+  /** How many calls a running attempt has recorded, with those of the attempts before it; undefined when it does not run. */
+  count({ seq, attempt }: AttemptRef): number | undefined {
+    return this.sql
+      .exec<{ count: number }>(
+        `SELECT IFNULL((SELECT MAX(ordinal) FROM perdure_tool_calls WHERE seq = s.seq), 0) AS count
+         FROM perdure_submissions s WHERE seq = ? AND status = 'running' AND attempts = ?`,
+        seq,
+        attempt,
+      )
+      .toArray()[0]?.count;
+  }
+
+  /** (new) → begun. */
+  add(seq: number, ordinal: number, { toolCallId, toolName, inputDigest, input }: NewCall): void {
+    this.sql.exec(
+      "INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, input) VALUES (?, ?, ?, ?, ?, ?)",
+      seq,
+      ordinal,
+      toolCallId,
+      toolName,
+      inputDigest,
+      input.length > INPUT_LENGTH ? `${input.slice(0, INPUT_LENGTH)} [cut]` : input,
+    );
+  }
+
+  /** Another call of the model takes the record: with that id, the conversation will contain its outcome. */
+  take(seq: number, ordinal: number, toolCallId: string): void {
+    const query = "UPDATE perdure_tool_calls SET tool_call_id = ? WHERE seq = ? AND ordinal = ?";
+    this.sql.exec(query, toolCallId, seq, ordinal);
+  }
+
+  /** begun → ended, once. A late end of an attempt that is over is stored as well: it is what the tool did. */
+  end(seq: number, ordinal: number, end: CallEnd): void {
+    const { outcome, value } = storedOf(end);
+    this.sql.exec(
+      "UPDATE perdure_tool_calls SET outcome = ?, value = ? WHERE seq = ? AND ordinal = ? AND outcome IS NULL",
+      outcome,
+      value,
+      seq,
+      ordinal,
+    );
+  }
+
+  /** The calls of a submission belong to the one that retries it as well. */
+  copy(from: number, to: number): void {
+    this.sql.exec(
+      `INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, outcome, input, value)
+       SELECT ?, ordinal, tool_call_id, tool, input_digest, outcome, input, value FROM perdure_tool_calls WHERE seq = ?`,
+      to,
+      from,
+    );
+  }
+
+  /** Whether any call of the submission is recorded. */
+  exist(seq: number): boolean {
+    const query = "SELECT 1 FROM perdure_tool_calls WHERE seq = ? LIMIT 1";
+    return this.sql.exec(query, seq).toArray().length > 0;
+  }
+
+  /** The recorded calls of a submission that its conversation does not contain, in their order. */
+  missing(seq: number, settled: readonly SettledCall[]): RecordedCall[] {
+    const byId = new Map(settled.map((call) => [call.toolCallId, call]));
+    return this.sql
+      .exec<RecordedCall>(
+        `SELECT ordinal, tool_call_id AS toolCallId, tool AS toolName, input_digest AS inputDigest, input, outcome,
+           CASE WHEN outcome <> 'result' THEN value END AS failure
+         FROM perdure_tool_calls WHERE seq = ? ORDER BY ordinal`,
+        seq,
+      )
+      .toArray()
+      .filter((call) => !isContained(call, byId.get(call.toolCallId)));
+  }
+
+  /** The output of a finished call. */
+  output(seq: number, ordinal: number): unknown {
+    const { value } = this.sql
+      .exec<{ value: string | null }>(
+        "SELECT value FROM perdure_tool_calls WHERE seq = ? AND ordinal = ?",
+        seq,
+        ordinal,
+      )
+      .one();
+    return value === null ? undefined : JSON.parse(value);
+  }
+}
+
+/** What the model is told about a call that has no output to give; undefined for one that has. */
+export function failureOfCall({ outcome, failure }: RecordedCall): Failure | undefined {
+  if (outcome === "result") return undefined;
+  return failure === null
+    ? { name: "Error", message: INTERRUPTED }
+    : (JSON.parse(failure) as Failure);
+}
+
+/** A host marks a call without an end as failed, too: only the text tells whether the model has seen this outcome. */
+function isContained(call: RecordedCall, settled: SettledCall | undefined): boolean {
+  if (settled?.errorText === undefined) return settled !== undefined;
+  const told = failureOfCall(call);
+  return told !== undefined && settled.errorText.includes(uncut(told.message) || told.name);
+}
+
+type Stored = {
+  readonly outcome: NonNullable<RecordedCall["outcome"]>;
+  readonly value: string | null;
+};
+
+function storedOf(end: CallEnd): Stored {
+  if ("error" in end) return { outcome: "error", value: JSON.stringify(failureOf(end.error)) };
+  const { output } = end;
+  if (output === undefined) return { outcome: "result", value: null };
+  try {
+    const json = JSON.stringify(output) as string | undefined;
+    if (json === undefined) return noteOf("it is not JSON");
+    const bytes = byteLength(json);
+    if (bytes <= OUTPUT_BYTES) return { outcome: "result", value: json };
+    return noteOf(`it has ${bytes} bytes of JSON, and at most ${OUTPUT_BYTES} are stored`);
+  } catch (error) {
+    return noteOf(`it is not JSON: ${failureOf(error).message}`);
+  }
+}
+
+function noteOf(why: string): Stored {
+  const message = `The call finished before the turn was interrupted, and was not run again. Its output was not stored: ${why}.`;
+  return { outcome: "note", value: JSON.stringify({ name: "Error", message } satisfies Failure) };
+}

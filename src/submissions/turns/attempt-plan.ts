@@ -1,0 +1,99 @@
+/**
+ * What an attempt asks of the model: how the answer is asked for, of which
+ * model, and what it is told of the attempts before. Pure: made from what was
+ * submitted and from how earlier attempts have failed, so that every life of
+ * the object asks the same.
+ */
+
+import type { AnswerSpec } from "../types.ts";
+
+/**
+ * What follows a failed attempt:
+ * - `"again"`: the same is asked later;
+ * - `"model"`: the same is asked of the next model;
+ * - `"json"`: the answer is asked for as a text, from the beginning;
+ * - `"finish"`: the answer is asked for as a text, and nothing else is done;
+ * - `"repair"`: the model is shown what is wrong with its answer, and gives a better one.
+ */
+export type NextAction = "again" | "model" | "json" | "finish" | "repair";
+
+/** An attempt that has failed and is followed by another one, as far as it matters to that one. */
+export type PriorAttempt = {
+  readonly follow: NextAction;
+  /** What was wrong. */
+  readonly error: string;
+  /** What it gave for an answer, maybe cut. */
+  readonly given: string | undefined;
+};
+
+/** What one attempt asks. */
+export type AttemptPlan = {
+  /** How the answer comes: as the text of the reply, as JSON in that text, or by a call of the final-answer tool. */
+  readonly how: "text" | "json" | "tool";
+  /** JSON Schema of the answer; only a text has none. */
+  readonly schema: object | undefined;
+  /** JSON Schema that the answer is checked by; never stricter than who asked for it. */
+  readonly check: object | undefined;
+  /** Whether a text that is the answer is taken, though a call was asked for. */
+  readonly takesText: boolean;
+  /** Id of the model that is asked; the agent's own where there is none. */
+  readonly model: string | undefined;
+  /** Calls of the model at most; as many as the agent allows where it is not said. */
+  readonly maxSteps: number | undefined;
+  /**
+   * Set for an attempt that goes on from the reply of the one before it, which
+   * stays in the conversation. It is the last thing that the model is told, is
+   * stored nowhere, and no tool is offered but the final answer: the attempt
+   * can have no effects.
+   */
+  readonly followUp: string | undefined;
+};
+
+/** What the next attempt asks; undefined where no answer was asked for. */
+export function attemptPlanOf(
+  spec: AnswerSpec | undefined,
+  priors: readonly PriorAttempt[],
+): AttemptPlan | undefined {
+  if (!spec) return undefined;
+  const { schema, check = schema, strategy = "auto", models = [], maxSteps } = spec;
+  const isSwitched = priors.some(({ follow }) => follow === "json" || follow === "finish");
+  const how = !schema ? "text" : strategy === "json" || isSwitched ? "json" : "tool";
+  // What is asked again, or of another model, is what was asked before.
+  const latest = priors.findLast(({ follow }) => follow !== "again" && follow !== "model");
+  return {
+    how,
+    schema,
+    check,
+    takesText: how === "tool" && strategy === "auto",
+    model: models.length > 0 ? models[failuresOfModels(priors) % models.length] : undefined,
+    maxSteps,
+    followUp: latest && followUpOf(latest),
+  };
+}
+
+/** How often a model has failed. With each time the next one is asked, and after the last the first again. */
+export function failuresOfModels(priors: readonly PriorAttempt[]): number {
+  return priors.filter(({ follow }) => follow === "again" || follow === "model").length;
+}
+
+/** Attempts that do not count as such: what follows them is bounded by a rule of its own. */
+export function freeAttempts(priors: readonly PriorAttempt[]): number {
+  return priors.filter(({ follow }) => follow !== "again").length;
+}
+
+/** How often the model may still be shown what is wrong with its answer. */
+export function repairsLeft(spec: AnswerSpec | undefined, priors: readonly PriorAttempt[]): number {
+  return (spec?.repair ?? 0) - priors.filter(({ follow }) => follow === "repair").length;
+}
+
+function followUpOf({ follow, error, given }: PriorAttempt): string | undefined {
+  const shown = given === undefined ? "" : `\n\nThis is what you gave:\n\n${given}`;
+  if (follow === "repair") {
+    return `${REPAIR}\n\n${error}${shown}\n\nGive the whole answer again with that put right, ${FORM}`;
+  }
+  return follow === "finish" ? `${FINISH}${shown}\n\nGive it now, ${FORM}` : undefined;
+}
+
+const REPAIR = "Your answer was not accepted. This is wrong with it:";
+const FINISH = "Your work is done, and its answer is still missing in the form that was asked for.";
+const FORM = "in the form that your instructions ask for, and nothing else.";

@@ -1,0 +1,136 @@
+/** Whether a failed attempt is followed by another one, when, and what that one does. A pure decision. */
+
+import type { Transient } from "../../core/failures.ts";
+import { type Backoff, backoffMs } from "../../core/failures.ts";
+import type { Unanswered } from "../host.ts";
+import type { AnswerSpec, SubmitMessagesOptions } from "../types.ts";
+import {
+  attemptPlanOf,
+  failuresOfModels,
+  freeAttempts,
+  type NextAction,
+  type PriorAttempt,
+  repairsLeft,
+} from "./attempt-plan.ts";
+import type { ToolRefusal } from "./refusals.ts";
+
+/** No provider is waited for longer: its thread is closed for that time. */
+const MAX_RETRY_AFTER_MS = 86_400_000;
+
+/** FailureKind an attempt failed, as far as the next one depends on it. */
+export type FailureKind =
+  /** The answer was not taken, or is missing. */
+  | Unanswered
+  /** The model failed, or what was done for it. */
+  | { readonly refusal: ToolRefusal | undefined }
+  /** It was refused its next call, or interrupted: no other model would do better. */
+  | "other";
+
+export type FailedTurn = {
+  readonly spec: AnswerSpec | undefined;
+  /** The attempts before this one. */
+  readonly priors: readonly PriorAttempt[];
+  readonly why: FailureKind;
+  /** Set when the failure may not happen again. */
+  readonly transient: Transient | undefined;
+  /** Whether a tool of the turn has run, */
+  readonly hasEffects: boolean;
+  /** and whether another attempt may be made all the same. */
+  readonly mayRepeatEffects: boolean;
+  /** Whether what was said and done before is there for another attempt to see. */
+  readonly isRemembered: boolean;
+  /** Attempts so far, without those that the platform's own resets ended, and at most. */
+  readonly attempts: number;
+  readonly maxAttempts: number;
+};
+
+/** What follows, and in how many milliseconds. */
+export type NextAttempt = { readonly follow: NextAction; readonly delayMs: number };
+
+/** The next attempt, or undefined when there is none (L6, L8, W4). */
+export function nextAttempt(
+  turn: FailedTurn,
+  backoff: Backoff,
+  random: number,
+): NextAttempt | undefined {
+  const { why } = turn;
+  if (why === "other") return laterAttempt(turn, backoff, random);
+  if ("answer" in why) {
+    return atOnce(afterAnswer(turn, why)) ?? (why.isCutOff ? nextModel(turn) : undefined);
+  }
+  const switching = why.refusal === undefined ? undefined : switched(turn);
+  if (switching) return atOnce(switching);
+  return nextModel(turn) ?? laterAttempt(turn, backoff, random);
+}
+
+function atOnce(follow: NextAction | undefined): NextAttempt | undefined {
+  return follow && { follow, delayMs: 0 };
+}
+
+/** A model that cannot make JSON of a call may still do so in a text. */
+function afterAnswer(turn: FailedTurn, { answer }: Unanswered): NextAction | undefined {
+  if (answer === "missing") return switched(turn);
+  return repair(turn) ?? (answer === "unreadable" ? switched(turn) : undefined);
+}
+
+/** The model sees its errors, as often as the caller has said. */
+function repair({ spec, priors }: FailedTurn): NextAction | undefined {
+  return repairsLeft(spec, priors) > 0 ? "repair" : undefined;
+}
+
+/** From the tool to a text, once. */
+function switched(turn: FailedTurn): NextAction | undefined {
+  const { spec, priors, why, hasEffects, isRemembered } = turn;
+  const plan = attemptPlanOf(spec, priors);
+  if (!plan?.takesText || why === "other") return undefined;
+  const isFollowUp = plan.followUp !== undefined;
+  const doesWithoutTools = "refusal" in why && why.refusal === "tools";
+  if (!hasEffects && !isFollowUp && !doesWithoutTools) return "json";
+  // Asked without what its tools have found, the model could only make an answer up.
+  const given = "answer" in why ? why.given : undefined;
+  return hasEffects && !isRemembered && !isFollowUp && !given ? undefined : "finish";
+}
+
+/** Another model may do better at once, while there is one that has not failed in this round. */
+function nextModel(turn: FailedTurn): NextAttempt | undefined {
+  const { spec, priors } = turn;
+  const { length } = spec?.models ?? [];
+  if (length === 0 || !mayActAgain(turn)) return undefined;
+  const isLast = failuresOfModels(priors) % length === length - 1;
+  return isLast ? undefined : { follow: "model", delayMs: 0 };
+}
+
+function laterAttempt(turn: FailedTurn, backoff: Backoff, random: number): NextAttempt | undefined {
+  const { transient, priors, maxAttempts } = turn;
+  const attempts = turn.attempts - freeAttempts(priors);
+  if (!transient || attempts >= maxAttempts || !mayActAgain(turn)) return undefined;
+  const asked = Math.min(transient.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
+  return { follow: "again", delayMs: Math.max(backoffMs(attempts, backoff, random), asked) };
+}
+
+export type AfterSideEffects = "tell" | "fail" | "repeat";
+
+/** What the caller has chosen for a turn whose tools have run. */
+export function afterSideEffects(retry: SubmitMessagesOptions["retry"]): AfterSideEffects {
+  const { afterSideEffects: chosen = "tell" } = retry ?? {};
+  if (typeof chosen !== "boolean") return chosen;
+  return chosen ? "repeat" : "fail";
+}
+
+/**
+ * Whether a turn whose tools have run may be attempted again (L6).
+ *
+ * @param isUnrecorded whether one of them was run by the model's provider, so that nothing keeps it from running twice
+ */
+export function mayRepeatEffects(
+  retry: SubmitMessagesOptions["retry"],
+  isUnrecorded: boolean,
+): boolean {
+  const chosen = afterSideEffects(retry);
+  return chosen === "repeat" || (chosen === "tell" && !isUnrecorded);
+}
+
+/** What has had effects is not done again without leave (L6); what can have none is. */
+function mayActAgain({ spec, priors, hasEffects, mayRepeatEffects }: FailedTurn): boolean {
+  return !hasEffects || mayRepeatEffects || attemptPlanOf(spec, priors)?.followUp !== undefined;
+}

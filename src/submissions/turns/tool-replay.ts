@@ -1,0 +1,159 @@
+/**
+ * The tool calls of one run of a turn: an attempt, or a recovery of one. A call that an earlier run has recorded, and that the
+ * conversation does not contain, is matched by its tool and input, once and in order; any other call is new.
+ */
+
+import type { Failure } from "../../core/failures.ts";
+import { stableJson } from "../../core/json.ts";
+import { digest } from "../../core/text.ts";
+import { ToolCallLimitError } from "../errors.ts";
+import {
+  type AttemptRef,
+  type CallEnd,
+  type SettledCall,
+  type ToolCalls,
+  type ToolDecision,
+  TurnRefused,
+} from "../host.ts";
+import type { Limits } from "../options.ts";
+import type { SubmissionStore } from "../store/store.ts";
+import { failureOfCall, type NewCall, type RecordedCall } from "../store/tool-calls.ts";
+import { type AfterSideEffects, afterSideEffects } from "./retry.ts";
+
+export type ReplayOwner = {
+  readonly store: SubmissionStore;
+  readonly limits: Pick<Limits, "maxToolCalls">;
+  /** The turn is getting on. */
+  heard(ref: AttemptRef): void;
+};
+
+type Earlier = { readonly open: RecordedCall[]; readonly policy: AfterSideEffects };
+
+export class ToolReplay implements ToolCalls {
+  #earlier: Promise<Earlier> | undefined;
+  #isFull = false;
+
+  /** @param settled calls in the stored replies to the turn; undefined for the first run, which has no earlier calls */
+  constructor(
+    private readonly owner: ReplayOwner,
+    private readonly ref: AttemptRef,
+    private readonly settled: (() => readonly SettledCall[]) | undefined,
+  ) {}
+
+  async note(): Promise<string | undefined> {
+    if (!this.settled) return undefined;
+    const { open, policy } = await this.#read(this.settled);
+    return open.length > 0 ? noteOf(open, policy) : undefined;
+  }
+
+  async start({ toolCallId, toolName, input }: Parameters<ToolCalls["start"]>[0]) {
+    const reading = this.settled && this.#read(this.settled);
+    const json = stableJson(input);
+    const call = { toolCallId, toolName, input: json, inputDigest: digest(json) };
+    const earlier = await reading;
+    // Nothing is awaited while it is decided, so that calls of one step cannot get the same record.
+    const decision = this.#decide(call, earlier);
+    if (decision.action === "run") await this.#stored();
+    return decision;
+  }
+
+  /** A tool that kills its object at once would take a record with it that is not on disk. */
+  async #stored(): Promise<void> {
+    const { store } = this.owner;
+    await store.durable();
+    if (!store.isRunning(this.ref)) throw new TurnRefused();
+  }
+
+  #decide(call: NewCall, { open, policy }: Earlier = FIRST): ToolDecision {
+    const { store } = this.owner;
+    const { seq } = this.ref;
+    const count = store.toolCalls.count(this.ref);
+    if (count === undefined) throw new TurnRefused();
+    this.owner.heard(this.ref);
+    const at = open.findIndex(
+      ({ toolName, inputDigest }) => toolName === call.toolName && inputDigest === call.inputDigest,
+    );
+    const record = open[at];
+    if (!record) return this.#begin(call, count + 1);
+    open.splice(at, 1);
+    store.toolCalls.take(seq, record.ordinal, call.toolCallId);
+    if (record.outcome === null && policy === "repeat") return this.#running(record.ordinal);
+    const failure = failureOfCall(record);
+    if (failure) return { action: "fail", error: errorOf(failure) };
+    return { action: "answer", output: store.toolCalls.output(seq, record.ordinal) };
+  }
+
+  #begin(call: NewCall, ordinal: number): ToolDecision {
+    const { store, limits } = this.owner;
+    if (ordinal > limits.maxToolCalls) {
+      const error = new ToolCallLimitError(limits.maxToolCalls);
+      const { submissionId } = store.get(this.ref.seq) ?? {};
+      if (!this.#isFull) console.warn(`[perdure] submission ${submissionId}:`, error.message);
+      this.#isFull = true;
+      return { action: "fail", error };
+    }
+    store.beginCall(this.ref, ordinal, call);
+    return this.#running(ordinal);
+  }
+
+  #running(ordinal: number): ToolDecision {
+    return { action: "run", end: (end) => this.#end(ordinal, end) };
+  }
+
+  /** The model gets the outcome in any case. Without a record it is told, after a crash, that the call was interrupted. */
+  #end(ordinal: number, end: CallEnd): void {
+    const { seq } = this.ref;
+    try {
+      this.owner.store.toolCalls.end(seq, ordinal, end);
+      this.owner.heard(this.ref);
+    } catch (error) {
+      console.error(
+        `[perdure] the outcome of tool call ${ordinal} of submission number ${seq} could not be stored:`,
+        error,
+      );
+    }
+  }
+
+  /** Once for the run: what is recorded from here on are its own calls. */
+  #read(settled: () => readonly SettledCall[]): Promise<Earlier> {
+    this.#earlier ??= Promise.resolve().then(() => {
+      const { store } = this.owner;
+      const { seq } = this.ref;
+      return {
+        open: store.toolCalls.missing(seq, settled()),
+        policy: afterSideEffects(store.get(seq)?.retry),
+      };
+    });
+    return this.#earlier;
+  }
+}
+
+const FIRST: Earlier = { open: [], policy: "tell" };
+
+/** Calls that a note lists; the latest ones. */
+const NOTED = 50;
+
+function noteOf(open: readonly RecordedCall[], policy: AfterSideEffects): string {
+  const interrupted =
+    policy === "repeat"
+      ? "interrupted, and may be made again"
+      : "interrupted, its effect is unknown";
+  const lines = open
+    .slice(-NOTED)
+    .map(
+      ({ toolName, input, outcome }) =>
+        `- ${toolName} ${input}: ${outcome === null ? interrupted : "finished"}`,
+    );
+  if (open.length > NOTED) lines.unshift(`- ${open.length - NOTED} earlier calls`);
+  return `${NOTE}\n\n${lines.join("\n")}\n\n${HOW_TO_GO_ON}`;
+}
+
+const NOTE =
+  "Your turn was interrupted. These tool calls had been made, and their results are not shown here:";
+const HOW_TO_GO_ON =
+  "Do not make them with other arguments. To get the result of a finished call, make it with exactly the same arguments: " +
+  "you get its result, and the tool does not run again.";
+
+function errorOf({ name, message }: Failure): Error {
+  return Object.assign(new Error(message), { name });
+}
