@@ -95,7 +95,7 @@ export interface TurnLedger {
    */
   nextStep(ref: AttemptRef, canJoin?: boolean): UIMessage[];
   /** What {@link nextStep} has handed out could not be stored: those submissions wait for turns of their own. */
-  part(ref: AttemptRef, messages: readonly UIMessage[]): void;
+  detachJoined(ref: AttemptRef, messages: readonly UIMessage[]): void;
   /** A call of the model is over; the tokens that it has used, as the model reports them. */
   recordUsage(ref: AttemptRef, usage: TokenUsage | undefined): void;
   /**

@@ -11,20 +11,14 @@ import { InvalidSubmissionError } from "./errors.ts";
 import { ISOLATED } from "./host.ts";
 import { shortEndOf } from "./inspection.ts";
 import { checkId, checkNumber } from "./intake/checks.ts";
-import { type Intake, type Repair, resultOf, type Taken } from "./intake/intake.ts";
+import { type Repair, repair, resultOf, type Taken, take } from "./intake/intake.ts";
 import type { PromptRepair } from "./prompts.ts";
 import { isTerminal } from "./states.ts";
 import { type BatchState, endedEvent } from "./store/batches.ts";
 import type { Submission } from "./store/rows.ts";
 import type { Submissions } from "./submissions.ts";
-import type { Engine } from "./turns/turn-engine.ts";
-import type {
-  InternalSubmitOptions,
-  PromptEnd,
-  PromptMessage,
-  PromptRequest,
-  SubmitMessagesResult,
-} from "./types.ts";
+import type { IntakeItem, TurnEngine } from "./turns/turn-engine.ts";
+import type { PromptEnd, PromptMessage, PromptRequest, SubmitMessagesResult } from "./types.ts";
 
 /** `errorName` of a prompt that was cancelled because the time of its batch was over. */
 export const BATCH_TIMEOUT = "PromptBatchTimeoutError";
@@ -115,21 +109,10 @@ export type PromptsPage = {
   readonly count: number;
 };
 
-/** What the batches need of the ledger that owns them. */
-export type BatchesOwner = {
-  readonly ready: () => Promise<void>;
-  readonly intake: Pick<Intake, "take" | "repair">;
-  /** Announces and runs what has come in. */
-  begin(all: readonly { taken: Taken; options: InternalSubmitOptions }[]): Promise<void>;
-};
-
-type Chunk = Parameters<BatchesOwner["begin"]>[0];
+type Chunk = IntakeItem[];
 
 export class Batches {
-  constructor(
-    private readonly engine: Engine,
-    private readonly owner: BatchesOwner,
-  ) {}
+  constructor(private readonly engine: TurnEngine) {}
 
   /**
    * Accepts a chunk, all or none; what is known is found (W1).
@@ -137,8 +120,8 @@ export class Batches {
    * @throws InvalidSubmissionError, BacklogFullError; nothing is stored then
    */
   async accept({ items, workflow, ...request }: PromptsRequest): Promise<PromptsReceipt> {
-    await this.owner.ready();
-    const { store, outbox } = this.engine;
+    await this.engine.ledger.lifecycle.ready();
+    const { store, outbox } = this.engine.ledger;
     const problem = outbox.problemOf(destinationOf(workflow, "perdure"));
     if (problem) throw new InvalidSubmissionError("workflow", `The workflow ${problem}`);
     const { batch, concurrency, thread = ISOLATED, run, answer, budget, retry } = request;
@@ -148,7 +131,7 @@ export class Batches {
       run,
       thread,
       answer,
-      batch: { id: batch, lanes: concurrency },
+      batch: { id: batch, concurrency },
       ...(budget && { budget }),
       ...(retry && { retry }),
     };
@@ -157,7 +140,13 @@ export class Batches {
         const metadata = { workflow: { ...workflow, item: key } };
         const options = { ...common, idempotencyKey, metadata };
         const withIds = messages.map((said) => ({ ...said, id: said.id ?? crypto.randomUUID() }));
-        return { taken: this.#taken(batch, this.owner.intake.take(withIds, options)), options };
+        return {
+          taken: this.#taken(
+            batch,
+            take(this.engine.ledger, withIds, options, this.engine.current),
+          ),
+          options,
+        };
       });
       this.#open(batch, workflow, chunk);
       return chunk;
@@ -168,13 +157,13 @@ export class Batches {
 
   /** Shows the model why answers are refused, each in a submission of its own, or finds those; null where no repair is left (W4). */
   async repair({ batch, run, workflow, items }: PromptRepairs): Promise<PromptRepairsReceipt> {
-    await this.owner.ready();
+    await this.engine.ledger.lifecycle.ready();
     checkId("batch", batch);
-    const { store } = this.engine;
+    const { store } = this.engine.ledger;
     const all = store.transaction(() => {
       const chunk = items.map(({ submissionId, error }) => {
         const old = store.find(submissionId);
-        const taken = old && this.owner.intake.repair(old, { batch, run, error });
+        const taken = old && repair(this.engine.ledger, old, { batch, run, error });
         return taken && { taken: this.#taken(batch, taken), options: {} };
       });
       this.#open(batch, workflow, chunk.filter(Boolean) as Chunk);
@@ -185,24 +174,24 @@ export class Batches {
   }
 
   /** The same for a prompt that is in no batch; null where no repair is left. */
-  async repairOne(submissionId: string, repair: Repair): Promise<SubmitMessagesResult | null> {
-    await this.owner.ready();
-    const old = this.engine.store.find(submissionId);
-    const taken = old && this.owner.intake.repair(old, repair);
+  async repairOne(submissionId: string, request: Repair): Promise<SubmitMessagesResult | null> {
+    await this.engine.ledger.lifecycle.ready();
+    const old = this.engine.ledger.store.find(submissionId);
+    const taken = old && repair(this.engine.ledger, old, request);
     if (!taken) return null;
-    await this.owner.begin([{ taken, options: {} }]);
+    await this.engine.begin([{ taken, options: {} }]);
     return resultOf(taken);
   }
 
   #open(batch: string, { name, id }: PromptsRequest["workflow"], chunk: Chunk): void {
     const isOpen = chunk.some(({ taken }) => !isTerminal(taken.submission.status));
-    if (isOpen) this.engine.store.batches.begin(batch, { workflow: name, instance: id });
+    if (isOpen) this.engine.ledger.store.batches.begin(batch, { workflow: name, instance: id });
   }
 
   async #begin(chunk: Chunk): Promise<void> {
     // A batch that has lost its last open one to this one is told; mostly there is nothing to send.
-    if (chunk.some(({ taken }) => !taken.accepted)) this.engine.flush();
-    await this.owner.begin(chunk);
+    if (chunk.some(({ taken }) => !taken.accepted)) this.engine.settlement.flush();
+    await this.engine.begin(chunk);
   }
 
   #taken(batch: string, taken: Taken): Taken {
@@ -216,7 +205,7 @@ export class Batches {
 
   /** Begun by a batch of other items, it is waited for by this one. Whoever waits for that one does not hang (W2). */
   #adopt(batch: string, submission: Submission): void {
-    const { store, outbox, clock } = this.engine;
+    const { store, outbox, clock } = this.engine.ledger;
     store.batches.adopt(batch, submission);
     const left = submission.batch;
     const waiting = left === undefined ? undefined : store.batches.forget(left);
@@ -225,8 +214,8 @@ export class Batches {
 
   /** Has the workflow told by one event, unless there is nothing to wait for (O1). */
   async wait({ batch, workflow, submissionIds, ...wait }: PromptsWait): Promise<PromptsState> {
-    await this.owner.ready();
-    const { store } = this.engine;
+    await this.engine.ledger.lifecycle.ready();
+    const { store } = this.engine.ledger;
     const to = destinationOf(workflow, wait.eventType, wait.proof);
     const failure = wait.failsFast ? this.#firstFailure(submissionIds) : undefined;
     if (failure) this.#cancel(batch, REASONS.failure);
@@ -237,8 +226,8 @@ export class Batches {
 
   /** The wait is over. What has ended stands (W2); of the rest the first in order has failed. */
   async expire({ batch, submissionIds, because, cancel }: PromptsExpiry): Promise<PromptsState> {
-    await this.owner.ready();
-    const { batches } = this.engine.store;
+    await this.engine.ledger.lifecycle.ready();
+    const { batches } = this.engine.ledger.store;
     const isTimeout = because === "timeout";
     const hasFailed = isTimeout || this.#firstFailure(submissionIds) !== undefined;
     if (hasFailed && cancel) this.#cancel(batch, REASONS[because]);
@@ -249,10 +238,10 @@ export class Batches {
 
   /** Ends from the first of the asked on, as many as the result of a step can hold. */
   async read(submissionIds: readonly string[]): Promise<PromptsPage> {
-    await this.owner.ready();
+    await this.engine.ledger.lifecycle.ready();
     const ends: PromptEnd[] = [];
     let length = 0;
-    for (const submission of this.engine.store.batches.each(submissionIds)) {
+    for (const submission of this.engine.ledger.store.batches.each(submissionIds)) {
       if (!isTerminal(submission.status)) continue;
       const end = shortEndOf(submission);
       length += JSON.stringify(end).length;
@@ -266,21 +255,22 @@ export class Batches {
 
   /** The workflow cannot take these answers: they stand for its run, and for no later one (W1, W4). */
   async refuse(submissionIds: readonly string[]): Promise<void> {
-    await this.owner.ready();
-    this.engine.store.refuse(submissionIds);
+    await this.engine.ledger.lifecycle.ready();
+    this.engine.ledger.store.refuse(submissionIds);
   }
 
   /** Cancels what is open in the batches of a workflow instance (W5). */
   cancelFor(of: InstanceOf, failure: Failure): void {
-    for (const batch of this.engine.store.batches.forWorkflow(of)) this.#cancel(batch, failure);
+    for (const batch of this.engine.ledger.store.batches.forWorkflow(of))
+      this.#cancel(batch, failure);
   }
 
   /** First those that wait, so that none of them runs in the place of one that ran. */
   #cancel(batch: string, failure: Failure): void {
-    const { batches } = this.engine.store;
+    const { batches } = this.engine.ledger.store;
     // Nobody waits any more. The row stays until the last one has ended: a crash in between leaves it to be found.
     batches.unwait(batch);
-    while (this.engine.abortWaiting(batch, failure) > 0);
+    while (this.engine.settlement.abortWaiting(batch, failure) > 0);
     for (const running of batches.running(batch)) this.engine.cancel(running, failure);
     batches.forget(batch);
   }
@@ -295,7 +285,7 @@ export class Batches {
     submissionIds: readonly string[],
     isOpenFailed = false,
   ): PromptsFailure | undefined {
-    const { store } = this.engine;
+    const { store } = this.engine.ledger;
     const hasFailed = ({ status }: BatchState) =>
       isTerminal(status) ? status !== "completed" : isOpenFailed;
     const failed = store.batches.states(submissionIds).filter(hasFailed);

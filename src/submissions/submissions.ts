@@ -1,7 +1,6 @@
 /**
- * The ledger of accepted turns: what was accepted is stored, reaches exactly
- * one end, and keeps it (L1-L9). This file has the public verbs; the engine
- * keeps it going, the store writes, a host knows the conversation.
+ * The ledger of accepted turns: every accepted submission is stored and reaches exactly one end (L1-L9). This file has the
+ * public verbs. The engine runs turns, the store writes, a host knows the conversation.
  */
 
 import type { UIMessage } from "ai";
@@ -26,18 +25,18 @@ import {
 import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
 import { checkId, ofItem } from "./intake/checks.ts";
 import { checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
-import { Intake, resultOf } from "./intake/intake.ts";
+import { resubmit, resultOf, take } from "./intake/intake.ts";
 import { internalOptions } from "./intake/output.ts";
 import { checkMany, checkPublic } from "./intake/request.ts";
+import { Ledger } from "./ledger.ts";
 import { readOptions, type SubmissionsOptions } from "./options.ts";
 import { Batches } from "./prompt-batches.ts";
 import { isTerminal } from "./states.ts";
 import type { Submission } from "./store/rows.ts";
 import { type AttemptPlan, attemptPlanOf } from "./turns/attempt-plan.ts";
-import { begin, type Entry } from "./turns/entries.ts";
 import { afterSideEffects } from "./turns/retry.ts";
 import { ToolReplay } from "./turns/tool-replay.ts";
-import { Engine } from "./turns/turn-engine.ts";
+import { TurnEngine } from "./turns/turn-engine.ts";
 import type {
   AnswerPart,
   CancelSubmissionResult,
@@ -57,9 +56,8 @@ import type {
 } from "./types.ts";
 
 export class Submissions extends Capability implements TurnLedger {
-  readonly #host: TurnHost;
-  readonly #engine: Engine;
-  readonly #intake: Intake;
+  readonly #ledger: Ledger;
+  readonly #engine: TurnEngine;
   /** For hosts: the batches of `step.promptAll()`. */
   readonly batches: Batches;
 
@@ -71,22 +69,19 @@ export class Submissions extends Capability implements TurnLedger {
   ) {
     super("perdure.submissions");
     checkHook("onProblem", onProblem);
-    this.#host = host;
-    this.#engine = new Engine({
+    this.#ledger = new Ledger({
       host,
       outbox,
       clock,
       limits: readOptions(options),
       onProblem,
       lifecycle: () => this.lifecycle,
-      cancelFor: (of) => this.cancelFor(of, "The workflow that waited for it was terminated"),
+      drive: () => this.#engine.drive(),
     });
-    this.#intake = new Intake(this.#engine);
-    this.batches = new Batches(this.#engine, {
-      ready: () => this.lifecycle.ready(),
-      intake: this.#intake,
-      begin: (all) => this.#begin(all),
-    });
+    this.#engine = new TurnEngine(this.#ledger, (of) =>
+      this.cancelFor(of, "The workflow that waited for it was terminated"),
+    );
+    this.batches = new Batches(this.#engine);
   }
 
   override async onStart(): Promise<void> {
@@ -95,7 +90,7 @@ export class Submissions extends Capability implements TurnLedger {
   }
 
   protected override get wake(): Wake {
-    return this.#engine.wake;
+    return this.#ledger.wake;
   }
 
   /**
@@ -112,7 +107,7 @@ export class Submissions extends Capability implements TurnLedger {
     options: SubmitMessagesOptions<Schema> = {},
   ): Promise<SubmitMessagesResult<SubmissionOutput<Schema>>> {
     checkPublic(options);
-    const result = await this.#told(await this.accept(messages, internalOptions(options)));
+    const result = await this.#whenNotified(await this.accept(messages, internalOptions(options)));
     return result as SubmitMessagesResult<SubmissionOutput<Schema>>;
   }
 
@@ -122,31 +117,30 @@ export class Submissions extends Capability implements TurnLedger {
     options: InternalSubmitOptions = {},
   ): Promise<SubmitMessagesResult> {
     await this.lifecycle.ready();
-    const taken = this.#intake.take(messages, options);
-    await this.#begin([{ taken, options }]);
+    const taken = take(this.#ledger, messages, options, this.#engine.current);
+    await this.#engine.begin([{ taken, options }]);
     return resultOf(taken);
   }
 
   /**
-   * Accepts many turns, all or none, in one transaction and in their order (L1, L4).
-   *
-   * @throws what {@link submit} throws, for the first that is refused, with its index in the message; nothing is stored then
+   * Accepts many turns, all or none, in one transaction and in their order.
+   * @throws what {@link submit} throws, for the first that is refused, with its index in the message
    */
   async submitMany(
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
     checkMany(submissions);
     await this.lifecycle.ready();
-    const all = this.#engine.store.transaction(() =>
+    const all = this.#store.transaction(() =>
       submissions.map(({ messages, options: given }, index) =>
         ofItem("submitMany()", index, () => {
           const options = internalOptions(given);
-          return { taken: this.#intake.take(messages, options), options };
+          return { taken: take(this.#ledger, messages, options, this.#engine.current), options };
         }),
       ),
     );
-    await this.#begin(all);
-    return Promise.all(all.map(({ taken }) => this.#told(resultOf(taken))));
+    await this.#engine.begin(all);
+    return Promise.all(all.map(({ taken }) => this.#whenNotified(resultOf(taken))));
   }
 
   /** The submission as it is now, or null for an unknown id. */
@@ -159,10 +153,9 @@ export class Submissions extends Capability implements TurnLedger {
   }
 
   /**
-   * Tries a failed, cancelled or skipped submission again: a new one with the
-   * same messages, which takes over its key. Messages that are in the conversation already move to
-   * its end, without what was replied to them. The old submission keeps its end (L1).
-   * Asked for again, it is the same new one (L3); failed as well, that is the one to retry.
+   * Submits a failed, cancelled or skipped submission again: as a new one with the same messages, which takes over its key.
+   * Messages that are already in the conversation move to its end, without the replies to them. The old submission keeps its
+   * end. A repeated call returns the same new submission; if that has failed as well, retry that one.
    *
    * @returns the new submission; with `accepted: false` the one that was made before, or the old
    *   one where it is open or completed; null for an unknown id
@@ -174,9 +167,9 @@ export class Submissions extends Capability implements TurnLedger {
     await this.lifecycle.ready();
     const old = this.#find(submissionId);
     if (!old) return null;
-    const taken = this.#intake.resubmit(old);
-    await this.#begin([{ taken, options: {} }]);
-    return (await this.#told(resultOf(taken))) as SubmitMessagesResult<OutputOfRef<Ref>>;
+    const taken = resubmit(this.#ledger, old);
+    await this.#engine.begin([{ taken, options: {} }]);
+    return (await this.#whenNotified(resultOf(taken))) as SubmitMessagesResult<OutputOfRef<Ref>>;
   }
 
   /** What is open, counted. Costs no more than there is open. */
@@ -214,7 +207,8 @@ export class Submissions extends Capability implements TurnLedger {
    */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
-    const page = inspectPage(this.#records.list({ ...options, ...readList(options) }));
+    const { history } = this.#store;
+    const page = inspectPage(history.list({ ...options, ...readList(options) }));
     const { before } = options;
     if (page.length === 0 && before !== undefined && !this.#store.find(before))
       throw new UnknownCursorError(before);
@@ -225,7 +219,7 @@ export class Submissions extends Capability implements TurnLedger {
   async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     await this.lifecycle.ready();
     const result = await this.#cancel(submissionId, reason);
-    if (result.outcome === "cancelled") await this.#engine.told(result.submissionId);
+    if (result.outcome === "cancelled") await this.#ledger.hooks.whenNotified(result.submissionId);
     return result;
   }
 
@@ -237,7 +231,7 @@ export class Submissions extends Capability implements TurnLedger {
       return { outcome: "already_terminal", submissionId, submission: inspect(found) };
     }
     const { submission, hadBegun } = this.#engine.cancel(found, cancellationOf(reason));
-    const isSaid = hadBegun || (found.attempts > 0 && (await this.#engine.hasLeftMessages(found)));
+    const isSaid = hadBegun || (await this.#hasLeftMessages(found));
     return {
       outcome: "cancelled",
       submissionId,
@@ -245,6 +239,17 @@ export class Submissions extends Capability implements TurnLedger {
       messagesApplied: isSaid && !isIsolated(found.thread),
       submission: inspect(submission),
     };
+  }
+
+  /** Whether any of its messages are in the conversation, or may be: where the host cannot tell. */
+  async #hasLeftMessages(submission: Submission): Promise<boolean> {
+    if (submission.attempts === 0) return false;
+    const { host } = this.#ledger;
+    const unknown = (error: unknown) => {
+      console.error("[perdure] a cancelled turn's conversation could not be read:", error);
+      return { applied: "all" };
+    };
+    return (await host.inspectConversation(submission).catch(unknown)).applied !== "none";
   }
 
   /** For hosts: aborts the turn that a submission runs in, where it runs. Its host reports how it ended. */
@@ -262,9 +267,8 @@ export class Submissions extends Capability implements TurnLedger {
   }
 
   /**
-   * Resolves at the submission's end, after the app's status hook for it, or
-   * with what it is when `timeoutMs` is over, or null for an unknown id. The
-   * wait is in memory; after a restart of this object, ask again (L1).
+   * Resolves at the submission's end, after the app's status hook for it; with its state when `timeoutMs` is over; with null
+   * for an unknown id. The wait is in memory: after a restart of this object, ask again.
    *
    * @throws Error from inside a turn or the status hook, where the wait could never end
    * @throws InvalidSubmissionError for an unknown option, or a `timeoutMs` that is no number from 0
@@ -286,16 +290,16 @@ export class Submissions extends Capability implements TurnLedger {
   async #wait(
     id: string,
     timeoutMs: number | undefined,
-    isBeside: boolean,
+    isInsideTurn: boolean,
   ): Promise<SubmissionInspection | null> {
     await this.lifecycle.ready();
     const found = this.#find(id);
     if (!found) return null;
-    const { waiters } = this.#engine;
-    if (isTerminal(found.status) && !waiters.isAnnouncing(found.submissionId))
+    const { hooks, host } = this.#ledger;
+    if (isTerminal(found.status) && !hooks.isAnnouncing(found.submissionId))
       return this.#inspected(found);
-    if (!isBeside) waiters.refuseToWaitForItself(this.#host.isInsideTurn());
-    const ended = await waiters.wait(found.submissionId, timeoutMs);
+    if (!isInsideTurn) hooks.checkMayWait(host.isInsideTurn());
+    const ended = await hooks.wait(found.submissionId, timeoutMs);
     // With the attempts before the last one; deleted meanwhile, as it was at its end.
     return (await this.inspect(found.submissionId)) ?? ended ?? null;
   }
@@ -304,14 +308,14 @@ export class Submissions extends Capability implements TurnLedger {
   async delete(submissionId: string): Promise<boolean> {
     await this.lifecycle.ready();
     const found = this.#find(submissionId);
-    return found !== undefined && this.#records.deleteOne(found.submissionId);
+    return found !== undefined && this.#store.history.deleteOne(found.submissionId);
   }
 
   /** Forgets ended submissions, the oldest first. Returns how many. */
   async deleteMany(options: DeleteSubmissionsOptions = {}): Promise<number> {
     await this.lifecycle.ready();
     const { ended, limit, completedBefore } = readDeletion(options);
-    return ended.length === 0 ? 0 : this.#records.delete(ended, completedBefore, limit);
+    return ended.length === 0 ? 0 : this.#store.history.delete(ended, completedBefore, limit);
   }
 
   /** For hosts: the main conversation is reset, and all that is open in it ends. May be called before the start. */
@@ -321,25 +325,23 @@ export class Submissions extends Capability implements TurnLedger {
 
   /** For hosts: the ledger's time, epoch milliseconds. */
   now(): number {
-    return this.#engine.clock.now();
+    return this.#ledger.clock.now();
   }
 
   /** For hosts: how many messages of a named thread are kept. */
   get maxThreadMessages(): number {
-    return this.#engine.limits.maxThreadMessages;
+    return this.#ledger.limits.maxThreadMessages;
   }
 
-  /** For hosts: resolves when the object has started. @throws InvalidSubmissionError for a name that no thread can have */
+  /** For hosts: resolves when the object has started. @throws InvalidSubmissionError for an invalid thread name */
   async ready(thread: string = MAIN): Promise<void> {
     checkId("thread", thread);
     await this.lifecycle.ready();
   }
 
   /**
-   * For hosts: a named thread is emptied. What runs in it is cancelled, what
-   * waits in it is `skipped`, and then `empty` deletes its messages.
-   *
-   * @throws InvalidSubmissionError for a thread that has no name of its own
+   * For hosts: clears a named thread. Its running turn is cancelled, pending ones are `skipped`, then `empty` deletes messages.
+   * @throws InvalidSubmissionError for a thread without a name
    */
   async clearThread(thread: string, empty: () => Promise<void>): Promise<void> {
     checkNamedThread(thread);
@@ -349,7 +351,7 @@ export class Submissions extends Capability implements TurnLedger {
     await empty();
   }
 
-  /** For hosts: whether a submission holds this key. */
+  /** For hosts. */
   hasKey(idempotencyKey: string): boolean {
     return this.#store.findByKey(idempotencyKey) !== undefined;
   }
@@ -364,25 +366,21 @@ export class Submissions extends Capability implements TurnLedger {
     return attemptPlanOf(submission.answer, this.#store.attempts.priors(submission));
   }
 
-  /** For hosts. @inheritDoc */
   nextStep(ref: AttemptRef, canJoin = true): UIMessage[] {
     return this.#engine.nextStep(ref, canJoin);
   }
 
-  /** For hosts. @inheritDoc */
-  part(ref: AttemptRef, messages: readonly UIMessage[]): void {
-    this.#engine.part(ref, messages);
+  detachJoined(ref: AttemptRef, messages: readonly UIMessage[]): void {
+    this.#engine.detachJoined(ref, messages);
   }
 
-  /** For hosts. @inheritDoc */
   recordUsage(ref: AttemptRef, usage: TokenUsage | undefined): void {
-    this.#engine.heard(ref);
-    this.#engine.spending.add(ref, usage);
+    this.#engine.heartbeat(ref);
+    this.#engine.budgets.add(ref, usage);
   }
 
-  /** For hosts. @inheritDoc */
   toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls {
-    return new ToolReplay(this.#engine, ref, settled);
+    return new ToolReplay(this.#ledger, ref, () => this.#engine.heartbeat(ref), settled);
   }
 
   /** For hosts: whether their own recovery may continue an interrupted turn, with these calls in its conversation (L6). */
@@ -391,57 +389,48 @@ export class Submissions extends Capability implements TurnLedger {
     return this.#store.toolCalls.missing(seq, settled).length === 0;
   }
 
-  /** For hosts. @inheritDoc */
   heartbeat(ref: AttemptRef): void {
-    this.#engine.heard(ref);
+    this.#engine.heartbeat(ref);
   }
 
-  /** For hosts. @inheritDoc */
   busy(thread: string): void {
-    this.#engine.heardIn(thread);
+    this.#engine.busy(thread);
   }
 
-  /** For hosts. @inheritDoc */
   answer(ref: AttemptRef, output: unknown): boolean {
     return this.#store.answers.record(ref, JSON.stringify(output));
   }
 
   /** For hosts: the turn has ended. A later end of the same attempt changes nothing (L2). */
   end({ seq, attempt }: AttemptRef, end: TurnEnd): void {
-    this.#engine.end({ seq, attempts: attempt, status: "running" }, end);
+    this.#engine.settlement.end({ seq, attempts: attempt, status: "running" }, end);
   }
 
-  /** With the attempts before the one that it is at, or was; a first one has none, which saves the look. */
+  /** With its earlier attempts. A first attempt has none. */
   #inspected(found: Submission): SubmissionInspection {
     const hasEarlier = found.attempts > (found.status === "pending" ? 0 : 1);
-    return inspect(found, hasEarlier ? this.#records.failedAttempts(found.seq) : undefined);
+    return inspect(found, hasEarlier ? this.#store.attempts.failed(found.seq) : undefined);
   }
 
   /**
    * Finds a submission by its id, or by the id that its host gave its turn.
-   *
-   * @throws InvalidSubmissionError for an id that no submission can have
+   * @throws InvalidSubmissionError for an invalid id
    */
   #find(id: string): Submission | undefined {
     checkId("submissionId", id);
-    return this.#store.find(id) ?? this.#engine.findByTurn(id);
+    const found = this.#store.find(id);
+    if (found) return found;
+    const ofTurn = this.#ledger.host.submissionOf(id) ?? this.#store.history.ofTurn(id);
+    return ofTurn === undefined ? undefined : this.#store.find(ofTurn);
   }
 
-  /** The same, when the app has been told of what was accepted. */
-  async #told(result: SubmitMessagesResult): Promise<SubmitMessagesResult> {
-    if (result.accepted) await this.#engine.told(result.submissionId);
+  /** The same, when the status hook has returned for what was accepted. */
+  async #whenNotified(result: SubmitMessagesResult): Promise<SubmitMessagesResult> {
+    if (result.accepted) await this.#ledger.hooks.whenNotified(result.submissionId);
     return result;
   }
 
   get #store() {
-    return this.#engine.store;
-  }
-
-  get #records() {
-    return this.#engine.records;
-  }
-
-  #begin(all: readonly Entry[]): Promise<void> {
-    return begin(this.#engine, this.lifecycle.events, all);
+    return this.#ledger.store;
   }
 }

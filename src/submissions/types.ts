@@ -219,7 +219,7 @@ export type InternalSubmitOptions = Omit<
    */
   readonly run?: string;
   /** The batch of prompts that it is one of, and how many of those may run at a time. */
-  readonly batch?: { readonly id: string; readonly lanes: number };
+  readonly batch?: { readonly id: string; readonly concurrency: number };
 };
 
 type Common<Output> = {

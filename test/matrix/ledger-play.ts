@@ -97,7 +97,7 @@ function slowDown({ turns }: LedgerObject): void {
 /** All that was accepted has ended, also what was asked for a later time, and whoever is to be told has been. */
 function isAtRest({ storage: { sql } }: DurableObjectState): boolean {
   const open = sql.exec(
-    `SELECT 1 FROM perdure_submissions WHERE settled_at IS NULL OR is_undone = 0
+    `SELECT 1 FROM perdure_submissions WHERE settled_at IS NULL OR rollback_state = 'pending'
      UNION ALL SELECT 1 FROM perdure_outbox`,
   );
   return open.toArray().length === 0;

@@ -106,7 +106,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
   "submit, and steer": whenBusy("steer", { a: "completed", b: "completed" }),
   "submit, steer, and the host cannot say it": {
     ...whenBusy("steer", { a: "completed", b: "completed" }),
-    verbs: ["Submissions.part"],
+    verbs: ["Submissions.detachJoined"],
     born: (object) => {
       const { turns, submissions } = object;
       const run = turns.run.bind(turns);
@@ -116,7 +116,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
         const nextStep = submissions.nextStep.bind(submissions);
         object.submissions.nextStep = (ref, canJoin) => {
           const joined = nextStep(ref, canJoin);
-          if (joined.length > 0) submissions.part(ref, joined);
+          if (joined.length > 0) submissions.detachJoined(ref, joined);
           return [];
         };
         return run(turn).finally(() => {
@@ -199,7 +199,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
     said: ["m-high", "reply-high", "m-low", "reply-low"],
   },
   "submit with a budget, which is used up": {
-    verbs: ["Submissions.submit", "Submissions.spent"],
+    verbs: ["Submissions.submit", "Submissions.recordUsage"],
     steps: [first({ delayMs: 5, calls: 3, tokens: 100 }, { budget: { tokens: 150 } })],
     ends: { a: "error" },
     also: async (object) => {
@@ -225,7 +225,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
     ends: { a: "completed" },
   },
   "submit, and the host reports the end itself": {
-    verbs: ["Submissions.end", "Submissions.alive"],
+    verbs: ["Submissions.end", "Submissions.heartbeat"],
     steps: [first(SHORT)],
     ends: { a: "completed" },
     said: ["m-a", "reply-a"],

@@ -2,7 +2,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import type { LedgerOptions, SubmissionInspection } from "../../src/submissions/index.ts";
-import { Waiters } from "../../src/submissions/turns/status-hooks.ts";
+import { StatusHooks } from "../../src/submissions/turns/status-hooks.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import { forever, type Ledger, sleep, submit, within } from "../support/ledger.ts";
 import { type LedgerObject, ledgerOptions } from "../support/ledger-object.ts";
@@ -50,18 +50,18 @@ describe("a status hook that hangs", () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     try {
-      const waiters = new Waiters({ hook: forever, hookTimeoutMs: 30_000 });
+      const hooks = new StatusHooks(forever, 30_000);
       const told = { submissionId: "s", status: "completed" } as SubmissionInspection;
       let isTold = false;
-      waiters.announce(told);
-      const waited = waiters.wait("s").then(() => {
+      hooks.announce(told);
+      const waited = hooks.wait("s").then(() => {
         isTold = true;
       });
       await vi.advanceTimersByTimeAsync(29_999);
       expect(isTold).toBe(false);
       await vi.advanceTimersByTimeAsync(1);
       await waited;
-      expect(waiters.isAnnouncing("s")).toBe(false);
+      expect(hooks.isAnnouncing("s")).toBe(false);
     } finally {
       log.mockRestore();
       vi.useRealTimers();
@@ -69,13 +69,15 @@ describe("a status hook that hangs", () => {
   });
 
   it("L9: leaves nothing behind in memory", async () => {
-    const waiters = new Waiters({ hook: async () => {}, hookTimeoutMs: 1_000 });
+    const hooks = new StatusHooks(async () => {}, 1_000);
     for (const status of ["pending", "running", "completed"] as const) {
-      waiters.announce({ submissionId: "s", status } as SubmissionInspection);
+      hooks.announce({ submissionId: "s", status } as SubmissionInspection);
     }
-    await waiters.told("s");
-    expect(await Promise.race([waiters.told("s").then(() => "at once"), sleep(0)])).toBe("at once");
-    expect(waiters.underWay).toBe(0);
+    await hooks.whenNotified("s");
+    expect(await Promise.race([hooks.whenNotified("s").then(() => "at once"), sleep(0)])).toBe(
+      "at once",
+    );
+    expect(hooks.pending).toBe(0);
   });
 });
 

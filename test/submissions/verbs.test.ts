@@ -2,7 +2,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
-import { Waiters } from "../../src/submissions/turns/status-hooks.ts";
+import { StatusHooks } from "../../src/submissions/turns/status-hooks.ts";
 import type { Script } from "../../src/testing/index.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import {
@@ -81,11 +81,11 @@ describe("L1: what cannot be meant is refused at the call, with its value, and n
       await open;
       told++;
     };
-    const waiters = new Waiters({ hook, hookTimeoutMs: 30_000 });
+    const hooks = new StatusHooks(hook, 30_000);
     const inspection = (submissionId: string) =>
       ({ submissionId, status: "pending" }) as SubmissionInspection;
-    for (let nth = 0; nth < 12_000; nth++) waiters.announce(inspection(String(nth)));
-    await until(() => told === 12_000 && waiters.underWay === 0);
+    for (let nth = 0; nth < 12_000; nth++) hooks.announce(inspection(String(nth)));
+    await until(() => told === 12_000 && hooks.pending === 0);
     expect(log).not.toHaveBeenCalled();
     log.mockRestore();
   });

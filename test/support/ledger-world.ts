@@ -240,7 +240,7 @@ export class World {
       const rows = all<SeenRow>(
         `SELECT submission_id AS id, idempotency_key AS key, status, attempts, due_at AS dueAt, not_before AS notBefore,
            expires_at AS expiresAt, iif(debounce_key IS NULL, NULL, debounce_until) AS gathersUntil,
-           merged_into AS mergedInto, is_undone IS 0 AS isToBeUndone, output IS NOT NULL AS isAnswered, resets, messages,
+           merged_into AS mergedInto, rollback_state IS 'pending' AS isToBeUndone, output IS NOT NULL AS isAnswered, resets, messages,
            retried_by AS retriedBy,
            (SELECT COUNT(*) FROM perdure_attempts a WHERE a.seq = s.seq) AS deferrals
          FROM perdure_submissions s ORDER BY seq`,

@@ -32,8 +32,8 @@ class NotingLedger implements TurnLedger {
     if (step >= this.budgetEndsAt) throw new BudgetExceededError("No tokens left");
     return this.joining[step] ?? [];
   }
-  part(): void {
-    this.log.push("part");
+  detachJoined(): void {
+    this.log.push("detachJoined");
   }
   recordUsage(_ref: unknown, usage: TokenUsage): void {
     this.usage.push(usage);

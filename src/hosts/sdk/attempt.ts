@@ -121,7 +121,7 @@ export class Attempt {
     try {
       await store(joining);
     } catch (error) {
-      this.#ledger.part(this.ref, joining);
+      this.#ledger.detachJoined(this.ref, joining);
       throw error;
     }
     return joining;

@@ -9,8 +9,7 @@ import { isPlainObject } from "../../core/options.ts";
 import type { Destination } from "../../outbox/types.ts";
 import { InvalidSubmissionError } from "../errors.ts";
 import { ISOLATED, isIsolated, isPool, MAIN, poolOf, publicThreadOf } from "../host.ts";
-import type { NewSubmission } from "../store/changes.ts";
-import type { Submission } from "../store/rows.ts";
+import type { NewSubmission, Submission } from "../store/rows.ts";
 import type { Debounce, InternalSubmitOptions, SubmitMessagesOptions, WhenBusy } from "../types.ts";
 import { checkAnswer } from "./answer-spec.ts";
 import {
@@ -164,7 +163,7 @@ function threadOf({ thread = MAIN, batch }: InternalSubmitOptions): string {
         'Use "isolated", or another name.',
     );
   }
-  return batch && thread === ISOLATED ? poolOf(batch.id, batch.lanes) : thread;
+  return batch && thread === ISOLATED ? poolOf(batch.id, batch.concurrency) : thread;
 }
 
 /** One destination is a list of one. */

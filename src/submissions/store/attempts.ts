@@ -2,7 +2,7 @@
 
 import type { Failure } from "../../core/failures.ts";
 import type { NextAction, PriorAttempt } from "../turns/attempt-plan.ts";
-import type { TokenUsage } from "../types.ts";
+import type { FailedAttempt, TokenUsage } from "../types.ts";
 import { json, type Submission } from "./rows.ts";
 
 /** UTF-16 units that are kept of an answer that was not taken: enough for the model to see what is meant. */
@@ -60,6 +60,21 @@ export class Attempts {
       json(from.usage),
       seq,
     );
+  }
+
+  /** The attempts of a submission that failed and were not its last, oldest first. */
+  failed(seq: number): FailedAttempt[] {
+    return this.sql
+      .exec<Omit<FailedAttempt, "usage"> & { usage: string | null }>(
+        `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName, usage
+         FROM perdure_attempts WHERE seq = ? ORDER BY attempt`,
+        seq,
+      )
+      .toArray()
+      .map(({ usage, ...attempt }) => ({
+        ...attempt,
+        ...(usage !== null && { usage: JSON.parse(usage) as TokenUsage }),
+      }));
   }
 
   /** What the next attempt is decided by, oldest first. A first attempt, and one that has no answer to give, saves the look. */

@@ -37,7 +37,7 @@ export function endedEvent(batch: string | undefined, now: number): string {
 
 type Row = { workflow: string; instance: string; event_type: string | null; proof: string | null };
 
-export class PromptBatches {
+export class BatchStore {
   constructor(
     private readonly sql: SqlStorage,
     private readonly open: OpenSubmissions,

@@ -8,7 +8,7 @@ import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/sweep.ts";
 import { ListScanLimitError } from "../errors.ts";
 import { ISOLATED, POOL } from "../host.ts";
 import { isTerminal, type SubmissionStatus, type TerminalStatus } from "../states.ts";
-import type { FailedAttempt, ListSubmissionsOptions, TokenUsage } from "../types.ts";
+import type { ListSubmissionsOptions } from "../types.ts";
 import { bindId, SEQ_OF_ID } from "./ids.ts";
 import { IN_LINE, SCHEDULED } from "./open.ts";
 import { each, SUMMARY, type Summary } from "./rows.ts";
@@ -27,23 +27,8 @@ type Query = Omit<ListSubmissionsOptions, "status" | "limit"> & {
   readonly limit: number;
 };
 
-export class SubmissionRecords {
-  constructor(private readonly storage: DurableObjectStorage) {}
-
-  /** The attempts of a submission that failed and were not its last, oldest first. */
-  failedAttempts(seq: number): FailedAttempt[] {
-    return this.storage.sql
-      .exec<Omit<FailedAttempt, "usage"> & { usage: string | null }>(
-        `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName, usage
-         FROM perdure_attempts WHERE seq = ? ORDER BY attempt`,
-        seq,
-      )
-      .toArray()
-      .map(({ usage, ...attempt }) => ({
-        ...attempt,
-        ...(usage !== null && { usage: JSON.parse(usage) as TokenUsage }),
-      }));
-  }
+export class SubmissionHistory {
+  constructor(private readonly sql: SqlStorage) {}
 
   /**
    * Newest first, one by one. Reads at most {@link LIST_SCAN} rows, or those that are open where no others are asked for.
@@ -51,7 +36,7 @@ export class SubmissionRecords {
    * @throws ListScanLimitError when none of these matches, and there are more
    */
   *list({ limit, before, ...query }: Query): Generator<Summary> {
-    const { sql } = this.storage;
+    const { sql } = this;
     const { conditions, bindings } = filterOf(query);
     const isOpenOnly = query.statuses?.every((status) => !isTerminal(status));
     if (isOpenOnly)
@@ -81,23 +66,23 @@ export class SubmissionRecords {
     if (!UUID.test(requestId)) return undefined;
     const query = `SELECT submission_id AS id FROM perdure_submissions
       WHERE seq > (SELECT MAX(seq) FROM perdure_submissions) - ${RECENT_TURNS} AND request_id = ? ORDER BY seq DESC LIMIT 1`;
-    return this.storage.sql.exec<{ id: string }>(query, requestId).toArray()[0]?.id;
+    return this.sql.exec<{ id: string }>(query, requestId).toArray()[0]?.id;
   }
 
   #seqOf(submissionId: string): number | null {
     const query = `SELECT ${SEQ_OF_ID} AS seq`;
-    return this.storage.sql.exec<{ seq: number | null }>(query, ...bindId(submissionId)).one().seq;
+    return this.sql.exec<{ seq: number | null }>(query, ...bindId(submissionId)).one().seq;
   }
 
   #idOf(seq: number): string {
     const query = "SELECT submission_id AS id FROM perdure_submissions WHERE seq = ?";
-    return this.storage.sql.exec<{ id: string }>(query, seq).one().id;
+    return this.sql.exec<{ id: string }>(query, seq).one().id;
   }
 
   /** The highest number below this one, or null. */
   #newest(below: number): number | null {
     const query = "SELECT MAX(seq) AS seq FROM perdure_submissions WHERE seq < ?";
-    return this.storage.sql.exec<{ seq: number | null }>(query, below).one().seq;
+    return this.sql.exec<{ seq: number | null }>(query, below).one().seq;
   }
 
   /** Forgets ended submissions, the oldest first, and returns them. */
@@ -106,11 +91,11 @@ export class SubmissionRecords {
     completedBefore: number | undefined,
     limit: number,
   ): number {
-    return this.storage.sql
+    return this.sql
       .exec(
         `DELETE FROM perdure_submissions WHERE seq IN (
            SELECT seq FROM perdure_submissions
-           WHERE status IN (${statuses.map(() => "?").join(", ")}) AND settled_at < ? AND is_undone IS NOT 0
+           WHERE status IN (${statuses.map(() => "?").join(", ")}) AND settled_at < ? AND rollback_state IS NOT 'pending'
            ORDER BY seq LIMIT ?) RETURNING seq`,
         ...statuses,
         completedBefore ?? Number.MAX_SAFE_INTEGER,
@@ -122,10 +107,10 @@ export class SubmissionRecords {
   /** Forgets one ended submission. */
   deleteOne(submissionId: string): boolean {
     return (
-      this.storage.sql
+      this.sql
         .exec(
           `DELETE FROM perdure_submissions
-           WHERE seq = ${SEQ_OF_ID} AND settled_at IS NOT NULL AND is_undone IS NOT 0 RETURNING seq`,
+           WHERE seq = ${SEQ_OF_ID} AND settled_at IS NOT NULL AND rollback_state IS NOT 'pending' RETURNING seq`,
           ...bindId(submissionId),
         )
         .toArray().length > 0
@@ -137,14 +122,14 @@ export class SubmissionRecords {
    * and whatever is open. Returns how many went.
    */
   prune(endedBefore: number, maxCount: number, sweep: Sweep): number {
-    const { sql } = this.storage;
+    const { sql } = this;
     const kept = Math.min(maxCount, Number.MAX_SAFE_INTEGER);
     const newest = "(SELECT IFNULL(MAX(seq), 0) FROM perdure_submissions)";
     const over = sweep.next(
       (after) =>
         sql
           .exec<SweptRow>(
-            `SELECT seq, settled_at IS NOT NULL AND is_undone IS NOT 0 AND (settled_at < ? OR seq <= ${newest} - ?) AS isOver
+            `SELECT seq, settled_at IS NOT NULL AND rollback_state IS NOT 'pending' AND (settled_at < ? OR seq <= ${newest} - ?) AS isOver
              FROM perdure_submissions WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`,
             endedBefore,
             kept,

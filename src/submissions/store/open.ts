@@ -115,6 +115,19 @@ export class OpenSubmissions {
     return this.#nextScheduled;
   }
 
+  /** Scheduled submissions whose time has come join the queue, in the order of acceptance. Returns their threads. */
+  admitDue(now: number): string[] {
+    this.reschedule();
+    return this.sql
+      .exec<{ thread: string }>(
+        `UPDATE perdure_submissions SET not_before = NULL
+         WHERE seq IN (SELECT seq ${SCHEDULED} AND not_before <= ?) RETURNING thread`,
+        now,
+      )
+      .toArray()
+      .map(({ thread }) => thread);
+  }
+
   /** Whether others have joined the turn of this one. */
   isJoined(submissionId: string): boolean {
     this.#joined ??= new Set(
@@ -140,6 +153,47 @@ export class OpenSubmissions {
   joinedTo(submissionId: string): Submission[] {
     if (!this.isJoined(submissionId)) return [];
     return select(this.sql, `SELECT * ${JOINED} AND merged_into = ? ORDER BY seq`, submissionId);
+  }
+
+  /** All that have ever joined the turn of this one, also those that have ended. */
+  everJoinedTo({ seq, submissionId }: Submission): Submission[] {
+    const query = "SELECT * FROM perdure_submissions WHERE seq > ? AND merged_into = ?";
+    return select(this.sql, query, seq, submissionId);
+  }
+
+  /** Cancelled ones whose messages are still to be removed from the conversation. */
+  rollbacks(): Submission[] {
+    return select(
+      this.sql,
+      `SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_rollback
+       WHERE rollback_state = 'pending'`,
+    );
+  }
+
+  /** The messages of an ended submission are to be removed from the conversation. */
+  requestRollback(seq: number): void {
+    this.sql.exec(
+      `UPDATE perdure_submissions SET rollback_state = 'pending'
+       WHERE seq = ? AND settled_at IS NOT NULL`,
+      seq,
+    );
+  }
+
+  /** The messages have been removed. */
+  finishRollback(seq: number): void {
+    const query = "UPDATE perdure_submissions SET rollback_state = 'done' WHERE seq = ?";
+    this.sql.exec(query, seq);
+  }
+
+  /** The pending submission that repetitions with this key replace. */
+  debouncing(debounceKey: string): Submission | undefined {
+    const [found] = select(
+      this.sql,
+      `SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_debounce
+       WHERE debounce_key = ? AND settled_at IS NULL`,
+      debounceKey,
+    );
+    return found;
   }
 
   stats(): SubmissionStats {

@@ -1,11 +1,14 @@
 /** The rows of `perdure_submissions`, as they are read. Only the store writes them. */
 
 import type { UIMessage } from "ai";
+import type { Failure } from "../../core/failures.ts";
 import type { Json } from "../../core/json.ts";
 import type { Destination } from "../../outbox/types.ts";
-import type { SubmissionStatus } from "../states.ts";
+import type { TurnFacts } from "../host.ts";
+import type { SubmissionStatus, TerminalStatus } from "../states.ts";
+import type { NextAction } from "../turns/attempt-plan.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "../types.ts";
-import { StoredAnswer } from "./answer-parts.ts";
+import { StoredAnswer } from "./answers.ts";
 
 /** A row as SQLite has it. */
 type Row = {
@@ -41,7 +44,7 @@ type Row = {
   merged_into: string | null;
   debounce_key: string | null;
   debounce_until: number | null;
-  is_undone: number | null;
+  rollback_state: "pending" | "done" | null;
   batch: string | null;
   is_refused: number;
   finish_reason: string | null;
@@ -74,7 +77,7 @@ const SUMMARY_COLUMNS = [
   "key_expires_at",
   "budget",
   "resets",
-  "is_undone",
+  "rollback_state",
   "is_refused",
   "merged_into",
   "batch",
@@ -156,8 +159,8 @@ function toSummary(sql: SqlStorage, row: SummaryRow) {
     debounceKey: row.debounce_key ?? undefined,
     /** The latest time that repetitions put it off to. */
     debounceUntil: row.debounce_until ?? undefined,
-    /** Whether its messages are still to be taken out of the conversation. */
-    isToBeUndone: row.is_undone === 0,
+    /** Whether its messages are still to be removed from the conversation. */
+    isRollbackPending: row.rollback_state === "pending",
     /** The batch of prompts that it is one of. */
     batch: row.batch ?? undefined,
     /** Whether the workflow that asked for it could not take its answer. */
@@ -215,3 +218,60 @@ export function* each(
 ): Generator<Summary> {
   for (const row of sql.exec<SummaryRow>(query, ...bindings)) yield toSummary(sql, row);
 }
+
+/** What a caller knows of a submission that it wants to end: the fence of the end (L2). */
+export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
+
+/** What `accept` stores. */
+export type NewSubmission = {
+  readonly submissionId: string;
+  /** Whether `newId()` of the store has given the id, and nothing was stored since. */
+  readonly isGenerated: boolean;
+  /** Whether `retrySubmission()` has made it of another one, whose messages it has. */
+  readonly isRetry: boolean;
+  readonly idempotencyKey: string | undefined;
+  /** JSON of the messages, serialised once by the caller who checked its size. */
+  readonly messages: string;
+  readonly metadata: Record<string, unknown> | undefined;
+  readonly thread: string;
+  readonly channel: string | undefined;
+  readonly answer: AnswerSpec | undefined;
+  readonly notify: readonly Destination[] | undefined;
+  readonly run: string | undefined;
+  readonly retry: SubmitMessagesOptions["retry"];
+  readonly rank: number;
+  readonly notBefore: number | undefined;
+  readonly expiresAt: number | undefined;
+  readonly keyExpiresAt: number | undefined;
+  readonly budget: number | undefined;
+  readonly debounceKey: string | undefined;
+  /** The latest time that repetitions may put it off to. */
+  readonly debounceUntil: number | undefined;
+  /** The batch of prompts that it is one of. */
+  readonly batch: string | undefined;
+};
+
+export type SettledState = TurnFacts & {
+  readonly status: TerminalStatus;
+  /** What ended it. One without a message was aborted as it was told to. */
+  readonly failure?: (Pick<Failure, "name"> & Partial<Failure>) | undefined;
+  /** The answer that was refused, and that nothing follows on, as JSON. */
+  readonly refused?: string | undefined;
+  /** Tokens in all, where they are known. */
+  readonly usage?: TokenUsage | undefined;
+  /** Whether its messages are removed from the conversation. */
+  readonly isRolledBack?: boolean | undefined;
+};
+
+/** What an attempt that is followed by another one has come to. */
+export type FailedEnd = {
+  /** When that is made; unset for one that is made as soon as its thread is free. */
+  readonly dueAt: number | undefined;
+  readonly follow: NextAction;
+  /** What it gave for an answer. */
+  readonly given: string | undefined;
+  readonly failure: Failure;
+  /** Tokens of this attempt, and of all so far. */
+  readonly spent: TokenUsage | undefined;
+  readonly usage: TokenUsage | undefined;
+};

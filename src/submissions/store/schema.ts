@@ -23,7 +23,7 @@ export const MIGRATIONS = [
      key_expires_at INTEGER,
      budget INTEGER,
      resets INTEGER NOT NULL DEFAULT 0,
-     is_undone INTEGER,
+     rollback_state TEXT,
      is_refused INTEGER NOT NULL DEFAULT 0,
      is_generated INTEGER NOT NULL DEFAULT 0,
      is_retry INTEGER NOT NULL DEFAULT 0,
@@ -58,7 +58,7 @@ export const MIGRATIONS = [
      WHERE debounce_key IS NOT NULL AND settled_at IS NULL;
    CREATE INDEX perdure_submissions_merged ON perdure_submissions (merged_into)
      WHERE merged_into IS NOT NULL AND settled_at IS NULL;
-   CREATE INDEX perdure_submissions_undo ON perdure_submissions (seq) WHERE is_undone = 0;
+   CREATE INDEX perdure_submissions_rollback ON perdure_submissions (seq) WHERE rollback_state = 'pending';
    CREATE INDEX perdure_submissions_batch ON perdure_submissions (batch)
      WHERE batch IS NOT NULL AND settled_at IS NULL;
    CREATE TABLE perdure_batches (

@@ -1,14 +1,11 @@
 /**
- * Writes `perdure_submissions`, by transition verbs only: each is fenced by the
- * state and the attempt that it expects, and returns the row when it took effect (L2).
- * An answer that waits in memory is written with the end; `answers.ts` holds it.
+ * Writes `perdure_submissions` by transitions. Each is fenced by the state and the attempt that it expects, and returns the row
+ * if it took effect (L2).
  *
- * Indexes, and what each bills: the id (1 row on accept, of one that the caller
- * has chosen), the key (1 on accept with a key), and the line, or those that wait for their time to join it (1 on
- * accept; their predicates are not on the status, so a claim or settle touches
- * them no more). Those of debouncing, joining, batches and rollbacks hold only what is
- * under way, and bill 1 where it is asked for. Ended ones are listed by rowid,
- * which is the order of acceptance and costs nothing.
+ * Rows that indexes bill: the id (1 on accept, of an id that the caller chose), the key (1 on accept with a key), the queue, or
+ * the schedule (1 on accept; their predicates do not contain the status, so a claim or an end writes none). The indexes of
+ * debouncing, joining, batches and rollbacks hold open rows only, and bill 1 where they are used. Ended submissions are listed
+ * by rowid, the order of acceptance, at no cost.
  */
 
 import type { Failure } from "../../core/failures.ts";
@@ -19,16 +16,18 @@ import { NEXT, type SubmissionStatus } from "../states.ts";
 import type { TokenUsage } from "../types.ts";
 import { Answers } from "./answers.ts";
 import { Attempts } from "./attempts.ts";
-import { PromptBatches } from "./batches.ts";
-import type { FailedEnd, NewSubmission, Seen, SettledState } from "./changes.ts";
-import { Debounced } from "./debounced.ts";
+import { BatchStore } from "./batches.ts";
+import { SubmissionHistory } from "./history.ts";
 import { bindIds, generatedId, SEQ_OF_EACH, seqIn } from "./ids.ts";
 import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
-import { Rollbacks } from "./rollbacks.ts";
 import {
   eachWhole,
+  type FailedEnd,
   json,
   NEXT_RANK,
+  type NewSubmission,
+  type Seen,
+  type SettledState,
   SUMMARY,
   type Submission,
   type Summary,
@@ -38,7 +37,7 @@ import {
 import { MIGRATIONS } from "./schema.ts";
 import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
 
-/** SQL for the number of the next row: behind all that are there, and all that this life has had to do with. */
+/** SQL for the number of the next row: greater than all stored ones and all that this object instance has seen. */
 const NEXT_SEQ = "(SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissions)";
 
 /** How far back a message is looked for among ended submissions. */
@@ -52,24 +51,22 @@ export class SubmissionStore {
   readonly answers: Answers;
   readonly attempts: Attempts;
   readonly toolCalls: ToolCallRecords;
-  readonly debounced: Debounced;
-  readonly rollbacks: Rollbacks;
-  readonly batches: PromptBatches;
+  readonly batches: BatchStore;
+  readonly history: SubmissionHistory;
 
   /** The newest one that this life has had to do with: its number is not given again, though it is deleted (L2). */
   #newest = 0;
 
   constructor(
-    private readonly storage: DurableObjectStorage,
+    readonly storage: DurableObjectStorage,
     limits: Limits,
   ) {
     this.open = new OpenSubmissions(storage.sql);
     this.answers = new Answers(storage, limits);
     this.attempts = new Attempts(storage.sql);
     this.toolCalls = new ToolCallRecords(storage.sql);
-    this.debounced = new Debounced(storage.sql, this.open);
-    this.rollbacks = new Rollbacks(storage.sql);
-    this.batches = new PromptBatches(storage.sql, this.open);
+    this.batches = new BatchStore(storage.sql, this.open);
+    this.history = new SubmissionHistory(storage.sql);
   }
 
   migrate(): void {
@@ -86,11 +83,6 @@ export class SubmissionStore {
     }
   }
 
-  /** Resolves when all that was written is on disk. */
-  durable(): Promise<void> {
-    return this.storage.sync();
-  }
-
   /** The id of what is stored next, if nothing else is stored before. */
   newId(): string {
     const { seq } = this.storage.sql
@@ -101,40 +93,39 @@ export class SubmissionStore {
 
   /** (new) → pending. */
   accept(submission: NewSubmission, now: number): Submission {
-    const { submissionId, idempotencyKey, messages, metadata, thread, channel } = submission;
-    const { answer, notify, run, retry, rank, notBefore, expiresAt, keyExpiresAt } = submission;
-    const { budget, debounceKey, debounceUntil, batch, isGenerated, isRetry } = submission;
+    const { submissionId, notBefore, isGenerated } = submission;
     if (notBefore !== undefined) this.open.reschedule();
+    const columns = {
+      submission_id: submissionId,
+      idempotency_key: submission.idempotencyKey ?? null,
+      messages: submission.messages,
+      metadata: json(submission.metadata),
+      thread: submission.thread,
+      channel: submission.channel ?? null,
+      answer: json(submission.answer),
+      notify: json(submission.notify),
+      run: submission.run ?? null,
+      retry: json(submission.retry),
+      rank: submission.rank,
+      not_before: notBefore ?? null,
+      expires_at: submission.expiresAt ?? null,
+      key_expires_at: submission.keyExpiresAt ?? null,
+      budget: submission.budget ?? null,
+      debounce_key: submission.debounceKey ?? null,
+      debounce_until: submission.debounceUntil ?? null,
+      batch: submission.batch ?? null,
+      created_at: now,
+      is_generated: isGenerated ? 1 : 0,
+      is_retry: submission.isRetry ? 1 : 0,
+    };
+    const names = Object.keys(columns);
     return this.#counted(
       +1,
-      `INSERT INTO perdure_submissions
-         (seq, submission_id, idempotency_key, messages, metadata, thread, channel, answer, notify, run, retry, rank,
-          not_before, expires_at, key_expires_at, budget, debounce_key, debounce_until, batch, created_at, is_generated, is_retry)
-       VALUES (COALESCE(?, ${NEXT_SEQ}),
-         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+      `INSERT INTO perdure_submissions (seq, ${names.join(", ")})
+       VALUES (COALESCE(?, ${NEXT_SEQ}), ${names.map(() => "?").join(", ")}) RETURNING *`,
       isGenerated ? seqIn(submissionId) : null,
       this.#newest,
-      submissionId,
-      idempotencyKey ?? null,
-      messages,
-      json(metadata),
-      thread,
-      channel ?? null,
-      json(answer),
-      json(notify),
-      run ?? null,
-      json(retry),
-      rank,
-      notBefore ?? null,
-      expiresAt ?? null,
-      keyExpiresAt ?? null,
-      budget ?? null,
-      debounceKey ?? null,
-      debounceUntil ?? null,
-      batch ?? null,
-      now,
-      isGenerated ? 1 : 0,
-      isRetry ? 1 : 0,
+      ...Object.values(columns),
     ) as Submission;
   }
 
@@ -154,7 +145,7 @@ export class SubmissionStore {
 
   /** The open or recent submission that one of these messages came with, the latest of them. */
   findByMessage(messageIds: ReadonlySet<string>): Submission | undefined {
-    // Their texts are looked for in the rows, of which only those that may hold one are read, one at a time.
+    // Only rows that may contain one of the ids are read, one at a time.
     const mayHold = "EXISTS (SELECT 1 FROM json_each(?) WHERE instr(messages, value) > 0)";
     const texts = JSON.stringify([...messageIds].map((id) => JSON.stringify(id)));
     const latest = (rows: string) => {
@@ -178,19 +169,6 @@ export class SubmissionStore {
   /** Whether its attempt has given an answer, which may not be in the row yet. */
   isAnswered({ seq, attempts, isAnswered }: Pick<Submission, "seq" | "attempts" | "isAnswered">) {
     return isAnswered || this.answers.heldOf({ seq, attempt: attempts }) !== undefined;
-  }
-
-  /** Those whose time has come join the line, at the place of their acceptance. Returns their threads. */
-  admitDue(now: number): string[] {
-    this.open.reschedule();
-    return this.storage.sql
-      .exec<{ thread: string }>(
-        `UPDATE perdure_submissions SET not_before = NULL
-         WHERE seq IN (SELECT seq ${SCHEDULED} AND not_before <= ?) RETURNING thread`,
-        now,
-      )
-      .toArray()
-      .map(({ thread }) => thread);
   }
 
   /** pending → running, the attempt counted before anything of it runs (L6). */
@@ -230,12 +208,11 @@ export class SubmissionStore {
   }
 
   /**
-   * running → pending: the attempt left nothing behind, and its turn starts over.
+   * running → pending: the turn starts over.
    *
-   * @param end.isFree whether the platform's own reset ended it, which costs no attempt
+   * @param end.isFree whether a reset of the platform ended the attempt, which is not counted then
    * @param end.usage tokens so far, where they are known
-   * @param end.isNext whether it goes before all others of its thread, also urgent ones: its messages are there, and
-   *   another turn would answer them
+   * @param end.isNext whether it goes before all others of its thread, because its messages are in the conversation
    */
   startOver(
     { seq, attempts }: Pick<Seen, "seq" | "attempts">,
@@ -260,8 +237,7 @@ export class SubmissionStore {
   }
 
   /**
-   * running → pending, maybe due later: the attempt has failed, and is kept with its
-   * error (L8). An isolated one leaves the line for that time: nobody is behind it.
+   * running → pending, maybe due later: records the failed attempt (L8). An isolated one is scheduled like `notBefore`.
    */
   retryAt({ seq, attempts }: Seen, end: FailedEnd, now: number): Submission | undefined {
     const { dueAt, usage } = end;
@@ -331,7 +307,7 @@ export class SubmissionStore {
       text,
       refused,
       usage,
-      isToBeUndone,
+      isRolledBack,
     }: SettledState,
     now: number,
   ): Submission | undefined {
@@ -342,7 +318,7 @@ export class SubmissionStore {
       seen.status === "pending" ? -1 : 0,
       `UPDATE perdure_submissions
        SET status = ?, error = ?, error_name = ?, request_id = ?, message_id = ?, finish_reason = ?,
-         usage = COALESCE(?, usage), is_undone = ?, settled_at = ?, output = COALESCE(output, ?)
+         usage = COALESCE(?, usage), rollback_state = ?, settled_at = ?, output = COALESCE(output, ?)
        WHERE seq = ? AND status = ? AND attempts = ? RETURNING *`,
       status,
       failure?.message ?? null,
@@ -351,7 +327,7 @@ export class SubmissionStore {
       messageId ?? null,
       finishReason ?? null,
       json(usage),
-      isToBeUndone ? 0 : null,
+      isRolledBack ? "pending" : null,
       now,
       output,
       seen.seq,
@@ -360,11 +336,11 @@ export class SubmissionStore {
     );
   }
 
-  /** The turn of a cancelled one has come to its end, and has left a reply. */
-  replied({ seq, attempts }: Seen, messageId: string): void {
+  /** The turn of a cancelled submission has ended, and has left a reply. */
+  recordReply({ seq, attempts }: Seen, messageId: string): void {
     this.storage.sql.exec(
       `UPDATE perdure_submissions SET message_id = ?
-       WHERE seq = ? AND attempts = ? AND status = 'aborted' AND message_id IS NULL AND is_undone IS NULL`,
+       WHERE seq = ? AND attempts = ? AND status = 'aborted' AND message_id IS NULL AND rollback_state IS NULL`,
       messageId,
       seq,
       attempts,
@@ -395,6 +371,28 @@ export class SubmissionStore {
     );
     this.open.count(-skipped.length);
     return skipped;
+  }
+
+  /** pending → pending, with the latest messages, and put off if its time has not come. */
+  replaceDebounced(
+    seq: number,
+    { messages, metadata, notify, expiresAt }: NewSubmission,
+    notBefore: number,
+  ): Submission {
+    this.open.reschedule();
+    const replaced = this.#one(
+      `UPDATE perdure_submissions SET messages = ?, metadata = ?, notify = ?, expires_at = ?,
+         not_before = CASE WHEN not_before IS NULL THEN NULL ELSE MIN(?, debounce_until) END
+       WHERE seq = ? AND status = 'pending' RETURNING *`,
+      messages,
+      json(metadata),
+      json(notify),
+      expiresAt ?? null,
+      notBefore,
+      seq,
+    );
+    if (!replaced) throw new Error(`Submission ${seq} is no longer pending`);
+    return replaced;
   }
 
   /** Takes the key from a submission, so that new work can have it (W1). */

@@ -1,48 +1,38 @@
 /**
- * What turns spend, in tokens, and whether they may go on. Counted in memory
- * and written with the end of the attempt; what has a budget is written after
- * each call of the model, so that no crash gives tokens back.
+ * Counts the tokens of running turns and enforces budgets. Counted in memory and written with the end of the attempt; with a
+ * budget, written after each model call, so that no crash gives tokens back.
  */
 
-import type { Clock } from "../../core/clock.ts";
 import { preview } from "../../core/json.ts";
 import { BudgetExceededError, UsageNotReportedError } from "../errors.ts";
 import type { AttemptRef } from "../host.ts";
-import type { Limits } from "../options.ts";
+import type { Ledger } from "../ledger.ts";
 import type { Submission } from "../store/rows.ts";
-import type { SubmissionStore } from "../store/store.ts";
-import type { DayUsage } from "../store/usage.ts";
+import { addToDay, usageOfDay } from "../store/usage.ts";
 import type { TokenUsage } from "../types.ts";
 
 const DAY_MS = 86_400_000;
-/** Calls in a row that may report tokens of which none can be counted, where there is a budget. */
+/** Model calls in a row without a countable number of tokens, after which a budget counts as not measurable. */
 const MAX_UNMEASURED = 5;
 
 type Account = {
   readonly attempt: number;
   readonly budget: number | undefined;
-  /** What had been written when this life took the attempt up. */
+  /** What was written before this object instance began to count. */
   readonly before: TokenUsage | undefined;
-  /** What has been spent since then. */
+  /** What was used since then. */
   spent: TokenUsage | undefined;
-  /** How many of its latest calls have used no tokens that can be counted; the most where the latest reported nothing, or garbage. */
+  /** How many of the latest calls reported no countable tokens; the maximum after a call that reported nothing, or garbage. */
   unmeasured: number;
-  /** What the latest call has reported that cannot be counted. */
+  /** What the latest call reported instead of numbers. */
   garbage: string | undefined;
 };
 
-export type SpendingOwner = {
-  readonly store: SubmissionStore;
-  readonly dayUsage: DayUsage;
-  readonly clock: Clock;
-  readonly limits: Limits;
-};
-
-export class Spending {
+export class TokenBudgets {
   readonly #accounts = new Map<number, Account>();
   #hasWarned = false;
 
-  constructor(private readonly owner: SpendingOwner) {}
+  constructor(private readonly ledger: Ledger) {}
 
   /** An attempt begins. */
   begin({ seq, attempts, budget, usage }: Submission): void {
@@ -57,7 +47,7 @@ export class Spending {
   }
 
   /**
-   * A call of the model has used tokens. A word about an earlier attempt changes nothing (L2).
+   * Adds the tokens of a model call. The report of an earlier attempt changes nothing.
    *
    * @param reported as the model reports it, which may be anything
    */
@@ -70,18 +60,18 @@ export class Spending {
     account.garbage = garbage;
     if (!usage || garbage !== undefined) account.unmeasured = MAX_UNMEASURED;
     else account.unmeasured = tokens > 0 ? 0 : account.unmeasured + 1;
-    const { store, dayUsage, clock, limits } = this.owner;
+    const { store, clock, limits } = this.ledger;
     const isOfDay = Number.isFinite(limits.tokensPerDay);
     if (account.budget === undefined && !isOfDay) return;
     store.transaction(() => {
       if (usage) store.spend(ref, sum(account.before, account.spent ?? {}));
-      if (isOfDay) dayUsage.add(dayOf(clock.now()), tokens);
+      if (isOfDay) addToDay(store.storage.sql, dayOf(clock.now()), tokens);
     });
   }
 
   /**
-   * What is a number of tokens in a report; no usage where nothing is reported, and `garbage` where what is reported
-   * leaves open how many tokens there were: a part is no number of tokens, and so is the total, or there is none.
+   * Reads the numbers of a report. Without any field there is no usage. `garbage` is set where the total cannot be known:
+   * a part is not a number, and the total is missing or not a number either.
    */
   #read(reported: unknown): { usage?: TokenUsage; garbage?: string } {
     const report = (reported ?? {}) as Record<string, unknown>;
@@ -94,17 +84,17 @@ export class Spending {
     if (!this.#hasWarned) {
       this.#hasWarned = true;
       console.error(
-        `[perdure] a model reports its usage as ${garbage}: what is no finite number from 0 counts as 0. This is logged once.`,
+        `[perdure] a model reports its usage as ${garbage}: a value that is not a finite number from 0 counts as 0. This is logged once.`,
       );
     }
     return counts.includes("totalTokens") ? { usage } : { usage, garbage };
   }
 
   /**
-   * A call of the model comes next.
+   * Checks the budgets before a model call.
    *
    * @throws BudgetExceededError when the submission, or the agent for today, has no tokens left
-   * @throws UsageNotReportedError when what is left cannot be told
+   * @throws UsageNotReportedError when the tokens left cannot be measured
    */
   check(ref: AttemptRef): void {
     const account = this.#accountOf(ref);
@@ -118,10 +108,10 @@ export class Spending {
     if (budget !== undefined && isUnmeasured) {
       throw new UsageNotReportedError("submission", budget, garbage);
     }
-    const { dayUsage, clock, limits } = this.owner;
+    const { store, clock, limits } = this.ledger;
     const { tokensPerDay } = limits;
     if (!Number.isFinite(tokensPerDay)) return;
-    const today = dayUsage.of(dayOf(clock.now()));
+    const today = usageOfDay(store.storage.sql, dayOf(clock.now()));
     if (today.tokens >= tokensPerDay) {
       throw new BudgetExceededError("day", today.tokens, tokensPerDay);
     }
@@ -130,21 +120,21 @@ export class Spending {
     }
   }
 
-  /** What this attempt has spent in this life, and all attempts together. */
-  of(seq: number): { spent: TokenUsage | undefined; usage: TokenUsage | undefined } {
+  /** The tokens of this attempt in this object instance, and of all attempts together. */
+  usageOf(seq: number): { spent: TokenUsage | undefined; usage: TokenUsage | undefined } {
     const { before, spent } = this.#accounts.get(seq) ?? {};
     return { spent, usage: spent && sum(before, spent) };
   }
 
-  /** The attempt is over, and what it has spent is written. */
+  /** The attempt is over, and its usage is written. */
   close(seq: number): void {
     this.#accounts.delete(seq);
   }
 
-  /** That of an attempt which an earlier life began is opened when it is first heard of. */
+  /** The account of an attempt that an earlier object instance began is opened at its first report. */
   #accountOf({ seq, attempt }: AttemptRef): Account | undefined {
     if (!this.#accounts.has(seq)) {
-      const submission = this.owner.store.get(seq);
+      const submission = this.ledger.store.get(seq);
       if (submission?.status === "running") this.begin(submission);
     }
     const account = this.#accounts.get(seq);

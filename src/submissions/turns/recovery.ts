@@ -1,303 +1,289 @@
 /**
- * Turns that are left running without anybody here who runs them: by an
- * earlier life of the object, by a reset, or with a last write that failed
- * (L6). Keeps their threads closed until each has been decided about.
+ * Interrupted turns: running in the ledger, but not in this object instance (L6). A restart, a reset or a failed write has
+ * left them, or a rollback has to wait for the end of a turn. Their threads stay closed until each has been decided.
  */
 
-import type { Clock } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { withTimeout } from "../../core/timeout.ts";
-import { isIsolated, type TurnEnd, type TurnHost } from "../host.ts";
-import type { Limits } from "../options.ts";
-import type { Seen } from "../store/changes.ts";
-import type { Submission } from "../store/rows.ts";
-import type { SubmissionStore } from "../store/store.ts";
+import { isIsolated, type TurnEnd } from "../host.ts";
+import type { Ledger } from "../ledger.ts";
+import type { Seen, Submission } from "../store/rows.ts";
 import { attemptPlanOf, freeAttempts } from "./attempt-plan.ts";
-import type { Spending } from "./budgets.ts";
+import type { TokenBudgets } from "./budgets.ts";
 import { HOST_RECOVERY_LIMIT_MS, MAX_FREE_RESETS, recover } from "./recovery-decision.ts";
 import { mayRepeatEffects } from "./retry.ts";
+import type { Settlement } from "./settlement.ts";
 
-/** How often what is left is looked at; after failures more rarely, down to every so often. */
-export const CHECK_MS = 2_000;
-const RARELY_MS = 30_000;
-
-/** How long the host may take to answer a question, so that one that hangs holds nothing up. */
+/** How often interrupted turns are checked; after failures with growing delays, up to the longest. */
+const CHECK_MS = 2_000;
+const MAX_CHECK_MS = 30_000;
+/** How long the host may take to answer a question. */
 const HOST_TIMEOUT_MS = 20_000;
 
-/** Why a turn is left to be decided about, where it is not known from the row. */
-export type Left = {
+/** Why a turn was interrupted, where the row does not say it. */
+export type Interruption = {
   /** The end that storage has refused so far. */
   readonly unwritten?: { readonly seen: Seen; readonly end: TurnEnd } | undefined;
-  /** Whether the platform's own reset ended it. */
+  /** Whether a reset of the platform ended it. */
   readonly isReset?: boolean | undefined;
 };
 
-type Entry = Left & {
+type InterruptedTurn = Interruption & {
   readonly thread: string;
-  /** Whether an earlier life left it, so that the host may recover it. */
-  readonly isOld: boolean;
-  /** When it was left, or last heard of, epoch milliseconds. */
-  heardAt: number;
-  /** When it is looked at next. */
-  dueAt: number;
-  /** How often a look has failed. */
+  /** Whether an earlier object instance ran it, so that the host may recover it. */
+  readonly isFromEarlierInstance: boolean;
+  /** When it was interrupted, or the host last reported progress, epoch milliseconds. */
+  heartbeatAt: number;
+  /** When it is checked next. */
+  checkAt: number;
+  /** How many checks have failed. */
   failures: number;
 };
 
-export type RecoveryOwner = {
-  readonly store: SubmissionStore;
-  readonly spending: Spending;
-  readonly host: TurnHost;
-  readonly clock: Clock;
-  readonly limits: Limits;
-  /** Writes the end of a turn, unless another end was first. */
-  end(seen: Seen, end: TurnEnd): void;
-  /** It waits for its turn again. */
-  startsOver(submission: Submission): void;
-  /** It has been decided about: what waited behind it can run. */
-  release(submission: { readonly seq: number; readonly thread: string }): void;
-};
+/** A submission that no longer occupies its thread. */
+export type Released = Pick<Submission, "seq" | "thread"> & { readonly dueAt?: number | undefined };
 
 export class Recovery {
-  readonly #left = new Map<number, Entry>();
-  /** Left in the turn of another one, whose end is theirs. */
+  readonly #interrupted = new Map<number, InterruptedTurn>();
+  /** Submissions that joined an interrupted turn, and end with it. */
   readonly #joined = new Set<number>();
   #running: Promise<void> | undefined;
-  #isAgain = false;
+  #isRequested = false;
 
-  constructor(private readonly owner: RecoveryOwner) {}
+  /** @param onReleased a submission has been decided: what waits behind it can run */
+  constructor(
+    private readonly ledger: Ledger,
+    private readonly budgets: TokenBudgets,
+    private readonly settlement: Settlement,
+    private readonly onReleased: (submission: Released) => void,
+  ) {}
 
-  /** Takes note of what an earlier life left. */
+  /** Finds what an earlier object instance has left. */
   start(): void {
-    for (const submission of this.owner.store.open.running()) {
+    const { open } = this.ledger.store;
+    for (const submission of open.running()) {
       if (submission.mergedInto === undefined) this.#put(submission, {}, true);
       else this.#joined.add(submission.seq);
     }
-    for (const cancelled of this.owner.store.rollbacks.open()) this.#put(cancelled, {}, true);
+    for (const cancelled of open.rollbacks()) this.#put(cancelled, {}, true);
   }
 
-  /** A turn of this life is left. */
-  add(submission: Submission, left: Left = {}): void {
-    this.#put(submission, left, this.#left.get(submission.seq)?.isOld ?? false);
-    if (!submission.isToBeUndone) return;
-    // Those that had joined it leave with it; all others wait for the end of their own turns (L5).
-    for (const joined of this.owner.store.rollbacks.open()) {
-      if (joined.mergedInto === submission.submissionId) this.#put(joined, {}, false);
+  /** A turn of this object instance was interrupted. */
+  add(submission: Submission, interruption: Interruption = {}): void {
+    const { seq, submissionId, isRollbackPending } = submission;
+    this.#put(submission, interruption, this.#interrupted.get(seq)?.isFromEarlierInstance ?? false);
+    if (!isRollbackPending) return;
+    // Submissions that joined it are rolled back with it; others wait for the end of their own turns (L5).
+    for (const joined of this.ledger.store.open.rollbacks()) {
+      if (joined.mergedInto === submissionId) this.#put(joined, {}, false);
     }
   }
 
-  /** When the next of them is to be looked at, or null when none is left. */
+  /** When the next check is due, or null. */
   get nextCheck(): number | null {
-    const due = [...this.#left.values()].map(({ dueAt }) => dueAt);
-    if (this.#joined.size > 0) due.push(this.owner.clock.now() + CHECK_MS);
-    return due.length > 0 ? Math.min(...due) : null;
+    const times = [...this.#interrupted.values()].map(({ checkAt }) => checkAt);
+    if (this.#joined.size > 0) times.push(this.ledger.clock.now() + CHECK_MS);
+    return times.length > 0 ? Math.min(...times) : null;
   }
 
-  /** Those of them that have not ended: the host may go on with them. */
+  /** The interrupted turns that have not ended: the host may continue them. */
   get running(): Submission[] {
-    const found = [...this.#left.keys()].map((seq) => this.owner.store.get(seq));
-    return found.filter((left) => left?.status === "running") as Submission[];
+    const found = [...this.#interrupted.keys()].map((seq) => this.ledger.store.get(seq));
+    return found.filter((submission) => submission?.status === "running") as Submission[];
   }
 
-  /** How many places they take up. */
+  /** How many slots they occupy. */
   get count(): number {
-    return this.#left.size;
+    return this.#interrupted.size;
   }
 
-  /** How many are left in a thread. */
   countIn(thread: string): number {
-    return [...this.#left.values()].filter((left) => left.thread === thread).length;
+    return [...this.#interrupted.values()].filter((turn) => turn.thread === thread).length;
   }
 
-  /** What is left in a thread. Isolated ones are in nobody's way. */
+  /** The interrupted turn of a thread. Isolated ones block nothing. */
   current(thread: string): number | undefined {
     if (isIsolated(thread)) return undefined;
-    return [...this.#left].find(([, left]) => left.thread === thread)?.[0];
+    return [...this.#interrupted].find(([, turn]) => turn.thread === thread)?.[0];
   }
 
   has(seq: number): boolean {
-    return this.#left.has(seq);
+    return this.#interrupted.has(seq);
   }
 
-  /** The host goes on with it. */
-  heard(seq: number): void {
-    const left = this.#left.get(seq);
-    if (left) left.heardAt = this.owner.clock.now();
+  /** The host continues it. */
+  heartbeat(seq: number): void {
+    const turn = this.#interrupted.get(seq);
+    if (turn) turn.heartbeatAt = this.ledger.clock.now();
   }
 
-  /** It has ended. Returns whether it was left. */
-  forget(seq: number): boolean {
+  /** It has ended. */
+  forget(seq: number): void {
     this.#joined.delete(seq);
-    return this.#left.delete(seq);
+    this.#interrupted.delete(seq);
   }
 
-  /** Decides about each of them, as far as that can be done now. Never fails: one that does keeps no other one waiting. */
+  /** Decides now, and again at the next wake. */
+  runSoon(): void {
+    this.ledger.wake.request(this.ledger.clock.now() + CHECK_MS);
+    void this.run();
+  }
+
+  /** Decides about each interrupted turn, as far as possible now. Never fails. Runs never overlap. */
   run(): Promise<void> {
-    this.#isAgain = true;
+    this.#isRequested = true;
     this.#running ??= this.#runAll().finally(() => {
       this.#running = undefined;
     });
     return this.#running;
   }
 
-  /** One run after the other: two at once would decide twice about the same. */
   async #runAll(): Promise<void> {
-    while (this.#isAgain) {
-      this.#isAgain = false;
-      // First those that had joined a turn: what was not said is no part of it, and does not end with it.
+    while (this.#isRequested) {
+      this.#isRequested = false;
+      // Joined submissions first: without their messages in the conversation they must not end with the turn.
       for (const seq of [...this.#joined]) {
-        await this.#part(seq).catch((error) => {
-          console.error("[perdure] what a joined turn has left is looked at again:", error);
+        await this.#checkJoined(seq).catch((error) => {
+          console.error("[perdure] a joined submission could not be checked, will retry:", error);
         });
       }
-      for (const [seq, left] of [...this.#left]) {
-        left.dueAt = this.owner.clock.now() + CHECK_MS;
-        await this.#look(seq, left).catch((error) => this.#failed(seq, left, error));
+      for (const [seq, turn] of [...this.#interrupted]) {
+        turn.checkAt = this.ledger.clock.now() + CHECK_MS;
+        await this.#check(seq, turn).catch((error) => this.#failed(seq, turn, error));
       }
     }
   }
 
-  async #look(seq: number, left: Entry): Promise<void> {
-    const submission = this.owner.store.get(seq);
-    if (left.unwritten) this.#write(left.unwritten, left.thread);
-    else if (submission?.isToBeUndone) await this.#undo(submission, left);
-    else if (submission?.status === "running") await this.#decide(submission, left);
-    else this.#done(seq, left.thread);
+  async #check(seq: number, turn: InterruptedTurn): Promise<void> {
+    const submission = this.ledger.store.get(seq);
+    if (turn.unwritten) {
+      this.settlement.end(turn.unwritten.seen, turn.unwritten.end);
+      this.#release(turn.unwritten.seen.seq, turn.thread);
+    } else if (submission?.isRollbackPending) await this.#rollBack(submission, turn);
+    else if (submission?.status === "running") await this.#decide(submission, turn);
+    else this.#release(seq, turn.thread);
   }
 
-  /** Not for ever: what its host cannot tell anything about is ended. */
-  #failed(seq: number, left: Entry, error: unknown): void {
-    const { clock, store } = this.owner;
-    console.error("[perdure] what a turn has left could not be dealt with:", error);
-    left.dueAt = clock.now() + Math.min(RARELY_MS, CHECK_MS * 2 ** left.failures++);
-    if (left.unwritten || clock.now() - left.heardAt < HOST_RECOVERY_LIMIT_MS) return;
+  /** A check has failed. It is repeated, but not forever: the submission ends when the host gives no answer for long. */
+  #failed(seq: number, turn: InterruptedTurn, error: unknown): void {
+    const { clock, store } = this.ledger;
+    console.error("[perdure] an interrupted turn could not be checked, will retry:", error);
+    turn.checkAt = clock.now() + Math.min(MAX_CHECK_MS, CHECK_MS * 2 ** turn.failures++);
+    if (turn.unwritten || clock.now() - turn.heartbeatAt < HOST_RECOVERY_LIMIT_MS) return;
     try {
-      this.#giveUp(store.get(seq), error);
+      const submission = store.get(seq);
+      if (submission?.status !== "running") return;
+      const message = `The turn was interrupted, and its host could not tell its state: ${failureOf(error).message}`;
+      const failure = { name: "TurnInterruptedError", message };
+      this.settlement.end(submission, { outcome: "error", failure });
     } catch (cause) {
-      console.error("[perdure] and could not be ended, which is tried again:", cause);
+      console.error("[perdure] an interrupted turn could not be ended, will retry:", cause);
     }
   }
 
-  #giveUp(submission: Submission | undefined, error: unknown): void {
-    if (submission?.status !== "running") return;
-    const { message } = failureOf(error);
-    this.owner.end(submission, {
-      outcome: "error",
-      failure: {
-        name: "TurnInterruptedError",
-        message: `The turn was interrupted, and what it left cannot be told: ${message}`,
-      },
-    });
-  }
-
-  async #decide(orphan: Submission, { heardAt, isReset }: Entry): Promise<void> {
-    const { host, store, limits, clock } = this.owner;
-    const { seq, attempts, retry, answer } = orphan;
-    const priors = store.attempts.priors(orphan);
+  async #decide(submission: Submission, turn: InterruptedTurn): Promise<void> {
+    const { host, store, limits, clock } = this.ledger;
+    const { seq, submissionId, thread, attempts, retry, answer, resets } = submission;
+    const priors = store.attempts.priors(submission);
     const hasTools = attemptPlanOf(answer, priors)?.followUp === undefined;
-    const trace = await withTimeout(host.inspectConversation(orphan), HOST_TIMEOUT_MS);
-    const isFree = isReset === true && orphan.resets < MAX_FREE_RESETS;
+    const conversation = await withTimeout(host.inspectConversation(submission), HOST_TIMEOUT_MS);
+    const isFree = turn.isReset === true && resets < MAX_FREE_RESETS;
     const decision = recover({
-      applied: trace.applied,
-      // What an attempt without tools does again has no effects.
-      hasEffects: hasTools && (trace.hasEffects || store.toolCalls.exist(seq)),
-      isAnswered: store.isAnswered(orphan),
-      isReplied: answer === undefined && trace.messageId !== undefined,
-      mayRepeatEffects: mayRepeatEffects(retry, trace.hasEffects),
-      isHostRecovering: await this.#isHostRecovering(orphan.thread),
-      attempts: attempts - freeAttempts(priors) - orphan.resets - (isFree ? 1 : 0),
+      applied: conversation.applied,
+      // An attempt without tools has no effects to repeat.
+      hasEffects: hasTools && (conversation.hasEffects || store.toolCalls.exist(seq)),
+      isAnswered: store.isAnswered(submission),
+      isReplied: answer === undefined && conversation.messageId !== undefined,
+      mayRepeatEffects: mayRepeatEffects(retry, conversation.hasEffects),
+      isHostRecovering: await this.#isHostRecovering(thread),
+      attempts: attempts - freeAttempts(priors) - resets - (isFree ? 1 : 0),
       maxAttempts: retry?.maxAttempts ?? limits.maxAttempts,
-      waitedMs: clock.now() - heardAt,
+      waitedMs: clock.now() - turn.heartbeatAt,
     });
-    const { messageId, text } = trace;
+    const { messageId, text } = conversation;
     if (decision.action === "complete")
-      this.owner.end(orphan, { outcome: "completed", messageId, text });
-    else if (decision.action === "fail") this.owner.end(orphan, { outcome: "error", ...decision });
+      this.settlement.end(submission, { outcome: "completed", messageId, text });
+    else if (decision.action === "fail")
+      this.settlement.end(submission, { outcome: "error", ...decision });
     else if (decision.action === "startOver") {
-      const { usage } = this.owner.spending.of(seq);
+      const { usage } = this.budgets.usageOf(seq);
       const pending = store.startOver({ seq, attempts }, { isFree, usage, isNext: true });
-      this.owner.spending.close(seq);
-      if (pending) this.owner.startsOver(pending);
-      for (const joined of store.open.joinedTo(orphan.submissionId)) {
-        await this.#part(joined.seq);
-      }
-      this.#done(seq, orphan.thread);
+      this.budgets.close(seq);
+      if (pending) this.ledger.announce(pending);
+      for (const joined of store.open.joinedTo(submissionId)) await this.#checkJoined(joined.seq);
+      this.#release(seq, thread);
     }
   }
 
   #isHostRecovering(thread: string): Promise<boolean> {
-    return withTimeout(this.owner.host.isRecovering(thread), HOST_TIMEOUT_MS);
+    return withTimeout(this.ledger.host.isRecovering(thread), HOST_TIMEOUT_MS);
   }
 
-  /** A cancelled one whose messages leave the conversation, once nobody adds to it any more. */
-  async #undo(cancelled: Submission, { heardAt, isOld }: Entry): Promise<void> {
-    const { host, store, clock } = this.owner;
+  /** Removes the messages of a cancelled submission, once no turn adds to them any more. */
+  async #rollBack(cancelled: Submission, turn: InterruptedTurn): Promise<void> {
+    const { host, store, clock } = this.ledger;
     const { seq, thread } = cancelled;
-    // With it goes what had joined its turn, though that was cancelled before.
-    const messages = [cancelled, ...store.rollbacks.joinedTo(cancelled)].flatMap(
-      (said) => said.messages,
+    const isOverdue = clock.now() - turn.heartbeatAt >= HOST_RECOVERY_LIMIT_MS;
+    const mayRecover = turn.isFromEarlierInstance && !isOverdue;
+    // Submissions that joined its turn are rolled back with it, though they were cancelled before.
+    const messages = [cancelled, ...store.open.everJoinedTo(cancelled)].flatMap(
+      (submission) => submission.messages,
     );
-    const isOverdue = clock.now() - heardAt >= HOST_RECOVERY_LIMIT_MS;
-    if (isOld && !isOverdue && (await this.#isHostRecovering(thread))) return;
+    if (mayRecover && (await this.#isHostRecovering(thread))) return;
     try {
       await withTimeout(host.removeMessages({ ...cancelled, messages }), HOST_TIMEOUT_MS);
     } catch (error) {
-      // Better a message too many in the conversation than a thread that is closed for ever.
+      // A message too many in the conversation is better than a thread that stays closed.
       if (!isOverdue) throw error;
     }
-    store.rollbacks.done(seq);
-    this.#done(seq, thread);
+    store.open.finishRollback(seq);
+    this.#release(seq, thread);
   }
 
-  /** The turn that these have joined is attempted again: what has not been said in it is no part of it. */
-  part(submissionId: string): boolean {
-    const joined = this.owner.store.open.joinedTo(submissionId);
+  /** Another attempt of a turn follows: checks the submissions that joined the failed one. */
+  onRetryScheduled(submissionId: string): void {
+    const joined = this.ledger.store.open.joinedTo(submissionId);
     for (const { seq } of joined) this.#joined.add(seq);
-    return joined.length > 0;
+    if (joined.length > 0) this.runSoon();
   }
 
-  /** It had joined a turn: with its messages in the conversation it ends as that does, without them it waits. */
-  async #part(seq: number): Promise<void> {
-    const { store, host } = this.owner;
+  /** A submission that joined a turn ends with it if its messages are in the conversation; otherwise it waits again. */
+  async #checkJoined(seq: number): Promise<void> {
+    const { store, host } = this.ledger;
     const joined = store.get(seq);
     if (joined?.status === "running" && joined.mergedInto !== undefined) {
       const { mergedInto } = joined;
       const attempt = store.find(mergedInto)?.attempts;
       const { applied } = await withTimeout(host.inspectConversation(joined), HOST_TIMEOUT_MS);
-      // Another attempt that has begun meanwhile has asked it together with its own messages.
-      const isUnsaid = applied === "none" && store.find(mergedInto)?.attempts === attempt;
-      if (isUnsaid) this.detachJoined(joined);
+      // A new attempt that has begun meanwhile asks its messages together with its own.
+      const isSameAttempt = store.find(mergedInto)?.attempts === attempt;
+      if (applied === "none" && isSameAttempt) this.detachJoined(joined);
     }
     this.#joined.delete(seq);
   }
 
-  /** It was not said in the turn that it had joined, and waits for its own. */
+  /** The submission waits for a turn of its own: the turn that it joined does not have its messages. */
   detachJoined(joined: Submission): void {
     this.#joined.delete(joined.seq);
-    const pending = this.owner.store.startOver(joined);
+    const pending = this.ledger.store.startOver(joined);
     if (!pending) return;
-    this.owner.startsOver(pending);
-    this.owner.release(pending);
+    this.ledger.announce(pending);
+    this.onReleased(pending);
   }
 
-  #write({ seen, end }: NonNullable<Left["unwritten"]>, thread: string): void {
-    this.owner.end(seen, end);
-    this.#done(seen.seq, thread);
-  }
-
-  #put({ seq, thread }: Submission, left: Left, isOld: boolean): void {
-    const now = this.owner.clock.now();
-    this.#left.set(seq, {
-      ...left,
+  #put({ seq, thread }: Submission, interruption: Interruption, isFromEarlierInstance: boolean) {
+    const now = this.ledger.clock.now();
+    this.#interrupted.set(seq, {
+      ...interruption,
       thread,
-      isOld,
-      heardAt: now,
-      dueAt: now + CHECK_MS,
+      isFromEarlierInstance,
+      heartbeatAt: now,
+      checkAt: now + CHECK_MS,
       failures: 0,
     });
   }
 
-  #done(seq: number, thread: string): void {
-    if (this.#left.delete(seq)) this.owner.release({ seq, thread });
+  #release(seq: number, thread: string): void {
+    if (this.#interrupted.delete(seq)) this.onReleased({ seq, thread });
   }
 }

@@ -1,83 +1,62 @@
 /**
- * How a submission ends: once, with the word to everybody who waits for it in
- * the same transaction (O1). Or not yet, when the failure was transient and an
- * attempt is left (L8). Lets go of what has ended long ago (L9).
+ * Ends submissions: each once, with its outbox entries in the same transaction (O1). A transient failure with an attempt left
+ * puts the submission back in line (L8). Also deletes what retention no longer keeps (L9).
  */
 
-import type { Clock } from "../../core/clock.ts";
 import { type Failure, failureOf, transientOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import { Sweep } from "../../core/sweep.ts";
 import { deliveryIdOf } from "../../outbox/listing.ts";
-import type { Outbox } from "../../outbox/outbox.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import { ISOLATED, type TurnEnd } from "../host.ts";
 import { eventOf } from "../inspection.ts";
-import { ANSWER_BYTES, type Limits } from "../options.ts";
+import type { Ledger } from "../ledger.ts";
+import { ANSWER_BYTES } from "../options.ts";
 import { endedEvent } from "../store/batches.ts";
-import type { Seen, SettledState } from "../store/changes.ts";
-import type { SubmissionRecords } from "../store/history.ts";
-import type { Submission, Summary } from "../store/rows.ts";
-import type { SubmissionStore } from "../store/store.ts";
+import type { Seen, SettledState, Submission, Summary } from "../store/rows.ts";
 import type { SubmissionEvent } from "../types.ts";
-import type { Spending } from "./budgets.ts";
-import { toolRefusalOf } from "./refusals.ts";
-import { type FailureKind, mayRepeatEffects, nextAttempt } from "./retry.ts";
+import type { TokenBudgets } from "./budgets.ts";
+import { type FailureKind, mayRepeatEffects, nextAttempt, toolRefusalOf } from "./retry.ts";
 
-/** Ends between two looks at what retention lets go. */
+/** Retention runs once in so many ends. */
 const PRUNE_EVERY = 64;
 /** How long after a failure deliveries are started again. */
 const FLUSH_AGAIN_MS = 2_000;
 
-type FailedEnd = Extract<TurnEnd, { outcome: "error" }>;
-/** An end without what it has cost, which only this file knows. */
+type FailedTurnEnd = Extract<TurnEnd, { outcome: "error" }>;
 type Ending = Omit<SettledState, "usage">;
-
-export type SettlementOwner = {
-  readonly store: SubmissionStore;
-  readonly spending: Spending;
-  readonly records: SubmissionRecords;
-  readonly outbox: Outbox;
-  readonly clock: Clock;
-  readonly limits: Limits;
-  /** When the ledger's wake comes, or null. */
-  readonly nextWake: () => number | null;
-  /** Makes sure of a wake at that time. */
-  readonly wakeAt: (time: number) => void;
-  /** Tells that a submission has changed. */
-  announce(submission: Summary): void;
-  /** Another attempt of it is made later. */
-  putOff(submission: Submission): void;
-  /** Its turn is over, for now or for good: what waited behind it can run. */
-  release(submission: Submission): void;
-};
 
 export class Settlement {
   #sincePrune = 0;
   /** Whether the latest {@link flush} has failed. */
-  #isUnsent = false;
-  readonly #sweep = new Sweep(() => this.owner.clock.random());
+  #hasUnsent = false;
+  readonly #sweep = new Sweep(() => this.ledger.clock.random());
 
-  constructor(private readonly owner: SettlementOwner) {}
+  /** @param onChanged a turn is over: its submission has ended, or waits for its next attempt */
+  constructor(
+    private readonly ledger: Ledger,
+    private readonly budgets: TokenBudgets,
+    private readonly onChanged: (submission: Submission) => void,
+  ) {}
 
-  /** The turn has ended: writes its end, or makes another attempt of it later. */
+  /** Writes the end of a turn, or schedules the next attempt, if the submission is as it was seen (L2). */
   end(seen: Seen, reported: TurnEnd): void {
     const end = withinLimit(reported);
     if (end.outcome === "recovering" || end.outcome === "reported") return;
     const changed = end.outcome === "error" ? this.#fail(seen, end) : undefined;
-    const refused = end.outcome === "error" ? keptRefusal(end.answer?.refused) : undefined;
+    const refused = end.outcome === "error" ? shortRefusal(end.answer?.refused) : undefined;
     const ended = changed ?? this.settle(seen, { ...end, refused, status: end.outcome });
-    if (ended) this.owner.release(ended);
-    // The turn of a cancelled one has stopped as it was told to: what of a reply it has left is known only now (L7).
+    if (ended) this.onChanged(ended);
+    // The turn of a cancelled submission has stopped: only now is it known which reply it has left (L7).
     else if (end.outcome === "aborted" && end.messageId !== undefined) {
-      this.owner.store.replied(seen, end.messageId);
+      this.ledger.store.recordReply(seen, end.messageId);
     }
   }
 
-  /** A failure that is not the end: the answer was there before it (L7), or another attempt follows (L8). */
-  #fail(seen: Seen, end: FailedEnd): Submission | undefined {
+  /** A failure that is not the end: the answer was recorded before it (L7), or another attempt follows (L8). */
+  #fail(seen: Seen, end: FailedTurnEnd): Submission | undefined {
     if (seen.status !== "running") return undefined;
-    const { store } = this.owner;
+    const { store } = this.ledger;
     const submission = store.get(seen.seq);
     if (!submission) return undefined;
     if (!store.isAnswered(submission)) return this.#retry(submission, seen, end);
@@ -87,61 +66,62 @@ export class Settlement {
 
   /** pending or running → terminal. Returns the row, unless it is not as it was seen (L2). */
   settle(seen: Seen, ending: Ending): Submission | undefined {
-    const { store, spending, clock } = this.owner;
-    const [settled] = this.#telling(() => {
-      const { usage } = spending.of(seen.seq);
+    const { store, clock } = this.ledger;
+    const [settled] = this.#commit(() => {
+      const { usage } = this.budgets.usageOf(seen.seq);
       const row = store.settle(seen, { ...ending, usage }, clock.now());
-      return row ? [row, ...this.#withIt(row, ending)] : [];
+      return row ? [row, ...this.#settleJoined(row, ending)] : [];
     });
-    if (settled) spending.close(seen.seq);
-    if (settled) store.answers.drop(seen.seq);
-    if (settled) store.open.forgetJoined(settled.submissionId);
-    if (settled && ++this.#sincePrune >= PRUNE_EVERY) this.prune();
+    if (!settled) return undefined;
+    this.budgets.close(seen.seq);
+    store.answers.drop(seen.seq);
+    store.open.forgetJoined(settled.submissionId);
+    if (++this.#sincePrune >= PRUNE_EVERY) this.prune();
     return settled;
   }
 
-  /** Ends whatever waits for its turn in a thread as `skipped`. */
+  /** Ends everything that is pending in a thread as `skipped`. */
   skipPending(thread: string, failure: Failure): void {
-    const { store, clock } = this.owner;
+    const { store, clock } = this.ledger;
     const some = () =>
       store
         .skipPending(thread, failure, clock.now())
-        .flatMap((row) => [row, ...this.#withIt(row, { status: "skipped", failure })]);
-    // In pages, of which each is all that has to be held: they commit together, since nothing is awaited between them.
-    while (this.#telling(some).length > 0);
+        .flatMap((row) => [row, ...this.#settleJoined(row, { status: "skipped", failure })]);
+    // In pages, to bound memory. They commit together, since nothing is awaited between them.
+    while (this.#commit(some).length > 0);
   }
 
-  /** Ends some of what waits in a batch as `aborted`, and returns how many that were. */
+  /** Ends some of the pending submissions of a batch as `aborted`. Returns how many. */
   abortWaiting(batch: string, failure: Failure): number {
-    const { store, clock } = this.owner;
-    return this.#telling(() => store.batches.abortWaiting(batch, failure, clock.now())).length;
+    const { store, clock } = this.ledger;
+    return this.#commit(() => store.batches.abortWaiting(batch, failure, clock.now())).length;
   }
 
-  /** Those that have joined its turn end as it does. */
-  #withIt({ submissionId }: Summary, ending: Ending): Submission[] {
-    const { store, clock } = this.owner;
+  /** Submissions that joined the turn end with it. */
+  #settleJoined({ submissionId }: Summary, ending: Ending): Submission[] {
+    const { store, clock } = this.ledger;
     return store.open
       .joinedTo(submissionId)
       .flatMap((joined) => store.settle(joined, ending, clock.now()) ?? []);
   }
 
-  /** Lets go of what retention no longer keeps. Returns whether there may be more. */
+  /** Deletes some of what retention no longer keeps. Returns whether there may be more. */
   prune(): boolean {
     this.#sincePrune = 0;
-    const { records, clock, limits } = this.owner;
-    return records.prune(clock.now() - limits.maxAgeMs, limits.maxCount, this.#sweep) > 0;
+    const { store, clock, limits } = this.ledger;
+    return store.history.prune(clock.now() - limits.maxAgeMs, limits.maxCount, this.#sweep) > 0;
   }
 
-  /** running → pending, where the failure lets another attempt do better and one is left (L8, W4). */
-  #retry(submission: Submission, seen: Seen, end: FailedEnd): Submission | undefined {
-    const { store, spending, clock, limits } = this.owner;
+  /** running → pending, where another attempt may do better and one is left (L8, W4). */
+  #retry(submission: Submission, seen: Seen, end: FailedTurnEnd): Submission | undefined {
+    const { store, clock, limits } = this.ledger;
     const { retry, resets, thread, answer: spec } = submission;
     const { cause, failure, hasEffects = false, answer } = end;
     const now = clock.now();
     const turn = {
       spec,
       priors: store.attempts.priors(submission),
-      why: whyOf(end),
+      why: failureKindOf(end),
       transient: transientOf(cause, now),
       hasEffects: hasEffects || store.toolCalls.exist(seen.seq),
       mayRepeatEffects: mayRepeatEffects(retry, hasEffects),
@@ -153,74 +133,73 @@ export class Settlement {
     if (!next) return undefined;
     const { follow, delayMs } = next;
     const dueAt = follow === "again" ? now + delayMs : undefined;
-    const failed = { dueAt, failure, follow, given: answer?.given, ...spending.of(seen.seq) };
+    const usage = this.budgets.usageOf(seen.seq);
+    const failed = { dueAt, failure, follow, given: answer?.given, ...usage };
     const pending = store.transaction(() => store.retryAt(seen, failed, now));
-    if (pending) spending.close(seen.seq);
-    if (pending) {
-      this.owner.announce(pending);
-      this.owner.putOff(pending);
-    }
+    if (!pending) return undefined;
+    this.budgets.close(seen.seq);
+    this.ledger.announce(pending);
     return pending;
   }
 
-  /** The ends and their entries in the outbox commit together; everybody is told afterwards. */
-  #telling<Row extends Summary>(end: () => Row[]): Row[] {
-    const { store, announce } = this.owner;
+  /** Commits ends together with their outbox entries, then starts the deliveries and notifies the app. */
+  #commit<Row extends Summary>(end: () => Row[]): Row[] {
+    const { store } = this.ledger;
     let entries = 0;
     const ended = store.transaction(() => {
       const rows = end();
-      for (const row of rows) entries += this.#put(row) + this.#putBatch(row);
+      for (const row of rows) entries += this.#enqueue(row) + this.#enqueueForBatch(row);
       return rows;
     });
     if (entries > 0) this.flush();
-    for (const row of ended) announce(row);
+    for (const row of ended) this.ledger.announce(row);
     return ended;
   }
 
-  /** Begins to deliver what has been put into the outbox. Never fails: what cannot be now is tried again at the next wake. */
+  /** Starts the deliveries of the outbox. Never fails: the next wake tries again. */
   flush(): void {
-    const { outbox, clock, nextWake, wakeAt } = this.owner;
+    const { outbox, clock, wake } = this.ledger;
     try {
-      outbox.flush(nextWake());
-      this.#isUnsent = false;
+      outbox.flush(wake.armedFor);
+      this.#hasUnsent = false;
     } catch (error) {
-      console.error("[perdure] deliveries could not be started, and are tried again:", error);
-      this.#isUnsent = true;
-      wakeAt(clock.now() + FLUSH_AGAIN_MS);
+      console.error("[perdure] deliveries could not be started, will retry:", error);
+      this.#hasUnsent = true;
+      wake.request(clock.now() + FLUSH_AGAIN_MS);
     }
   }
 
-  /** {@link flush}, where it has failed. */
+  /** {@link flush}, where the latest one has failed. */
   flushAgain(): void {
-    if (this.#isUnsent) this.flush();
+    if (this.#hasUnsent) this.flush();
   }
 
-  /** Returns how many entries. */
-  #put(submission: Summary): number {
+  /** Returns how many entries it has put into the outbox. */
+  #enqueue(submission: Summary): number {
     if (submission.notify.length === 0) return 0;
     const data = eventOf(submission);
     const type = `submission.${data.status}` as const;
-    const timestamp = new Date(submission.settledAt ?? this.owner.clock.now()).toISOString();
+    const timestamp = new Date(submission.settledAt ?? this.ledger.clock.now()).toISOString();
     const event = JSON.stringify({ type, timestamp, data } satisfies SubmissionEvent);
     for (const destination of submission.notify) {
-      this.owner.outbox.enqueue(deliveryIdOf(submission.submissionId), destination, event);
+      this.ledger.outbox.enqueue(deliveryIdOf(submission.submissionId), destination, event);
     }
     return submission.notify.length;
   }
 
-  /** A workflow that waits for a batch is told once, whatever the batch's size. Returns how many entries. */
-  #putBatch(submission: Summary): number {
+  /** The workflow that waits for a batch gets one event, whatever the batch's size. Returns how many entries. */
+  #enqueueForBatch(submission: Summary): number {
     const { batch, status } = submission;
     if (batch === undefined) return 0;
-    const waiting = this.owner.store.batches.ended(batch, status !== "completed");
+    const waiting = this.ledger.store.batches.ended(batch, status !== "completed");
     if (!waiting) return 0;
-    const event = endedEvent(batch, submission.settledAt ?? this.owner.clock.now());
-    this.owner.outbox.enqueue(crypto.randomUUID(), waiting, event);
+    const event = endedEvent(batch, submission.settledAt ?? this.ledger.clock.now());
+    this.ledger.outbox.enqueue(crypto.randomUUID(), waiting, event);
     return 1;
   }
 }
 
-/** A text is the output, which has a limit: one above it cannot be stored, and half of one would pass for the whole. */
+/** A text above the limit cannot be stored whole, and half of it would pass for the whole: the turn fails. */
 function withinLimit(end: TurnEnd): TurnEnd {
   // No character takes more than six bytes in JSON.
   if (end.outcome !== "completed" || (end.text?.length ?? 0) * 6 < ANSWER_BYTES) return end;
@@ -231,18 +210,18 @@ function withinLimit(end: TurnEnd): TurnEnd {
   return { ...facts, outcome: "error", failure };
 }
 
-/** A refused answer is kept for the error of the workflow that asked, where it is short. */
-function keptRefusal(refused: string | undefined): string | undefined {
-  return refused !== undefined && refused.length <= MAX_REFUSED ? refused : undefined;
-}
-
 /** UTF-16 units. */
 const MAX_REFUSED = 65_536;
 
-/** Failures that no other model would do better after. */
+/** A short answer that was refused is kept, for the error of the workflow that asked. */
+function shortRefusal(refused: string | undefined): string | undefined {
+  return refused !== undefined && refused.length <= MAX_REFUSED ? refused : undefined;
+}
+
+/** Failures after which no other model would do better. */
 const NOT_OF_THE_MODEL = ["BudgetExceededError", "TurnInterruptedError", "UsageNotReportedError"];
 
-function whyOf({ answer, failure, cause }: FailedEnd): FailureKind {
+function failureKindOf({ answer, failure, cause }: FailedTurnEnd): FailureKind {
   if (answer) return answer;
   return NOT_OF_THE_MODEL.includes(failure.name) ? "other" : { refusal: toolRefusalOf(cause) };
 }

@@ -1,6 +1,6 @@
 /**
- * Callers that wait for an end, and the app's status hook before them. In
- * memory only: whoever waits across a restart asks again, the ledger knows.
+ * Calls the app's status hook for each status, in order, and then resolves the callers that wait for an end. In memory only:
+ * a caller that waits across a restart asks again.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -11,17 +11,11 @@ import { isTerminal } from "../states.ts";
 import type { SubmissionInspection } from "../types.ts";
 
 type Waiter = (submission: SubmissionInspection) => void;
+type Hook = (submission: SubmissionInspection) => Promise<void>;
 type HookCall = { hasEnded: boolean };
 
-export type WaitersOwner = {
-  /** Calls the app's hook. */
-  readonly hook: (submission: SubmissionInspection) => Promise<void>;
-  /** How long a call of it is waited for. */
-  readonly hookTimeoutMs: number;
-};
-
-/** Tells the app of a status: by events, and by its hook, which sees the request that has changed the status. */
-export function tellApp(
+/** Emits the events of a status and calls the app's hook, in the context of the request that changed the status. */
+export function callStatusHook(
   submission: SubmissionInspection,
   host: Pick<TurnHost, "onStatus" | "isInHostContext">,
   { events, runInHostContext }: LifecycleServices,
@@ -33,28 +27,31 @@ export function tellApp(
   return host.isInHostContext() ? hook() : (runInHostContext(hook) as Promise<void>);
 }
 
-export class Waiters {
+export class StatusHooks {
   readonly #waiting = new Map<string, Set<Waiter>>();
   /** Terminal submissions whose hook has not returned yet. */
   readonly #announcing = new Set<string>();
   readonly #insideHook = new AsyncLocalStorage<HookCall>();
-  /** By submission, what resolves when the hook has returned for all of its statuses so far; gone when it has. */
-  readonly #telling = new Map<string, Promise<void>>();
-
+  /** By submission: resolves when the hook has returned for all of its statuses so far. Removed then. */
+  readonly #pending = new Map<string, Promise<void>>();
   readonly #deadlines: Deadlines;
 
-  constructor(private readonly owner: WaitersOwner) {
-    this.#deadlines = new Deadlines(owner.hookTimeoutMs);
+  /** @param timeoutMs how long a call of the hook is waited for */
+  constructor(
+    private readonly hook: Hook,
+    private readonly timeoutMs: number,
+  ) {
+    this.#deadlines = new Deadlines(timeoutMs);
   }
 
-  /** Whether the caller runs inside a call of the status hook that is waited for. */
-  get isInsideHook(): boolean {
+  /** Whether the caller runs inside a hook call that has not timed out. */
+  get #isInsideHook(): boolean {
     return this.#insideHook.getStore()?.hasEnded === false;
   }
 
-  /** @throws Error where the wait could never end */
-  refuseToWaitForItself(isInsideTurn: boolean): void {
-    const where = this.isInsideHook
+  /** @throws Error inside a turn or the hook, where a wait would never end */
+  checkMayWait(isInsideTurn: boolean): void {
+    const where = this.#isInsideHook
       ? "onSubmissionStatus: the submission settles only after the hook returns"
       : isInsideTurn
         ? "inside an active turn: the submission runs only after this turn ends"
@@ -63,39 +60,39 @@ export class Waiters {
   }
 
   /** For how many submissions the hook has not returned yet. */
-  get underWay(): number {
-    return this.#telling.size;
+  get pending(): number {
+    return this.#pending.size;
   }
 
-  /** Whether an end has been written that the app has not been told of yet. */
+  /** Whether the submission has ended and the hook has not returned for its end. */
   isAnnouncing(submissionId: string): boolean {
     return this.#announcing.has(submissionId);
   }
 
-  /** Tells the app, for each submission in the order of its statuses, and then whoever waits. */
+  /** Calls the hook, for each submission in the order of its statuses, and then resolves the waiting callers. */
   announce(submission: SubmissionInspection): void {
     const { submissionId, status } = submission;
     if (isTerminal(status)) this.#announcing.add(submissionId);
-    const before = this.#telling.get(submissionId) ?? Promise.resolve();
-    const telling = before.then(async () => {
-      await this.#tell(submission);
-      if (this.#telling.get(submissionId) === telling) this.#telling.delete(submissionId);
-      if (isTerminal(status)) this.#settled(submission);
+    const before = this.#pending.get(submissionId) ?? Promise.resolve();
+    const notified = before.then(async () => {
+      await this.#callHook(submission);
+      if (this.#pending.get(submissionId) === notified) this.#pending.delete(submissionId);
+      if (isTerminal(status)) this.#resolveWaiters(submission);
     });
-    this.#telling.set(submissionId, telling);
+    this.#pending.set(submissionId, notified);
   }
 
   /**
    * Resolves when the hook has returned for the latest status of a submission, or the signal is aborted. Inside the
-   * hook, which would wait for itself, it resolves at once.
+   * hook it resolves at once, because the hook would wait for itself.
    */
-  async told(submissionId: string, signal?: AbortSignal): Promise<void> {
-    const telling = this.#telling.get(submissionId);
-    if (this.isInsideHook || telling === undefined || signal?.aborted) return;
+  async whenNotified(submissionId: string, signal?: AbortSignal): Promise<void> {
+    const notified = this.#pending.get(submissionId);
+    if (this.#isInsideHook || notified === undefined || signal?.aborted) return;
     const aborted = new Promise<void>((resolve) => {
       signal?.addEventListener("abort", () => resolve(), { once: true });
     });
-    await Promise.race([telling, aborted]);
+    await Promise.race([notified, aborted]);
   }
 
   /** Resolves at the end, or with undefined when `timeoutMs` is over first. */
@@ -122,13 +119,12 @@ export class Waiters {
     });
   }
 
-  /** Never fails, and never takes longer than the limit: what the hook does after that changes nothing here. */
-  async #tell(submission: SubmissionInspection): Promise<void> {
+  /** Never fails, and never takes longer than the limit. */
+  async #callHook(submission: SubmissionInspection): Promise<void> {
     const { submissionId, status } = submission;
-    const { hook, hookTimeoutMs } = this.owner;
     const call: HookCall = { hasEnded: false };
     const returned = this.#insideHook
-      .run(call, async () => hook(submission))
+      .run(call, async () => this.hook(submission))
       .catch((error) => {
         console.error(
           `[perdure] onSubmissionStatus failed for ${submissionId} (${status}):`,
@@ -139,15 +135,15 @@ export class Waiters {
       await this.#deadlines.within(returned);
     } catch {
       console.error(
-        `[perdure] onSubmissionStatus has not returned for ${submissionId} (${status}) within ${hookTimeoutMs} ms, ` +
-          "and is not waited for any longer.",
+        `[perdure] onSubmissionStatus has not returned for ${submissionId} (${status}) within ${this.timeoutMs} ms, ` +
+          "and is no longer waited for.",
       );
     } finally {
       call.hasEnded = true;
     }
   }
 
-  #settled(submission: SubmissionInspection): void {
+  #resolveWaiters(submission: SubmissionInspection): void {
     const { submissionId } = submission;
     this.#announcing.delete(submissionId);
     const waiting = this.#waiting.get(submissionId);

@@ -15,17 +15,9 @@ import {
   type ToolDecision,
   TurnRefused,
 } from "../host.ts";
-import type { Limits } from "../options.ts";
-import type { SubmissionStore } from "../store/store.ts";
+import type { Ledger } from "../ledger.ts";
 import { failureOfCall, type NewCall, type RecordedCall } from "../store/tool-calls.ts";
 import { type AfterSideEffects, afterSideEffects } from "./retry.ts";
-
-export type ReplayOwner = {
-  readonly store: SubmissionStore;
-  readonly limits: Pick<Limits, "maxToolCalls">;
-  /** The turn is getting on. */
-  heard(ref: AttemptRef): void;
-};
 
 type Earlier = { readonly open: RecordedCall[]; readonly policy: AfterSideEffects };
 
@@ -33,10 +25,14 @@ export class ToolReplay implements ToolCalls {
   #earlier: Promise<Earlier> | undefined;
   #isFull = false;
 
-  /** @param settled calls in the stored replies to the turn; undefined for the first run, which has no earlier calls */
+  /**
+   * @param heartbeat reports progress of the turn
+   * @param settled returns the calls in the stored replies to the turn; undefined for the first run, which has no earlier calls
+   */
   constructor(
-    private readonly owner: ReplayOwner,
+    private readonly ledger: Ledger,
     private readonly ref: AttemptRef,
+    private readonly heartbeat: () => void,
     private readonly settled: (() => readonly SettledCall[]) | undefined,
   ) {}
 
@@ -53,23 +49,23 @@ export class ToolReplay implements ToolCalls {
     const earlier = await reading;
     // Nothing is awaited while it is decided, so that calls of one step cannot get the same record.
     const decision = this.#decide(call, earlier);
-    if (decision.action === "run") await this.#stored();
+    if (decision.action === "run") await this.#durable();
     return decision;
   }
 
   /** A tool that kills its object at once would take a record with it that is not on disk. */
-  async #stored(): Promise<void> {
-    const { store } = this.owner;
-    await store.durable();
+  async #durable(): Promise<void> {
+    const { store } = this.ledger;
+    await store.storage.sync();
     if (!store.isRunning(this.ref)) throw new TurnRefused();
   }
 
   #decide(call: NewCall, { open, policy }: Earlier = FIRST): ToolDecision {
-    const { store } = this.owner;
+    const { store } = this.ledger;
     const { seq } = this.ref;
     const count = store.toolCalls.count(this.ref);
     if (count === undefined) throw new TurnRefused();
-    this.owner.heard(this.ref);
+    this.heartbeat();
     const at = open.findIndex(
       ({ toolName, inputDigest }) => toolName === call.toolName && inputDigest === call.inputDigest,
     );
@@ -84,7 +80,7 @@ export class ToolReplay implements ToolCalls {
   }
 
   #begin(call: NewCall, ordinal: number): ToolDecision {
-    const { store, limits } = this.owner;
+    const { store, limits } = this.ledger;
     if (ordinal > limits.maxToolCalls) {
       const error = new ToolCallLimitError(limits.maxToolCalls);
       const { submissionId } = store.get(this.ref.seq) ?? {};
@@ -104,8 +100,8 @@ export class ToolReplay implements ToolCalls {
   #end(ordinal: number, end: CallEnd): void {
     const { seq } = this.ref;
     try {
-      this.owner.store.toolCalls.end(seq, ordinal, end);
-      this.owner.heard(this.ref);
+      this.ledger.store.toolCalls.end(seq, ordinal, end);
+      this.heartbeat();
     } catch (error) {
       console.error(
         `[perdure] the outcome of tool call ${ordinal} of submission number ${seq} could not be stored:`,
@@ -117,7 +113,7 @@ export class ToolReplay implements ToolCalls {
   /** Once for the run: what is recorded from here on are its own calls. */
   #read(settled: () => readonly SettledCall[]): Promise<Earlier> {
     this.#earlier ??= Promise.resolve().then(() => {
-      const { store } = this.owner;
+      const { store } = this.ledger;
       const { seq } = this.ref;
       return {
         open: store.toolCalls.missing(seq, settled()),

@@ -1,388 +1,311 @@
 /**
- * Keeps the ledger going: what was accepted is run, what has ended lets the
- * next one go, what was left is decided about, and a wake comes as long as
- * anything is open (L1). Joins the ledger's parts; each of them does one thing.
+ * Keeps the ledger going (L1): runs what was accepted, lets the next turn start when one has ended, recovers interrupted
+ * turns, and holds a wake as long as anything is open.
  */
 
-import type { LifecycleServices } from "agents/lifecycle";
 import type { UIMessage } from "ai";
-import type { Clock } from "../../core/clock.ts";
 import type { Failure } from "../../core/failures.ts";
-import { type OnProblem, reportProblem } from "../../core/problems.ts";
 import { withTimeout } from "../../core/timeout.ts";
-import { Wake } from "../../core/wake.ts";
-import type { Outbox } from "../../outbox/outbox.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
-import { type AttemptRef, type TurnEnd, type TurnHost, TurnRefused } from "../host.ts";
-import { inspect } from "../inspection.ts";
-import type { Limits } from "../options.ts";
+import { type AttemptRef, TurnRefused } from "../host.ts";
+import type { Taken } from "../intake/intake.ts";
+import type { Ledger } from "../ledger.ts";
 import { isTerminal } from "../states.ts";
-import type { Seen } from "../store/changes.ts";
-import { SubmissionRecords } from "../store/history.ts";
 import type { Submission, Summary } from "../store/rows.ts";
-import { SubmissionStore } from "../store/store.ts";
-import { DayUsage } from "../store/usage.ts";
-import type { SubmissionInspection } from "../types.ts";
-import { Spending, type SpendingOwner } from "./budgets.ts";
-import { CHECK_MS, Recovery, type RecoveryOwner } from "./recovery.ts";
-import { Runner, type RunnerOwner } from "./runner.ts";
-import { Settlement, type SettlementOwner } from "./settlement.ts";
-import { tellApp, Waiters } from "./status-hooks.ts";
-import { Steering, type SteeringOwner } from "./steering.ts";
+import type { InternalSubmitOptions } from "../types.ts";
+import { TokenBudgets } from "./budgets.ts";
+import { Recovery, type Released } from "./recovery.ts";
+import { TurnRunner } from "./runner.ts";
+import { Settlement } from "./settlement.ts";
 import { WorkflowLiveness } from "./workflow-liveness.ts";
 
 /** A submission that was accepted is found again at most this long after a crash. */
 const BACKSTOP_MS = 10_000;
-/** While a turn runs, the object is looked after this often. */
+/** How often the object wakes while a turn runs. */
 const HEARTBEAT_MS = 30_000;
-/** How long a wake waits for what is left to be decided about. */
-const PATIENCE_MS = 1_000;
+/** How long a wake waits for the recovery of interrupted turns. */
+const RECOVERY_WAIT_MS = 1_000;
 
-export type EngineOwner = {
-  readonly host: TurnHost;
-  readonly outbox: Outbox;
-  readonly clock: Clock;
-  readonly limits: Limits;
-  readonly onProblem: OnProblem | undefined;
-  /** Given when the ledger is installed, which is later than its construction. */
-  readonly lifecycle: () => LifecycleServices;
-  /** Cancels what an instance of a workflow waits for, which was terminated. */
-  readonly cancelFor: (of: InstanceOf) => Promise<void>;
-};
+/** What intake returned for one submission, and the options of the call. */
+export type IntakeItem = { readonly taken: Taken; readonly options: InternalSubmitOptions };
 
-/** What the parts know of each other. */
-export class Engine
-  implements SettlementOwner, RecoveryOwner, RunnerOwner, SpendingOwner, SteeringOwner
-{
-  readonly host: TurnHost;
-  readonly outbox: Outbox;
-  readonly clock: Clock;
-  readonly limits: Limits;
-  readonly waiters: Waiters;
-  readonly wake: Wake;
-  readonly spending = new Spending(this);
-  readonly recovery = new Recovery(this);
-  readonly #endings = new Settlement(this);
-  readonly #steering = new Steering(this);
-  readonly #runner = new Runner(this);
-  /** Cancelled ones whose messages leave the conversation when their turn has come to its end. */
-  readonly #toBeUndone = new Set<number>();
-  readonly #lifecycle: EngineOwner["lifecycle"];
-  readonly #onProblem: EngineOwner["onProblem"];
-  #opened: { store: SubmissionStore; records: SubmissionRecords; dayUsage: DayUsage } | undefined;
-
-  readonly #wanted: WorkflowLiveness;
+export class TurnEngine {
+  readonly budgets: TokenBudgets;
+  readonly settlement: Settlement;
+  readonly #recovery: Recovery;
+  readonly #runner: TurnRunner;
+  readonly #liveness: WorkflowLiveness;
+  /** By thread: submissions that join the running turn at its next model call. After a restart they run by themselves. */
+  readonly #steering = new Map<string, number[]>();
   #hasStarted = false;
 
-  constructor({ host, outbox, clock, limits, onProblem, lifecycle, cancelFor }: EngineOwner) {
-    this.host = host;
-    this.outbox = outbox;
-    this.clock = clock;
-    this.limits = limits;
-    this.#lifecycle = lifecycle;
-    this.#onProblem = onProblem;
-    const waiterOf = (batch: string) => this.store.batches.waiterOf(batch);
-    this.#wanted = new WorkflowLiveness({ outbox, clock, waiterOf, cancelFor });
-    this.wake = new Wake(lifecycle, "perdure.submissions", () => this.#drive(), clock);
-    this.waiters = new Waiters({
-      hook: (submission) => tellApp(submission, host, lifecycle()),
-      hookTimeoutMs: limits.hookTimeoutMs,
-    });
+  /** @param cancelFor cancels everything that a terminated workflow instance waits for */
+  constructor(
+    readonly ledger: Ledger,
+    cancelFor: (of: InstanceOf) => Promise<void>,
+  ) {
+    const { outbox, clock } = ledger;
+    const waiterOf = (batch: string) => ledger.store.batches.waiterOf(batch);
+    this.#liveness = new WorkflowLiveness(outbox, clock, waiterOf, cancelFor);
+    this.budgets = new TokenBudgets(ledger);
+    this.settlement = new Settlement(ledger, this.budgets, (changed) => this.#onChanged(changed));
+    this.#recovery = new Recovery(ledger, this.budgets, this.settlement, (one) =>
+      this.#release(one),
+    );
+    this.#runner = new TurnRunner(
+      ledger,
+      this.budgets,
+      this.settlement,
+      this.#recovery,
+      this.#liveness,
+    );
   }
 
-  get store(): SubmissionStore {
-    return this.#open().store;
-  }
-
-  get records(): SubmissionRecords {
-    return this.#open().records;
-  }
-
-  get dayUsage(): DayUsage {
-    return this.#open().dayUsage;
-  }
-
-  /** The object has started: finds what an earlier life left, and makes sure of a wake if there is anything. */
+  /** The object has started: finds interrupted turns, and arms a wake if anything is open. */
   async start(): Promise<void> {
-    this.host.start();
-    this.store.migrate();
-    this.recovery.start();
+    const { host, store, wake, clock } = this.ledger;
+    host.start();
+    store.migrate();
+    this.#recovery.start();
     this.#hasStarted = true;
-    const threads = this.store.open.threads();
+    const threads = store.open.threads();
     this.#runner.expect(threads);
-    const isOpen = threads.length > 0 || this.store.open.nextScheduled !== null;
-    if (isOpen || this.recovery.nextCheck !== null) await this.wake.noLaterThan(this.clock.now());
+    const isOpen = threads.length > 0 || store.open.nextScheduled !== null;
+    if (isOpen || this.#recovery.nextCheck !== null) await wake.noLaterThan(clock.now());
   }
 
-  /** What has just been accepted is announced, and run when its turn comes. */
-  async begin(submissions: readonly Submission[]): Promise<void> {
+  /** Announces what was accepted, and runs it when its turn comes, in place of what it interrupts. */
+  async begin(items: readonly IntakeItem[]): Promise<void> {
+    const { lifecycle, wake, clock } = this.ledger;
+    const accepted: Submission[] = [];
+    for (const { taken, options } of items) {
+      const { submission, conflict, debounced } = taken;
+      const { submissionId, idempotencyKey, thread, dueAt, seq } = submission;
+      if (conflict) lifecycle.events.emit("submission:conflict", { submissionId, idempotencyKey });
+      if (debounced) lifecycle.events.emit("submission:debounce", { submissionId });
+      if (!taken.accepted) continue;
+      // A debounced one was announced before; only its time has changed.
+      if (debounced) wake.request(dueAt ?? clock.now());
+      else accepted.push(submission);
+      if (options.whenBusy === "steer" && dueAt === undefined) {
+        this.#steering.set(thread, [...(this.#steering.get(thread) ?? []), seq]);
+      }
+    }
+    const armed = this.#startAccepted(accepted);
+    for (const { taken, options } of items) {
+      if (accepted.includes(taken.submission)) this.#interrupt(taken.submission, options, accepted);
+    }
+    await armed;
+  }
+
+  async #startAccepted(accepted: readonly Submission[]): Promise<void> {
+    const { lifecycle, wake, clock } = this.ledger;
     let first = Number.POSITIVE_INFINITY;
-    for (const submission of submissions) {
+    for (const submission of accepted) {
       const { submissionId, idempotencyKey, thread, dueAt } = submission;
       const created = { submissionId, requestId: submissionId, idempotencyKey };
-      this.#lifecycle().events.emit("submission:create", created);
-      this.announce(submission);
+      lifecycle.events.emit("submission:create", created);
+      this.ledger.announce(submission);
       this.#runner.expect([thread]);
-      first = Math.min(first, dueAt ?? this.clock.now() + BACKSTOP_MS);
+      first = Math.min(first, dueAt ?? clock.now() + BACKSTOP_MS);
     }
-    if (submissions.length === 0) return;
-    const armed = this.wake.noLaterThan(first);
+    if (accepted.length === 0) return;
+    const armed = wake.noLaterThan(first);
     this.#runner.kick();
     await armed.catch((error) => console.error("[perdure] the wake could not be armed:", error));
   }
 
-  /** It joins the turn that runs in its thread, if that calls the model again. */
-  steer(submission: Submission): void {
-    if (submission.dueAt === undefined) this.#steering.add(submission);
+  /** Cancels what runs in the thread, so that this submission, which is next there, can run. */
+  #interrupt(
+    { submissionId, thread }: Submission,
+    { whenBusy }: InternalSubmitOptions,
+    accepted: readonly Submission[],
+  ): void {
+    if (whenBusy !== "interrupt" && whenBusy !== "rollback") return;
+    const running = this.current(thread);
+    // A pending one must not be lost (L5).
+    if (running?.status !== "running") return;
+    if (accepted.some(({ seq }) => seq === running.seq)) return;
+    const failure = {
+      name: "SubmissionInterruptedError",
+      message: `Interrupted by submission ${submissionId}`,
+    };
+    this.cancel(running, failure, whenBusy === "rollback");
   }
 
   /**
-   * Ends an open submission as `aborted` (L5). Returns it as it is then, and
-   * whether its turn had begun in this life.
+   * Ends an open submission as `aborted` (L5).
    *
-   * @param isToBeUndone whether its messages are to leave the conversation, once its turn has come to its end
+   * @param isRolledBack whether its messages are removed from the conversation, once its turn has ended
+   * @returns it as it is then, and whether its turn had begun in this object instance
    */
   cancel(
     found: Summary,
     failure: Failure | undefined,
-    isToBeUndone = false,
+    isRolledBack = false,
   ): { submission: Submission; hadBegun: boolean } {
-    const ending = { status: "aborted", failure, isToBeUndone } as const;
-    const submission = this.#endings.settle(found, ending);
+    const ending = { status: "aborted", failure, isRolledBack } as const;
+    const submission = this.settlement.settle(found, ending);
     if (!submission)
       throw new Error(`Submission ${found.submissionId} changed while it was cancelled`);
     const { seq } = found;
     const reason = failure?.message;
-    const { isLive, hadBegun } = this.#runner.abort(seq, reason);
-    if (this.recovery.has(seq)) this.host.stop(submission, reason);
-    if (isToBeUndone && isLive) this.#toBeUndone.add(seq);
-    else if (isToBeUndone) this.recovery.add(submission);
-    if (!isToBeUndone) this.release(found);
-    else this.recoverSoon();
+    const { isLive, hadBegun } = this.#runner.abort(seq, reason, isRolledBack);
+    if (this.#recovery.has(seq)) this.ledger.host.stop(submission, reason);
+    if (!isRolledBack) this.#release(found);
+    else {
+      if (!isLive) this.#recovery.add(submission);
+      this.#recovery.runSoon();
+    }
     return { submission, hadBegun };
   }
 
-  /** The submission whose turn has, or had, this id of the host's own. */
-  findByTurn(requestId: string): Submission | undefined {
-    const submissionId = this.host.submissionOf(requestId) ?? this.records.ofTurn(requestId);
-    return submissionId === undefined ? undefined : this.store.find(submissionId);
-  }
-
   /**
-   * Aborts the turn that a submission runs in, its own or the one that it has joined; one that a crash has interrupted
-   * ends at once. Without such a turn it does nothing; it may come before the start.
+   * Aborts the turn that a submission runs in, its own or the one that it joined. An interrupted turn ends at once.
+   * Without such a turn it does nothing. It may be called before the start.
    */
   stopTurn(submissionId: string, reason: string | undefined): void {
     if (!this.#hasStarted) return;
-    const found = this.store.find(submissionId);
-    const asked = found?.mergedInto === undefined ? found : this.store.find(found.mergedInto);
-    if (asked?.status !== "running") return;
-    if (this.#runner.stop(asked.seq, reason)) return;
-    // Where its host has not taken it up yet, nobody would report an end.
-    if (this.recovery.has(asked.seq)) this.cancel(asked, undefined);
+    const { store } = this.ledger;
+    const found = store.find(submissionId);
+    const target = found?.mergedInto === undefined ? found : store.find(found.mergedInto);
+    if (target?.status !== "running") return;
+    if (this.#runner.stop(target.seq, reason)) return;
+    // The host has not taken it over yet, and would report no end.
+    if (this.#recovery.has(target.seq)) this.cancel(target, undefined);
   }
 
-  /** Whether any of its messages are in the conversation, or may be: where the host cannot tell. */
-  async hasLeftMessages(submission: Submission): Promise<boolean> {
-    try {
-      return (await this.host.inspectConversation(submission)).applied !== "none";
-    } catch (error) {
-      const { submissionId } = submission;
-      console.error(
-        `[perdure] what ${submissionId} left in the conversation cannot be told:`,
-        error,
-      );
-      return true;
-    }
-  }
-
-  /** Ends whatever is open in a thread: what waits as `skipped`, what runs as `aborted`, and what that has said leaves it. */
+  /** Ends all that is open in a thread: pending ones as `skipped`, the running one as `aborted` and rolled back. */
   clear(thread: string, failure: Failure): void {
-    this.skipPending(thread, failure);
+    this.settlement.skipPending(thread, failure);
     const running = this.current(thread);
-    // What its turn still writes while it ends is taken back.
     if (running) this.cancel(running, failure, true);
-    else this.#undoEnding(thread);
+    else this.#rollBackEnding(thread);
   }
 
-  /** The messages of what has been cancelled in a thread, and whose turn is still ending, leave it, too. */
-  #undoEnding(thread: string): void {
+  /** A cancelled submission whose turn is still ending is rolled back as well. */
+  #rollBackEnding(thread: string): void {
+    const { store } = this.ledger;
     const seq = this.#runner.current(thread);
-    const ending = seq === undefined ? undefined : this.store.get(seq);
+    const ending = seq === undefined ? undefined : store.get(seq);
     if (!ending || !isTerminal(ending.status)) return;
-    this.store.rollbacks.add(ending.seq);
-    this.#toBeUndone.add(ending.seq);
-  }
-
-  /** What runs in a thread, or is left running there. */
-  readonly current = (thread: string): Submission | undefined => {
-    const seq = this.#runner.current(thread) ?? this.recovery.current(thread);
-    const found = seq === undefined ? undefined : this.store.get(seq);
-    // Cancelled, it is in nobody's way any more, however long its turn takes to end.
-    return found && !isTerminal(found.status) ? found : undefined;
-  };
-
-  /** A call of the model comes next. */
-  nextStep(ref: AttemptRef, canJoin: boolean): UIMessage[] {
-    if (!this.store.isRunning(ref)) throw new TurnRefused();
-    this.heard(ref);
-    this.spending.check(ref);
-    return canJoin ? this.#steering.join(ref) : [];
-  }
-
-  /** What has just joined a turn could not be said in it. */
-  part({ seq }: AttemptRef, messages: readonly UIMessage[]): void {
-    const target = this.store.get(seq);
-    const unsaid = new Set(messages.map(({ id }) => id));
-    for (const joined of target ? this.store.open.joinedTo(target.submissionId) : []) {
-      if (joined.messages.some(({ id }) => unsaid.has(id))) this.recovery.detachJoined(joined);
-    }
-  }
-
-  /** The host is busy with a turn of its own: those that wait for it in that thread have not stalled. */
-  heardIn(thread: string): void {
-    const seq = this.#runner.current(thread);
-    if (seq !== undefined) this.#runner.heard(seq);
-  }
-
-  heard({ seq }: Pick<AttemptRef, "seq">): void {
-    this.#runner.heard(seq);
-    this.recovery.heard(seq);
-  }
-
-  /** Ends some of what waits in a batch as `aborted`, and returns how many that were. */
-  abortWaiting(batch: string, failure: Failure): number {
-    return this.#endings.abortWaiting(batch, failure);
-  }
-
-  /** Begins to deliver what has been put into the outbox. */
-  flush(): void {
-    this.#endings.flush();
+    store.open.requestRollback(ending.seq);
+    this.#runner.abort(ending.seq, undefined, true);
   }
 
   /**
-   * Ends all that is open in a thread: a turn that runs in this life as `aborted`, and as `skipped` what waits and what
-   * an earlier life left running. Goes by the rows: it may come before the start, which finds nothing left then.
+   * Ends all that is open in a thread: a live turn as `aborted`; pending and interrupted submissions as `skipped`. Reads the
+   * rows, so that it may be called before the start, when no interrupted turn is known yet.
    */
   reset(thread: string, failure: Failure): void {
-    if (!this.#hasStarted) this.store.migrate();
-    this.#endings.skipPending(thread, failure);
+    const { store, host } = this.ledger;
+    if (!this.#hasStarted) store.migrate();
+    this.settlement.skipPending(thread, failure);
     const live = this.#runner.current(thread);
     if (live !== undefined) this.#runner.abort(live, failure.message);
-    for (const running of this.store.open.running()) {
+    for (const running of store.open.running()) {
       if (running.thread !== thread || running.mergedInto !== undefined) continue;
       const isLive = running.seq === live;
       const aborted = { status: "aborted", failure: { name: failure.name } } as const;
       const ending = isLive ? aborted : ({ status: "skipped", failure } as const);
-      if (!this.#endings.settle(running, ending)) continue;
-      if (!isLive) this.host.stop(running, failure.message);
-      if (this.#hasStarted) this.release(running);
+      if (!this.settlement.settle(running, ending)) continue;
+      if (!isLive) host.stop(running, failure.message);
+      if (this.#hasStarted) this.#release(running);
     }
   }
 
-  /** Ends whatever waits in a thread as `skipped`. */
-  skipPending(thread: string, failure: Failure): void {
-    this.#endings.skipPending(thread, failure);
+  /** The open submission that runs in a thread, is about to, or was interrupted there. */
+  readonly current = (thread: string): Submission | undefined => {
+    const seq = this.#runner.current(thread) ?? this.#recovery.current(thread);
+    const found = seq === undefined ? undefined : this.ledger.store.get(seq);
+    // A cancelled one blocks nothing, however long its turn takes to end.
+    return found && !isTerminal(found.status) ? found : undefined;
+  };
+
+  /** A model call comes next: checks the attempt and its budget, and returns the messages that join the turn. */
+  nextStep(ref: AttemptRef, canJoin: boolean): UIMessage[] {
+    if (!this.ledger.store.isRunning(ref)) throw new TurnRefused();
+    this.heartbeat(ref);
+    this.budgets.check(ref);
+    return canJoin ? this.#join(ref) : [];
   }
 
-  /** Resolves when the app's status hook has returned for the latest status, or the signal is aborted. */
-  readonly told = (submissionId: string, signal?: AbortSignal): Promise<void> =>
-    this.waiters.told(submissionId, signal);
-
-  readonly announce = (submission: Summary): void => {
-    const inspection = inspect(submission);
-    if (inspection.status === "error") this.#reportProblem(inspection);
-    this.waiters.announce(inspection);
-  };
-
-  #reportProblem({
-    submissionId,
-    thread,
-    attempts,
-    error = "",
-    errorName = "",
-  }: SubmissionInspection) {
-    const ids = { submissionId, thread, attempts, errorName };
-    const problem = { type: "submission:error", level: "error", message: error, ids } as const;
-    reportProblem(this.#onProblem, problem, this.inHostContext);
+  /** pending → running, in the turn that makes a model call next. */
+  #join(ref: AttemptRef): UIMessage[] {
+    if (this.#steering.size === 0) return [];
+    const { store, clock } = this.ledger;
+    const thread = store.get(ref.seq)?.thread;
+    const waiting = (thread !== undefined && this.#steering.get(thread)) || [];
+    if (thread !== undefined) this.#steering.delete(thread);
+    const joined = store.transaction(() =>
+      waiting.flatMap((seq) => (seq === ref.seq ? [] : (store.join(seq, ref, clock.now()) ?? []))),
+    );
+    for (const submission of joined) this.ledger.announce(submission);
+    return joined.flatMap(({ messages }) => messages);
   }
 
-  readonly nextWake = (): number | null => this.wake.armedFor;
+  /** The messages that joined a turn could not be stored: their submissions wait for turns of their own. */
+  detachJoined({ seq }: AttemptRef, messages: readonly UIMessage[]): void {
+    const { store } = this.ledger;
+    const target = store.get(seq);
+    const ids = new Set(messages.map(({ id }) => id));
+    for (const joined of target ? store.open.joinedTo(target.submissionId) : []) {
+      if (joined.messages.some(({ id }) => ids.has(id))) this.#recovery.detachJoined(joined);
+    }
+  }
 
-  readonly wakeAt = (time: number): void => this.wake.request(time);
+  /** The host runs a turn of its own in this thread: the submission that waits for it has not stalled. */
+  busy(thread: string): void {
+    const seq = this.#runner.current(thread);
+    if (seq !== undefined) this.#runner.heartbeat(seq);
+  }
 
-  readonly began = (submission: Submission): void => {
-    this.spending.begin(submission);
-    this.announce(submission);
-    // It may have been in line for long.
-    this.#wanted.look([submission]);
-  };
+  /** The turn has made progress. */
+  heartbeat({ seq }: Pick<AttemptRef, "seq">): void {
+    this.#runner.heartbeat(seq);
+    this.#recovery.heartbeat(seq);
+  }
 
-  readonly end = (seen: Seen, end: TurnEnd): void => this.#endings.end(seen, end);
+  #onChanged(submission: Submission): void {
+    if (submission.status === "pending") this.#recovery.onRetryScheduled(submission.submissionId);
+    this.#release(submission);
+  }
 
-  readonly putOff = ({ submissionId }: Submission): void => {
-    if (this.recovery.part(submissionId)) this.recoverSoon();
-  };
-
-  readonly startsOver = (submission: Submission): void => this.announce(submission);
-
-  /** One is over, for now or for good: what waited behind it runs, and is looked after while it does (L1). */
-  readonly release = ({ seq, thread, dueAt }: Released): void => {
-    if (dueAt !== undefined) this.wakeAt(dueAt);
-    this.recovery.forget(seq);
+  /** A submission no longer occupies its thread: the next one can start, and a wake comes while turns run (L1). */
+  #release({ seq, thread, dueAt }: Released): void {
+    const { wake, clock } = this.ledger;
+    if (dueAt !== undefined) wake.request(dueAt);
+    this.#recovery.forget(seq);
     this.#runner.expect([thread]);
     this.#runner.kick();
-    if (this.#runner.isBusy) this.wakeAt(this.clock.now() + HEARTBEAT_MS);
-  };
-
-  readonly isToBeUndone = (seq: number): boolean => this.#toBeUndone.delete(seq);
-
-  /** Something was left running: it is decided about now, and again at the next wake. */
-  readonly recoverSoon = (): void => {
-    this.wakeAt(this.clock.now() + CHECK_MS);
-    void this.recovery.run();
-  };
-
-  readonly inHostContext = <T>(work: () => Promise<T>): Promise<T> =>
-    this.#lifecycle().runInHostContext(work) as Promise<T>;
-
-  #open() {
-    const { storage } = this.#lifecycle();
-    this.#opened ??= {
-      store: new SubmissionStore(storage, this.limits),
-      records: new SubmissionRecords(storage),
-      dayUsage: new DayUsage(storage.sql),
-    };
-    return this.#opened;
+    if (this.#runner.isBusy) wake.request(clock.now() + HEARTBEAT_MS);
   }
 
-  async #drive(): Promise<number | null> {
-    const recovered = this.recovery.run();
-    // A host that is long in answering for what is left holds up nothing else.
-    await withTimeout(recovered, PATIENCE_MS).catch(() => {});
-    this.#endings.flushAgain();
+  /** The wake: recovers, ends stalled turns, and starts what can start. */
+  async drive(): Promise<number | null> {
+    const recovered = this.#recovery.run();
+    // A host that answers slowly holds up nothing else.
+    await withTimeout(recovered, RECOVERY_WAIT_MS).catch(() => {});
+    this.settlement.flushAgain();
     this.#runner.endStalled();
-    this.#wanted.lookAtAll(() => [...this.#runner.running, ...this.recovery.running]);
+    this.#liveness.checkAll(() => [...this.#runner.running, ...this.#recovery.running]);
     this.#runner.kick();
-    const { work } = this.#runner;
-    this.#lifecycle().trackAlarmWork(Promise.all([recovered, work]));
+    this.ledger.lifecycle.trackAlarmWork(Promise.all([recovered, this.#runner.work]));
     return this.#nextWake();
   }
 
   /** The earliest time at which there is something to do, or null when nothing is open. */
   #nextWake(): number | null {
-    const now = this.clock.now();
+    const now = this.ledger.clock.now();
     const times = [
       this.#runner.isBusy ? now + HEARTBEAT_MS : null,
-      this.recovery.nextCheck,
+      this.#recovery.nextCheck,
       this.#runner.nextDue,
       this.#runner.nextAdmission,
     ].filter((time) => time !== null);
-    // What is open for long must not keep retention from its work.
-    if (this.#endings.prune()) return now;
-    if (this.outbox.isBusy) times.push(now + HEARTBEAT_MS);
+    // Retention must not wait for long-running submissions.
+    if (this.settlement.prune()) return now;
+    if (this.ledger.outbox.isBusy) times.push(now + HEARTBEAT_MS);
     return times.length > 0 ? Math.min(...times) : null;
   }
 }
-
-type Released = Pick<Submission, "seq" | "thread"> & { readonly dueAt?: number | undefined };

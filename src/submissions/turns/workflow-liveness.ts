@@ -1,55 +1,55 @@
 /**
- * Whether anybody still waits for what runs. A workflow can be terminated
- * where its agent does not see it (the dashboard, its binding), and one that
- * prompts another agent always is: its turns are cancelled here (W5). It
- * looks, and writes nothing. One that has completed or failed may have left a
- * prompt on purpose (`cancelOnTimeout: false`), and can be restarted.
+ * Cancels turns whose workflow was terminated without the agent's knowledge (W5): through the dashboard or its binding, or a
+ * workflow that prompts another agent. A workflow that has completed or failed is left alone: it may have left a prompt on
+ * purpose (`cancelOnTimeout: false`), and can be restarted.
  */
 
-import type { Destination, InstanceOf, WorkflowDestination } from "../../outbox/types.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Outbox } from "../../outbox/outbox.ts";
+import type { InstanceOf, WorkflowDestination } from "../../outbox/types.ts";
 import type { Submission } from "../store/rows.ts";
 
-/** How old a submission is before anybody asks for its workflow: a shorter turn is over sooner than that is of use. */
-const PATIENCE_MS = 25_000;
+/** Younger submissions are not checked: most turns are over sooner. */
+const MIN_AGE_MS = 25_000;
 /**
- * How often all that run are looked at, and how long an answer is used again: while something is left to recover, the
- * object wakes every other second, and the next turn of a large batch may begin every few milliseconds.
+ * How often all running turns are checked, and how long an answer is reused: the object wakes every two seconds while it
+ * recovers a turn, and the turns of a large batch may begin every few milliseconds.
  */
-const LOOK_EVERY_MS = 25_000;
-
-export type LivenessOwner = {
-  readonly outbox: { isGone(destination: Destination): Promise<boolean> };
-  readonly clock: { now(): number };
-  /** The workflow that a batch is for. */
-  waiterOf(batch: string): InstanceOf | undefined;
-  /** Cancels whatever that instance of a workflow waits for. */
-  cancelFor(of: InstanceOf): Promise<void>;
-};
+const CHECK_EVERY_MS = 25_000;
 
 type Running = Pick<Submission, "createdAt" | "notify" | "batch">;
 
 export class WorkflowLiveness {
-  #lookedAt = Number.NEGATIVE_INFINITY;
-  /** When an instance was asked for last, the oldest first. */
+  #checkedAt = Number.NEGATIVE_INFINITY;
+  /** When each instance was last asked about, the oldest first. */
   readonly #askedAt = new Map<string, number>();
 
-  constructor(private readonly owner: LivenessOwner) {}
+  /**
+   * @param waiterOf returns the workflow that a batch is for
+   * @param cancelFor cancels everything that a workflow instance waits for
+   */
+  constructor(
+    private readonly outbox: Pick<Outbox, "isGone">,
+    private readonly clock: Pick<Clock, "now">,
+    private readonly waiterOf: (batch: string) => InstanceOf | undefined,
+    private readonly cancelFor: (of: InstanceOf) => Promise<void>,
+  ) {}
 
-  /** {@link look} at all that run, unless that was done shortly before. */
-  lookAtAll(running: () => readonly Submission[]): void {
-    const now = this.owner.clock.now();
-    if (now - this.#lookedAt < LOOK_EVERY_MS) return;
-    this.#lookedAt = now;
-    this.look(running());
+  /** {@link check} for all running turns, at most once in 25 seconds. */
+  checkAll(running: () => readonly Submission[]): void {
+    const now = this.clock.now();
+    if (now - this.#checkedAt < CHECK_EVERY_MS) return;
+    this.#checkedAt = now;
+    this.check(running());
   }
 
-  /** Asks for the workflows that these are for, in the background. Never fails. */
-  look(running: readonly Running[]): void {
-    const now = this.owner.clock.now();
+  /** Asks in the background whether the workflows of these turns still exist. Never fails. */
+  check(running: readonly Running[]): void {
+    const now = this.clock.now();
     this.#forget(now);
     for (const submission of running) {
-      if (now - submission.createdAt < PATIENCE_MS) continue;
-      const waiter = this.#waiterOf(submission);
+      if (now - submission.createdAt < MIN_AGE_MS) continue;
+      const waiter = this.#waiterFor(submission);
       const id = JSON.stringify([waiter?.workflow, waiter?.instance]);
       if (!waiter || this.#askedAt.has(id)) continue;
       this.#askedAt.set(id, now);
@@ -60,30 +60,27 @@ export class WorkflowLiveness {
   #forget(now: number): void {
     for (const [id, askedAt] of this.#askedAt) {
       // A clock that was set back must not keep an answer for longer.
-      if (Math.abs(now - askedAt) < LOOK_EVERY_MS) break;
+      if (Math.abs(now - askedAt) < CHECK_EVERY_MS) break;
       this.#askedAt.delete(id);
     }
   }
 
-  /** The workflow, where nobody else is told of the end, who may want it all the same. */
-  #waiterOf({ notify, batch }: Running): WorkflowDestination | undefined {
+  /** The workflow, unless another destination is notified of the end as well. */
+  #waiterFor({ notify, batch }: Running): WorkflowDestination | undefined {
     const [to, ...others] = notify;
     if (to) return to.kind === "workflow" && others.length === 0 ? to : undefined;
-    const waiter = batch === undefined ? undefined : this.owner.waiterOf(batch);
+    const waiter = batch === undefined ? undefined : this.waiterOf(batch);
     return waiter && { ...waiter, kind: "workflow", eventType: "none" };
   }
 
   async #ask(to: WorkflowDestination): Promise<void> {
-    // What cannot be told now is asked for again at the next look.
-    const isGone = await this.owner.outbox.isGone(to).catch(() => false);
+    // Without an answer, the next check asks again.
+    const isGone = await this.outbox.isGone(to).catch(() => false);
     if (!isGone) return;
     try {
-      await this.owner.cancelFor(to);
+      await this.cancelFor(to);
     } catch (error) {
-      console.error(
-        "[perdure] what a terminated workflow waited for could not be cancelled:",
-        error,
-      );
+      console.error("[perdure] turns of a terminated workflow could not be cancelled:", error);
     }
   }
 }

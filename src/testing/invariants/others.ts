@@ -37,7 +37,7 @@ export function alarmProblems(rows: Rows, alarm: number | null): string[] {
 function hasPlans(rows: Rows): boolean {
   const plans = [
     ["perdure_submissions", "settled_at IS NULL"],
-    ["perdure_submissions", "is_undone = 0"],
+    ["perdure_submissions", "rollback_state = 'pending'"],
     ["perdure_tasks", "next_at IS NOT NULL"],
     ["perdure_runs", "ended_at IS NULL"],
     ["perdure_waits", "done_at IS NULL"],

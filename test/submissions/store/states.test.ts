@@ -3,9 +3,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { readOptions } from "../../../src/submissions/options.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "../../../src/submissions/states.ts";
-import type { Seen, SettledState } from "../../../src/submissions/store/changes.ts";
-import { SubmissionRecords } from "../../../src/submissions/store/history.ts";
-import type { Submission } from "../../../src/submissions/store/rows.ts";
+import type { Seen, SettledState, Submission } from "../../../src/submissions/store/rows.ts";
 import { SubmissionStore } from "../../../src/submissions/store/store.ts";
 import { givenLedger, message } from "../../support/given.ts";
 import { within } from "../../support/ledger.ts";
@@ -28,9 +26,8 @@ function onStore<T>(work: (store: SubmissionStore, given: Given) => T): Promise<
     for (const running of store.open.running()) store.settle(running, { status: "error" }, NOW);
     const row = (seq: number) =>
       storage.sql.exec("SELECT * FROM perdure_submissions WHERE seq = ?", seq).toArray()[0];
-    const records = new SubmissionRecords(storage);
     const submission: Given["submission"] = (status, attempts) => make(store, status, attempts);
-    return work(store, { submission, row, records });
+    return work(store, { submission, row });
   });
 }
 
@@ -39,7 +36,6 @@ type Given = {
   submission: (status: SubmissionStatus, attempts?: number) => Submission;
   /** The whole row, to see that nothing of it has changed. */
   row: (seq: number) => unknown;
-  records: SubmissionRecords;
 };
 
 function make(
@@ -258,11 +254,11 @@ describe("what the verbs write", () => {
     }));
 
   it.each(STATUSES)("forgets one that is %s only if it has ended", (status) =>
-    onStore((_, { submission, row, records }) => {
+    onStore(({ history }, { submission, row }) => {
       const { seq, submissionId } = submission(status);
-      records.delete(TERMINAL, NOW, 1_000);
+      history.delete(TERMINAL, NOW, 1_000);
       expect(row(seq)).toBeDefined();
-      expect(records.deleteOne(submissionId)).toBe(isTerminal(status));
+      expect(history.deleteOne(submissionId)).toBe(isTerminal(status));
       expect(row(seq) === undefined).toBe(isTerminal(status));
     }),
   );

@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from "vitest";
 import { byteLength, type Json } from "../../../src/core/json.ts";
 import { PART_LENGTH, partsOf } from "../../../src/core/text.ts";
 import { ANSWER_BYTES, ROW_BYTES } from "../../../src/submissions/options.ts";
-import { IN_PARTS, StoredAnswer, writeParts } from "../../../src/submissions/store/answer-parts.ts";
+import { IN_PARTS, StoredAnswer, writeParts } from "../../../src/submissions/store/answers.ts";
 import type { InternalSubmitOptions } from "../../../src/submissions/types.ts";
 import { givenLedger, message, until } from "../../support/given.ts";
 import {

@@ -9,11 +9,11 @@ import {
   type NextAction,
   type PriorAttempt,
 } from "../../../src/submissions/turns/attempt-plan.ts";
-import { toolRefusalOf } from "../../../src/submissions/turns/refusals.ts";
 import {
   type FailedTurn,
   type FailureKind,
   nextAttempt,
+  toolRefusalOf,
 } from "../../../src/submissions/turns/retry.ts";
 import type { AnswerSpec } from "../../../src/submissions/types.ts";
 

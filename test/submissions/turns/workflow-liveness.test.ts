@@ -115,17 +115,17 @@ it("W5: an object that wakes often to recover a turn asks for its workflow every
 it("L9: many turns of one workflow ask for it once in 25 seconds", () => {
   let now = 1_000_000;
   const asked: string[] = [];
-  const wanted = new WorkflowLiveness({
-    clock: { now: () => now },
-    outbox: {
+  const liveness = new WorkflowLiveness(
+    {
       isGone: async (to) => {
         asked.push(to.kind === "workflow" ? to.instance : "");
         return false;
       },
     },
-    waiterOf: (batch) => ({ workflow: "w", instance: `of ${batch}` }),
-    cancelFor: async () => {},
-  });
+    { now: () => now },
+    (batch) => ({ workflow: "w", instance: `of ${batch}` }),
+    async () => {},
+  );
   const turn = (batch: string) => ({ createdAt: 0, notify: [], batch });
   for (const [aheadMs, expected] of [
     [0, ["of a", "of b"]],
@@ -135,7 +135,7 @@ it("L9: many turns of one workflow ask for it once in 25 seconds", () => {
     [-60_000, ["of a", "of b"]],
   ] as const) {
     now = 1_000_000 + aheadMs;
-    for (let begun = 0; begun < 100; begun++) wanted.look([turn("a"), turn("b")]);
+    for (let begun = 0; begun < 100; begun++) liveness.check([turn("a"), turn("b")]);
     expect(asked.splice(0)).toEqual(expected);
   }
 });

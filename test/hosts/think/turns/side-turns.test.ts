@@ -14,7 +14,7 @@ import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
 
 const ledger: TurnLedger = {
   nextStep: () => [],
-  part: () => undefined,
+  detachJoined: () => undefined,
   recordUsage: () => undefined,
   toolCalls: () => ({
     note: async () => undefined,
