@@ -1,6 +1,8 @@
 /** What the ledger refuses, and why. Nothing was stored when one of these is thrown. */
 
 import type { Failure } from "../core/failures.ts";
+import { preview } from "../core/json.ts";
+import { invalidMessage } from "../core/options.ts";
 import type { SchemaMismatchError } from "../core/schema.ts";
 
 /** A submission that cannot be accepted as it is. */
@@ -13,6 +15,16 @@ export class InvalidSubmissionError extends Error {
   ) {
     super(message);
   }
+}
+
+/** Makes the error of `readOptions()`. */
+export function invalidSubmission(field: string, message: string): InvalidSubmissionError {
+  return new InvalidSubmissionError(field, message);
+}
+
+/** @param problem what is expected and the remedy, without the last full stop */
+export function invalidValue(field: string, value: unknown, problem: string) {
+  return new InvalidSubmissionError(field, invalidMessage(field, preview(value), problem));
 }
 
 /** `submissionId` and `idempotencyKey` name two different submissions. */

@@ -3,13 +3,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
 import type { Backoff } from "../core/failures.ts";
-import {
-  countOf,
-  durationOf,
-  InvalidOptionError,
-  invalidOption,
-  problemOfNames,
-} from "../core/options.ts";
+import { count, duration, optionsOf, readOptions } from "../core/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
 
 export type LedgerOptions = {
@@ -148,84 +142,49 @@ export const SMALL_OUTPUT_BYTES = ROW_BYTES - PAYLOAD_BYTES;
 /** Of an answer as JSON: with what it is made of and into, an object of 128 MB can hold it. */
 export const ANSWER_BYTES = 16 * 1024 * 1024;
 
-/** The longest delay before a retry, and the longest time that a status hook is waited for. */
-const MAX_DELAY_MS = 365 * 86_400_000;
-const MAX_HOOK_MS = 86_400_000;
-/** A session reads 10,000 messages, and deletes no others: room is left for those above the limit until some are deleted. */
-const THREAD_MESSAGES = 9_000;
+const MAX_DELAY = "365 days";
+/** A session reads 10,000 messages, and deletes no others: some may be above the limit until they are deleted. */
+const MAX_THREAD_MESSAGES = 9_000;
+
+const SETTINGS = optionsOf<LedgerOptions>()({
+  maxPending: count({ infinity: true }).default(10_000),
+  maxPayloadBytes: count({ max: PAYLOAD_BYTES }).default(PAYLOAD_BYTES),
+  maxConcurrentTurns: count({ infinity: true }).default(4),
+  maxToolCalls: count({ infinity: true }).default(1_000),
+  stallTimeout: duration({ infinity: true }).prefault("1 hour"),
+  holdAnswer: duration({ infinity: true }).prefault(250),
+  statusHookTimeout: duration({ max: "1 day" }).prefault("30 seconds"),
+  budget: optionsOf<NonNullable<LedgerOptions["budget"]>>()({
+    tokensPerDay: count({ infinity: true }).default(Number.POSITIVE_INFINITY),
+  }).prefault({}),
+  retry: optionsOf<NonNullable<LedgerOptions["retry"]>>()({
+    maxAttempts: count({ infinity: true }).default(5),
+    baseDelay: duration({ max: MAX_DELAY }).prefault("1 second"),
+    maxDelay: duration({ max: MAX_DELAY }).prefault("5 minutes"),
+  }).prefault({}),
+  retention: optionsOf<NonNullable<LedgerOptions["retention"]>>()({
+    maxAge: duration({ infinity: true }).prefault("30 days"),
+    maxCount: count({ infinity: true }).default(100_000),
+    maxThreadMessages: count({ max: MAX_THREAD_MESSAGES, infinity: true }).default(5_000),
+  }).prefault({}),
+});
 
 /** @throws InvalidOptionError naming the option */
-export function readOptions(options: LedgerOptions = {}): Limits {
-  checkNames(options);
-  const {
-    maxPending = 10_000,
-    maxPayloadBytes = PAYLOAD_BYTES,
-    maxConcurrentTurns = 4,
-    maxToolCalls = 1_000,
-    stallTimeout = "1 hour",
-    holdAnswer = 250,
-    statusHookTimeout = "30 seconds",
-    budget: { tokensPerDay = Number.POSITIVE_INFINITY } = {},
-    retention: { maxAge = "30 days", maxCount = 100_000, maxThreadMessages = 5_000 } = {},
-    retry: { maxAttempts = 5, baseDelay = "1 second", maxDelay = "5 minutes" } = {},
-  } = options;
+export function readLimits(options: LedgerOptions = {}): Limits {
+  const { retry, retention, budget, ...read } = readOptions(SETTINGS, options, "the ledger");
   return {
-    maxAttempts: countOf("retry.maxAttempts", maxAttempts),
-    backoff: {
-      baseMs: delayOf("retry.baseDelay", baseDelay),
-      capMs: delayOf("retry.maxDelay", maxDelay),
-    },
-    maxPending: countOf("maxPending", maxPending),
-    maxConcurrentTurns: countOf("maxConcurrentTurns", maxConcurrentTurns),
-    maxToolCalls: countOf("maxToolCalls", maxToolCalls),
-    stallTimeoutMs: durationOf("stallTimeout", stallTimeout),
-    holdAnswerMs: durationOf("holdAnswer", holdAnswer),
-    hookTimeoutMs: delayOf("statusHookTimeout", statusHookTimeout, MAX_HOOK_MS),
-    tokensPerDay: countOf("budget.tokensPerDay", tokensPerDay),
-    maxPayloadBytes: countOf("maxPayloadBytes", maxPayloadBytes, PAYLOAD_BYTES),
-    maxAgeMs: durationOf("retention.maxAge", maxAge),
-    maxCount: countOf("retention.maxCount", maxCount),
-    maxThreadMessages:
-      maxThreadMessages === Number.POSITIVE_INFINITY
-        ? maxThreadMessages
-        : countOf("retention.maxThreadMessages", maxThreadMessages, THREAD_MESSAGES),
+    maxPending: read.maxPending,
+    maxPayloadBytes: read.maxPayloadBytes,
+    maxConcurrentTurns: read.maxConcurrentTurns,
+    maxToolCalls: read.maxToolCalls,
+    stallTimeoutMs: read.stallTimeout,
+    holdAnswerMs: read.holdAnswer,
+    hookTimeoutMs: read.statusHookTimeout,
+    tokensPerDay: budget.tokensPerDay,
+    maxAttempts: retry.maxAttempts,
+    backoff: { baseMs: retry.baseDelay, capMs: retry.maxDelay },
+    maxAgeMs: retention.maxAge,
+    maxCount: retention.maxCount,
+    maxThreadMessages: retention.maxThreadMessages,
   };
-}
-
-/** A delay after which an alarm can be set, whenever it begins. */
-function delayOf(option: string, delay: Duration, mostMs = MAX_DELAY_MS): number {
-  const ms = durationOf(option, delay);
-  if (ms <= mostMs) return ms;
-  throw invalidOption(option, delay, `a duration of at most ${mostMs / 86_400_000} days`);
-}
-
-/** @throws InvalidOptionError for a name that there is none of */
-function checkNames(options: LedgerOptions): void {
-  const bags = { "the ledger": options, ...pick(options, ["retry", "retention", "budget"]) };
-  for (const [what, bag] of Object.entries(bags)) {
-    const problem = problemOfNames(what, bag, NAMES[what as keyof typeof NAMES]);
-    if (problem) throw new InvalidOptionError(problem.name, problem.message);
-  }
-}
-
-const NAMES = {
-  "the ledger": [
-    "maxPending",
-    "maxPayloadBytes",
-    "maxConcurrentTurns",
-    "maxToolCalls",
-    "stallTimeout",
-    "holdAnswer",
-    "statusHookTimeout",
-    "budget",
-    "retry",
-    "retention",
-  ],
-  retry: ["maxAttempts", "baseDelay", "maxDelay"],
-  retention: ["maxAge", "maxCount", "maxThreadMessages"],
-  budget: ["tokensPerDay"],
-} as const;
-
-function pick<Name extends keyof LedgerOptions>(options: LedgerOptions, names: readonly Name[]) {
-  return Object.fromEntries(names.map((name) => [name, options?.[name]]));
 }

@@ -5,12 +5,13 @@
  */
 
 import type { Failure } from "../core/failures.ts";
+import { count, readOptions } from "../core/option-schemas.ts";
 import { PART_LENGTH } from "../core/text.ts";
 import type { InstanceOf, WorkflowDestination } from "../outbox/types.ts";
-import { InvalidSubmissionError } from "./errors.ts";
+import { InvalidSubmissionError, invalidSubmission } from "./errors.ts";
 import { ISOLATED } from "./host.ts";
 import { shortEndOf } from "./inspection.ts";
-import { checkId, checkNumber } from "./intake/checks.ts";
+import { checkId } from "./intake/filters.ts";
 import { type Repair, repair, resultOf, type Taken, take } from "./intake/intake.ts";
 import type { PromptRepair } from "./prompts.ts";
 import { isTerminal } from "./states.ts";
@@ -31,7 +32,7 @@ const REASONS = {
 } as const satisfies Record<string, Failure>;
 
 /** Turns of a batch that run at a time. */
-const MAX_CONCURRENCY = 100;
+const CONCURRENCY = count({ max: 100 });
 
 /** A chunk of a batch. */
 export type PromptsRequest = Pick<
@@ -126,7 +127,7 @@ export class Batches {
     if (problem) throw new InvalidSubmissionError("workflow", `The workflow ${problem}`);
     const { batch, concurrency, thread = ISOLATED, run, answer, budget, retry } = request;
     checkId("batch", batch);
-    checkNumber("concurrency", concurrency, 1, MAX_CONCURRENCY);
+    readOptions(CONCURRENCY, concurrency, "concurrency", invalidSubmission);
     const common = {
       run,
       thread,

@@ -23,13 +23,12 @@ import {
   type TurnLedger,
 } from "./host.ts";
 import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
-import { checkId, ofItem } from "./intake/checks.ts";
-import { checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
+import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
 import { resubmit, resultOf, take } from "./intake/intake.ts";
 import { internalOptions } from "./intake/output.ts";
-import { checkMany, checkPublic } from "./intake/request.ts";
+import { checkMany, checkPublic, ofItem } from "./intake/request.ts";
 import { Ledger } from "./ledger.ts";
-import { readOptions, type SubmissionsOptions } from "./options.ts";
+import { readLimits, type SubmissionsOptions } from "./options.ts";
 import { Batches } from "./prompt-batches.ts";
 import { isTerminal } from "./states.ts";
 import type { Submission } from "./store/rows.ts";
@@ -73,7 +72,7 @@ export class Submissions extends Capability implements TurnLedger {
       host,
       outbox,
       clock,
-      limits: readOptions(options),
+      limits: readLimits(options),
       onProblem,
       lifecycle: () => this.lifecycle,
       drive: () => this.#engine.drive(),
@@ -208,7 +207,7 @@ export class Submissions extends Capability implements TurnLedger {
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
     const { history } = this.#store;
-    const page = inspectPage(history.list({ ...options, ...readList(options) }));
+    const page = inspectPage(history.list(readList(options)));
     const { before } = options;
     if (page.length === 0 && before !== undefined && !this.#store.find(before))
       throw new UnknownCursorError(before);

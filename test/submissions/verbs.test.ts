@@ -26,7 +26,7 @@ describe("L1: what cannot be meant is refused at the call, with its value, and n
   const cases: [string, keyof Verbs, unknown[], RegExp][] = [
     ["an option of wait that there is none of", "wait", ["s", { isBeside: true }], /isBeside/],
     ["a number in place of wait's options", "wait", ["s", 1_000], /1000: expected an object/],
-    ["a BigInt as a timeout", "wait", ["s", { timeoutMs: 5n }], /timeoutMs is 5n/],
+    ["a BigInt as a timeout", "wait", ["s", { timeoutMs: 5n }], /Invalid timeoutMs 5n/],
     ["no array for submitMany", "submitMany", [{}], /expected an array/],
     ["null in submitMany", "submitMany", [[null]], /Invalid item 0 of submitMany\(\) null/],
     [
@@ -35,10 +35,20 @@ describe("L1: what cannot be meant is refused at the call, with its value, and n
       [[{ messages: [message("x")], thread: "side" }]],
       /Unknown option "thread" in item 0/,
     ],
-    ["true as a length of time", "submit", [[message("x")], { expiresIn: true }], /is true/],
-    ["a list as a length of time", "submit", [[message("x")], { expiresIn: [5] }], /is \[5\]/],
+    [
+      "true as a length of time",
+      "submit",
+      [[message("x")], { expiresIn: true }],
+      /Invalid expiresIn true/,
+    ],
+    [
+      "a list as a length of time",
+      "submit",
+      [[message("x")], { expiresIn: [5] }],
+      /Invalid expiresIn \[5\]/,
+    ],
     ["a date as options", "submit", [[message("x")], new Date(0)], /expected an object/],
-    ["a list as metadata", "submit", [[message("x")], { metadata: [] }], /metadata is \[\]/],
+    ["a list as metadata", "submit", [[message("x")], { metadata: [] }], /Invalid metadata \[\]/],
     [
       "a file without a media type",
       "submit",
@@ -51,15 +61,25 @@ describe("L1: what cannot be meant is refused at the call, with its value, and n
       [file({ mediaType: "text/plain", url: "data:,x" })],
       /has the part/,
     ],
-    ["a status within a list", "deleteMany", [{ status: [["completed"]] }], /no status/],
-    ["undefined as a status", "list", [{ status: [undefined] }], /no status/],
+    [
+      "a status within a list",
+      "deleteMany",
+      [{ status: [["completed"]] }],
+      /expected one or more of pending/,
+    ],
+    ["undefined as a status", "list", [{ status: [undefined] }], /expected one or more of pending/],
     [
       "more metadata than a query can compare",
       "list",
       [{ metadata: Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`k${n}`, 1])) }],
       /up to 20 values/,
     ],
-    ["an object in a metadata filter", "list", [{ metadata: { a: {} } }], /metadata\.a is \{\}/],
+    [
+      "an object in a metadata filter",
+      "list",
+      [{ metadata: { a: {} } }],
+      /Invalid metadata\.a \{\}/,
+    ],
   ];
 
   it.each(cases)("%s", async (_, verb, args, problem) => {
@@ -218,13 +238,13 @@ describe("list", () => {
 
 describe("a filter that says nothing sensible is refused by name", () => {
   it.each([
-    ["limit", { limit: 0 }, "limit is 0; expected a whole number from 1 to"],
-    ["limit", { limit: 2.5 }, "limit is 2.5"],
-    ["limit", { limit: -1 }, "limit is -1"],
+    ["limit", { limit: 0 }, "Invalid limit 0: expected a whole number from 1 to"],
+    ["limit", { limit: 2.5 }, "Invalid limit 2.5"],
+    ["limit", { limit: -1 }, "Invalid limit -1"],
     [
       "status",
       { status: "done" as "completed" },
-      '"done" is no status of a submission; one of pending',
+      'Invalid status "done": expected one or more of pending',
     ],
   ])("%s: %j", (field, options, text) =>
     within(givenLedger(), async ({ submissions }) => {

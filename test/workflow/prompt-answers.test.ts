@@ -535,15 +535,15 @@ describe("W4 maxSteps", () => {
 
 describe("what cannot be asked is refused, and nothing is stored", () => {
   it.each([
-    ["output", { schema: [] }, "is []; expected a JSON Schema"],
-    ["strategy", { strategy: "xml" }, 'is "xml"; expected one of auto, tool, json'],
-    ["repair", { repair: 11 }, "is 11; expected a whole number from 0 to 10"],
-    ["repair", { repair: 0.5 }, "is 0.5"],
-    ["maxSteps", { maxSteps: 0 }, "is 0; expected a whole number from 1 to 1000"],
-    ["models", { models: [] }, "is []; expected a list of 1 to 10"],
-    ["models", { models: "a" }, 'is "a"; expected a list'],
+    ["output", { schema: [] }, "Invalid output []: expected a JSON Schema"],
+    ["strategy", { strategy: "xml" }, '"xml": expected "auto", "tool" or "json"'],
+    ["repair", { repair: 11 }, "11: expected a whole number from 0 to 10"],
+    ["repair", { repair: 0.5 }, "Invalid repair 0.5"],
+    ["maxSteps", { maxSteps: 0 }, "0: expected a whole number from 1 to 1000"],
+    ["models", { models: [] }, "Invalid models []: expected a non-empty list"],
+    ["models", { models: "a" }, '"a": expected a non-empty list'],
     ["models[1]", { models: ["a", ""] }, "a non-empty string"],
-    ["models[0]", { models: [7] }, "is 7"],
+    ["models[0]", { models: [7] }, "Invalid models[0] 7"],
     ["retries", { retries: 1 }, 'Unknown option "retries" in answer'],
   ])("%s %j", async (field, answer, text) => {
     const stub = given();

@@ -1,8 +1,9 @@
-/** What lists, deletions and waits can be asked by. Looks at the arguments alone. */
+/** Checks the arguments of lists, deletions, waits and clears. */
 
-import { preview } from "../../core/json.ts";
+import * as z from "zod";
+import { count, instant, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
 import { isPlainObject } from "../../core/options.ts";
-import { InvalidSubmissionError } from "../errors.ts";
+import { invalidSubmission, invalidValue } from "../errors.ts";
 import { isIsolated, MAIN } from "../host.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "../states.ts";
 import type {
@@ -10,121 +11,89 @@ import type {
   ListSubmissionsOptions,
   WaitForSubmissionOptions,
 } from "../types.ts";
-import { checkId, checkNames, timeOf } from "./checks.ts";
-
-type Filter = Pick<ListSubmissionsOptions, "status" | "limit">;
 
 const DEFAULT_LIMIT = 100;
-const MOST_LISTED = 1_000;
-/** Each is a condition of the query, of which SQLite takes 100 bindings. */
-const MOST_METADATA = 20;
-const MOST_DELETED = 10_000;
-const LIST_NAMES = [
-  "status",
-  "limit",
-  "before",
-  "thread",
-  "metadata",
-  "createdAfter",
-  "createdBefore",
-] as const satisfies readonly (keyof ListSubmissionsOptions)[];
-const DELETE_NAMES = [
-  "status",
-  "limit",
-  "completedBefore",
-] as const satisfies readonly (keyof DeleteSubmissionsOptions)[];
+/** Each value is a condition of the query, and SQLite takes 100 bindings. */
+const MAX_METADATA = 20;
 
-/** @throws InvalidSubmissionError for an unknown name, status or time */
-export function readList(options: ListSubmissionsOptions) {
-  checkNames("listSubmissions()", options, LIST_NAMES);
-  const { before, thread, metadata } = options;
-  if (before !== undefined) checkId("before", before);
-  if (thread !== undefined) checkId("thread", thread);
-  checkMetadata(metadata);
-  timeOf("createdAfter", options.createdAfter);
-  timeOf("createdBefore", options.createdBefore);
-  return readFilter(options, MOST_LISTED);
+/** An id or a name to look for. It does not have to exist. */
+const id = text({ empty: true });
+const STATUSES = Object.keys(NEXT) as SubmissionStatus[];
+const STATUS = z
+  .custom<SubmissionStatus | SubmissionStatus[]>(
+    (value) => [value].flat().every((status) => STATUSES.includes(status as SubmissionStatus)),
+    { error: `expected one or more of ${STATUSES.join(", ")}` },
+  )
+  .optional();
+
+const METADATA = z.custom<NonNullable<ListSubmissionsOptions["metadata"]>>(
+  (value) => isPlainObject(value) && Object.keys(value).length <= MAX_METADATA,
+  { error: `expected an object with up to ${MAX_METADATA} values to find` },
+);
+
+const LIST = optionsOf<ListSubmissionsOptions>()({
+  status: STATUS,
+  limit: count({ max: 1_000 }).default(DEFAULT_LIMIT),
+  before: id.optional(),
+  thread: id.optional(),
+  metadata: METADATA.optional(),
+  createdAfter: instant({ forAlarm: true }).optional(),
+  createdBefore: instant({ forAlarm: true }).optional(),
+});
+const DELETE = optionsOf<DeleteSubmissionsOptions>()({
+  status: STATUS,
+  limit: count({ max: 10_000 }).default(DEFAULT_LIMIT),
+  completedBefore: instant({ forAlarm: true }).optional(),
+});
+const WAIT = optionsOf<WaitForSubmissionOptions>()({
+  timeoutMs: z
+    .custom<number>((value) => typeof value === "number" && value >= 0, {
+      error: "expected milliseconds, a number from 0",
+    })
+    .optional(),
+});
+
+/** @throws InvalidSubmissionError */
+export function checkId(field: string, value: unknown): void {
+  readOptions(id, value, field, invalidSubmission);
 }
 
-/** Half of a character would be compared as another one, and find nothing. */
-function checkMetadata(metadata: unknown): void {
-  if (metadata === undefined) return;
-  if (!isPlainObject(metadata) || Object.keys(metadata).length > MOST_METADATA) {
-    throw new InvalidSubmissionError(
-      "metadata",
-      `metadata is ${preview(metadata)}; expected an object with up to ${MOST_METADATA} values to find.`,
-    );
-  }
-  for (const [key, value] of Object.entries(metadata)) {
+/** @throws InvalidSubmissionError */
+export function readList(options: ListSubmissionsOptions) {
+  const { status, ...query } = readOptions(LIST, options, "listSubmissions()", invalidSubmission);
+  for (const [key, value] of Object.entries(query.metadata ?? {})) {
     checkId("metadata", key);
+    if (typeof value === "boolean" || Number.isFinite(value)) continue;
     if (typeof value === "string") checkId(`metadata.${key}`, value);
-    else if (typeof value !== "boolean" && !Number.isFinite(value)) {
-      throw new InvalidSubmissionError(
-        `metadata.${key}`,
-        `metadata.${key} is ${preview(value)}; expected a text, a finite number, true or false.`,
-      );
+    else {
+      const expected = "expected a string, a finite number, true or false";
+      throw invalidValue(`metadata.${key}`, value, expected);
     }
   }
+  return { ...query, statuses: status && [status].flat() };
 }
 
-/** @throws InvalidSubmissionError for an unknown name, status or time */
+/** @throws InvalidSubmissionError */
 export function readDeletion(options: DeleteSubmissionsOptions) {
-  checkNames("deleteSubmissions()", options, DELETE_NAMES);
-  const completedBefore = timeOf("completedBefore", options.completedBefore);
-  const { statuses = Object.keys(NEXT) as SubmissionStatus[], limit } = readFilter(
+  const { status = STATUSES, ...deletion } = readOptions(
+    DELETE,
     options,
-    MOST_DELETED,
+    "deleteSubmissions()",
+    invalidSubmission,
   );
-  return { ended: statuses.filter(isTerminal), limit, completedBefore };
+  return { ...deletion, ended: [status].flat().filter(isTerminal) };
 }
 
-/** @throws InvalidSubmissionError for a thread that has no name of its own */
+/** @throws InvalidSubmissionError for a thread without a name of its own */
 export function checkNamedThread(thread: unknown): void {
   checkId("thread", thread);
   if (thread !== MAIN && !isIsolated(String(thread))) return;
-  throw new InvalidSubmissionError(
-    "thread",
-    `thread is ${JSON.stringify(thread)}; only a named thread is cleared here. ` +
-      "Use clearMessages() for the agent's own conversation; an isolated turn leaves nothing.",
-  );
+  const remedy =
+    "Use clearMessages() for the agent's own conversation; an isolated turn leaves no messages";
+  throw invalidValue("thread", thread, `expected a named thread. ${remedy}`);
 }
 
-/** @throws InvalidSubmissionError for no length of time: such a wait would return at once, and be asked again at once */
+/** @throws InvalidSubmissionError: an invalid wait would return at once, and the caller would loop */
 export function checkWait(options: WaitForSubmissionOptions): void {
-  checkNames("waitForSubmission()", options, ["timeoutMs"]);
-  const { timeoutMs } = options;
-  if (timeoutMs === undefined || (typeof timeoutMs === "number" && timeoutMs >= 0)) return;
-  throw new InvalidSubmissionError(
-    "timeoutMs",
-    `timeoutMs is ${preview(timeoutMs)}; expected milliseconds, a number from 0, or leave it out.`,
-  );
-}
-
-/**
- * The statuses and the limit of a list or a deletion.
- *
- * @param most the highest limit
- * @throws InvalidSubmissionError for a status that there is none of, or a limit that is no whole number from 1 to `most`
- */
-function readFilter(
-  { status, limit = DEFAULT_LIMIT }: Filter,
-  most: number,
-): { statuses: SubmissionStatus[] | undefined; limit: number } {
-  const statuses = status === undefined ? undefined : [status].flat();
-  const unknown = statuses?.findIndex(
-    (name) => typeof name !== "string" || !Object.hasOwn(NEXT, name),
-  );
-  if (unknown !== undefined && unknown >= 0) {
-    throw new InvalidSubmissionError(
-      "status",
-      `${preview(statuses?.[unknown])} is no status of a submission; one of ${Object.keys(NEXT).join(", ")}.`,
-    );
-  }
-  if (!Number.isInteger(limit) || limit < 1 || limit > most) {
-    throw new InvalidSubmissionError(
-      "limit",
-      `limit is ${preview(limit)}; expected a whole number from 1 to ${most}. Call again for the rest.`,
-    );
-  }
-  return { statuses, limit };
+  readOptions(WAIT, options, "waitForSubmission()", invalidSubmission);
 }

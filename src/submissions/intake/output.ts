@@ -1,11 +1,10 @@
-/** The output that a submission is to have: which schemas a caller can ask for it by. Looks at the arguments alone. */
+/** Reads the output schema that a caller passes. Looks at the arguments alone. */
 
 import { RpcStub } from "cloudflare:workers";
-import { lostInJson, preview } from "../../core/json.ts";
+import { lostInJson } from "../../core/json.ts";
 import { type AnySchema, formsIn, type JsonForms, jsonFormsOf } from "../../core/schema.ts";
-import { InvalidSubmissionError } from "../errors.ts";
+import { invalidValue } from "../errors.ts";
 import type { AnswerSpec, InternalSubmitOptions, SubmitMessagesOptions } from "../types.ts";
-import { checkAnswer } from "./answer-spec.ts";
 
 /** What an object must have one of to be taken for a JSON Schema, and not for an example of one. */
 const KEYWORDS = [
@@ -19,7 +18,7 @@ const KEYWORDS = [
 
 const RPC_REMEDY =
   "A schema object does not travel over RPC. Pass its JSON Schema, jsonSchemaOf(schema) of perdure/submissions, " +
-  "and read the output with readOutput(schema, submission).";
+  "and read the output with readOutput(schema, submission)";
 
 /**
  * Options of the public verbs as the ledger takes them: the schema as JSON Schema.
@@ -40,57 +39,50 @@ export function internalOptions(
     ...(strategy !== undefined && { strategy }),
     ...(repair !== undefined && { repair }),
   };
-  checkAnswer(answer);
   return { ...others, answer };
 }
 
 function checkAlone(option: string, value: unknown): void {
   if (value === undefined) return;
-  throw new InvalidSubmissionError(
-    option,
-    `${option} is ${preview(value)} without an output schema, and is about how that is asked for. ` +
-      "Leave it out, or give the submission an output.",
-  );
+  throw invalidValue(option, value, "it needs an output. Add output, or leave it out");
 }
 
 function formsOf(output: unknown): JsonForms {
   const isObject = (typeof output === "object" && output !== null) || typeof output === "function";
-  if (!isObject || Array.isArray(output)) refuse(`output is ${preview(output)}; ${EXPECTED}`);
-  // A stub has any property that is asked for.
-  if (isStub(output)) refuse(`output is a function that came over RPC. ${RPC_REMEDY}`);
+  if (!isObject || Array.isArray(output)) return refuse(output, EXPECTED);
+  // A stub seems to have every property.
+  if (isStub(output)) return refuse(output, `it came over RPC. ${RPC_REMEDY}`);
   if (!("~standard" in output)) return formsIn(jsonSchema(output));
   const standard = (output as AnySchema)["~standard"];
   if (isStub(standard) || isStub(standard?.validate)) {
-    refuse(`output is a schema of ${preview(standard.vendor)} that came over RPC. ${RPC_REMEDY}`);
+    return refuse(output, `the schema came over RPC. ${RPC_REMEDY}`);
   }
   try {
     return jsonFormsOf(output as AnySchema);
   } catch (error) {
-    return refuse(
-      `output has no JSON Schema form: ${error instanceof Error ? error.message : String(error)}. ` +
-        "Use types that JSON has (no Date, bigint or custom), and convert the output afterwards.",
-    );
+    const why = error instanceof Error ? error.message : String(error);
+    const remedy =
+      "Use types that JSON has (no Date, bigint or custom), and convert the output afterwards";
+    return refuse(output, `it has no JSON Schema form: ${why}. ${remedy}`);
   }
 }
 
 /** A JSON Schema as the caller has written it. */
 function jsonSchema(schema: object): object {
-  if (typeof schema === "function") refuse(`output is a function; ${EXPECTED}`);
+  if (typeof schema === "function") return refuse(schema, EXPECTED);
   const lost = lostInJson(schema);
-  if (lost !== undefined) refuse(`output${lost}, which no JSON Schema has. ${RPC_REMEDY}`);
+  if (lost !== undefined) return refuse(schema, `output${lost}, not a JSON Schema. ${RPC_REMEDY}`);
   if (KEYWORDS.some((keyword) => Object.hasOwn(schema, keyword))) return schema;
-  return refuse(
-    `output is ${preview(schema)}, which has none of the keywords of a JSON Schema (such as "type"); ${EXPECTED}`,
-  );
+  return refuse(schema, `it has no keyword of a JSON Schema (such as "type"); ${EXPECTED}`);
 }
 
 const EXPECTED =
-  "expected a schema of Zod, ArkType, Valibot or any Standard Schema library, or a JSON Schema, or leave it out for the text of the reply.";
+  "expected a schema of Zod, ArkType, Valibot or any Standard Schema library, or a JSON Schema";
 
 function isStub(value: unknown): boolean {
   return value instanceof RpcStub;
 }
 
-function refuse(message: string): never {
-  throw new InvalidSubmissionError("output", message);
+function refuse(output: unknown, problem: string): never {
+  throw invalidValue("output", output, problem);
 }

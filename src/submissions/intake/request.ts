@@ -1,42 +1,98 @@
-/** What can be accepted. Decides by looking at the arguments alone, and stores nothing. */
+/** Checks what is submitted, and makes of it what is stored. Looks at the arguments alone. */
 
 import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
+import * as z from "zod";
 import { LAST_ALARM } from "../../core/clock.ts";
-import type { Duration } from "../../core/duration.ts";
-import { byteLength, preview } from "../../core/json.ts";
-import { isPlainObject } from "../../core/options.ts";
+import { failureOf } from "../../core/failures.ts";
+import { byteLength, isTooDeep, MAX_DEPTH, preview } from "../../core/json.ts";
+import {
+  count,
+  duration,
+  instant,
+  list,
+  oneOf,
+  optionsOf,
+  readOptions,
+  text,
+} from "../../core/option-schemas.ts";
+import { invalidMessage, isPlainObject, problemOfNames } from "../../core/options.ts";
 import type { Destination } from "../../outbox/types.ts";
-import { InvalidSubmissionError } from "../errors.ts";
+import { InvalidSubmissionError, invalidSubmission, invalidValue } from "../errors.ts";
 import { ISOLATED, isIsolated, isPool, MAIN, poolOf, publicThreadOf } from "../host.ts";
 import type { NewSubmission, Submission } from "../store/rows.ts";
-import type { Debounce, InternalSubmitOptions, SubmitMessagesOptions, WhenBusy } from "../types.ts";
-import { checkAnswer } from "./answer-spec.ts";
-import {
-  checkAfterSideEffects,
-  checkDepth,
-  checkNames,
-  checkNumber,
-  checkText,
-  checkWellFormed,
-  msOf,
-  ofItem,
-  serialise,
-  timeAfter,
-  timeOf,
-} from "./checks.ts";
+import type {
+  AnswerSpec,
+  Debounce,
+  InternalSubmitOptions,
+  SubmitMessagesOptions,
+} from "../types.ts";
+import { checkId } from "./filters.ts";
 
-const WHEN_BUSY: readonly WhenBusy[] = ["enqueue", "reject", "interrupt", "rollback", "steer"];
-/** Those that go before every priority, so that they are next. */
-const URGENT: readonly WhenBusy[] = ["interrupt", "rollback", "steer"];
+/** These go before every priority, so that they are next. */
+const URGENT = ["interrupt", "rollback", "steer"];
 const FRONT = -1_000;
-/** How much longer than the delay repetitions can put a turn off. */
+/** The default of `debounce.maxDelay`, as a multiple of the delay. */
 const MAX_DELAY_FACTOR = 10;
 const ROLES = ["user", "assistant"];
 
-type SubmissionSize = Pick<NewSubmission, "messages" | "metadata" | "answer" | "notify">;
+/** Bytes of an id or a key: they are indexed, and travel in names. */
+const id = () => text({ maxBytes: 2_048 });
+const jsonSchema = z.custom<object>(isPlainObject, {
+  error: "expected a JSON Schema that is an object",
+});
 
-/** What acceptance depends on, beside the arguments. */
+const ANSWER = optionsOf<AnswerSpec>()({
+  schema: z.unknown().optional(),
+  check: jsonSchema.optional(),
+  strategy: oneOf(["auto", "tool", "json"]).optional(),
+  repair: count({ min: 0, max: 10 }).optional(),
+  models: list(id(), { min: 1, max: 10 }).optional(),
+  maxSteps: count({ max: 1_000 }).optional(),
+});
+
+const METADATA = z
+  .custom<Record<string, unknown>>(isPlainObject, { error: "expected an object", abort: true })
+  .refine((value) => isCyclic(value) || !isTooDeep(value), {
+    error: `expected at most ${MAX_DEPTH} levels. Pass a flatter value, or a string`,
+  });
+
+const OPTIONS = {
+  submissionId: id().optional(),
+  idempotencyKey: id().optional(),
+  idempotencyKeyTtl: duration().optional(),
+  onConflict: oneOf(["return", "throw"]).optional(),
+  metadata: METADATA.optional(),
+  thread: id().default(MAIN),
+  channel: id().optional(),
+  priority: count({ min: -100, max: 100 }).default(0),
+  notBefore: instant({ forAlarm: true }).optional(),
+  expiresIn: duration().optional(),
+  debounce: optionsOf<Debounce>()({
+    key: id(),
+    delay: duration(),
+    maxDelay: duration().optional(),
+  }).optional(),
+  whenBusy: oneOf(["enqueue", "reject", "interrupt", "rollback", "steer"]).default("enqueue"),
+  notify: z.unknown().optional(),
+  budget: optionsOf<NonNullable<SubmitMessagesOptions["budget"]>>()({
+    tokens: count(),
+  }).optional(),
+  retry: optionsOf<NonNullable<SubmitMessagesOptions["retry"]>>()({
+    maxAttempts: count().optional(),
+    afterSideEffects: oneOf(["tell", "fail", "repeat", true, false]).optional(),
+  }).optional(),
+};
+
+const INTERNAL = optionsOf<InternalSubmitOptions>()({
+  ...OPTIONS,
+  answer: z.unknown().optional(),
+  run: z.unknown().optional(),
+  batch: z.unknown().optional(),
+});
+type Read = z.output<typeof INTERNAL>;
+
+/** What acceptance depends on, apart from the arguments. */
 export type Acceptance = {
   readonly maxPayloadBytes: number;
   readonly newId: () => string;
@@ -46,52 +102,34 @@ export type Acceptance = {
 };
 
 /**
- * Checks the arguments of `submitMessages()` and makes of them what is stored.
+ * Checks the arguments of `submitMessages()`, and returns what is stored.
  *
- * @throws InvalidSubmissionError naming the argument, what it is and what it has to be
+ * @throws InvalidSubmissionError naming the argument, its value and what is expected
  */
 export function prepare(
   messages: UIMessage[],
-  options: InternalSubmitOptions,
+  given: InternalSubmitOptions,
   { maxPayloadBytes, newId, now, problemOf }: Acceptance,
 ): NewSubmission {
-  checkNames("retry", options.retry, ["maxAttempts", "afterSideEffects"]);
-  checkNames("budget", options.budget, ["tokens"]);
-  checkNames("debounce", options.debounce, ["key", "delay", "maxDelay"]);
-  checkAnswer(options.answer);
-  checkDepth("messages", messages);
+  checkAnswer(given.answer);
   checkMessages(messages);
-  checkText("submissionId", options.submissionId);
-  checkText("idempotencyKey", options.idempotencyKey);
-  checkText("thread", options.thread);
-  checkText("channel", options.channel);
-  checkMetadata(options.metadata);
-  checkNumber("retry.maxAttempts", options.retry?.maxAttempts, 1);
-  checkNumber("priority", options.priority, -100, 100);
-  if (options.budget) checkNumber("budget.tokens", options.budget.tokens ?? Number.NaN, 1);
-  checkAfterSideEffects(options.retry?.afterSideEffects);
-  const { priority = 0, whenBusy = "enqueue", budget } = options;
+  const options = readOptions(INTERNAL, given, "options", invalidSubmission);
+  const { metadata, answer, whenBusy, debounce } = options;
+  for (const key of Object.keys(metadata ?? {})) checkId("metadata", key);
   const thread = threadOf(options);
-  if (options.onConflict !== undefined && !["return", "throw"].includes(options.onConflict)) {
-    throw new InvalidSubmissionError(
-      "onConflict",
-      `onConflict is ${preview(options.onConflict)}; expected "return" or "throw".`,
-    );
-  }
-  checkTogether(options, thread, whenBusy);
-  const timing = timingOf(options, now);
-  const text = serialise("messages", messages);
+  checkTogether(options, thread);
+  const timing = timingOf(options, given, now);
+  const json = serialise("messages", messages);
   const submissionId = options.submissionId ?? newId();
-  const notify = destinationsOf(options.notify, submissionId);
+  const notify = destinationsOf(given.notify, submissionId);
   checkDestinations(notify, problemOf);
-  const { metadata, answer } = options;
-  checkSize({ messages: text, metadata, answer, notify }, maxPayloadBytes);
+  checkSize({ messages: json, metadata, answer, notify }, maxPayloadBytes);
   return {
     submissionId,
     isGenerated: options.submissionId === undefined,
     isRetry: false,
     idempotencyKey: options.idempotencyKey,
-    messages: text,
+    messages: json,
     metadata,
     thread,
     channel: options.channel,
@@ -99,33 +137,36 @@ export function prepare(
     notify,
     run: options.run,
     retry: options.retry,
-    rank: URGENT.includes(whenBusy) ? FRONT : -priority,
-    budget: budget?.tokens,
-    debounceKey: options.debounce && JSON.stringify([thread, options.debounce.key]),
+    rank: URGENT.includes(whenBusy) ? FRONT : -options.priority,
+    budget: options.budget?.tokens,
+    debounceKey: debounce && JSON.stringify([thread, debounce.key]),
     batch: options.batch?.id,
     ...timing,
   };
 }
 
 /**
- * Checks what a caller of the public verbs may pass: an unknown option must not pass for a default, and what Perdure's own
- * modules pass along is none of theirs.
+ * Checks the names of the options of the public verbs. Perdure's own modules have further ones.
  *
  * @throws InvalidSubmissionError naming the option
  */
 export function checkPublic(options: unknown): asserts options is SubmitMessagesOptions {
-  checkNames("submitMessages()", options, SUBMIT_NAMES);
+  checkNames("submitMessages()", options, [...ANSWER_NAMES, ...Object.keys(OPTIONS)]);
   const { notify } = (options ?? {}) as InternalSubmitOptions;
   if (typeof notify === "function") checkDestinations(notify, () => undefined);
+}
+
+const ANSWER_NAMES = ["output", "strategy", "repair"];
+
+function checkNames(where: string, options: unknown, names: readonly string[]): void {
+  const problem = problemOfNames(where, options, names);
+  if (problem) throw new InvalidSubmissionError(problem.name, problem.message);
 }
 
 /** @throws InvalidSubmissionError naming the item of `submitMany()`, and its option */
 export function checkMany(submissions: unknown): void {
   if (!Array.isArray(submissions)) {
-    throw new InvalidSubmissionError(
-      "submissions",
-      `submitMany() got ${preview(submissions)}; expected an array of { messages, options }.`,
-    );
+    throw invalidValue("submissions", submissions, "expected an array of { messages, options }");
   }
   for (const [index, item] of submissions.entries()) {
     checkNames(`item ${index} of submitMany()`, item ?? null, ["messages", "options"]);
@@ -133,40 +174,33 @@ export function checkMany(submissions: unknown): void {
   }
 }
 
-const SUBMIT_NAMES = [
-  "output",
-  "strategy",
-  "repair",
-  "submissionId",
-  "idempotencyKey",
-  "idempotencyKeyTtl",
-  "onConflict",
-  "metadata",
-  "thread",
-  "channel",
-  "priority",
-  "notBefore",
-  "expiresIn",
-  "debounce",
-  "whenBusy",
-  "notify",
-  "budget",
-  "retry",
-] as const satisfies readonly (keyof SubmitMessagesOptions)[];
+/** Runs `work` for one item of a list. The message of its error names the item. */
+export function ofItem<T>(verb: string, index: number, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof Error) error.message = `item ${index} of ${verb}: ${error.message}`;
+    throw error;
+  }
+}
+
+/** @throws InvalidSubmissionError naming the option as the caller of a step knows it */
+export function checkAnswer(answer: AnswerSpec | undefined): void {
+  if (answer === undefined) return;
+  const { schema } = readOptions(ANSWER, answer, "answer", invalidSubmission);
+  if (schema !== undefined) readOptions(jsonSchema, schema, "output", invalidSubmission);
+}
 
 /** The thread that it runs in: isolated turns of a batch have one of their own. */
-function threadOf({ thread = MAIN, batch }: InternalSubmitOptions): string {
+function threadOf({ thread, batch }: Read): string {
   if (isPool(thread)) {
-    throw new InvalidSubmissionError(
-      "thread",
-      `thread is ${JSON.stringify(thread)}; names that begin with "isolated/" are those of step.promptAll(). ` +
-        'Use "isolated", or another name.',
-    );
+    const problem =
+      'names that begin with "isolated/" are reserved for step.promptAll(). Use "isolated", or another name';
+    throw invalidValue("thread", thread, problem);
   }
   return batch && thread === ISOLATED ? poolOf(batch.id, batch.concurrency) : thread;
 }
 
-/** One destination is a list of one. */
 function destinationsOf(
   notify: InternalSubmitOptions["notify"],
   submissionId: string,
@@ -175,14 +209,12 @@ function destinationsOf(
   return isPlainObject(notify) ? [notify as Destination] : (notify as Destination[] | undefined);
 }
 
-/** An end has to be stored together with what it tells: what cannot be told is refused here. */
+/** An end is stored together with its outbox entries, so an invalid destination is refused here. */
 function checkDestinations(notify: unknown, problemOf: Acceptance["problemOf"]): void {
   if (notify === undefined) return;
   if (!Array.isArray(notify)) {
-    throw new InvalidSubmissionError(
-      "notify",
-      `notify is ${preview(notify)}; expected a destination or a list of them, e.g. method("onDone"), or leave it out.`,
-    );
+    const expected = 'expected a destination or a list of them, e.g. method("onDone")';
+    throw invalidValue("notify", notify, expected);
   }
   for (const [index, to] of notify.entries()) {
     const problem = problemOf(to);
@@ -192,106 +224,92 @@ function checkDestinations(notify: unknown, problemOf: Acceptance["problemOf"]):
 
 /** When it may start, and until when. */
 function timingOf(
-  options: InternalSubmitOptions,
+  { expiresIn, idempotencyKeyTtl, debounce, ...options }: Read,
+  given: InternalSubmitOptions,
   now: number,
 ): Pick<NewSubmission, "notBefore" | "expiresAt" | "keyExpiresAt" | "debounceUntil"> {
-  const { expiresIn, idempotencyKeyTtl, debounce } = options;
   const wait = debounce && debounceOf(debounce, now);
-  const notBefore = wait ? wait.notBefore : timeOf("notBefore", options.notBefore);
-  const expiresAt = timeAfter("expiresIn", now, msOf("expiresIn", expiresIn));
-  checkLifetime(expiresAt, notBefore, expiresIn);
+  const notBefore = wait?.notBefore ?? options.notBefore;
+  const expiresAt = timeAfter("expiresIn", now, expiresIn);
+  if (expiresAt !== undefined && notBefore !== undefined && notBefore >= expiresAt) {
+    const problem =
+      `it counts from now, so the submission would expire before notBefore, ${new Date(notBefore).toISOString()}. ` +
+      `Add more than ${notBefore - expiresAt} ms`;
+    throw invalidValue("expiresIn", given.expiresIn, problem);
+  }
   return {
     notBefore: notBefore !== undefined && notBefore > now ? notBefore : undefined,
     expiresAt,
-    keyExpiresAt: timeAfter("idempotencyKeyTtl", now, msOf("idempotencyKeyTtl", idempotencyKeyTtl)),
+    keyExpiresAt: timeAfter("idempotencyKeyTtl", now, idempotencyKeyTtl),
     debounceUntil: wait?.debounceUntil,
   };
 }
 
-function debounceOf({ key, delay, maxDelay }: Debounce, now: number) {
-  if (key === undefined) checkText("debounce.key", "");
-  checkText("debounce.key", key);
-  const delayMs = msOf("debounce.delay", delay ?? Number.NaN) ?? 0;
-  const notBefore = timeAfter("debounce.delay", now, delayMs) ?? now;
-  const maxDelayMs = msOf("debounce.maxDelay", maxDelay);
-  const until = timeAfter("debounce.maxDelay", now, maxDelayMs);
-  // The default is ten times the delay, and no error where that is later than an alarm can be set.
+function debounceOf({ delay, maxDelay }: NonNullable<Read["debounce"]>, now: number) {
+  const notBefore = timeAfter("debounce.delay", now, delay) ?? now;
+  const until = timeAfter("debounce.maxDelay", now, maxDelay);
+  // The default is no error where it is later than an alarm can be set.
   const debounceUntil =
-    until ?? Math.max(notBefore, Math.min(now + delayMs * MAX_DELAY_FACTOR, LAST_ALARM));
+    until ?? Math.max(notBefore, Math.min(now + delay * MAX_DELAY_FACTOR, LAST_ALARM));
   if (debounceUntil >= notBefore) return { notBefore, debounceUntil };
-  throw new InvalidSubmissionError(
-    "debounce.maxDelay",
-    `debounce.maxDelay is ${JSON.stringify(maxDelay)}, which is shorter than the delay, ${JSON.stringify(delay)}.`,
-  );
+  const problem = `expected at least debounce.delay, ${delay} ms`;
+  throw invalidValue("debounce.maxDelay", maxDelay, problem);
 }
 
-/** Options that say different things about the same. */
-function checkTogether(options: InternalSubmitOptions, thread: string, whenBusy: WhenBusy): void {
-  const refuse = (field: string, message: string) => {
-    throw new InvalidSubmissionError(field, message);
+/** A time that an alarm can be set for, `ms` from `now`; undefined where `ms` is. */
+function timeAfter(field: string, now: number, ms: number | undefined): number | undefined {
+  if (ms === undefined || now + ms < LAST_ALARM) return ms && now + ms;
+  throw invalidValue(field, ms, "expected an end before the year 2189. Use a shorter time");
+}
+
+/** Refuses options that contradict each other. */
+function checkTogether(options: Read, thread: string): void {
+  const { whenBusy, channel, debounce } = options;
+  const refuse = (field: keyof Read, problem: string) => {
+    throw invalidValue(field, options[field], problem);
   };
-  if (!WHEN_BUSY.includes(whenBusy)) {
-    refuse(
-      "whenBusy",
-      `whenBusy is ${JSON.stringify(whenBusy)}; expected one of ${WHEN_BUSY.join(", ")}.`,
-    );
-  }
-  if (options.channel !== undefined && thread !== MAIN) {
-    refuse(
-      "channel",
-      `channel is ${JSON.stringify(options.channel)} and thread ${JSON.stringify(thread)}: ` +
-        "channels belong to the main thread. Leave one of them out.",
-    );
+  if (channel !== undefined && thread !== MAIN) {
+    refuse("channel", `channels belong to the main thread, not to ${preview(thread)}`);
   }
   if (isIsolated(thread) && whenBusy !== "enqueue") {
-    refuse(
-      "whenBusy",
-      `whenBusy is ${JSON.stringify(whenBusy)} for an isolated turn, which has no other turn to wait for. Leave it out.`,
-    );
+    refuse("whenBusy", "an isolated turn has no other turn to wait for. Leave it out");
   }
   if (options.answer && whenBusy === "steer") {
-    refuse(
-      "whenBusy",
-      'whenBusy is "steer" for a turn with an answer of its own, which it cannot give in the turn of another. ' +
-        'Use "enqueue" or "interrupt".',
-    );
+    const remedy = 'Use "enqueue" or "interrupt"';
+    refuse("whenBusy", `a turn with an output of its own cannot join another turn. ${remedy}`);
   }
   if (options.notBefore !== undefined && URGENT.includes(whenBusy)) {
-    refuse(
-      "whenBusy",
-      `whenBusy is ${JSON.stringify(whenBusy)}, which is about the turn that runs now, for a turn with notBefore. Leave one of them out.`,
-    );
+    refuse("whenBusy", "it is about the turn that runs now, so it excludes notBefore");
   }
-  if (!options.debounce) return;
+  if (!debounce) return;
   const others = ["idempotencyKey", "submissionId", "notBefore"] as const;
   const other =
     others.find((name) => options[name] !== undefined) ??
     (whenBusy === "enqueue" ? undefined : "whenBusy");
   if (other) {
-    refuse(
-      "debounce",
-      `debounce and ${other} cannot be combined: repetitions share one submission, known by debounce.key. Leave one of them out.`,
-    );
+    refuse("debounce", `it cannot be combined with ${other}: repetitions share one submission`);
   }
 }
 
 /**
- * What shares a row with the messages counts like them.
- *
- * @throws InvalidSubmissionError for more than `most` bytes
+ * @throws InvalidSubmissionError for more than `most` bytes: metadata, answer and destinations share a row with the messages
  */
 export function checkSize(
-  { messages, metadata, answer, notify }: SubmissionSize,
+  {
+    messages,
+    metadata,
+    answer,
+    notify,
+  }: Pick<NewSubmission, "messages" | "metadata" | "answer" | "notify">,
   most: number,
 ): void {
   const rest = serialise("metadata", [metadata, answer, notify]);
   const bytes = byteLength(messages) + byteLength(rest);
   if (bytes <= most) return;
-  throw new InvalidSubmissionError(
-    "messages",
-    `The submission is ${bytes} bytes, and at most ${most} are taken, with its metadata and destinations. ` +
-      "Keep the content elsewhere (R2, the workspace) and submit a reference to it.",
-  );
+  const message =
+    `Invalid messages of ${bytes} bytes: expected at most ${most}, with metadata and destinations. ` +
+    "Keep the content elsewhere (R2, the workspace) and submit a reference to it.";
+  throw new InvalidSubmissionError("messages", message);
 }
 
 /** Whether a stored submission asks the same, in the same thread. Message ids do not count: a caller that retries makes new ones. */
@@ -312,60 +330,43 @@ function content(messages: UIMessage[]) {
 
 function checkMessages(messages: unknown): void {
   if (typeof messages === "function") {
-    throw new InvalidSubmissionError(
-      "messages",
-      "submitMessages() takes an array of messages, not a function: a submission is stored before it runs. " +
-        "Use saveMessages() for the function form.",
-    );
+    const problem =
+      "expected an array of messages: a submission is stored before it runs. Use saveMessages() for the function form";
+    throw invalidValue("messages", messages, problem);
   }
   if (!Array.isArray(messages) || messages.length === 0) {
-    throw new InvalidSubmissionError(
-      "messages",
-      `submitMessages requires at least one message, got ${Array.isArray(messages) ? "an empty array" : typeof messages}.`,
-    );
+    throw invalidValue("messages", messages, "expected at least one message");
   }
-  for (const [index, message] of messages.entries()) checkMessage(message, index);
+  if (isTooDeep(messages) && !isCyclic(messages)) {
+    const problem = `expected at most ${MAX_DEPTH} levels. Pass a flatter value, or a string`;
+    throw invalidValue("messages", messages, problem);
+  }
+  for (const [index, message] of messages.entries()) {
+    const problem = problemOfMessage(message);
+    if (problem) {
+      const path = `messages[${index}]`;
+      const text = invalidMessage(path, preview(message), `${problem}; expected a UIMessage`);
+      throw new InvalidSubmissionError("messages", text);
+    }
+    checkId(`messages[${index}].id`, message.id);
+  }
 }
 
-/** What no model takes is refused: once in the conversation, it would fail every later turn, too. */
-function checkMessage(message: Partial<UIMessage> | null, index: number): void {
-  const problem = problemOfMessage(message);
-  if (problem) {
-    throw new InvalidSubmissionError(
-      "messages",
-      `Message ${index} ${problem}; expected a UIMessage.`,
-    );
-  }
-  checkWellFormed(`messages[${index}].id`, message?.id ?? "");
-}
-
+/** A message that no model takes would fail every later turn of its conversation as well. */
 function problemOfMessage(message: Partial<UIMessage> | null): string | undefined {
   if (message === null || typeof message !== "object") {
-    return `is ${message === null ? "null" : typeof message}`;
+    return `it is ${message === null ? "null" : typeof message}`;
   }
   const { id, role, parts } = message;
-  if (typeof id !== "string" || id === "") return "has no id (a non-empty string)";
+  if (typeof id !== "string" || id === "") return "it has no id (a non-empty string)";
   if (role === "system") {
-    return 'has the role "system", which models take as instructions only: return them from getSystemPrompt() or beforeTurn()';
+    return 'it has the role "system", which models take as instructions only: return them from getSystemPrompt() or beforeTurn()';
   }
   if (!ROLES.includes(role ?? ""))
-    return `has the role ${preview(role)} (one of ${ROLES.join(", ")})`;
-  if (!Array.isArray(parts)) return "has no parts (an array)";
+    return `it has the role ${preview(role)} (one of ${ROLES.join(", ")})`;
+  if (!Array.isArray(parts)) return "it has no parts (an array)";
   const wrong = parts.findIndex((part) => !isPart(part));
-  return wrong < 0 ? undefined : `has the part ${preview(parts[wrong])} at ${wrong}`;
-}
-
-/** What a list could not find again is refused: keys that are half of a character. */
-function checkMetadata(metadata: unknown): void {
-  if (metadata === undefined) return;
-  if (!isPlainObject(metadata)) {
-    throw new InvalidSubmissionError(
-      "metadata",
-      `metadata is ${preview(metadata)}; expected an object, or leave it out.`,
-    );
-  }
-  checkDepth("metadata", metadata);
-  for (const key of Object.keys(metadata)) checkWellFormed("metadata", key);
+  return wrong < 0 ? undefined : `it has the part ${preview(parts[wrong])} at ${wrong}`;
 }
 
 /** Whether the AI SDK can hand it to a model. Types that it does not know are left out there. */
@@ -385,16 +386,21 @@ function isReadable(url: string): boolean {
   return /^data:[^,]*;base64,[\w+/-]*={0,2}$/i.test(url);
 }
 
-function checkLifetime(
-  expiresAt: number | undefined,
-  notBefore: number | undefined,
-  expiresIn: Duration | undefined,
-): void {
-  if (expiresAt === undefined || notBefore === undefined || notBefore < expiresAt) return;
-  throw new InvalidSubmissionError(
-    "expiresIn",
-    `expiresIn is ${JSON.stringify(expiresIn)}, and counts from now: the submission would expire before ` +
-      `notBefore, ${new Date(notBefore).toISOString()}, lets it start. Give it more than ` +
-      `${notBefore - expiresAt} ms more, or leave it out.`,
-  );
+function serialise(field: string, value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    const message = `Invalid ${field}: it cannot be stored as JSON: ${failureOf(error).message}.`;
+    throw new InvalidSubmissionError(field, message);
+  }
+}
+
+/** A value that contains itself has an error of its own. */
+function isCyclic(value: unknown): boolean {
+  try {
+    JSON.stringify(value);
+    return false;
+  } catch (error) {
+    return error instanceof TypeError;
+  }
 }

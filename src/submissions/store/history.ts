@@ -3,7 +3,6 @@
  * no state: it reads, and deletes what has ended.
  */
 
-import { instantMs } from "../../core/instant.ts";
 import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/sweep.ts";
 import { ListScanLimitError } from "../errors.ts";
 import { ISOLATED, POOL } from "../host.ts";
@@ -22,9 +21,11 @@ const RECENT_TURNS = 1_000;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** What a list is asked for. */
-type Query = Omit<ListSubmissionsOptions, "status" | "limit"> & {
+type Query = Pick<ListSubmissionsOptions, "before" | "thread" | "metadata"> & {
   readonly statuses: readonly SubmissionStatus[] | undefined;
   readonly limit: number;
+  readonly createdAfter?: number;
+  readonly createdBefore?: number;
 };
 
 export class SubmissionHistory {
@@ -163,8 +164,8 @@ function filterOf({
   if (thread === ISOLATED)
     only("(thread = ? OR substr(thread, 1, ?) = ?)", ISOLATED, POOL.length, POOL);
   else if (thread !== undefined) only("thread = ?", thread);
-  if (createdAfter !== undefined) only("created_at >= ?", instantMs(createdAfter) ?? 0);
-  if (createdBefore !== undefined) only("created_at < ?", instantMs(createdBefore) ?? 0);
+  if (createdAfter !== undefined) only("created_at >= ?", createdAfter);
+  if (createdBefore !== undefined) only("created_at < ?", createdBefore);
   for (const [key, value] of Object.entries(metadata)) {
     // json_extract() gives 1 and 0 for true and false.
     const stored = typeof value === "boolean" ? Number(value) : value;

@@ -89,7 +89,7 @@ const lists = scenario({
       is: ["withdrawn"],
       differs: {
         by: "Invalid limits",
-        perdure: "limit is 0; expected a whole number from 1 to 1000. Call again for the rest.",
+        perdure: "Invalid limit 0: expected a whole number from 1 to 1000.",
       },
     },
     {

@@ -120,14 +120,26 @@ describe("what cannot be accepted is refused, by name, and nothing is stored", (
   const big = (bytes: number) => [message("x".repeat(bytes))];
 
   it.each<[string, unknown, object, string, RegExp]>([
-    ["no message", [], {}, "messages", /at least one message, got an empty array/],
-    ["nothing", undefined, {}, "messages", /at least one message, got undefined/],
-    ["a text", "hello", {}, "messages", /at least one message, got string/],
-    ["a function", () => [ok], {}, "messages", /not a function.*saveMessages/],
-    ["null for a message", [ok, null], {}, "messages", /Message 1 is null/],
-    ["a text for a message", ["x"], {}, "messages", /Message 0 is string/],
-    ["no id", [{ ...ok, id: undefined }], {}, "messages", /Message 0 has no id/],
-    ["an empty id", [{ ...ok, id: "" }], {}, "messages", /Message 0 has no id/],
+    ["no message", [], {}, "messages", /Invalid messages \[\]: expected at least one message/],
+    [
+      "nothing",
+      undefined,
+      {},
+      "messages",
+      /Invalid messages undefined: expected at least one message/,
+    ],
+    ["a text", "hello", {}, "messages", /Invalid messages "hello": expected at least one message/],
+    ["a function", () => [ok], {}, "messages", /expected an array.*saveMessages/],
+    [
+      "null for a message",
+      [ok, null],
+      {},
+      "messages",
+      /Invalid messages\[1\] null: it is null; expected a UIMessage/,
+    ],
+    ["a text for a message", ["x"], {}, "messages", /Invalid messages\[0\] "x": it is string/],
+    ["no id", [{ ...ok, id: undefined }], {}, "messages", /Invalid messages\[0\] .*: it has no id/],
+    ["an empty id", [{ ...ok, id: "" }], {}, "messages", /Invalid messages\[0\] .*: it has no id/],
     [
       "another role",
       [{ ...ok, role: "tool" }],
@@ -140,7 +152,7 @@ describe("what cannot be accepted is refused, by name, and nothing is stored", (
       [{ ...ok, role: "system" }],
       {},
       "messages",
-      /Message 0 has the role "system".*getSystemPrompt\(\) or beforeTurn\(\)/,
+      /it has the role "system".*getSystemPrompt\(\) or beforeTurn\(\)/,
     ],
     ...[null, "x", {}, { type: 5 }, { type: "text" }, { type: "text", text: 5 }].map(
       (part): [string, unknown, object, string, RegExp] => [
@@ -148,7 +160,7 @@ describe("what cannot be accepted is refused, by name, and nothing is stored", (
         [{ ...ok, parts: [...ok.parts, part] }],
         {},
         "messages",
-        /Message 0 has the part .* at 1/,
+        /it has the part .* at 1/,
       ],
     ),
     [
@@ -156,21 +168,21 @@ describe("what cannot be accepted is refused, by name, and nothing is stored", (
       [{ ...ok, parts: [{ type: "file", mediaType: "text/plain", url: "here" }] }],
       {},
       "messages",
-      /Message 0 has the part .*"here".* at 0/,
+      /it has the part .*"here".* at 0/,
     ],
     [
       "a number for a channel",
       [ok],
       { channel: 7 },
       "channel",
-      /channel is 7; expected a non-empty/,
+      /Invalid channel 7: expected a non-empty/,
     ],
     [
       "two megabytes of destinations",
       [ok],
       { notify: Array.from({ length: 20_000 }, somewhere) },
       "messages",
-      /\d+ bytes, and at most 1900000 are taken, with its metadata and destinations/,
+      /of \d+ bytes: expected at most 1900000, with metadata and destinations/,
     ],
     ["no parts", [{ id: "1", role: "user", content: "x" }], {}, "messages", /has no parts/],
     [
@@ -185,16 +197,22 @@ describe("what cannot be accepted is refused, by name, and nothing is stored", (
       [ok],
       { metadata: cyclic },
       "metadata",
-      /metadata cannot be stored as JSON/,
+      /Invalid metadata: it cannot be stored as JSON/,
     ],
     [
       "an empty submissionId",
       [ok],
       { submissionId: "" },
       "submissionId",
-      /submissionId is "".*non-empty/,
+      /Invalid submissionId "".*non-empty/,
     ],
-    ["a number for a key", [ok], { idempotencyKey: 7 }, "idempotencyKey", /idempotencyKey is 7/],
+    [
+      "a number for a key",
+      [ok],
+      { idempotencyKey: 7 },
+      "idempotencyKey",
+      /Invalid idempotencyKey 7/,
+    ],
     ["two megabytes of messages", big(2 * MEGABYTE), {}, "messages", /\d+ bytes.*at most 1900000/],
     [
       "two megabytes of four-byte characters",

@@ -1,7 +1,7 @@
 /** The verbs of the ledger's store on real storage: what each may do to a submission in each of its states. */
 
 import { beforeAll, describe, expect, it } from "vitest";
-import { readOptions } from "../../../src/submissions/options.ts";
+import { readLimits } from "../../../src/submissions/options.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "../../../src/submissions/states.ts";
 import type { Seen, SettledState, Submission } from "../../../src/submissions/store/rows.ts";
 import { SubmissionStore } from "../../../src/submissions/store/store.ts";
@@ -21,7 +21,7 @@ beforeAll(async () => {
 /** Runs `work` with the store, and a way to make submissions in it. */
 function onStore<T>(work: (store: SubmissionStore, given: Given) => T): Promise<T> {
   return within(stub, (_, { storage }) => {
-    const store = new SubmissionStore(storage, readOptions());
+    const store = new SubmissionStore(storage, readLimits());
     store.skipPending("main", { name: "Cleared", message: "by the next test" }, NOW);
     for (const running of store.open.running()) store.settle(running, { status: "error" }, NOW);
     const row = (seq: number) =>
