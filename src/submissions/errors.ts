@@ -1,4 +1,4 @@
-/** What the ledger refuses, and why. Nothing was stored when one of these is thrown. */
+/** The errors of the ledger. When a call throws one, nothing was stored. */
 
 import type { Failure } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
@@ -42,7 +42,7 @@ export class SubmissionIdentityError extends Error {
   }
 }
 
-/** The key or id is known with different messages, and `onConflict` is `"throw"` (L3). */
+/** The key or id is known with different messages, and `onConflict` is `"throw"`. */
 export class IdempotencyConflictError extends Error {
   override readonly name = "IdempotencyConflictError";
   constructor(
@@ -58,7 +58,7 @@ export class IdempotencyConflictError extends Error {
   }
 }
 
-/** Something is running or in line, and `whenBusy` is `"reject"`. */
+/** The thread has an open submission, and `whenBusy` is `"reject"`. */
 export class BusyError extends Error {
   override readonly name = "BusyError";
   constructor(
@@ -66,13 +66,13 @@ export class BusyError extends Error {
     readonly submissionId: string,
   ) {
     super(
-      `Submission ${JSON.stringify(submissionId)} is running or in line, and whenBusy is "reject". ` +
+      `Submission ${JSON.stringify(submissionId)} is running or pending, and whenBusy is "reject". ` +
         'Submit again later, or use "enqueue", "interrupt" or "steer".',
     );
   }
 }
 
-/** The tokens that were given are used up: no further call of the model is made. */
+/** The budget is used up: no further model call is made. */
 export class BudgetExceededError extends Error {
   override readonly name = "BudgetExceededError";
   constructor(
@@ -93,8 +93,7 @@ export class BudgetExceededError extends Error {
 }
 
 /**
- * There is a budget, and the model does not report the tokens that it uses: they cannot be counted, so no further call of
- * the model is made.
+ * The model does not report its tokens, so a budget cannot be enforced: no further model call is made.
  */
 export class UsageNotReportedError extends Error {
   override readonly name = "UsageNotReportedError";
@@ -118,7 +117,7 @@ export class UsageNotReportedError extends Error {
   }
 }
 
-/** A page was asked for behind a submission that is not there: it was deleted meanwhile, or never was. */
+/** The submission that `before` names does not exist: it was deleted, or never existed. */
 export class UnknownCursorError extends Error {
   override readonly name = "UnknownCursorError";
   constructor(
@@ -126,19 +125,19 @@ export class UnknownCursorError extends Error {
     readonly before: string,
   ) {
     super(
-      `before is ${JSON.stringify(before)}, and there is no such submission. ` +
-        "Use the last one of the page before that is still there, or createdBefore.",
+      `Invalid before ${JSON.stringify(before)}: there is no such submission. ` +
+        "Use a submission of the previous page that still exists, or createdBefore.",
     );
   }
 }
 
-/** A list has read as many submissions as it may, and none of them matched. */
+/** A list has read its maximum of submissions, and none matched. */
 export class ListScanLimitError extends Error {
   override readonly name = "ListScanLimitError";
   constructor(
     /** How many were read. */
     readonly limit: number,
-    /** What to pass as `before` to go on. */
+    /** Pass it as `before` to continue. */
     readonly next: string,
     /** The option `before`. */
     readonly before: string | undefined,
@@ -150,7 +149,7 @@ export class ListScanLimitError extends Error {
   }
 }
 
-/** The turn's structured answer is larger than an answer can be. */
+/** The turn's answer is too large. */
 export class AnswerTooLargeError extends Error {
   override readonly name = "AnswerTooLargeError";
   constructor(
@@ -160,8 +159,8 @@ export class AnswerTooLargeError extends Error {
     readonly maxBytes: number,
   ) {
     super(
-      `The answer is ${bytes} bytes as JSON, and at most ${maxBytes} are taken. ` +
-        "Give a shorter one: keep the content elsewhere, and answer with a reference to it.",
+      `Invalid answer of ${bytes} bytes as JSON: expected at most ${maxBytes}. ` +
+        "Store the content elsewhere, and answer with a reference to it.",
     );
   }
 }
@@ -174,14 +173,14 @@ export class SubmissionOutputError extends Error {
     /** Unset for an unknown submission. */
     readonly submissionId?: string,
     readonly status?: string,
-    /** What does not match, as the library of the schema tells it. */
+    /** The mismatch, as the schema library reports it. */
     override readonly cause?: SchemaMismatchError,
   ) {
     super(message);
   }
 }
 
-/** A turn has made as many tool calls as are recorded for one: the model is told, and the tool does not run (L6, L9). */
+/** A turn has reached `maxToolCalls`: the tool does not run, and the model gets this error. */
 export class ToolCallLimitError extends Error {
   override readonly name = "ToolCallLimitError";
   constructor(
@@ -195,28 +194,28 @@ export class ToolCallLimitError extends Error {
   }
 }
 
-/** The turn gave no sign of life for longer than `stallTimeout`: a transient failure (L8). */
+/** The turn made no progress for `stallTimeout`: a transient failure. */
 export class TurnStalledError extends Error {
   override readonly name = "TurnStalledError";
   constructor(
     /** The option `stallTimeout`, in milliseconds. */
     readonly stallTimeoutMs: number,
   ) {
-    super(`The turn has stalled: nothing was heard of it for ${stallTimeoutMs} ms.`);
+    super(`The turn has stalled: no progress for ${stallTimeoutMs} ms.`);
   }
 }
 
-/** As many submissions wait as may wait (L9). */
+/** `maxPending` submissions are pending. */
 export class BacklogFullError extends Error {
   override readonly name = "BacklogFullError";
   constructor(
-    /** How many wait. */
+    /** How many are pending. */
     readonly pending: number,
     /** The option `maxPending`. */
     readonly maxPending: number,
   ) {
     super(
-      `${pending} submissions wait for their turn, and at most ${maxPending} may. ` +
+      `${pending} submissions are pending, and the limit maxPending is ${maxPending}. ` +
         "Submit it again later under the same idempotency key, spread the work over more agents, or raise maxPending.",
     );
   }
@@ -225,7 +224,7 @@ export class BacklogFullError extends Error {
 /** The name of a cancellation. */
 export const CANCELLED = "SubmissionCancelledError";
 
-/** A cancellation for a reason; without one there is nothing to tell. */
+/** The failure of a cancellation with a reason. */
 export function cancellationOf(reason: unknown): Failure | undefined {
   if (reason === undefined) return undefined;
   return { name: CANCELLED, message: reason instanceof Error ? reason.message : String(reason) };

@@ -1,7 +1,6 @@
 /**
- * The seam between the ledger and a host: how a turn is run, and what the
- * ledger may ask of the host that runs it. The ledger knows no host, a host
- * knows no row.
+ * The interface between the ledger and a host. The ledger calls `TurnHost` to run turns; the host calls `TurnLedger` while a
+ * turn runs. The ledger knows no host, and a host knows no row.
  */
 
 import type { UIMessage } from "ai";
@@ -17,11 +16,10 @@ export const ISOLATED = "isolated";
 export const POOL = `${ISOLATED}/`;
 
 /**
- * The thread of a batch: isolated turns, of which at most `lanes` run at a
- * time, and which have a place of their own among the threads.
+ * The thread of a batch: its turns are isolated, and at most `concurrency` of them run at a time.
  */
-export function poolOf(batch: string, lanes: number): string {
-  return `${POOL}${lanes}/${batch}`;
+export function poolOf(batch: string, concurrency: number): string {
+  return `${POOL}${concurrency}/${batch}`;
 }
 
 export function isPool(thread: string): boolean {
@@ -33,12 +31,12 @@ export function isIsolated(thread: string): boolean {
   return thread === ISOLATED || isPool(thread);
 }
 
-/** The thread as callers know it: which isolated turns share a limit is not theirs to see. */
+/** The thread as callers know it: pools are `"isolated"`. */
 export function publicThreadOf(thread: string): string {
   return isIsolated(thread) ? ISOLATED : thread;
 }
 
-/** How many turns of a thread may run at a time (L4). */
+/** How many turns of a thread may run at a time. */
 export function concurrencyOf(thread: string): number {
   if (thread === ISOLATED) return Number.POSITIVE_INFINITY;
   return isPool(thread) ? Number.parseInt(thread.slice(POOL.length), 10) : 1;
@@ -49,69 +47,67 @@ export type Turn = {
   readonly submissionId: string;
   /** The conversation that it belongs to: {@link MAIN}, a name, or none ({@link isIsolated}). */
   readonly thread: string;
-  /** To be read after {@link begin}: repetitions may have taken their place until then. */
+  /** Read it after {@link begin}: debounced repetitions may replace the messages until then. */
   readonly messages: UIMessage[];
   readonly channel: string | undefined;
-  /** The answer that the attempt has to end with, if any, and how it is asked for. To be read after {@link begin}. */
+  /** The answer that the attempt has to give, if any, and how it is asked for. Read it after {@link begin}. */
   readonly plan: AttemptPlan | undefined;
   /** Aborted when the submission is cancelled. */
   readonly signal: AbortSignal;
-  /** Whether others have taken its place: what it would still leave in the conversation, nobody takes out again. */
+  /** Whether the turn was given up: it must add nothing more to the conversation. */
   readonly isGivenUp: boolean;
   /**
-   * Claims the submission. The host calls it at the moment its turn starts and
-   * appends the messages only when it returns (L4, L5).
+   * Claims the submission. The host calls it when its turn starts, and appends the messages when it has returned.
    *
-   * @returns what every word about this attempt is fenced by (L2)
-   * @throws TurnRefused when the submission is not to be run any more
+   * @returns the attempt; the ledger ignores calls for an earlier one
+   * @throws TurnRefused when the submission must not run any more
    */
   begin(): AttemptRef;
   /**
-   * Resolves when the app has been told that the turn runs. The host waits for it after {@link begin}, before it
-   * appends the messages and calls the model.
+   * Resolves when the app's status hook has returned. The host waits for it after {@link begin}, before it appends the
+   * messages and calls the model.
    *
-   * @throws TurnRefused when the turn was aborted meanwhile: nothing of it is to be said
+   * @throws TurnRefused when the turn was aborted meanwhile
    */
   announced(): Promise<void>;
   /**
-   * Whether its messages may be in the conversation already, from an earlier attempt or the submission that it retries:
-   * then they move to the end. To be read after {@link begin}.
+   * Whether its messages may already be in the conversation, from an earlier attempt or the submission that it retries:
+   * they move to the end then. Read it after {@link begin}.
    */
   readonly isAgain: boolean;
 };
 
-/** A submission at a certain attempt: a word about an earlier attempt changes nothing (L2). */
+/** A submission at one attempt. The ledger ignores calls for an earlier attempt. */
 export type AttemptRef = { readonly seq: number; readonly attempt: number };
 
-/** What a host tells the ledger while a turn runs, and what it has to ask. */
+/** What a host calls while a turn runs. */
 export interface TurnLedger {
   /**
-   * A call of the model comes next. Returns messages of other submissions that
-   * join this turn at this step; the host appends them to the conversation.
+   * Call it before each model call. Returns messages of submissions that join the turn here; the host appends them to the
+   * conversation.
    *
-   * @param canJoin false where they could not come before the reply any more
-   * @throws TurnRefused when the attempt has been ended or given up: it must do nothing more
-   * @throws BudgetExceededError when the turn has no tokens left: there must be no call
+   * @param canJoin false where messages could no longer come before the reply
+   * @throws TurnRefused when the attempt has ended or was given up
+   * @throws BudgetExceededError when the turn has no tokens left
    */
   nextStep(ref: AttemptRef, canJoin?: boolean): UIMessage[];
-  /** What {@link nextStep} has handed out could not be stored: those submissions wait for turns of their own. */
+  /** The messages that {@link nextStep} returned could not be stored: their submissions wait for turns of their own. */
   detachJoined(ref: AttemptRef, messages: readonly UIMessage[]): void;
-  /** A call of the model is over; the tokens that it has used, as the model reports them. */
+  /** A model call has ended, with the usage that the model reports. */
   recordUsage(ref: AttemptRef, usage: TokenUsage | undefined): void;
   /**
-   * Records the tool calls of a run of the turn: an attempt, or a recovery of one (L6).
+   * Records the tool calls of one run of the turn: an attempt, or a recovery of one.
    *
-   * @param settled the ended calls in the stored replies to the turn, read at the first call of the run; leave it out for
-   *   the first run of the first attempt
+   * @param settled returns the ended calls in the stored replies to the turn. Omit it for the first run of the first attempt
    */
   toolCalls(ref: AttemptRef, settled?: () => readonly SettledCall[]): ToolCalls;
-  /** The turn is getting on: a part of an answer has come. */
+  /** The turn has made progress, e.g. a part of an answer has come. */
   heartbeat(ref: AttemptRef): void;
-  /** The host is busy with a turn of its own in that thread: submissions that wait for it there have not stalled. */
+  /** The host runs a turn of its own in this thread: the submission that waits for it has not stalled. */
   busy(thread: string): void;
   /**
-   * Records the answer, once (L7), to be written with the end of the turn at
-   * the latest. Returns whether it was recorded now.
+   * Records the answer, once. It is written with the end of the turn at the latest.
+   * @returns whether it was recorded by this call
    *
    * @throws AnswerTooLargeError for one over 16 MiB of JSON
    */
@@ -121,15 +117,15 @@ export interface TurnLedger {
 /** The tool calls of one run of a turn. */
 export interface ToolCalls {
   /**
-   * What the model is told when the run begins: the calls of earlier runs that the conversation does not contain. Otherwise
-   * it would make them with other arguments, as new calls. The host stores it nowhere.
+   * A note for the model at the start of the run: the calls of earlier runs that the conversation does not contain. Without it
+   * the model would make them again with other arguments. The host does not store it.
    */
   note(): Promise<string | undefined>;
   /**
    * Decides about a call before its tool runs.
    *
    * @param call.input as the model gave it
-   * @throws TurnRefused when the attempt has been ended or given up: the tool must not run
+   * @throws TurnRefused when the attempt has ended or was given up: the tool must not run
    */
   start(call: { toolCallId: string; toolName: string; input: unknown }): Promise<ToolDecision>;
 }
@@ -137,7 +133,7 @@ export interface ToolCalls {
 export type ToolDecision =
   /** Run the tool, and report its end. Without a report the call counts as interrupted. */
   | { readonly action: "run"; end(end: CallEnd): void }
-  /** An earlier run of the turn has this output. */
+  /** An earlier run recorded this output. */
   | { readonly action: "answer"; readonly output: unknown }
   /** The tool must not run, and the model gets this error as its result. */
   | { readonly action: "fail"; readonly error: Error };
@@ -148,11 +144,11 @@ export type CallEnd = { readonly output: unknown } | { readonly error: unknown }
 /** A call with an output or an error in a stored reply. */
 export type SettledCall = { readonly toolCallId: string; readonly errorText?: string | undefined };
 
-/** The submission was cancelled, given up or taken over: there is nothing to run. */
+/** The submission was cancelled, given up or taken over: the turn must not run. */
 export class TurnRefused extends Error {
   override readonly name = "TurnRefused";
   constructor() {
-    super("The submission is not waiting for this turn any more, or the turn is over");
+    super("The submission no longer waits for this turn, or the turn has ended");
   }
 }
 
@@ -162,55 +158,54 @@ export type TurnEnd =
   | ({
       readonly outcome: "error";
       readonly failure: Failure;
-      /** What was thrown, where the host has it: tells whether another attempt may do better (L8). */
+      /** What was thrown, if the host has it: decides whether another attempt may succeed. */
       readonly cause?: unknown;
-      /** Whether a tool that the model's provider runs has run: the ledger has no record of its call. */
+      /** Whether the model's provider has run a tool, which the ledger has no record of. */
       readonly hasEffects?: boolean;
-      /** Set where the answer is what failed: none was given, or one that was not taken. */
+      /** Set if the answer is missing or was refused. */
       readonly answer?: Unanswered;
     } & TurnFacts)
   | ({ readonly outcome: "aborted" | "skipped"; readonly failure?: Failure } & TurnFacts)
-  /** Not ended: the host's own recovery goes on with it and reports its end, or nothing is known of it. */
+  /** Not ended: the host's own recovery continues it and reports its end, or its state is unknown. */
   | {
       readonly outcome: "recovering";
-      /** Whether the platform's own reset ended the attempt, which costs none (L6). */
+      /** Whether a reset of the platform ended the attempt, which is not counted then. */
       readonly isReset?: boolean;
     }
-  /** Ended, and the host has told the ledger already. */
+  /** Ended, and already reported to the ledger. */
   | { readonly outcome: "reported" };
 
 /** Why a turn that was to end with an answer has none. */
 export type Unanswered = {
-  /** One was given and not taken, none was given, or a call whose arguments are no JSON. */
+  /** It was refused, it is missing, or the arguments of its call are not JSON. */
   readonly answer: "invalid" | "missing" | "unreadable";
-  /** What was given in its place, as a text. */
+  /** What the model gave, as text. */
   readonly given: string | undefined;
   /** The answer that does not match, as JSON. */
   readonly refused?: string | undefined;
-  /** Whether the reply was cut off, so that another model may do better. */
+  /** Whether the reply was cut off, so that another model may succeed. */
   readonly isCutOff?: boolean | undefined;
 };
 
-/** What became of the answer that a turn was to end with. */
+/** The answer of a turn that has to give one. */
 export type AnswerState = {
   readonly isAnswered: boolean;
-  /** Why an answer was given and not taken. */
+  /** Why an answer was refused. */
   readonly problem: Failure | undefined;
-  /** Whether that is all that is known of it: its JSON could not be read. */
+  /** Whether it was refused because it is not JSON. */
   readonly isUnreadable?: boolean;
-  /** Why none was given; the tool was not called, where it is not said. */
+  /** Why there is none. By default: the tool was not called. */
   readonly missing?: Failure | undefined;
-  /** What was given, though it was not taken, as a text. */
+  /** The refused answer, as text. */
   readonly given?: string | undefined;
-  /** The same as JSON, where it is a value that does not match the schema. */
+  /** The refused answer as JSON, if it does not match the schema. */
   readonly refused?: string | undefined;
   /** Whether the reply was cut off. */
   readonly isCutOff?: boolean;
 };
 
 /**
- * The end of a turn that was to end with an answer: the answer decides, not
- * how the turn went on after it, and a turn without one has failed.
+ * The end of a turn that has to give an answer. The answer decides, whatever came after it; a turn without one has failed.
  */
 export function endWithAnswer(end: TurnEnd, state: AnswerState): TurnEnd {
   if (end.outcome === "recovering" || end.outcome === "reported") return end;
@@ -225,7 +220,7 @@ export function endWithAnswer(end: TurnEnd, state: AnswerState): TurnEnd {
   } = state;
   const { requestId, messageId, finishReason } = end;
   const facts = { requestId, messageId, finishReason };
-  // The text is that of those that have joined the turn.
+  // The text is the output of submissions that joined the turn.
   if (isAnswered) return { outcome: "completed", ...facts, text: end.text };
   if (end.outcome !== "completed") return end;
   const answer = !problem ? "missing" : isUnreadable ? "unreadable" : "invalid";
@@ -246,7 +241,7 @@ export type TurnFacts = {
   readonly messageId?: string | undefined;
   /** Why the model's last call ended, where the host knows it. */
   readonly finishReason?: string | undefined;
-  /** The text of the reply, after its last call of a tool: the output where nothing else was asked for. */
+  /** The text of the reply after its last tool call: the output, unless a schema was given. */
   readonly text?: string | undefined;
 };
 
@@ -256,19 +251,19 @@ export type Applied = "none" | "partial" | "all";
 /** What a turn left in the conversation. */
 export type ConversationState = {
   readonly applied: Applied;
-  /** Whether a tool that the model's provider runs is known to have run. */
+  /** Whether the model's provider has run a tool. */
   readonly hasEffects: boolean;
-  /** The reply and its text, where all of it is there. */
+  /** The reply and its text, if it is complete. */
   readonly messageId?: string | undefined;
   readonly text?: string | undefined;
 };
 
-/** What a turn is found again by. */
+/** What identifies a turn in the conversation. */
 export type SubmittedTurn = Pick<Turn, "submissionId" | "thread" | "messages">;
 
-/** A kind of agent, as far as the ledger needs to know it. */
+/** A kind of agent, as the ledger needs it. */
 export interface TurnHost {
-  /** The object has been constructed and starts: hooks of the app's class can be wrapped now. */
+  /** The object starts. The hooks of the app's class can be wrapped now. */
   start(): void;
   /** Runs a turn to its end. A thrown error is the turn's error. */
   run(turn: Turn): Promise<TurnEnd>;
@@ -278,13 +273,13 @@ export interface TurnHost {
   inspectConversation(turn: SubmittedTurn): Promise<ConversationState>;
   /** Whether the host may still be about to recover a turn of this thread that a crash interrupted. */
   isRecovering(thread: string): Promise<boolean>;
-  /** Takes the turn's messages and the replies to them out of the conversation. Done twice, it is as done once. */
+  /** Removes the turn's messages and the replies to them from the conversation. Idempotent. */
   removeMessages(turn: SubmittedTurn): Promise<void>;
-  /** The submission whose turn has this id of the host's own, as far as the host remembers it. */
+  /** The submission whose turn has this id of the host, if the host remembers it. */
   submissionOf(requestId: string): string | undefined;
-  /** Tells the app that a submission has changed its status. */
+  /** Calls the app's status hook. */
   onStatus(submission: SubmissionInspection): Promise<void>;
-  /** Whether the caller runs in the context of the agent, with the request or the connection that it serves. */
+  /** Whether the caller runs in the agent's context, with its request or connection. */
   isInHostContext(): boolean;
   /** Whether the caller runs inside a turn of this host. */
   isInsideTurn(): boolean;

@@ -44,7 +44,7 @@ export function inspect(
     : { ...ended, status, ...defined({ error, errorName }) };
 }
 
-/** One page of a list, cut short before its metadata and answers are more than one RPC result can hold; one is always on it. */
+/** One page of a list, cut before its metadata and answers exceed one RPC result. It has at least one submission. */
 export function inspectPage(page: Iterable<Summary>): SubmissionInspection[] {
   const inspected: SubmissionInspection[] = [];
   let bytes = 0;
@@ -57,7 +57,7 @@ export function inspectPage(page: Iterable<Summary>): SubmissionInspection[] {
   return inspected;
 }
 
-/** What the destinations are told. Only of an ended one. */
+/** The end of a submission, for its destinations. */
 function endOf(submission: Summary): SubmissionEnd {
   const { submissionId, status, output, error, errorName } = submission;
   if (!isTerminal(status)) throw new Error(`Submission ${submissionId} has not ended: ${status}`);
@@ -73,7 +73,7 @@ function endOf(submission: Summary): SubmissionEnd {
   };
 }
 
-/** What an event says of the end: with what the caller has given the submission. */
+/** The data of the event of an end, with what the caller gave the submission. */
 export function eventOf(submission: Summary): SubmissionEvent["data"] {
   const { thread, metadata, idempotencyKey } = submission;
   return {
@@ -83,7 +83,7 @@ export function eventOf(submission: Summary): SubmissionEvent["data"] {
   };
 }
 
-/** The same as it fits into the result of a workflow's step, whatever the answer's size (O4). */
+/** The end in a form that the result of a workflow step can hold: a large answer as a reference. */
 export function shortEndOf(submission: Summary): PromptEnd {
   const { submissionId, status, output } = submission;
   if (status !== "completed" || !output?.isLarge) return endOf(submission);

@@ -1,4 +1,4 @@
-/** What an app can set about its ledger. Checked once, at construction. */
+/** The options of the ledger. Checked once, at construction. */
 
 import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
@@ -8,8 +8,7 @@ import type { OnProblem } from "../core/problems.ts";
 
 export type LedgerOptions = {
   /**
-   * Submissions that may wait for their turn; one more is refused with
-   * BacklogFullError (L9).
+   * Pending submissions at most. The next one throws BacklogFullError.
    * @default 10_000
    */
   readonly maxPending?: number;
@@ -19,7 +18,7 @@ export type LedgerOptions = {
    */
   readonly maxPayloadBytes?: number;
   /**
-   * Turns that run at the same time, each in a thread of its own; isolated ones count as well (L4).
+   * Turns that run at the same time, in different threads. Isolated turns count as well.
    * @default 4
    */
   readonly maxConcurrentTurns?: number;
@@ -30,36 +29,31 @@ export type LedgerOptions = {
    */
   readonly maxToolCalls?: number;
   /**
-   * How long a turn may go without a sign of life (a part of an answer, a call
-   * of the model or of a tool) before it is given up as stalled, which is a
-   * transient failure (L6, L8).
+   * A turn with no progress for this time ends with a transient failure. Progress is a part of an answer, a model call or a
+   * tool call.
    * @default "1 hour"
    */
   readonly stallTimeout?: Duration;
   /**
-   * How long an answer may wait in memory to be written together with the end
-   * of its turn, which saves a row. A crash within that time asks the model
-   * again. It does not wait where that could not be, or must not: once a tool
-   * has run, in the last attempt, and with a budget (L6, L7).
+   * How long an answer may wait in memory, to be written together with the end of its turn, which saves a row. A crash within
+   * that time asks the model again. It is written at once after a tool has run, in the last attempt, and with a budget.
    * @default 250
    */
   readonly holdAnswer?: Duration;
   /**
-   * How long a call of `onSubmissionStatus()` is waited for. After that it is
-   * logged, and the submission goes on without it.
+   * Time limit of a call of `onSubmissionStatus()`. After that it is logged, and the submission continues.
    * @default "30 seconds"
    */
   readonly statusHookTimeout?: Duration;
-  /** What the submissions of this agent may use together. */
+  /** A budget for all submissions of this agent together. */
   readonly budget?: {
     /**
-     * Tokens a day, by UTC. Once they are used up, submissions end with
-     * BudgetExceededError before their next call of the model.
+     * Tokens a day (UTC). When they are used up, submissions end with BudgetExceededError before their next model call.
      * @default Infinity
      */
     readonly tokensPerDay?: number;
   };
-  /** What a submission that says nothing of its own is retried like (L6, L8). */
+  /** The default retry policy of a submission. */
   readonly retry?: {
     /**
      * Attempts in all, of crashes and of transient failures.
@@ -67,9 +61,8 @@ export type LedgerOptions = {
      */
     readonly maxAttempts?: number;
     /**
-     * Upper bound of the first delay after a transient failure; it doubles with
-     * each failure, and the delay is drawn from zero to it. A provider's
-     * Retry-After is waited out in any case.
+     * Upper bound of the first delay after a transient failure. It doubles with each failure; the delay is random, from zero
+     * to the bound. A provider's Retry-After is always respected.
      * @default "1 second"
      */
     readonly baseDelay?: Duration;
@@ -79,23 +72,22 @@ export type LedgerOptions = {
      */
     readonly maxDelay?: Duration;
   };
-  /** How long ended submissions stay readable (L7, L9). */
+  /** How long ended submissions stay readable. */
   readonly retention?: {
     /**
-     * From the end on.
+     * Counted from the end.
      * @default "30 days"
      */
     readonly maxAge?: Duration;
     /**
-     * Submissions back from the newest one; older ended ones go.
+     * How many of the newest submissions are kept. Older ended ones are deleted.
      * @default 100_000
      */
     readonly maxCount?: number;
     /**
-     * Messages of a named thread that are kept, from 1 to 9,000, or `Infinity`: a turn deletes the oldest ones above it,
-     * some at a time, and none of its own. By count alone and not by age: the conversation belongs to its user, who may
-     * return after years. The model sees no more than the newest 8 MiB, and a session reads at most 10,000 messages.
-     * The agent's own conversation is Think's.
+     * Messages of a named thread that are kept, from 1 to 9,000, or `Infinity`. A turn deletes some of the oldest ones above
+     * it, and none of its own. The model sees at most the newest 8 MiB, and a session reads at most 10,000 messages. Does not
+     * apply to the agent's own conversation, which Think stores.
      * @default 5_000
      */
     readonly maxThreadMessages?: number;
@@ -105,7 +97,7 @@ export type LedgerOptions = {
 export type SubmissionsOptions = LedgerOptions & {
   readonly clock?: Clock;
   /**
-   * Told of each problem: a submission that ended in `error`.
+   * Called for each problem: a submission that ended with `error`.
    * @default logProblem, which logs one line of JSON
    */
   readonly onProblem?: OnProblem;
@@ -129,17 +121,16 @@ export type Limits = {
 };
 
 /**
- * What was submitted and the answer to it share a row, of which the platform
- * takes 2 MB: room is left for what else is on it. An answer that would not
- * fit is stored in parts (O4).
+ * The messages and the answer share a row, and the platform's limit of a row is 2 MB. An answer that does not fit is stored in
+ * parts.
  * https://developers.cloudflare.com/durable-objects/platform/limits/
  */
 export const ROW_BYTES = 1_980_000;
 const PAYLOAD_BYTES = 1_900_000;
-/** An output of so many bytes fits into any row. */
+/** An output of at most so many bytes fits into every row. */
 export const SMALL_OUTPUT_BYTES = ROW_BYTES - PAYLOAD_BYTES;
 
-/** Of an answer as JSON: with what it is made of and into, an object of 128 MB can hold it. */
+/** Bytes of an answer as JSON, so that an object with 128 MB of memory can process it. */
 export const ANSWER_BYTES = 16 * 1024 * 1024;
 
 const MAX_DELAY = "365 days";

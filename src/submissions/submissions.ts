@@ -1,5 +1,5 @@
 /**
- * The ledger of accepted turns: every accepted submission is stored and reaches exactly one end (L1-L9). This file has the
+ * The ledger of accepted turns: every accepted submission is stored and reaches exactly one end. This file has the
  * public verbs. The engine runs turns, the store writes, a host knows the conversation.
  */
 
@@ -93,13 +93,13 @@ export class Submissions extends Capability implements TurnLedger {
   }
 
   /**
-   * Accepts a turn. When it resolves, the turn is stored and will reach exactly one end (L1), and the app was told.
+   * Accepts a turn. When it resolves, the turn is stored and reaches exactly one end, and the status hook has returned.
    *
    * @throws InvalidSubmissionError for arguments that cannot be stored
    * @throws SubmissionIdentityError when id and key name different submissions
-   * @throws IdempotencyConflictError for a known key with different messages, with `onConflict: "throw"` (L3)
-   * @throws BusyError when something runs or is in line, with `whenBusy: "reject"`
-   * @throws BacklogFullError when as many wait as `maxPending` allows (L9)
+   * @throws IdempotencyConflictError for a known key with different messages, with `onConflict: "throw"`
+   * @throws BusyError when the thread has an open submission, with `whenBusy: "reject"`
+   * @throws BacklogFullError when `maxPending` submissions are pending
    */
   async submit<Schema extends OutputSchema | undefined = undefined>(
     messages: UIMessage[],
@@ -171,26 +171,26 @@ export class Submissions extends Capability implements TurnLedger {
     return (await this.#whenNotified(resultOf(taken))) as SubmitMessagesResult<OutputOfRef<Ref>>;
   }
 
-  /** What is open, counted. Costs no more than there is open. */
+  /** Counts the open submissions. */
   async stats(): Promise<SubmissionStats> {
     await this.lifecycle.ready();
     return this.#store.open.stats();
   }
 
-  /** How a submission ended, a large answer as a reference (O4); null while it has not, or for an unknown id. */
+  /** How a submission ended, with a large answer as a reference; null for an open or unknown one. */
   async endOf(submissionId: string): Promise<PromptEnd | null> {
     await this.lifecycle.ready();
     const found = this.#find(submissionId);
     return found && isTerminal(found.status) ? shortEndOf(found) : null;
   }
 
-  /** Who is told of the end of a submission; undefined for an unknown one. */
+  /** The destinations of a submission's end; undefined for an unknown one. */
   async notified(submissionId: string): Promise<readonly Destination[] | undefined> {
     await this.lifecycle.ready();
     return this.#store.find(submissionId)?.notify;
   }
 
-  /** A part of the answer of a completed submission, from 0 on; null where there is none (O4). */
+  /** A part of the answer of a completed submission, from 0; null where there is none. */
   async answerPart(submissionId: string, part: number): Promise<AnswerPart | null> {
     await this.lifecycle.ready();
     const found = this.#find(submissionId);
@@ -200,8 +200,8 @@ export class Submissions extends Capability implements TurnLedger {
   /**
    * Submissions, newest first.
    *
-   * @throws InvalidSubmissionError for what cannot be asked by
-   * @throws UnknownCursorError when the submission that `before` names is not there any more
+   * @throws InvalidSubmissionError for an invalid option
+   * @throws UnknownCursorError when the submission that `before` names does not exist
    * @throws ListScanLimitError when none of the 100,000 submissions that it reads matches, and there are older ones
    */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
@@ -214,7 +214,7 @@ export class Submissions extends Capability implements TurnLedger {
     return page;
   }
 
-  /** Ends a submission that has not ended, and says what it did (L5), when the app's status hook has returned for it. */
+  /** Cancels an open submission. Resolves when the status hook has returned for it. */
   async cancel(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     await this.lifecycle.ready();
     const result = await this.#cancel(submissionId, reason);
@@ -251,12 +251,12 @@ export class Submissions extends Capability implements TurnLedger {
     return (await host.inspectConversation(submission).catch(unknown)).applied !== "none";
   }
 
-  /** For hosts: aborts the turn that a submission runs in, where it runs. Its host reports how it ended. */
+  /** For hosts: aborts the turn that a submission runs in. Its host reports how it ended. */
   stopTurn(submissionId: string, reason?: string): void {
     this.#engine.stopTurn(submissionId, reason);
   }
 
-  /** Cancels what a workflow instance waits for: it is gone, and nobody wants the answers (W5). */
+  /** Cancels everything that a workflow instance waits for. */
   async cancelFor(of: InstanceOf, reason: string): Promise<void> {
     await this.lifecycle.ready();
     for (const submissionId of this.#store.open.forWorkflow(of)) {
@@ -281,7 +281,7 @@ export class Submissions extends Capability implements TurnLedger {
     return found as SubmissionInspection<OutputOfRef<Ref>> | null;
   }
 
-  /** For hosts: waits beside the turn that it may be called from. */
+  /** For hosts: {@link wait}, allowed inside a turn. */
   waitBeside(submissionId: string): Promise<SubmissionInspection | null> {
     return this.#wait(submissionId, undefined, true);
   }
@@ -299,25 +299,25 @@ export class Submissions extends Capability implements TurnLedger {
       return this.#inspected(found);
     if (!isInsideTurn) hooks.checkMayWait(host.isInsideTurn());
     const ended = await hooks.wait(found.submissionId, timeoutMs);
-    // With the attempts before the last one; deleted meanwhile, as it was at its end.
+    // With its failed attempts; if it was deleted meanwhile, as it ended.
     return (await this.inspect(found.submissionId)) ?? ended ?? null;
   }
 
-  /** Forgets one ended submission. Returns whether there was one. */
+  /** Deletes one ended submission. Returns whether it did. */
   async delete(submissionId: string): Promise<boolean> {
     await this.lifecycle.ready();
     const found = this.#find(submissionId);
     return found !== undefined && this.#store.history.deleteOne(found.submissionId);
   }
 
-  /** Forgets ended submissions, the oldest first. Returns how many. */
+  /** Deletes ended submissions, the oldest first. Returns how many. */
   async deleteMany(options: DeleteSubmissionsOptions = {}): Promise<number> {
     await this.lifecycle.ready();
     const { ended, limit, completedBefore } = readDeletion(options);
     return ended.length === 0 ? 0 : this.#store.history.delete(ended, completedBefore, limit);
   }
 
-  /** For hosts: the main conversation is reset, and all that is open in it ends. May be called before the start. */
+  /** For hosts: ends all that is open in the main thread, because its conversation is reset. May be called before the start. */
   reset(failure: Failure): void {
     this.#engine.reset(MAIN, failure);
   }
@@ -382,7 +382,7 @@ export class Submissions extends Capability implements TurnLedger {
     return new ToolReplay(this.#ledger, ref, () => this.#engine.heartbeat(ref), settled);
   }
 
-  /** For hosts: whether their own recovery may continue an interrupted turn, with these calls in its conversation (L6). */
+  /** For hosts: whether their own recovery may continue an interrupted turn, with these calls in its conversation. */
   mayContinue({ seq, retry }: Submission, settled: readonly SettledCall[]): boolean {
     if (afterSideEffects(retry) !== "fail") return true;
     return this.#store.toolCalls.missing(seq, settled).length === 0;
@@ -400,7 +400,7 @@ export class Submissions extends Capability implements TurnLedger {
     return this.#store.answers.record(ref, JSON.stringify(output));
   }
 
-  /** For hosts: the turn has ended. A later end of the same attempt changes nothing (L2). */
+  /** For hosts: the turn has ended. A later end of the same attempt changes nothing. */
   end({ seq, attempt }: AttemptRef, end: TurnEnd): void {
     this.#engine.settlement.end({ seq, attempts: attempt, status: "running" }, end);
   }

@@ -1,4 +1,4 @@
-/** The words of the ledger: what is submitted, what is reported, and what can be asked. */
+/** The types of submissions: options, inspections, results and events. */
 
 import type { UIMessage } from "ai";
 import type { Duration } from "../core/duration.ts";
@@ -8,12 +8,12 @@ import type { AnySchema, InputOf } from "../core/schema.ts";
 import type { Destination } from "../outbox/types.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";
 
-/** An answer that the turn has to end with, and how it is asked for. */
+/** The answer that a turn has to give, and how it is asked for. */
 export type AnswerSpec = {
-  /** JSON Schema of the answer. Without it the answer is the text of the reply, after its last call of a tool. */
+  /** JSON Schema of the answer. Without it, the answer is the text of the reply after its last tool call. */
   readonly schema?: object;
   /**
-   * JSON Schema that an answer is checked by, where `schema` refuses answers that its author takes.
+   * JSON Schema that checks the answer, where `schema` is stricter than the caller's own validation.
    * @default `schema`
    */
   readonly check?: object;
@@ -21,21 +21,20 @@ export type AnswerSpec = {
    * How an answer with a schema is asked for:
    * - `"tool"` makes the model call a tool with it;
    * - `"json"` asks for it as the text of the reply;
-   * - `"auto"` begins with the tool, takes a text that is the answer, too, and
-   *   asks for a text where the model or its provider does without the tool.
+   * - `"auto"` begins with the tool, also accepts a matching text, and asks for a text where the model or its provider does not
+   *   use the tool.
    *
    * @default "auto"
    */
   readonly strategy?: AnswerStrategy;
   /**
-   * How often the model is shown what is wrong with its answer (or that its text was cut off), and may give a
-   * better one; each time is an attempt of the submission (W4).
+   * How often the model may repair an answer that does not match, or a text that was cut off. Each repair is an attempt.
    * @default 0
    */
   readonly repair?: number;
-  /** Ids of models, the first choice first; each is asked at once when the one before it has failed, then `retry` holds. */
+  /** Ids of models, in order of preference. When one fails, the next is asked at once; after the last, `retry` applies. */
   readonly models?: readonly string[];
-  /** Calls of the model at most, in one attempt, of which the last one has to answer; the agent's own where it is left out. */
+  /** Model calls at most in one attempt; the last one has to answer. By default the limit of the agent. */
   readonly maxSteps?: number;
 };
 
@@ -44,12 +43,12 @@ export type AnswerStrategy = "auto" | "tool" | "json";
 /** A JSON Schema, e.g. that of `jsonSchemaOf()`. It travels over RPC, where a schema object does not. */
 export type JsonSchema = object & { readonly "~standard"?: never };
 
-/** What an output is asked for by: a schema of Zod, ArkType, Valibot or any Standard Schema library, or a JSON Schema. */
+/** A schema of Zod, ArkType, Valibot or any Standard Schema library, or a JSON Schema. */
 export type OutputSchema = AnySchema | JsonSchema;
 
 /**
- * The type of `output`: what the schema takes, any JSON for a JSON Schema, the text of the reply without one. What the schema
- * makes of it, with its defaults and transforms, is what `readOutput()` returns.
+ * The type of `output`: the input of the schema, any JSON for a JSON Schema, the text of the reply without one. `readOutput()`
+ * returns the output of the schema, with its defaults and transforms.
  */
 export type SubmissionOutput<Schema extends OutputSchema | undefined> = Schema extends AnySchema
   ? unknown extends InputOf<Schema>
@@ -59,7 +58,7 @@ export type SubmissionOutput<Schema extends OutputSchema | undefined> = Schema e
     ? string
     : Json;
 
-/** The id of a submission, a string, that knows the type of its output. Any string is one, of an output that is any JSON. */
+/** The id of a submission, with the type of its output. Any string is one, with any JSON as output. */
 export type SubmissionRef<Output = Json> = string & { readonly "~output"?: Output };
 
 /** The type of the output of the submission with this id: any JSON where the id does not know it. */
@@ -70,9 +69,9 @@ export type SubmitMessagesOptions<
   Schema extends OutputSchema | undefined = OutputSchema | undefined,
 > = {
   /**
-   * What the turn has to answer: the submission ends with an `output` that matches, or as `error`. Its JSON Schema is stored
-   * with the submission, and checks the output after a restart, too.
-   * @default none: `output` is the text of the reply, after its last call of a tool
+   * Schema of the output: the submission ends with a matching `output`, or with `error`. Its JSON Schema is stored, so that it
+   * applies after a restart as well.
+   * @default none: `output` is the text of the reply after its last tool call
    */
   output?: Schema;
   /**
@@ -81,7 +80,7 @@ export type SubmitMessagesOptions<
    */
   strategy?: AnswerStrategy;
   /**
-   * How often the model is shown what is wrong with its output, and may give a better one, from 0 to 10.
+   * How often the model may repair an output that does not match, from 0 to 10.
    * @default 0
    */
   repair?: number;
@@ -90,97 +89,89 @@ export type SubmitMessagesOptions<
    * @default a random one
    */
   submissionId?: string;
-  /** The same key is accepted once: a repetition returns the first submission (L3). */
+  /** The same key is accepted once: a repetition returns the first submission. */
   idempotencyKey?: string;
   /**
-   * How long the key stands for this submission, from now on; after that it is
-   * free for another one.
+   * How long the key belongs to this submission, from now on. After that, another one can use it.
    * @default as long as the submission is kept
    */
   idempotencyKeyTtl?: Duration;
-  /** Not before this time; it waits outside the line until then, and keeps nobody up. */
+  /** The turn starts at this time at the earliest. It does not block other submissions until then. */
   notBefore?: Instant;
   /**
-   * Not later than so long from now: a turn that has not started by then is
-   * skipped, when it comes to it. Has to be later than `notBefore`.
+   * A turn that has not started within this time is skipped when its turn comes. Must end after `notBefore`.
    * @default never
    */
   expiresIn?: Duration;
   /**
-   * Repetitions within a while become one turn: the latest messages, metadata
-   * and `expiresIn`, once nothing has come for the delay; all that were to be
-   * notified are; other options are those of the first. Not together with `idempotencyKey`,
+   * Repeated submissions become one turn, which starts when none has come for the delay. It has the latest messages, metadata
+   * and `expiresIn`, all destinations, and the other options of the first. Cannot be combined with `idempotencyKey`,
    * `submissionId`, `notBefore` or a `whenBusy` other than `"enqueue"`.
    */
   debounce?: Debounce;
   /**
-   * Higher ones go first, from -100 to 100; among equals the order is that of acceptance (L4).
+   * Higher priorities go first, from -100 to 100. Equal ones run in the order of acceptance.
    * @default 0
    */
   priority?: number;
-  /** Anything JSON that should stay readable with the submission. */
+  /** JSON that stays readable with the submission. */
   metadata?: Record<string, unknown>;
-  /** Channel id that the turn belongs to; only of the main thread. */
+  /** Channel id of the turn. Only in the main thread. */
   channel?: string;
   /**
    * The conversation that the turn is part of:
    * - `"main"` is the agent's own;
    * - any other name is a conversation of its own, kept on the agent;
-   * - `"isolated"` is none: the turn has the agent's model, prompt, tools and
-   *   memory, and leaves no trace in any conversation.
+   * - `"isolated"` is none: the turn has the agent's model, prompt, tools and memory, and adds to no conversation.
    *
-   * Within a thread turns go one after the other, threads side by side (L4).
+   * Turns of a thread run one after the other. Threads run in parallel.
    * @default "main"
    */
   thread?: "main" | "isolated" | (string & {});
   /**
-   * What a known key or id with different messages does: `"return"` hands out
-   * the first submission with `conflict: true`, `"throw"` throws
-   * {@link IdempotencyConflictError} (L3).
+   * What happens for a known key or id with different messages: `"return"` returns the first submission with
+   * `conflict: true`, `"throw"` throws {@link IdempotencyConflictError}.
    * @default "return"
    */
   onConflict?: "return" | "throw";
   /**
-   * What happens when another submission of the thread is running or in line:
+   * What happens when the thread has another open submission:
    * - `"enqueue"` waits for its turn;
    * - `"reject"` throws {@link BusyError}, and nothing is stored;
-   * - `"interrupt"` cancels the running turn, whose partial answer stays in the
-   *   conversation, and goes next, before whatever else waits;
-   * - `"rollback"` does the same, and takes the messages and the partial answer
-   *   of the cancelled turn out of the conversation;
-   * - `"steer"` joins the running turn at its next call of the model, and ends
-   *   with it (`mergedInto`); where that turn makes no more calls, it goes next.
+   * - `"interrupt"` cancels the running turn and goes next; the partial answer stays in the conversation;
+   * - `"rollback"` does the same, and removes the messages and the partial answer of the cancelled turn;
+   * - `"steer"` joins the running turn at its next model call, and ends with it (`mergedInto`). If there is no further call, it
+   *   goes next.
    *
-   * An isolated turn has nothing to wait for, and takes `"enqueue"` only.
+   * An isolated turn accepts `"enqueue"` only.
    * @default "enqueue"
    */
   whenBusy?: WhenBusy;
   /**
-   * Who is told of the end, as it is stored (O1): one destination or a list. `webhook()`, `queue()`, `method()`, `agent()`
-   * and `workflowEvent()` of `perdure/outbox` make them. They receive a {@link SubmissionEvent}.
-   * @default nobody
+   * Destinations to notify of the end, one or a list. They receive a {@link SubmissionEvent}. Make them with `webhook()`,
+   * `queue()`, `method()`, `agent()` or `workflowEvent()` of `perdure/outbox`. The end and its notifications commit atomically.
+   * @default none
    */
   notify?: Destination | readonly Destination[];
-  /** What the turn may use; more is not asked of the model. */
+  /** Limits of what the turn uses. */
   budget?: {
     /**
-     * Tokens of all its calls of the model, over all attempts. Used up, the
-     * submission ends with {@link BudgetExceededError} before the next call.
+     * Tokens of all its model calls, over all attempts. When they are used up, the submission ends with
+     * {@link BudgetExceededError} before the next call.
      */
     tokens: number;
   };
-  /** How often the turn is attempted, and when not (L6, L8). */
+  /** How often the turn is attempted, and whether after side effects. */
   retry?: {
     /**
-     * Attempts in all, of crashes and of transient failures. Those that ask a prompt's answer
-     * in another way, or another model for it, are not counted.
+     * Attempts in all, after crashes and transient failures. Repairs and attempts with another model are not counted.
      * @default 5
      */
     maxAttempts?: number;
     /**
-     * After a crash or a transient failure of a turn whose tools have run, `"fail"` (or `false`) ends the submission. Otherwise
-     * the turn continues, and finished calls are answered from their records. A call that has no result is not run again, and
-     * a tool error tells the model (`"tell"`), or it runs again (`"repeat"`, or `true`).
+     * What happens after a crash or a transient failure of a turn whose tools have run. `"fail"` (or `false`) ends the
+     * submission. Otherwise the turn continues, and finished calls are answered from their records. With `"tell"`, a call
+     * without a result is not run again and the model gets a tool error; with `"repeat"` (or `true`) it runs again.
      * @default "tell"
      */
     afterSideEffects?: "tell" | "fail" | "repeat" | boolean;
@@ -190,18 +181,18 @@ export type SubmitMessagesOptions<
 export type WhenBusy = "enqueue" | "reject" | "interrupt" | "rollback" | "steer";
 
 export type Debounce = {
-  /** What makes it a repetition, within its thread. */
+  /** Submissions with the same key are repetitions, within a thread. */
   key: string;
-  /** How long nothing may have come before the turn starts. */
+  /** The turn starts when no repetition has come for this time. */
   delay: Duration;
   /**
-   * How long repetitions can put it off, from the first one on.
+   * How long repetitions can delay the turn, from the first one on.
    * @default ten times the delay
    */
   maxDelay?: Duration;
 };
 
-/** Options that rooms of Perdure pass along with a submission of their own. */
+/** Options for Perdure's own modules. */
 export type InternalSubmitOptions = Omit<
   SubmitMessagesOptions,
   "notify" | "output" | "strategy" | "repair"
@@ -214,17 +205,16 @@ export type InternalSubmitOptions = Omit<
     | ((submissionId: string) => readonly Destination[])
     | undefined;
   /**
-   * The run of the caller that asks. A failure that an earlier run was told
-   * of does not answer this one: its key is given to a new submission (W1).
+   * The run of the workflow that asks. A failure of an earlier run does not answer this one: a new submission takes its key.
    */
   readonly run?: string;
-  /** The batch of prompts that it is one of, and how many of those may run at a time. */
+  /** Its batch of prompts, and how many of those run at a time. */
   readonly batch?: { readonly id: string; readonly concurrency: number };
 };
 
 type Common<Output> = {
   submissionId: SubmissionRef<Output>;
-  /** The id of its turn, in hooks and events as well. It equals `submissionId`, for each attempt. */
+  /** The id of its turn in hooks and events. Equals `submissionId` for each attempt. */
   requestId: string;
   idempotencyKey?: string;
   metadata?: Record<string, Json>;
@@ -234,11 +224,11 @@ type Common<Output> = {
   attempts: number;
   /** The conversation that it is part of. */
   thread: string;
-  /** The submission whose turn it has joined, and with which it ends. */
+  /** The submission whose turn it has joined. It ends with it. */
   mergedInto?: string;
-  /** Tokens so far, of all attempts, where the model reports them (L7). */
+  /** Tokens so far, of all attempts, where the model reports them. */
   usage?: TokenUsage;
-  /** The attempts that failed and were followed by another one, oldest first. */
+  /** The failed attempts before the last one, oldest first. */
   failedAttempts?: FailedAttempt[];
 };
 
@@ -254,14 +244,14 @@ export type FailedAttempt = {
   usage?: TokenUsage;
 };
 
-/** Keys that a state does not have can be read without narrowing, and are undefined. */
+/** Keys of other states can be read without narrowing, and are undefined. */
 type Absent<Keys extends string> = { [Key in Keys]?: never };
 
 type KeyOfEnd = "completedAt" | "messageId" | "finishReason" | "error" | "errorName" | "output";
 
 type Pending<Output> = Common<Output> & {
   status: "pending";
-  /** When the next attempt is made; unset when its turn is simply not there yet. */
+  /** When it is due; unset while it waits for its turn. */
   dueAt?: number;
 } & Absent<"startedAt" | KeyOfEnd>;
 
@@ -275,7 +265,7 @@ type Ended<Output> = Common<Output> &
     /** Unset when it ended before its turn started. */
     startedAt?: number;
     completedAt: number;
-    /** Id of the assistant message that the turn wrote, if it wrote one (L7). */
+    /** Id of the assistant message that the turn wrote, if it wrote one. */
     messageId?: string;
     /**
      * Why the model's last call ended: `"stop"`, `"tool-calls"`, `"length"`, `"content-filter"`, `"error"`, `"other"`,
@@ -286,7 +276,7 @@ type Ended<Output> = Common<Output> &
 
 type Completed<Output> = Ended<Output> & {
   status: "completed";
-  /** What was asked for by a schema, or the text of the reply after its last call of a tool (L7). */
+  /** What was asked for by a schema, or the text of the reply after its last call of a tool. */
   output: Output;
 } & Absent<"error" | "errorName">;
 
@@ -308,9 +298,9 @@ export type SubmissionInspection<Output = Json> =
 export type SubmitMessagesResult<Output = Json> = SubmissionInspection<Output> & {
   /** False when the key or id was known already: nothing was stored. */
   accepted: boolean;
-  /** True when the key or id was known with different messages (L3). */
+  /** True when the key or id was known with different messages. */
   conflict?: boolean;
-  /** True when the messages have taken the place of earlier ones with the same `debounce.key`. */
+  /** True when the messages have replaced earlier ones with the same `debounce.key`. */
   debounced?: boolean;
 };
 
@@ -320,7 +310,7 @@ export type TokenUsage = {
   totalTokens?: number | undefined;
 };
 
-/** What {@link cancelSubmission} did (L5). */
+/** What {@link cancelSubmission} did. */
 export type CancelSubmissionResult =
   | {
       /** No submission has this id. */
@@ -388,7 +378,7 @@ export type WaitForSubmissionOptions = {
   timeoutMs?: number;
 };
 
-/** How a submission ended, as its destinations are told. */
+/** How a submission ended, as its destinations receive it. */
 export type SubmissionEnd = {
   readonly submissionId: string;
   readonly status: TerminalStatus;
@@ -399,27 +389,27 @@ export type SubmissionEnd = {
   readonly errorName?: string;
   /** How many times its turn was started. */
   readonly attempts: number;
-  /** Tokens of all attempts, where the model reports them (L7). */
+  /** Tokens of all attempts, where the model reports them. */
   readonly usage?: TokenUsage;
-  /** The assistant message that the turn wrote, if it wrote one (L7). */
+  /** The assistant message that the turn wrote, if it wrote one. */
   readonly messageId?: string;
   /** Why the model's last call ended: `"stop"`, `"length"`, `"content-filter"` and so on. */
   readonly finishReason?: string;
 };
 
-/** How a prompt ended, in a form that the result of a workflow's step can hold (O4). */
+/** How a prompt ended, in a form that the result of a workflow's step can hold. */
 export type PromptEnd =
   | SubmissionEnd
   | (Omit<SubmissionEnd, "output" | "refusedOutput" | "error" | "errorName"> & {
       readonly status: "completed";
-      /** In place of a large answer: the agent has it, to be read in parts. */
+      /** Stands for a large answer, which can be read from the agent in parts. */
       readonly reference: {
         /** Of the answer as JSON in UTF-8. */
         readonly bytes: number;
       };
     });
 
-/** A part of an answer's JSON; joined in their order, they are the whole (O4). */
+/** A part of an answer's JSON; joined in their order, they are the whole. */
 export type AnswerPart = {
   /** At most 256 Ki UTF-16 code units, so that a step's result can hold it. */
   readonly text: string;
@@ -427,7 +417,7 @@ export type AnswerPart = {
   readonly parts: number;
 };
 
-/** What `notify` tells of an end: the body of a webhook, the event of a delivery to anybody else. */
+/** The event of an end: the body of a webhook, or the event for another destination. */
 export type SubmissionEvent = {
   readonly type: `submission.${TerminalStatus}`;
   /** When it ended, ISO 8601. */
@@ -437,11 +427,11 @@ export type SubmissionEvent = {
 
 /** What `step.prompt()` asks of the agent. */
 export type PromptRequest = {
-  /** The prompt's identity: workflow, instance, step and key (W1). */
+  /** The prompt's identity: workflow, instance, step and key. */
   readonly idempotencyKey: string;
   /** The key that Think's own `step.prompt()` has for it; unset where Think's submission is not to answer it. */
   readonly thinkKey?: string | undefined;
-  /** The run of the workflow that asks; a restart begins a new one (W1). */
+  /** The run of the workflow that asks; a restart begins a new one. */
   readonly run: string;
   readonly workflow: { readonly name: string; readonly id: string; readonly stepName: string };
   /** What the agent is asked; a message without an id gets one. */
@@ -460,7 +450,7 @@ export type PromptMessage = Omit<UIMessage, "id"> & { readonly id?: string };
 export type PromptReceipt = {
   readonly submissionId: string;
   readonly eventType: string;
-  /** Comes with the event. Nobody else knows it, so an event without it is not the agent's (W3). */
+  /** A secret that comes with the event: an event without it is not the agent's. */
   readonly proof: string | undefined;
   /** Set when there is nothing to wait for. */
   readonly end?: PromptEnd;

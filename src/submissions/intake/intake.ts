@@ -41,7 +41,7 @@ export type Repair = {
 };
 
 /**
- * (new) → pending, or the submission that is known under the same key or id (L3).
+ * (new) → pending, or the submission that is known under the same key or id.
  *
  * @param current returns what runs in a thread, or is about to
  * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError
@@ -223,7 +223,7 @@ function refusedAnswer(
   } as const;
 }
 
-/** Whether it was a failure, or a refused answer, of another run of the caller (W1). */
+/** Whether it was a failure, or a refused answer, of another run of the caller. */
 function isStale({ status, run, isRefused }: Submission, asking: string | undefined): boolean {
   const hasFailed = isTerminal(status) && (status !== "completed" || isRefused);
   return asking !== undefined && run !== asking && hasFailed;

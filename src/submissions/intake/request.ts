@@ -185,7 +185,7 @@ export function ofItem<T>(verb: string, index: number, work: () => T): T {
 }
 
 /** @throws InvalidSubmissionError naming the option as the caller of a step knows it */
-export function checkAnswer(answer: AnswerSpec | undefined): void {
+function checkAnswer(answer: AnswerSpec | undefined): void {
   if (answer === undefined) return;
   const { schema } = readOptions(ANSWER, answer, "answer", invalidSubmission);
   if (schema !== undefined) readOptions(jsonSchema, schema, "output", invalidSubmission);

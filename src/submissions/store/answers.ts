@@ -1,9 +1,8 @@
 /**
- * How an answer is recorded: with the end of its turn, in one statement, or by
- * itself where it cannot wait for that. Until then it is held in memory, which
- * a crash empties: only where another attempt would follow (`isAskedAgain()`),
- * and not for long. Owns what is held, and all SQL that looks at `output`; the
- * store writes it with the end, or with the first effect of a tool.
+ * Records answers. An answer is held in memory for a short time, to be written by the statement of the turn's end, if another
+ * attempt would follow a crash (`isAskedAgain()`). Otherwise it is written at once, a large one in parts.
+ * `perdure_answer_parts` has answers that do not fit into the row of their submission. A trigger deletes them with the row: a
+ * foreign key would search parts for every deleted row.
  */
 
 import { byteLength, type Json } from "../../core/json.ts";
@@ -46,8 +45,8 @@ export class Answers {
   ) {}
 
   /**
-   * running → running, with the answer recorded, once (L7): held, or in the row,
-   * or where that would become too long, in parts (O4).
+   * running → running, with the answer recorded, once: held, or in the row,
+   * or where that would become too long, in parts.
    *
    * @param output its JSON
    * @returns whether it was recorded now
@@ -86,13 +85,13 @@ export class Answers {
     return held?.attempt === attempt ? held.output : undefined;
   }
 
-  /** It is written, or nobody wants it any more. */
+  /** The answer is written, or no longer needed. */
   drop(seq: number): void {
     clearTimeout(this.#held.get(seq)?.timer);
     this.#held.delete(seq);
   }
 
-  /** What a crash would lose is given again: by an attempt that is made, may be made, and can be paid. */
+  /** Whether another attempt would follow a crash, and give an answer again. */
   #mayBeLost({ attempt }: AttemptRef, { resets, retry, budget, has_effects }: Row): boolean {
     const { maxAttempts, tokensPerDay } = this.limits;
     const asked = JSON.parse(retry ?? "{}") as NonNullable<SubmitMessagesOptions["retry"]>;
@@ -111,7 +110,7 @@ export class Answers {
     this.#held.set(ref.seq, { attempt: ref.attempt, output, timer });
   }
 
-  /** The turn takes its time to end. */
+  /** The turn has not ended within `holdAnswer`. */
   #release(ref: AttemptRef, output: string): void {
     try {
       this.#write(ref, output);
@@ -164,7 +163,7 @@ export class StoredAnswer {
     private readonly output: string,
   ) {}
 
-  /** Whether it is more than one part, which may be more than the result of a step can hold (O4). */
+  /** Whether it is more than one part, which may be more than the result of a step can hold. */
   get isLarge(): boolean {
     return this.output === IN_PARTS || this.output.length > PART_LENGTH;
   }

@@ -5,7 +5,7 @@ import type { NextAction, PriorAttempt } from "../turns/attempt-plan.ts";
 import type { FailedAttempt, TokenUsage } from "../types.ts";
 import { json, type Submission } from "./rows.ts";
 
-/** UTF-16 units that are kept of an answer that was not taken: enough for the model to see what is meant. */
+/** UTF-16 units that are kept of a refused answer, to show it to the model. */
 const GIVEN_LENGTH = 64 * 1024;
 
 export type NewAttempt = {
@@ -17,14 +17,14 @@ export type NewAttempt = {
   /** Tokens of this attempt. */
   readonly spent: TokenUsage | undefined;
   readonly follow: NextAction;
-  /** What it gave for an answer. */
+  /** The refused answer. */
   readonly given: string | undefined;
 };
 
 export class Attempts {
   constructor(private readonly sql: SqlStorage) {}
 
-  /** Keeps a failed attempt, in the transaction that puts its submission back in line. */
+  /** Records a failed attempt, in the transaction that makes its submission pending again. */
   add({ seq, attempt, startedAt, endedAt, failure, spent, follow, given }: NewAttempt): void {
     this.sql.exec(
       `INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, usage, follow, given)
@@ -42,8 +42,8 @@ export class Attempts {
   }
 
   /**
-   * (new) → goes on where another submission has ended: with its attempts, of which the last one has failed as well, and
-   * with what they have cost. Called in the transaction that accepts it.
+   * A new submission continues an ended one: it gets its attempts, the last one as failed, and its usage. Called in the
+   * transaction that accepts it.
    */
   inherit(seq: number, from: Submission, last: Omit<NewAttempt, "seq" | "attempt">): void {
     this.sql.exec(
@@ -77,7 +77,7 @@ export class Attempts {
       }));
   }
 
-  /** What the next attempt is decided by, oldest first. A first attempt, and one that has no answer to give, saves the look. */
+  /** The earlier attempts, oldest first. No read for a first attempt, or without an answer to give. */
   priors({
     seq,
     attempts,

@@ -1,8 +1,6 @@
 /**
- * Batches of prompts. Owns `perdure_batches`: one row for each batch that has
- * anything open, with the workflow that it is for, and the event that tells it
- * while it waits. All SQL about the column `batch`, which is written here only
- * when a batch takes over what an earlier one had begun.
+ * Batches of prompts. Owns `perdure_batches`: one row for each batch with an open submission, with its workflow, and with the
+ * event to send while the workflow waits. Has all SQL about the column `batch`.
  */
 
 import type { Failure } from "../../core/failures.ts";
@@ -29,7 +27,7 @@ export type BatchState = {
   readonly errorName: string | null;
 };
 
-/** What a workflow is told, as JSON. What has come of the batch is read from the ledger: it may be more than an event can hold. */
+/** The event of a batch's end, as JSON. The workflow reads the results from the ledger: they may exceed an event. */
 export function endedEvent(batch: string | undefined, now: number): string {
   const timestamp = new Date(now).toISOString();
   return JSON.stringify({ type: "prompts.ended", timestamp, data: { batch } });
@@ -81,9 +79,8 @@ export class BatchStore {
   }
 
   /**
-   * One of it has ended, in the transaction of its end. Returns who is to be
-   * told now: whoever waits, when it was the last open one, or has failed and
-   * that is enough.
+   * A submission of the batch has ended; called in the transaction of its end. Returns the destination to notify now, if it
+   * was the last open one, or has failed and the batch fails fast.
    */
   ended(batch: string, hasFailed: boolean): WorkflowDestination | undefined {
     return this.forget(batch) ?? (hasFailed ? this.#failed(batch) : undefined);
@@ -121,7 +118,7 @@ export class BatchStore {
       .toArray()[0];
   }
 
-  /** Batches of a workflow instance that have anything open (W5). */
+  /** Batches of a workflow instance that have anything open. */
   forWorkflow({ workflow, instance }: InstanceOf): string[] {
     const query = "SELECT batch FROM perdure_batches WHERE instance = ? AND workflow = ?";
     return this.sql

@@ -9,7 +9,7 @@ import { ISOLATED, POOL } from "../host.ts";
 import { isTerminal, type SubmissionStatus, type TerminalStatus } from "../states.ts";
 import type { ListSubmissionsOptions } from "../types.ts";
 import { bindId, SEQ_OF_ID } from "./ids.ts";
-import { IN_LINE, SCHEDULED } from "./open.ts";
+import { QUEUED, SCHEDULED } from "./open.ts";
 import { each, SUMMARY, type Summary } from "./rows.ts";
 
 /** Rows that a list reads at a time, and in all: as many as retention keeps by default. */
@@ -41,7 +41,7 @@ export class SubmissionHistory {
     const { conditions, bindings } = filterOf(query);
     const isOpenOnly = query.statuses?.every((status) => !isTerminal(status));
     if (isOpenOnly)
-      conditions.push(`seq IN (SELECT seq ${IN_LINE} UNION ALL SELECT seq ${SCHEDULED})`);
+      conditions.push(`seq IN (SELECT seq ${QUEUED} UNION ALL SELECT seq ${SCHEDULED})`);
     const where = conditions.map((condition) => ` AND ${condition}`).join("");
     const page = `SELECT ${SUMMARY} FROM perdure_submissions WHERE seq < ? AND seq >= ?${where} ORDER BY seq DESC LIMIT ?`;
     let found = 0;

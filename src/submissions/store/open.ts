@@ -1,52 +1,51 @@
 /**
- * What is open in the ledger: who waits, in which thread and for what, and who
- * runs. Reads only, and remembers in memory what would cost a look each time;
- * the store tells it of each change.
+ * The open submissions: pending ones by thread, scheduled, running, joined and to be rolled back. Caches counts and times in
+ * memory; the store updates the cache with each change.
  */
 
 import type { InstanceOf } from "../../outbox/types.ts";
 import type { SubmissionStats } from "../types.ts";
 import { type Submission, select } from "./rows.ts";
 
-/** Those in line, by their own index: the planner would walk all rows for the order. */
-export const IN_LINE =
+/** Open submissions that are not scheduled. The index is named, because the planner would scan all rows for the order. */
+export const QUEUED =
   "FROM perdure_submissions INDEXED BY perdure_submissions_open WHERE settled_at IS NULL AND not_before IS NULL";
-/** Those whose time has not come. */
+/** Scheduled ones: their time has not come. */
 export const SCHEDULED =
   "FROM perdure_submissions INDEXED BY perdure_submissions_scheduled WHERE settled_at IS NULL AND not_before IS NOT NULL";
-/** Those that have joined the turn of another. */
+/** Submissions that joined the turn of another one. */
 const JOINED =
   "FROM perdure_submissions INDEXED BY perdure_submissions_merged WHERE merged_into IS NOT NULL AND settled_at IS NULL";
 
 export class OpenSubmissions {
   #pending: number | undefined;
   #nextScheduled: number | null | undefined;
-  /** Those whose turn others have joined. */
+  /** Submissions whose turn others have joined. */
   #joined: Set<string> | undefined;
 
   constructor(private readonly sql: SqlStorage) {}
 
-  /** How many wait for their turn: counted once in a life of the object, and kept from then on. */
+  /** How many are pending: counted once for each object instance, then kept up to date. */
   get pending(): number {
     this.#pending ??= this.sql
       .exec<{ pending: number }>(
-        `SELECT (SELECT COUNT(*) ${IN_LINE} AND status = 'pending') + (SELECT COUNT(*) ${SCHEDULED}) AS pending`,
+        `SELECT (SELECT COUNT(*) ${QUEUED} AND status = 'pending') + (SELECT COUNT(*) ${SCHEDULED}) AS pending`,
       )
       .one().pending;
     return this.#pending;
   }
 
-  /** So many more wait. */
+  /** Changes the number of pending ones. */
   count(change: number): void {
     if (this.#pending !== undefined) this.#pending += change;
   }
 
-  /** Somebody has been put off, or put off no longer. */
+  /** A scheduled time has changed. */
   reschedule(): void {
     this.#nextScheduled = undefined;
   }
 
-  /** What is remembered may have been rolled back. */
+  /** A transaction was rolled back: the cache may be wrong. */
   forget(): void {
     this.#pending = undefined;
     this.#nextScheduled = undefined;
@@ -54,25 +53,25 @@ export class OpenSubmissions {
   }
 
   /**
-   * The pending submission of a thread whose turn is next (L4).
+   * The pending submission of a thread whose turn is next.
    *
-   * @param except those that are about to run already
+   * @param except submissions that are about to run
    */
   nextPending(thread: string, except: readonly number[] = []): Submission | undefined {
     const isOther =
       except.length > 0 ? "AND seq NOT IN (SELECT value FROM json_each(?))" : "AND ? IS NOT NULL";
     const [next] = select(
       this.sql,
-      `SELECT * ${IN_LINE} AND thread = ? AND status = 'pending' ${isOther} ORDER BY rank, seq LIMIT 1`,
+      `SELECT * ${QUEUED} AND thread = ? AND status = 'pending' ${isOther} ORDER BY rank, seq LIMIT 1`,
       thread,
       JSON.stringify(except),
     );
     return next;
   }
 
-  /** The threads in which somebody is in line or runs: one look for each, however many wait. */
+  /** The threads with a pending or running submission: one read for each, however many are pending. */
   threads(): string[] {
-    const least = (after: string) => `SELECT MIN(thread) ${IN_LINE}${after}`;
+    const least = (after: string) => `SELECT MIN(thread) ${QUEUED}${after}`;
     return this.sql
       .exec<{ thread: string }>(
         `WITH RECURSIVE threads (thread) AS (
@@ -87,17 +86,17 @@ export class OpenSubmissions {
 
   /** The submissions that are running, or were when the object last stopped. */
   running(): Submission[] {
-    return select(this.sql, `SELECT * ${IN_LINE} AND status = 'running' ORDER BY seq`);
+    return select(this.sql, `SELECT * ${QUEUED} AND status = 'running' ORDER BY seq`);
   }
 
   /** Ids of the open submissions whose end is delivered to this workflow instance. */
   forWorkflow({ workflow, instance }: InstanceOf): string[] {
-    const tells = `EXISTS (SELECT 1 FROM json_each(notify) WHERE value ->> 'kind' = 'workflow'
+    const isFor = `EXISTS (SELECT 1 FROM json_each(notify) WHERE value ->> 'kind' = 'workflow'
       AND value ->> 'workflow' = ?1 AND value ->> 'instance' = ?2)`;
     return this.sql
       .exec<{ id: string }>(
-        `SELECT submission_id AS id ${IN_LINE} AND ${tells}
-         UNION ALL SELECT submission_id ${SCHEDULED} AND ${tells}`,
+        `SELECT submission_id AS id ${QUEUED} AND ${isFor}
+         UNION ALL SELECT submission_id ${SCHEDULED} AND ${isFor}`,
         workflow,
         instance,
       )
@@ -105,7 +104,7 @@ export class OpenSubmissions {
       .map(({ id }) => id);
   }
 
-  /** When the next one that waits for its time joins the line, or null. Never later than that. */
+  /** When the next scheduled submission is due, or null. */
   get nextScheduled(): number | null {
     if (this.#nextScheduled === undefined) {
       const query = `SELECT not_before AS time ${SCHEDULED} ORDER BY not_before LIMIT 1`;
@@ -144,12 +143,12 @@ export class OpenSubmissions {
     if (!this.isJoined(submissionId)) this.#joined?.add(submissionId);
   }
 
-  /** The turn of this one is over for good, and for those that had joined it. */
+  /** The submission has ended, and all that joined its turn. */
   forgetJoined(submissionId: string): void {
     this.#joined?.delete(submissionId);
   }
 
-  /** Those that have joined the turn of this one. */
+  /** The open submissions that joined the turn of this one. */
   joinedTo(submissionId: string): Submission[] {
     if (!this.isJoined(submissionId)) return [];
     return select(this.sql, `SELECT * ${JOINED} AND merged_into = ? ORDER BY seq`, submissionId);
@@ -201,7 +200,7 @@ export class OpenSubmissions {
       .exec<{ oldest: number | null; running: number }>(
         `SELECT MIN(created_at) FILTER (WHERE status = 'pending') AS oldest,
                 COUNT(*) FILTER (WHERE status = 'running') AS running
-         FROM (SELECT created_at, status ${IN_LINE} UNION ALL SELECT created_at, status ${SCHEDULED})`,
+         FROM (SELECT created_at, status ${QUEUED} UNION ALL SELECT created_at, status ${SCHEDULED})`,
       )
       .one();
     return { pending: this.pending, running, ...(oldest !== null && { oldestPendingAt: oldest }) };

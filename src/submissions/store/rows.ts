@@ -144,7 +144,7 @@ function toSummary(sql: SqlStorage, row: SummaryRow) {
     retry: parse<NonNullable<SubmitMessagesOptions["retry"]>>(row.retry),
     /** When a pending one may run, where that is later than its turn. */
     dueAt: row.due_at ?? row.not_before ?? undefined,
-    /** The place in line: lower goes first. */
+    /** The position in the queue: lower goes first. */
     rank: row.rank < -NEXT_RANK / 2 ? row.rank + NEXT_RANK : row.rank,
     /** Whether it goes before all others of its thread. */
     isNext: row.rank < -NEXT_RANK / 2,
@@ -157,7 +157,7 @@ function toSummary(sql: SqlStorage, row: SummaryRow) {
     /** The submission whose turn it has joined. */
     mergedInto: row.merged_into ?? undefined,
     debounceKey: row.debounce_key ?? undefined,
-    /** The latest time that repetitions put it off to. */
+    /** The latest time that repetitions can delay it to. */
     debounceUntil: row.debounce_until ?? undefined,
     /** Whether its messages are still to be removed from the conversation. */
     isRollbackPending: row.rollback_state === "pending",
@@ -219,18 +219,18 @@ export function* each(
   for (const row of sql.exec<SummaryRow>(query, ...bindings)) yield toSummary(sql, row);
 }
 
-/** What a caller knows of a submission that it wants to end: the fence of the end (L2). */
+/** A submission as the caller saw it: the fence of a transition. */
 export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
 
 /** What `accept` stores. */
 export type NewSubmission = {
   readonly submissionId: string;
-  /** Whether `newId()` of the store has given the id, and nothing was stored since. */
+  /** Whether the id comes from `newId()` of the store. */
   readonly isGenerated: boolean;
-  /** Whether `retrySubmission()` has made it of another one, whose messages it has. */
+  /** Whether `retrySubmission()` made it, with the messages of another one. */
   readonly isRetry: boolean;
   readonly idempotencyKey: string | undefined;
-  /** JSON of the messages, serialised once by the caller who checked its size. */
+  /** JSON of the messages, whose size was checked. */
   readonly messages: string;
   readonly metadata: Record<string, unknown> | undefined;
   readonly thread: string;
@@ -245,7 +245,7 @@ export type NewSubmission = {
   readonly keyExpiresAt: number | undefined;
   readonly budget: number | undefined;
   readonly debounceKey: string | undefined;
-  /** The latest time that repetitions may put it off to. */
+  /** The latest time that repetitions can delay it to. */
   readonly debounceUntil: number | undefined;
   /** The batch of prompts that it is one of. */
   readonly batch: string | undefined;
@@ -253,9 +253,9 @@ export type NewSubmission = {
 
 export type SettledState = TurnFacts & {
   readonly status: TerminalStatus;
-  /** What ended it. One without a message was aborted as it was told to. */
+  /** What ended it. A cancellation without a reason has no message. */
   readonly failure?: (Pick<Failure, "name"> & Partial<Failure>) | undefined;
-  /** The answer that was refused, and that nothing follows on, as JSON. */
+  /** The last answer that was refused, as JSON. */
   readonly refused?: string | undefined;
   /** Tokens in all, where they are known. */
   readonly usage?: TokenUsage | undefined;
@@ -263,9 +263,9 @@ export type SettledState = TurnFacts & {
   readonly isRolledBack?: boolean | undefined;
 };
 
-/** What an attempt that is followed by another one has come to. */
+/** The end of an attempt that is followed by another one. */
 export type FailedEnd = {
-  /** When that is made; unset for one that is made as soon as its thread is free. */
+  /** When the next attempt is due; unset for as soon as the thread is free. */
   readonly dueAt: number | undefined;
   readonly follow: NextAction;
   /** What it gave for an answer. */

@@ -1,6 +1,6 @@
 /**
  * Writes `perdure_submissions` by transitions. Each is fenced by the state and the attempt that it expects, and returns the row
- * if it took effect (L2).
+ * if it took effect.
  *
  * Rows that indexes bill: the id (1 on accept, of an id that the caller chose), the key (1 on accept with a key), the queue, or
  * the schedule (1 on accept; their predicates do not contain the status, so a claim or an end writes none). The indexes of
@@ -19,7 +19,7 @@ import { Attempts } from "./attempts.ts";
 import { BatchStore } from "./batches.ts";
 import { SubmissionHistory } from "./history.ts";
 import { bindIds, generatedId, SEQ_OF_EACH, seqIn } from "./ids.ts";
-import { IN_LINE, OpenSubmissions, SCHEDULED } from "./open.ts";
+import { OpenSubmissions, QUEUED, SCHEDULED } from "./open.ts";
 import {
   eachWhole,
   type FailedEnd,
@@ -54,7 +54,7 @@ export class SubmissionStore {
   readonly batches: BatchStore;
   readonly history: SubmissionHistory;
 
-  /** The newest one that this life has had to do with: its number is not given again, though it is deleted (L2). */
+  /** The highest number that this object instance has seen: it is not used again after a deletion. */
   #newest = 0;
 
   constructor(
@@ -156,7 +156,7 @@ export class SubmissionStore {
       return undefined;
     };
     const found =
-      latest(`${IN_LINE} AND status = 'running' AND merged_into IS NULL`) ??
+      latest(`${QUEUED} AND status = 'running' AND merged_into IS NULL`) ??
       latest(
         `FROM perdure_submissions WHERE seq >= IFNULL(
            (SELECT seq FROM perdure_submissions ORDER BY seq DESC LIMIT 1 OFFSET ${RECENT - 1}), 0)`,
@@ -171,7 +171,7 @@ export class SubmissionStore {
     return isAnswered || this.answers.heldOf({ seq, attempt: attempts }) !== undefined;
   }
 
-  /** pending → running, the attempt counted before anything of it runs (L6). */
+  /** pending → running, the attempt counted before anything of it runs. */
   claim(seq: number, now: number): Submission | undefined {
     const claimed = this.#counted(
       -1,
@@ -237,7 +237,7 @@ export class SubmissionStore {
   }
 
   /**
-   * running → pending, maybe due later: records the failed attempt (L8). An isolated one is scheduled like `notBefore`.
+   * running → pending, maybe due later: records the failed attempt. An isolated one is scheduled like `notBefore`.
    */
   retryAt({ seq, attempts }: Seen, end: FailedEnd, now: number): Submission | undefined {
     const { dueAt, usage } = end;
@@ -347,7 +347,7 @@ export class SubmissionStore {
     );
   }
 
-  /** completed → completed, with an answer that who asked for it cannot take: it is none for a later run (W1). */
+  /** completed → completed, with an answer that its workflow refuses: a later run asks again. */
   refuse(submissionIds: readonly string[]): void {
     this.storage.sql.exec(
       `UPDATE perdure_submissions SET is_refused = 1
@@ -361,7 +361,7 @@ export class SubmissionStore {
     const skipped = summaries(
       this.storage.sql,
       `UPDATE perdure_submissions SET status = 'skipped', error = ?, error_name = ?, settled_at = ?
-       WHERE seq IN (SELECT seq ${IN_LINE} AND thread = ? AND status = 'pending'
+       WHERE seq IN (SELECT seq ${QUEUED} AND thread = ? AND status = 'pending'
                      UNION ALL SELECT seq ${SCHEDULED} AND thread = ? LIMIT ${AT_ONCE}) RETURNING ${SUMMARY}`,
       failure.message,
       failure.name,
@@ -373,7 +373,7 @@ export class SubmissionStore {
     return skipped;
   }
 
-  /** pending → pending, with the latest messages, and put off if its time has not come. */
+  /** pending → pending, with the latest messages, and later if its time has not come. */
   replaceDebounced(
     seq: number,
     { messages, metadata, notify, expiresAt }: NewSubmission,
@@ -395,13 +395,13 @@ export class SubmissionStore {
     return replaced;
   }
 
-  /** Takes the key from a submission, so that new work can have it (W1). */
+  /** Takes the key from a submission, so that new work can have it. */
   releaseKey(seq: number): void {
     const query = "UPDATE perdure_submissions SET idempotency_key = NULL WHERE seq = ?";
     this.storage.sql.exec(query, seq);
   }
 
-  /** Another submission has been made of it, which takes over its key. */
+  /** A retry was made of it, which takes over its key. */
   retried(seq: number, retryId: string): void {
     this.storage.sql.exec(
       "UPDATE perdure_submissions SET idempotency_key = NULL, retried_by = ? WHERE seq = ?",
@@ -410,7 +410,7 @@ export class SubmissionStore {
     );
   }
 
-  /** A transition that takes effect on one row or none, and by how much it changes the number of those that wait. */
+  /** Runs a transition of one row. `change` is its effect on the number of pending ones. */
   #counted(change: number, query: string, ...bindings: SqlStorageValue[]): Submission | undefined {
     const row = this.#one(query, ...bindings);
     if (row) this.open.count(change);

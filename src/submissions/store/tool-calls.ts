@@ -1,5 +1,5 @@
 /**
- * Tool calls of turns, recorded so that no recovery runs them twice (L6). All SQL on `perdure_tool_calls`: a call writes one row
+ * Tool calls of turns, recorded so that no recovery runs them twice. All SQL on `perdure_tool_calls`: a call writes one row
  * before its tool runs, and updates it once with the outcome. Without an outcome, the call was interrupted.
  */
 
@@ -13,7 +13,7 @@ const OUTPUT_BYTES = 1_000_000;
 /** UTF-16 units that are stored of an input, to show it to the model again. */
 const INPUT_LENGTH = 2_000;
 
-/** What the model is told about a call that began and has no recorded outcome. */
+/** The tool error for a call that began and has no recorded outcome. */
 const INTERRUPTED =
   "The call was interrupted before its result was recorded. Its effect is unknown: it may have happened, in part or in full. " +
   "It was not run again. Check what it did before you call the tool again.";
@@ -28,7 +28,7 @@ export type RecordedCall = {
   readonly input: string;
   /** How it ended: `note` says why its output is not stored. Null when it was interrupted. */
   readonly outcome: "result" | "error" | "note" | null;
-  /** JSON of the {@link Failure} that the model is told: of an error, and of a note. */
+  /** JSON of the {@link Failure} that the model gets, for an error or a note. */
   readonly failure: string | null;
 };
 
@@ -123,7 +123,7 @@ export class ToolCallRecords {
   }
 }
 
-/** What the model is told about a call that has no output to give; undefined for one that has. */
+/** The tool error of a call without an output; undefined for one with an output. */
 export function failureOfCall({ outcome, failure }: RecordedCall): Failure | undefined {
   if (outcome === "result") return undefined;
   return failure === null
@@ -131,11 +131,13 @@ export function failureOfCall({ outcome, failure }: RecordedCall): Failure | und
     : (JSON.parse(failure) as Failure);
 }
 
-/** A host marks a call without an end as failed, too: only the text tells whether the model has seen this outcome. */
+/** A host marks a call without an end as failed as well: only the text shows whether the model has seen this outcome. */
 function isContained(call: RecordedCall, settled: SettledCall | undefined): boolean {
   if (settled?.errorText === undefined) return settled !== undefined;
-  const told = failureOfCall(call);
-  return told !== undefined && settled.errorText.includes(uncut(told.message) || told.name);
+  const failure = failureOfCall(call);
+  return (
+    failure !== undefined && settled.errorText.includes(uncut(failure.message) || failure.name)
+  );
 }
 
 type Stored = {

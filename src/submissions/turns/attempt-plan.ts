@@ -1,8 +1,6 @@
 /**
- * What an attempt asks of the model: how the answer is asked for, of which
- * model, and what it is told of the attempts before. Pure: made from what was
- * submitted and from how earlier attempts have failed, so that every life of
- * the object asks the same.
+ * Plans an attempt: how the answer is asked for, of which model, and what the model sees of earlier attempts. Pure: computed from
+ * the submission and its failed attempts, so that a restart plans the same.
  */
 
 import type { AnswerSpec } from "../types.ts";
@@ -17,34 +15,32 @@ import type { AnswerSpec } from "../types.ts";
  */
 export type NextAction = "again" | "model" | "json" | "finish" | "repair";
 
-/** An attempt that has failed and is followed by another one, as far as it matters to that one. */
+/** A failed attempt, as the next one needs it. */
 export type PriorAttempt = {
   readonly follow: NextAction;
   /** What was wrong. */
   readonly error: string;
-  /** What it gave for an answer, maybe cut. */
+  /** The refused answer, maybe cut. */
   readonly given: string | undefined;
 };
 
-/** What one attempt asks. */
+/** What one attempt asks of the model. */
 export type AttemptPlan = {
   /** How the answer comes: as the text of the reply, as JSON in that text, or by a call of the final-answer tool. */
   readonly how: "text" | "json" | "tool";
   /** JSON Schema of the answer; only a text has none. */
   readonly schema: object | undefined;
-  /** JSON Schema that the answer is checked by; never stricter than who asked for it. */
+  /** JSON Schema that checks the answer; never stricter than the caller's schema. */
   readonly check: object | undefined;
-  /** Whether a text that is the answer is taken, though a call was asked for. */
+  /** Whether a matching text is accepted in place of a call. */
   readonly takesText: boolean;
-  /** Id of the model that is asked; the agent's own where there is none. */
+  /** Id of the model; by default the agent's own. */
   readonly model: string | undefined;
-  /** Calls of the model at most; as many as the agent allows where it is not said. */
+  /** Model calls at most; by default the limit of the agent. */
   readonly maxSteps: number | undefined;
   /**
-   * Set for an attempt that goes on from the reply of the one before it, which
-   * stays in the conversation. It is the last thing that the model is told, is
-   * stored nowhere, and no tool is offered but the final answer: the attempt
-   * can have no effects.
+   * The last message of an attempt that continues the reply of the one before, which stays in the conversation. It is not
+   * stored. Only the final-answer tool is offered, so the attempt has no effects.
    */
   readonly followUp: string | undefined;
 };
@@ -71,12 +67,12 @@ export function attemptPlanOf(
   };
 }
 
-/** How often a model has failed. With each time the next one is asked, and after the last the first again. */
+/** How often a model has failed. After each failure the next one is asked; after the last, the first again. */
 export function failuresOfModels(priors: readonly PriorAttempt[]): number {
   return priors.filter(({ follow }) => follow === "again" || follow === "model").length;
 }
 
-/** Attempts that do not count as such: what follows them is bounded by a rule of its own. */
+/** Attempts that do not count for `maxAttempts`: they have limits of their own. */
 export function freeAttempts(priors: readonly PriorAttempt[]): number {
   return priors.filter(({ follow }) => follow !== "again").length;
 }

@@ -1,5 +1,5 @@
 /**
- * Interrupted turns: running in the ledger, but not in this object instance (L6). A restart, a reset or a failed write has
+ * Interrupted turns: running in the ledger, but not in this object instance. A restart, a reset or a failed write has
  * left them, or a rollback has to wait for the end of a turn. Their threads stay closed until each has been decided.
  */
 
@@ -73,7 +73,7 @@ export class Recovery {
     const { seq, submissionId, isRollbackPending } = submission;
     this.#put(submission, interruption, this.#interrupted.get(seq)?.isFromEarlierInstance ?? false);
     if (!isRollbackPending) return;
-    // Submissions that joined it are rolled back with it; others wait for the end of their own turns (L5).
+    // Submissions that joined it are rolled back with it; others wait for the end of their own turns.
     for (const joined of this.ledger.store.open.rollbacks()) {
       if (joined.mergedInto === submissionId) this.#put(joined, {}, false);
     }

@@ -1,4 +1,4 @@
-/** Whether a failed attempt is followed by another one, when, and what that one does. A pure decision. */
+/** Decides whether another attempt follows a failed one, when, and what it does. Pure. */
 
 import type { Transient } from "../../core/failures.ts";
 import { type Backoff, backoffMs } from "../../core/failures.ts";
@@ -13,16 +13,16 @@ import {
   repairsLeft,
 } from "./attempt-plan.ts";
 
-/** No provider is waited for longer: its thread is closed for that time. */
+/** The longest Retry-After: the thread is closed for that time. */
 const MAX_RETRY_AFTER_MS = 86_400_000;
 
-/** FailureKind an attempt failed, as far as the next one depends on it. */
+/** Why an attempt failed, as the next one depends on it. */
 export type FailureKind =
-  /** The answer was not taken, or is missing. */
+  /** The answer was refused, or is missing. */
   | Unanswered
-  /** The model failed, or what was done for it. */
+  /** The model or a tool failed. */
   | { readonly refusal: ToolRefusal | undefined }
-  /** It was refused its next call, or interrupted: no other model would do better. */
+  /** A budget or an interruption: no other model would do better. */
   | "other";
 
 export type FailedTurn = {
@@ -32,13 +32,13 @@ export type FailedTurn = {
   readonly why: FailureKind;
   /** Set when the failure may not happen again. */
   readonly transient: Transient | undefined;
-  /** Whether a tool of the turn has run, */
+  /** Whether a tool of the turn has run. */
   readonly hasEffects: boolean;
-  /** and whether another attempt may be made all the same. */
+  /** Whether another attempt is allowed in spite of that. */
   readonly mayRepeatEffects: boolean;
-  /** Whether what was said and done before is there for another attempt to see. */
+  /** Whether another attempt sees the conversation of this one. */
   readonly isRemembered: boolean;
-  /** Attempts so far, without those that the platform's own resets ended, and at most. */
+  /** Attempts so far, without those that a reset of the platform ended; and the limit. */
   readonly attempts: number;
   readonly maxAttempts: number;
 };
@@ -46,7 +46,7 @@ export type FailedTurn = {
 /** What follows, and in how many milliseconds. */
 export type NextAttempt = { readonly follow: NextAction; readonly delayMs: number };
 
-/** The next attempt, or undefined when there is none (L6, L8, W4). */
+/** The next attempt, or undefined when there is none. */
 export function nextAttempt(
   turn: FailedTurn,
   backoff: Backoff,
@@ -85,12 +85,12 @@ function switched(turn: FailedTurn): NextAction | undefined {
   const isFollowUp = plan.followUp !== undefined;
   const doesWithoutTools = "refusal" in why && why.refusal === "tools";
   if (!hasEffects && !isFollowUp && !doesWithoutTools) return "json";
-  // Asked without what its tools have found, the model could only make an answer up.
+  // Without the results of its tools, the model could only invent an answer.
   const given = "answer" in why ? why.given : undefined;
   return hasEffects && !isRemembered && !isFollowUp && !given ? undefined : "finish";
 }
 
-/** Another model may do better at once, while there is one that has not failed in this round. */
+/** The next model is asked at once, while one is left that has not failed in this round. */
 function nextModel(turn: FailedTurn): NextAttempt | undefined {
   const { spec, priors } = turn;
   const { length } = spec?.models ?? [];
@@ -109,7 +109,7 @@ function laterAttempt(turn: FailedTurn, backoff: Backoff, random: number): NextA
 
 export type AfterSideEffects = "tell" | "fail" | "repeat";
 
-/** What the caller has chosen for a turn whose tools have run. */
+/** The policy for a turn whose tools have run. */
 export function afterSideEffects(retry: SubmitMessagesOptions["retry"]): AfterSideEffects {
   const { afterSideEffects: chosen = "tell" } = retry ?? {};
   if (typeof chosen !== "boolean") return chosen;
@@ -117,7 +117,7 @@ export function afterSideEffects(retry: SubmitMessagesOptions["retry"]): AfterSi
 }
 
 /**
- * Whether a turn whose tools have run may be attempted again (L6).
+ * Whether a turn whose tools have run may be attempted again.
  *
  * @param isUnrecorded whether one of them was run by the model's provider, so that nothing keeps it from running twice
  */
@@ -129,7 +129,7 @@ export function mayRepeatEffects(
   return chosen === "repeat" || (chosen === "tell" && !isUnrecorded);
 }
 
-/** What has had effects is not done again without leave (L6); what can have none is. */
+/** A turn with effects is repeated only if allowed; an attempt without tools always. */
 function mayActAgain({ spec, priors, hasEffects, mayRepeatEffects }: FailedTurn): boolean {
   return !hasEffects || mayRepeatEffects || attemptPlanOf(spec, priors)?.followUp !== undefined;
 }
@@ -147,9 +147,8 @@ const TOOLS = /\btools?\b|\bfunction[\s_-]?call(s|ing)?\b|\btool[\s_-]?(use|call
 const NOT_ABOUT_IT = new Set([401, 403, 408, 409, 425, 429]);
 
 /**
- * Whether a provider refused a request for its tools, or for the choice of
- * one. Told by a 4xx whose words speak of them, or by the AI SDK's own word
- * that the provider has no such thing; looks through wrappers.
+ * Whether a provider refused a request because of its tools or its tool choice: a 4xx whose text mentions them, or the AI SDK's
+ * error for an unsupported function. Reads the causes of wrapped errors.
  */
 export function toolRefusalOf(error: unknown): ToolRefusal | undefined {
   for (let at = error, depth = 0; at && depth < 8; depth++) {

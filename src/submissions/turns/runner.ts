@@ -1,5 +1,5 @@
 /**
- * Runs turns: one at a time within a thread, in order; threads in parallel up to a limit (L4). Owns the turns that are in
+ * Runs turns: one at a time within a thread, in order; threads in parallel up to a limit. Owns the turns that are in
  * memory; everything about them that has to last is in the store.
  */
 
@@ -215,7 +215,7 @@ export class TurnRunner {
         continue;
       }
       if (next.dueAt === undefined || next.dueAt <= now) return next;
-      // It stays the next one: those behind it would meet the same failure (L4, L8).
+      // It stays the next one: those behind it would meet the same failure.
       this.#pause(thread, next.dueAt);
       return undefined;
     }

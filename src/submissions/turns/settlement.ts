@@ -1,6 +1,6 @@
 /**
- * Ends submissions: each once, with its outbox entries in the same transaction (O1). A transient failure with an attempt left
- * puts the submission back in line (L8). Also deletes what retention no longer keeps (L9).
+ * Ends submissions: each once, with its outbox entries in the same transaction. A transient failure with an attempt left
+ * puts the submission back in line. Also deletes what retention no longer keeps.
  */
 
 import { type Failure, failureOf, transientOf } from "../../core/failures.ts";
@@ -39,7 +39,7 @@ export class Settlement {
     private readonly onChanged: (submission: Submission) => void,
   ) {}
 
-  /** Writes the end of a turn, or schedules the next attempt, if the submission is as it was seen (L2). */
+  /** Writes the end of a turn, or schedules the next attempt, if the submission is as it was seen. */
   end(seen: Seen, reported: TurnEnd): void {
     const end = withinLimit(reported);
     if (end.outcome === "recovering" || end.outcome === "reported") return;
@@ -47,13 +47,13 @@ export class Settlement {
     const refused = end.outcome === "error" ? shortRefusal(end.answer?.refused) : undefined;
     const ended = changed ?? this.settle(seen, { ...end, refused, status: end.outcome });
     if (ended) this.onChanged(ended);
-    // The turn of a cancelled submission has stopped: only now is it known which reply it has left (L7).
+    // The turn of a cancelled submission has stopped: only now is it known which reply it has left.
     else if (end.outcome === "aborted" && end.messageId !== undefined) {
       this.ledger.store.recordReply(seen, end.messageId);
     }
   }
 
-  /** A failure that is not the end: the answer was recorded before it (L7), or another attempt follows (L8). */
+  /** A failure that is not the end: the answer was recorded before it, or another attempt follows. */
   #fail(seen: Seen, end: FailedTurnEnd): Submission | undefined {
     if (seen.status !== "running") return undefined;
     const { store } = this.ledger;
@@ -64,7 +64,7 @@ export class Settlement {
     return this.settle(seen, { status: "completed", requestId, messageId, finishReason });
   }
 
-  /** pending or running → terminal. Returns the row, unless it is not as it was seen (L2). */
+  /** pending or running → terminal. Returns the row, unless it is not as it was seen. */
   settle(seen: Seen, ending: Ending): Submission | undefined {
     const { store, clock } = this.ledger;
     const [settled] = this.#commit(() => {
@@ -112,7 +112,7 @@ export class Settlement {
     return store.history.prune(clock.now() - limits.maxAgeMs, limits.maxCount, this.#sweep) > 0;
   }
 
-  /** running → pending, where another attempt may do better and one is left (L8, W4). */
+  /** running → pending, where another attempt may do better and one is left. */
   #retry(submission: Submission, seen: Seen, end: FailedTurnEnd): Submission | undefined {
     const { store, clock, limits } = this.ledger;
     const { retry, resets, thread, answer: spec } = submission;

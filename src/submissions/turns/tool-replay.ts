@@ -47,13 +47,13 @@ export class ToolReplay implements ToolCalls {
     const json = stableJson(input);
     const call = { toolCallId, toolName, input: json, inputDigest: digest(json) };
     const earlier = await reading;
-    // Nothing is awaited while it is decided, so that calls of one step cannot get the same record.
+    // No await while deciding, so that parallel calls cannot get the same record.
     const decision = this.#decide(call, earlier);
     if (decision.action === "run") await this.#durable();
     return decision;
   }
 
-  /** A tool that kills its object at once would take a record with it that is not on disk. */
+  /** The record must be on disk before the tool runs: the tool may reset the object. */
   async #durable(): Promise<void> {
     const { store } = this.ledger;
     await store.storage.sync();
@@ -96,7 +96,7 @@ export class ToolReplay implements ToolCalls {
     return { action: "run", end: (end) => this.#end(ordinal, end) };
   }
 
-  /** The model gets the outcome in any case. Without a record it is told, after a crash, that the call was interrupted. */
+  /** The model gets the outcome in any case. Without a record, it sees an interrupted call after a crash. */
   #end(ordinal: number, end: CallEnd): void {
     const { seq } = this.ref;
     try {
@@ -110,7 +110,7 @@ export class ToolReplay implements ToolCalls {
     }
   }
 
-  /** Once for the run: what is recorded from here on are its own calls. */
+  /** Read once for each run: later records are its own calls. */
   #read(settled: () => readonly SettledCall[]): Promise<Earlier> {
     this.#earlier ??= Promise.resolve().then(() => {
       const { store } = this.ledger;

@@ -1,5 +1,5 @@
 /**
- * Keeps the ledger going (L1): runs what was accepted, lets the next turn start when one has ended, recovers interrupted
+ * Keeps the ledger going: runs what was accepted, lets the next turn start when one has ended, recovers interrupted
  * turns, and holds a wake as long as anything is open.
  */
 
@@ -123,7 +123,7 @@ export class TurnEngine {
   ): void {
     if (whenBusy !== "interrupt" && whenBusy !== "rollback") return;
     const running = this.current(thread);
-    // A pending one must not be lost (L5).
+    // A pending one must not be lost.
     if (running?.status !== "running") return;
     if (accepted.some(({ seq }) => seq === running.seq)) return;
     const failure = {
@@ -134,7 +134,7 @@ export class TurnEngine {
   }
 
   /**
-   * Ends an open submission as `aborted` (L5).
+   * Ends an open submission as `aborted`.
    *
    * @param isRolledBack whether its messages are removed from the conversation, once its turn has ended
    * @returns it as it is then, and whether its turn had begun in this object instance
@@ -271,7 +271,7 @@ export class TurnEngine {
     this.#release(submission);
   }
 
-  /** A submission no longer occupies its thread: the next one can start, and a wake comes while turns run (L1). */
+  /** A submission no longer occupies its thread: the next one can start, and a wake comes while turns run. */
   #release({ seq, thread, dueAt }: Released): void {
     const { wake, clock } = this.ledger;
     if (dueAt !== undefined) wake.request(dueAt);

@@ -1,5 +1,5 @@
 /**
- * Cancels turns whose workflow was terminated without the agent's knowledge (W5): through the dashboard or its binding, or a
+ * Cancels turns whose workflow was terminated without the agent's knowledge: through the dashboard or its binding, or a
  * workflow that prompts another agent. A workflow that has completed or failed is left alone: it may have left a prompt on
  * purpose (`cancelOnTimeout: false`), and can be restarted.
  */
