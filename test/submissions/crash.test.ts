@@ -91,7 +91,7 @@ function atNextBirth(stub: Ledger): Promise<{ status: unknown; entries: number }
 /** The writes that end a submission with two destinations. */
 const SETTLE = ["SET status = ?", "INSERT INTO perdure_outbox"];
 
-describe("O1 a terminal state and its entries commit together", () => {
+describe("O1: a terminal state and its entries commit together", () => {
   it.each(["completed", "error", "aborted", "skipped"] as const)("%s", async (status) => {
     const stub = givenLedger();
     const to = [somewhere(), somewhere()];

@@ -22,7 +22,7 @@ import { chance, couriers, ledgerOptions, time } from "../support/ledger-object.
 const DAY_MS = 86_400_000;
 const hold = { delayMs: 60_000 };
 
-describe("while the turn waits in the host's own queue", () => {
+describe("while a turn waits in the host's own queue", () => {
   /** The first turn has to wait for the host, as it does where Think runs a turn of the app's. */
   async function givenQueue(stub: Ledger) {
     const wait = givenWait();
@@ -37,7 +37,7 @@ describe("while the turn waits in the host's own queue", () => {
     return wait;
   }
 
-  it("L1 a repetition of a debounced one is in it", async () => {
+  it("L1: a debounced repetition becomes part of the turn", async () => {
     const stub = givenLedger();
     const queue = await givenQueue(stub);
     const debounce = { key: "k", delay: 1 } as const;
@@ -55,7 +55,7 @@ describe("while the turn waits in the host's own queue", () => {
     expect(await stub.conversation()).toEqual([latest.id, `reply-${submissionId}`]);
   });
 
-  it("L4 one that expires is skipped, and says nothing", async () => {
+  it("L4: a submission that expires is skipped, and appends no message", async () => {
     const stub = givenLedger();
     const queue = await givenQueue(stub);
     await submit(stub, "x", { submissionId: "s", expiresIn: "1 second" });
@@ -66,7 +66,7 @@ describe("while the turn waits in the host's own queue", () => {
     expect(await stub.conversation()).toEqual([]);
   });
 
-  it("L5 an interruption leaves it alone", async () => {
+  it("L5: an interruption does not cancel it", async () => {
     const stub = givenLedger();
     const queue = await givenQueue(stub);
     await submit(stub, "x", { submissionId: "waits" });
@@ -80,7 +80,7 @@ describe("while the turn waits in the host's own queue", () => {
 });
 
 describe("the wake", () => {
-  it("L1 is armed when submit() resolves, also where arming takes its time, as in a sub-agent", () =>
+  it("L1: the wake is armed when submit() resolves, also where arming is slow", () =>
     within(givenLedger(), async ({ submissions }, ctx) => {
       await submissions.list();
       const services: LifecycleServices = Reflect.get(submissions, "lifecycle");
@@ -98,7 +98,7 @@ describe("the wake", () => {
       await submissions.cancel("s");
     }));
 
-  it("O2 stays close while a delivery is under way, though the next submission is for tomorrow", async () => {
+  it("O2: the wake stays close while a delivery is in flight", async () => {
     const stub = givenLedger();
     const to = somewhere();
     couriers.set(to.instance, () => forever());
@@ -115,7 +115,7 @@ describe("the wake", () => {
     });
   });
 
-  it("L4 does not come again and again for a thread whose time has come and that has no place", async () => {
+  it("L4: the wake does not repeat for a due thread without a free slot", async () => {
     chance.random = () => 0.99;
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { maxConcurrentTurns: 1 });
@@ -142,7 +142,7 @@ describe("the wake", () => {
   });
 });
 
-it("L1 an end that is too large for its row is an end all the same", async () => {
+it("L1: an end that is too large for its row still ends the submission", async () => {
   const stub = givenLedger();
   await playing(stub, "s", async (turn) => {
     turn.begin();

@@ -44,7 +44,7 @@ async function stall(stub: Ledger): Promise<void> {
   await wakeNow(stub);
 }
 
-describe("L2 an attempt that is over", () => {
+describe("L2: an attempt that is over", () => {
   const steps: [string, (object: LedgerObject, ref: AttemptRef) => unknown][] = [
     ["call of the model", ({ submissions }, ref) => submissions.nextStep(ref)],
     ["tool", ({ submissions }, ref) => submissions.toolCalls(ref).start(act())],
@@ -73,7 +73,7 @@ describe("L2 an attempt that is over", () => {
     return { wait, late };
   }
 
-  it.each(steps)("given up, it is refused its next %s", async (_, step) => {
+  it.each(steps)("given up, an attempt is refused its next %s", async (_, step) => {
     chance.random = () => 0;
     const stub = givenWatch();
     const { wait, late } = await givenLateStep(stub, step);
@@ -86,7 +86,7 @@ describe("L2 an attempt that is over", () => {
     expect(await stub.inspect("s")).toEqual(ended);
   });
 
-  it.each(steps)("cancelled, it is refused its next %s", async (_, step) => {
+  it.each(steps)("cancelled, an attempt is refused its next %s", async (_, step) => {
     const stub = givenLedger();
     const { wait, late } = await givenLateStep(stub, step);
     await stub.cancel("s");
@@ -97,7 +97,7 @@ describe("L2 an attempt that is over", () => {
     await expectState(stub, "s", "aborted", { attempts: 1 });
   });
 
-  it("L5 rolled back and given up, its messages are gone before the next turn", async () => {
+  it("L5: the messages of a rolled back attempt are removed before the next turn", async () => {
     const stub = givenWatch();
     await submit(stub, { ...hold, isDeaf: true }, { submissionId: "deaf" });
     await expectState(stub, "deaf", "running");
@@ -113,7 +113,7 @@ describe("L2 an attempt that is over", () => {
   });
 });
 
-describe("L2 a deleted submission", () => {
+describe("L2: a deleted submission", () => {
   const answer = { schema: { type: "string" } };
 
   /** One that is deleted while its turn goes on. Returns what its turn still knows it by. */
@@ -132,7 +132,7 @@ describe("L2 a deleted submission", () => {
     return ref;
   }
 
-  it("its late answer is not that of the next one", async () => {
+  it("its late answer does not reach the next submission", async () => {
     const stub = givenLedger();
     const late = await givenDeleted(stub);
     const next = { submissionId: "next", thread: "b", answer };
@@ -142,7 +142,7 @@ describe("L2 a deleted submission", () => {
     await expectState(stub, "next", "completed", { output: "its own" });
   });
 
-  it("its late end is not that of the next one", async () => {
+  it("its late end does not end the next submission", async () => {
     const stub = givenLedger();
     const late = await givenDeleted(stub);
     await submit(stub, hold, { submissionId: "next", thread: "b" });
@@ -153,7 +153,7 @@ describe("L2 a deleted submission", () => {
     expect(await stub.inspect("next")).toEqual(before);
   });
 
-  it("L4 one that wanted to join lets nobody of another thread join in its place", async () => {
+  it("L4: a deleted submission that wanted to join is not replaced by one of another thread", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { maxConcurrentTurns: 1 });
     await submit(stub, { delayMs: 50, calls: 3 }, { submissionId: "s", thread: "a" });
@@ -169,7 +169,7 @@ describe("L2 a deleted submission", () => {
     expect(await stub.conversation("b")).toHaveLength(2);
   });
 
-  it("L5 one that is rolled back cannot be deleted before its messages are gone", async () => {
+  it("L5: a rolled back submission cannot be deleted before its messages are removed", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 60, isDeaf: true }, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -183,8 +183,8 @@ describe("L2 a deleted submission", () => {
   });
 });
 
-describe("L6 what was left", () => {
-  it("is decided about once by two looks at it, and again when the next attempt is left, too", async () => {
+describe("L6: an interrupted turn", () => {
+  it("is decided once by two concurrent checks, and again when the next attempt is interrupted", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -221,7 +221,7 @@ describe("L6 what was left", () => {
     await expectState(next, "instead", "completed", { thread: "other" });
   });
 
-  it("L5 messages are taken back once, and not from the retry that has come since", async () => {
+  it("L5: messages are removed once, and not from a later retry", async () => {
     const stub = givenLedger();
     const asked = message(hold);
     await stub.submit([asked], { submissionId: "s" });
@@ -251,7 +251,7 @@ describe("L6 what was left", () => {
     expect(times).toBe(1);
   });
 
-  it("by a reset whose end could not be read is decided about at a later wake", async () => {
+  it("that could not be read after a reset is decided at a later wake", async () => {
     const stub = givenLedger();
     let hasFailed = false;
     await within(stub, ({ turns, meter }) => {

@@ -21,7 +21,7 @@ function givenLimits(options: LedgerOptions) {
 }
 
 describe("options", () => {
-  it("have defaults, and take Infinity for no limit", () => {
+  it("have defaults, and accept Infinity for no limit", () => {
     expect(readLimits()).toMatchObject({
       maxPending: 10_000,
       maxPayloadBytes: 1_900_000,
@@ -79,17 +79,17 @@ describe("options", () => {
     ],
     ["budget.tokensPerDay", { budget: { tokensPerDay: 0.5 } }, "Invalid budget.tokensPerDay 0.5"],
     ["maxPending", { maxPending: "7" as unknown as number }, 'Invalid maxPending "7"'],
-  ])("%s that cannot be meant is refused by name: %j", (option, options, text) => {
+  ])("an invalid %s is refused with its name: %j", (option, options, text) => {
     const refused = expect.objectContaining({ option, message: expect.stringContaining(text) });
     expect(() => readLimits(options)).toThrow(InvalidOptionError);
     expect(() => readLimits(options)).toThrow(refused);
   });
 });
 
-describe("L9 the backlog", () => {
+describe("L9: the backlog", () => {
   const hold = message({ delayMs: 60_000 });
 
-  it("refuses one more than may wait, and takes it again when one has gone", async () => {
+  it("refuses more than maxPending, and accepts again when one has started", async () => {
     const stub = givenLimits({ maxPending: 2 });
     await within(stub, async ({ submissions }) => {
       await submissions.submit([hold], { submissionId: "running" });
@@ -110,7 +110,7 @@ describe("L9 the backlog", () => {
     });
   });
 
-  it("is counted again after a crash, and after a transaction that was rolled back", async () => {
+  it("is counted correctly after a crash and after a rolled back transaction", async () => {
     const stub = givenLimits({ maxPending: 3 });
     await within(stub, async ({ submissions }) => {
       for (const id of ["running", "a", "b"]) {
@@ -130,7 +130,7 @@ describe("L9 the backlog", () => {
     });
   });
 
-  it("takes no payload that is larger than allowed", () =>
+  it("refuses a payload over maxPayloadBytes", () =>
     within(givenLimits({ maxPayloadBytes: 200 }), async ({ submissions }) => {
       const large = submissions.submit([message("x".repeat(200))]);
       await expect(large).rejects.toThrow(/of \d+ bytes: expected at most 200/);
@@ -138,8 +138,8 @@ describe("L9 the backlog", () => {
     }));
 });
 
-describe("L9 retention", () => {
-  it("lets go of the oldest ended ones by count, and of none that is open", async () => {
+describe("L9: retention", () => {
+  it("deletes the oldest ended submissions by count, and no open one", async () => {
     const stub = givenLimits({ retention: { maxCount: 10 } });
     await within(stub, async ({ submissions }) => {
       await submissions.submit([message({ delayMs: 400 })], { submissionId: "open" });
@@ -203,7 +203,7 @@ describe("L9 retention", () => {
     expect(looks.every(([oldest]) => oldest === 0)).toBe(true);
   });
 
-  it("lets go of the ended ones by age, once the object is woken", async () => {
+  it("deletes ended submissions by age at the next wake", async () => {
     const stub = givenLimits({ retention: { maxAge: "1 minute" } });
     await stub.submit([message("old")], { submissionId: "old" });
     await stub.wait("old");

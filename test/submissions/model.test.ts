@@ -48,8 +48,8 @@ it(
   limitMs(600_000),
 );
 
-describe("what such sequences have found", () => {
-  it("L1 a cancelled turn that meets a reset keeps nothing from running", async () => {
+describe("bugs that such sequences have found", () => {
+  it("L1: a cancelled turn that meets a reset does not block its thread", async () => {
     const stub = givenLedger();
     let meetReset = () => {};
     await within(stub, ({ turns }) => {
@@ -74,7 +74,7 @@ describe("what such sequences have found", () => {
 
   const deferred = { fail: "overloaded", status: 529, headers: { "retry-after": "3600" } };
 
-  it("L5 cancelling a deferred one says that its messages are in the conversation", async () => {
+  it("L5: cancelling a submission that waits for a retry returns that its messages are in the conversation", async () => {
     const stub = givenLedger();
     await submit(stub, deferred, { submissionId: "s" });
     await expectState(stub, "s", "pending", { attempts: 1 });
@@ -82,7 +82,7 @@ describe("what such sequences have found", () => {
     expect(await stub.cancel("s")).toMatchObject({ outcome: "cancelled", messagesApplied: true });
   });
 
-  it("L4 L8 what waits behind a deferred one runs when that one is cancelled", async () => {
+  it("L4, L8: the next submission runs when one that waits for a retry is cancelled", async () => {
     const stub = givenLedger();
     await submit(stub, deferred, { submissionId: "s" });
     await submit(stub, "x", { submissionId: "next" });
@@ -93,7 +93,7 @@ describe("what such sequences have found", () => {
     await expectState(stub, "next", "completed", {}, 1_000);
   });
 
-  it("L1 and is found again soon when the object crashes in its turn", async () => {
+  it("L1: the next submission is found soon when the object crashes in its turn", async () => {
     const stub = givenLedger();
     await submit(stub, deferred, { submissionId: "s" });
     await submit(stub, { delayMs: 60_000 }, { submissionId: "next" });
@@ -108,7 +108,7 @@ describe("what such sequences have found", () => {
 
   const deaf = { delayMs: 300, isDeaf: true };
 
-  it("L5 what is to leave the conversation is not forgotten before that", async () => {
+  it("L5: a submission is not deleted before its rollback is done", async () => {
     const stub = givenLedger();
     await submit(stub, deaf, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -120,7 +120,7 @@ describe("what such sequences have found", () => {
     expect(await within(stub, ({ submissions }) => submissions.delete("s"))).toBe(true);
   });
 
-  it("L2 L4 a cancelled turn that still runs keeps its thread, though it is to be forgotten", async () => {
+  it("L2, L4: a cancelled turn that still runs keeps its thread, though it may be deleted", async () => {
     const stub = givenLedger();
     await submit(stub, deaf, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -134,7 +134,7 @@ describe("what such sequences have found", () => {
     expect(replies).toEqual(["reply-s", "reply-next"]);
   });
 
-  it("L5 a rollback waits for the end of its turn, though another one comes before", async () => {
+  it("L5: a rollback waits for the end of its turn, though another rollback is done before", async () => {
     const stub = givenLedger();
     await submit(stub, deaf, { submissionId: "s" });
     await submit(stub, { delayMs: 60_000 }, { submissionId: "beside", thread: "side" });
@@ -146,7 +146,7 @@ describe("what such sequences have found", () => {
     expect(await stub.conversation()).toEqual([expect.any(String), "reply-next"]);
   });
 
-  it("L1 what joined a turn and was not said has a turn of its own, though that one was answered", async () => {
+  it("L1: a joined submission whose messages were not stored gets a turn of its own, though the joined turn was answered", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { holdAnswer: 1 });
     await within(stub, ({ turns, submissions }) => {
@@ -169,7 +169,7 @@ describe("what such sequences have found", () => {
     expect(await next.conversation()).toContain("reply-joined");
   });
 
-  it("L4 what has expired does not join a turn any more", async () => {
+  it("L4: an expired submission does not join a turn", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 200, calls: 2 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -178,7 +178,7 @@ describe("what such sequences have found", () => {
     await expectState(stub, "late", "skipped", { errorName: "SubmissionExpiredError" });
   });
 
-  it("L7 a turn that fails for now after its answer is recorded does not end unanswered", async () => {
+  it("L7: a turn that fails for now after its answer is recorded does not end unanswered", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     await within(stub, ({ turns, submissions }) => {

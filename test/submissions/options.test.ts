@@ -26,7 +26,7 @@ const HOUR_MS = 3_600_000;
 const hold = { delayMs: 60_000 };
 
 describe("notBefore", () => {
-  it("waits outside the line, and keeps nobody up", async () => {
+  it("L4: a scheduled submission does not block other submissions", async () => {
     const stub = givenLedger();
     const notBefore = new Date(Date.now() + HOUR_MS);
     await submit(stub, "later", { submissionId: "later", notBefore });
@@ -36,7 +36,7 @@ describe("notBefore", () => {
     expect(later).toMatchObject({ dueAt: notBefore.getTime() });
   });
 
-  it("L1 is woken for, also after a crash, and joins the line at the place of its acceptance", async () => {
+  it("L1: a scheduled submission starts on time after a crash, in the order of acceptance", async () => {
     const stub = givenLedger();
     const notBefore = new Date(Date.now() + HOUR_MS);
     await submit(stub, "later", { submissionId: "later", notBefore });
@@ -52,13 +52,13 @@ describe("notBefore", () => {
     await expectState(next, "later", "completed");
   });
 
-  it("a time that has been is now", async () => {
+  it("a notBefore in the past starts the turn at once", async () => {
     const stub = givenLedger();
     await submit(stub, "x", { submissionId: "s", notBefore: new Date(0) });
     await expectState(stub, "s", "completed");
   });
 
-  it("can be cancelled, and is skipped by a reset", async () => {
+  it("a scheduled submission can be cancelled, and a reset skips it", async () => {
     const stub = givenLedger();
     const notBefore = new Date(Date.now() + HOUR_MS);
     for (const id of ["a", "b"]) await submit(stub, "x", { submissionId: id, notBefore });
@@ -74,7 +74,7 @@ describe("notBefore", () => {
 });
 
 describe("expiresIn", () => {
-  it("skips a turn that has not started by then, and says why", async () => {
+  it("skips a turn that has not started in time, with the reason", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "hold" });
     await submit(stub, "x", { submissionId: "s", expiresIn: 60_000 });
@@ -96,7 +96,7 @@ describe("expiresIn", () => {
 });
 
 describe("priority", () => {
-  it("higher ones go first, and equals in the order of acceptance (L4)", async () => {
+  it("L4: higher priorities run first, equal ones in the order of acceptance", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "hold" });
     for (const [id, priority] of [
@@ -115,7 +115,7 @@ describe("priority", () => {
 });
 
 describe("whenBusy", () => {
-  it("reject: refuses while something runs or waits, and stores nothing", async () => {
+  it("reject throws while a submission of the thread is open, and stores nothing", async () => {
     const stub = givenLedger();
     await within(stub, async ({ submissions }) => {
       const reject = { whenBusy: "reject" } as const;
@@ -129,7 +129,7 @@ describe("whenBusy", () => {
     });
   });
 
-  it("interrupt: cancels what runs, and goes before whatever waits", async () => {
+  it("interrupt cancels the running turn and goes before all pending ones", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "hold" });
     await submit(stub, "x", { submissionId: "waiting", priority: 100 });
@@ -141,7 +141,7 @@ describe("whenBusy", () => {
     expect(replies).toEqual(["reply-urgent", "reply-waiting"]);
   });
 
-  it("interrupt: a repetition under the same key interrupts nothing", async () => {
+  it("interrupt with a known key interrupts nothing", async () => {
     const stub = givenLedger();
     const urgent = { whenBusy: "interrupt", idempotencyKey: "key" } as const;
     await submit(stub, "x", urgent);
@@ -153,7 +153,7 @@ describe("whenBusy", () => {
 });
 
 describe("idempotencyKeyTtl", () => {
-  it("L3 the key stands for its time, and is free after it", async () => {
+  it("L3: an idempotency key is free again when its TTL is over", async () => {
     const stub = givenLedger();
     const key = { idempotencyKey: "key", idempotencyKeyTtl: 60_000 };
     const first = await submit(stub, "x", key);
@@ -168,7 +168,7 @@ describe("idempotencyKeyTtl", () => {
     expect(await stub.inspect(first.submissionId)).not.toHaveProperty("idempotencyKey");
   });
 
-  it("L3 the retry of one whose key has outlived its time does not hold the key", async () => {
+  it("L3: the retry of a submission with an expired key does not take the key", async () => {
     const stub = givenLedger();
     const key = { idempotencyKey: "key", idempotencyKeyTtl: 60_000 };
     await submit(stub, { fail: "no" }, { submissionId: "s", ...key });
@@ -181,7 +181,7 @@ describe("idempotencyKeyTtl", () => {
   });
 });
 
-describe("bad values are refused by name", () => {
+describe("L1: invalid options are refused with their names, and nothing is stored", () => {
   it.each([
     ["priority", { priority: 101 }, "from -100 to 100"],
     ["metadata", { metadata: nested(501) }, "expected at most 500 levels"],
@@ -314,7 +314,7 @@ it("O1: notify takes one destination as well as a list of one", async () => {
   expect(other).toMatchObject({ submissionId: again.submissionId, accepted: false });
 });
 
-it("bad values of lists, deletions and waits are refused, and nothing is deleted", () =>
+it("invalid options of lists, deletions and waits are refused, and nothing is deleted", () =>
   within(givenLedger(), async ({ submissions }) => {
     await submissions.submit([message("x")], { submissionId: "s" });
     await submissions.wait("s");
@@ -332,7 +332,7 @@ it("bad values of lists, deletions and waits are refused, and nothing is deleted
   }));
 
 describe("submitMany", () => {
-  it("L4 accepts all in their order, in one transaction", () =>
+  it("L4: submitMany() accepts all in order, in one transaction", () =>
     within(givenLedger(), async ({ submissions, meter }) => {
       await submissions.list();
       meter.reset();
@@ -382,7 +382,7 @@ describe("submitMany", () => {
     },
   );
 
-  it("accepts none when one is refused", async () => {
+  it("submitMany() accepts none when one is refused", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { maxPending: 2 });
     await within(stub, async ({ submissions }) => {
@@ -393,7 +393,7 @@ describe("submitMany", () => {
     });
   });
 
-  it("interrupt: cancels what runs, for the whole batch", async () => {
+  it("submitMany() with interrupt cancels the running turn once", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "hold" });
     await expectState(stub, "hold", "running");
@@ -408,7 +408,7 @@ describe("submitMany", () => {
     for (const id of ["a", "b", "c"]) await expectState(stub, id, "completed");
   });
 
-  it("L3 a key that comes twice is accepted once", () =>
+  it("L3: submitMany() accepts a repeated key once", () =>
     within(givenLedger(), async ({ submissions }) => {
       const options = { idempotencyKey: "key" };
       const [first, second] = await submissions.submitMany([
@@ -420,8 +420,8 @@ describe("submitMany", () => {
     }));
 });
 
-describe("retry of a failed one", () => {
-  it("is a new submission with the same messages, which takes over the key", async () => {
+describe("retry of a failed submission", () => {
+  it("creates a new submission with the same messages, which takes over the key", async () => {
     const stub = givenLedger();
     await submit(stub, { fail: "no", failTimes: 1 }, { submissionId: "s", idempotencyKey: "key" });
     const failed = await expectState(stub, "s", "error");
@@ -439,7 +439,7 @@ describe("retry of a failed one", () => {
     expect(await stub.conversation()).toHaveLength(2);
   });
 
-  it("L3 asked for twice, it is made once", async () => {
+  it("L3: a repeated retry returns the same new submission", async () => {
     const stub = givenLedger();
     await submit(stub, { fail: "no" }, { submissionId: "s" });
     await expectState(stub, "s", "error");
@@ -455,7 +455,7 @@ describe("retry of a failed one", () => {
     });
   });
 
-  it("L1 retrying a submission leaves others alone, whatever their ids", async () => {
+  it("L1: retrying a submission does not change others, whatever their ids", async () => {
     const stub = givenLedger();
     await submit(stub, "somebody's", { submissionId: "A:retry" });
     await expectState(stub, "A:retry", "completed");
@@ -467,7 +467,7 @@ describe("retry of a failed one", () => {
     await expectState(stub, again?.submissionId ?? "", "completed");
   });
 
-  it("L1 an id that is used again after its deletion has no retry of its own yet", async () => {
+  it("L1: an id that is used again after its deletion has no retry yet", async () => {
     const stub = givenLedger();
     const failing = { fail: "no" };
     await submit(stub, failing, { submissionId: "A" });
@@ -487,7 +487,7 @@ describe("retry of a failed one", () => {
     expect(third).toMatchObject({ accepted: true });
   });
 
-  it("L4 one that had interrupted goes by its priority, and not before everything", async () => {
+  it("L4: the retry of an interrupting submission runs by its priority", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "urgent", whenBusy: "interrupt" });
     await expectState(stub, "urgent", "running");
@@ -501,7 +501,7 @@ describe("retry of a failed one", () => {
     await expectState(stub, again?.submissionId ?? "", "pending");
   });
 
-  it("leaves alone what is open or completed, and says so", () =>
+  it("does not retry an open or completed submission, and returns it", () =>
     within(givenLedger(), async ({ submissions }) => {
       await submissions.submit([message("x")], { submissionId: "s" });
       expect(await submissions.retry("s")).toMatchObject({ submissionId: "s", accepted: false });
@@ -512,7 +512,7 @@ describe("retry of a failed one", () => {
 });
 
 describe("list", () => {
-  it("pages by cursor, without a ceiling, and filters by metadata and time", () =>
+  it("pages by cursor without a limit, and filters by metadata and time", () =>
     within(givenLedger(), async ({ submissions }) => {
       const many = Array.from({ length: 250 }, (_, n) => ({
         messages: [message(`${n}`)],
@@ -547,7 +547,7 @@ describe("list", () => {
     }));
 });
 
-it("stats count what is open, and since when", () =>
+it("stats() counts open submissions and has the oldest one", () =>
   within(givenLedger(), async ({ submissions }) => {
     expect(await submissions.stats()).toEqual({ pending: 0, running: 0 });
     await submissions.submit([message(hold)], { submissionId: "hold" });

@@ -23,7 +23,7 @@ const hang: Hook = ({ submissionId, status }) =>
   submissionId === "hangs" && status === "pending" ? forever() : Promise.resolve();
 
 describe("a status hook that hangs", () => {
-  it("L9: keeps neither its own submission nor any other from being waited for", async () => {
+  it("L9: does not block waits for its own submission or another", async () => {
     const stub = await givenHook(hang, { statusHookTimeout: 50 });
     await within(stub, async ({ submissions }) => {
       const hangs = submissions.submit([message("x")], { submissionId: "hangs" });
@@ -46,7 +46,7 @@ describe("a status hook that hangs", () => {
     ]);
   });
 
-  it("L9: is waited for no longer than 30 s where nothing else is said", async () => {
+  it("L9: times out after 30 seconds by default", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     try {
@@ -81,7 +81,7 @@ describe("a status hook that hangs", () => {
   });
 });
 
-describe("who waits for the status hook", () => {
+describe("calls that wait for the status hook", () => {
   const slow =
     (log: string[]): Hook =>
     async ({ submissionId, status }) => {
@@ -169,7 +169,7 @@ describe("who waits for the status hook", () => {
 });
 
 describe("a status hook that uses the ledger itself", () => {
-  it("L9: does not wait for itself when it cancels, submits, retries or looks", async () => {
+  it("L9: does not wait for itself when it cancels, submits, retries or inspects", async () => {
     const seen: string[] = [];
     const stub = await givenHook(async ({ submissionId, status }, { submissions }) => {
       seen.push(`${submissionId} ${status}`);
@@ -203,7 +203,7 @@ describe("a status hook that uses the ledger itself", () => {
     ]);
   });
 
-  it("L9: two that cancel each other's submissions come to their ends", async () => {
+  it("L9: two hooks that cancel each other's submissions both return", async () => {
     const other = { a: "b", b: "a" } as Record<string, string>;
     const stub = await givenHook(async ({ submissionId, status }, { submissions }) => {
       if (status === "running") await submissions.cancel(other[submissionId] ?? "");

@@ -18,8 +18,8 @@ import { births, ledgerOptions } from "../support/ledger-object.ts";
 
 const LONG: Script = { delayMs: 60_000 };
 
-describe("L1 what was accepted comes to exactly one end", () => {
-  it("with each change told to the app, in order", async () => {
+describe("L1: an accepted submission reaches exactly one end", () => {
+  it("with a call of the status hook for each change, in order", async () => {
     const stub = givenLedger();
     const accepted = await submit(stub, { delayMs: 20 }, { submissionId: "s" });
     expect(accepted).toEqual({
@@ -66,7 +66,7 @@ describe("L1 what was accepted comes to exactly one end", () => {
     expect(await stub.conversation()).toHaveLength(2);
   });
 
-  it("L6 the fifth crash is the last: attempts are bounded, and what waits behind it runs", async () => {
+  it("L6: the fifth crash is the last: attempts are bounded, and what waits behind it runs", async () => {
     let stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     await submit(stub, "next", { submissionId: "next" });
@@ -81,7 +81,7 @@ describe("L1 what was accepted comes to exactly one end", () => {
   it.each([
     "Durable Object reset because its code was updated.",
     "exceeded its memory limit and was reset.",
-  ])("when a turn fails with what another object says of itself: %s", async (fail) => {
+  ])("when a turn fails with the reset of another object: %s", async (fail) => {
     const stub = givenLedger();
     await submit(stub, { fail, delayMs: 5 }, { submissionId: "s" });
     await submit(stub, "next", { submissionId: "next" });
@@ -113,7 +113,7 @@ describe("L1 what was accepted comes to exactly one end", () => {
   });
 });
 
-it("L7 an error that repeats the whole request is cut, so that the end can be stored", async () => {
+it("L7: an error that repeats the whole request is cut, so that the end can be stored", async () => {
   const stub = givenLedger();
   await submit(stub, { fail: "x".repeat(1_000_000) }, { submissionId: "s" });
   const ended = await expectState(stub, "s", "error");
@@ -121,7 +121,7 @@ it("L7 an error that repeats the whole request is cut, so that the end can be st
   expect(ended.error).toMatch(/ \[cut\]$/);
 });
 
-describe("L2 a late finisher changes nothing", () => {
+describe("L2: a late finisher changes nothing", () => {
   it("of a turn that ignores its cancellation", async () => {
     const stub = givenLedger();
     let finish = () => {};
@@ -163,7 +163,7 @@ describe("L2 a late finisher changes nothing", () => {
     expect(await next.inspect("s")).toEqual(ended);
   });
 
-  it("of an earlier attempt, while the host is recovering a later one: that one is still looked after", async () => {
+  it("of an earlier attempt, while the host recovers a later one: the later one is still checked", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -187,7 +187,7 @@ describe("L2 a late finisher changes nothing", () => {
   });
 });
 
-describe("L4 first in, first out", () => {
+describe("L4: first in, first out", () => {
   it("one turn at a time, and messages join the conversation when their turn starts", async () => {
     const stub = givenLedger();
     for (const id of ["a", "b", "c"]) {
@@ -220,8 +220,8 @@ describe("L4 first in, first out", () => {
   });
 });
 
-describe("L5 cancel", () => {
-  it("of pending appends nothing, and says so", async () => {
+describe("L5: cancel", () => {
+  it("L5: cancelling a pending submission appends no message", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 50 }, { submissionId: "first" });
     await within(stub, ({ submissions }) =>
@@ -238,7 +238,7 @@ describe("L5 cancel", () => {
     expect(await again(stub).conversation()).not.toContain("never");
   });
 
-  it("of running aborts the turn, and what waits behind it runs", async () => {
+  it("L5: cancelling a running submission aborts its turn, and the next one runs", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     await submit(stub, "next", { submissionId: "next" });
@@ -254,7 +254,7 @@ describe("L5 cancel", () => {
     expect(await stub.conversation()).not.toContain("reply-s");
   });
 
-  it("of one that its host recovers stops the host, and what waits behind it runs", async () => {
+  it("L5: cancelling a submission that its host recovers stops the host, and the next one runs", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     await submit(stub, "next", { submissionId: "next" });
@@ -274,7 +274,7 @@ describe("L5 cancel", () => {
     await expectState(next, "next", "completed");
   });
 
-  it("of one that a crash has put back to pending", async () => {
+  it("L5: a submission that a crash has made pending again can be cancelled", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -290,7 +290,7 @@ describe("L5 cancel", () => {
     await expectState(next, "s", "aborted");
   });
 
-  it("whose host cannot tell what was applied still lets the others run", async () => {
+  it("L5: others run although the host cannot read the cancelled turn's conversation", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     await submit(stub, "next", { submissionId: "next" });
@@ -310,7 +310,7 @@ describe("L5 cancel", () => {
     await expectState(next, "next", "completed", {}, 1_000);
   });
 
-  it("of what has ended or is unknown changes nothing, and says so", async () => {
+  it("L5: cancelling an ended or unknown submission changes nothing", async () => {
     const stub = givenLedger();
     await submit(stub, "x", { submissionId: "s" });
     const ended = await stub.wait("s");
@@ -323,7 +323,7 @@ describe("L5 cancel", () => {
   });
 });
 
-describe("L7 what came of it stays readable", () => {
+describe("L7: the result stays readable", () => {
   it.each([{ title: "t", tags: ["a"] }, "text", 0, false, null])(
     "the answer %j, also after a crash",
     async (value) => {
@@ -346,7 +346,7 @@ describe("L7 what came of it stays readable", () => {
     },
   );
 
-  it("a turn without the answer it owes has failed, and tells why", async () => {
+  it("a turn without its answer fails, with the reason", async () => {
     const stub = givenLedger();
     await submit(stub, { ignoreTools: true }, { submissionId: "s", answer: { schema: {} } });
     const ended = await stub.wait("s");

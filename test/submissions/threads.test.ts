@@ -22,8 +22,8 @@ async function idsThatAre(stub: ReturnType<typeof givenLedger>, status: "pending
   return found.map(({ submissionId }) => submissionId).reverse();
 }
 
-describe("L4 threads", () => {
-  it("a thread that is busy keeps no other one waiting, and each keeps its own order", async () => {
+describe("L4: threads", () => {
+  it("a busy thread blocks no other one, and each keeps its order", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "main" });
     await submit(stub, "x", { submissionId: "behind main" });
@@ -48,7 +48,7 @@ describe("L4 threads", () => {
     expect(await idsThatAre(stub, "pending")).toEqual(["f"]);
   });
 
-  it("a thread with much to do leaves the others their turn", async () => {
+  it("a thread with many submissions does not starve the others", async () => {
     const stub = givenLanes(1);
     await submit(stub, { delayMs: 50 }, { submissionId: "first", thread: "busy" });
     for (const id of ["1", "2", "3"]) {
@@ -62,7 +62,7 @@ describe("L4 threads", () => {
     expect(began.indexOf("quiet:running")).toBeLessThanOrEqual(2);
   });
 
-  it("what a crash left in one thread keeps no other one waiting", async () => {
+  it("an interrupted turn blocks no other thread", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "left", thread: "side", retry: { maxAttempts: 1 } });
     await submit(stub, "x", { submissionId: "behind", thread: "side" });
@@ -74,7 +74,7 @@ describe("L4 threads", () => {
     await expectState(next, "behind", "completed");
   });
 
-  it("one that cannot be read keeps no other one waiting, and goes on when it can", async () => {
+  it("a thread that cannot be read blocks no other one, and continues when it can be read", async () => {
     const stub = givenLanes(1);
     await submit(stub, hold, { submissionId: "first", thread: "x" });
     await submit(stub, "x", { submissionId: "bad", thread: "bad" });
@@ -92,7 +92,7 @@ describe("L4 threads", () => {
     await expectState(stub, "bad", "completed");
   });
 
-  it("L8 a turn that is put off keeps its own thread waiting, and no other one", async () => {
+  it("L8: a turn that waits for a retry blocks its own thread, and no other one", async () => {
     chance.random = () => 0.99;
     const stub = givenLedger();
     const failing = { fail: "overloaded", status: 503 };
@@ -104,7 +104,7 @@ describe("L4 threads", () => {
     await expectState(stub, "behind", "pending", { attempts: 0 });
   });
 
-  it("L1 a wake comes for the thread that is due first, while another one runs", async () => {
+  it("L1: a wake comes for the thread that is due first, while another one runs", async () => {
     chance.random = () => 0.99;
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "main" });
@@ -115,7 +115,7 @@ describe("L4 threads", () => {
     expect(wake).toBeLessThanOrEqual(off.dueAt ?? 0);
   });
 
-  it("a list can be of one thread", async () => {
+  it("list() filters by thread", async () => {
     const stub = givenLedger();
     await submit(stub, "x", { submissionId: "m" });
     await submit(stub, "x", { submissionId: "s", thread: "side" });
@@ -124,7 +124,7 @@ describe("L4 threads", () => {
     expect(await stub.list({ thread: "none" })).toEqual([]);
   });
 
-  it("whenBusy is about the thread alone", async () => {
+  it("whenBusy applies to its own thread only", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "main" });
     const reject = { whenBusy: "reject", thread: "side" } as const;
@@ -152,10 +152,10 @@ describe("L4 threads", () => {
   });
 });
 
-describe("L4 isolated turns", () => {
+describe("L4: isolated turns", () => {
   const isolated = { thread: "isolated" } as const;
 
-  it("run side by side up to the limit, and leave nothing in any conversation", async () => {
+  it("run in parallel up to the limit, and add to no conversation", async () => {
     const stub = givenLanes(3);
     for (const id of ["a", "b", "c", "d"]) {
       await submit(stub, hold, { ...isolated, submissionId: id });
@@ -175,7 +175,7 @@ describe("L4 isolated turns", () => {
     await expectState(stub, "low", "running");
   });
 
-  it("L8 one that is put off is in nobody's way, and comes when it is due", async () => {
+  it("L8: an isolated turn that waits for a retry blocks no other, and runs when it is due", async () => {
     chance.random = () => 0.99;
     const stub = givenLanes(1);
     const failing = { fail: "overloaded", status: 503, failTimes: 1 };

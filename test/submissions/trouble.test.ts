@@ -35,7 +35,7 @@ function refuseChanges(storage: DurableObjectStorage, id: string): void {
 }
 
 describe("after a crash", () => {
-  it("L1 a host that does not answer holds up no other thread", async () => {
+  it("L1: a host that does not answer holds up no other thread", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "left", thread: "a" });
     await submit(stub, hold, { submissionId: "before", thread: "b" });
@@ -51,7 +51,7 @@ describe("after a crash", () => {
     await expectState(next, "left", "running");
   });
 
-  it("L6 one whose end is refused keeps no other one from being decided about", async () => {
+  it("L6: an end that cannot be written does not block the recovery of others", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "bad", thread: "a" });
     await submit(stub, { delayMs: 200 }, { submissionId: "good", thread: "b" });
@@ -78,7 +78,7 @@ describe("after a crash", () => {
   });
 });
 
-describe("L9 what cannot be done now is not tried all the time", () => {
+describe("L9: a failed operation is not retried in a loop", () => {
   it("a thread that cannot be read", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
@@ -92,7 +92,7 @@ describe("L9 what cannot be done now is not tried all the time", () => {
     await within(stub, (_, { storage }) => storage.sql.exec("DELETE FROM perdure_submissions"));
   });
 
-  it("a submission whose time has come and that cannot join the line", async () => {
+  it("a scheduled submission that cannot join the queue", async () => {
     const stub = givenLedger();
     await submit(stub, "x", { submissionId: "s", notBefore: new Date(Date.now() + 200) });
     await within(stub, (_, { storage }) => refuseChanges(storage, "s"));
@@ -105,7 +105,7 @@ describe("L9 what cannot be done now is not tried all the time", () => {
 });
 
 describe("an outbox that cannot start its deliveries", () => {
-  it("O1: keeps nobody from hearing of an end, and delivers it later", async () => {
+  it("O1: does not block waits for an end, and delivers it later", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const stub = givenLedger();
     const to = somewhere();
@@ -125,7 +125,7 @@ describe("an outbox that cannot start its deliveries", () => {
     expect(await arrived(to)).toHaveLength(1);
   });
 
-  it("L1: keeps no prompt of a batch that was accepted from running", async () => {
+  it("L1: does not block the accepted prompts of a batch", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const stub = givenLedger();
     const { workflow, instance } = somewhere();

@@ -20,7 +20,7 @@ import { births, time } from "../support/ledger-object.ts";
 
 const LONG: Script = { delayMs: 60_000 };
 
-describe("L1: what cannot be meant is refused at the call, with its value, and nothing is stored", () => {
+describe("L1: invalid arguments are refused at the call, with their values, and nothing is stored", () => {
   const file = (part: object) => [{ ...message("x"), parts: [{ type: "file", ...part }] }];
   type Verbs = { [Verb in "submit" | "submitMany" | "wait" | "list" | "deleteMany"]: unknown };
   const cases: [string, keyof Verbs, unknown[], RegExp][] = [
@@ -93,7 +93,7 @@ describe("L1: what cannot be meant is refused at the call, with its value, and n
     expect(await stub.list()).toEqual([]);
   });
 
-  it("L9: 12,000 hooks at once are told, and none of them is said to hang", async () => {
+  it("L9: 12,000 hooks at once are called, and none is reported as hanging", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     let told = 0;
     const open = sleep(20);
@@ -112,7 +112,7 @@ describe("L1: what cannot be meant is refused at the call, with its value, and n
 });
 
 describe("wait", () => {
-  it("resolves at the end, after the app's hook for it, for everybody who waits", async () => {
+  it("resolves for all waiting callers at the end, after the app's hook", async () => {
     const stub = givenLedger();
     await within(stub, async ({ submissions, turns }) => {
       const order: string[] = [];
@@ -193,7 +193,7 @@ describe("wait", () => {
     });
   });
 
-  it("a hook that throws keeps nobody waiting", async () => {
+  it("a hook that throws does not block waits", async () => {
     await within(givenLedger(), async ({ submissions, turns }) => {
       turns.onStatus = async () => {
         throw new Error("the app's own trouble");
@@ -236,7 +236,7 @@ describe("list", () => {
   });
 });
 
-describe("a filter that says nothing sensible is refused by name", () => {
+describe("an invalid filter is refused with its name", () => {
   it.each([
     ["limit", { limit: 0 }, "Invalid limit 0: expected a whole number from 1 to"],
     ["limit", { limit: 2.5 }, "Invalid limit 2.5"],
@@ -351,8 +351,8 @@ describe("reset", () => {
   });
 });
 
-describe("L6 starting over after a crash", () => {
-  it("is a counted attempt with the same messages, and tells the app", async () => {
+describe("L6: starting over after a crash", () => {
+  it("is a counted attempt with the same messages, and calls the status hook", async () => {
     const stub = givenLedger();
     const metadata = { kept: true };
     await within(stub, ({ submissions }) =>
@@ -392,7 +392,7 @@ describe("L6 starting over after a crash", () => {
     await expectState(next, "s", "completed", { attempts: 2 });
   });
 
-  it("is not for a turn whose effects nobody has recorded", async () => {
+  it("does not repeat a turn with unrecorded effects", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -404,7 +404,7 @@ describe("L6 starting over after a crash", () => {
     await expectState(next, "s", "error", { attempts: 1, errorName: "TurnInterruptedError" });
   });
 
-  it("is not for one of which its host can tell nothing; it ends, and keeps nobody waiting meanwhile", async () => {
+  it("ends a turn whose host cannot tell its state, without blocking others meanwhile", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s", thread: "side" });
     await submit(stub, LONG, { submissionId: "main" });

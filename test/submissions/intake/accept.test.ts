@@ -13,7 +13,7 @@ import { crashOne, expectState, somewhere, submit, within } from "../../support/
 
 const MEGABYTE = 1_000_000;
 
-describe("L3 the same key is accepted once", () => {
+describe("L3: the same key is accepted once", () => {
   it("the first submission is returned, while it waits, runs and after it", async () => {
     const stub = givenLedger();
     const key = { idempotencyKey: "k" };
@@ -99,7 +99,7 @@ describe("L3 the same key is accepted once", () => {
     expect(await stub.list()).toHaveLength(2);
   });
 
-  it("W1 a failed prompt stays failed within its run, and is new work in the next", async () => {
+  it("W1: a failed prompt stays failed within its run, and is new work in the next", async () => {
     const stub = givenLedger();
     const answer = { schema: {} };
     const ask = (run: string) => submit(stub, { fail: "no" }, { idempotencyKey: "k", run, answer });
@@ -113,7 +113,7 @@ describe("L3 the same key is accepted once", () => {
   });
 });
 
-describe("what cannot be accepted is refused, by name, and nothing is stored", () => {
+describe("invalid arguments are refused with their names, and nothing is stored", () => {
   const ok = message("x");
   const cyclic: Record<string, unknown> = {};
   cyclic.self = cyclic;

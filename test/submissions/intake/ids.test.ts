@@ -22,7 +22,7 @@ async function ended(stub: Ledger, submissionId?: string): Promise<string> {
   return id;
 }
 
-describe("L3 an id that the ledger gives", () => {
+describe("L3: an id that the ledger gives", () => {
   it.each([1, 35, 36, 123_456_789, Number.MAX_SAFE_INTEGER])("says its number, %d", (seq) => {
     expect(seqIn(generatedId(seq, crypto.randomUUID()))).toBe(seq);
   });
@@ -79,7 +79,7 @@ describe("L3 an id that the ledger gives", () => {
   });
 });
 
-describe("L3 an id of the caller's own", () => {
+describe("L3: an id of the caller's own", () => {
   it.each([0, 1, 2, 3])(
     "that looks like a given one, of number %d, is unique and found",
     async (seq) => {
@@ -115,7 +115,7 @@ async function givenStored(): Promise<Ledger> {
 }
 const OWN = crypto.randomUUID();
 
-describe("L3 L7 submissions of generated ids beside those of chosen ids", () => {
+describe("L3, L7: submissions of generated ids beside those of chosen ids", () => {
   it("L3: a generated id follows the highest number that is stored", async () => {
     const stub = await givenStored();
     expect(await inspected(stub, OWN)).toMatchObject({

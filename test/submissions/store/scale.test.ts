@@ -98,7 +98,7 @@ async function passThrough(
   expect(turns.begun).toBe(begun + 2);
 }
 
-describe("L9 the cost does not depend on how much is stored, nor on how much waits", () => {
+describe("L9: the cost does not depend on how much is stored, nor on how much waits", () => {
   it("of any step of a submission, all of which read by an index", {
     timeout: limitMs(60_000),
   }, async () => {
@@ -163,8 +163,8 @@ describe("L9 the cost does not depend on how much is stored, nor on how much wai
   });
 });
 
-describe("L9 reads", () => {
-  it("L9: a list that matches nothing reads at most 100,000 rows, and says where to go on", {
+describe("L9: reads", () => {
+  it("L9: a list without matches reads at most 100,000 rows, and names the next cursor", {
     timeout: limitMs(60_000),
   }, async () => {
     await within(givenRoom(), async ({ submissions, meter }, { storage }) => {
@@ -263,7 +263,7 @@ describe("L9 reads", () => {
 /** Statements that end several submissions. */
 const isOfMany = (query: string) => query.includes("'skipped'");
 
-describe("L1 L4 L9 a load", () => {
+describe("L1, L4, L9: a load", () => {
   it(`of ${LOAD} submissions on one object: each runs once, in order, and nothing stays behind`, {
     timeout: limitMs(60_000),
   }, async () => {

@@ -121,7 +121,7 @@ const CASES = Object.entries(VERBS).flatMap(([name, { to, only }]) =>
   }),
 );
 
-describe("L2 a status is only ever followed by those of the table", () => {
+describe("L2: a status changes only as the table allows", () => {
   it.each(CASES)("$name of $from takes effect: $takesEffect", ({ name, from, to, takesEffect }) =>
     onStore((store, { submission, row }) => {
       const seen = submission(from);
@@ -149,7 +149,7 @@ describe("L2 a status is only ever followed by those of the table", () => {
 
 const FENCED = Object.keys(VERBS).filter((name) => VERBS[name]?.isFenced);
 
-describe("L2 a word about another attempt changes nothing", () => {
+describe("L2: a transition for another attempt changes nothing", () => {
   it.each(FENCED.flatMap((name) => STATUSES.map((from) => ({ name, from }))))(
     "$name of $from by another attempt",
     ({ name, from }) =>
@@ -179,7 +179,7 @@ describe("L2 a word about another attempt changes nothing", () => {
   );
 
   it.each(["error", "aborted", "skipped"] as const)(
-    "L2 an attempt that was started over cannot end as %s what waits for its next one",
+    "L2: an attempt that was started over cannot end as %s what waits for its next one",
     (status) =>
       onStore((store, { submission, row }) => {
         const seen = submission("running");
@@ -191,7 +191,7 @@ describe("L2 a word about another attempt changes nothing", () => {
       }),
   );
 
-  it.each(STATUSES)("L7 an answer to one that is %s", (from) =>
+  it.each(STATUSES)("L7: an answer to one that is %s", (from) =>
     onStore((store, { submission, row }) => {
       const { seq, attempts } = submission(from);
       const before = row(seq);
@@ -209,7 +209,7 @@ describe("L2 a word about another attempt changes nothing", () => {
 });
 
 describe("what the verbs write", () => {
-  it("L6 a claim counts the attempt, and starting over keeps the count", () =>
+  it("L6: a claim counts the attempt, and starting over does not reset the count", () =>
     onStore((store, { submission }) => {
       const { seq } = submission("pending", 0);
       expect(store.claim(seq, NOW + 5)).toMatchObject({ attempts: 1, startedAt: NOW + 5 });
@@ -221,7 +221,7 @@ describe("what the verbs write", () => {
       expect(store.claim(seq, NOW + 9)).toMatchObject({ attempts: 2, startedAt: NOW + 9 });
     }));
 
-  it("L7 a settlement keeps all that is known of the turn", () =>
+  it("L7: a settlement stores all facts of the turn", () =>
     onStore((store, { submission }) => {
       const running = submission("running");
       const facts = { requestId: "r", messageId: "m", usage: { inputTokens: 1, outputTokens: 2 } };
@@ -234,7 +234,7 @@ describe("what the verbs write", () => {
       });
     }));
 
-  it("L4 the next pending one is the oldest, and none of another state", () =>
+  it("L4: the next pending one is the oldest, and none of another state", () =>
     onStore((store, { submission }) => {
       for (const status of [...TERMINAL, "running"] as const) submission(status);
       expect(store.open.nextPending("main")).toBeUndefined();
@@ -253,7 +253,7 @@ describe("what the verbs write", () => {
       );
     }));
 
-  it.each(STATUSES)("forgets one that is %s only if it has ended", (status) =>
+  it.each(STATUSES)("deletes one that is %s only if it has ended", (status) =>
     onStore(({ history }, { submission, row }) => {
       const { seq, submissionId } = submission(status);
       history.delete(TERMINAL, NOW, 1_000);
@@ -263,7 +263,7 @@ describe("what the verbs write", () => {
     }),
   );
 
-  it.each(STATUSES)("W1 takes the key from one that is %s, and nothing else", (status) =>
+  it.each(STATUSES)("W1: takes the key from one that is %s, and nothing else", (status) =>
     onStore((store, { submission, row }) => {
       const { seq, idempotencyKey = "" } = submission(status);
       const before = row(seq);

@@ -68,8 +68,8 @@ function written(stub: Ledger): Promise<unknown> {
   );
 }
 
-describe("L7 an answer that waits for the end of its turn", () => {
-  it("O1 is written with it, and told", async () => {
+describe("L7: an answer that waits for the end of its turn", () => {
+  it("O1: is written with the end, and sent", async () => {
     let end = () => {};
     const ending = new Promise<void>((resolve) => {
       end = resolve;
@@ -109,7 +109,7 @@ describe("L7 an answer that waits for the end of its turn", () => {
     await expectState(await crashOne(stub), "s", "completed", { output: 1, attempts: 1 });
   });
 
-  it("L2 is the first one, and that of no other attempt", async () => {
+  it("L2: is the first one, and that of no other attempt", async () => {
     const stub = givenAnswering(async (ref, _, { submissions }) => {
       expect(submissions.answer(ref, "second")).toBe(false);
       for (const attempt of [ref.attempt - 1, ref.attempt + 1]) {
@@ -121,7 +121,7 @@ describe("L7 an answer that waits for the end of its turn", () => {
     await expectState(stub, "s", "completed", { output: 1 });
   });
 
-  it("L5 goes with a cancellation, and a late end brings nothing of it back", async () => {
+  it("L5: goes with a cancellation, and a late end brings nothing of it back", async () => {
     const stub = givenAnswering(async (_, { signal }) => {
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
       return { outcome: "completed" };
@@ -146,7 +146,7 @@ describe("L7 an answer that waits for the end of its turn", () => {
     await expectState(stub, "s", "completed", { output: 1, attempts: 1 });
   });
 
-  it("L6 decides how a turn has ended that is silent from then on", async () => {
+  it("L6: decides how a turn has ended that is silent from then on", async () => {
     const stub = givenAnswering(forever, { stallTimeout: "1 hour" });
     await answered(stub);
     time.aheadMs = HOUR_MS + 1;
@@ -154,7 +154,7 @@ describe("L7 an answer that waits for the end of its turn", () => {
     await expectState(stub, "s", "completed", { output: 1, attempts: 1 });
   });
 
-  it("L6 outlives a reset that this life has seen", async () => {
+  it("L6: survives a reset that this object instance has seen", async () => {
     const reset = "Durable Object reset because its code was updated.";
     const stub = givenAnswering(() => Promise.reject(new Error(reset)));
     await answered(stub);
@@ -163,7 +163,7 @@ describe("L7 an answer that waits for the end of its turn", () => {
     await expectState(stub, "s", "completed", { output: 1, attempts: 1 });
   });
 
-  it("L6 is known to a host that asks whose turn it recovers", async () => {
+  it("L6: is known to a host that asks whose turn it recovers", async () => {
     const stub = givenAnswering(forever);
     await answered(stub);
     const found = await within(stub, ({ submissions }, { storage }) => {
@@ -176,8 +176,8 @@ describe("L7 an answer that waits for the end of its turn", () => {
   });
 });
 
-describe("L6 a crash between an answer and the end of its turn", () => {
-  it("asks again where nothing has had effects, and tells one answer", async () => {
+describe("L6: a crash between an answer and the end of its turn", () => {
+  it("asks again if nothing has had effects, and sends one answer", async () => {
     const stub = givenAnswering(stuck);
     const to = somewhere();
     await answered(stub, { notify: [to] });
@@ -222,7 +222,7 @@ describe("L6 a crash between an answer and the end of its turn", () => {
     expect(effects).toBe(1);
   });
 
-  it("L2 nor a tool that runs after the answer, which is written before it does", async () => {
+  it("L2: nor a tool that runs after the answer, which is written before it does", async () => {
     const stub = givenAnswering(async (ref, _, { submissions }) => {
       await submissions.toolCalls(ref).start(act());
       return forever();
@@ -259,7 +259,7 @@ describe("L6 a crash between an answer and the end of its turn", () => {
   });
 });
 
-describe("L7 storage that refuses", () => {
+describe("L7: storage that refuses", () => {
   it("an answer by itself gets it with the end", async () => {
     const errors = vi.spyOn(console, "error").mockImplementation(() => {});
     let end = () => {};

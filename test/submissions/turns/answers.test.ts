@@ -77,14 +77,14 @@ function expectSame(one: unknown, other: unknown): void {
   expect(JSON.stringify(one) === JSON.stringify(other)).toBe(true);
 }
 
-describe("O4 an answer comes back whole", () => {
+describe("O4: an answer comes back whole", () => {
   it.each<[string, Json]>([
     ["1.5 MiB", { text: "x".repeat(1_572_864) }],
     ["3 MiB", { text: "x".repeat(3 * 1_048_576) }],
     ["text of any script, with escapes", { text: MIXED }],
     ["many values", Array.from({ length: 300_000 }, (_, at) => ({ at }))],
     ["exactly 16 MiB", "x".repeat(ANSWER_BYTES - 2)],
-  ])("O4 L7 of %s: inspected, listed, waited for and told", async (_, output) => {
+  ])("O4, L7: of %s: inspected, listed, waited for and sent", async (_, output) => {
     const stub = givenLedger();
     const to = somewhere();
     const told = await within(stub, ({ outbox }) => vi.spyOn(outbox, "enqueue"));
@@ -101,7 +101,7 @@ describe("O4 an answer comes back whole", () => {
     expect(told.mock.calls[0]?.[2].includes(JSON.stringify(output))).toBe(true);
   });
 
-  it("O4 one in parts is as one in the row: its value, its bytes and its parts", async () => {
+  it("O4: one in parts is as one in the row: its value, its bytes and its parts", async () => {
     const stub = givenLedger();
     await stub.list();
     const text = fc.record({
@@ -126,7 +126,7 @@ describe("O4 an answer comes back whole", () => {
     });
   });
 
-  it("O4 in the row as long as it fits there, in parts from the next byte on", async () => {
+  it("O4: in the row as long as it fits there, in parts from the next byte on", async () => {
     const stub = givenLedger();
     const asked = message("x", "m");
     await stub.list();
@@ -144,7 +144,7 @@ describe("O4 an answer comes back whole", () => {
     expect(await partsIn(stub)).toEqual({ 2: inParts("x".repeat(room - 1)) });
   });
 
-  it("O4 whatever else is on the row: metadata counts, too", async () => {
+  it("O4: whatever else is on the row: metadata counts, too", async () => {
     const stub = givenLedger();
     const output = "x".repeat(1_500_000);
     const submissionId = await answered(stub, output, {
@@ -155,7 +155,7 @@ describe("O4 an answer comes back whole", () => {
     });
   });
 
-  it("O4 over 16 MiB it is refused with what to do, and nothing of it is stored", async () => {
+  it("O4: over 16 MiB it is refused with what to do, and nothing of it is stored", async () => {
     const stub = givenLedger();
     await answering(stub, "x".repeat(ANSWER_BYTES - 1));
     const { submissionId } = await submit(stub, "x", ANSWERED);
@@ -166,7 +166,7 @@ describe("O4 an answer comes back whole", () => {
     expect(await partsIn(stub)).toEqual({});
   });
 
-  it("O4 a small one costs no row and no statement of the parts; a large one a row for each", async () => {
+  it("O4: a small one costs no row and no statement of the parts; a large one a row for each", async () => {
     const stub = givenLedger();
     await stub.list();
     const cost = async (output: Json) => {
@@ -187,7 +187,7 @@ describe("O4 an answer comes back whole", () => {
   });
 });
 
-it("O4 a page of a list has no more large answers than one result can hold, and the next page goes on", async () => {
+it("O4: a page of a list has no more large answers than one result can hold, and the next page continues", async () => {
   const stub = givenLedger();
   for (const submissionId of ["s1", "s2", "s3", "s4", "s5"]) {
     await answered(stub, "x".repeat(7_000_000), { submissionId });
@@ -204,8 +204,8 @@ it("O4 a page of a list has no more large answers than one result can hold, and 
   });
 });
 
-describe("O4 all of an answer is stored, or nothing", () => {
-  it.each([1, 2, 5])("O4 L6 a crash before part %i of it", async (at) => {
+describe("O4: all of an answer is stored, or nothing", () => {
+  it.each([1, 2, 5])("O4, L6: a crash before part %i of it", async (at) => {
     const stub = givenLedger();
     await answering(stub, MIXED);
     let parts = 0;
@@ -223,7 +223,7 @@ describe("O4 all of an answer is stored, or nothing", () => {
     expect(await partsIn(next)).toEqual({ 1: inParts(MIXED) });
   });
 
-  it("O4 storage that refuses a part leaves none, and the submission unanswered", async () => {
+  it("O4: storage that refuses a part leaves none, and the submission unanswered", async () => {
     const stub = givenLedger();
     await answering(stub, MIXED);
     await within(stub, ({ meter }) => {
@@ -241,7 +241,7 @@ describe("O4 all of an answer is stored, or nothing", () => {
     });
   });
 
-  it("O4 L2 a second answer and one of an earlier attempt change nothing of it", async () => {
+  it("O4, L2: a second answer and one of an earlier attempt change nothing of it", async () => {
     const stub = givenLedger();
     await playing(stub, "s", async ({ begin }, { submissions }) => {
       const ref = begin();
@@ -257,7 +257,7 @@ describe("O4 all of an answer is stored, or nothing", () => {
     expect(await partsIn(stub)).toEqual({ 1: inParts(MIXED) });
   });
 
-  it("O4 L5 of a cancelled one nothing is told, and its parts go with it", async () => {
+  it("O4, L5: the answer of a cancelled submission is not sent, and its parts are deleted with it", async () => {
     const stub = givenLedger();
     await playing(stub, "s", async ({ begin, signal }, { submissions }) => {
       submissions.answer(begin(), MIXED);
@@ -274,7 +274,7 @@ describe("O4 all of an answer is stored, or nothing", () => {
   });
 });
 
-describe("O4 L9 no part is left behind", () => {
+describe("O4, L9: no part is left behind", () => {
   const HOUR_MS = 3_600_000;
   const parts = inParts(LONG);
   const ways: Record<string, (object: LedgerObject) => Promise<unknown>> = {
@@ -315,7 +315,7 @@ describe("O4 L9 no part is left behind", () => {
   });
 });
 
-describe("O4 a prompt's end in pieces that a step can hold", () => {
+describe("O4: a prompt's end in pieces that a step can hold", () => {
   const request = {
     idempotencyKey: "k",
     run: "first",
@@ -355,7 +355,7 @@ describe("O4 a prompt's end in pieces that a step can hold", () => {
     ["a small answer", { ok: true }, 1],
     ["null", null, 1],
     ["just one part", "x".repeat(PART_LENGTH - 2), 1],
-  ])("O4 W1 W2 %s is told whole", async (_, output, parts) => {
+  ])("O4, W1, W2: %s is sent whole", async (_, output, parts) => {
     const ended = await givenEnd(output);
     const end = { submissionId: ended.submissionId, status: "completed", attempts: 1, output };
     expect(ended.parts).toBe(parts);
@@ -367,7 +367,7 @@ describe("O4 a prompt's end in pieces that a step can hold", () => {
     ["one unit over a part", "x".repeat(PART_LENGTH - 1)],
     ["a large one in the row", { text: '😀"'.repeat(300_000) }],
     ["one in parts", MIXED],
-  ])("O4 W1 W2 %s is told by a reference", async (_, output) => {
+  ])("O4, W1, W2: %s is sent as a reference", async (_, output) => {
     const ended = await givenEnd(output);
     const reference = { bytes: byteLength(JSON.stringify(output)) };
     const end = { submissionId: ended.submissionId, status: "completed", attempts: 1, reference };
@@ -376,7 +376,7 @@ describe("O4 a prompt's end in pieces that a step can hold", () => {
     expect(ended.expired).toEqual(end);
   });
 
-  it("O4 there is no part of what is unknown, open, failed, deleted, or behind the last one", async () => {
+  it("O4: there is no part of what is unknown, open, failed, deleted, or behind the last one", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 60_000 }, { ...ANSWERED, submissionId: "open" });
     await submit(stub, { fail: "no" }, { ...ANSWERED, submissionId: "failed", thread: "b" });
@@ -398,7 +398,7 @@ describe("O4 a prompt's end in pieces that a step can hold", () => {
   });
 });
 
-describe("L7 the text of a reply is the output where nothing else is asked for", () => {
+describe("L7: the text of the reply is the output of a submission without a schema", () => {
   /** Turns of this life end with this text. */
   const saying = (stub: Ledger, text: string) =>
     within(stub, ({ turns }) => {
@@ -445,7 +445,7 @@ describe("L7 the text of a reply is the output where nothing else is asked for",
     expect(large).toEqual({ rows: none.rows + 4, statements: none.statements + 1 + 4 + 2 });
   });
 
-  it("O4: a text of any size up to the limit is read and told whole, over a crash, too", async () => {
+  it("O4: a text of any size up to the limit is read and sent whole, also after a crash", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await saying(stub, MIXED);
@@ -467,7 +467,7 @@ describe("L7 the text of a reply is the output where nothing else is asked for",
     expect(await partsIn(stub)).toEqual({});
   });
 
-  it("L7: those that have joined a turn have its text, each its own", async () => {
+  it("L7: each submission that joined a turn has its text", async () => {
     const stub = givenLedger();
     await submit(stub, { calls: 3, delayMs: 50, text: "both" }, { submissionId: "first" });
     await submit(stub, "x", { submissionId: "joined", whenBusy: "steer" });

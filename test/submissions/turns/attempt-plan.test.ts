@@ -84,8 +84,8 @@ const games = fc.record({
   isRemembered: fc.boolean(),
 });
 
-describe("W4 whatever fails", () => {
-  it("W4 comes to an end: rounds of models within maxAttempts, repairs as often as asked, one switch", () => {
+describe("W4: whatever fails", () => {
+  it("W4: the attempts end: rounds of models within maxAttempts, repairs as often as allowed, one switch", () => {
     fc.assert(
       fc.property(games, fc.array(failures, { minLength: 60, maxLength: 60 }), (game, fails) => {
         const { priors, isOver } = play(game, fails);
@@ -101,7 +101,7 @@ describe("W4 whatever fails", () => {
     );
   });
 
-  it("L6 no attempt that is offered tools follows effects without leave", () => {
+  it("L6: no attempt with tools follows effects unless it is allowed", () => {
     fc.assert(
       fc.property(games, fc.array(failures, { maxLength: 30 }), (game, fails) => {
         const { attempts } = play({ ...game, mayRepeatEffects: false }, fails);
@@ -112,7 +112,7 @@ describe("W4 whatever fails", () => {
     );
   });
 
-  it("W4 models are asked in turn, and a repair asks the one that has answered", () => {
+  it("W4: models are asked in turn, and a repair asks the one that has answered", () => {
     fc.assert(
       fc.property(games, fc.array(failures, { maxLength: 30 }), (game, fails) => {
         const { attempts, priors } = play(game, fails);
@@ -128,7 +128,7 @@ describe("W4 whatever fails", () => {
     );
   });
 
-  it("W4 what is asked depends on the attempts alone, and stays a text once it is one", () => {
+  it("W4: what is asked depends on the attempts alone, and stays a text once it is one", () => {
     fc.assert(
       fc.property(games, fc.array(failures, { maxLength: 30 }), (game, fails) => {
         const { attempts, priors } = play(game, fails);
@@ -166,7 +166,7 @@ describe("JSON in a text", () => {
     .string()
     .map((said) => said.replaceAll(/[[\]{}"`]/g, "").replaceAll(/\d|true|false|null/g, "x"));
 
-  it("is found whole, fenced, and between words", () => {
+  it("is found whole, fenced, and within a text", () => {
     fc.assert(
       fc.property(objects, words, words, (value, before, after) => {
         const json = JSON.stringify(value);
@@ -184,14 +184,14 @@ describe("JSON in a text", () => {
     expect(jsonIn(`\`\`\`json\n${JSON.stringify(value)}\n\`\`\``).value).toEqual(value);
   });
 
-  it("is what comes after the model has thought aloud", () => {
+  it("is what comes after the model's reasoning", () => {
     const thought = '<think>Maybe {"a":1}, or [2]?</think>';
     expect(jsonIn(`${thought}\n{"a":2}`).value).toEqual({ a: 2 });
     expect(jsonAlone(`${thought}\n{"a":2}`)?.value).toEqual({ a: 2 });
     expect(jsonIn('{"a":"<think>1</think>"}').value).toEqual({ a: "<think>1</think>" });
   });
 
-  it("is one of a kind", () => {
+  it("is only taken if there is exactly one", () => {
     expect(jsonIn('{"a":1} or {"a":2}').problem).toContain("several");
     expect(jsonIn("a {b} c").problem).toContain("none");
     expect(jsonIn("").problem).toContain("none");
@@ -199,7 +199,7 @@ describe("JSON in a text", () => {
     expect(jsonAlone('Here:\n```\n{"a":1}\n```')?.value).toEqual({ a: 1 });
   });
 
-  it("is looked for in time that grows with the text, whatever is in it", () => {
+  it("is found in linear time", () => {
     const startedAt = Date.now();
     for (const text of ["[", "{", '{"', "`", "```\n", '"{', "[1,"]) jsonIn(text.repeat(500_000));
     expect(Date.now() - startedAt).toBeLessThan(5_000);

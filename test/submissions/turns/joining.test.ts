@@ -24,7 +24,7 @@ const talkative = { delayMs: 40, calls: 5 };
 describe("whenBusy: steer", () => {
   const steer = { submissionId: "steer", whenBusy: "steer" } as const;
 
-  it("joins the running turn at its next call of the model, and ends with it", async () => {
+  it("joins the running turn at its next model call, and ends with it", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await submit(stub, talkative, { submissionId: "s" });
@@ -41,7 +41,7 @@ describe("whenBusy: steer", () => {
     expect(said[2]).toBe("reply-s");
   });
 
-  it("is next in line where the turn calls the model no more", async () => {
+  it("goes next if the turn makes no further model call", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 60 }, { submissionId: "s" });
     await submit(stub, "x", { submissionId: "behind" });
@@ -60,7 +60,7 @@ describe("whenBusy: steer", () => {
     expect(ended).not.toHaveProperty("mergedInto");
   });
 
-  it("L5 is cancelled with the turn that it has joined, and without it", async () => {
+  it("L5: is cancelled with the turn that it has joined, and without it", async () => {
     const stub = givenLedger();
     await submit(stub, talkative, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -77,7 +77,7 @@ describe("whenBusy: steer", () => {
     await expectState(stub, "other", "aborted", { error: "enough" });
   });
 
-  it("L8 stays with a turn that is put off, and ends with it", async () => {
+  it("L8: stays with a turn that is retried later, and ends with it", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     await submit(
@@ -91,7 +91,7 @@ describe("whenBusy: steer", () => {
     await expectState(stub, "steer", "completed", { mergedInto: "s", attempts: 1 });
   });
 
-  it("L1 after a crash it is in the turn if its messages are, and waits if they are not", async () => {
+  it("L1: after a crash it is in the turn if its messages are, and waits if they are not", async () => {
     const stub = givenLedger();
     const hasJoined = givenWait();
     // A host that takes its time to store what joins, where it joins late: the object dies in between.
@@ -125,7 +125,7 @@ describe("whenBusy: steer", () => {
     expect(rest).toEqual([said.id, "reply-s", unsaid.id, "reply-unsaid"]);
   });
 
-  it("L1 what was not said in a turn that a crash has ended waits for a turn of its own", async () => {
+  it("L1: messages that were not stored before a crash wait for a turn of their own", async () => {
     const stub = givenLedger();
     const hasJoined = givenWait();
     await playing(stub, "s", async (turn, { turns, submissions }) => {
@@ -150,7 +150,7 @@ describe("whenBusy: steer", () => {
     expect((await next.conversation()).slice(-2)).toEqual([unsaid.id, "reply-unsaid"]);
   });
 
-  it("L1 what has joined is said, though the host could not store its messages at once", async () => {
+  it("L1: joined messages are stored later, though the host could not store them at once", async () => {
     chance.random = () => 0.99;
     const stub = givenLedger();
     await submit(stub, talkative, { submissionId: "s" });
@@ -177,7 +177,7 @@ describe("whenBusy: steer", () => {
     expect(failures).toBe(1);
   });
 
-  it("L1 what has joined and could not be stored is said once, though another attempt begins at once", async () => {
+  it("L1: joined messages that could not be stored are stored once, though another attempt begins at once", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     await submit(stub, talkative, { submissionId: "s" });
@@ -204,7 +204,7 @@ describe("whenBusy: steer", () => {
     expect(rest).toEqual([joining.id, "reply-s"]);
   });
 
-  it("L4 one that has expired does not join", async () => {
+  it("L4: an expired submission does not join", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 100, calls: 2 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -215,7 +215,7 @@ describe("whenBusy: steer", () => {
     expect(await stub.conversation()).toHaveLength(2);
   });
 
-  it("L6 the submission that a joined message leads to is the one whose turn it is", async () => {
+  it("L6: findByMessage() with a joined message returns the submission whose turn it is", async () => {
     const stub = givenLedger();
     await submit(stub, { ...talkative, calls: 100 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -232,7 +232,7 @@ describe("whenBusy: steer", () => {
 describe("whenBusy: rollback", () => {
   const rollback = { submissionId: "instead", whenBusy: "rollback" } as const;
 
-  it("L5 stops the running turn, and takes its messages back before its own turn starts", async () => {
+  it("L5: stops the running turn, and removes its messages before its own turn starts", async () => {
     const stub = givenLedger();
     await submit(stub, "before", { submissionId: "before" });
     await expectState(stub, "before", "completed");
@@ -259,7 +259,7 @@ describe("whenBusy: rollback", () => {
     expect(await stub.conversation()).toHaveLength(6);
   });
 
-  it("takes back what had joined the turn, too", async () => {
+  it("also removes messages that joined the turn", async () => {
     const stub = givenLedger();
     await submit(stub, { ...talkative, calls: 100 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -271,7 +271,7 @@ describe("whenBusy: rollback", () => {
     expect(await stub.conversation()).toHaveLength(2);
   });
 
-  it("L1 goes on after a crash before the messages were taken back", async () => {
+  it("L1: continues after a crash before the messages were removed", async () => {
     const stub = givenLedger();
     await submit(stub, { ...hold, isDeaf: true }, { submissionId: "hold" });
     await expectState(stub, "hold", "running");
@@ -285,7 +285,7 @@ describe("whenBusy: rollback", () => {
     expect(await next.conversation()).toHaveLength(2);
   });
 
-  it("is tried again where the conversation could not be written, and the next turn waits for it", async () => {
+  it("is retried when the conversation could not be written, and the next turn waits for it", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "hold" });
     await expectState(stub, "hold", "running");
@@ -310,7 +310,7 @@ describe("whenBusy: rollback", () => {
 describe("debounce", () => {
   const debounce = { key: "k", delay: "10 seconds" } as const;
 
-  it("repetitions become one turn with the latest messages, when nothing has come for the delay", async () => {
+  it("repetitions become one turn with the latest messages, when none has come for the delay", async () => {
     const stub = givenLedger();
     const first = await submit(stub, "1", { debounce, metadata: { n: 1 } });
     expect(first).toMatchObject({ accepted: true, status: "pending" });
@@ -331,7 +331,7 @@ describe("debounce", () => {
     expect(texts.map(({ text }) => text)).toContain("last");
   });
 
-  it("is put off by maxDelay at the most, ten times the delay by default", async () => {
+  it("repetitions delay the turn by at most maxDelay, ten times the delay by default", async () => {
     const stub = givenLedger();
     const { submissionId } = await submit(stub, "x", { debounce });
     const { submissionId: other } = await submit(stub, "x", {
@@ -351,7 +351,7 @@ describe("debounce", () => {
     await expectState(stub, submissionId, "completed");
   });
 
-  it("L1 its time is woken for exactly, also after a crash", async () => {
+  it("L1: a debounced turn starts at its exact time, also after a crash", async () => {
     const stub = givenLedger();
     const { submissionId, dueAt = 0 } = await submit(stub, "x", {
       debounce: { key: "k", delay: 2_000 },
@@ -364,7 +364,7 @@ describe("debounce", () => {
     await expectState(next, submissionId, "completed", {}, 5_000);
   });
 
-  it("keys are told apart by thread; a turn that has started gathers no more", async () => {
+  it("debounce keys belong to a thread, and a started turn accepts no repetition", async () => {
     const stub = givenLedger();
     const soon = { key: "k", delay: 1 } as const;
     const main = await submit(stub, hold, { debounce: soon });
@@ -378,7 +378,7 @@ describe("debounce", () => {
     expect(again).not.toHaveProperty("debounced");
   });
 
-  it("O1 everybody who waited for one of them is told of the end, once", async () => {
+  it("O1: each destination of any repetition is notified of the end once", async () => {
     const stub = givenLedger();
     const [a, b] = [somewhere(), somewhere()];
     const soon = { key: "k", delay: 50 } as const;
@@ -390,7 +390,7 @@ describe("debounce", () => {
     expect(await arrived(b)).toHaveLength(1);
   });
 
-  it("L5 can be cancelled, and the next repetition begins anew", async () => {
+  it("L5: can be cancelled, and the next repetition begins anew", async () => {
     const stub = givenLedger();
     const first = await submit(stub, "x", { debounce });
     await stub.cancel(first.submissionId);

@@ -59,7 +59,7 @@ function expected({ attempts, waitedMs, ...found }: Evidence): string {
   return row?.expected ?? "nothing";
 }
 
-describe("L6 what becomes of a submission that was running when its object stopped", () => {
+describe("L6: the decision about a submission that was running when its object stopped", () => {
   it("there are 768 combinations, and each outcome is among them", () => {
     expect(COMBINATIONS).toHaveLength(768);
     expect(new Set(COMBINATIONS.map(expected))).toEqual(
@@ -74,14 +74,14 @@ describe("L6 what becomes of a submission that was running when its object stopp
     },
   );
 
-  it("L6 no turn whose tools had effects is run again, unless the caller said so", () => {
+  it("L6: a turn whose tools had effects is not run again, unless the caller allows it", () => {
     const withEffects = COMBINATIONS.filter(
       ({ hasEffects, mayRepeatEffects }) => hasEffects && !mayRepeatEffects,
     ).map(recover);
     expect(withEffects.filter(({ action }) => action === "startOver")).toEqual([]);
   });
 
-  it("a failure says why, and the bad value with it", () => {
+  it("a failure has the reason and the value", () => {
     const evidence = {
       isAnswered: false,
       isReplied: false,
@@ -105,7 +105,7 @@ describe("L6 what becomes of a submission that was running when its object stopp
   });
 });
 
-describe("L6 L7 an answer that may be lost with a crash", () => {
+describe("L6, L7: an answer that may be lost with a crash", () => {
   const answered = COMBINATIONS.filter(({ isAnswered, isReplied }) => !isAnswered && !isReplied);
 
   it.each([false, true])(

@@ -93,7 +93,7 @@ describe("the decision", () => {
     ["not of what is permanent", { ...turn, transient: undefined }, 0.5, undefined],
     ["L6 not after effects", { ...turn, hasEffects: true }, 0.5, undefined],
     [
-      "L6 after effects that may repeat",
+      "L6: after effects that may repeat",
       { ...turn, hasEffects: true, mayRepeatEffects: true },
       0.5,
       1_000,
@@ -106,8 +106,8 @@ describe("the decision", () => {
   });
 });
 
-describe("L8 on the light host", () => {
-  it("a transient failure is tried again later, and what it was stays readable", async () => {
+describe("L8: on the light host", () => {
+  it("a transient failure is retried later, and stays readable", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     await submit(stub, { ...OVERLOADED, failTimes: 2, text: "at last" }, { submissionId: "s" });
@@ -124,7 +124,7 @@ describe("L8 on the light host", () => {
     expect(await stub.conversation()).toHaveLength(2);
   });
 
-  it("a permanent one ends it at once", async () => {
+  it("a permanent failure ends the submission at once", async () => {
     const stub = givenLedger();
     await submit(stub, { fail: "bad key", status: 401 }, { submissionId: "s" });
     await expectState(stub, "s", "error", { attempts: 1, error: "bad key" });
@@ -142,7 +142,7 @@ describe("L8 on the light host", () => {
     expect(ended.failedAttempts).toHaveLength(1);
   });
 
-  it("L4 what waits behind it waits on: it would meet the same trouble", async () => {
+  it("L4: the next submissions of the thread wait as well: they would meet the same failure", async () => {
     chance.random = () => 0.999;
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { retry: { baseDelay: "1 minute" } });
@@ -171,7 +171,7 @@ describe("L8 on the light host", () => {
     await expectState(next, "s", "completed", { attempts: 2 });
   });
 
-  it("a Retry-After beyond all measure puts the thread off for a day at most, and is woken for", async () => {
+  it("a very long Retry-After delays the thread for a day at most, and the wake is armed", async () => {
     const stub = givenLedger();
     const absurd = { fail: "x", status: 429, headers: { "retry-after": "99999999999999" } };
     await submit(stub, absurd, { submissionId: "s" });
@@ -182,7 +182,7 @@ describe("L8 on the light host", () => {
     await within(stub, (_, ctx) => expect(jobOf("perdure.submissions", ctx)).toBe(dueAt));
   });
 
-  it("L5 a deferred one can be cancelled, and is not tried again", async () => {
+  it("L5: a submission that waits for a retry can be cancelled", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { retry: { baseDelay: "1 minute" } });
     chance.random = () => 0.999;

@@ -19,7 +19,7 @@ import { act, births, chance, ledgerOptions, time } from "../../support/ledger-o
 
 const DAY_MS = 86_400_000;
 
-describe("L7 usage", () => {
+describe("L7: usage", () => {
   it("is readable per attempt and in total", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
@@ -52,7 +52,7 @@ describe("L7 usage", () => {
 });
 
 describe("budget", () => {
-  it("ends the submission before the next call of the model", async () => {
+  it("ends the submission before the next model call", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await submit(
@@ -107,7 +107,7 @@ describe("budget", () => {
   });
 });
 
-describe("L7 tokens as a model reports them", () => {
+describe("L7: tokens as a model reports them", () => {
   /** A turn whose calls of the model report this. */
   async function reporting(stub: Ledger, reports: readonly unknown[]): Promise<number[]> {
     const calls: number[] = [];
@@ -173,7 +173,7 @@ describe("L7 tokens as a model reports them", () => {
     },
   );
 
-  it("L7: are warned of once in the life of an object", async () => {
+  it("L7: are logged once for each object instance", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const stub = givenLedger();
     await reporting(stub, [{ totalTokens: Number.NaN }, { totalTokens: -1 }]);
@@ -216,7 +216,7 @@ describe("L7 tokens as a model reports them", () => {
     },
   );
 
-  it("L7: a model that reports none does not use up a day for ever, whatever crashes", async () => {
+  it("L7: a model that reports no tokens does not use up a day, whatever crashes", async () => {
     let stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 100 } });
     time.aheadMs = DAY_MS * 1.5 - (Date.now() % DAY_MS);
@@ -257,10 +257,10 @@ describe("L7 tokens as a model reports them", () => {
   });
 });
 
-describe("L6 the watchdog", () => {
+describe("L6: the watchdog", () => {
   const stalls = { stallTimeout: "5 minutes" } as const;
 
-  it("gives up a turn of which nothing is heard, and makes another attempt of it", async () => {
+  it("gives up a turn without progress, and makes another attempt", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", stalls);
@@ -362,7 +362,7 @@ describe("L6 the watchdog", () => {
     await expectState(stub, "s", "completed", { attempts: 2 });
   });
 
-  it("leaves one alone that gives signs of life", async () => {
+  it("does not give up a turn with progress", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", stalls);
     await submit(stub, { delayMs: 60_000 }, { submissionId: "s" });
@@ -398,7 +398,7 @@ describe("L6 the watchdog", () => {
     await expectState(stub, "s", "error");
   });
 
-  it("a host that goes on with a turn is waited for as long as it is heard of", async () => {
+  it("the ledger waits for a host that recovers a turn while it reports progress", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 60_000 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -418,7 +418,7 @@ describe("L6 the watchdog", () => {
   });
 });
 
-describe("L6 the platform's own resets", () => {
+describe("L6: the platform's own resets", () => {
   const RESET = "Durable Object reset because its code was updated.";
 
   it("cost no attempt", async () => {
@@ -433,7 +433,7 @@ describe("L6 the platform's own resets", () => {
     await expectState(stub, "s", "completed", { attempts: 4 });
   });
 
-  it("L7 the tokens of an attempt that one has ended are in the usage", async () => {
+  it("L7: the tokens of an attempt that one has ended are in the usage", async () => {
     const stub = givenLedger();
     await submit(stub, { tokens: 10, fail: RESET, failTimes: 1 }, { submissionId: "s" });
     await expectState(stub, "s", "running", { attempts: 1 });

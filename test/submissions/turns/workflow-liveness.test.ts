@@ -9,7 +9,7 @@ import { births, gone, type LedgerObject, time } from "../../support/ledger-obje
 const SLOW = { delayMs: 60_000 };
 const BECAUSE = { error: "The workflow that waited for it was terminated" };
 
-it("W5 a turn whose workflow was terminated elsewhere is cancelled, and what waits for that workflow", async () => {
+it("W5: turns of a workflow that was terminated elsewhere are cancelled, running and pending ones", async () => {
   const stub = givenLedger();
   const to = somewhere();
   await submit(stub, SLOW, { submissionId: "runs", notify: [to] });
@@ -24,7 +24,7 @@ it("W5 a turn whose workflow was terminated elsewhere is cancelled, and what wai
   await expectState(stub, "another's", "completed");
 });
 
-it("W5 one that has been in line for long is not begun for a workflow that was terminated", async () => {
+it("W5: an old pending submission is cancelled when it starts, if its workflow was terminated", async () => {
   const stub = givenLedger();
   const to = somewhere();
   await submit(stub, { delayMs: 300 }, { submissionId: "first" });
@@ -35,7 +35,7 @@ it("W5 one that has been in line for long is not begun for a workflow that was t
   await expectState(stub, "second", "aborted", BECAUSE);
 });
 
-it("W5 a workflow that was terminated does not end what somebody else is told of, too", async () => {
+it("W5: a submission with another destination is not cancelled with its workflow", async () => {
   const stub = givenLedger();
   const to = somewhere();
   await submit(stub, { delayMs: 400 }, { submissionId: "shared", notify: [to, somewhere()] });
@@ -46,7 +46,7 @@ it("W5 a workflow that was terminated does not end what somebody else is told of
   await expectState(stub, "shared", "completed");
 });
 
-it("W5 the prompts of a batch are cancelled with their workflow", async () => {
+it("W5: the prompts of a batch are cancelled with their workflow", async () => {
   const stub = givenLedger();
   const { workflow, instance } = somewhere();
   const parts = [{ type: "text" as const, text: JSON.stringify(SLOW) }];
@@ -73,7 +73,7 @@ it("W5 the prompts of a batch are cancelled with their workflow", async () => {
   expect(await stub.list()).toHaveLength(2);
 });
 
-it("W5: a turn that the host goes on with after a crash is cancelled with its workflow", async () => {
+it("W5: a turn that the host recovers after a crash is cancelled with its workflow", async () => {
   const stub = givenLedger();
   const to = somewhere();
   await submit(stub, SLOW, { submissionId: "runs", notify: [to] });
