@@ -12,7 +12,7 @@ import { InvalidSubmissionError, invalidSubmission } from "./errors.ts";
 import { ISOLATED } from "./host.ts";
 import { shortEndOf } from "./inspection.ts";
 import { checkId } from "./intake/filters.ts";
-import { type Repair, repair, resultOf, type Taken, take } from "./intake/intake.ts";
+import { type IntakeResult, type Repair, repair, resultOf, take } from "./intake/intake.ts";
 import type { PromptRepair } from "./prompts.ts";
 import { isTerminal } from "./states.ts";
 import { type BatchState, endedEvent } from "./store/batches.ts";
@@ -195,7 +195,7 @@ export class Batches {
     await this.engine.begin(chunk);
   }
 
-  #taken(batch: string, taken: Taken): Taken {
+  #taken(batch: string, taken: IntakeResult): IntakeResult {
     const { submission, accepted } = taken;
     if (accepted) return taken;
     if (!isTerminal(submission.status) && submission.batch !== batch)

@@ -8,7 +8,7 @@ export type SubmissionStatus =
   | "aborted"
   | "skipped";
 
-/** A status that is never left again. */
+/** A final status. */
 export type TerminalStatus = Exclude<SubmissionStatus, "pending" | "running">;
 
 /**

@@ -351,7 +351,7 @@ describe("submitMany", () => {
   it.each<[string, object, object, RegExp]>([
     ["an unknown option", {}, { thred: "x" }, /Unknown option "thred"/],
     ["no messages", { messages: [] }, {}, /at least one message/],
-    ["messages that are none", { messages: "hello" }, {}, /Invalid messages "hello"/],
+    ["messages that are none", { messages: "hello" }, {}, /at least one message, got "hello"/],
     ["an id of two", {}, { submissionId: "first", idempotencyKey: "other" }, /refer to different/],
     [
       "a known key",

@@ -188,7 +188,7 @@ describe("L4 a batch is a pool of its own", () => {
   it("L4 no other thread can have the name of a pool", async () => {
     const stub = givenLedger();
     await expect(submit(stub, "x", { thread: "isolated/4/x" })).rejects.toThrow(
-      'thread is "isolated/4/x"; names that begin with "isolated/"',
+      'Invalid thread "isolated/4/x": names that begin with "isolated/"',
     );
   });
 });

@@ -21,7 +21,7 @@ import type { InternalSubmitOptions, SubmitMessagesResult } from "../types.ts";
 import { asksTheSame, checkSize, prepare } from "./request.ts";
 
 /** A new submission, or the one that is known under the key or id. */
-export type Taken = {
+export type IntakeResult = {
   readonly submission: Submission;
   readonly accepted: boolean;
   /** It is known with other messages. */
@@ -51,7 +51,7 @@ export function take(
   messages: UIMessage[],
   options: InternalSubmitOptions,
   current: (thread: string) => Submission | undefined,
-): Taken {
+): IntakeResult {
   const { store, clock, limits, outbox } = ledger;
   const submission = prepare(messages, options, {
     maxPayloadBytes: limits.maxPayloadBytes,
@@ -95,7 +95,7 @@ function debounce(ledger: Ledger, submission: NewSubmission): Submission | undef
  *
  * @throws BacklogFullError
  */
-export function resubmit(ledger: Ledger, old: Submission): Taken {
+export function resubmit(ledger: Ledger, old: Submission): IntakeResult {
   const { store } = ledger;
   if (!isTerminal(old.status) || old.status === "completed") {
     return { submission: old, accepted: false };
@@ -136,7 +136,7 @@ export function repair(
   ledger: Ledger,
   old: Submission,
   { error, run, notify, batch }: Repair,
-): Taken | undefined {
+): IntakeResult | undefined {
   const { store } = ledger;
   const idempotencyKey = `perdure-repair:${old.submissionId}`;
   const known = store.findByKey(idempotencyKey);
@@ -244,7 +244,7 @@ export function resultOf({
   accepted,
   conflict,
   debounced,
-}: Taken): SubmitMessagesResult {
+}: IntakeResult): SubmitMessagesResult {
   return {
     ...inspect(submission),
     accepted,

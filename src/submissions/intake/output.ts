@@ -2,8 +2,9 @@
 
 import { RpcStub } from "cloudflare:workers";
 import { lostInJson } from "../../core/json.ts";
+import { invalidMessage } from "../../core/options.ts";
 import { type AnySchema, formsIn, type JsonForms, jsonFormsOf } from "../../core/schema.ts";
-import { invalidValue } from "../errors.ts";
+import { InvalidSubmissionError, invalidValue } from "../errors.ts";
 import type { AnswerSpec, InternalSubmitOptions, SubmitMessagesOptions } from "../types.ts";
 
 /** What an object must have one of to be taken for a JSON Schema, and not for an example of one. */
@@ -51,7 +52,10 @@ function formsOf(output: unknown): JsonForms {
   const isObject = (typeof output === "object" && output !== null) || typeof output === "function";
   if (!isObject || Array.isArray(output)) return refuse(output, EXPECTED);
   // A stub seems to have every property.
-  if (isStub(output)) return refuse(output, `it came over RPC. ${RPC_REMEDY}`);
+  if (isStub(output)) {
+    const given = "(a function that came over RPC)";
+    throw new InvalidSubmissionError("output", invalidMessage("output", given, RPC_REMEDY));
+  }
   if (!("~standard" in output)) return formsIn(jsonSchema(output));
   const standard = (output as AnySchema)["~standard"];
   if (isStub(standard) || isStub(standard?.validate)) {

@@ -335,7 +335,9 @@ function checkMessages(messages: unknown): void {
     throw invalidValue("messages", messages, problem);
   }
   if (!Array.isArray(messages) || messages.length === 0) {
-    throw invalidValue("messages", messages, "expected at least one message");
+    // Think's words, which apps may match.
+    const text = `submitMessages requires at least one message, got ${preview(messages)}.`;
+    throw new InvalidSubmissionError("messages", text);
   }
   if (isTooDeep(messages) && !isCyclic(messages)) {
     const problem = `expected at most ${MAX_DEPTH} levels. Pass a flatter value, or a string`;

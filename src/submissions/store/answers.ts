@@ -71,7 +71,7 @@ export class Answers {
     const held = this.heldOf(ref);
     if (held !== undefined) return held;
     const output = JSON.stringify(text);
-    // No unit takes more than three bytes. Mostly that is all there is to look at.
+    // No UTF-16 unit takes more than three bytes.
     if (output.length * 3 <= SMALL_OUTPUT_BYTES) return output;
     const row = this.#unanswered(ref);
     if (!row || row.bytes + byteLength(output) <= ROW_BYTES) return output;
@@ -116,7 +116,7 @@ export class Answers {
       this.#write(ref, output);
       this.drop(ref.seq);
     } catch (error) {
-      console.error("[perdure] an answer could not be stored, and is with its end:", error);
+      console.error("[perdure] an answer could not be stored, will be stored with its end:", error);
     }
   }
 
@@ -154,7 +154,7 @@ export function writeParts(sql: SqlStorage, seq: number, text: string): void {
   }
 }
 
-/** The answer of one row. Parts are read when asked for: those of all rows of a query could be too much to hold. */
+/** The answer of one row. Its parts are read on demand: those of all rows of a query may exceed the memory. */
 export class StoredAnswer {
   constructor(
     private readonly sql: SqlStorage,

@@ -14,13 +14,13 @@ import { each, SUMMARY, type Submission, type Summary, summaries } from "./rows.
 const OPEN =
   "FROM perdure_submissions INDEXED BY perdure_submissions_batch WHERE batch = ? AND settled_at IS NULL";
 
-/** How many are ended by one statement. */
+/** How many one statement ends. */
 const AT_ONCE = 100;
 
-/** Who waits for a batch. */
+/** The workflow instance that a batch is for. */
 export type BatchOf = InstanceOf;
 
-/** What is known of one submission without its messages and its answer. */
+/** A submission without its messages and its answer. */
 export type BatchState = {
   readonly submissionId: string;
   readonly status: SubmissionStatus;
@@ -127,7 +127,7 @@ export class BatchStore {
       .map(({ batch }) => batch);
   }
 
-  /** pending → aborted, for some of those that wait. */
+  /** pending → aborted, for some pending ones of the batch. */
   abortWaiting(batch: string, failure: Failure, now: number): Summary[] {
     const aborted = summaries(
       this.sql,
@@ -148,7 +148,7 @@ export class BatchStore {
     return summaries(this.sql, `SELECT ${SUMMARY} ${OPEN} AND status = 'running'`, batch);
   }
 
-  /** How those with these ids are, in that order; those that are not there are left out. */
+  /** The states of these submissions, in this order, without unknown ones. */
   states(submissionIds: readonly string[]): BatchState[] {
     const found = this.sql
       .exec<BatchState>(
@@ -161,7 +161,7 @@ export class BatchStore {
     return submissionIds.flatMap((id) => byId.get(id) ?? []);
   }
 
-  /** Those with these ids, one by one, in the order of the list; those that are not there are left out. */
+  /** These submissions one by one, in this order, without unknown ones. */
   each(submissionIds: readonly string[]): Generator<Summary> {
     // The loop over the list is the outer one, so the order is that of the list, and no row is read ahead.
     const query = `SELECT ${SUMMARY} FROM json_each(?)

@@ -1,6 +1,5 @@
 /**
- * What is asked of the ledger's history, and what is forgotten of it. Changes
- * no state: it reads, and deletes what has ended.
+ * Lists submissions, and deletes ended ones. Changes no state.
  */
 
 import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/sweep.ts";
@@ -15,12 +14,12 @@ import { each, SUMMARY, type Summary } from "./rows.ts";
 /** Rows that a list reads at a time, and in all: as many as retention keeps by default. */
 const LIST_WINDOW = 10_000;
 const LIST_SCAN = 100_000;
-/** How far back a turn is looked for by its host's own id. */
+/** How many of the newest rows are searched for a turn's id of the host. */
 const RECENT_TURNS = 1_000;
-/** What hosts give their turns for ids. */
+/** The form of turn ids of hosts. */
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** What a list is asked for. */
+/** The parsed options of a list. */
 type Query = Pick<ListSubmissionsOptions, "before" | "thread" | "metadata"> & {
   readonly statuses: readonly SubmissionStatus[] | undefined;
   readonly limit: number;
@@ -32,7 +31,7 @@ export class SubmissionHistory {
   constructor(private readonly sql: SqlStorage) {}
 
   /**
-   * Newest first, one by one. Reads at most {@link LIST_SCAN} rows, or those that are open where no others are asked for.
+   * Newest first, one by one. Reads at most {@link LIST_SCAN} rows, or only open ones if only those are asked for.
    *
    * @throws ListScanLimitError when none of these matches, and there are more
    */
@@ -63,7 +62,7 @@ export class SubmissionHistory {
 
   /** The latest submission whose turn had this id of its host's own, among the last {@link RECENT_TURNS}. */
   ofTurn(requestId: string): string | undefined {
-    // Saves the look for what is no such id.
+    // No read for anything else.
     if (!UUID.test(requestId)) return undefined;
     const query = `SELECT submission_id AS id FROM perdure_submissions
       WHERE seq > (SELECT MAX(seq) FROM perdure_submissions) - ${RECENT_TURNS} AND request_id = ? ORDER BY seq DESC LIMIT 1`;
@@ -86,7 +85,7 @@ export class SubmissionHistory {
     return this.sql.exec<{ seq: number | null }>(query, below).one().seq;
   }
 
-  /** Forgets ended submissions, the oldest first, and returns them. */
+  /** Deletes ended submissions, the oldest first. Returns how many. */
   delete(
     statuses: readonly TerminalStatus[],
     completedBefore: number | undefined,
@@ -105,7 +104,7 @@ export class SubmissionHistory {
       .toArray().length;
   }
 
-  /** Forgets one ended submission. */
+  /** Deletes one ended submission. */
   deleteOne(submissionId: string): boolean {
     return (
       this.sql
@@ -119,8 +118,8 @@ export class SubmissionHistory {
   }
 
   /**
-   * Forgets some of the ended submissions that are older than the retention: it costs the same however many there are,
-   * and whatever is open. Returns how many went.
+   * Deletes some of the ended submissions that exceed the retention. Costs the same for any number of rows. Returns how many it
+   * deleted.
    */
   prune(endedBefore: number, maxCount: number, sweep: Sweep): number {
     const { sql } = this;
@@ -146,7 +145,7 @@ export class SubmissionHistory {
   }
 }
 
-/** SQL for what a list is asked for. */
+/** The conditions of a list, as SQL. */
 function filterOf({
   statuses,
   thread,

@@ -2,7 +2,7 @@
  * Ids of submissions, and how their rows are found. An id that the ledger
  * gives begins with the number of its row, so that no index has to hold it: to
  * callers it is a text like any other. Those that a caller has chosen are in
- * an index of their own, whatever they look like.
+ * an index of their own, whatever their form.
  */
 
 const GENERATED = /^([0-9a-z]{1,11})-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

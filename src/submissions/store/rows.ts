@@ -57,51 +57,18 @@ export const NEXT_RANK = 10_000;
 
 /** A stored submission, with its JSON read. */
 export type Submission = ReturnType<typeof toSubmission>;
-/** The same without what is asked, which may be large. */
+/** The same without messages and answer spec, which may be large. */
 export type Summary = ReturnType<typeof toSummary>;
 
-const SUMMARY_COLUMNS = [
-  "seq",
-  "submission_id",
-  "idempotency_key",
-  "status",
-  "attempts",
-  "thread",
-  "created_at",
-  "started_at",
-  "settled_at",
-  "due_at",
-  "rank",
-  "not_before",
-  "expires_at",
-  "key_expires_at",
-  "budget",
-  "resets",
-  "rollback_state",
-  "is_refused",
-  "merged_into",
-  "batch",
-  "debounce_key",
-  "debounce_until",
-  "run",
-  "channel",
-  "request_id",
-  "message_id",
-  "finish_reason",
-  "retry",
-  "usage",
-  "error_name",
-  "error",
-  "notify",
-  "metadata",
-  "output",
-] as const satisfies readonly (keyof Row)[];
-type SummaryRow = Pick<Row, (typeof SUMMARY_COLUMNS)[number]>;
+type SummaryRow = Omit<Row, "messages" | "answer" | "is_retry" | "retried_by">;
 
 /** Columns of a {@link Summary}, for SQL. */
-export const SUMMARY: string = SUMMARY_COLUMNS.join(", ");
+export const SUMMARY = `seq, submission_id, idempotency_key, status, attempts, thread, created_at, started_at, settled_at,
+  due_at, rank, not_before, expires_at, key_expires_at, budget, resets, rollback_state, is_refused, merged_into, batch,
+  debounce_key, debounce_until, run, channel, request_id, message_id, finish_reason, retry, usage, error_name, error, notify,
+  metadata, output`;
 
-/** Whether its time was over before its first attempt. */
+/** Whether it expired before its first attempt. */
 export function isExpired({ expiresAt, attempts }: Submission, now: number): boolean {
   return expiresAt !== undefined && expiresAt <= now && attempts === 0;
 }
@@ -142,7 +109,7 @@ function toSummary(sql: SqlStorage, row: SummaryRow) {
     notify: parse<Destination[]>(row.notify) ?? [],
     run: row.run ?? undefined,
     retry: parse<NonNullable<SubmitMessagesOptions["retry"]>>(row.retry),
-    /** When a pending one may run, where that is later than its turn. */
+    /** When a pending one is due, if it has to wait for a time. */
     dueAt: row.due_at ?? row.not_before ?? undefined,
     /** The position in the queue: lower goes first. */
     rank: row.rank < -NEXT_RANK / 2 ? row.rank + NEXT_RANK : row.rank,
@@ -152,7 +119,7 @@ function toSummary(sql: SqlStorage, row: SummaryRow) {
     keyExpiresAt: row.key_expires_at ?? undefined,
     /** Tokens that it may use in all. */
     budget: row.budget ?? undefined,
-    /** Attempts that the platform's own resets ended. */
+    /** Attempts that a reset of the platform ended. */
     resets: row.resets,
     /** The submission whose turn it has joined. */
     mergedInto: row.merged_into ?? undefined,
@@ -163,9 +130,9 @@ function toSummary(sql: SqlStorage, row: SummaryRow) {
     isRollbackPending: row.rollback_state === "pending",
     /** The batch of prompts that it is one of. */
     batch: row.batch ?? undefined,
-    /** Whether the workflow that asked for it could not take its answer. */
+    /** Whether its workflow refused the answer. */
     isRefused: row.is_refused === 1,
-    /** Whether an answer is recorded: `null` is one, too. */
+    /** Whether an answer is recorded; `null` is one as well. */
     isAnswered: row.output !== null,
     output: row.output === null ? undefined : new StoredAnswer(sql, row.seq, row.output),
     error: row.error ?? undefined,
@@ -192,7 +159,7 @@ export function select(
     .map((row) => toSubmission(sql, row));
 }
 
-/** The same one by one: their messages may be too much to hold together. */
+/** The same one by one, because their messages may exceed the memory. */
 export function* eachWhole(
   sql: SqlStorage,
   query: string,
@@ -210,7 +177,7 @@ export function summaries(
   return [...each(sql, query, ...bindings)];
 }
 
-/** The same one by one, for those whose answers and metadata are too much to hold together. */
+/** The same one by one, because their answers and metadata may exceed the memory. */
 export function* each(
   sql: SqlStorage,
   query: string,

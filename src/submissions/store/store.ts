@@ -40,9 +40,9 @@ import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
 /** SQL for the number of the next row: greater than all stored ones and all that this object instance has seen. */
 const NEXT_SEQ = "(SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissions)";
 
-/** How far back a message is looked for among ended submissions. */
+/** How many of the newest rows are searched for a message. */
 const RECENT = 100;
-/** How many pending ones are ended by one statement. */
+/** How many pending ones one statement ends. */
 const AT_ONCE = 100;
 
 export class SubmissionStore {

@@ -8,7 +8,7 @@ import type { Failure } from "../../core/failures.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
 import { type AttemptRef, TurnRefused } from "../host.ts";
-import type { Taken } from "../intake/intake.ts";
+import type { IntakeResult } from "../intake/intake.ts";
 import type { Ledger } from "../ledger.ts";
 import { isTerminal } from "../states.ts";
 import type { Submission, Summary } from "../store/rows.ts";
@@ -27,7 +27,7 @@ const HEARTBEAT_MS = 30_000;
 const RECOVERY_WAIT_MS = 1_000;
 
 /** What intake returned for one submission, and the options of the call. */
-export type IntakeItem = { readonly taken: Taken; readonly options: InternalSubmitOptions };
+export type IntakeItem = { readonly taken: IntakeResult; readonly options: InternalSubmitOptions };
 
 export class TurnEngine {
   readonly budgets: TokenBudgets;

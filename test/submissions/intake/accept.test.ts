@@ -120,15 +120,9 @@ describe("invalid arguments are refused with their names, and nothing is stored"
   const big = (bytes: number) => [message("x".repeat(bytes))];
 
   it.each<[string, unknown, object, string, RegExp]>([
-    ["no message", [], {}, "messages", /Invalid messages \[\]: expected at least one message/],
-    [
-      "nothing",
-      undefined,
-      {},
-      "messages",
-      /Invalid messages undefined: expected at least one message/,
-    ],
-    ["a text", "hello", {}, "messages", /Invalid messages "hello": expected at least one message/],
+    ["no message", [], {}, "messages", /requires at least one message, got \[\]/],
+    ["nothing", undefined, {}, "messages", /requires at least one message, got undefined/],
+    ["a text", "hello", {}, "messages", /requires at least one message, got "hello"/],
     ["a function", () => [ok], {}, "messages", /expected an array.*saveMessages/],
     [
       "null for a message",

@@ -370,7 +370,7 @@ describe("what the error of a prompt says", () => {
 
   it("names the option as it was written", async () => {
     const { message } = await failure((step) => step.prompt("ask", { prompt: "p", repair: 11 }));
-    expect(message).toContain("repair is 11; expected a whole number from 0 to 10");
+    expect(message).toContain("Invalid repair 11: expected a whole number from 0 to 10");
     expect(message).not.toContain("answer.");
   });
 });
