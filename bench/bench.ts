@@ -1,8 +1,8 @@
 /**
- * `npm run bench`: Perdure and the built-in of the installed Think on one worker, one model and one machine, in turns.
+ * `npm run bench`: measures Perdure and Think's own implementation in one worker, with one model, on one machine, alternately.
  * Writes `results.md` and `results.json` after a whole run. Exit code 1 when a count or a size is above its limit.
  *
- *     npm run bench -- --counts               what is the same on every machine, in a minute
+ *     npm run bench -- --counts               counts and sizes, which are the same on every machine, in a minute
  *     npm run bench -- --only resume          one measure; --only a --only b for more
  *     npm run bench -- --only slope --steps 1000
  */
@@ -98,7 +98,7 @@ async function foundBy(measure: Measure, bench: Bench): Promise<Found> {
   return { measure: name, does, results };
 }
 
-/** A measure that needs no Think does not wait for one. */
+/** A measure without Think does not load it. */
 function lazily(start: () => Promise<BenchWorker>): Pick<BenchWorker, "ask"> {
   let started: Promise<BenchWorker> | undefined;
   const ask = async (...request: Parameters<Ask>) => {

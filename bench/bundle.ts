@@ -1,9 +1,9 @@
-/** Bundles sources: as Wrangler does it for Workers, or to be run by Node. */
+/** Bundles sources: like Wrangler for Workers, or for Node. */
 
 import { createRequire } from "node:module";
 import { build } from "tsdown";
 
-/** The part of esbuild that is used. */
+/** The part of esbuild that is used here. */
 type Esbuild = {
   build(options: {
     stdin: { contents: string; resolveDir: string; loader: "ts" };
@@ -20,10 +20,10 @@ type Esbuild = {
 };
 
 /**
- * What these files come to in a deployed Worker, minified: by Wrangler's own bundler and with its settings.
+ * The minified code of these files in a deployed Worker, by Wrangler's bundler and settings.
  *
- * @param folder where relative imports of `contents` begin
- * @param external packages that are left out
+ * @param folder the base of relative imports in `contents`
+ * @param external packages to exclude
  */
 export async function minified(
   contents: string,
@@ -50,7 +50,7 @@ export async function minified(
   return output.contents;
 }
 
-/** Writes an entry with all that it imports to `<folder>/bundle.mjs`. */
+/** Bundles an entry with all its imports to `<folder>/bundle.mjs`. */
 export async function forNode(entry: string, folder: string): Promise<void> {
   await build({
     config: false,

@@ -1,6 +1,6 @@
-/** Asks the runtime's own inspector what the heap holds, after a garbage collection: what is held, and not what is about to be freed. */
+/** Reads the used heap from the runtime's inspector, after a garbage collection. */
 
-/** Node's WebSocket takes headers, which the type of a browser's does not know. */
+/** Node's WebSocket accepts headers, which the browser's type does not have. */
 const NodeWebSocket = WebSocket as unknown as new (
   url: string,
   init: { readonly headers: Readonly<Record<string, string>> },
@@ -17,7 +17,7 @@ export class Inspector {
 
   static async connect(url: URL): Promise<Inspector> {
     const address = new URL("/ws", url.href.replace(/^http/, "ws"));
-    // Wrangler's inspector takes no connection from just anywhere.
+    // Wrangler's inspector checks the origin.
     const socket = new NodeWebSocket(address.href, { headers: { Origin: "http://127.0.0.1" } });
     await new Promise((resolve, reject) => {
       socket.addEventListener("open", resolve, { once: true });
@@ -26,9 +26,9 @@ export class Inspector {
     return new Inspector(socket);
   }
 
-  /** Bytes of the heap that are in use once nothing can be freed any more. */
+  /** Bytes of the used heap after a garbage collection. */
   async heapUsed(): Promise<number> {
-    // A snapshot collects garbage before it is taken; workerd does not answer to the command that only collects.
+    // A snapshot collects garbage first. workerd does not support the command that only collects.
     this.#send("HeapProfiler.takeHeapSnapshot");
     const { usedSize } = (await this.#ask("Runtime.getHeapUsage")) as { usedSize: number };
     return usedSize;

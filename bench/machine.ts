@@ -1,4 +1,4 @@
-/** On what, and of what, a run was. */
+/** The machine and the versions of a run. */
 
 import { readFileSync } from "node:fs";
 import { findPackageJSON } from "node:module";
@@ -17,7 +17,7 @@ export function machine(): Record<string, string | number> {
 }
 
 export function versions(): Record<string, string> {
-  // The runtime is Wrangler's, and no package of ours.
+  // The runtime belongs to Wrangler and is not our dependency.
   const runtime = ["workerd", versionOf("workerd", manifestOf("wrangler"))] as const;
   const found = PACKAGES.map((name) => [name, versionOf(name)] as const);
   return { ...Object.fromEntries([...found, runtime]), node: process.versions.node };

@@ -1,23 +1,23 @@
-/** What a measure is, and what it is lent. */
+/** A measure, and the tools that it gets. */
 
 import type { Result } from "./result.ts";
 import type { Requests } from "./worker/requests.ts";
 
 export type Measure = {
   readonly name: string;
-  /** What it does, in a line. */
+  /** A description in one line. */
   readonly does: string;
-  /** Whether it has counts, or sizes that cost little, which `--counts` asks for. */
+  /** Whether it has counts or fast sizes, for `--counts`. */
   readonly hasCounts: boolean;
   run(bench: Bench): Promise<Result[]>;
 };
 
 export type Bench = {
-  /** Whether counts are all that is wanted. */
+  /** Whether only counts are requested. */
   readonly onlyCounts: boolean;
-  /** How many steps of one workflow are timed. */
+  /** The number of timed steps of one workflow. */
   readonly steps: number;
-  /** The worker of the bench, which starts when it is asked first. */
+  /** The worker of the bench, which starts at the first request. */
   readonly worker: Pick<BenchWorker, "ask">;
   /** Starts another worker, of that folder of the bench, with some of the requests. */
   start(folder: string): Promise<BenchWorker>;
@@ -33,7 +33,7 @@ export type Ask = <Name extends keyof Requests>(
   ...args: Parameters<Requests[Name]> extends [unknown, infer Args] ? [Args] : []
 ) => Promise<Awaited<ReturnType<Requests[Name]>>>;
 
-/** Runs them in turns, so that whatever else the machine does meets each alike: A B A B. */
+/** Runs them alternately (A B A B), so that other load on the machine affects both. */
 export async function inTurns<Key extends string, T>(
   times: number,
   work: Readonly<Record<Key, () => Promise<T>>>,

@@ -1,4 +1,4 @@
-/** What a run has found, as a table for people and as JSON. Without I/O. */
+/** The results of a run, as a Markdown table and as JSON. No I/O. */
 
 import { type Result, verdictOf } from "./result.ts";
 
@@ -23,11 +23,11 @@ export function markdownOf({ date, machine, versions, seconds, found }: Run): st
   const rows = found.flatMap(({ results }) => results.map(cellsOf));
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
   return [
-    "# What `npm run bench` has measured",
+    "# What `npm run bench` measured",
     "",
     `${date}, in ${Math.round(seconds)} s, on ${list(machine)}; ${list(versions)}.`,
     "",
-    "Counts and sizes fail the run above their limits. Times are those of this run on this machine, and only told.",
+    "Counts and sizes fail the run above their limits. Times are those of this run on this machine, and never fail it.",
     "",
     line(HEAD),
     line(HEAD.map(() => "---")),
@@ -45,7 +45,7 @@ export function jsonOf(run: Run): string {
   return `${JSON.stringify({ ...run, found }, null, 2)}\n`;
 }
 
-/** One result in a line, for the screen. */
+/** One result in one line, for the terminal. */
 export function lineOf(result: Result): string {
   const [what = "", unit, builtIn, perdure, goal, verdict] = cellsOf(result);
   const beside = builtIn === "" ? "" : `, built-in ${builtIn}`;
@@ -53,7 +53,7 @@ export function lineOf(result: Result): string {
   return `  ${(verdict ?? "").padEnd(7)}${what}: ${perdure} ${unit}${beside}${toReach}`;
 }
 
-/** What fails the run, to be read alone. */
+/** The failures of the run. */
 export function failuresOf(found: readonly Found[]): string[] {
   return found.flatMap(({ results }) =>
     results.filter((result) => verdictOf(result) === "FAILED").map(lineOf),
@@ -68,7 +68,7 @@ function cellsOf(result: Result): string[] {
 
 function goalOf({ limit }: Result): string {
   if (!limit) return "";
-  if (limit.kind === "told") return limit.goal;
+  if (limit.kind === "reported") return limit.goal;
   const { atMost, floor } = limit;
   return `at most ${numberOf(atMost)}${floor ? `; floor ${numberOf(floor.atMost)}` : ""}`;
 }

@@ -1,39 +1,39 @@
-/** What a measure has found, what it was to reach, and whether it has. Without I/O. */
+/** The result of a measure, its limit, and whether it is within the limit. No I/O. */
 
 export type Result = {
-  /** What was measured, in words. */
+  /** A description of the value. */
   readonly what: string;
   readonly unit: string;
   readonly perdure: number;
-  /** The same of the built-in in the same run, where it has such a thing. */
+  /** The value of Think's own implementation in the same run, if it has one. */
   readonly builtIn?: number | undefined;
   readonly limit?: Limit | undefined;
 };
 
-type Limit = Exact | Told;
+type Limit = Exact | Reported;
 
 /** A count or a size, the same on every machine: above it, the run fails. */
 export type Exact = {
   readonly kind: "exact";
-  /** What it is to reach. */
+  /** The goal. */
   readonly atMost: number;
-  /** As far as it can be brought down, and why: what fails the run in place of `atMost`. */
+  /** The lowest possible value, and why. It replaces `atMost` as the limit of the run. */
   readonly floor?: { readonly atMost: number; readonly why: string } | undefined;
 };
 
-/** A time, or made of times: it is told, and never fails the run. */
-type Told = { readonly kind: "told"; readonly goal: string; readonly isReached: boolean };
+/** A time, or a value of times. It is reported, and never fails the run. */
+type Reported = { readonly kind: "reported"; readonly goal: string; readonly isReached: boolean };
 
 export type Verdict = "ok" | "floor" | "missed" | "FAILED";
 
 /**
- * `ok` for what reaches its goal and for what has none, `floor` for a count that is as low as it can be, `missed` for a
- * time that does not, `FAILED` for a count above its limit.
+ * `ok`: reaches its goal, or has none. `floor`: a count at its lowest possible value. `missed`: a time that does not reach its
+ * goal. `FAILED`: a count above its limit.
  */
 export function verdictOf({ perdure, limit }: Result): Verdict {
   if (!limit) return "ok";
-  if (limit.kind === "told") return limit.isReached ? "ok" : "missed";
-  // What could not be measured is no number, and below nothing.
+  if (limit.kind === "reported") return limit.isReached ? "ok" : "missed";
+  // A missing measurement is NaN, which is never below a limit.
   if (perdure <= limit.atMost) return "ok";
   return limit.floor && perdure <= limit.floor.atMost ? "floor" : "FAILED";
 }
@@ -42,34 +42,34 @@ export function atMost(atMost: number, floor?: Exact["floor"]): Exact {
   return { kind: "exact", atMost, floor };
 }
 
-/** So many times the built-in's, or more. */
+/** At least `factor` times the value of Think's own implementation. */
 export function timesMore(result: Result, factor: number): Result {
   const { perdure, builtIn = Number.NaN } = result;
-  return told(result, `${factor} times the built-in's`, perdure >= factor * builtIn);
+  return reported(result, `${factor} times the built-in's`, perdure >= factor * builtIn);
 }
 
-/** So much of the built-in's, or less. */
+/** At most `share` of the value of Think's own implementation. */
 export function shareOf(result: Result, share: number): Result {
   const { perdure, builtIn = Number.NaN } = result;
-  return told(result, `${share} of the built-in's`, perdure <= share * builtIn);
+  return reported(result, `${share} of the built-in's`, perdure <= share * builtIn);
 }
 
-export function told(result: Result, goal: string, isReached: boolean): Result {
-  return { ...result, limit: { kind: "told", goal, isReached } };
+export function reported(result: Result, goal: string, isReached: boolean): Result {
+  return { ...result, limit: { kind: "reported", goal, isReached } };
 }
 
-/** The number in the middle. */
+/** The median. */
 export function median(numbers: readonly number[]): number {
   return quantile(numbers, 0.5);
 }
 
-/** The smallest number that so large a share of them does not exceed. */
+/** The percentile. */
 export function quantile(numbers: readonly number[], share: number): number {
   const sorted = [...numbers].sort((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** By how much they grow from one to the next, by least squares. */
+/** The slope, by least squares. */
 export function slope(numbers: readonly number[]): number {
   const middle = (numbers.length - 1) / 2;
   const mean = numbers.reduce((sum, number) => sum + number, 0) / numbers.length;

@@ -1,4 +1,4 @@
-/** Starts the worker of a bench, for as long as its script runs. */
+/** Starts the worker of a bench until its script ends. */
 
 import path from "node:path";
 import { unstable_startWorker } from "wrangler";

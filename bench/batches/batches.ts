@@ -1,6 +1,6 @@
 /**
- * `npm run batches`: whether `step.promptAll()` costs as much for an item of a large batch as for one of a small batch,
- * and whether a batch survives SIGKILL of the whole runtime. Times are compared within a run only.
+ * `npm run batches`: checks that an item of a large batch of `step.promptAll()` costs as much as one of a small batch,
+ * and that a batch survives SIGKILL of the whole runtime. Times are compared within a run only.
  *
  *   node batches.ts --items 10000 --base 1000 --kills 3
  */
@@ -20,7 +20,7 @@ const { values } = parseArgs({
     base: { type: "string", default: "1000" },
     rounds: { type: "string", default: "2" },
     kills: { type: "string", default: "3" },
-    /** How many times as much an item of a large batch may cost. CI, with one round beside other work, allows more. */
+    /** The largest ratio of the cost of an item in a large and in a small batch. CI allows more. */
     growth: { type: "string", default: "1.2" },
   },
 });
@@ -43,7 +43,7 @@ async function call<T>(verb: string, body: object): Promise<T> {
   return (await response.json()) as T;
 }
 
-/** Waits until the workflow has ended, and asks rarely: the local engine reads its whole log for an answer. Throws unless all answers are right. */
+/** Waits until the workflow has ended. Polls rarely, because the local engine reads its whole log. Throws unless all answers are correct. */
 async function outcomeOf(batch: Batch): Promise<Outcome> {
   for (;;) {
     const { status, output, error } = await call<{
@@ -58,7 +58,7 @@ async function outcomeOf(batch: Batch): Promise<Outcome> {
   }
 }
 
-/** What each item of a batch costs, in milliseconds: processor time, which other programs do not change, or else time. */
+/** The cost of an item in milliseconds: processor time if it is known, otherwise time. */
 async function timed(count: number): Promise<number> {
   const batch = { id: crypto.randomUUID(), items: count };
   const before = runtime.cpuMs;
@@ -91,9 +91,9 @@ async function killed(count: number): Promise<void> {
   if (accepted !== count || ended !== count) throw new Error("A submission was lost or made twice");
 }
 
-/** How many times as much an item of a large batch costs as one of a small batch. */
+/** The ratio of the cost of an item in a large and in a small batch. */
 async function growth(): Promise<number> {
-  // The first batch of a runtime pays for what is compiled.
+  // The first batch of a runtime includes compilation.
   await timed(base);
   const small: number[] = [];
   const large: number[] = [];

@@ -1,4 +1,4 @@
-/** The worker of the batches: an agent whose model answers at once, and a workflow that asks it about many items. */
+/** The worker of the batches: an agent with a model that answers at once, and a workflow that asks about many items. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
@@ -13,7 +13,7 @@ interface Env extends Cloudflare.Env {
 }
 export type Params = { readonly items: number; readonly startedAt: number };
 export type Batch = { readonly id: string; readonly items: number };
-/** What a workflow returns: how many answers are right and in their place, and how long it took. */
+/** The result of a workflow: the number of correct answers in the right order, and the duration. */
 export type Outcome = { readonly right: number; readonly ms: number };
 
 export class BatchAgent extends DurableThink<Env> {
@@ -63,7 +63,7 @@ export default served<Env>({
     await agentOf(env, batch).startBatch(batch.id, { items: batch.items, startedAt });
   },
   progress: (env, batch: Batch) => agentOf(env, batch).progress(),
-  /** After a kill the local engine goes on only when an event reaches it. */
+  /** After a kill, the local engine continues only when it receives an event. */
   async resume(env, { id }: Batch) {
     await (await env.BATCHES.get(id)).sendEvent({ type: "resume", payload: {} });
   },

@@ -1,4 +1,4 @@
-/** What an isolated prompt writes on an agent that is no Think. */
+/** The writes of an isolated prompt on a plain agent. */
 
 import type { Measure } from "../measure.ts";
 import { atMost } from "../result.ts";

@@ -1,4 +1,4 @@
-/** How much longer than the model a prompt takes. */
+/** The time of a prompt beyond its model. */
 
 import { inTurns, type Measure } from "../measure.ts";
 import { quantile, shareOf } from "../result.ts";
@@ -13,7 +13,7 @@ export const latency: Measure = {
   hasCounts: false,
   async run({ worker }) {
     const some = (kind: "perdure" | "built-in") => () =>
-      // Another agent each time: what a long conversation costs is Think's.
+      // A new agent each time, because Think slows down with a long conversation.
       worker.ask("latencies", { kind, count: COUNT, delayMs: DELAY_MS });
     const found = await inTurns(TURNS, { perdure: some("perdure"), builtIn: some("built-in") });
     return [0.5, 0.99].map((share) =>

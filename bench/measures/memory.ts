@@ -1,11 +1,11 @@
-/** What an object holds in memory for submissions that wait, and after their ends, above what it held idle (L9). */
+/** The memory of an object with pending submissions, and after their ends, above its idle memory (L9). */
 
 import { Inspector } from "../inspector.ts";
 import type { Measure } from "../measure.ts";
 import { atMost, type Result } from "../result.ts";
 
 const COUNT = 10_000;
-/** Of one message. The content waits in storage: were it held, that alone would be twice the limit. */
+/** The size of one message. If messages were held in memory, they alone would need twice the limit. */
 const BYTES = 6_400;
 const MEBIBYTE = 1024 * 1024;
 const MAX_PENDING_MIB = 32;

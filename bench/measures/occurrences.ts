@@ -1,20 +1,20 @@
-/** How many next occurrences a second are computed, by form (S2). */
+/** Next occurrences per second, by form (S2). */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { forNode } from "../bundle.ts";
 import { type Bench, inTurns, type Measure } from "../measure.ts";
-import { median, type Result, told } from "../result.ts";
+import { median, type Result, reported } from "../result.ts";
 import type { Rates } from "../schedule/forms.ts";
 
 const GOAL = 100_000;
 const MS = 100;
-/** Tasks that the built-in is to reconcile. */
+/** The number of tasks that Think's own implementation reconciles. */
 const TASKS = 20;
 const TURNS = 3;
 
-/** The built-in's forms that have a time of day: the others are one addition. */
+/** The forms of Think's own implementation with a time of day. The others are one addition. */
 const BUILT_IN = ["every day at 09:00", "every weekday at 09:00"];
 const ZONE = "America/New_York";
 
@@ -30,7 +30,7 @@ export const occurrences: Measure = {
       const what = isOurs ? `next occurrence, ${form}` : `next occurrence, ${form}: ${by} instead`;
       const result = { what, unit: "a second", perdure: rate, builtIn: builtIn.get(form) };
       if (!isOurs) return { what, unit: "a second", perdure: rate };
-      return told(result, GOAL.toLocaleString("en"), rate >= GOAL);
+      return reported(result, GOAL.toLocaleString("en"), rate >= GOAL);
     });
   },
 };
@@ -50,8 +50,8 @@ async function ratesInNode(): Promise<Rates> {
 }
 
 /**
- * The built-in's computation is not public. What is: to reconcile declared tasks. New ones with a time of day and new
- * ones with an interval cost the same but for the occurrence, so that the difference is what it takes.
+ * The computation of Think's own implementation is not public, but the reconciliation of tasks is. New tasks with a time of day
+ * and new tasks with an interval cost the same except for the occurrence, so the difference is its cost.
  */
 async function ratesOfBuiltIn({ worker }: Bench): Promise<Map<string, number>> {
   const declare = (schedule: string) => () => worker.ask("declareTime", { schedule, count: TASKS });

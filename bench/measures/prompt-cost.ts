@@ -1,4 +1,4 @@
-/** What a prompt costs in the object, whole and above a bare turn. */
+/** The cost of a prompt in the object, whole and above a bare turn. */
 
 import type { Measure } from "../measure.ts";
 import { atMost, type Result } from "../result.ts";

@@ -1,4 +1,4 @@
-/** What it costs to reconcile a thousand tasks that have not changed. */
+/** The cost of reconciling a thousand unchanged tasks. */
 
 import type { Measure } from "../measure.ts";
 import { atMost, type Result } from "../result.ts";

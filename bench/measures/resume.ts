@@ -1,14 +1,14 @@
-/** How soon a workflow goes on after its turn has ended, with others behind it. */
+/** How soon a workflow resumes after its turn, with other turns queued. */
 
 import { inTurns, type Measure } from "../measure.ts";
-import { median, type Result, shareOf, told } from "../result.ts";
+import { median, type Result, reported, shareOf } from "../result.ts";
 
 const DELAY_MS = 500;
-/** The built-in takes seconds for each, and more behind it would take it a minute. */
+/** Think's own implementation needs seconds for each, and a minute with more queued turns. */
 const TURNS = 3;
 /** Of Perdure, for each turn of the built-in. */
 const TIMES = 3;
-/** What the medians of so few may differ by on a machine that others share. */
+/** The tolerance of medians of few values on a shared machine. */
 const ALIKE = 1.5;
 
 export const resume: Measure = {
@@ -42,7 +42,7 @@ export const resume: Measure = {
     return [
       result(0, none, ms("builtInNone")),
       shareOf(result(10, ms("ten"), ms("builtInTen")), 0.02),
-      told(result(100, hundred), "the same as with none", hundred <= ALIKE * none),
+      reported(result(100, hundred), "the same as with none", hundred <= ALIKE * none),
     ];
   },
 };

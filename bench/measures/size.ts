@@ -1,4 +1,4 @@
-/** How large what an app imports is: minified and gzipped, without peers. */
+/** The size of what an app imports: minified and gzipped, without peers. */
 
 import path from "node:path";
 import { gzipSync } from "node:zlib";
@@ -18,7 +18,7 @@ const DEPENDENCIES = [
   "zod-to-json-schema",
 ];
 const GOAL_KB = 40;
-/** As it is now, so that it does not grow unseen. */
+/** The current size, so that growth is noticed. */
 const FLOOR = {
   atMost: 152,
   why:
@@ -30,12 +30,12 @@ const FLOOR = {
 const WORKFLOW = "workflow/index.ts";
 const THINK = "hosts/think/index.ts";
 const CODEMODE = "codemode/index.ts";
-/** What can be imported by itself. */
-const CAPABILITIES = [WORKFLOW, "submissions/index.ts", "outbox/index.ts", "scheduler/index.ts"];
+/** Modules that can be imported alone. */
+const MODULES = [WORKFLOW, "submissions/index.ts", "outbox/index.ts", "scheduler/index.ts"];
 
 export const size: Measure = {
   name: "size",
-  does: "bundles perdure/workflow and perdure/think, minified and gzipped, without peers; and each room by itself",
+  does: "bundles perdure/workflow and perdure/think, minified and gzipped, without peers; and each module alone",
   hasCounts: true,
   async run() {
     const both = [WORKFLOW, THINK];
@@ -57,15 +57,15 @@ export const size: Measure = {
         perdure: await kilobytes([...both, CODEMODE], PEERS),
       },
     ];
-    for (const room of CAPABILITIES) {
-      const perdure = await kilobytes([room], [...PEERS, ...DEPENDENCIES]);
-      results.push({ what: `${path.dirname(room)} alone, without them`, unit: "kB", perdure });
+    for (const module of MODULES) {
+      const perdure = await kilobytes([module], [...PEERS, ...DEPENDENCIES]);
+      results.push({ what: `${path.dirname(module)} alone, without them`, unit: "kB", perdure });
     }
     return results;
   },
 };
 
-/** Thousands of bytes that an app loads which imports these, with the packages of `leftOut` left out. */
+/** The kilobytes that an app loads with these imports, without the packages of `leftOut`. */
 async function kilobytes(files: readonly string[], leftOut: readonly string[]): Promise<number> {
   const contents = files.map((file) => `export * from "./${file}";`).join("\n");
   const code = await minified(contents, SRC, leftOut);

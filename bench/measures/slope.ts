@@ -1,7 +1,7 @@
-/** Whether the steps of a workflow become slower, the more of them it has made. */
+/** Whether the steps of a workflow become slower with their number. */
 
 import { inTurns, type Measure } from "../measure.ts";
-import { median, slope, told } from "../result.ts";
+import { median, reported, slope } from "../result.ts";
 
 export const slopes: Measure = {
   name: "slope",
@@ -30,7 +30,7 @@ export const slopes: Measure = {
     return [
       result("the engine's pairs", pairs),
       engine,
-      told(ours, "no more than the engine's", ours.perdure <= engine.perdure),
+      reported(ours, "no more than the engine's", ours.perdure <= engine.perdure),
       { what: "isolated prompts", unit: "ms", perdure: median(prompts) },
       {
         what: "the engine's pairs, after a look at the status",

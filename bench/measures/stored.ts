@@ -1,7 +1,7 @@
-/** Whether a submission costs the same however much is stored. */
+/** Whether the cost of a submission is independent of the number of stored ones. */
 
 import { type Bench, inTurns, type Measure } from "../measure.ts";
-import { atMost, median, type Result, told } from "../result.ts";
+import { atMost, median, type Result, reported } from "../result.ts";
 import type { Cost } from "../worker/cost.ts";
 
 const SIZES = [10, 1_000, 1_000_000];
@@ -18,7 +18,7 @@ export const stored: Measure = {
     const reads: Result[] = [];
     for (const { size, name } of ledgers) {
       await worker.ask("storeEnded", { name, count: size });
-      // The first one of a life counts what waits.
+      // The first one after a start counts the pending ones.
       await worker.ask("passTime", { name, times: 1 });
       const { rowsRead } = await costOf(worker, name);
       reads.push({
@@ -39,13 +39,13 @@ export const stored: Measure = {
       const perdure = ms[index] ?? Number.NaN;
       const what = `accept, claim and settle, ${size.toLocaleString("en")} stored`;
       const isFlat = perdure <= FLAT * Math.min(...ms);
-      return told({ what, unit: "ms", perdure }, "flat within 10 percent", isFlat);
+      return reported({ what, unit: "ms", perdure }, "flat within 10 percent", isFlat);
     });
     return [...reads, ...times];
   },
 };
 
-/** Of three, the least: an alarm of the burst before may come in the middle of one. */
+/** The minimum of three, because an alarm of the previous burst may run during one. */
 async function costOf(worker: Bench["worker"], name: string): Promise<Cost> {
   const costs: Cost[] = [];
   for (let time = 0; time < 3; time++) costs.push(await worker.ask("passCost", { name }));

@@ -1,13 +1,13 @@
-/** What it costs to accept a submission, by how many wait. */
+/** The cost of accepting a submission, by the number of pending ones. */
 
 import type { Bench, Measure } from "../measure.ts";
 import { atMost, type Result } from "../result.ts";
 import type { Kind } from "../worker/requests.ts";
 
-/** So many are counted together: the wakes of a burst are shared. */
+/** Counted together, because a burst shares its wakes. */
 const TIMES = 10;
 const WAITING = [20, 50, 10_000];
-/** The built-in reads all that wait, each time: more of them take it minutes. */
+/** Think's own implementation reads all pending ones each time, so more would take minutes. */
 const MOST_OF_BUILT_IN = 50;
 const MOST_READ = 4;
 
@@ -38,7 +38,7 @@ export const submitCost: Measure = {
       if (results.length === 0) {
         results.push(row("statements", 6), row("rowsWritten", 3), row("setAlarms", 1));
       }
-      // Constant: no more than with the fewest.
+      // Constant: not more than with the fewest pending.
       const fewest = results.find(({ unit }) => unit === UNITS.rowsRead)?.perdure;
       results.push(row("rowsRead", Math.min(MOST_READ, fewest ?? MOST_READ)));
     }

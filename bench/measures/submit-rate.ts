@@ -1,4 +1,4 @@
-/** How many submissions one object accepts a second. */
+/** Accepted submissions of one object per second. */
 
 import { inTurns, type Measure } from "../measure.ts";
 import { median, timesMore } from "../result.ts";

@@ -1,4 +1,4 @@
-/** A worker with a ledger and nothing else: of Think and its models alone, a look at the heap takes a minute. */
+/** A worker with only a ledger: with Think, a heap snapshot takes a minute. */
 
 import { ledgerRequests } from "../worker/ledger-requests.ts";
 import { served } from "../worker/served.ts";

@@ -1,12 +1,12 @@
 /**
- * Drains an outbox of 10,000 entries to 100 destinations, and tells how fast, how late and at what cost (O2, O3, O5):
- * alone, beside destinations that are slow or refuse half of what they get, and in the two shapes that are worst for
- * finding what is due. Fails when something is lost, out of order or left behind, and above the limits.
+ * Drains an outbox of 10,000 entries to 100 destinations, and measures throughput, delays and cost (O2, O3, O5):
+ * alone, with destinations that are slow or refuse half of their events, and in the two distributions that are worst for
+ * finding ready entries. Fails when an entry is lost, out of order or left over, and above the limits.
  *
  *     node bench/outbox/outbox.ts --entries 10000 --destinations 100 --concurrency 8
  *
- * Counts mean the same on every machine. Times do not, and what bounds them is the local runtime, where a timer and a
- * commit take milliseconds: only those of one run are compared with each other.
+ * Counts are the same on every machine. Times are not: the local runtime limits them, where a timer and a commit take
+ * milliseconds. Only times of one run are compared.
  */
 
 import { parseArgs } from "node:util";
@@ -24,17 +24,17 @@ const entries = Number(values.entries);
 const destinations = Number(values.destinations);
 const concurrency = Number(values.concurrency);
 
-/** Half of this is what a mere share of the room explains: slow ones take a place for longer, and refused ones twice. */
+/** Half of this is explained by shared slots: slow entries hold a slot longer, and refused ones use it twice. */
 const MAX_RATIO = 4;
-/** To put, to claim, to forget, and to see whether it was the last; a retry is a claim, an update and a wake more. */
+/** Put, claim, delete, and the check for the last entry. A retry adds a claim, an update and a wake. */
 const MAX_STATEMENTS = 4.2;
 const MAX_STATEMENTS_OF_RETRY = 16;
-/** A wake is shared by a burst, and moved for each retry that is earlier, and after it. */
+/** A burst shares a wake. Each earlier retry moves it, and moves it back. */
 const MAX_WAKE_ROWS = 24;
 const MAX_WAKE_ROWS_OF_RETRY = 4;
 /**
- * A look at the rows is paid by 64 deliveries at least, reads each row that waits up to ten times (as SQLite counts
- * the sorting), and half of them wait on average; a wake for a retry reads each once more.
+ * Each read of the rows serves at least 64 deliveries, and reads each waiting row up to ten times (as SQLite counts
+ * sorting). On average half of the rows wait. A wake for a retry reads each once more.
  */
 const maxRowsRead = (of: number) => 20 + (of * 10) / 2 / 64;
 
@@ -62,7 +62,7 @@ function scenarios(): { alone: Scenario; beside: Scenario; others: Scenario[] } 
   };
 }
 
-/** What is wrong with a result, to be read after its scenario's name. */
+/** The problems of a result. */
 function problemsOf({ task }: Scenario, { problems, left, total, statements }: Result): string[] {
   const { put, forget, retry, wake, next } = statements;
   const each = (count: number) => count / task.entries;

@@ -1,4 +1,4 @@
-/** One object with an outbox, whose queues are receivers of a load: puts it, lets it drain, and tells what that took. */
+/** An object with an outbox, whose queues receive a load. It puts the entries, drains them, and returns the measurements. */
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
@@ -30,7 +30,7 @@ export type Result = {
   readonly setAlarms: number;
   readonly total: Tally;
   readonly statements: Record<keyof typeof STATEMENTS, Tally>;
-  /** What must be nothing at the end. */
+  /** Counts that must be 0 at the end. */
   readonly left: { readonly entries: number; readonly jobs: number; readonly alarm: number | null };
 };
 
@@ -68,7 +68,7 @@ export class LoadedOutbox extends DurableObject<Env> {
       }
       putAt = Date.now();
       while (!load.isDone) await sleep(10);
-      // What follows the last arrival, and the removal of the wake.
+      // Waits for the work after the last arrival, and for the removal of the wake.
       await sleep(100);
     });
     return {
@@ -88,7 +88,7 @@ export class LoadedOutbox extends DurableObject<Env> {
 
   #put(outbox: Outbox, index: number): void {
     const event: LoadEvent = { index, putAt: Date.now() };
-    // A short backoff, so that it is the outbox that is measured and not the waiting of those who fail.
+    // A short backoff, to measure the outbox and not the delay of retries.
     outbox.put(
       queue(this.#load.nameOf(index), { policy: { backoff: { base: 50, cap: 200 } } }),
       event,

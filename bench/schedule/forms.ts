@@ -1,4 +1,4 @@
-/** The schedules that are measured, and the same made otherwise. */
+/** The measured schedules, and the same with other libraries. */
 
 import { Cron } from "croner";
 import { DateTime } from "luxon";
@@ -9,14 +9,14 @@ const ZONE = "America/New_York";
 
 type Next = (after: number) => number | null;
 
-/** Next occurrences a second, by what computes them. */
+/** Next occurrences per second, by implementation. */
 export type Rates = readonly {
   readonly form: string;
   readonly by: string;
   readonly rate: number;
 }[];
 
-/** Calls each for at least this long, in each of some turns; the calls alternate between moments eight months apart. */
+/** Calls each for at least this long per round, at alternating times eight months apart. */
 export function rates(ms: number, turns: number): Rates {
   const all = contenders();
   const found = all.map(() => [] as number[]);
@@ -67,7 +67,7 @@ function contenders(): Contender[] {
   ];
 }
 
-/** By the public function and from the text, as an app does it. */
+/** By the public function and from the text, like an app. */
 function ours(text: string): Contender {
   const next = (after: number) => nextOccurrence(text, { after, timezone: ZONE });
   return { form: text, by: "Perdure", next };

@@ -1,4 +1,4 @@
-/** Kills the machine at random, and brings it up again. */
+/** Kills the machine at random times, and restarts it. */
 
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "./client.ts";
@@ -13,13 +13,13 @@ export class Chaos {
   readonly #client: Client;
   readonly #random: Random;
   readonly #workflows: () => readonly string[];
-  /** Those that the platform has seen the end of. */
+  /** Workflows that have ended on the platform. */
   readonly #ended = new Set<string>();
   kills = 0;
-  /** How long the machine took to come up, in all. */
+  /** The total duration of all restarts. */
   downMs = 0;
 
-  /** @param workflows all that were begun, of which a new life has to resume the open ones */
+  /** @param workflows all that were started; each restart resumes the open ones */
   constructor(
     machine: Machine,
     client: Client,
@@ -41,7 +41,7 @@ export class Chaos {
     }
   }
 
-  /** One kill, and the life after it. */
+  /** One kill, and the restart after it. */
   async strike(signal: AbortSignal): Promise<void> {
     this.kills++;
     const killedAt = Date.now();
@@ -57,7 +57,7 @@ export class Chaos {
   }
 
   /**
-   * Does what the platform does for the workflows of a machine that died; their agents wake by themselves. Returns how
+   * Resumes workflows as the platform does after a machine failure. Their agents wake by their alarms. Returns how
    * many were open.
    */
   async wake(): Promise<number> {

@@ -1,19 +1,19 @@
-/** The driver's calls of the worker, over any number of its lives. */
+/** The driver's calls of the worker, across its restarts. */
 
 import { setTimeout as delay } from "node:timers/promises";
 
 const PATIENCE_MS = 20_000;
 const PAUSE_MS = 250;
 
-/** Where the worker was when a call failed. */
+/** The state of the worker when a call failed. */
 export type Failures = Map<string, number>;
 
 export class Client {
   readonly #url: string;
   readonly #signal: AbortSignal;
-  /** What the agents have answered instead, and how often: a kill ends a call in any way, everything else is worth a look. */
+  /** Errors of the agents, and how often. A kill can cause any error of a call; other errors are printed. */
   readonly failures: Failures = new Map();
-  /** While the machine is down, nobody calls: what all of them want at once would keep it from coming up. */
+  /** Calls wait while the machine is down, because too many at once would slow down its start. */
   isHeld = false;
 
   constructor(url: string, signal: AbortSignal) {
@@ -21,7 +21,7 @@ export class Client {
     this.#signal = signal;
   }
 
-  /** @throws Error when nobody answers, or with what is wrong */
+  /** @throws Error without an answer, or with the error of the answer */
   async call<T>(agent: string, verb: string, body: unknown = null): Promise<T> {
     const response = await fetch(`${this.#url}/${agent}/${verb}`, {
       method: "POST",
@@ -37,7 +37,7 @@ export class Client {
     throw new Error(known);
   }
 
-  /** Asks until it is answered, or the soak gives up. */
+  /** Repeats the call until there is an answer, or the soak ends. */
   async insist<T>(agent: string, verb: string, body?: unknown): Promise<T | undefined> {
     while (!this.#signal.aborted) {
       if (this.isHeld) {
@@ -47,7 +47,7 @@ export class Client {
       try {
         return await this.call<T>(agent, verb, body);
       } catch {
-        // It may have happened all the same: what is asked again has the same key.
+        // The call may have had its effect. The repetition has the same key.
         await delay(PAUSE_MS);
       }
     }

@@ -1,6 +1,6 @@
 /**
- * Counts what must be none: what was accepted and is lost, what has not ended, what a receiver that deduplicates would still
- * do twice, and what keeps an agent waking. Decides by what was written down; it asks nobody.
+ * Counts findings, of which there must be none: lost and unfinished work, effects that are repeated in spite of deduplication,
+ * and agents that wake without work. Decides by the records alone.
  */
 
 import { duplicatesOf } from "./duplicates.ts";
@@ -21,9 +21,9 @@ export const KINDS = [
 
 export type Finding = {
   readonly kind: (typeof KINDS)[number];
-  /** Of what it is found: a key, a workflow, a slot, an agent. */
+  /** The subject: a key, a workflow, a slot or an agent. */
   readonly id: string;
-  /** What is known of it. */
+  /** The known facts. */
   readonly what: string;
 };
 
@@ -31,9 +31,9 @@ export type Evidence = {
   readonly entries: readonly Entry[];
   readonly records: Records;
   readonly looks: readonly Look[];
-  /** What the platform says of each workflow. */
+  /** The platform's status of each workflow. */
   readonly platform: Readonly<Record<string, string>>;
-  /** Options that took half of a surrogate pair. */
+  /** Options that accepted an unpaired surrogate. */
   readonly acceptedMalformed: Iterable<string>;
 };
 
@@ -70,7 +70,7 @@ function submissionFindings(
     const row = rows.get(id);
     const known = `submission ${id}, ${asked}, accepted at ${at(acceptedAt)}`;
     if (row === undefined) return [{ kind: "lost", id: key, what: `${known}: not in the ledger` }];
-    // Told of with everything else that is open.
+    // Reported with everything else that is open.
     if (OPEN.includes(row.status)) return [];
     const said = `${row.status} after ${row.attempts} attempts (${row.error ?? "no error"})`;
     if (!ends.has(id)) {
@@ -91,7 +91,7 @@ function repeatedEffects({ agent, planned }: Entry, { effects }: Records): Findi
   });
 }
 
-/** Messages that were cleared and are in the conversation again, or that are there twice. */
+/** Cleared messages that are in the conversation again, and messages that are there twice. */
 function comeBack({ entries, looks }: Evidence): Finding[] {
   const found = (id: string, what: string): Finding => ({ kind: "came back", id, what });
   const messages = new Map(looks.map((look) => [look.agent, look.messages]));
@@ -127,7 +127,7 @@ function workflowFindings(
   return [{ kind: "failed", id, what: `${known}: ${outcome}, expected ${expected}` }];
 }
 
-/** What an agent should not have any more. */
+/** Leftovers in an agent's storage. */
 function remainsOf({ agent, ...look }: Look): Finding[] {
   const stuck = [
     ...look.submissions

@@ -1,4 +1,4 @@
-/** What a receiver that knows deliveries by their ids, and everything else by its key, would still do twice. */
+/** Effects that a receiver would repeat although it deduplicates deliveries by id and other calls by key. */
 
 import type { Evidence, Finding } from "./count.ts";
 import type { HookEvent, Look } from "./words.ts";
@@ -13,8 +13,8 @@ export function duplicatesOf({ entries, records, looks }: Evidence): Finding[] {
     ...several(ends, (ids) => ids).map(([id, ids]) =>
       found(id, `the end of one submission by ${ids.length} delivery ids: ${ids.join(", ")}`),
     ),
-    ...several(outcomes, (told) => told.keys()).map(([id, told]) =>
-      found(id, `one workflow with ${told.length} outcomes: ${told.join(" and ")}`),
+    ...several(outcomes, (counts) => counts.keys()).map(([id, reported]) =>
+      found(id, `one workflow with ${reported.length} outcomes: ${reported.join(" and ")}`),
     ),
     ...several(
       new Map(entries.map((entry) => [entry.id, entry])),
@@ -31,7 +31,7 @@ export function duplicatesOf({ entries, records, looks }: Evidence): Finding[] {
   ];
 }
 
-/** Those that have more than one. */
+/** The keys with more than one value. */
 function several<Value>(
   map: ReadonlyMap<string, Value>,
   of: (value: Value) => Iterable<string>,
@@ -53,7 +53,7 @@ function submissionsByKey(looks: readonly Look[]): Map<string, string[]> {
   return byKey;
 }
 
-/** By slot, with its key and its delivery id as one. */
+/** By slot: its key and its delivery id. */
 function slotsOf(deliveries: Evidence["records"]["deliveries"]): Map<string, Set<string>> {
   const slots = new Map<string, Set<string>>();
   for (const [id, { bodies }] of deliveries) {

@@ -1,6 +1,6 @@
 /**
- * The process that is killed: the local runtime with the soak's worker, its state on disk. Miniflare itself, and not
- * `wrangler dev`, because a life of a few seconds has no time for that to start.
+ * The process that is killed: the local runtime with the soak's worker and its state on disk. It uses Miniflare, not
+ * `wrangler dev`, because that starts too slowly for a kill every few seconds.
  *
  *   node host.ts '{"bundle": …, "state": …, "port": …, "vars": …}'
  */
@@ -11,7 +11,7 @@ import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from "miniflare";
 export type HostOptions = {
   /** The bundled worker. */
   readonly bundle: string;
-  /** The folder that outlives it. */
+  /** The folder of the state, which is kept. */
   readonly state: string;
   readonly port: number;
   readonly vars: Readonly<Record<string, string>>;

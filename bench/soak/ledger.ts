@@ -1,8 +1,8 @@
-/** What the driver has asked for, and what it was answered: the soak's own books, kept outside of what is killed. */
+/** The driver's requests and their answers, which no kill can lose. */
 
 import type { Records } from "./records.ts";
 
-/** Something that was asked for. Until it is answered, it may or may not exist. */
+/** One request. Without an answer, its work may or may not exist. */
 export type Entry = {
   readonly kind: "submission" | "workflow";
   readonly agent: string;
@@ -12,23 +12,23 @@ export type Entry = {
   readonly askedAt: number;
   /** Set when it was accepted. */
   acceptedAt?: number;
-  /** What the answers named: one submission, however often it was asked for. */
+  /** The ids in the answers: one submission for all repetitions. */
   readonly submissionIds: Set<string>;
-  /** What a workflow has to come to. */
+  /** The expected outcome of a workflow. */
   readonly expected?: string;
-  /** How often each of its effects is meant to happen, at most. */
+  /** The most times that each of its effects may happen. */
   readonly planned: ReadonlyMap<string, number>;
   /** The thread of a submission. */
   readonly thread?: string;
-  /** Set when its thread was cleared after it had been accepted: from then on its message must be gone. */
+  /** Set when its thread was cleared after its acceptance: then its message must be deleted. */
   isCleared?: boolean;
-  /** Set when the platform has terminated the workflow. */
+  /** Set when the workflow was terminated by the platform. */
   isTerminated?: boolean;
-  /** Whether a person is asked on the way. */
+  /** Whether it needs an approval. */
   readonly needsApproval?: boolean;
 };
 
-/** Whether the receiver has heard of its end. */
+/** Whether the receiver received its end. */
 export function isOver(entry: Entry, records: Records): boolean {
   if (entry.acceptedAt === undefined) return false;
   if (entry.kind === "workflow") {

@@ -1,4 +1,4 @@
-/** Keeps so many things going, over any number of the machine's lives: what ends is followed by something new. */
+/** Keeps a number of workflows and submissions open, across restarts of the machine. Each end starts a new one. */
 
 import { setTimeout as delay } from "node:timers/promises";
 import type { Client } from "./client.ts";
@@ -9,17 +9,17 @@ import type { Records } from "./records.ts";
 import { CLEARS, isDisturbed } from "./words.ts";
 
 const TICK_MS = 100;
-/** Things that begin in one tick. */
+/** The most that start in one tick. */
 const MOST_NEW = 5;
 const WORKFLOWS = 0.6;
 const TWICE = 0.15;
 const CANCELLED = 0.1;
 const TERMINATED = 0.08;
-/** Of what begins: a call with texts that are half of a surrogate pair. */
+/** The share of calls with unpaired surrogates. */
 const MALFORMED = 0.03;
-/** How often a disturbed agent is cleared or reset; soon after a kill, when it has just found what was left. */
+/** How often a disturbed agent is cleared or reset, soon after a kill, while it recovers. */
 const DISTURB_MS = 400;
-/** How often the person looks who grants. */
+/** How often approvals are granted. */
 const PERSON_MS = 1_000;
 
 export class Load {
@@ -28,7 +28,7 @@ export class Load {
   readonly #random: Random;
   readonly #agents: readonly string[];
   readonly entries: Entry[] = [];
-  /** How many submissions were asked for twice, and cancelled; how many workflows were terminated; and so on. */
+  /** Counts of repeated and cancelled submissions, terminated workflows, and so on. */
   readonly asked = { twice: 0, cancelled: 0, terminated: 0, cleared: 0, reset: 0, malformed: 0 };
   /** Options that took half of a surrogate pair. */
   readonly acceptedMalformed = new Set<string>();
@@ -42,7 +42,7 @@ export class Load {
     this.#agents = agents;
   }
 
-  /** Until it is told to {@link stop}. */
+  /** Runs until {@link stop}. */
   async keep(count: number): Promise<void> {
     while (!this.#isOver) {
       this.#open = this.#open.filter((entry) => !isOver(entry, this.#records));
@@ -52,18 +52,18 @@ export class Load {
     }
   }
 
-  /** Nothing new begins. */
+  /** Starts no new work. */
   stop(): void {
     this.#isOver = true;
   }
 
-  /** What the receiver has not heard the end of. */
+  /** Work whose end the receiver has not received. */
   open(): Entry[] {
     this.#open = this.#open.filter((entry) => !isOver(entry, this.#records));
     return this.#open;
   }
 
-  /** The person who grants, until the signal. */
+  /** Grants approvals until the signal. */
   async grant(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       if (this.#client.isHeld) {
@@ -72,7 +72,7 @@ export class Load {
       }
       const waiting = this.#open.filter(({ needsApproval }) => needsApproval);
       const agents = new Set(waiting.map(({ agent }) => agent));
-      // Who is killed meanwhile is asked again in a second.
+      // After a kill, the agent is called again in a second.
       await Promise.allSettled([...agents].map((agent) => this.#client.call(agent, "grantAll")));
       await delay(PERSON_MS);
     }
@@ -92,7 +92,7 @@ export class Load {
     }
   }
 
-  /** What was accepted before it was asked for must be gone from the conversation when it is answered. */
+  /** Messages accepted before the call must not be in the conversation after it. */
   async #clear(agent: string, thread: keyof typeof CLEARS): Promise<void> {
     const accepted = this.entries.filter(
       (entry) => entry.agent === agent && entry.thread === thread && entry.acceptedAt !== undefined,
@@ -145,7 +145,7 @@ export class Load {
       entry.acceptedAt = Date.now();
       if (terminatesAfter === undefined) return;
       await delay(terminatesAfter);
-      // By its binding, as from the dashboard: its agent is not told.
+      // By its binding, as from the dashboard: its agent gets no call.
       await this.#client.insist("-", "terminate", [id]);
       this.asked.terminated++;
       entry.isTerminated = true;

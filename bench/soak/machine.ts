@@ -1,4 +1,4 @@
-/** The machine of the soak: a runtime that is killed and comes up again on the same state, port and build. */
+/** The machine of the soak: a runtime that is killed and restarted with the same state, port and build. */
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -9,7 +9,7 @@ import { offline } from "../../scripts/offline.ts";
 import { freePort, healthy, ProcessGroup } from "../../scripts/process-group.ts";
 import type { HostOptions } from "./host.ts";
 
-/** On a machine that has other things to do, and with all that waits for it. */
+/** The time limit of a start on a busy machine with much pending work. */
 const START_TIMEOUT_MS = 180_000;
 
 export class Machine {
@@ -71,7 +71,7 @@ export class Machine {
     try {
       return readFileSync(this.#log, "utf8");
     } catch {
-      // It has not been started.
+      // It was not started.
       return "";
     }
   }

@@ -1,4 +1,4 @@
-/** What is asked for, drawn by chance, and what each workflow has to come to. */
+/** Random plans of workflows and turns, and their expected outcomes. */
 
 import { between, oneOf, type Random } from "./random.ts";
 import type { Ask, Effects, Plan, PlanStep } from "./words.ts";
@@ -15,7 +15,7 @@ const KINDS: readonly PlanStep["kind"][] = [
 const THREADS = ["main", "isolated", "side"];
 /** How long a model takes. */
 const delay = (random: Random) => between(random, 50, 500);
-/** Until when it refuses: mostly it does not. */
+/** The time until which the model refuses. Mostly it does not. */
 const refusal = (random: Random, now: number) =>
   random() < 0.2 ? now + between(random, 500, 10_000) : 0;
 
@@ -41,7 +41,7 @@ function stepOf(random: Random, name: string, now: number): PlanStep {
   return { kind };
 }
 
-/** What the workflow tells when all of its steps have succeeded. */
+/** The report of the workflow when all its steps succeeded. */
 export function outcomeOf({ steps }: Plan): string {
   return steps.map(wordOf).join(" ");
 }
@@ -67,7 +67,7 @@ function effectsOf(random: Random, key: string): Effects {
   return oneOf(random, [[[one]], [[one, other]], [[one], [other]], [[one], [one]], [[one, one]]]);
 }
 
-/** How often each effect of a turn is meant to happen, at most. */
+/** The most times that each effect of a turn may happen. */
 export function plannedEffects(effects: Effects): Map<string, number> {
   const planned = new Map<string, number>();
   for (const key of effects.flat()) planned.set(key, (planned.get(key) ?? 0) + 1);
@@ -75,7 +75,7 @@ export function plannedEffects(effects: Effects): Map<string, number> {
 }
 
 /**
- * @param isDisturbed whether it may kill its agent
+ * @param isDisturbed whether it may crash its agent
  * @param now epoch milliseconds
  */
 export function askOf(random: Random, key: string, isDisturbed: boolean, now: number): Ask {

@@ -1,4 +1,4 @@
-/** Chance that a seed repeats: mulberry32. */
+/** Random numbers from a seed: mulberry32. */
 
 export type Random = () => number;
 

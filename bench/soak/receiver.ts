@@ -1,6 +1,6 @@
 /**
- * The receiver of the soak, which lives through all of it: verifies each webhook by Standard Webhooks, notes what it is
- * told, and refuses now and then, before or after it has noted, so that what is sent comes again.
+ * The receiver of the soak, which is never killed. It verifies each webhook by Standard Webhooks and records it. It refuses
+ * some, before or after it records them, so that they are retried.
  */
 
 import { once } from "node:events";
@@ -12,7 +12,7 @@ import type { Random } from "./random.ts";
 import { noRecords, noteDelivery, noteEffect, noteOutcome, type Records } from "./records.ts";
 import { HOOK_SECRET, type Outcome } from "./words.ts";
 
-/** Of all webhooks, those that are answered 503: without being noted, and after that. */
+/** The shares of webhooks that are answered 503: before and after they are recorded. */
 const REFUSED = 0.05;
 const FORGOTTEN = 0.05;
 
@@ -28,7 +28,7 @@ export class Receiver {
 
     this.#server = createServer((request, response) => {
       this.#take(request, response).catch((error) => {
-        // Its caller was killed while it spoke; it will come again.
+        // The caller was killed during the request, and will repeat it.
         if (!response.destroyed) response.writeHead(500).end(String(error));
       });
     });
@@ -52,7 +52,7 @@ export class Receiver {
     else {
       if (request.url === "/effects") noteEffect(this.records, JSON.parse(body).key);
       else if (request.url === "/outcomes") noteOutcome(this.records, JSON.parse(body) as Outcome);
-      else throw new Error(`Nobody is told of ${request.url}`);
+      else throw new Error(`No handler for ${request.url}`);
       response.end("{}");
     }
   }

@@ -1,4 +1,4 @@
-/** What the receiver has been told: plain data, and how each kind of word is noted. */
+/** The records of the receiver, and how each kind of request is recorded. */
 
 import type { HookEvent, Outcome } from "./words.ts";
 
@@ -7,11 +7,11 @@ export type Records = {
   readonly deliveries: Map<string, { readonly bodies: Set<string>; times: number }>;
   /** By key of the effect. */
   readonly effects: Map<string, number>;
-  /** By workflow: each outcome, and how often it was told. */
+  /** By workflow: each outcome, and how often it was reported. */
   readonly outcomes: Map<string, Map<string, number>>;
-  /** By submission: the delivery ids that told of its end. */
+  /** By submission: the delivery ids of its end. */
   readonly ends: Map<string, Set<string>>;
-  /** Requests that were not genuine. */
+  /** Requests with an invalid signature. */
   readonly forged: string[];
 };
 
@@ -25,7 +25,7 @@ export function noRecords(): Records {
   };
 }
 
-/** A webhook that was genuine and is taken. */
+/** Records an accepted webhook with a valid signature. */
 export function noteDelivery(records: Records, id: string, body: string): void {
   const known = records.deliveries.get(id) ?? { bodies: new Set(), times: 0 };
   known.bodies.add(body);

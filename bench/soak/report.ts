@@ -1,4 +1,4 @@
-/** Prints what the soak has come to: what there was, what was found, and what a developer can begin to look at. */
+/** Prints the results of the soak: the amount of work, the findings, and their details. */
 
 import type { Failures } from "./client.ts";
 import { type Evidence, type Finding, KINDS } from "./count.ts";
@@ -18,10 +18,10 @@ export type Course = {
   readonly log: string;
 };
 
-/** Of one kind, before the rest is only counted. */
+/** The most findings of one kind to print. */
 const MOST_SHOWN = 20;
 
-/** Returns whether there was nothing to find. */
+/** Returns whether there are no findings. */
 export function report(findings: readonly Finding[], evidence: Evidence, course: Course): boolean {
   tellOfLoad(evidence, course);
   const counts = KINDS.map((kind) => {
@@ -41,7 +41,9 @@ function tellOfLoad({ entries, records, looks }: Evidence, course: Course): void
   const { deliveries, effects, outcomes } = records;
   const again = (times: Iterable<number>) => [...times].reduce((sum, time) => sum + time - 1, 0);
   const count = (kind: string) => entries.filter((entry) => entry.kind === kind).length;
-  const told = [...outcomes.values()].map((of) => [...of.values()].reduce((sum, n) => sum + n, 0));
+  const reports = [...outcomes.values()].map((of) =>
+    [...of.values()].reduce((sum, n) => sum + n, 0),
+  );
   const { kills, downMs, openAtLast, settleMs, refusals, asked } = course;
   const turns = looks.flatMap(({ submissions }) => submissions);
   const runs = looks.flatMap((look) => look.runs);
@@ -58,7 +60,7 @@ function tellOfLoad({ entries, records, looks }: Evidence, course: Course): void
         `${[...outcomes.values()].filter((of) => [...of.keys()].join().includes(CUT_OFF)).length} workflows with a child that was interrupted`,
       `${runs.length} runs of schedules, ${deliveries.size} events, ${effects.size} effects`,
       `came again, as is allowed: ${again([...deliveries.values()].map(({ times }) => times))} events ` +
-        `(${refusals} were refused), ${again(told)} outcomes`,
+        `(${refusals} were refused), ${again(reports)} outcomes`,
     ].join("\n"),
   );
 }

@@ -1,4 +1,4 @@
-/** Looks for slots of the schedules that were left out, and for runs that have not come to their end. */
+/** Finds slots of schedules that did not run, and runs that have not ended. */
 
 import type { Finding } from "./count.ts";
 import type { Records } from "./records.ts";
@@ -11,13 +11,13 @@ export function scheduleFindings(
   records: Records,
 ): Finding[] {
   const rows = new Map(submissions.map((row) => [row.id, row]));
-  const told = toldSlots(agent, records);
+  const received = receivedSlots(agent, records);
   return Object.entries(TASKS).flatMap(([task, apart]) => {
     const own = runs.filter((run) => run.task === task);
     const name = (slot: number) => `${agent} ${task} ${new Date(slot).toISOString()}`;
     const counted = missed[task] ?? 0;
     return [
-      ...gapsIn([...own.map(({ slot }) => slot), ...(task === "tick" ? told : [])], apart).map(
+      ...gapsIn([...own.map(({ slot }) => slot), ...(task === "tick" ? received : [])], apart).map(
         (slot): Finding => ({ kind: "lost", id: name(slot), what: "a slot that never fired" }),
       ),
       ...(counted === 0
@@ -25,7 +25,7 @@ export function scheduleFindings(
         : [{ kind: "lost", id: `${agent} ${task}`, what: `${counted} slots missed` } as const]),
       ...own
         .filter((run) => !isMeantToEnd(agent, run))
-        .flatMap((run) => runFindings(run, name(run.slot), { rows, told })),
+        .flatMap((run) => runFindings(run, name(run.slot), { rows, received })),
     ];
   });
 }
@@ -38,20 +38,20 @@ function isMeantToEnd(agent: string, { task, status }: Run): boolean {
 function runFindings(
   { task, slot, status, key, submissionId, error }: Run,
   id: string,
-  { rows, told }: { rows: ReadonlyMap<string, unknown>; told: ReadonlySet<number> },
+  { rows, received }: { rows: ReadonlyMap<string, unknown>; received: ReadonlySet<number> },
 ): Finding[] {
   const known = `run ${key} is ${status} (${error ?? "no error"})`;
   if (status === "waiting" || status === "running") return [{ kind: "stuck", id, what: known }];
   if (status !== "completed") return [{ kind: "failed", id, what: known }];
   const hasCome =
-    task === "tick" ? told.has(slot) : submissionId !== null && rows.has(submissionId);
+    task === "tick" ? received.has(slot) : submissionId !== null && rows.has(submissionId);
   if (hasCome) return [];
   const missing = task === "tick" ? "its event never came" : `no submission ${submissionId}`;
   return [{ kind: "lost", id, what: `${known}, and ${missing}` }];
 }
 
-/** The slots of an agent's ticks that the receiver was told of. */
-function toldSlots(agent: string, { deliveries }: Records): Set<number> {
+/** The slots of an agent's ticks that the receiver received. */
+function receivedSlots(agent: string, { deliveries }: Records): Set<number> {
   const slots = new Set<number>();
   for (const { bodies } of deliveries.values()) {
     for (const body of bodies) {

@@ -1,4 +1,4 @@
-/** Lets everything come to its end after the last kill, and takes a look at each agent when it has, or its time is over. */
+/** Waits after the last kill until all work has ended, or for a time limit, and reads each agent's storage. */
 
 import { setTimeout as delay } from "node:timers/promises";
 import type { Chaos } from "./chaos.ts";
@@ -8,9 +8,9 @@ import type { Load } from "./load.ts";
 import type { Look } from "./words.ts";
 
 const POLL_MS = 1_000;
-/** The local engine forgets a workflow that nobody speaks to. */
+/** How often to send an event to each workflow, because the local engine does not resume it otherwise. */
 const WAKE_MS = 10_000;
-/** What may lapse instead of being removed has lapsed by then: a wake comes within 30 seconds of the last thing to do. */
+/** After this time, wakes without work have fired: they come within 30 seconds of the last work. */
 const LAPSE_MS = 75_000;
 const LOOK_MS = 5_000;
 
@@ -30,7 +30,7 @@ export async function settled(
   }
 }
 
-/** Looks until there is nothing left that may lapse. */
+/** Reads until no wake without work is left. */
 export async function lastLook(
   client: Client,
   agents: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * `npm run soak`: keeps some hundred workflows, turns, webhooks and schedules going on the local runtime, kills it at random
- * every few seconds, lets it settle, and counts: nothing lost, nothing stuck, nothing twice, no alarm left. Exit code 1 else.
+ * `npm run soak`: runs some hundred workflows, turns, webhooks and schedules on the local runtime, kills it at random times
+ * every few seconds, waits for the ends, and counts lost, stuck and repeated work, and alarms. Exit code 1 for any finding.
  *
  *   npm run soak -- --seconds 180 --seed 7 --agents 20 --open 200 --settle 120
  */
@@ -67,7 +67,7 @@ async function soak(): Promise<number> {
   load.stop();
   await Promise.all([loading, disturbing]);
   await Promise.all(agents.map((agent) => client.insist(agent, "pauseTasks")));
-  // The last life begins with nobody who calls the agents: they have to wake by themselves.
+  // After the last kill no call reaches the agents: they must wake by their alarms.
   await chaos.strike(over.signal);
   const openAtLast = load.open().length;
   const settledFrom = Date.now();

@@ -1,6 +1,6 @@
-/** The words that the driver, the worker and the receiver of the soak have in common. All of it travels as JSON. */
+/** The types that the driver, the worker and the receiver of the soak share. All values are JSON. */
 
-/** The tool calls of a turn: the keys of what is called in each of its steps. The same key twice is meant. */
+/** The tool calls of a turn: the keys of the calls in each step. A key may occur twice. */
 export type Effects = readonly (readonly string[])[];
 
 /** One step of a workflow. */
@@ -17,10 +17,10 @@ export type PlanStep =
   | { readonly kind: "child"; readonly delayMs: number }
   | { readonly kind: "sleep"; readonly ms: number };
 
-/** What a workflow does, one step after the other. */
+/** The steps of a workflow, in order. */
 export type Plan = { readonly id: string; readonly steps: readonly PlanStep[] };
 
-/** A turn that is submitted. */
+/** A submission. */
 export type Ask = {
   /** Its idempotency key, and the id of its message. */
   readonly key: string;
@@ -31,13 +31,13 @@ export type Ask = {
   readonly hasBomb: boolean;
   /** Whether its end is also delivered to a method that kills the agent, twice. */
   readonly hasBoom: boolean;
-  /** Until then the model refuses it with 429; epoch milliseconds. */
+  /** Until this time the model answers 429; epoch milliseconds. */
   readonly refusedUntil: number;
   /** Epoch milliseconds. */
   readonly notBefore?: number;
 };
 
-/** What a webhook carries: the end of a submission, or a slot of a schedule. */
+/** The body of a webhook: the end of a submission, or a slot of a schedule. */
 export type HookEvent =
   | {
       readonly type: `submission.${string}`;
@@ -55,13 +55,13 @@ export type HookEvent =
       readonly key: string;
     };
 
-/** What a workflow tells of itself in its last step. */
+/** The report of a workflow in its last step. */
 export type Outcome = { readonly workflow: string; readonly outcome: string };
 
-/** The word for a child whose run was given up. */
+/** The outcome of a child whose run was interrupted. */
 export const CUT_OFF = "child:interrupted";
 
-/** What an agent has in its storage. */
+/** The contents of an agent's storage. */
 export type Look = {
   readonly agent: string;
   readonly submissions: readonly {
@@ -73,7 +73,7 @@ export type Look = {
     /** When it was last claimed, and when it is due again; epoch milliseconds. */
     readonly startedAt: number | null;
     readonly dueAt: number | null;
-    /** How the attempts failed that were followed by another one. */
+    /** The errors of attempts that were retried. */
     readonly failures: string | null;
   }[];
   readonly workflows: readonly { readonly id: string; readonly status: string }[];
@@ -85,7 +85,7 @@ export type Look = {
     readonly submissionId: string | null;
     readonly error: string | null;
   }[];
-  /** Occurrences that passed and were not caught up, by task. */
+  /** Missed occurrences, by task. */
   readonly missed: Readonly<Record<string, number>>;
   readonly openWaits: readonly string[];
   readonly outbox: readonly string[];
@@ -93,20 +93,20 @@ export type Look = {
   /** Ids of the messages in the conversations that can be cleared, by thread. */
   readonly messages: Readonly<Record<string, readonly string[]>>;
   readonly alarm: number | null;
-  /** Of the job queue, which the alarm stands for. */
+  /** Jobs of the queue behind the alarm. */
   readonly jobs: readonly { readonly id: string; readonly time: number }[];
 };
 
-/** Tasks that every agent has, and how far apart their slots are. */
+/** The tasks of every agent, and the interval between their slots. */
 export const TASKS: Readonly<Record<string, number>> = { tick: 10_000, think: 20_000 };
 
-/** As public as the soak is: what signs its webhooks. */
+/** Signs the webhooks of the soak. Not a real secret. */
 export const HOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/** Conversations that the driver clears, and what it calls for that. */
+/** The conversations that the driver clears, and the verbs for that. */
 export const CLEARS = { main: "clearMain", side: "clearSide" } as const;
 
-/** Agents that are cleared, reset, and killed by their own tools and deliveries; they run no workflows. */
+/** Agents that are cleared, reset, and crashed by their own tools and deliveries. They run no workflows. */
 export function isDisturbed(agent: string): boolean {
   return agent.startsWith("d");
 }

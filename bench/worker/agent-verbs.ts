@@ -1,4 +1,4 @@
-/** What the bench does with an agent, the same for Perdure's and the built-in's. */
+/** The bench's calls of an agent, the same for Perdure and Think. */
 
 import { RpcTarget } from "cloudflare:workers";
 import type { UIMessage } from "ai";
@@ -7,14 +7,14 @@ import { type Cost, costOf, counting, message } from "./cost.ts";
 import { sleep } from "./marks.ts";
 import { asked } from "./timed-model.ts";
 
-/** What the bench needs of an agent. */
+/** The methods of an agent that the bench needs. */
 export type BenchAgent = {
   readonly meter: Meter | undefined;
   submitMessages(messages: UIMessage[]): Promise<unknown>;
   saveMessages(messages: UIMessage[]): Promise<unknown>;
 };
 
-/** Until what follows on an answer is done (forgetting the delivery, the turn's own tail), which is part of the price. */
+/** Waits for the work after an answer (deleting the delivery, the end of the turn), which belongs to its cost. */
 const TAIL_MS = 300;
 const APART_MS = 50;
 
@@ -26,12 +26,12 @@ export class AgentVerbs extends RpcTarget {
     this.#agent = agent;
   }
 
-  /** From here on it is counted. */
+  /** Starts counting. */
   reset(): void {
     counting(this.#agent.meter).reset();
   }
 
-  /** What was done since, all of it. */
+  /** The counts since then. */
   async cost(): Promise<Cost> {
     await sleep(TAIL_MS);
     return costOf(counting(this.#agent.meter));
@@ -42,14 +42,14 @@ export class AgentVerbs extends RpcTarget {
     await this.#agent.saveMessages([message(asked(50))]);
   }
 
-  /** Submits one after the other, and returns how long that took until all are accepted, in milliseconds. */
+  /** Submits one after the other, and returns the time until all are accepted, in milliseconds. */
   async submit(texts: readonly string[]): Promise<number> {
     const from = performance.now();
     for (const text of texts) await this.#agent.submitMessages([message(text)]);
     return performance.now() - from;
   }
 
-  /** Submits them one by one, and lets what each has started come to rest. */
+  /** Submits them one by one, and waits until each is idle. */
   async submitApart(texts: readonly string[]): Promise<void> {
     for (const text of texts) {
       await this.submit([text]);

@@ -33,17 +33,17 @@ export class BuiltInBench extends Think<Env> {
     return this.runWorkflow("BUILT_IN_WORKFLOW", params, { id });
   }
 
-  /** Adds so many that wait: by submitting them, as nothing else is public. */
+  /** Adds pending submissions by submitting them, because nothing else is public. */
   async fill(count: number): Promise<void> {
     for (let index = 0; index < count; index++) await this.submitMessages([message(asked(0))]);
   }
 
-  /** What waits is skipped, and what runs is aborted. */
+  /** Skips pending submissions, and aborts running ones. */
   async stop(): Promise<void> {
     this.resetTurnState();
   }
 
-  /** Declares so many tasks, and returns how long it took to reconcile them, in milliseconds. */
+  /** Declares tasks, and returns the time to reconcile them, in milliseconds. */
   async declare(schedule: ThinkScheduledTask["schedule"], count: number): Promise<number> {
     const task = { schedule, handler: async () => {} } as ThinkScheduledTask;
     this.#tasks = Object.fromEntries(

@@ -1,19 +1,19 @@
-/** What is counted of an object, and what it is asked. */
+/** The counts of an object. */
 
 import type { UIMessage } from "ai";
 import { type Count, Meter, metered } from "../../src/testing/meter.ts";
 
-/** What something cost the object, and how much of its rows is agents' own tracking of workflows. */
+/** The cost in the object, and how many of its rows are the tracking of workflows by `agents`. */
 export type Cost = Count & { readonly trackingRows: number };
 
 const COUNTED = "counted-";
 
-/** The name of an object that counts: a meter holds on to all that it has counted, which times and weights would show. */
+/** The name of an object that counts. Others do not, because a meter keeps its cursors, which affects times and memory. */
 export function countedName(): string {
   return `${COUNTED}${crypto.randomUUID()}`;
 }
 
-/** The meter of an object, which counts where its name says so. To be called before `super(ctx, env)`. */
+/** Meters an object whose name asks for it. Call it before `super(ctx, env)`. */
 export function meterOf(ctx: DurableObjectState): Meter | undefined {
   if (!ctx.id.name?.startsWith(COUNTED)) return undefined;
   const meter = new Meter();

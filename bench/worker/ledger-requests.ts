@@ -1,4 +1,4 @@
-/** What is asked of a ledger alone. */
+/** The requests to a ledger alone. */
 
 import type { LoadedLedger } from "./loaded-ledger.ts";
 
@@ -13,17 +13,17 @@ export const ledgerRequests = {
   passTime: ({ LoadedLedger }: Env, { name, times }: { name: string; times: number }) =>
     LoadedLedger.getByName(name).pass(times),
 
-  /** What one such submission costs. */
+  /** The cost of one such submission. */
   passCost: ({ LoadedLedger }: Env, { name }: { name: string }) =>
     LoadedLedger.getByName(name).cost(),
 
-  /** Lets so many submissions of a message of `bytes` wait in the ledger of that name. */
+  /** Adds pending submissions with a message of `bytes` to the ledger of that name. */
   hold: (
     { LoadedLedger }: Env,
     { name, count, bytes }: { name: string; count: number; bytes: number },
   ) => LoadedLedger.getByName(name).hold(count, bytes),
 
-  /** Lets them go. */
+  /** Ends them. */
   drain: ({ LoadedLedger }: Env, { name }: { name: string }) =>
     LoadedLedger.getByName(name).drain(),
 };

@@ -1,4 +1,4 @@
-/** A ledger alone on a plain Durable Object, whose turns end at once, or wait until they are let go. */
+/** A ledger on a plain Durable Object, whose turns end at once, or on request. */
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
@@ -30,7 +30,7 @@ export class LoadedLedger extends DurableObject<Env> {
     this.lifecycle.use(this.#outbox).use(this.#ledger);
   }
 
-  /** Accepts so many submissions of a message of `bytes` each, which wait. Returns how many do, with the one that runs. */
+  /** Accepts submissions with a message of `bytes` each, which stay pending. Returns their number, with the running one. */
   async hold(count: number, bytes: number): Promise<number> {
     this.#wait = new Promise((resolve) => {
       this.#open = resolve;
@@ -42,7 +42,7 @@ export class LoadedLedger extends DurableObject<Env> {
     return pending + running;
   }
 
-  /** Lets the turns go, and resolves when none is open. */
+  /** Ends the turns, and resolves when none is open. */
   async drain(): Promise<void> {
     this.#open();
     for (;;) {
@@ -52,13 +52,13 @@ export class LoadedLedger extends DurableObject<Env> {
     }
   }
 
-  /** Has so many ended submissions from now on. Returns how long that took, in milliseconds. */
+  /** Adds ended submissions. Returns the duration in milliseconds. */
   async fill(count: number): Promise<number> {
     await this.lifecycle.start();
     return fillEnded(this.ctx.storage, 1, count);
   }
 
-  /** Accepts, claims and settles so many, one after the other. Returns the milliseconds of each, and forgets them. */
+  /** Accepts, claims and settles submissions one by one. Returns the milliseconds of each, and deletes them. */
   async pass(times: number): Promise<number> {
     const ids: string[] = [];
     this.#meter?.reset();
@@ -69,7 +69,7 @@ export class LoadedLedger extends DurableObject<Env> {
     return ms;
   }
 
-  /** What one costs in all. */
+  /** The total cost of one. */
   async cost(): Promise<Cost> {
     const meter = counting(this.#meter);
     meter.reset();
@@ -91,7 +91,7 @@ export class LoadedLedger extends DurableObject<Env> {
   }
 }
 
-/** A ledger for turns that no crash interrupts, as none does in a bench. */
+/** A host without recovery, because a bench has no crashes. */
 export function ledgerOf(run: TurnHost["run"], outbox: Outbox): Submissions {
   const host: TurnHost = {
     start: () => {},

@@ -9,7 +9,7 @@ export type Reconciled = Cost & {
   readonly ms: number;
 };
 
-/** What the object with that name declares: so many tasks every 15 minutes. */
+/** The tasks of the object with that name, every 15 minutes. */
 export function declareMany(name: string, count: number): void {
   const task = { schedule: "every 15 minutes", handler: async () => {} } as const;
   const ids = Array.from({ length: count }, (_, index) => `task-${index}`);
@@ -19,7 +19,7 @@ export function declareMany(name: string, count: number): void {
 const isOfScheduler = (query: string) => /perdure_(tasks|runs)/.test(query);
 
 export class LoadedScheduler extends SchedulerObject {
-  /** What has been done in this life, and to which tables of its own; with the tasks that it has. */
+  /** The statements since the last start, by table, and the number of tasks. */
   async reconciled(): Promise<Reconciled> {
     await this.lifecycle.start();
     const from = performance.now();
@@ -27,7 +27,7 @@ export class LoadedScheduler extends SchedulerObject {
     const ms = performance.now() - from;
     const cost = {
       ...costOf(this.meter),
-      // The local runtime notes the name of each object in a table of its own.
+      // The local runtime stores the name of each object in a separate table.
       rowsWritten: this.meter.rowsWrittenBy((query) => !query.includes("__miniflare")),
       ownStatements: this.meter.statementsOf(isOfScheduler),
     };
@@ -36,7 +36,7 @@ export class LoadedScheduler extends SchedulerObject {
     return { ...cost, ms, tasks: tasks.length };
   }
 
-  /** The object dies; what it has stored stays. */
+  /** Aborts the object. Its storage stays. */
   async die(): Promise<void> {
     await this.ctx.storage.sync();
     this.ctx.abort("The bench ends this life of the object, to measure the start of the next one");

@@ -1,17 +1,17 @@
 /**
- * When things began and ended, noted in the memory of the isolate, which all objects and workflows of the local runtime
- * share: looking there costs what is measured nothing. Epoch milliseconds.
+ * Start and end times in the memory of the isolate, which all objects and workflows of the local runtime share. Reading them
+ * does not affect the measurement. Epoch milliseconds.
  */
 
 export type Span = { readonly from: number; readonly to: number };
 
-/** Calls of the model, by the text that it was asked; `to` is not there until it has answered. */
+/** Calls of the model, by its prompt; `to` is missing until it has answered. */
 export const modelSpans = new Map<string, { from: number; to?: number }>();
 
 /** Steps of workflows, by the instance's id, in their order. */
 export const steps = new Map<string, Span[]>();
 
-/** How workflows have ended, by the instance's id; an error where they failed. */
+/** The ends of workflows, by the instance's id, with the error if they failed. */
 export const ends = new Map<string, unknown>();
 
 /** Waits until `find` finds something. */

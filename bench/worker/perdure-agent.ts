@@ -26,17 +26,17 @@ export class PerdureAgent extends DurableThink<Env> {
     return new AgentVerbs(this);
   }
 
-  /** By agents' own `runWorkflow()`, as the built-in: `npm run cost` counts a durable start apart. */
+  /** By the `runWorkflow()` of `agents`, as Think. `npm run cost` counts a durable start separately. */
   async startPrompts(id: string, params: unknown): Promise<string> {
     return Think.prototype.runWorkflow.call(this, "PERDURE_WORKFLOW", params, { id });
   }
 
-  /** Adds so many that wait, which takes no time. */
+  /** Adds pending submissions, which is fast. */
   async fill(count: number): Promise<void> {
     fillPending(this.ctx.storage, count, Date.now());
   }
 
-  /** What waits is skipped, and what runs is aborted. */
+  /** Skips pending submissions, and aborts running ones. */
   async stop(): Promise<void> {
     this.resetTurnState();
   }

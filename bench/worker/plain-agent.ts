@@ -1,4 +1,4 @@
-/** A plain agent of the agents SDK with the rooms that a prompt needs, as an adapter for such agents would have them. */
+/** A plain agent of the agents SDK with the modules that a prompt needs. */
 
 import { Agent } from "agents";
 import { Sessions } from "agents/sessions";

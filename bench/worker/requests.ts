@@ -1,4 +1,4 @@
-/** What the script asks of the worker: each by its name, with arguments and an answer in JSON. */
+/** The requests of the script to the worker, by name, with arguments and results in JSON. */
 
 import type { AgentVerbs } from "./agent-verbs.ts";
 import { type Cost, countedName } from "./cost.ts";
@@ -9,13 +9,13 @@ import { ends, found, modelSpans, steps } from "./marks.ts";
 import { asked } from "./timed-model.ts";
 import type { PairsParams, PromptsParams } from "./workflows.ts";
 
-/** Whose agent it is. */
+/** The implementation of the agent. */
 export type Kind = "perdure" | "built-in";
 
 /** Isolated prompts, pairs of the engine's own steps, and such pairs whose event is sent as a delivery of ours is. */
 export type StepKind = "prompts" | "pairs" | "pairs that ask";
 
-/** What both kinds of agents do, as their stubs have it: with the types of the classes the compiler does not come to an end. */
+/** The methods of both kinds of stubs. The compiler cannot resolve the types of the classes. */
 type BenchStub = {
   readonly verbs: { [Verb in Exclude<keyof AgentVerbs, symbol>]: AgentVerbs[Verb] } & Disposable;
   startPrompts(id: string, params: PromptsParams): Promise<string>;
@@ -24,13 +24,13 @@ type BenchStub = {
   declare(schedule: string, count: number): Promise<number>;
 };
 
-/** A turn that runs as long as anything is measured. */
+/** A turn that runs during the whole measure. */
 const HELD_MS = 3_600_000;
 
 export type Requests = typeof requests;
 
 export const requests = {
-  /** What a warm prompt and a warm bare turn cost. */
+  /** The cost of a warm prompt and of a warm bare turn. */
   async promptCost(env: Env, { kind }: { kind: Kind }): Promise<{ prompt: Cost; turn: Cost }> {
     const agent = agentOf(env, kind, countedName());
     await prompt(agent);
@@ -40,7 +40,7 @@ export const requests = {
     return { prompt: cost, turn: await counted(other, () => other.verbs.turn()) };
   },
 
-  /** What a warm isolated prompt costs a plain agent. */
+  /** The cost of a warm isolated prompt on a plain agent. */
   async isolatedCost({ PlainAgent }: Env): Promise<Cost> {
     const agent = PlainAgent.getByName(countedName());
     const isolated = async () => {
@@ -54,14 +54,14 @@ export const requests = {
     return agent.cost();
   },
 
-  /** What so many acceptances cost in all, while a turn runs and others wait. */
+  /** The total cost of acceptances, while a turn runs and others wait. */
   async submitCost(
     env: Env,
     { kind, pending, times }: { kind: Kind; pending: number; times: number },
   ): Promise<Cost> {
     const agent = await heldAgent(env, kind, countedName());
     await agent.fill(pending);
-    // The first one finds the wake of a burst unarmed.
+    // The first one arms the wake of the burst.
     await agent.verbs.submit([asked(0)]);
     const texts = Array.from({ length: times }, () => asked(0));
     const cost = await counted(agent, () => agent.verbs.submitApart(texts));
@@ -69,7 +69,7 @@ export const requests = {
     return cost;
   },
 
-  /** How long it takes until so many are accepted, in milliseconds. */
+  /** The time until all are accepted, in milliseconds. */
   async submitTime(env: Env, { kind, count }: { kind: Kind; count: number }): Promise<number> {
     const agent = await heldAgent(env, kind, crypto.randomUUID());
     const texts = Array.from({ length: count }, () => asked(0));
@@ -78,7 +78,7 @@ export const requests = {
     return ms;
   },
 
-  /** From the end of the model's answer until the workflow goes on, with so many turns behind it. */
+  /** The time from the end of the model's answer until the workflow resumes, with other turns queued. */
   async resume(
     env: Env,
     { kind, behind, delayMs }: { kind: Kind; behind: number; delayMs: number },
@@ -95,7 +95,7 @@ export const requests = {
     return resumed - (modelSpans.get(text)?.to ?? Number.NaN);
   },
 
-  /** How much longer than the model each of some prompts takes, on a fresh agent that has run one. */
+  /** The time of each prompt beyond its model, on an agent that has run one before. */
   async latencies(
     env: Env,
     { kind, count, delayMs }: { kind: Kind; count: number; delayMs: number },
@@ -114,7 +114,7 @@ export const requests = {
     return latencies.slice(1);
   },
 
-  /** How long each of many steps of one workflow takes, in milliseconds. */
+  /** The duration of each step of one workflow, in milliseconds. */
   async stepTimes(env: Env, { of, count }: { of: StepKind; count: number }): Promise<number[]> {
     const id = newId();
     if (of !== "prompts") {
@@ -128,7 +128,7 @@ export const requests = {
     return (steps.get(id) ?? []).map(({ from, to }) => to - from);
   },
 
-  /** How long it takes the built-in to reconcile so many new tasks, in milliseconds. */
+  /** The time of Think's own implementation to reconcile new tasks, in milliseconds. */
   async declareTime(
     env: Env,
     { schedule, count }: { schedule: string; count: number },
@@ -140,7 +140,7 @@ export const requests = {
     return ms;
   },
 
-  /** What it costs to reconcile so many tasks that have not changed: in the life that declared them, and in another. */
+  /** The cost of reconciling unchanged tasks: again, and after a restart. */
   async reconcile(
     { LoadedScheduler }: Env,
     { count }: { count: number },
@@ -155,7 +155,7 @@ export const requests = {
     return { same, next: await LoadedScheduler.getByName(name).reconciled() };
   },
 
-  /** What it costs the built-in to reconcile so many tasks that have not changed. */
+  /** The cost of reconciling unchanged tasks in Think's own implementation. */
   async reconcileBuiltIn(env: Env, { count }: { count: number }): Promise<Cost & { ms: number }> {
     const agent = agentOf(env, "built-in", countedName());
     await agent.declare("every 15 minutes", count);
@@ -196,7 +196,7 @@ async function prompt(agent: BenchStub): Promise<void> {
   await ended(id);
 }
 
-/** Waits for the end of a workflow, and throws what it threw. */
+/** Waits for the end of a workflow, and throws its error. */
 async function ended(id: string): Promise<void> {
   const end = await found(() => ends.get(id));
   if (end !== "complete") throw end;

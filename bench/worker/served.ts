@@ -1,4 +1,4 @@
-/** Answers requests by their names, with arguments and an answer in JSON; `/health` tells that the worker is up. */
+/** Answers requests by their names, with arguments and an answer in JSON; `/health` answers when the worker is ready. */
 
 type Handlers<Env> = Readonly<Record<string, (env: Env, args: never) => unknown>>;
 

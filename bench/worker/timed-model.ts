@@ -1,4 +1,4 @@
-/** The scripted model, which also notes when it was called and when it had answered. */
+/** A scripted model that records the times of its calls and answers. */
 
 import { ask, ScriptedModel } from "../../src/testing/scripted-model.ts";
 import { modelSpans } from "./marks.ts";
@@ -10,7 +10,7 @@ type Part = Streamed["stream"] extends ReadableStream<infer P> ? P : never;
 export class TimedModel extends ScriptedModel {
   override async doStream(options: CallOptions): Promise<Streamed> {
     const text = textOf(options);
-    // A second call for the same text belongs to the same turn: the span goes on.
+    // A second call for the same text belongs to the same turn.
     const from = modelSpans.get(text)?.from ?? Date.now();
     modelSpans.set(text, { from });
     const { stream } = await super.doStream(options);
@@ -21,7 +21,7 @@ export class TimedModel extends ScriptedModel {
   }
 }
 
-/** A text that is asked once, and answered after so many milliseconds. */
+/** A unique prompt that is answered after some milliseconds. */
 export function asked(delayMs: number, id: string = crypto.randomUUID()): string {
   return ask({ answer: { title: id, count: 3 }, delayMs });
 }

@@ -1,4 +1,4 @@
-/** The worker of the bench: Perdure and the built-in in one isolate, and what the script asks of them. */
+/** The worker of the bench: Perdure and Think's own implementation in one isolate, and the requests of the script. */
 
 import { requests } from "./requests.ts";
 import { served } from "./served.ts";

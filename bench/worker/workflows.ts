@@ -1,4 +1,4 @@
-/** The workflows of the bench: prompts by Perdure and by the built-in, and pairs of the engine's own steps. */
+/** The workflows of the bench: prompts by Perdure and by Think, and pairs of the engine's own steps. */
 
 import {
   DurableObject,
@@ -40,24 +40,24 @@ export class BuiltInPrompts extends ThinkWorkflow<BuiltInBench, PromptsParams> {
   }
 }
 
-/** What a prompt cannot do with less: a step that asks an object, and a wait for the event that it sends. */
+/** The minimum of a prompt: a step that calls an object, and a wait for the event that it sends. */
 export class EnginePairs extends WorkflowEntrypoint<Env, PairsParams> {
   override async run(event: Readonly<WorkflowEvent<PairsParams>>, step: WorkflowStep) {
     const { instanceId, payload } = event;
     const names = Array.from({ length: payload.count }, (_, index) => String(index));
     const echo = this.env.Echo.getByName(instanceId);
     await timed(instanceId, names, async (name) => {
-      await step.do(`ask ${name}`, () => echo.send(instanceId, `told-${name}`, payload.asksFirst));
-      await step.waitForEvent(`wait ${name}`, { type: `told-${name}`, timeout: 60_000 });
+      await step.do(`ask ${name}`, () => echo.send(instanceId, `sent-${name}`, payload.asksFirst));
+      await step.waitForEvent(`wait ${name}`, { type: `sent-${name}`, timeout: 60_000 });
     });
   }
 }
 
-/** As long as what a prompt leaves in the engine's log, which the engine reads whole for each event. */
+/** As long as the log entries of a prompt. The engine reads its whole log for each event. */
 const RECEIPT = "x".repeat(200);
 const PAYLOAD = { delivery: "x".repeat(500) };
 
-/** Sends events when it is asked, after it has answered. */
+/** Sends events on request, after it has answered. */
 export class Echo extends DurableObject<Env> {
   async send(instance: string, type: string, asksFirst: boolean): Promise<string> {
     this.ctx.waitUntil(this.#sent(instance, type, asksFirst));
@@ -71,7 +71,7 @@ export class Echo extends DurableObject<Env> {
   }
 }
 
-/** Notes how long each step takes, and how the workflow ended. */
+/** Records the duration of each step, and the end of the workflow. */
 async function timed(
   id: string,
   texts: readonly string[],

@@ -26,7 +26,7 @@ function found(...results: Result[]): Found[] {
 }
 
 describe("a count", () => {
-  it("above its limit fails the run, and one at it does not", () => {
+  it("a count above its limit fails the run, and a count at its limit does not", () => {
     expect(verdictOf(count(6))).toBe("ok");
     expect(verdictOf(count(7))).toBe("FAILED");
     expect(failuresOf(found(count(6), count(7)))).toEqual([
@@ -34,7 +34,7 @@ describe("a count", () => {
     ]);
   });
 
-  it("with a floor fails above that, and is no success between the two", () => {
+  it("a count with a floor fails above the floor, and is no success between goal and floor", () => {
     const limit = atMost(6, { atMost: 8, why: "Two indexes." });
     expect([6, 8, 9].map((rows) => verdictOf(count(rows, limit)))).toEqual([
       "ok",
@@ -43,7 +43,7 @@ describe("a count", () => {
     ]);
   });
 
-  it("that could not be measured fails", () => {
+  it("a count that could not be measured fails", () => {
     expect(verdictOf(count(Number.NaN))).toBe("FAILED");
   });
 });
@@ -51,7 +51,7 @@ describe("a count", () => {
 describe("a time", () => {
   const rate: Result = { what: "accepted", unit: "a second", perdure: 900, builtIn: 300 };
 
-  it("is held against the built-in's, and never fails the run", () => {
+  it("a time is compared with Think's own implementation, and never fails the run", () => {
     expect(verdictOf(timesMore(rate, 3))).toBe("ok");
     expect(verdictOf(timesMore(rate, 4))).toBe("missed");
     expect(verdictOf(shareOf({ ...rate, perdure: 180 }, 0.6))).toBe("ok");
@@ -59,12 +59,12 @@ describe("a time", () => {
     expect(failuresOf(found(timesMore(rate, 4)))).toEqual([]);
   });
 
-  it("is not reached where the built-in's is not there", () => {
+  it("a time without a value of Think's own implementation is missed", () => {
     expect(verdictOf(timesMore({ ...rate, builtIn: undefined }, 3))).toBe("missed");
   });
 });
 
-it("the report has each number with what it was to reach, and why a floor is one", () => {
+it("the report has each number with its goal, and the reason of each floor", () => {
   const run = {
     date: "2026-11-22T00:00:00.000Z",
     machine: { cores: 2 },
@@ -82,7 +82,7 @@ it("the report has each number with what it was to reach, and why a floor is one
   expect(results.map(({ verdict }: { verdict: string }) => verdict)).toEqual(["floor", "FAILED"]);
 });
 
-it("the median, the 99th of a hundred, and the slope of a line with noise that cancels", () => {
+it("median, percentile and slope are computed", () => {
   const hundred = Array.from({ length: 100 }, (_, index) => 100 - index);
   expect(median([3, 1, 2])).toBe(2);
   expect(quantile(hundred, 0.5)).toBe(50);

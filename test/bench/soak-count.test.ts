@@ -91,7 +91,7 @@ function changed(change: (evidence: ReturnType<typeof given>) => void): Evidence
   return evidence;
 }
 
-describe("nothing is found", () => {
+describe("a correct run", () => {
   it.each<[string, Evidence]>([
     ["where all is well", given()],
     [
@@ -138,12 +138,12 @@ describe("nothing is found", () => {
       "where a job of the platform's is left",
       withLook({ alarm: 5, jobs: [{ id: "cf:housekeeping", time: 5 }] }),
     ],
-  ])("%s", (_, evidence) => {
+  ])("a run %s has no findings", (_, evidence) => {
     expect(findingsOf(evidence)).toEqual([]);
   });
 });
 
-describe("a planted defect is found", () => {
+describe("planted defects", () => {
   it.each<[string, string, string, Evidence]>([
     [
       "lost",
@@ -154,7 +154,7 @@ describe("a planted defect is found", () => {
     [
       "lost",
       "s-1",
-      "an end that nobody was told of (O1)",
+      "an end without a notification (O1)",
       changed(({ records }) => records.ends.clear()),
     ],
     [
@@ -166,7 +166,7 @@ describe("a planted defect is found", () => {
     [
       "lost",
       "a tick 1970-01-01T00:00:20.000Z",
-      "a slot that was left out (S1)",
+      "a slot that did not run (S1)",
       {
         ...changed(({ records }) => {
           records.deliveries.delete("d-3");
@@ -178,7 +178,7 @@ describe("a planted defect is found", () => {
     [
       "lost",
       "a tick 1970-01-01T00:00:20.000Z",
-      "a run whose event never came (O2)",
+      "a run whose event was not delivered (O2)",
       changed(({ records }) => records.deliveries.delete("d-3")),
     ],
     ["lost", "a tick", "slots that were missed (S3)", withLook({ missed: { tick: 2 } })],
@@ -241,20 +241,20 @@ describe("a planted defect is found", () => {
     [
       "alarm",
       "a",
-      "a job of Perdure's (O5)",
+      "a job of Perdure without work (O5)",
       withLook({ jobs: [{ id: "perdure.waits:wake", time: 5 }] }),
     ],
     ["alarm", "a", "an alarm without a job (O5)", withLook({ alarm: 5 })],
     [
       "effects run twice",
       "s-1.1",
-      "a tool call that ran once more than the model made it (L6)",
+      "a tool call that ran more often than the model made it (L6)",
       changed(({ records }) => noteEffect(records, "s-1.1")),
     ],
     [
       "came back",
       "s-1",
-      "a message that was cleared and is there (L5)",
+      "a cleared message that is in the conversation (L5)",
       { ...given(), entries: [{ ...SUBMITTED, isCleared: true }] },
     ],
     ["came back", "s-1", "a message twice (L4)", withLook({ messages: { main: ["s-1", "s-1"] } })],
@@ -262,19 +262,19 @@ describe("a planted defect is found", () => {
     [
       "failed",
       "thread",
-      "an option that took malformed text (L1)",
+      "an option that accepted malformed text (L1)",
       { ...given(), acceptedMalformed: ["thread"] },
     ],
     [
       "failed",
       "w-1",
-      "a workflow that came to something else",
+      "a workflow with an unexpected outcome",
       changed(({ records }) => {
         records.outcomes.clear();
         noteOutcome(records, { workflow: "w-1", outcome: "other" });
       }),
     ],
-  ])("%s %s: %s", (kind, id, _, evidence) => {
+  ])("the kind %s is found for %s: %s", (kind, id, _, evidence) => {
     expect(findingsOf(evidence)).toContainEqual(expect.objectContaining({ kind, id }));
   });
 });

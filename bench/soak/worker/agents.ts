@@ -1,4 +1,4 @@
-/** The agents of the soak: they take turns, run workflows, keep schedules, and show what they have in storage. */
+/** The agents of the soak: they run turns, workflows and schedules, and return the contents of their storage. */
 
 import { tool } from "ai";
 import { type Delivery, method, webhook } from "perdure/outbox";
@@ -14,31 +14,31 @@ import { calls, SoakModel, type SoakScript, soakAsk } from "./model.ts";
 export interface Env extends Cloudflare.Env {
   SoakAgent: DurableObjectNamespace<SoakAgent>;
   SOAK: Workflow;
-  /** Where the receiver is. */
+  /** The URL of the receiver. */
   RECEIVER: string;
   HOOK_SECRET: string;
 }
 
-/** More than a soak can use up: what a kill ends is tried again, and a turn that gives up is worth a look. */
+/** More attempts than a soak can use: every turn that ends with an error is a finding. */
 export const ATTEMPTS = 100;
-/** How long a tool works after its effect, so that kills find it at work. */
+/** How long a tool runs after its effect, so that kills interrupt it. */
 const TOOL_MS = [0, 300, 1_500] as const;
-/** How often a delivery kills its agent before it succeeds. */
+/** How often a delivery crashes its agent before it succeeds. */
 const BOOMS = 2;
-/** Of the ends that a disturbed agent is told of, those whose hook never returns. */
+/** The share of ends of a disturbed agent whose hook never returns. */
 const HANGS = 20;
-/** The receiver fails now and then, and the soak does not wait an hour for the next attempt. */
+/** A short backoff: the receiver fails sometimes, and the soak cannot wait an hour. */
 const BACKOFF = { base: 500, cap: "5 seconds" } as const;
 
 export class SoakAgent extends DurableThink<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env, {
-      // A provider that is down for a minute is not what is looked at.
+      // Outages of a provider are not under test here.
       outbox: { allowPrivateAddresses: true, policy: { backoff: BACKOFF } },
     });
   }
 
-  /** Think gives up a turn after five interruptions by default, which kills and bombs come to. */
+  /** Think ends a turn after five interruptions by default, which the kills can exceed. */
   override chatRecovery = { maxInterruptedAttempts: ATTEMPTS };
 
   override getModel() {
@@ -77,7 +77,7 @@ export class SoakAgent extends DurableThink<Env> {
     return hangs ? new Promise<void>(() => {}) : undefined;
   }
 
-  /** Kills its agent twice, and takes the delivery then. */
+  /** Crashes its agent twice, then accepts the delivery. */
   async boom({ id }: Delivery<unknown>): Promise<void> {
     const times = (await this.ctx.storage.get<number>(`boom ${id}`)) ?? 0;
     if (times >= BOOMS) return;
@@ -99,7 +99,7 @@ export class SoakAgent extends DurableThink<Env> {
         retry: { maxAttempts: ATTEMPTS },
         handler: ({ taskId: task, scheduledFor: slot, idempotencyKey: key }) => {
           const event: HookEvent = { type: "slot", agent: this.name, task, slot, key };
-          // Called at least once: the id makes one event of all calls.
+          // May be called more than once; the id deduplicates.
           this.outbox.put(this.#hook, event, { id: key });
         },
       },
@@ -113,7 +113,7 @@ export class SoakAgent extends DurableThink<Env> {
     });
   }
 
-  /** Starts a workflow. Asked for again, it is the same one. */
+  /** Starts a workflow, once for each id. */
   async begin(plan: Plan): Promise<string> {
     const isLost = await this.env.SOAK.get(plan.id).then(
       async (instance) => (await instance.status()).status === "unknown",
@@ -122,7 +122,7 @@ export class SoakAgent extends DurableThink<Env> {
         throw error;
       },
     );
-    // The local engine may be killed before it has written to disk an instance that it has created, and that is tracked.
+    // A kill can lose an instance that the local engine created but did not write to disk.
     if (isLost) this.deleteWorkflow(plan.id);
     return this.runWorkflow("SOAK", plan, { id: plan.id, ifExists: "return" });
   }
@@ -148,7 +148,7 @@ export class SoakAgent extends DurableThink<Env> {
     return (await this.cancelSubmission(submissionId, "the soak has changed its mind")).outcome;
   }
 
-  /** Grants what waits for a person. Returns how many those were. */
+  /** Grants all pending approvals, and returns their number. */
   async grantAll(): Promise<number> {
     const waiting = await this.listApprovals();
     for (const { approvalId } of waiting) {
@@ -171,7 +171,7 @@ export class SoakAgent extends DurableThink<Env> {
     this.resetTurnState();
   }
 
-  /** Names of the options that take half of a surrogate pair. */
+  /** The options that accept an unpaired surrogate. */
   submitMalformed(): Promise<string[]> {
     return acceptedMalformed(this);
   }
@@ -191,14 +191,14 @@ export class SoakAgent extends DurableThink<Env> {
   }
 }
 
-/** Works for the other agents' workflows, in a conversation of its own for each run. */
+/** The child of the other agents' workflows, with one conversation for each run. */
 export class Helper extends DurableThink<Env> {
   override getModel() {
     return new SoakModel();
   }
 }
 
-/** @throws Error unless the receiver takes it */
+/** @throws Error unless the receiver accepts it */
 export async function tell(env: Env, path: string, body: object): Promise<void> {
   const response = await fetch(`${env.RECEIVER}/${path}`, {
     method: "POST",

@@ -1,9 +1,9 @@
-/** Reads what an agent has in storage: of Perdure's tables, of its workflows' and of the job queue. Changes nothing. */
+/** Reads an agent's storage: the tables of Perdure, of its workflows and of the job queue. Changes nothing. */
 
 import type { DurableThink } from "perdure/think";
 import type { Look } from "../words.ts";
 
-/** As many as a task's history has. */
+/** The length of a task's history. */
 const RUNS = 200;
 
 export async function lookAt(

@@ -7,7 +7,7 @@ import { soakAsk } from "./model.ts";
 
 const HALF = "half \ud83d";
 
-/** Returns what was not refused. */
+/** Returns the calls that were not refused. */
 export async function acceptedMalformed(agent: DurableThink): Promise<string[]> {
   const message = (id: string): UIMessage => ({
     id,

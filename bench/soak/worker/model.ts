@@ -1,13 +1,13 @@
 /**
- * The scripted model, of a provider that has its bad times: a script says until when it is refused, by the clock, so that
- * a kill does not make the model forget how often it has refused.
+ * The scripted model of a provider with outages. A script has the time until which calls are refused, so that a kill does
+ * not reset the count of refusals.
  */
 
 import type { Script } from "../../../src/testing/script.ts";
 import { isFollowUp, ScriptedModel } from "../../../src/testing/scripted-model.ts";
 import type { Effects } from "../words.ts";
 
-/** What a prompt of the soak is, as JSON. */
+/** The JSON of a prompt of the soak. */
 export type SoakScript = Script & {
   /** Epoch milliseconds. */
   readonly refusedUntil?: number;
@@ -36,7 +36,7 @@ export class SoakModel extends ScriptedModel {
   }
 }
 
-/** Of the last message that is not Perdure's or Think's own. */
+/** The script of the last message that is not a follow-up of Perdure or Think. */
 function scriptOf({ prompt }: Call): SoakScript {
   const asked = prompt
     .flatMap(({ role, content }) =>
@@ -45,6 +45,6 @@ function scriptOf({ prompt }: Call): SoakScript {
         : [],
     )
     .findLast((text) => !isFollowUp(text));
-  // What a child is asked may have words around it.
+  // The input of a child may be inside other text.
   return asked?.startsWith("{") ? (JSON.parse(asked) as SoakScript) : {};
 }

@@ -1,10 +1,10 @@
 /**
- * The soak's door, for its driver alone: it asks nobody who they are.
+ * The HTTP routes of the soak, for its driver only: they do not authenticate callers.
  *
- *   POST /<agent>/<verb>   calls the verb with the body as its argument, and returns what it returns
- *   POST /-/wake           resumes the workflows with the ids of the body, without a word to their agents
- *   POST /-/terminate      terminates them, without a word to their agents
- *   POST /-/statuses       what the platform says of them
+ *   POST /<agent>/<verb>   calls the verb with the body as its argument, and returns its result
+ *   POST /-/wake           resumes the workflows with the ids of the body, without a call of their agents
+ *   POST /-/terminate      terminates them, without a call of their agents
+ *   POST /-/statuses       returns their status of the platform
  *   GET  /health
  */
 
@@ -47,8 +47,8 @@ export default {
 } satisfies ExportedHandler<Env>;
 
 /**
- * Cloudflare resumes the workflows of a machine that died by itself; the local engine resumes one when an event reaches
- * it. No workflow waits for this one.
+ * Cloudflare resumes workflows after a machine failure. The local engine resumes a workflow only when it receives an event.
+ * No workflow waits for this event.
  */
 async function statuses(env: Env, ids: readonly string[], wakes: boolean) {
   const found = ids.map(async (id) => {

@@ -1,4 +1,4 @@
-/** The workflow of the soak: does what its plan says, and tells the receiver what came of it. */
+/** The workflow of the soak: runs its plan, and reports the result to the receiver. */
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { AgentToolInterruptedError, ThinkWorkflow, type ThinkWorkflowStep } from "perdure/workflow";
@@ -10,7 +10,7 @@ import { calls, type SoakScript, soakAsk } from "./model.ts";
 
 const answer = z.object({ n: z.number() });
 const retry = { maxAttempts: ATTEMPTS };
-/** The receiver may be between two lives of the soak's machine, never gone. */
+/** The receiver always runs, but a request may fail when the machine is killed. */
 const PATIENT = { retries: { limit: 50, delay: "1 second", backoff: "constant" } } as const;
 
 export class SoakWorkflow extends ThinkWorkflow<SoakAgent, Plan, object, Env> {
@@ -29,14 +29,14 @@ export class SoakWorkflow extends ThinkWorkflow<SoakAgent, Plan, object, Env> {
   }
 }
 
-/** One step, in a word that is the same whenever it succeeds, and names the error where it does not. */
+/** Runs one step. Returns a fixed text if it succeeds, or the name of its error. */
 async function perform(step: ThinkWorkflowStep, planned: PlanStep, name: string): Promise<string> {
   try {
     return await performed(step, planned, name);
   } catch (error) {
-    // Think gives up a child that went down at a bad moment, and says so: the step's documented end, and no other one.
+    // The documented end of a child run that a crash interrupted.
     if (error instanceof AgentToolInterruptedError) return CUT_OFF;
-    // What the engine stops a run with is no error of the step, and has no name of Perdure's.
+    // The engine's own error that stops a run is not an error of the step.
     const errorName = (error as Error).name;
     if (!/^(Think|AgentTool|Approval)/.test(errorName)) throw error;
     return `${planned.kind}!${errorName}: ${(error as Error).message}`;
