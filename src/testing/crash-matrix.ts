@@ -84,19 +84,15 @@ async function crashAtAll<T extends Objects>(
   seen: Instance["seen"],
 ): Promise<CrashReport> {
   const points = pointsOf(scenario, seen);
-  const wrong: WrongPoint[] = [];
+  const results: WrongPoint[] = [];
   let crashed = 0;
-  await sideBySide(points, scenario.concurrency, async (point) => {
+  await inParallel(points.entries(), scenario.concurrency, async ([index, point]) => {
     const { problems, crashes } = await play(scenario, [...earlier, point]);
     if (crashes.length > earlier.length) crashed++;
     const what = seen[point.at][point.number - 1] ?? "?";
-    if (problems.length > 0) wrong.push({ ...point, what, problems });
+    results[index] = { ...point, what, problems };
   });
-  const order = (point: CrashPoint) =>
-    points.findIndex(({ at, number, moment }) => {
-      return at === point.at && number === point.number && moment === point.moment;
-    });
-  wrong.sort((one, other) => order(one) - order(other));
+  const wrong = results.filter(({ problems }) => problems.length > 0);
   const name = earlier.length > 0 ? `${scenario.name}, again` : scenario.name;
   const found = { name, points: points.length, crashed, wrong, writes: seen.write };
   return { ...found, toString: () => textOf(found) };
@@ -118,14 +114,13 @@ function pointsOf(
   return [...writes, ...deliveries].filter((_, index) => index % stride === 0);
 }
 
-async function sideBySide<Item>(
-  items: readonly Item[],
+async function inParallel<Item>(
+  items: IterableIterator<Item>,
   concurrency: number,
   work: (item: Item) => Promise<void>,
 ): Promise<void> {
-  const rest = items.values();
   const worker = async () => {
-    for (const item of rest) await work(item);
+    for (const item of items) await work(item);
   };
   await Promise.all(Array.from({ length: concurrency }, worker));
 }

@@ -109,21 +109,19 @@ export function metered(ctx: DurableObjectState, meter: StorageObserver): Durabl
     exec: (target, query: string, ...bindings: SqlStorageValue[]) =>
       meter.exec(query, () => target.exec(query, ...bindings)),
   });
+  const write =
+    (verb: "put" | "delete") =>
+    (target: DurableObjectStorage, ...args: [string | object, ...unknown[]]) => {
+      // One key, an object of keys and values, or a list of keys.
+      const keys = typeof args[0] === "string" ? 1 : Object.keys(args[0]).length;
+      const method = target[verb] as (...args: unknown[]) => Promise<unknown>;
+      return meter.put(keys, () => method.apply(target, args));
+    };
   const wrapped = intercept(
     storage,
     {
-      put: (target, ...args: [string | Record<string, unknown>, ...unknown[]]) => {
-        const keys = typeof args[0] === "string" ? 1 : Object.keys(args[0]).length;
-        return meter.put(keys, () =>
-          (target.put as (...args: unknown[]) => Promise<void>).apply(target, args),
-        );
-      },
-      delete: (target, ...args: [string | string[], ...unknown[]]) => {
-        const keys = typeof args[0] === "string" ? 1 : args[0].length;
-        return meter.put(keys, () =>
-          (target.delete as (...args: unknown[]) => Promise<boolean>).apply(target, args),
-        );
-      },
+      put: write("put"),
+      delete: write("delete"),
       setAlarm: (target, ...args: Parameters<DurableObjectStorage["setAlarm"]>) => {
         return meter.setAlarm(() => target.setAlarm(...args));
       },
