@@ -1,4 +1,4 @@
-/** The memory of an object with pending submissions, and after their ends, above its idle memory (L9). */
+/** The memory of an object with pending submissions, and after their ends, above its idle memory. */
 
 import { Inspector } from "../inspector.ts";
 import type { Measure } from "../measure.ts";

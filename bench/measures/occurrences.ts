@@ -1,4 +1,4 @@
-/** Next occurrences per second, by form (S2). */
+/** Next occurrences per second, by form. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,5 +1,5 @@
 /**
- * Drains an outbox of 10,000 entries to 100 destinations, and measures throughput, delays and cost (O2, O3, O5):
+ * Drains an outbox of 10,000 entries to 100 destinations, and measures throughput, delays and cost:
  * alone, with destinations that are slow or refuse half of their events, and in the two distributions that are worst for
  * finding ready entries. Fails when an entry is lost, out of order or left over, and above the limits.
  *

@@ -15,7 +15,7 @@ export class ApprovalExample extends ThinkWorkflow<Desk, { amount: number }> {
       timeout: "3 days",
       onTimeout: "reject",
     });
-    if (!decision.approved) return { refunded: 0, because: decision.reason ?? "nobody decided" };
+    if (!decision.approved) return { refunded: 0, because: decision.reason ?? "no decision" };
     return { refunded: decision.payload.amount, by: decision.by };
   }
 }
