@@ -8,17 +8,17 @@ import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
 import { Wake } from "../core/wake.ts";
-import type { Adapters } from "./adapters/adapters.ts";
-import { addressOf, hostOf } from "./addresses.ts";
-import { DeadLetterNotifier, type NotifierOwner } from "./dead-letter-notifier.ts";
-import { DeadLetters } from "./dead-letters.ts";
-import { Delivered } from "./delivered.ts";
-import { BACKSTOP_MS, Deliveries, type DeliveriesOwner } from "./deliveries.ts";
-import { Endpoints } from "./endpoints.ts";
+import { DeadLetterNotifier, type NotifierOwner } from "./delivery/dead-letter-notifier.ts";
+import { BACKSTOP_MS, Deliveries, type DeliveriesOwner } from "./delivery/dispatcher.ts";
+import { isOrdered } from "./delivery/policy.ts";
+import type { Adapters } from "./destinations/destinations.ts";
+import { addressOf, hostOf } from "./destinations/private-hosts.ts";
 import { OutboxFullError } from "./errors.ts";
 import type { OutboxLimits, OutboxSettings } from "./options.ts";
-import { isOrdered } from "./policy.ts";
-import { type Entry, OutboxStore } from "./store.ts";
+import { DeadLetters } from "./store/dead-letters.ts";
+import { Delivered } from "./store/delivered.ts";
+import { Endpoints } from "./store/endpoints.ts";
+import { type Entry, OutboxStore } from "./store/entries.ts";
 import type { DeadLetter, Destination, Endpoint } from "./types.ts";
 
 /** Deliveries between two looks at what of the delivered ones can go. */

@@ -7,8 +7,7 @@ export type { Json } from "../core/json.ts";
 export { NewerSchemaError } from "../core/migrations.ts";
 export { InvalidOptionError } from "../core/options.ts";
 export { logProblem, type OnProblem, type Problem, type ProblemType } from "../core/problems.ts";
-export type { AdapterOverrides } from "./adapters/adapters.ts";
-export { type DedupeOptions, dedupe, type Once, type Received } from "./dedupe.ts";
+export type { AdapterOverrides } from "./destinations/destinations.ts";
 export { agent, method, queue, webhook, workflow, workflowEvent } from "./destinations.ts";
 export {
   InvalidDestinationError,
@@ -20,6 +19,7 @@ export {
 } from "./errors.ts";
 export type { OutboxSettings } from "./options.ts";
 export { Outbox, type OutboxOptions } from "./outbox.ts";
+export { type DedupeOptions, dedupe, type Once, type Received } from "./receiver/dedupe.ts";
 export type {
   Adapter,
   AgentDestination,

@@ -3,9 +3,9 @@
 import type { Duration } from "../core/duration.ts";
 import { count, duration, flag, hook, optionsOf, readOptions } from "../core/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
-import type { LetterLimits } from "./dead-letters.ts";
-import type { KeptLimits } from "./delivered.ts";
-import { POLICY } from "./policy.ts";
+import { POLICY } from "./delivery/policy.ts";
+import type { LetterLimits } from "./store/dead-letters.ts";
+import type { KeptLimits } from "./store/delivered.ts";
 import type { DeadLetter, DeliveryPolicy } from "./types.ts";
 
 export type OutboxSettings = {

@@ -10,15 +10,15 @@ import type { Instant } from "../core/instant.ts";
 import { type Json, preview } from "../core/json.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { Wake } from "../core/wake.ts";
-import { type AdapterOverrides, Adapters } from "./adapters/adapters.ts";
-import type { Selection } from "./dead-letters.ts";
+import { type AdapterOverrides, Adapters } from "./destinations/destinations.ts";
 import { isStart } from "./destinations.ts";
 import { Engine } from "./engine.ts";
 import { InvalidDestinationError, InvalidFilterError } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
 import { checkFilter, checkId, checkList, checkReason, readListed, timeOf } from "./filters.ts";
-import { listDeliveries } from "./listing.ts";
 import { type OutboxLimits, type OutboxSettings, readSettings } from "./options.ts";
+import type { Selection } from "./store/dead-letters.ts";
+import { listDeliveries } from "./store/listing.ts";
 import type {
   DeadLetterFilter,
   DeadLetterPage,

@@ -7,7 +7,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import type { UIMessage } from "ai";
-import { workflowAdapter } from "../../src/outbox/adapters/workflow-event.ts";
+import { workflowAdapter } from "../../src/outbox/destinations/workflow-event.ts";
 import {
   type Delivery,
   Outbox,

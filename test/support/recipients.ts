@@ -11,8 +11,8 @@ import {
   type WorkflowStep,
 } from "cloudflare:workers";
 import { Agent } from "agents";
-import { dedupe } from "../../src/outbox/dedupe.ts";
 import { UndeliverableError } from "../../src/outbox/errors.ts";
+import { dedupe } from "../../src/outbox/receiver/dedupe.ts";
 import type { Delivery } from "../../src/outbox/types.ts";
 
 /** What came, by delivery id, wherever it came to. It outlives the objects. */

@@ -1,7 +1,7 @@
 /** Attempts of the webhook destination, and the words for what came of them. */
 
 import { expect } from "vitest";
-import { webhookAdapter } from "../../src/outbox/adapters/webhook.ts";
+import { webhookAdapter } from "../../src/outbox/destinations/webhook.ts";
 import type { Delivery, WebhookDestination } from "../../src/outbox/types.ts";
 import { receivedBy, receiverUrl, someReceiver } from "./receivers/client.ts";
 import type { SignedHeaders } from "./receivers/signature.ts";

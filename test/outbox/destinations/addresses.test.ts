@@ -2,7 +2,7 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isPrivateHost } from "../../../src/outbox/addresses.ts";
+import { isPrivateHost } from "../../../src/outbox/destinations/private-hosts.ts";
 
 function hostOf(spelling: string): string {
   return new URL(`https://${spelling}/`).hostname;

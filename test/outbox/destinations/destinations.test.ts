@@ -3,10 +3,10 @@
 import { env, exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { agentAdapter } from "../../../src/outbox/adapters/agent.ts";
-import { methodAdapter } from "../../../src/outbox/adapters/method.ts";
-import { queueAdapter } from "../../../src/outbox/adapters/queue.ts";
-import { workflowAdapter } from "../../../src/outbox/adapters/workflow-event.ts";
+import { agentAdapter } from "../../../src/outbox/destinations/agent.ts";
+import { methodAdapter } from "../../../src/outbox/destinations/method.ts";
+import { queueAdapter } from "../../../src/outbox/destinations/queue.ts";
+import { workflowAdapter } from "../../../src/outbox/destinations/workflow-event.ts";
 import { UndeliverableError } from "../../../src/outbox/errors.ts";
 import type {
   Adapter,

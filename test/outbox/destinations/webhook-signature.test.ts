@@ -2,7 +2,7 @@
 
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
-import { webhookAdapter } from "../../../src/outbox/adapters/webhook.ts";
+import { webhookAdapter } from "../../../src/outbox/destinations/webhook.ts";
 import { refusalOf } from "../../support/receivers/signature.ts";
 import { arrivalOf, env, NEW, OLD, STRANGER, some } from "../../support/webhooks.ts";
 

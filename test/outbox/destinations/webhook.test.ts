@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { transientOf } from "../../../src/core/failures.ts";
-import { webhookAdapter } from "../../../src/outbox/adapters/webhook.ts";
+import { webhookAdapter } from "../../../src/outbox/destinations/webhook.ts";
 import {
   receivedBy,
   receiverUrl,

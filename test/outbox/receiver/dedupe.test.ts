@@ -4,8 +4,8 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { agentAdapter } from "../../../src/outbox/adapters/agent.ts";
-import { type DedupeOptions, dedupe, type Once } from "../../../src/outbox/dedupe.ts";
+import { agentAdapter } from "../../../src/outbox/destinations/agent.ts";
+import { type DedupeOptions, dedupe, type Once } from "../../../src/outbox/receiver/dedupe.ts";
 import { refusal } from "../../support/given.ts";
 import type { Fate, Receiver } from "../../support/recipients.ts";
 

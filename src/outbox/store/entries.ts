@@ -9,14 +9,14 @@
  * is the last column, so that this reading passes over it.
  */
 
-import { migrate } from "../core/migrations.ts";
-import { partsOf } from "../core/text.ts";
-import { InvalidEventError } from "./errors.ts";
+import { migrate } from "../../core/migrations.ts";
+import { partsOf } from "../../core/text.ts";
+import { AT_ONCE, type Due, PER_DESTINATION } from "../delivery/ready-queue.ts";
+import { isEndpoint } from "../delivery/slots.ts";
+import { InvalidEventError } from "../errors.ts";
+import type { DeliveryState, Destination } from "../types.ts";
 import { type StateRow, stateOf } from "./listing.ts";
-import { AT_ONCE, type Due, PER_DESTINATION } from "./ready-queue.ts";
 import { MIGRATIONS } from "./schema.ts";
-import { isEndpoint } from "./slots.ts";
-import type { DeliveryState, Destination } from "./types.ts";
 
 /** Values of `is_begun`. An entry is begun from the start, because its first attempt follows its put without a write. */
 const NOT_BEGUN = 0;

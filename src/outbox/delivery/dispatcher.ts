@@ -4,20 +4,20 @@
  * came to is noted when it has come to it.
  */
 
-import type { Clock } from "../core/clock.ts";
-import { failureOf, transientOf } from "../core/failures.ts";
-import { byteLength } from "../core/json.ts";
-import { TimeoutError, withTimeout } from "../core/timeout.ts";
-import { Claims } from "./claims.ts";
-import type { DeadLetters } from "./dead-letters.ts";
-import type { Endpoints } from "./endpoints.ts";
-import { NotNeededError } from "./errors.ts";
-import type { OutboxLimits } from "./options.ts";
+import type { Clock } from "../../core/clock.ts";
+import { failureOf, transientOf } from "../../core/failures.ts";
+import { byteLength } from "../../core/json.ts";
+import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import { NotNeededError } from "../errors.ts";
+import type { OutboxLimits } from "../options.ts";
+import type { DeadLetters } from "../store/dead-letters.ts";
+import type { Endpoints } from "../store/endpoints.ts";
+import type { Entry, OutboxStore } from "../store/entries.ts";
+import type { Adapter, Delivery, Destination, ReferencedDelivery } from "../types.ts";
+import { Claims } from "./attempts.ts";
 import { nextAttempt, type Policy, policyOf } from "./policy.ts";
 import { type Due, type Look, ReadyQueue } from "./ready-queue.ts";
 import { EvictedError, PATIENCE_MS, Slots, YOUNG_MS } from "./slots.ts";
-import type { Entry, OutboxStore } from "./store.ts";
-import type { Adapter, Delivery, Destination, ReferencedDelivery } from "./types.ts";
 
 /** An object that dies in mid-delivery is looked after at most this long afterwards. */
 export const BACKSTOP_MS = 30_000;

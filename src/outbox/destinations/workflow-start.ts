@@ -18,7 +18,7 @@ import type {
   WorkflowStartDestination,
   WorkflowStartEvent,
 } from "../types.ts";
-import { Bindings, problemOfTexts, says } from "./checks.ts";
+import { Bindings, problemOfTexts, says } from "./bindings.ts";
 
 /** The platform names it in the message, as in `(instance.already_exists) Workflow instance ...`. */
 const EXISTS = /\binstance\.already_exists\b/;

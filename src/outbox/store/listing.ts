@@ -1,15 +1,15 @@
 /** Deliveries as they are listed. Reads the three tables of the outbox, and writes nothing. */
 
-import { byteLength } from "../core/json.ts";
-import { digest } from "../core/text.ts";
-import { cursorOf, readCursor } from "./filters.ts";
+import { byteLength } from "../../core/json.ts";
+import { digest } from "../../core/text.ts";
+import { cursorOf, readCursor } from "../filters.ts";
 import type {
   DeliveryInfo,
   DeliveryPage,
   DeliveryState,
   Destination,
   WorkflowDestination,
-} from "./types.ts";
+} from "../types.ts";
 
 /** Which deliveries: all of them, where nothing is said. */
 export type Listed = {

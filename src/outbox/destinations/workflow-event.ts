@@ -17,7 +17,7 @@
 import { preview } from "../../core/json.ts";
 import { NotNeededError, UndeliverableError } from "../errors.ts";
 import type { Adapter, WorkflowDestination } from "../types.ts";
-import { Bindings, bytesOf, problemOfTexts, says } from "./checks.ts";
+import { Bindings, bytesOf, problemOfTexts, says } from "./bindings.ts";
 
 /** Of an event's payload. https://developers.cloudflare.com/workflows/reference/limits/ */
 const LIMIT = 1_048_576;

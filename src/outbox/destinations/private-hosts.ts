@@ -7,7 +7,7 @@
  */
 
 import ipaddr from "ipaddr.js";
-import type { Destination } from "./types.ts";
+import type { Destination } from "../types.ts";
 
 /**
  * All of IPv6 that is assigned to the public internet. What lies outside, such

@@ -8,8 +8,8 @@
  *      └──── is taken ──────┘◄────────── enabled by hand ───────────┘ (to healthy)
  */
 
-import { isOfSecret } from "./adapters/webhook.ts";
-import type { Endpoint } from "./types.ts";
+import { isOfSecret } from "../destinations/webhook.ts";
+import type { Endpoint } from "../types.ts";
 
 type Row = {
   key: string;

@@ -4,14 +4,14 @@
  * table `perdure_received` in the receiver's own storage; needs no alarm.
  */
 
-import { type Clock, systemClock } from "../core/clock.ts";
-import { DURATION_FORMS, type Duration, millisecondsOf } from "../core/duration.ts";
-import { byteLength } from "../core/json.ts";
-import { migrate } from "../core/migrations.ts";
-import { problemOfNames } from "../core/options.ts";
-import { isWellFormedText } from "../core/text.ts";
-import { MALFORMED } from "./errors.ts";
-import type { Delivery, ReferencedDelivery } from "./types.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { DURATION_FORMS, type Duration, millisecondsOf } from "../../core/duration.ts";
+import { byteLength } from "../../core/json.ts";
+import { migrate } from "../../core/migrations.ts";
+import { problemOfNames } from "../../core/options.ts";
+import { isWellFormedText } from "../../core/text.ts";
+import { MALFORMED } from "../errors.ts";
+import type { Delivery, ReferencedDelivery } from "../types.ts";
 
 const MIGRATIONS = [
   `CREATE TABLE perdure_received (id TEXT PRIMARY KEY, received_at INTEGER NOT NULL) WITHOUT ROWID;

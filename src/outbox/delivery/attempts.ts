@@ -7,12 +7,12 @@
  * kill its sender; it is retried until its `maxAge`.
  */
 
-import type { Clock } from "../core/clock.ts";
-import type { DeadLetters } from "./dead-letters.ts";
-import type { OutboxLimits } from "./options.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { OutboxLimits } from "../options.ts";
+import type { DeadLetters } from "../store/dead-letters.ts";
+import { type Entry, type OutboxStore, SUSPECT_AFTER } from "../store/entries.ts";
 import { afterLost, policyOf } from "./policy.ts";
 import { isEndpoint } from "./slots.ts";
-import { type Entry, type OutboxStore, SUSPECT_AFTER } from "./store.ts";
 
 export type ClaimsOwner = {
   readonly store: OutboxStore;

@@ -2,7 +2,7 @@
 
 import { preview } from "../../core/json.ts";
 import { isWellFormedText } from "../../core/text.ts";
-import { problemOfPolicy } from "../policy.ts";
+import { problemOfPolicy } from "../delivery/policy.ts";
 import type { Adapter, Destination, StartWorkflow } from "../types.ts";
 import { agentAdapter } from "./agent.ts";
 import { methodAdapter } from "./method.ts";

@@ -10,9 +10,9 @@ import { Webhook } from "standardwebhooks";
 import { systemClock } from "../../core/clock.ts";
 import { preview } from "../../core/json.ts";
 import { withTimeout } from "../../core/timeout.ts";
-import { isPrivateHost } from "../addresses.ts";
 import { UndeliverableError } from "../errors.ts";
 import type { Adapter, Delivery, WebhookDestination } from "../types.ts";
+import { isPrivateHost } from "./private-hosts.ts";
 
 export type WebhookAdapterOptions = {
   /** Where the secrets are bound: texts, or secrets of a Secrets Store. */

@@ -1,11 +1,11 @@
 /** How often, how long and how fast a destination is tried. Decides, and has no state. */
 
-import type { Clock } from "../core/clock.ts";
-import { millisecondsOf } from "../core/duration.ts";
-import { type Backoff, backoffMs } from "../core/failures.ts";
-import { count, duration, flag, optionsOf, readOptions } from "../core/option-schemas.ts";
-import { InvalidOptionError } from "../core/options.ts";
-import type { DeliveryPolicy } from "./types.ts";
+import type { Clock } from "../../core/clock.ts";
+import { millisecondsOf } from "../../core/duration.ts";
+import { type Backoff, backoffMs } from "../../core/failures.ts";
+import { count, duration, flag, optionsOf, readOptions } from "../../core/option-schemas.ts";
+import { InvalidOptionError } from "../../core/options.ts";
+import type { DeliveryPolicy } from "../types.ts";
 
 const DEFAULTS = {
   maxAttempts: 100,

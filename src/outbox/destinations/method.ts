@@ -12,7 +12,7 @@
 
 import { preview } from "../../core/json.ts";
 import type { Adapter, MethodDestination } from "../types.ts";
-import { asThrown, isMethodOfAnyObject, problemOfTexts } from "./checks.ts";
+import { asThrown, isMethodOfAnyObject, problemOfTexts } from "./bindings.ts";
 
 export type MethodOptions = {
   /** Whose methods are called. */

@@ -4,9 +4,9 @@
  * that a thousand of them do not come at the same time.
  */
 
-import { withTimeout } from "../core/timeout.ts";
-import type { DeadLetters } from "./dead-letters.ts";
-import type { DeadLetter } from "./types.ts";
+import { withTimeout } from "../../core/timeout.ts";
+import type { DeadLetters } from "../store/dead-letters.ts";
+import type { DeadLetter } from "../types.ts";
 
 /** A hook that takes longer holds up the next letter no further. */
 const TIMEOUT_MS = 30_000;

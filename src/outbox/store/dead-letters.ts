@@ -1,8 +1,8 @@
 /** All SQL of the entries that were given up. Owns `perdure_dead_letters`. */
 
-import type { Json } from "../core/json.ts";
-import { cursorOf, readCursor } from "./filters.ts";
-import type { DeadLetter, DeadLetterPage, Destination, WorkflowDestination } from "./types.ts";
+import type { Json } from "../../core/json.ts";
+import { cursorOf, readCursor } from "../filters.ts";
+import type { DeadLetter, DeadLetterPage, Destination, WorkflowDestination } from "../types.ts";
 
 /** A letter as it is shown, without its event where that is long, so that a page of them fits into memory. */
 const SHOWN = `SELECT id, attempts, created_at, died_at, last_error, destination,

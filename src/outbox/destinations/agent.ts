@@ -23,7 +23,7 @@ import {
   isMethodOfAnyObject,
   problemOfTexts,
   says,
-} from "./checks.ts";
+} from "./bindings.ts";
 
 /**
  * A call takes 32 MiB, and not of JSON: a number has up to 9 bytes where JSON

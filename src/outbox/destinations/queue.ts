@@ -12,7 +12,7 @@
 
 import { UndeliverableError } from "../errors.ts";
 import type { Adapter, QueueDestination } from "../types.ts";
-import { Bindings, bytesOf, problemOfTexts, says } from "./checks.ts";
+import { Bindings, bytesOf, problemOfTexts, says } from "./bindings.ts";
 
 /** Of a message: 128 KB of 1,000 bytes. https://developers.cloudflare.com/queues/platform/limits/ */
 const LIMIT = 128_000;
