@@ -107,7 +107,7 @@ export class LoadedOutbox extends DurableObject<Env> {
       host: this,
       env: this.env,
       concurrency,
-      adapters: {
+      transports: {
         queue: {
           problemOf: () => undefined,
           keyOf: ({ queue }) => queue,

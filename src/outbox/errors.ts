@@ -1,13 +1,12 @@
-/** What the outbox refuses, and how a destination refuses for good. */
+/** Errors of invalid calls, and of destinations that refuse an event permanently. */
 
 /**
- * The destination will never take the event, however often it is tried. An
- * adapter throws it, and so may the method that is told: the entry becomes a
- * dead letter at once (O3). Known by its name, because RPC loses the class.
+ * The destination will never take the event. Thrown by a transport or by the receiving method: the entry becomes a dead
+ * letter at once. Recognized by its name, because RPC loses the class.
  */
 export class UndeliverableError extends Error {
   override readonly name = "UndeliverableError";
-  /** The destination is gone as a whole: nothing else is to be sent to it, either. */
+  /** The destination no longer exists: nothing else is sent to it either. */
   readonly isGone: boolean;
 
   constructor(
@@ -19,18 +18,25 @@ export class UndeliverableError extends Error {
   }
 }
 
+/** {@link UndeliverableError}, also one that came over RPC or from another copy of this package. */
+export function isUndeliverable(error: unknown): error is Error & { readonly isGone?: boolean } {
+  return error instanceof Error && error.name === "UndeliverableError";
+}
+
+/** Whether this is an error whose message matches. */
+export function messageMatches(error: unknown, pattern: RegExp): error is Error {
+  return error instanceof Error && pattern.test(error.message);
+}
+
 /**
- * The step that the event is for has ended, and nobody waits for it any more: the entry is discarded, and is no dead
- * letter. An adapter throws it for events whose receiver can ask for the result again.
+ * The step that waited for the event has ended: the entry is discarded, and is no dead letter. Thrown by a transport for
+ * events whose receiver can ask for the result again.
  */
 export class NotNeededError extends Error {
   override readonly name = "NotNeededError";
 }
 
-/** Of a text that SQLite and UTF-8 cannot hold: storage would change it, and two texts could become one. */
-export const MALFORMED = "expected well-formed text, and it has half of a surrogate pair";
-
-/** A destination to which nothing can be sent as it is. */
+/** An invalid destination. */
 export class InvalidDestinationError extends Error {
   override readonly name = "InvalidDestinationError";
 }
@@ -40,7 +46,7 @@ export class InvalidEventError extends Error {
   override readonly name = "InvalidEventError";
 }
 
-/** So many entries wait to be delivered that no more are taken. */
+/** `maxWaiting` entries wait already. */
 export class OutboxFullError extends Error {
   override readonly name = "OutboxFullError";
   /** Entries that wait. */
@@ -57,12 +63,12 @@ export class OutboxFullError extends Error {
   }
 }
 
-/** What a list, a count or a redrive was asked by cannot be meant. */
+/** Invalid options of a list, a count or a redrive. */
 export class InvalidFilterError extends Error {
   override readonly name = "InvalidFilterError";
 }
 
-/** A Workflow has an instance with this id already, or its start is under way. */
+/** A Workflow already has an instance with this id, or one is being started. */
 export class WorkflowExistsError extends Error {
   override readonly name = "WorkflowExistsError";
   /** The Workflow's binding name. */
@@ -74,7 +80,7 @@ export class WorkflowExistsError extends Error {
     { workflow, instance }: { readonly workflow: string; readonly instance: string },
     options?: ErrorOptions,
   ) {
-    // It begins as the platform's own message does.
+    // Begins like the platform's own message.
     super(
       `(instance.already_exists) Workflow ${workflow} has an instance with id ${JSON.stringify(instance)} already. Use another id, or pass ifExists: "return" to accept the instance that exists.`,
       options,

@@ -1,34 +1,64 @@
-/** What can be put: looks at an event and at its id alone. */
+/** Events and their delivery ids: what `put()` accepts, and which ids belong to a submission. */
 
-import { jsonTextOf, preview } from "../core/json.ts";
-import { problemOfNames } from "../core/options.ts";
-import { isWellFormedText } from "../core/text.ts";
-import { InvalidEventError, MALFORMED } from "./errors.ts";
+import { byteLength, jsonTextOf } from "../core/json.ts";
+import { optionsOf, readOptions, text } from "../core/option-schemas.ts";
+import { digest } from "../core/text.ts";
+import { InvalidEventError } from "./errors.ts";
 
 /** It travels in a header, where a character may take twelve, and is an index in the receiver. */
 const MAX_ID_LENGTH = 256;
+const PUT_OPTIONS = optionsOf<{ readonly id?: string }>()({
+  id: text({ maxLength: MAX_ID_LENGTH }).optional(),
+});
 
 /**
  * The delivery id that was given, or a new one.
  *
- * @throws InvalidEventError for what is none
+ * @throws InvalidEventError for an invalid one
  */
 export function deliveryId(options: unknown): string {
-  const problem = problemOfNames("put()", options, ["id"]);
-  if (problem) throw new InvalidEventError(problem.message);
-  const { id = crypto.randomUUID() } = (options ?? {}) as { id?: unknown };
-  const isText = typeof id === "string" && id !== "" && id.length <= MAX_ID_LENGTH;
-  if (isText && isWellFormedText(id)) return id;
-  const expected = isText ? MALFORMED : `expected a text of 1 to ${MAX_ID_LENGTH} characters`;
-  throw new InvalidEventError(`id is ${preview(id)}; ${expected}, or leave it out.`);
+  const error = (_: string, message: string) => new InvalidEventError(message);
+  const { id } = readOptions(PUT_OPTIONS, options, "options of put()", error);
+  return id ?? crypto.randomUUID();
 }
 
 /**
  * The event as JSON.
  *
- * @throws InvalidEventError for what JSON cannot hold, or what is larger than `most` bytes
+ * @throws InvalidEventError for an event that JSON cannot hold, or of more than `maxBytes`
  */
-export function payloadOf(event: unknown, most: number): string {
+export function payloadOf(event: unknown, maxBytes: number): string {
   const refuse = (message: string) => new InvalidEventError(message);
-  return jsonTextOf("event", event, { maxBytes: most, refuse });
+  return jsonTextOf("event", event, { maxBytes, refuse });
+}
+
+const PREFIX = "submission:";
+const DIGEST = "sha256:";
+/** Of a submission's id that is part of a delivery id, which travels in headers. */
+const MAX_SUBMISSION_ID_BYTES = 200;
+const UUID_LENGTH = 36;
+
+/**
+ * A new delivery id for an event of a submission. It begins with the submission's id, so that the primary key finds the
+ * submission's deliveries. It ends with a UUID, because a receiver may listen to several agents.
+ */
+export function deliveryIdOf(submissionId: string): string {
+  return `${prefixOf(submissionId)}${crypto.randomUUID()}`;
+}
+
+/** Lower bound, upper bound and length of the delivery ids of a submission. */
+export function idRangeOf(submissionId: string): [from: string, to: string, length: number] {
+  const from = prefixOf(submissionId);
+  return [from, `${from}~`, [...from].length + UUID_LENGTH];
+}
+
+/** The submission that a delivery id belongs to, where it contains the submission's id. */
+export function submissionOf(id: string): string | undefined {
+  if (!id.startsWith(PREFIX) || id.startsWith(PREFIX + DIGEST)) return undefined;
+  return id.slice(PREFIX.length, -UUID_LENGTH - 1);
+}
+
+function prefixOf(submissionId: string): string {
+  const isShort = byteLength(submissionId) <= MAX_SUBMISSION_ID_BYTES;
+  return `${PREFIX}${isShort ? submissionId : DIGEST + digest(submissionId)}/`;
 }

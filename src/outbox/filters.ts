@@ -1,111 +1,115 @@
-/** What lists and counts of deliveries can be asked by. Looks at the arguments alone. */
+/** The options of lists, counts and redrives. */
 
-import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
-import { preview } from "../core/json.ts";
-import { problemOfNames } from "../core/options.ts";
+import * as z from "zod";
+import type { Instant } from "../core/instant.ts";
+import {
+  count,
+  instant,
+  list,
+  oneOf,
+  optionsOf,
+  readOptions,
+  text,
+} from "../core/option-schemas.ts";
+import { invalidMessage } from "../core/options.ts";
 import { isWellFormedText } from "../core/text.ts";
-import { InvalidFilterError, MALFORMED } from "./errors.ts";
-import type { DeadLetterFilter, ListDeadLettersOptions, ListDeliveriesOptions } from "./types.ts";
+import type { Destination } from "./destinations/index.ts";
+import { InvalidFilterError } from "./errors.ts";
+import type {
+  DeadLetterFilter,
+  DeliveryState,
+  ListDeadLettersOptions,
+  ListDeliveriesOptions,
+} from "./types.ts";
 
-const FILTER = ["since", "destination"] as const;
-const MAX_LIMIT = 1_000;
-const MAX_REASON = 1_024;
-
-/** @throws InvalidFilterError for an unknown name, or what is no time */
-export function checkFilter(verb: string, filter: DeadLetterFilter, more: readonly string[] = []) {
-  const problem = problemOfNames(verb, filter, [...FILTER, ...more]);
-  if (problem) throw new InvalidFilterError(problem.message);
-  // What was left out by mistake must not pass for everything.
-  const empty = FILTER.find((name) => name in filter && (filter[name] ?? null) === null);
-  if (empty) {
-    throw new InvalidFilterError(emptyFilter(empty, verb, filter[empty]));
-  }
-  if (filter.since !== undefined) timeOf("since", filter.since);
-}
-
-/** @throws InvalidFilterError for an unknown name, what is no time, or a limit or cursor that there is none of */
-export function checkList(options: ListDeadLettersOptions): void {
-  checkFilter("listDeadLetters()", options, ["limit", "cursor"]);
-  checkPage(options);
-}
+/** A place in a list, which stays valid when entries come and go. */
+export type Position = readonly [time: number, id: string];
 
 const STATES = ["waiting", "delivered", "discarded", "dead"] as const;
+const STATE = oneOf<DeliveryState["state"]>(STATES);
 
-/**
- * What a list of deliveries is asked by, apart from its destination.
- *
- * @throws InvalidFilterError for an unknown name or value
- */
-export function readListed(options: ListDeliveriesOptions, kinds: readonly string[]) {
-  const verb = "listDeliveries()";
-  const names = ["state", "submissionId", "kind", "destination"] as const;
-  const problem = problemOfNames(verb, options, [...names, "limit", "cursor"]);
-  if (problem) throw new InvalidFilterError(problem.message);
-  const empty = names.find((name) => name in options && (options[name] ?? null) === null);
-  if (empty) throw new InvalidFilterError(emptyFilter(empty, verb, options[empty]));
-  const { state = STATES, submissionId, kind } = options;
-  const states = [state].flat();
-  const unknown = states.find((name) => !STATES.includes(name));
-  if (unknown !== undefined || states.length === 0) {
-    const given = states.length === 0 ? "[]" : preview(unknown);
-    throw new InvalidFilterError(
-      `state is ${given}; expected one or more of ${STATES.join(", ")}.`,
-    );
-  }
-  if (kind !== undefined && !kinds.includes(kind)) {
-    throw new InvalidFilterError(`kind is ${preview(kind)}; expected one of ${kinds.join(", ")}.`);
-  }
-  if (submissionId !== undefined) checkId(verb, submissionId, "submissionId");
-  checkPage(options);
-  return { states, submissionId, kind };
-}
+const LIMIT = count({ max: 1_000 }).default(100);
+const CURSOR = z
+  .custom<string>((cursor) => positionOf(cursor) !== undefined, {
+    error: "expected the cursor of an earlier page",
+    abort: true,
+  })
+  .transform((cursor) => positionOf(cursor) as Position)
+  .optional();
 
-function emptyFilter(name: string, verb: string, value: unknown): string {
-  return `${name} of ${verb} is ${value}; expected a value, or leave it out.`;
-}
+const filter = {
+  since: instant().default(0),
+  // Checked by the destinations, which know its kinds.
+  destination: z.custom<Destination>().optional(),
+};
+export const DEAD_LETTER_FILTER = optionsOf<DeadLetterFilter>()(filter);
+export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({
+  ...filter,
+  limit: LIMIT,
+  cursor: CURSOR,
+});
+export const DELIVERY_LIST = optionsOf<ListDeliveriesOptions>()({
+  state: z
+    .union([STATE, list(STATE, { min: 1 })], {
+      error: `expected one or more of ${STATES.join(", ")}`,
+    })
+    .default([...STATES]),
+  submissionId: text({ empty: true }).optional(),
+  kind: z.custom<Destination["kind"]>().optional(),
+  destination: filter.destination,
+  limit: LIMIT,
+  cursor: CURSOR,
+});
+const BEFORE = optionsOf<{ readonly before: Instant }>()({ before: instant() });
+const ID = text({ empty: true });
+const REASON = text({ maxLength: 1_024 });
 
-function checkPage({ limit = 1, cursor }: Pick<ListDeliveriesOptions, "limit" | "cursor">): void {
-  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
-    throw new InvalidFilterError(
-      `limit is ${String(limit)}; expected a whole number from 1 to ${MAX_LIMIT}.`,
-    );
-  }
-  if (cursor !== undefined) readCursor(cursor);
-}
+/** Names that stand for a restriction. Given as undefined by mistake, one must not select everything. */
+const RESTRICTIONS = ["since", "destination", "state", "submissionId", "kind"];
 
-/** @throws InvalidFilterError for what is no point in time */
-export function timeOf(name: string, value: Instant): number {
-  const time = instantMs(value);
-  if (time !== undefined) return time;
-  throw new InvalidFilterError(`${name} is ${preview(value)}; expected ${INSTANT_FORMS}.`);
-}
-
-/** @throws InvalidFilterError for what can be no delivery id */
-export function checkId(verb: string, id: unknown, name = "id"): void {
-  if (typeof id === "string" && isWellFormedText(id)) return;
-  const what = name === "id" ? "the delivery id" : "an id";
-  const expected = typeof id === "string" ? MALFORMED : `expected ${what}, a text`;
-  throw new InvalidFilterError(`${name} of ${verb} is ${preview(id)}; ${expected}.`);
-}
-
-/** @throws InvalidFilterError for what is no text that a row should hold */
-export function checkReason(reason: unknown): void {
-  const isText = typeof reason === "string" && reason !== "" && reason.length <= MAX_REASON;
-  if (isText && isWellFormedText(reason)) return;
-  const expected = isText ? MALFORMED : `expected a text of 1 to ${MAX_REASON} characters`;
-  throw new InvalidFilterError(`reason is ${preview(reason)}; ${expected}, or leave it out.`);
-}
-
-/** A place among the dead letters, as a list hands it out: it holds when letters come and go. */
-export function cursorOf(diedAt: number, id: string): string {
-  return `${diedAt}:${id}`;
-}
-
-/** @throws InvalidFilterError for a text that no list has handed out */
-export function readCursor(cursor: string): [diedAt: number, id: string] {
-  const [, diedAt, id] = /^(\d{1,15}):(.+)$/s.exec(cursor) ?? [];
-  if (diedAt !== undefined && id !== undefined && isWellFormedText(id)) return [Number(diedAt), id];
-  throw new InvalidFilterError(
-    `cursor is ${JSON.stringify(cursor)}; expected the cursor of an earlier page, as it came.`,
+/** @throws InvalidFilterError for an unknown option or an invalid value */
+export function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: object): Out {
+  const parsed = readOptions(schema, options, `options of ${verb}`, invalidFilter);
+  const empty = Object.entries(options).find(
+    ([name, value]) => RESTRICTIONS.includes(name) && (value ?? null) === null,
   );
+  if (!empty) return parsed;
+  const [name, value] = empty;
+  throw new InvalidFilterError(
+    invalidMessage(
+      name,
+      `${value} in options of ${verb}`,
+      "expected a value. Leave the option out to select all",
+    ),
+  );
+}
+
+/** @throws InvalidFilterError for an invalid point in time */
+export function readBefore(options: unknown): number {
+  return readOptions(BEFORE, options, "options of deleteDeadLetters()", invalidFilter).before;
+}
+
+/** @throws InvalidFilterError for a value that cannot be a delivery id */
+export function checkId(verb: string, id: unknown): void {
+  readOptions(ID, id, `id of ${verb}`, invalidFilter);
+}
+
+/** @throws InvalidFilterError for an invalid reason */
+export function checkReason(reason: unknown): void {
+  readOptions(REASON, reason, "reason", invalidFilter);
+}
+
+function invalidFilter(_: string, message: string): Error {
+  return new InvalidFilterError(message);
+}
+
+export function cursorOf(time: number, id: string): string {
+  return `${time}:${id}`;
+}
+
+function positionOf(cursor: unknown): Position | undefined {
+  const [, time, id] = (typeof cursor === "string" && /^(\d{1,15}):(.+)$/s.exec(cursor)) || [];
+  return time !== undefined && id !== undefined && isWellFormedText(id)
+    ? [Number(time), id]
+    : undefined;
 }

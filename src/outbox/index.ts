@@ -1,4 +1,4 @@
-/** `perdure/outbox`: at-least-once delivery of events that committed with what they report. */
+/** `perdure/outbox`: at-least-once delivery of events that commit with the state that they report. */
 
 export type { Clock } from "../core/clock.ts";
 export type { Duration } from "../core/duration.ts";
@@ -7,8 +7,34 @@ export type { Json } from "../core/json.ts";
 export { NewerSchemaError } from "../core/migrations.ts";
 export { InvalidOptionError } from "../core/options.ts";
 export { logProblem, type OnProblem, type Problem, type ProblemType } from "../core/problems.ts";
-export type { AdapterOverrides } from "./destinations/destinations.ts";
-export { agent, method, queue, webhook, workflow, workflowEvent } from "./destinations.ts";
+export type { DeliveryPolicy } from "./delivery/policy.ts";
+export { type AgentDestination, agent } from "./destinations/agent.ts";
+export type { Destination, TransportOverrides } from "./destinations/index.ts";
+export { type MethodDestination, method } from "./destinations/method.ts";
+export { type QueueDestination, queue } from "./destinations/queue.ts";
+export type {
+  AnyDestination,
+  Delivery,
+  FieldProblem,
+  ReferencedDelivery,
+  Transport,
+} from "./destinations/transport.ts";
+export { type WebhookDestination, webhook } from "./destinations/webhook.ts";
+export {
+  type InstanceOf,
+  type WorkflowDestination,
+  workflowEvent,
+} from "./destinations/workflow-event.ts";
+export {
+  type CreateInstance,
+  type IfExists,
+  type StartWorkflow,
+  type WorkflowStart,
+  type WorkflowStartDestination,
+  type WorkflowStartEvent,
+  type WorkflowStartOptions,
+  workflow,
+} from "./destinations/workflow-start.ts";
 export {
   InvalidDestinationError,
   InvalidEventError,
@@ -21,32 +47,14 @@ export type { OutboxSettings } from "./options.ts";
 export { Outbox, type OutboxOptions } from "./outbox.ts";
 export { type DedupeOptions, dedupe, type Once, type Received } from "./receiver/dedupe.ts";
 export type {
-  Adapter,
-  AgentDestination,
-  CreateInstance,
   DeadLetter,
   DeadLetterFilter,
   DeadLetterPage,
-  Delivery,
   DeliveryInfo,
   DeliveryPage,
-  DeliveryPolicy,
   DeliveryState,
-  Destination,
   Endpoint,
-  IfExists,
-  InstanceOf,
   ListDeadLettersOptions,
   ListDeliveriesOptions,
-  MethodDestination,
   OutboxStats,
-  QueueDestination,
-  ReferencedDelivery,
-  StartWorkflow,
-  WebhookDestination,
-  WorkflowDestination,
-  WorkflowStart,
-  WorkflowStartDestination,
-  WorkflowStartEvent,
-  WorkflowStartOptions,
 } from "./types.ts";

@@ -1,32 +1,31 @@
-/** What an app can set about its outbox. Checked once, at construction. */
+/** The settings of an outbox. Validated once, at construction. */
 
 import type { Duration } from "../core/duration.ts";
 import { count, duration, flag, hook, optionsOf, readOptions } from "../core/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
-import { POLICY } from "./delivery/policy.ts";
+import { type DeliveryPolicy, POLICY } from "./delivery/policy.ts";
 import type { LetterLimits } from "./store/dead-letters.ts";
-import type { KeptLimits } from "./store/delivered.ts";
-import type { DeadLetter, DeliveryPolicy } from "./types.ts";
+import type { KeptLimits } from "./store/entries.ts";
+import type { DeadLetter } from "./types.ts";
 
 export type OutboxSettings = {
   /**
-   * Destinations of one kind that are told at the same time. While all of them take their
-   * time one more starts every 300 ms, up to 16 times as many. Endpoints that have not answered yet have
-   * fewer slots.
+   * Deliveries of one kind of destination that run at the same time. While all of them last, one more starts every
+   * 300 ms, up to 16 times as many. Endpoints that have not responded yet have fewer slots.
    * @default 8
    */
   readonly concurrency?: number;
-  /** For destinations that say nothing of their own. */
+  /** For destinations without a policy of their own. */
   readonly policy?: DeliveryPolicy;
   /**
-   * Bytes of one event, as JSON. Each delivery under way has its event in
-   * memory, of which an object has 128 MB: with large events, lower `concurrency`.
+   * Bytes of one event, as JSON. Each delivery in flight has its event in memory, of which an object has 128 MB: with
+   * large events, lower `concurrency`.
    * @default 16 MiB
    */
   readonly maxEventBytes?: number;
   /**
-   * Delivered entries that are kept to be looked up with `inspect()`. Those
-   * that travelled as a reference are kept in any case, to be fetched (O4).
+   * Delivered entries that are kept for `inspect()`. Those that were sent as a reference are always kept, so that the
+   * receiver can read the event.
    * @default none, and those with a reference for 7 days
    */
   readonly keepDelivered?: {
@@ -36,13 +35,13 @@ export type OutboxSettings = {
     readonly maxCount?: number;
   };
   /**
-   * Entries that wait to be delivered. `put()` throws an `OutboxFullError` when there are so many. What the
-   * end of a submission sends is stored all the same, so that the end commits.
+   * Entries that wait to be delivered. `put()` throws an `OutboxFullError` at this number. The events of a submission's
+   * end are stored all the same, so that the end commits.
    * @default 10_000
    */
   readonly maxWaiting?: number;
   /**
-   * Dead letters that are kept, of those that `onDeadLetter` has been told of. The oldest are deleted first.
+   * Dead letters that are kept after `onDeadLetter` was called. The oldest are deleted first.
    * @default 10_000 of them, each for 30 days
    */
   readonly keepDeadLetters?: {
@@ -52,19 +51,15 @@ export type OutboxSettings = {
     readonly maxCount?: number;
   };
   /**
-   * Whether webhooks may go to private and loopback addresses, and over plain
-   * `http:` there. For development and tests.
+   * Whether webhooks may go to private and loopback addresses, there also over plain `http:`. For development and tests.
    * @default false
    */
   readonly allowPrivateAddresses?: boolean;
-  /**
-   * Told of each dead letter, at least once (O3). What it throws is logged,
-   * and changes nothing.
-   */
+  /** Called for each dead letter, at least once. An error of the hook is logged, and changes nothing. */
   readonly onDeadLetter?: (letter: DeadLetter) => void | Promise<void>;
   /**
-   * Told of each problem: a dead letter (at least once), an endpoint that starts to fail, is disabled or recovers,
-   * and, once in the life of the object, `maxWaiting`. To silence one, do nothing for its `type`.
+   * Called for each problem: a dead letter (at least once), an endpoint that starts to fail, is disabled or recovers, and
+   * a full outbox (once after each start of the object). To silence one, do nothing for its `type`.
    * @default logProblem, which logs one line of JSON
    */
   readonly onProblem?: OnProblem;

@@ -1,143 +1,157 @@
 /**
- * The outbox: events that committed together with what they report, delivered
- * at least once (O1-O5). This file has the public verbs; the engine keeps it
- * going, the stores write, an adapter knows the destination.
+ * The outbox delivers events at least once, and stores them in the transaction of the state that they report. This file
+ * has the public verbs. `put()` inserts an entry; delivery/dispatcher.ts starts it, delivery/attempt.ts sends it and
+ * stores the outcome.
  */
 
 import { Capability } from "../core/capability.ts";
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
 import { type Json, preview } from "../core/json.ts";
+import { invalidMessage } from "../core/options.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { Wake } from "../core/wake.ts";
-import { type AdapterOverrides, Adapters } from "./destinations/destinations.ts";
-import { isStart } from "./destinations.ts";
-import { Engine } from "./engine.ts";
-import { InvalidDestinationError, InvalidFilterError } from "./errors.ts";
+import { OutboxContext } from "./context.ts";
+import { Dispatcher } from "./delivery/dispatcher.ts";
+import { isOrdered } from "./delivery/policy.ts";
+import {
+  type Destination,
+  Destinations,
+  isStart,
+  type TransportOverrides,
+} from "./destinations/index.ts";
+import { keyOfEndpoint } from "./destinations/webhook.ts";
+import type {
+  StartWorkflow,
+  WorkflowStart,
+  WorkflowStartEvent,
+} from "./destinations/workflow-start.ts";
+import { InvalidDestinationError, InvalidFilterError, OutboxFullError } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
-import { checkFilter, checkId, checkList, checkReason, readListed, timeOf } from "./filters.ts";
-import { type OutboxLimits, type OutboxSettings, readSettings } from "./options.ts";
-import type { Selection } from "./store/dead-letters.ts";
+import {
+  checkId,
+  checkReason,
+  DEAD_LETTER_FILTER,
+  DEAD_LETTER_LIST,
+  DELIVERY_LIST,
+  readBefore,
+  readFilter,
+} from "./filters.ts";
+import { type OutboxSettings, readSettings } from "./options.ts";
 import { listDeliveries } from "./store/listing.ts";
 import type {
   DeadLetterFilter,
   DeadLetterPage,
   DeliveryPage,
   DeliveryState,
-  Destination,
   Endpoint,
   ListDeadLettersOptions,
   ListDeliveriesOptions,
   OutboxStats,
-  StartWorkflow,
-  WorkflowStart,
-  WorkflowStartEvent,
 } from "./types.ts";
 
-const DEFAULT_LIMIT = 100;
-/** How long the platform may take to tell the status of a workflow: a person may be waiting for the answer. */
-const STATUS_MS = 5_000;
+/** The time limit for the platform to return the status of a workflow. A person may be waiting for it. */
+const STATUS_TIMEOUT_MS = 5_000;
 
 export type OutboxOptions = OutboxSettings & {
-  /** The object that the outbox belongs to: whose methods `method()` names. */
+  /** The object that has the outbox. `method()` names its methods. */
   readonly host: object;
   /** Its bindings. */
   readonly env: object;
   readonly clock?: Clock;
-  /** Other ways to tell a kind of destination. */
-  readonly adapters?: AdapterOverrides;
+  /** Replaces parts of how kinds of destinations are delivered to. */
+  readonly transports?: TransportOverrides;
   /**
    * How a Workflow instance is started.
    * @default `create()` of the binding
    */
   readonly startWorkflow?: StartWorkflow;
-  /** What is wrong with a start, to be read after "The workflow"; undefined for one that {@link Outbox.put} takes. */
+  /** What is wrong with a start, as a sentence after "The workflow"; undefined for a valid one. */
   readonly problemOfStart?: (event: WorkflowStartEvent) => string | undefined;
 };
 
 export class Outbox extends Capability {
-  /** Tells this instance of the object from those before and after a restart. */
-  readonly #life = crypto.randomUUID();
-  readonly #clock: Clock;
-  readonly #limits: OutboxLimits;
-  readonly #adapters: Adapters;
-  readonly #engine: Engine;
+  /** Identifies this instance of the object: another after each restart. */
+  readonly #objectInstance = crypto.randomUUID();
+  readonly #destinations: Destinations;
+  readonly #context: OutboxContext;
+  readonly #dispatcher: Dispatcher;
   readonly #problemOfStart: OutboxOptions["problemOfStart"];
+  #hasReportedFull = false;
 
   /**
    * Install it in the constructor of an agent, or of a Durable Object with a Lifecycle:
    * `this.lifecycle.use(this.outbox)`.
    *
-   * @throws InvalidOptionError for an option that cannot be meant
+   * @throws InvalidOptionError for an unknown or invalid option
    */
   constructor(options: OutboxOptions) {
     const {
       host,
       env,
       clock = systemClock,
-      adapters,
+      transports,
       startWorkflow,
       problemOfStart,
       ...settings
     } = options;
     super("perdure.outbox");
-    // An entry that seems to come from before this life, or from later than now, would be taken for a crash or left lying.
-    this.#clock = monotonic(clock);
-    this.#limits = readSettings(settings);
+    const limits = readSettings(settings);
     this.#problemOfStart = problemOfStart;
-    this.#adapters = new Adapters({
-      host,
-      env,
-      now: clock.now,
-      allowPrivateAddresses: this.#limits.allowPrivateAddresses,
-      inHostContext: <T>(work: () => Promise<T>) =>
-        this.lifecycle.runInHostContext(work) as Promise<T>,
-      life: this.#life,
-      startWorkflow,
-      overrides: adapters,
-    });
-    this.#engine = new Engine({
-      host,
-      clock: this.#clock,
-      limits: this.#limits,
-      adapters: this.#adapters,
-      onDeadLetter: settings.onDeadLetter,
-      onProblem: settings.onProblem,
-      lifecycle: () => this.lifecycle,
-    });
+    this.#destinations = new Destinations(
+      {
+        host,
+        env,
+        now: clock.now,
+        allowPrivateAddresses: limits.allowPrivateAddresses,
+        inHostContext: <T>(work: () => Promise<T>) =>
+          this.lifecycle.runInHostContext(work) as Promise<T>,
+        objectInstance: this.#objectInstance,
+        startWorkflow,
+      },
+      transports,
+    );
+    this.#context = new OutboxContext(
+      // An entry with an earlier time would look interrupted by a crash, one with a later time would wait.
+      monotonic(clock),
+      limits,
+      this.#destinations,
+      () => this.lifecycle,
+      settings,
+      () => this.#dispatcher.drive(),
+    );
+    this.#dispatcher = new Dispatcher(this.#context);
   }
 
   override async onStart(): Promise<void> {
     await super.onStart();
-    await this.#engine.start();
+    await this.#dispatcher.start();
   }
 
   protected override get wake(): Wake {
-    return this.#engine.wake;
+    return this.#context.wake;
   }
 
   /**
-   * Stores an event for a destination, and begins to deliver it once the code
-   * that has called this has come to its next `await`. Within
-   * `ctx.storage.transactionSync()` it commits or is rolled back with the rest
-   * (O1). An asynchronous `transaction()` is no place for it: what is delivered
-   * in the middle of one could still be rolled back.
+   * Stores an event for a destination. The delivery starts after the caller's synchronous code. Within
+   * `ctx.storage.transactionSync()` the event commits or is rolled back with the rest. Do not call it within an
+   * asynchronous `transaction()`: the event may be delivered before that is rolled back.
    *
-   * @param event what is told: anything that JSON can hold
-   * @param options.id the delivery id: put again while it waits, or as a dead letter, it is the same event,
-   *   and stays as it is. A new one by default
+   * @param event anything that JSON can hold
+   * @param options.id the delivery id, a new UUID by default. While an entry or a dead letter has this id, another
+   *   `put()` changes nothing
    * @returns the delivery id
-   * @throws InvalidDestinationError for a destination to which nothing can be sent; nothing is stored then
-   * @throws InvalidEventError for an event that JSON cannot hold, or that is too large, or an id that
-   *   is that of an event for another destination
-   * @throws OutboxFullError when `maxWaiting` entries wait; nothing is stored then
+   * @throws InvalidDestinationError for an invalid destination; nothing is stored
+   * @throws InvalidEventError for an event that JSON cannot hold or that is too large, or an id that an event for another
+   *   destination has; nothing is stored
+   * @throws OutboxFullError when `maxWaiting` entries wait; nothing is stored
    */
   put(destination: Destination, event: unknown, options?: { id?: string }): string;
   /**
-   * Starts a Workflow instance in the same way: once, when the caller's transaction has committed.
+   * Starts a Workflow instance once the caller's transaction has committed.
    *
    * @returns the delivery id
-   * @throws InvalidDestinationError, InvalidEventError; nothing is stored then
+   * @throws InvalidDestinationError, InvalidEventError; nothing is stored
    * @example this.outbox.put(workflow("ORDER_WORKFLOW", { id: order.id, params: order }))
    */
   put(start: WorkflowStart): string;
@@ -149,21 +163,25 @@ export class Outbox extends Capability {
     if (isStart(to)) {
       const wrong = this.#problemOfStart?.(to.event);
       if (wrong) throw new InvalidDestinationError(`The workflow ${wrong}`);
-      return this.put(to.destination, { ...to.event, life: this.#life }, { id: to.id });
+      const start = { ...to.event, putBy: this.#objectInstance };
+      return this.put(to.destination, start, { id: to.id });
     }
-    const destination = to;
-    const problem = this.problemOf(destination);
-    if (problem) throw new InvalidDestinationError(`The destination ${problem}`);
-    const payload = payloadOf(event, this.#limits.maxEventBytes);
+    const problem = this.problemOf(to);
+    if (problem) throw new InvalidDestinationError(problem);
+    const payload = payloadOf(event, this.#context.limits.maxEventBytes);
     const id = deliveryId(options);
-    this.#engine.put(id, destination, payload, true);
-    this.#engine.flushSoon();
+    this.#insert(id, to, payload, true);
+    this.#dispatcher.flushSoon();
     return id;
   }
 
-  /** What is wrong with a destination, to be read after its name; undefined for one that {@link put} takes. */
-  problemOf(destination: unknown): string | undefined {
-    return this.#adapters.problemOf(destination);
+  /**
+   * What is wrong with a destination, as a sentence; undefined for a valid one.
+   *
+   * @param name what the message calls it
+   */
+  problemOf(destination: unknown, name = "destination"): string | undefined {
+    return this.#destinations.problemOf(destination, name);
   }
 
   /**
@@ -172,150 +190,179 @@ export class Outbox extends Capability {
    * @internal
    */
   stateOf(id: string): DeliveryState | null {
-    return this.#engine.store.inspect(id);
+    return this.#context.entries.inspect(id);
   }
 
   /**
-   * Whether nobody is there to be told, and nobody wants what it would be told: a Workflow instance that was
-   * terminated, or is gone. False for all other kinds.
+   * Whether the receiver was terminated or deleted: a Workflow instance. False for all other kinds.
    *
-   * @throws what the platform throws when it cannot tell, or an Error when it does not answer within 5 seconds
+   * @throws the platform's error, or an Error after 5 seconds without an answer
    * @internal
    */
   async isGone(destination: Destination): Promise<boolean> {
-    const answer = this.#adapters.of(destination).isGone?.(destination);
-    return answer === undefined ? false : withTimeout(answer, STATUS_MS);
+    const answer = this.#destinations.transportOf(destination).isGone?.(destination);
+    return answer === undefined ? false : withTimeout(answer, STATUS_TIMEOUT_MS);
   }
 
   /**
-   * {@link put} for a room of Perdure that has checked the destination before,
-   * and that calls {@link flush} after its commit. Taken even when the outbox is full, so that the end of
-   * what was accepted always commits.
+   * {@link put} for a module of Perdure that has checked the destination before, and that calls {@link flush} after its
+   * commit. Stores the entry even when the outbox is full: the end of accepted work must commit.
    *
    * @param payload the event as JSON
    * @internal
    */
   enqueue(id: string, destination: Destination, payload: string): void {
-    this.#engine.put(id, destination, payload, false);
+    this.#insert(id, destination, payload, false);
+  }
+
+  #insert(id: string, destination: Destination, payload: string, mayRefuse: boolean): void {
+    const { entries, limits, clock } = this.#context;
+    const waiting = entries.countAtLimit(limits.maxWaiting);
+    // Put again, an entry stays as it is.
+    if (waiting !== undefined && !entries.has(id)) this.#full(waiting, mayRefuse);
+    const key = this.#destinations.keyOf(destination);
+    const ordered = isOrdered(destination.policy, limits.policy);
+    const entry = { id, key, destination, payload, isOrdered: ordered };
+    if (entries.put(entry, clock.now())) this.#dispatcher.added(entry);
+  }
+
+  #full(waiting: number, mayRefuse: boolean): void {
+    const { maxWaiting } = this.#context.limits;
+    const refused = mayRefuse ? new OutboxFullError(waiting, maxWaiting) : undefined;
+    if (!this.#hasReportedFull) {
+      this.#hasReportedFull = true;
+      const message =
+        refused?.message ??
+        `${waiting} entries wait in the outbox, and maxWaiting is ${maxWaiting}; events of submissions that end are stored all the same`;
+      const ids = { waiting, maxWaiting };
+      this.#context.reportProblem({ type: "outbox:full", level: "error", message, ids });
+    }
+    if (refused) throw refused;
   }
 
   /**
-   * Starts to deliver what has been committed, now and without waiting for it (O2).
+   * Starts to deliver what has committed, without waiting for it.
    *
-   * @param nextWake when this object is woken anyway, or null. Where that is soon enough to
-   *   find what a crash would leave behind, the outbox takes no wake of its own, which saves a
-   *   row and an alarm on each event; the caller keeps that wake while {@link isBusy}.
+   * @param nextWake when this object is woken anyway, or null. Where that is soon enough to continue after a crash, the
+   *   outbox sets no wake of its own, which saves a row and an alarm; the caller keeps that wake while {@link isBusy}
    * @internal
    */
   flush(nextWake: number | null = null): void {
-    this.#engine.flush(nextWake);
+    this.#dispatcher.flush(nextWake);
   }
 
   /**
-   * Whether a delivery is under way.
+   * Whether a delivery is in flight.
    *
    * @internal
    */
   get isBusy(): boolean {
-    return this.#engine.isBusy;
+    return this.#dispatcher.isBusy;
   }
 
   /**
-   * Lists deliveries, the newest first, without their events. One that changes its state between two pages may be left
-   * out of the second. Those of a submission are found by an index; those that wait are read through.
+   * Lists deliveries, newest first, without their events. A delivery that changes its state between two pages may be
+   * missing in the second. `submissionId` uses an index; other lists read all waiting entries.
    *
-   * @throws InvalidFilterError for an option or a value that there is none of
+   * @throws InvalidFilterError for an unknown option or an invalid value
    * @example const { deliveries, cursor } = await this.outbox.listDeliveries({ state: "waiting", kind: "webhook" })
    */
   async listDeliveries(options: ListDeliveriesOptions = {}): Promise<DeliveryPage> {
-    const listed = readListed(options, this.#adapters.kinds);
-    const { limit = DEFAULT_LIMIT, cursor, destination } = options;
-    const { key } = this.#selection(destination ? { destination } : {});
+    const { state, submissionId, kind, destination, limit, cursor } = readFilter(
+      DELIVERY_LIST,
+      "listDeliveries()",
+      options,
+    );
+    const { kinds } = this.#destinations;
+    if (kind !== undefined && !kinds.includes(kind)) {
+      const expected = `expected one of ${kinds.join(", ")}`;
+      throw new InvalidFilterError(invalidMessage("kind", preview(kind), expected));
+    }
+    const filter = { states: [state].flat(), submissionId, kind, key: this.#keyOf(destination) };
     await this.#ready();
-    return listDeliveries(this.lifecycle.storage.sql, { ...listed, key }, limit, cursor);
+    return listDeliveries(this.lifecycle.storage.sql, filter, limit, cursor);
   }
 
-  /** Where the event with this delivery id is; null for one that is unknown, or delivered and not kept. */
+  /** The state of a delivery; null for an unknown id, or a delivered one that is not kept. */
   async inspect(id: string): Promise<DeliveryState | null> {
     checkId("inspect()", id);
-    return (await this.#ready()).store.inspect(id);
+    return (await this.#ready()).entries.inspect(id);
   }
 
-  /** The whole event with this delivery id, for who got a reference to it (O4); null for an unknown one. */
+  /** The whole event of a delivery, e.g. of one that was sent as a reference; null for an unknown id. */
   async read<Event = Json>(id: string): Promise<Event | null> {
     checkId("read()", id);
-    const payload = (await this.#ready()).store.read(id);
+    const payload = (await this.#ready()).entries.read(id);
     return payload === undefined ? null : (JSON.parse(payload) as Event);
   }
 
-  /** How much waits, and how much was given up. */
+  /** How many deliveries wait, and how many are dead letters. */
   async stats(): Promise<OutboxStats> {
-    const { store, deadLetters } = await this.#ready();
-    const { waiting, oldestAt } = store.stats();
+    const { entries, deadLetters } = await this.#ready();
+    const { waiting, oldestAt } = entries.stats();
     const dead = deadLetters.count({ key: undefined, since: 0 });
     return { waiting, ...(oldestAt !== null && { oldestAt }), deadLetters: dead };
   }
 
   /**
-   * Entries that were given up, newest first (O3).
+   * Lists dead letters, newest first.
    *
-   * @throws InvalidFilterError for what cannot be meant
+   * @throws InvalidFilterError for an unknown option or an invalid value
    */
   async listDeadLetters(options: ListDeadLettersOptions = {}): Promise<DeadLetterPage> {
-    checkList(options);
+    const filter = readFilter(DEAD_LETTER_LIST, "listDeadLetters()", options);
     const { deadLetters } = await this.#ready();
-    const { limit = DEFAULT_LIMIT, cursor } = options;
-    return deadLetters.list(this.#selection(options), limit, cursor);
+    return deadLetters.list(this.#selection(filter), filter.limit, filter.cursor);
   }
 
-  /** @throws InvalidFilterError for what cannot be meant */
-  async countDeadLetters(filter: DeadLetterFilter = {}): Promise<number> {
-    checkFilter("countDeadLetters()", filter);
+  /** @throws InvalidFilterError for an unknown option or an invalid value */
+  async countDeadLetters(options: DeadLetterFilter = {}): Promise<number> {
+    const filter = readFilter(DEAD_LETTER_FILTER, "countDeadLetters()", options);
     return (await this.#ready()).deadLetters.count(this.#selection(filter));
   }
 
   /**
-   * Tries one again now: a dead letter, with the attempts of a new entry and
-   * the id that it had (O3), or one that waits for its next attempt.
+   * Retries a delivery now: a dead letter, with the same id and the attempts of a new entry, or one that waits for its
+   * next attempt.
    *
    * @returns whether it is sent: false for an unknown id, and for a dead letter of a disabled endpoint
    */
   async redrive(id: string): Promise<boolean> {
     checkId("redrive()", id);
-    const { deadLetters, store } = await this.#ready();
-    const now = this.#clock.now();
-    const isThere = deadLetters.redrive(id, now) || store.hasten(id, now);
-    if (isThere) this.#engine.flushAgain();
-    return isThere;
+    const { deadLetters, entries, clock } = await this.#ready();
+    const now = clock.now();
+    const isFound = deadLetters.redrive(id, now) || entries.retryNow(id, now);
+    if (isFound) this.#dispatcher.flushAgain();
+    return isFound;
   }
 
   /**
-   * Tries again what was given up at `since` or later, or for a destination, or both; all, where nothing is said.
+   * Redrives dead letters: since a time, for a destination, or both; all by default.
    *
    * @returns how many are sent: those of disabled endpoints stay dead letters
-   * @throws InvalidFilterError for what cannot be meant
+   * @throws InvalidFilterError for an unknown option or an invalid value
    */
-  async redriveAll(filter: DeadLetterFilter = {}): Promise<number> {
-    checkFilter("redriveAll()", filter);
-    const { deadLetters } = await this.#ready();
-    const count = deadLetters.redriveAll(this.#selection(filter), this.#clock.now());
-    if (count > 0) this.#engine.flushAgain();
+  async redriveAll(options: DeadLetterFilter = {}): Promise<number> {
+    const filter = readFilter(DEAD_LETTER_FILTER, "redriveAll()", options);
+    const { deadLetters, clock } = await this.#ready();
+    const count = deadLetters.redriveAll(this.#selection(filter), clock.now());
+    if (count > 0) this.#dispatcher.flushAgain();
     return count;
   }
 
-  /** Forgets a dead letter for good. Returns whether there was one. */
+  /** Deletes a dead letter with its event. Returns whether there was one. */
   async deleteDeadLetter(id: string): Promise<boolean> {
     checkId("deleteDeadLetter()", id);
     return (await this.#ready()).deadLetters.delete(id);
   }
 
   /**
-   * Forgets dead letters that were given up before a time for good. Returns how many.
+   * Deletes the dead letters from before a time. Returns how many.
    *
-   * @throws InvalidFilterError for what is no time
+   * @throws InvalidFilterError for an invalid time
    */
   async deleteDeadLetters(options: { before: Instant }): Promise<number> {
-    const time = timeOf("before", options?.before);
+    const time = readBefore(options);
     return (await this.#ready()).deadLetters.deleteBefore(time);
   }
 
@@ -326,71 +373,56 @@ export class Outbox extends Capability {
 
   /** The state of a webhook's URL. */
   async inspectEndpoint(url: string): Promise<Endpoint> {
-    return (await this.#ready()).endpoints.get(this.#endpointKey(url), url);
+    return (await this.#ready()).endpoints.get(keyOfEndpoint(url), url);
   }
 
-  /** Sends nothing more to a URL: what is for it becomes a dead letter, until it is enabled. */
+  /** Stops deliveries to a URL: they become dead letters, until it is enabled. */
   async disableEndpoint(url: string, reason = "The endpoint was disabled by hand"): Promise<void> {
     checkReason(reason);
-    const { endpoints, store } = await this.#ready();
-    const key = this.#endpointKey(url);
-    endpoints.disable(key, url, reason, this.#clock.now());
-    store.dueNow(key, this.#clock.now());
-    this.#engine.changed(url, "disabled", reason);
-    // What waits for it is given up now, and not when its time would have come.
-    this.#engine.flushAgain();
+    const { endpoints, entries, clock } = await this.#ready();
+    const key = keyOfEndpoint(url);
+    endpoints.disable(key, url, reason, clock.now());
+    // The waiting ones become dead letters now, and not at their next attempt.
+    entries.retryAllNow(key, clock.now());
+    this.#context.reportEndpoint(url, "disabled", reason);
+    this.#dispatcher.flushAgain();
   }
 
   /**
-   * Sends to a URL again, beginning with what waits for it and what was given
-   * up since it began to fail. Returns how many the latter are.
+   * Resumes deliveries to a URL: first the waiting ones, and the dead letters since it began to fail.
+   *
+   * @returns the number of these dead letters
    */
   async enableEndpoint(url: string): Promise<number> {
-    const { endpoints, deadLetters, store } = await this.#ready();
-    const key = this.#endpointKey(url);
+    const { endpoints, deadLetters, entries, clock } = await this.#ready();
+    const key = keyOfEndpoint(url);
     const since = endpoints.enable(key);
     if (since === undefined) return 0;
-    this.#engine.enabled(key);
-    store.dueNow(key, this.#clock.now());
-    const count = deadLetters.redriveAll({ key, since }, this.#clock.now());
-    this.#engine.changed(url, "healthy");
-    this.#engine.flushAgain();
+    this.#dispatcher.enabled(key);
+    entries.retryAllNow(key, clock.now());
+    const count = deadLetters.redriveAll({ key, since }, clock.now());
+    this.#context.reportEndpoint(url, "healthy");
+    this.#dispatcher.flushAgain();
     return count;
   }
 
-  async #ready(): Promise<Engine> {
+  async #ready(): Promise<OutboxContext> {
     await this.lifecycle.ready();
-    return this.#engine;
+    return this.#context;
   }
 
-  /** @throws InvalidFilterError for what is no destination */
-  #selection({ since, destination }: DeadLetterFilter): Selection {
-    const malformed = this.#adapters.problemOfTexts(destination);
-    if (malformed) throw new InvalidFilterError(`destination ${malformed}`);
+  #selection({ since, destination }: { since: number; destination?: Destination }) {
+    return { key: this.#keyOf(destination), since };
+  }
+
+  /** @throws InvalidFilterError for an invalid destination */
+  #keyOf(destination: Destination | undefined): string | undefined {
+    if (destination === undefined) return undefined;
     try {
-      const key = destination && this.#adapters.keyOf(destination);
-      return { key, since: since === undefined ? 0 : timeOf("since", since) };
+      this.#destinations.check(destination);
     } catch (error) {
-      throw new InvalidFilterError(
-        `destination is ${preview(withoutSecrets(destination))}; expected what webhook(), queue(), method(), agent() or workflowEvent() returns.`,
-        { cause: error },
-      );
+      throw new InvalidFilterError((error as Error).message, { cause: error });
     }
+    return this.#destinations.keyOf(destination);
   }
-
-  /** @throws InvalidDestinationError for what is no URL */
-  #endpointKey(url: string): string {
-    const malformed = this.#adapters.problemOfTexts({ url });
-    if (malformed) throw new InvalidDestinationError(`The endpoint ${malformed}`);
-    if (URL.canParse(url)) return this.#adapters.keyOf({ kind: "webhook", url, secrets: [] });
-    throw new InvalidDestinationError(
-      `${JSON.stringify(url)} is no URL; expected that of a webhook, e.g. "https://example.com/hook".`,
-    );
-  }
-}
-
-/** A secret itself may stand where its name is expected. */
-function withoutSecrets(destination: unknown): unknown {
-  if (typeof destination !== "object" || destination === null) return destination;
-  return { ...destination, secrets: undefined };
 }

@@ -123,8 +123,8 @@ export class Batches {
   async accept({ items, workflow, ...request }: PromptsRequest): Promise<PromptsReceipt> {
     await this.engine.ledger.lifecycle.ready();
     const { store, outbox } = this.engine.ledger;
-    const problem = outbox.problemOf(destinationOf(workflow, "perdure"));
-    if (problem) throw new InvalidSubmissionError("workflow", `The workflow ${problem}`);
+    const problem = outbox.problemOf(destinationOf(workflow, "perdure"), "workflow");
+    if (problem) throw new InvalidSubmissionError("workflow", problem);
     const { batch, concurrency, thread = ISOLATED, run, answer, budget, retry } = request;
     checkId("batch", batch);
     readOptions(CONCURRENCY, concurrency, "concurrency", invalidSubmission);

@@ -9,7 +9,7 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { byteLength, type Json } from "../core/json.ts";
 import { PART_LENGTH, partsOf } from "../core/text.ts";
 import { Wake } from "../core/wake.ts";
-import { workflowEvent } from "../outbox/destinations.ts";
+import { workflowEvent } from "../outbox/destinations/workflow-event.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import { checkRequest, checkResult } from "./checks.ts";

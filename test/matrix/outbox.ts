@@ -167,7 +167,7 @@ function rollBack(storage: DurableObjectStorage, work: () => void): void {
 /** Each event has arrived or was given up, and whoever is to be told of it has been. */
 function isOver({ storage: { sql } }: DurableObjectState): boolean {
   const open = sql.exec(
-    "SELECT 1 FROM perdure_outbox UNION ALL SELECT 1 FROM perdure_dead_letters WHERE is_told = 0",
+    "SELECT 1 FROM perdure_outbox UNION ALL SELECT 1 FROM perdure_dead_letters WHERE is_notified = 0",
   );
   return open.toArray().length === 0;
 }

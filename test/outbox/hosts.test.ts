@@ -57,7 +57,7 @@ describe("O1 O2 a plain agent puts events in a transaction of its own, and tells
     const twice = await refusal(stub.order("o1", [method("onOrder")]));
     expect(twice.message).toContain("UNIQUE");
     const wrong = await refusal(stub.order("o2", [queue("QUEUES")]));
-    expect(wrong.message).toMatch(/"QUEUES" as queue; expected.*"QUEUE"/);
+    expect(wrong.message).toMatch(/Invalid destination.queue "QUEUES": expected.*"QUEUE"/);
     expect(await stub.orders()).toEqual(["o1"]);
     await runInDurableObject(stub, async ({ outbox }) => {
       expect(await outbox.stats()).toEqual({ waiting: 0, deadLetters: 0 });

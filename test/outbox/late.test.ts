@@ -47,7 +47,7 @@ it("O3 a dead letter of which nobody could note that it was told keeps the wake"
   });
   await inside(box, ({ meter }) => {
     meter.onWrite = (_, what) => {
-      if (!what.includes("is_told = 1")) return;
+      if (!what.includes("is_notified = 1")) return;
       meter.onWrite = undefined;
       throw new Error("disk full");
     };

@@ -107,8 +107,8 @@ describe("O3: dead letters are deleted by age and count, once the app has been t
     await until(async () => (await count()) === 1);
     await until(() =>
       inside(box, (_, { storage }) => {
-        const query = "SELECT is_told FROM perdure_dead_letters";
-        return storage.sql.exec<{ is_told: number }>(query).one().is_told === 1;
+        const query = "SELECT is_notified FROM perdure_dead_letters";
+        return storage.sql.exec<{ is_notified: number }>(query).one().is_notified === 1;
       }),
     );
     now += 3_600_001;

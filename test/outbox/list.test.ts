@@ -139,18 +139,21 @@ describe("O3 deliveries are listed", () => {
   });
 
   it.each([
-    [{ limit: 0 }, /limit is 0; expected a whole number from 1 to 1000/],
-    [{ cursor: "page 2" }, /cursor is "page 2"; expected the cursor of an earlier page/],
+    [{ limit: 0 }, /Invalid limit 0: expected a whole number from 1 to 1000/],
+    [{ cursor: "page 2" }, /Invalid cursor "page 2": expected the cursor of an earlier page/],
     [
       { state: "gone" },
-      /state is "gone"; expected one or more of waiting, delivered, discarded, dead/,
+      /Invalid state "gone": expected one or more of waiting, delivered, discarded, dead/,
     ],
-    [{ state: [] }, /state is \[\]; expected one or more of/],
-    [{ kind: "email" }, /kind is "email"; expected one of workflow, workflow-start, webhook/],
-    [{ submissionId: 1 }, /submissionId of listDeliveries\(\) is 1; expected an id, a text/],
-    [{ submissionId: undefined }, /submissionId of listDeliveries\(\) is undefined/],
-    [{ to: "w" }, /Unknown option "to" in listDeliveries/],
-    [{ destination: {} }, /destination is \{\}; expected what webhook\(\)/],
+    [{ state: [] }, /Invalid state \[\]: expected one or more of/],
+    [{ kind: "email" }, /Invalid kind "email": expected one of workflow, workflow-start, webhook/],
+    [{ submissionId: 1 }, /Invalid submissionId 1: expected a string/],
+    [
+      { submissionId: undefined },
+      /Invalid submissionId undefined in options of listDeliveries\(\)/,
+    ],
+    [{ to: "w" }, /Unknown option "to" in options of listDeliveries/],
+    [{ destination: {} }, /Invalid destination.kind undefined: expected one of/],
   ])("O3: a list by %o is refused", async (options, message) => {
     await inside(givenOutbox({ deliver }), async ({ outbox }) => {
       const listing = outbox.listDeliveries(options as object);

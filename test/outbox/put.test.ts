@@ -98,34 +98,46 @@ describe("O1 an event is put in the transaction that makes it true", () => {
 
 describe("what cannot be put is refused, with nothing stored", () => {
   const CASES: [to: unknown, message: RegExp][] = [
-    ["https://example.com", /is "https:\/\/example.com"; expected what webhook\(\), queue\(\)/],
+    [
+      "https://example.com",
+      /Invalid destination "https:\/\/example.com": expected what webhook\(\), queue\(\)/,
+    ],
     [
       { kind: "mail" },
-      /has "mail" as kind; expected one of workflow, workflow-start, webhook, queue, method, agent/,
+      /Invalid destination.kind "mail": expected one of workflow, workflow-start, webhook, queue, method, agent/,
     ],
-    [method("onNothing"), /has "onNothing" as method.*LedgerObject/],
+    [method("onNothing"), /Invalid destination.method "onNothing": .*LedgerObject/],
     [queue("NO_QUEUE"), /"NO_QUEUE"/],
     [webhook("http://example.com", { secret: "S" }), /url/],
     [webhook("https://10.0.0.1/", { secret: "S" }), /expected a public host/],
     [
       webhook("https://example.com", { secret: "NO_SECRET" }),
-      /at place 1 of its secrets what is no name of a secret of this Worker.*wrangler secret put/,
+      /secrets\[0\] \(not shown.*\): expected the name of a secret of this Worker.*wrangler secret put/,
     ],
-    [{ ...somewhere(), polcy: {} }, /has "polcy", which is no field of a workflow destination/],
+    [
+      { ...somewhere(), polcy: {} },
+      /Unknown option "polcy" in destination\. Valid options: kind, workflow/,
+    ],
     [
       { ...somewhere(), policy: { attempts: 3 } },
-      /^The destination has an invalid policy: Unknown option "attempts" in policy/,
+      /^Unknown option "attempts" in destination\.policy/,
     ],
     [
       { ...somewhere(), policy: { maxAttempts: 0 } },
-      /Invalid policy.maxAttempts 0: expected a whole/,
+      /Invalid destination.policy.maxAttempts 0: expected a whole/,
     ],
     [
       { ...somewhere(), policy: { maxAge: "soon" } },
-      /Invalid policy.maxAge "soon": expected a positive/,
+      /Invalid destination.policy.maxAge "soon": expected a positive/,
     ],
-    [{ ...somewhere(), policy: { backoff: { base: -1 } } }, /Invalid policy.backoff.base -1/],
-    [{ ...somewhere(), policy: { ordered: "yes" } }, /Invalid policy.ordered "yes": expected true/],
+    [
+      { ...somewhere(), policy: { backoff: { base: -1 } } },
+      /Invalid destination.policy.backoff.base -1/,
+    ],
+    [
+      { ...somewhere(), policy: { ordered: "yes" } },
+      /Invalid destination.policy.ordered "yes": expected true/,
+    ],
   ];
 
   it.each(CASES)("the destination %o", async (to, message) => {
@@ -140,8 +152,8 @@ describe("what cannot be put is refused, with nothing stored", () => {
   const EVENTS: [event: unknown, message: RegExp][] = [
     [undefined, /Invalid event undefined: expected an object, an array/],
     [() => 1, /Invalid event .*: expected an object/],
-    [1n, /Invalid event: JSON cannot hold it/],
-    [circle, /Invalid event: JSON cannot hold it/],
+    [1n, /Invalid event .*: expected a JSON value, and JSON\.stringify\(\) fails/],
+    [circle, /Invalid event .*: expected a JSON value, and JSON\.stringify\(\) fails/],
     ["x".repeat(2_000), /Invalid event of 2002 bytes: expected at most 1000 bytes.*R2/],
   ];
 
@@ -160,7 +172,9 @@ describe("what cannot be put is refused, with nothing stored", () => {
       expect(outbox.put(first, 1, { id: "order" })).toBe("order");
       expect(outbox.put(first, 1, { id: "order" })).toBe("order");
       const put = () => outbox.put(second, 1, { id: "order" });
-      expect(put).toThrow(/id "order" is that of an event for another destination.*"order\/2"/);
+      expect(put).toThrow(
+        /Invalid id "order": an event for another destination has this id.*"order\/2"/,
+      );
       await until(async () => (await outbox.inspect("order"))?.state === "dead");
       expect(put).toThrow(/for another destination/);
       expect(await outbox.stats()).toEqual({ waiting: 0, deadLetters: 1 });
@@ -176,7 +190,7 @@ describe("what cannot be put is refused, with nothing stored", () => {
   it.each(["", 7, "x".repeat(257)])("the id %o", async (id) => {
     await started(givenLedger(), ({ outbox }) => {
       expect(() => outbox.put(somewhere(), 1, { id: id as string })).toThrow(
-        /expected a text of 1/,
+        /expected a string of 1 to 256 characters/,
       );
     });
   });

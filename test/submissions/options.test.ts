@@ -279,14 +279,18 @@ describe("L1: invalid options are refused with their names, and nothing is store
     ],
     ["whenBusy", { whenBusy: "steer", output: z.string() }, "an output of its own"],
     ["notify", { notify: "x" as never }, 'Invalid notify "x": expected a destination or a list'],
-    ["notify", { notify: { kind: "http" } as never }, 'notify[0] has "http" as kind'],
+    ["notify", { notify: { kind: "http" } as never }, 'Invalid notify[0].kind "http"'],
     [
       "notify",
       { notify: [{ kind: "http" }] as never },
-      'notify[0] has "http" as kind; expected one of workflow',
+      'Invalid notify[0].kind "http": expected one of workflow',
     ],
-    ["notify", { notify: [{ ...somewhere(), instance: "" }] }, "as instance"],
-    ["notify", { notify: [{ ...somewhere(), eventType: "a b" }] }, "as eventType"],
+    ["notify", { notify: [{ ...somewhere(), instance: "" }] }, 'Invalid notify[0].instance ""'],
+    [
+      "notify",
+      { notify: [{ ...somewhere(), eventType: "a b" }] },
+      'Invalid notify[0].eventType "a b"',
+    ],
   ] as [string, InternalSubmitOptions & SubmitMessagesOptions, string][])(
     "%s: %j",
     (field, options, text) =>
@@ -360,7 +364,7 @@ describe("submitMany", () => {
       /k/,
     ],
     ["a busy thread", {}, { whenBusy: "reject" }, /./],
-    ["a destination", {}, { notify: [{ kind: "email" }] }, /"email" as kind/],
+    ["a destination", {}, { notify: [{ kind: "email" }] }, /Invalid notify\[0\]\.kind "email"/],
     ["too large a text", { messages: [message("x".repeat(1_990_000))] }, {}, /bytes/],
     ["a time", {}, { notBefore: "soon" }, /notBefore/],
   ])(

@@ -7,7 +7,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import type { UIMessage } from "ai";
-import { workflowAdapter } from "../../src/outbox/destinations/workflow-event.ts";
 import {
   type Delivery,
   Outbox,
@@ -219,9 +218,8 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
     host: this,
     env: this.env,
     clock: this.#clock,
-    adapters: {
+    transports: {
       workflow: {
-        ...workflowAdapter(this.env),
         deliver: async ({ instance }, delivery) => {
           // Nothing leaves the object before what was written is stored.
           await this.ctx.storage.sync();

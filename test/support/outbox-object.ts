@@ -8,13 +8,13 @@ import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import {
-  type Adapter,
   type DeadLetter,
   type Delivery,
   type Destination,
   Outbox,
   type OutboxSettings,
   type ReferencedDelivery,
+  type Transport,
 } from "../../src/outbox/index.ts";
 import { Meter, metered } from "../../src/testing/index.ts";
 
@@ -50,7 +50,7 @@ export class OutboxObject extends DurableObject<Cloudflare.Env> {
     const scripted = <To extends Destination>(
       keyOf: (to: To) => string,
       maxBytes = Number.POSITIVE_INFINITY,
-    ): Adapter<To> => ({
+    ): Partial<Transport<To>> => ({
       problemOf: () => undefined,
       keyOf,
       maxBytes,
@@ -66,7 +66,7 @@ export class OutboxObject extends DurableObject<Cloudflare.Env> {
       env,
       clock: script.clock ?? systemClock,
       onDeadLetter: (letter) => script.told?.(letter),
-      adapters: {
+      transports: {
         workflow: scripted(({ instance }) => `workflow ${instance}`),
         queue: scripted(({ queue }) => `queue ${queue}`, QUEUE_BYTES),
         webhook: scripted(({ url }) => `webhook ${url}`),

@@ -84,12 +84,12 @@ type Row = {
   destination_key: string;
   seq: number;
   attempts: number;
-  attempts_before: number;
-  since: number;
+  earlier_attempts: number;
+  queued_at: number;
   due_at: number;
-  is_begun: number;
-  lost: number;
-  is_told: number;
+  started: number;
+  interruptions: number;
+  is_notified: number;
   died_at: number;
   length: number;
 };
@@ -235,7 +235,7 @@ export class World {
       const length = `coalesce(length(payload),
         (SELECT SUM(length(text)) FROM perdure_outbox_parts p WHERE p.id = e.id)) AS length`;
       const dead = rows(
-        `SELECT *, ${length}, 0 AS attempts_before, 0 AS since, 0 AS due_at, 0 AS is_begun, 0 AS lost
+        `SELECT *, ${length}, 0 AS earlier_attempts, 0 AS queued_at, 0 AS due_at, 0 AS started, 0 AS interruptions
          FROM perdure_dead_letters e ORDER BY seq`,
       );
       const [row] = hasBegun ? sql.exec("SELECT * FROM perdure_endpoints").toArray() : [];
@@ -247,7 +247,7 @@ export class World {
       return {
         waiting: rows(`SELECT *, ${length} FROM perdure_outbox e ORDER BY seq`).map(toEntry),
         dead: dead.map((letter): Letter => ({ ...toEntry(letter), diedAt: letter.died_at })),
-        untold: dead.filter(({ is_told }) => is_told === 0).map(({ id }) => id),
+        untold: dead.filter(({ is_notified }) => is_notified === 0).map(({ id }) => id),
         trouble,
         calls: this.calls,
         orphans: hasBegun ? orphansIn(ctx) : [],
@@ -266,11 +266,11 @@ function toEntry(row: Row): Entry {
     seq: row.seq,
     isLarge: row.length > LARGE_LENGTH,
     attempt: row.attempts,
-    before: row.attempts_before,
-    since: row.since,
+    before: row.earlier_attempts,
+    since: row.queued_at,
     dueAt: row.due_at,
-    isFresh: row.is_begun > 0,
-    lost: row.lost,
-    wasAlone: row.is_begun === 2,
+    isFresh: row.started > 0,
+    lost: row.interruptions,
+    wasAlone: row.started === 2,
   };
 }

@@ -6,7 +6,7 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import { type Adapter, type Destination, Outbox } from "../../src/outbox/index.ts";
+import { type Destination, Outbox, type Transport } from "../../src/outbox/index.ts";
 import { Meter, metered } from "../../src/testing/index.ts";
 import { type Approval, Approvals, approvalKind, Waits } from "../../src/waits/index.ts";
 import type { WaitKind, WaitKindName } from "../../src/waits/types.ts";
@@ -52,7 +52,7 @@ export class WaitsObject extends DurableObject<Cloudflare.Env> {
     this.meter = meter;
     const script = waitsScripts.get(ctx.id.name ?? "");
     const clock = clockOf(script);
-    const workflow: Adapter<Extract<Destination, { kind: "workflow" }>> = {
+    const workflow: Partial<Transport<Extract<Destination, { kind: "workflow" }>>> = {
       problemOf: () => undefined,
       keyOf: ({ instance }) => `workflow ${instance}`,
       maxBytes: Number.POSITIVE_INFINITY,
@@ -69,7 +69,7 @@ export class WaitsObject extends DurableObject<Cloudflare.Env> {
         ]);
       },
     };
-    this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
+    this.outbox = new Outbox({ host: this, env, clock, transports: { workflow } });
     const approval = approvalKind((one) => script?.onApproval?.(one));
     const none = { answersLaterRuns: () => false };
     const own = { approval, "agent-tool": none };

@@ -1,8 +1,8 @@
 /** Attempts of the webhook destination, and the words for what came of them. */
 
 import { expect } from "vitest";
-import { webhookAdapter } from "../../src/outbox/destinations/webhook.ts";
-import type { Delivery, WebhookDestination } from "../../src/outbox/types.ts";
+import { type WebhookDestination, webhooks } from "../../src/outbox/destinations/webhook.ts";
+import type { Delivery } from "../../src/outbox/types.ts";
 import { receivedBy, receiverUrl, someReceiver } from "./receivers/client.ts";
 import type { SignedHeaders } from "./receivers/signature.ts";
 
@@ -23,7 +23,7 @@ export const env = {
   HANGING: { get: () => new Promise(() => {}) },
 };
 
-export const adapter = webhookAdapter({ env, allowPrivateAddresses: true });
+const transport = webhooks.connect({ env, allowPrivateAddresses: true, now: Date.now });
 
 export function to(url: string, ...secrets: string[]): WebhookDestination {
   return { kind: "webhook", url, secrets: secrets.length > 0 ? secrets : ["NEW"] };
@@ -38,7 +38,7 @@ type Verdict = { failure: Error | undefined; ms: number };
 /** What came of one attempt, and how long it took. */
 export async function attempt(
   destination: WebhookDestination,
-  { delivery = some(), signal = AbortSignal.timeout(10_000), by = adapter } = {},
+  { delivery = some(), signal = AbortSignal.timeout(10_000), by = transport } = {},
 ): Promise<Verdict> {
   const begun = Date.now();
   const failure = await by.deliver(destination, delivery, signal).then(
@@ -66,7 +66,7 @@ export function undeliverable(message: RegExp, isGone = false) {
 }
 
 /** What one receiver got from one delivery. */
-export async function arrivalOf(secrets: string[], delivery = some(), by = adapter) {
+export async function arrivalOf(secrets: string[], delivery = some(), by = transport) {
   const me = someReceiver();
   expect(await attempt(to(receiverUrl(`/ok/${me}`), ...secrets), { delivery, by })).toMatchObject(
     taken,

@@ -65,7 +65,7 @@ export class Workflows {
       throw new InvalidDestinationError(`Workflow binding '${name}' not found in environment`);
     }
     const problem = outbox.problemOf(start.destination);
-    if (problem) throw new InvalidDestinationError(`The workflow ${problem}`);
+    if (problem) throw new InvalidDestinationError(problem);
 
     const accepts = options.ifExists === "return";
     const tracked = this.#agent.getWorkflow(id);

@@ -1,71 +1,70 @@
 /**
- * Tells the app of its dead letters: by an event and by its hook, at once, and
- * again after a crash until it has been told (O3). One after the other, so
- * that a thousand of them do not come at the same time.
+ * Notifies the app of its dead letters, one after the other, at least once each: at once, and again after a crash until
+ * the notification was recorded.
  */
 
 import { withTimeout } from "../../core/timeout.ts";
-import type { DeadLetters } from "../store/dead-letters.ts";
+import { BACKSTOP_MS, type OutboxContext } from "../context.ts";
 import type { DeadLetter } from "../types.ts";
 
-/** A hook that takes longer holds up the next letter no further. */
-const TIMEOUT_MS = 30_000;
-
-export type NotifierOwner = {
-  readonly deadLetters: DeadLetters;
-  /** Tells of one. */
-  tell(letter: DeadLetter): Promise<void>;
-  /** It has been told of. */
-  told(letter: DeadLetter): void;
-  /** All have been told of. */
-  done(): void;
-};
+/** A slower hook does not delay the next dead letter further. */
+const HOOK_TIMEOUT_MS = 30_000;
 
 export class DeadLetterNotifier {
-  #underWay: Promise<void> | undefined;
+  #running: Promise<void> | undefined;
 
-  constructor(private readonly owner: NotifierOwner) {}
+  /** @param onDone called when no dead letter is left to notify */
+  constructor(
+    private readonly context: OutboxContext,
+    private readonly onDone: () => void,
+  ) {}
 
-  /** Somebody is still to be told: the object must be woken for it, should it crash. */
-  get isUnderWay(): boolean {
-    return this.#underWay !== undefined;
+  get isRunning(): boolean {
+    return this.#running !== undefined;
   }
 
-  /** What is under way; never rejects. */
+  /** What is running now; never rejects. */
   get work(): Promise<void> {
-    return this.#underWay ?? Promise.resolve();
+    return this.#running ?? Promise.resolve();
   }
 
-  /** Tells of all that the app has not been told of. */
+  /** An entry became a dead letter: notifies now, and after a crash in the next object instance. */
+  added(): void {
+    this.context.wake.request(this.context.clock.now() + BACKSTOP_MS);
+    this.start();
+  }
+
+  /** Notifies of all dead letters that were not notified yet. */
   start(): void {
-    if (this.#underWay === undefined && this.#next()) this.#underWay = this.#tellAll();
+    if (!this.isRunning && this.#next()) this.#running = this.#notifyAll();
   }
 
-  async #tellAll(): Promise<void> {
+  async #notifyAll(): Promise<void> {
     try {
-      // After whatever has just buried one is through with it.
+      // After the code that has just added one.
       await Promise.resolve();
       for (let letter = this.#next(); letter; letter = this.#next()) {
-        await this.#tell(letter);
-        this.owner.told(letter);
+        await this.#notify(letter);
+        this.context.deadLetters.notified(letter);
+        this.context.deadLetters.prune(this.context.clock.now());
       }
-      // In one go with the last look, so that nothing is buried in between and passed over.
-      this.#underWay = undefined;
-      this.owner.done();
+      // No await since the last read: none can be added in between and be missed.
+      this.#running = undefined;
+      this.onDone();
     } catch (error) {
-      this.#underWay = undefined;
-      console.error("[perdure] dead letters are told of at the next wake, because of:", error);
+      this.#running = undefined;
+      console.error("[perdure] dead letters are notified at the next wake, because of:", error);
     }
   }
 
   #next(): DeadLetter | undefined {
-    return this.owner.deadLetters.untold();
+    return this.context.deadLetters.nextToNotify();
   }
 
-  /** A hook that fails has been told all the same. */
-  async #tell(letter: DeadLetter): Promise<void> {
+  /** A hook that fails counts as notified. */
+  async #notify(letter: DeadLetter): Promise<void> {
     try {
-      await withTimeout(this.owner.tell(letter), TIMEOUT_MS);
+      await withTimeout(this.context.reportDead(letter), HOOK_TIMEOUT_MS);
     } catch (error) {
       console.error(`[perdure] onDeadLetter failed for ${letter.id}:`, error);
     }

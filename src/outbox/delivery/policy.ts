@@ -1,11 +1,42 @@
-/** How often, how long and how fast a destination is tried. Decides, and has no state. */
+/** Decides when an entry is attempted again, and when it becomes a dead letter. Pure functions. */
 
 import type { Clock } from "../../core/clock.ts";
-import { millisecondsOf } from "../../core/duration.ts";
+import { type Duration, millisecondsOf } from "../../core/duration.ts";
 import { type Backoff, backoffMs } from "../../core/failures.ts";
-import { count, duration, flag, optionsOf, readOptions } from "../../core/option-schemas.ts";
-import { InvalidOptionError } from "../../core/options.ts";
-import type { DeliveryPolicy } from "../types.ts";
+import { count, duration, flag, optionsOf } from "../../core/option-schemas.ts";
+
+/** How deliveries to a destination are retried. A destination's own policy is stored with each of its entries. */
+export type DeliveryPolicy = {
+  /**
+   * Attempts before the entry becomes a dead letter.
+   * @default 100
+   */
+  readonly maxAttempts?: number;
+  /**
+   * The age at which an entry becomes a dead letter, whatever its attempts.
+   * @default "3 days"
+   */
+  readonly maxAge?: Duration;
+  /**
+   * The time limit of one attempt. The event may have arrived all the same, so the next attempt repeats its id.
+   * @default "30 seconds", of a webhook "15 seconds"
+   */
+  readonly timeout?: Duration;
+  /** The delay after a failure: a random part of `base`, doubled with each failure, at most `cap` (full jitter). */
+  readonly backoff?: {
+    /** @default "1 second" */
+    readonly base?: Duration;
+    /** @default "1 hour" */
+    readonly cap?: Duration;
+  };
+  /**
+   * First attempts to one destination start in the order of `put()`, one at a time. With `true` an entry that fails also
+   * blocks those behind it until it is delivered or a dead letter; with `false` they overtake it.
+   * Use the same value for all entries of a destination.
+   * @default false
+   */
+  readonly ordered?: boolean;
+};
 
 const DEFAULTS = {
   maxAttempts: 100,
@@ -38,22 +69,7 @@ export type Policy = {
   readonly backoff: Backoff;
 };
 
-const WITH_POLICY = optionsOf<{ readonly policy?: DeliveryPolicy }>()({
-  policy: POLICY.optional(),
-});
-
-/** What is wrong with the policy of a destination, to be read after its name; undefined for a valid one, or none. */
-export function problemOfPolicy(policy: unknown): string | undefined {
-  try {
-    readOptions(WITH_POLICY, { policy }, "destination");
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof InvalidOptionError)) throw error;
-    return `has an invalid policy: ${error.message}`;
-  }
-}
-
-/** The policy of one destination: what it says itself, else what the outbox says, else the defaults. */
+/** The policy of one destination: its own, else that of the outbox, else the defaults. */
 export function policyOf(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {}): Policy {
   const either = { ...outbox, ...own };
   const { base = DEFAULTS.base, cap = DEFAULTS.cap } = { ...outbox.backoff, ...own.backoff };
@@ -66,69 +82,70 @@ export function policyOf(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {}):
   };
 }
 
-/** Whether entries of a destination wait for those before them. Decided when one is put, and stored with it. */
+/** Whether an entry blocks those behind it. Decided by `put()`, and stored with the entry. */
 export function isOrdered(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {}): boolean {
   return own.ordered ?? outbox.ordered ?? false;
 }
 
-/** What of an entry decides whether it is tried again. */
+/** What decides whether an entry is attempted again. */
 export type Tried = {
-  /** Attempts begun since it was put or redriven. */
+  /** Attempts started since it was put or redriven. */
   readonly attempts: number;
   /** When it was put or redriven, epoch milliseconds. */
-  readonly since: number;
+  readonly queuedAt: number;
 };
 
 /**
- * When the next attempt is due after one that failed, or why there is none.
- * One that was ended early, and is not counted, is never the last.
+ * When the next attempt after a failed one is due, or why there is none.
  *
- * @param asked until when the destination asked to be left alone, or null
+ * @param tried.isCounted false for an attempt that was ended early: it is never the last one
+ * @param heldUntil until when the destination asked not to be called, or null
  */
 export function nextAttempt(
-  { attempts, since, isCounted }: Tried & { readonly isCounted: boolean },
+  { attempts, queuedAt, isCounted }: Tried & { readonly isCounted: boolean },
   policy: Policy,
   { now, random }: Clock,
-  asked: number | null,
+  heldUntil: number | null,
 ): { readonly dueAt: number } | { readonly givenUp: string } {
   const givenUp = `Given up after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`;
   if (isCounted && attempts >= policy.maxAttempts) return { givenUp };
   const delayed = onGrid(now(), backoffMs(attempts, policy.backoff, random()));
-  const dueAt = Math.max(delayed, asked ?? 0);
-  if (dueAt - since <= policy.maxAgeMs) return { dueAt };
+  const dueAt = Math.max(delayed, heldUntil ?? 0);
+  if (dueAt - queuedAt <= policy.maxAgeMs) return { dueAt };
   const seconds = Math.round(policy.maxAgeMs / 1_000);
   return { givenUp: `${givenUp}: the next one would come after its maxAge of ${seconds} s` };
 }
 
-/** Of an attempt that a crash interrupted. The destination is not to blame, so no policy makes it longer. */
-const LOST_BASE_MS = 1_000;
-const LOST_CAP_MS = 3_600_000;
+/** The longest backoff after a crash. The destination did not cause it, so no policy makes it longer. */
+const INTERRUPTED_BASE_MS = 1_000;
+const INTERRUPTED_CAP_MS = 3_600_000;
 /** Attempts in a row that a crash may interrupt: two beside others, and the rest alone. */
-const MAX_LOST = 8;
+const MAX_INTERRUPTIONS = 8;
 
 /**
- * When the next attempt is due after one that the object may not have survived, or why there is none. One that was made
- * beside others is the last only by its age, and not if it is the first, which may never have begun.
+ * When the next attempt after an interrupted one is due, or why there is none. One that ran beside others is the last only
+ * because of its age, and never where it is the first, which may not have started.
  */
-export function afterLost(
+export function afterInterruption(
   {
     attempts,
-    since,
-    lost,
+    queuedAt,
+    interruptions,
     wasAlone,
-  }: Tried & { readonly lost: number; readonly wasAlone: boolean },
+  }: Tried & { readonly interruptions: number; readonly wasAlone: boolean },
   { maxAttempts, maxAgeMs, backoff }: Policy,
   { now, random }: Clock,
 ): { readonly dueAt: number } | { readonly givenUp: string } {
-  const givenUp = `Given up: the object may not have survived the last ${lost} attempts`;
-  if (wasAlone && (attempts >= maxAttempts || lost >= MAX_LOST)) return { givenUp };
-  const baseMs = Math.min(backoff.baseMs, LOST_BASE_MS);
-  const capMs = Math.min(backoff.capMs, LOST_CAP_MS);
-  const dueAt = onGrid(now(), backoffMs(lost, { baseMs, capMs }, random()));
-  return lost >= 2 && dueAt - since > maxAgeMs ? { givenUp } : { dueAt };
+  const givenUp = `Given up: the object may not have survived the last ${interruptions} attempts`;
+  const isLast = attempts >= maxAttempts || interruptions >= MAX_INTERRUPTIONS;
+  if (wasAlone && isLast) return { givenUp };
+  const baseMs = Math.min(backoff.baseMs, INTERRUPTED_BASE_MS);
+  const capMs = Math.min(backoff.capMs, INTERRUPTED_CAP_MS);
+  const dueAt = onGrid(now(), backoffMs(interruptions, { baseMs, capMs }, random()));
+  return interruptions >= 2 && dueAt - queuedAt > maxAgeMs ? { givenUp } : { dueAt };
 }
 
-/** When a delay is over, or a little later, so that retries of about the same time come together, in one wake. */
+/** When a delay has passed, rounded up, so that retries at about the same time share a wake. */
 function onGrid(now: number, delay: number): number {
   const step = 2 ** Math.max(0, Math.floor(Math.log2(delay / 16)));
   return Math.ceil((now + delay) / step) * step;

@@ -1,141 +1,152 @@
 /**
- * What is due, in memory: a bounded number of entries, known by id, in a line
- * for each destination. Hands out the next one whose destination is free, the
- * destinations in turn, and knows when the rows have to be looked through for
- * more: as seldom as it can, because that reads all that waits.
+ * Entries that are ready for delivery, in memory: a bounded number, by id, in one queue for each destination. Returns the
+ * next entry whose destination is free, the destinations in turn, and decides when to load more from storage. That reads
+ * all waiting rows, so it happens as seldom as possible.
  */
 
-/** An entry whose time has come. */
-export type Due = {
+export type ReadyEntry = {
   readonly id: string;
+  /** Of its destination. */
   readonly key: string;
   /** The object may not have survived its last attempts: it is tried alone. */
   readonly isSuspect: boolean;
 };
 
-/** Entries that one look brings into line: of one destination, and in all. */
-export const PER_DESTINATION = 64;
-export const AT_ONCE = 512;
-/** Entries that may be in line without a look, each some 200 bytes of memory. */
-const IN_LINE = 1_024;
+/** Entries that one load returns: of one destination, and of all. */
+export const MAX_LOADED_PER_KEY = 64;
+export const MAX_LOADED = 512;
+/** Entries that may be queued without a load, each some 200 bytes of memory. */
+const MAX_QUEUED = 1_024;
 
-/** What a look has found, the first of every destination before the second of any, and destinations that it left out. */
-export type Look = { readonly found: readonly Due[]; readonly leftOut: readonly string[] };
+/** The first entry of every destination comes before the second of any. */
+export type Loaded = {
+  readonly found: readonly ReadyEntry[];
+  /** Keys of destinations that were left out. */
+  readonly skipped: readonly string[];
+};
 
 export class ReadyQueue {
-  /** By destination key; the one that is first in the map is next. */
-  readonly #lines = new Map<string, Due[]>();
+  /** By destination key; the first in the map is next. */
+  readonly #queues = new Map<string, ReadyEntry[]>();
   #count = 0;
-  /** Whether something may be due of any destination that has nobody in line. */
-  #mayFindMore = true;
-  /** Destinations of which something may be due, and nobody is in line. */
-  readonly #missing = new Set<string>();
-  /** Destinations of which more may be due than is in line. */
-  #longer = new Set<string>();
+  /** Whether storage may have ready entries of a destination that has none in memory. */
+  #mayHaveMore = true;
+  /** Destinations without an entry in memory, of which storage may have ready ones. */
+  readonly #unloaded = new Set<string>();
+  /** Destinations of which storage may have more ready entries than memory. */
+  #partial = new Set<string>();
 
-  /** @param look finds what is due of destinations other than these, and not under way */
-  constructor(private readonly look: (except: readonly string[]) => Look) {}
+  /** @param load reads ready entries of all destinations but these, without those in flight */
+  constructor(private readonly load: (exceptKeys: readonly string[]) => Loaded) {}
 
-  /** Something may have become due. */
-  expect(): void {
-    this.#mayFindMore = true;
+  /** Entries may have become ready. */
+  expectMore(): void {
+    this.#mayHaveMore = true;
   }
 
   /**
-   * One that was put is due. It is in line at once where all of its
-   * destination is. It may be rolled back: then there is no row when its turn comes.
+   * Adds a new entry, where memory has all earlier ones of its destination; else it is loaded later. Its transaction may
+   * still be rolled back: then there is no row when its turn comes.
    *
-   * @param isOrdered whether the rows alone can tell who is before it
-   * @param isBusy whether something is under way to its destination
+   * @param isOrdered whether only storage can tell which entries precede it
+   * @param isBusy whether the destination cannot take an entry now
    */
-  add(due: Due, isOrdered: boolean, isBusy: boolean): void {
-    const { key } = due;
-    const line = this.#lines.get(key) ?? [];
-    const isAllInLine = !this.#mayFindMore && !this.#longer.has(key) && !isOrdered;
-    if (isAllInLine && line.length < PER_DESTINATION && this.#count < IN_LINE) this.#append([due]);
-    else {
-      this.#longer.add(key);
-      if (line.length === 0 && !isBusy) this.#missing.add(key);
+  add(entry: ReadyEntry, isOrdered: boolean, isBusy: boolean): void {
+    const { key } = entry;
+    const { length } = this.#queues.get(key) ?? [];
+    const hasAll = !this.#mayHaveMore && !this.#partial.has(key) && !isOrdered;
+    if (hasAll && length < MAX_LOADED_PER_KEY && this.#count < MAX_QUEUED) {
+      this.#append([entry]);
+      return;
     }
+    this.#partial.add(key);
+    if (length === 0 && !isBusy) this.#unloaded.add(key);
   }
 
   /**
-   * Takes out the first of the destination whose turn it is among those whose first one may be attempted.
+   * Removes and returns the next entry for which `isFree`, considering the first one of each destination.
    *
-   * @param isWanted whether it is worth a look to find one of this destination
+   * @param isWorthLoading whether an entry of this destination could start, so that a load is worth its cost
    */
-  next(isFree: (first: Due) => boolean, isWanted: (key: string) => boolean): Due | undefined {
+  next(
+    isFree: (first: ReadyEntry) => boolean,
+    isWorthLoading: (key: string) => boolean,
+  ): ReadyEntry | undefined {
     const next = this.first(isFree);
-    if (next || !(this.#mayFindMore || [...this.#missing].some(isWanted))) return next;
-    this.#lookForMore();
+    if (next || !(this.#mayHaveMore || [...this.#unloaded].some(isWorthLoading))) return next;
+    this.#loadMore();
     return this.first(isFree);
   }
 
-  /** The same among what is in line already. */
-  first(isFree: (first: Due) => boolean): Due | undefined {
-    return this.#take(isFree, this.#lines);
+  /** {@link next} without a load. */
+  first(isFree: (first: ReadyEntry) => boolean): ReadyEntry | undefined {
+    return this.#take(isFree, this.#queues);
   }
 
-  /** The same, beginning with the destination whose turn would come last. */
-  last(isFree: (first: Due) => boolean): Due | undefined {
-    return this.#take(isFree, [...this.#lines].reverse());
+  /** {@link first}, starting with the destination whose turn would come last. */
+  last(isFree: (first: ReadyEntry) => boolean): ReadyEntry | undefined {
+    return this.#take(isFree, [...this.#queues].reverse());
   }
 
-  /** Whether there is a destination in line for whose first one this is true. */
-  some(is: (first: Due) => boolean): boolean {
-    return [...this.#lines.values()].some(([first]) => first !== undefined && is(first));
+  /** Whether this holds for the first entry of any destination in memory. */
+  some(is: (first: ReadyEntry) => boolean): boolean {
+    return [...this.#queues.values()].some(([first]) => first !== undefined && is(first));
   }
 
-  /** A destination is free again. */
+  /** A destination can take an entry again. */
   freed(key: string): void {
-    if (!this.#lines.has(key) && this.#longer.has(key)) this.#missing.add(key);
+    if (!this.#queues.has(key) && this.#partial.has(key)) this.#unloaded.add(key);
   }
 
-  /** Who is in line for a destination is forgotten, and read again when its time has come. */
+  /** Drops the entries of a destination from memory. They are loaded again when they are ready. */
   drop(key: string): void {
-    this.#count -= this.#lines.get(key)?.length ?? 0;
-    this.#lines.delete(key);
-    this.#longer.add(key);
+    this.#count -= this.#queues.get(key)?.length ?? 0;
+    this.#queues.delete(key);
+    this.#partial.add(key);
   }
 
-  /** All are read again, with those who come before them now. */
+  /** Drops all entries from memory. */
   clear(): void {
-    this.#lines.clear();
+    this.#queues.clear();
     this.#count = 0;
-    this.#mayFindMore = true;
+    this.#mayHaveMore = true;
   }
 
-  #take(isFree: (first: Due) => boolean, lines: Iterable<[string, Due[]]>): Due | undefined {
-    for (const [key, line] of lines) {
-      const [next] = line;
+  #take(
+    isFree: (first: ReadyEntry) => boolean,
+    queues: Iterable<[string, ReadyEntry[]]>,
+  ): ReadyEntry | undefined {
+    for (const [key, queue] of queues) {
+      const [next] = queue;
       if (!next || !isFree(next)) continue;
-      line.shift();
+      queue.shift();
       this.#count--;
-      this.#lines.delete(key);
-      if (line.length > 0) this.#lines.set(key, line);
+      this.#queues.delete(key);
+      if (queue.length > 0) this.#queues.set(key, queue);
       return next;
     }
     return undefined;
   }
 
-  #lookForMore(): void {
-    const { found, leftOut } = this.look([...this.#lines.keys()]);
+  #loadMore(): void {
+    const { found, skipped } = this.load([...this.#queues.keys()]);
     this.#append(found);
-    this.#missing.clear();
+    this.#unloaded.clear();
     const keys = new Set(found.map(({ key }) => key));
-    const isCut = found.length >= AT_ONCE;
-    const isLonger = (key: string) => isCut || this.#lines.get(key)?.length === PER_DESTINATION;
-    this.#longer = new Set([...leftOut, ...[...keys].filter(isLonger)]);
-    // Where it was cut among the first ones, there may be destinations of which there is none.
-    this.#mayFindMore = isCut && keys.size === found.length;
+    const isCut = found.length >= MAX_LOADED;
+    const isPartial = (key: string) =>
+      isCut || this.#queues.get(key)?.length === MAX_LOADED_PER_KEY;
+    this.#partial = new Set([...skipped, ...[...keys].filter(isPartial)]);
+    // Cut among the first entries of destinations: there may be destinations without any in memory.
+    this.#mayHaveMore = isCut && keys.size === found.length;
   }
 
-  #append(entries: readonly Due[]): void {
+  #append(entries: readonly ReadyEntry[]): void {
     this.#count += entries.length;
     for (const entry of entries) {
-      const line = this.#lines.get(entry.key);
-      if (line) line.push(entry);
-      else this.#lines.set(entry.key, [entry]);
+      const queue = this.#queues.get(entry.key);
+      if (queue) queue.push(entry);
+      else this.#queues.set(entry.key, [entry]);
     }
   }
 }

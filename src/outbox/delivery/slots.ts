@@ -1,144 +1,149 @@
 /**
- * How many destinations are told at the same time. Each kind has slots of its
- * own, so that workflows, queues, methods and agents never wait for webhooks.
- * Within a kind, a destination that gave no answer the last time has few
- * slots, and so has an endpoint that has not answered in this life.
+ * How many deliveries run at the same time. Each kind of destination has slots of its own, so that workflows, queues,
+ * methods and agents never wait for webhooks. Within a kind, a destination that gave no response the last time has few
+ * slots, and so has an endpoint that has not responded yet since the object started.
  *
- * Cloudflare lets six requests of an object wait for response headers and
- * queues the others, among them the app's own requests to its model. Hence
- * the small numbers for endpoints that may hang.
+ * Cloudflare lets six requests of an object wait for response headers and queues the others, also the app's own requests
+ * to its model. Hence the small numbers for endpoints that may hang.
  * https://developers.cloudflare.com/workers/platform/limits/#simultaneous-open-connections
  */
 
-/** What is known about a destination. */
-type Standing = "answered" | "unknown" | "silent";
+type Health = "responsive" | "unknown" | "unresponsive";
 
-/** `few` start at once. Above that one more starts whenever none is young, up to `most`. */
-type Limits = { readonly few: number; readonly most: number };
+/** `initial` attempts start at once. Above that one more starts whenever none is recent, up to `max`. */
+type Limits = { readonly initial: number; readonly max: number };
 
-/** How long an attempt is young. */
-export const YOUNG_MS = 300;
-/** How long an endpoint that has never answered keeps its slot while another one waits for its first attempt. */
-export const PATIENCE_MS = 1_500;
-/** How many times `concurrency` the attempts of one kind can be, when most of them hang. */
-const MOST_FACTOR = 16;
+/** How long an attempt is recent. */
+export const RAMP_UP_MS = 300;
+/** How long an endpoint that has not responded yet keeps its slot while another one waits for its first attempt. */
+export const PREEMPTIBLE_AFTER_MS = 1_500;
+/** The highest number of attempts of one kind, as a multiple of `concurrency`. */
+const MAX_FACTOR = 16;
 const UNKNOWN_ENDPOINTS = 4;
-const SILENT_ENDPOINTS = 2;
+const UNRESPONSIVE_ENDPOINTS = 2;
 /** Destinations that are remembered. */
 const MAX_KNOWN = 4_096;
 
-/** An attempt that is under way. */
-export type Attempt = {
+/** A slot in use. */
+export type Slot = {
   readonly key: string;
-  readonly standing: Standing;
-  isYoung: boolean;
-  /** Whether it must end when another endpoint needs its slot. */
-  isOverdue: boolean;
-  /** Ends it with this error. */
-  readonly evict: (error: Error) => void;
+  readonly health: Health;
+  isRecent: boolean;
+  /** Whether its attempt ends when another endpoint needs the slot. */
+  isPreemptible: boolean;
+  /** Ends the attempt with this error. */
+  readonly preempt: (error: Error) => void;
 };
 
 export class Slots {
-  readonly #attempts = new Set<Attempt>();
-  readonly #answered = new Set<string>();
-  readonly #silent = new Set<string>();
+  readonly #used = new Set<Slot>();
+  readonly #responsive = new Set<string>();
+  #unresponsiveKeys: Set<string> | undefined;
 
   /**
    * @param concurrency attempts of one kind that start without a delay
-   * @param failing keys of endpoints that failed before this life
+   * @param failing keys of endpoints that failed before the object started; read once
    */
   constructor(
     private readonly concurrency: number,
-    failing: Iterable<string>,
-  ) {
-    for (const key of failing) remember(this.#silent, key);
+    private readonly failing: () => Iterable<string>,
+  ) {}
+
+  /** Whether a delivery to this destination can start: in one of the initial slots, or in an extra one. */
+  slotFor(key: string): "free" | "extra" | undefined {
+    const { initial, max } = this.#limitsOf(key);
+    const others = this.#likeThis(key);
+    if (others.length < initial) return "free";
+    return others.length < max && !others.some(({ isRecent }) => isRecent) ? "extra" : undefined;
   }
 
-  /** Whether a destination can be told now: freely, or as one of the few that are added to a crowd. */
-  roomFor(key: string): "free" | "crowded" | undefined {
-    const { few, most } = this.#limitsOf(key);
-    const others = this.#like(key);
-    if (others.length < few) return "free";
-    return others.length < most && !others.some(({ isYoung }) => isYoung) ? "crowded" : undefined;
+  take(key: string, preempt: (error: Error) => void): Slot {
+    const slot: Slot = {
+      key,
+      health: this.#healthOf(key),
+      isRecent: true,
+      isPreemptible: false,
+      preempt,
+    };
+    this.#used.add(slot);
+    return slot;
   }
 
-  begin(key: string, evict: (error: Error) => void): Attempt {
-    const standing = this.#standingOf(key);
-    const attempt: Attempt = { key, standing, isYoung: true, isOverdue: false, evict };
-    this.#attempts.add(attempt);
-    return attempt;
+  release(slot: Slot): void {
+    this.#used.delete(slot);
   }
 
-  end(attempt: Attempt): void {
-    this.#attempts.delete(attempt);
+  /** The destination has answered or refused the connection. */
+  responded(key: string): void {
+    this.#unresponsive.delete(key);
+    remember(this.#responsive, key);
   }
 
-  /** The destination has answered, or has refused the connection: it does not hang. */
-  answered(key: string): void {
-    this.#silent.delete(key);
-    remember(this.#answered, key);
+  /** The destination gave no response in time. */
+  timedOut(key: string): void {
+    this.#responsive.delete(key);
+    remember(this.#unresponsive, key);
   }
 
-  /** The destination gave no answer in time. */
-  silent(key: string): void {
-    this.#answered.delete(key);
-    remember(this.#silent, key);
-  }
-
-  /** Whatever is known of the destination does not hold any more. */
+  /** The destination counts as one that has not responded yet. */
   forget(key: string): void {
-    this.#answered.delete(key);
-    this.#silent.delete(key);
+    this.#responsive.delete(key);
+    this.#unresponsive.delete(key);
   }
 
   isUnknown(key: string): boolean {
-    return this.#standingOf(key) === "unknown";
+    return this.#healthOf(key) === "unknown";
   }
 
-  /** Ends the attempt that has waited longest for the first answer of an endpoint, if they take all slots. */
-  makeRoom(): void {
-    const unknown = [...this.#attempts].filter(({ standing }) => standing === "unknown");
+  /** Ends the attempt that has waited longest for the first response of an endpoint, if such attempts use all slots. */
+  preempt(): void {
+    const unknown = [...this.#used].filter(({ health }) => health === "unknown");
     if (unknown.length < Math.min(UNKNOWN_ENDPOINTS, this.concurrency)) return;
-    const [longest] = unknown.filter(({ isOverdue }) => isOverdue);
-    longest?.evict(new EvictedError());
+    const [longest] = unknown.filter(({ isPreemptible }) => isPreemptible);
+    longest?.preempt(new PreemptedError());
   }
 
-  #standingOf(key: string): Standing {
-    if (this.#silent.has(key)) return "silent";
-    return isEndpoint(key) && !this.#answered.has(key) ? "unknown" : "answered";
+  get #unresponsive(): Set<string> {
+    if (!this.#unresponsiveKeys) {
+      this.#unresponsiveKeys = new Set();
+      for (const key of this.failing()) remember(this.#unresponsiveKeys, key);
+    }
+    return this.#unresponsiveKeys;
   }
 
-  #like(key: string): Attempt[] {
-    const standing = this.#standingOf(key);
+  #healthOf(key: string): Health {
+    if (this.#unresponsive.has(key)) return "unresponsive";
+    return isWebhookKey(key) && !this.#responsive.has(key) ? "unknown" : "responsive";
+  }
+
+  #likeThis(key: string): Slot[] {
+    const health = this.#healthOf(key);
     const kind = kindOf(key);
-    return [...this.#attempts].filter(
-      (other) => other.standing === standing && kindOf(other.key) === kind,
-    );
+    return [...this.#used].filter((slot) => slot.health === health && kindOf(slot.key) === kind);
   }
 
   #limitsOf(key: string): Limits {
     const { concurrency } = this;
-    const standing = this.#standingOf(key);
-    if (standing === "answered") return { few: concurrency, most: concurrency * MOST_FACTOR };
-    const few = isEndpoint(key)
-      ? Math.min(concurrency, standing === "silent" ? SILENT_ENDPOINTS : UNKNOWN_ENDPOINTS)
-      : concurrency;
-    return { few, most: standing === "silent" ? few : 2 * few };
+    const health = this.#healthOf(key);
+    if (health === "responsive") return { initial: concurrency, max: concurrency * MAX_FACTOR };
+    const endpoints = health === "unresponsive" ? UNRESPONSIVE_ENDPOINTS : UNKNOWN_ENDPOINTS;
+    const initial = isWebhookKey(key) ? Math.min(concurrency, endpoints) : concurrency;
+    return { initial, max: health === "unresponsive" ? initial : 2 * initial };
   }
 }
 
-/** An attempt that was ended for another endpoint. The request may have arrived. */
-export class EvictedError extends Error {
-  override readonly name = "EvictedError";
+/** An attempt that was ended because another endpoint needed its slot. The request may have arrived. */
+export class PreemptedError extends Error {
+  override readonly name = "PreemptedError";
   constructor() {
     super(
-      `No answer within ${PATIENCE_MS} ms, and other endpoints were waiting for their first attempt`,
+      `No response within ${PREEMPTIBLE_AFTER_MS} ms, and other endpoints waited for their first attempt`,
     );
   }
 }
 
-/** Whether the destination is told by a request to a server that may hang. */
-export function isEndpoint(key: string): boolean {
+/** Whether the key belongs to a webhook, whose server may hang. */
+export function isWebhookKey(key: string): boolean {
   return kindOf(key) === "webhook";
 }
 
@@ -147,7 +152,7 @@ function kindOf(key: string): string {
   return key.split(" ", 1)[0] ?? key;
 }
 
-/** Forgets the oldest above the limit. */
+/** Adds a key as the newest, and drops the oldest above the limit. */
 function remember(keys: Set<string>, key: string): void {
   keys.delete(key);
   keys.add(key);

@@ -1,52 +1,63 @@
 /**
- * Tells a method of the agent that the outbox belongs to, in the agent's own
- * context. What it never gets over:
- *
- * | failure | why for good |
- * |---|---|
- * | the method throws an UndeliverableError | it says so itself |
- *
- * Whatever else the method throws is tried again, and so is a method that is
- * not there: the next deploy, or a rollback, may bring it back.
+ * Calls a method of the agent that has the outbox, in the agent's own context. An UndeliverableError of the method is a
+ * permanent failure. Any other error is retried, and so is a missing method: the next deploy, or a rollback, may bring
+ * it back.
  */
 
 import { preview } from "../../core/json.ts";
-import type { Adapter, MethodDestination } from "../types.ts";
-import { asThrown, isMethodOfAnyObject, problemOfTexts } from "./bindings.ts";
+import { oneOf, optionsOf } from "../../core/option-schemas.ts";
+import { POLICY } from "../delivery/policy.ts";
+import { asThrown, isMethodOfAnyObject, NAME } from "./bindings.ts";
+import type { Transport, TransportContext, WithPolicy } from "./transport.ts";
 
-export type MethodOptions = {
-  /** Whose methods are called. */
-  readonly host: object;
-  /** Runs work as the host's own, as the lifecycle's `runInHostContext` does. */
-  readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
+/** A method of the agent that has the outbox. */
+export type MethodDestination = WithPolicy & {
+  readonly kind: "method";
+  readonly method: string;
 };
 
-/** Makes the adapter for methods of the agent itself. They get the event whole, however large. */
-export function methodAdapter({ host, inHostContext }: MethodOptions): Adapter<MethodDestination> {
-  return {
-    maxBytes: Number.POSITIVE_INFINITY,
-    timeoutMs: 30_000,
-    keyOf: ({ method }) => `method ${JSON.stringify(method)}`,
-    problemOf({ method }) {
-      const problem = problemOfTexts({ method });
-      if (problem || methodOf(host, method)) return problem;
-      return `has ${preview(method)} as method; expected the name of a method of ${host.constructor.name}. Add the method, or name another.`;
-    },
-    async deliver({ method }, delivery) {
-      const told = methodOf(host, method);
-      if (!told) {
-        throw new Error(
-          `${host.constructor.name} has no method ${preview(method)}. Deploy a version that has it.`,
-        );
-      }
-      try {
-        await inHostContext(async () => told.call(host, delivery));
-      } catch (error) {
-        throw asThrown(error);
-      }
-    },
-  };
+/** A method of the agent itself, called with the {@link Delivery}. */
+export function method(name: string, options: WithPolicy = {}): MethodDestination {
+  return { kind: "method", method: name, ...options };
 }
+
+export const methods = {
+  schema: optionsOf<MethodDestination>()({
+    kind: oneOf(["method"]),
+    method: NAME,
+    policy: POLICY.optional(),
+  }),
+  connect({
+    host,
+    inHostContext,
+  }: Pick<TransportContext, "host" | "inHostContext">): Transport<MethodDestination> {
+    return {
+      // The event stays in the object, however large it is.
+      maxBytes: Number.POSITIVE_INFINITY,
+      timeoutMs: 30_000,
+      keyOf: ({ method }) => `method ${JSON.stringify(method)}`,
+      labelOf: ({ method }) => `${method}()`,
+      problemOf({ method }) {
+        if (methodOf(host, method)) return undefined;
+        const expected = `expected the name of a method of ${host.constructor.name}. Add the method, or name another`;
+        return { field: "method", given: preview(method), expected };
+      },
+      async deliver({ method }, delivery) {
+        const found = methodOf(host, method);
+        if (!found) {
+          throw new Error(
+            `${host.constructor.name} has no method ${preview(method)}. Deploy a version that has it.`,
+          );
+        }
+        try {
+          await inHostContext(async () => found.call(host, delivery));
+        } catch (error) {
+          throw asThrown(error);
+        }
+      },
+    };
+  },
+};
 
 function methodOf(host: object, method: string) {
   if (isMethodOfAnyObject(method)) return undefined;

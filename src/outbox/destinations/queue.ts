@@ -1,18 +1,26 @@
 /**
- * Tells a Cloudflare Queue: the message is the delivery, as JSON. What it
- * never gets over:
- *
- * | failure | why for good |
- * |---|---|
- * | the message is too large (10204) | the next attempt has the same |
- *
- * A queue that is full, overloaded, paused or deleted is tried again: people
- * put that right. https://developers.cloudflare.com/queues/reference/error-codes/
+ * Delivers to a Cloudflare Queue: the message is the delivery, as JSON. A message that is too large (error 10204) is a
+ * permanent failure. A queue that is full, overloaded, paused or deleted is retried.
+ * https://developers.cloudflare.com/queues/reference/error-codes/
  */
 
-import { UndeliverableError } from "../errors.ts";
-import type { Adapter, QueueDestination } from "../types.ts";
-import { Bindings, bytesOf, problemOfTexts, says } from "./bindings.ts";
+import { oneOf, optionsOf } from "../../core/option-schemas.ts";
+import { POLICY } from "../delivery/policy.ts";
+import { messageMatches, UndeliverableError } from "../errors.ts";
+import { Bindings, bytesOf, NAME } from "./bindings.ts";
+import type { Transport, TransportContext, WithPolicy } from "./transport.ts";
+
+/** A Cloudflare Queue. */
+export type QueueDestination = WithPolicy & {
+  readonly kind: "queue";
+  /** The producer's binding name in `env`. */
+  readonly queue: string;
+};
+
+/** A Cloudflare Queue, by its producer's binding. The message is the {@link Delivery}, as JSON. */
+export function queue(binding: string, options: WithPolicy = {}): QueueDestination {
+  return { kind: "queue", queue: binding, ...options };
+}
 
 /** Of a message: 128 KB of 1,000 bytes. https://developers.cloudflare.com/queues/platform/limits/ */
 const LIMIT = 128_000;
@@ -20,33 +28,36 @@ const LIMIT = 128_000;
 const MAX_BYTES = LIMIT - 1_000;
 const TOO_LARGE = /\(10204\)|payload too large/i;
 
-/**
- * Makes the adapter for Queues.
- *
- * @param env the object's bindings
- */
-export function queueAdapter(env: object): Adapter<QueueDestination> {
-  const queues = new Bindings<Queue>(env, {
-    what: "Queue producer",
-    section: "queues.producers",
-    methods: ["send", "sendBatch"],
-  });
-  return {
-    maxBytes: MAX_BYTES,
-    timeoutMs: 30_000,
-    keyOf: ({ queue }) => `queue ${JSON.stringify(queue)}`,
-    problemOf: ({ queue }) => problemOfTexts({ queue }) ?? queues.problemOf("queue", queue),
-    async deliver({ queue }, delivery) {
-      const binding = queues.get(queue);
-      try {
-        await binding.send(delivery, { contentType: "json" });
-      } catch (error) {
-        if (!says(error, TOO_LARGE) && bytesOf(delivery) <= LIMIT) throw error;
-        throw new UndeliverableError(
-          `Queue ${queue} takes no message as large as delivery ${delivery.id}`,
-          { cause: error },
-        );
-      }
-    },
-  };
-}
+export const queues = {
+  schema: optionsOf<QueueDestination>()({
+    kind: oneOf(["queue"]),
+    queue: NAME,
+    policy: POLICY.optional(),
+  }),
+  connect({ env }: Pick<TransportContext, "env">): Transport<QueueDestination> {
+    const bindings = new Bindings<Queue>(env, {
+      what: "Queue producer",
+      section: "queues.producers",
+      methods: ["send", "sendBatch"],
+    });
+    return {
+      maxBytes: MAX_BYTES,
+      timeoutMs: 30_000,
+      keyOf: ({ queue }) => `queue ${JSON.stringify(queue)}`,
+      labelOf: ({ queue }) => queue,
+      problemOf: ({ queue }) => bindings.problemOf("queue", queue),
+      async deliver({ queue }, delivery) {
+        const binding = bindings.get(queue);
+        try {
+          await binding.send(delivery, { contentType: "json" });
+        } catch (error) {
+          if (!messageMatches(error, TOO_LARGE) && bytesOf(delivery) <= LIMIT) throw error;
+          throw new UndeliverableError(
+            `Queue ${queue} takes no message as large as delivery ${delivery.id}`,
+            { cause: error },
+          );
+        }
+      },
+    };
+  },
+};

@@ -1,48 +1,65 @@
 /**
- * The webhook destination: an event as a request, signed by the Standard
- * Webhooks spec, and the answer as a verdict. One attempt is one request: it
- * never follows a redirect, never calls a private address unless that is
- * allowed, and never keeps more of an answer than a person would read.
+ * Sends an event to a URL, signed by the Standard Webhooks spec. One attempt is one request: it never follows a redirect,
+ * never calls a private address unless that is allowed, and keeps only the beginning of a response.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 
 import { Webhook } from "standardwebhooks";
-import { systemClock } from "../../core/clock.ts";
+import * as z from "zod";
 import { preview } from "../../core/json.ts";
+import { oneOf, optionsOf } from "../../core/option-schemas.ts";
+import { invalidMessage } from "../../core/options.ts";
+import { isWellFormedText } from "../../core/text.ts";
 import { withTimeout } from "../../core/timeout.ts";
-import { UndeliverableError } from "../errors.ts";
-import type { Adapter, Delivery, WebhookDestination } from "../types.ts";
+import { POLICY } from "../delivery/policy.ts";
+import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
 import { isPrivateHost } from "./private-hosts.ts";
+import type {
+  Delivery,
+  FieldProblem,
+  Transport,
+  TransportContext,
+  WithPolicy,
+} from "./transport.ts";
 
-export type WebhookAdapterOptions = {
-  /** Where the secrets are bound: texts, or secrets of a Secrets Store. */
-  readonly env: object;
-  /**
-   * Whether to call loopback, private and local hosts too, and those over `http:` as well. For development.
-   * @default false
-   */
-  readonly allowPrivateAddresses?: boolean;
-  /**
-   * The current time, epoch milliseconds; each attempt is signed with its own.
-   * @default Date.now
-   */
-  readonly now?: () => number;
+/** An HTTP endpoint. Requests to it are signed by the Standard Webhooks spec. */
+export type WebhookDestination = WithPolicy & {
+  readonly kind: "webhook";
+  /** An `https:` URL. The state of an endpoint is kept for each URL. */
+  readonly url: string;
+  /** Names of the secrets in `env` that sign it, never the secrets themselves; several while they are rotated. */
+  readonly secrets: readonly string[];
 };
+
+/**
+ * An HTTP endpoint. The request's body is the event as JSON. The headers `webhook-id`, `webhook-timestamp` and
+ * `webhook-signature` are those of Standard Webhooks; `webhook-attempt` is the number of the attempt. In `webhook-id`,
+ * full stops and characters that a header cannot carry are percent-encoded.
+ * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ *
+ * @param secret the name of the binding that has the secret, never the secret itself; while it is rotated, the names of
+ *   the new one and of the old one
+ */
+export function webhook(
+  url: string,
+  { secret, ...options }: WithPolicy & { secret: string | readonly string[] },
+): WebhookDestination {
+  const secrets = typeof secret === "string" ? [secret] : secret;
+  return { kind: "webhook", url, secrets, ...options };
+}
 
 const TIMEOUT_MS = 15_000;
 const MAX_URL = 2_048;
 const MAX_SECRETS = 8;
-/** Of an answer's body, in characters: enough for what went wrong, and little enough for a row. */
+/** Characters of a response's body that an error keeps. */
 const MAX_EXCERPT = 1_024;
-/** How long that body is waited for, once its status has come. */
+/** The time limit for reading that body, after the status. */
 const EXCERPT_MS = 1_000;
 
 /**
- * Statuses by which a receiver refuses for good; every other one that is not
- * 2xx is tried again. 410 is the spec's way to end a subscription. The others
- * judge the payload, which is the same in each attempt. 400, 401, 403 and 404
- * are not among them: that is how a receiver answers whose new secret or route
- * is not deployed yet.
+ * Statuses that are permanent failures; every other one that is not 2xx is retried. 410 is the spec's way to end a
+ * subscription. The others concern the payload, which is the same in each attempt. 400, 401, 403 and 404 are retried: a
+ * receiver answers so while its new secret or route is not deployed yet.
  */
 const REFUSALS: Readonly<Record<number, { readonly means: string; readonly isGone?: true }>> = {
   410: { means: "it wants no more events", isGone: true },
@@ -69,49 +86,75 @@ class WebhookError extends Error {
 }
 type FailedAnswer = { statusCode?: number; retryAfter?: string | null };
 
+export const webhooks = {
+  schema: optionsOf<WebhookDestination>()({
+    kind: oneOf(["webhook"]),
+    url: checked<string>(problemOfUrl),
+    secrets: checked<readonly string[]>(problemOfSecrets),
+    policy: POLICY.optional(),
+  }),
+  connect({
+    env,
+    allowPrivateAddresses,
+    now,
+  }: Pick<
+    TransportContext,
+    "env" | "allowPrivateAddresses" | "now"
+  >): Transport<WebhookDestination> {
+    return {
+      timeoutMs: TIMEOUT_MS,
+      // Each receiver has a limit of its own, and answers 413 above it. Hence no event is sent as a reference.
+      maxBytes: Number.POSITIVE_INFINITY,
+      keyOf: ({ url }) => keyOfEndpoint(url),
+      labelOf: ({ url }) => hostOf(url),
+      problemOf: ({ url, secrets }) =>
+        problemOfHost(url, allowPrivateAddresses) ?? problemOfBinding(secrets, env),
+      async deliver({ url, secrets }, delivery: Delivery, signal) {
+        // Checked again: the option may have changed since the destination was stored.
+        const problem = problemOfHost(url, allowPrivateAddresses);
+        if (problem) {
+          throw new UndeliverableError(invalidMessage("url", problem.given, problem.expected));
+        }
+        // A missing secret fails the attempt and is retried: to set it is all the repair that is needed.
+        const loading = Promise.all(secrets.map((name) => signerOf(env, name)));
+        const signers = await unlessAborted(loading, signal);
+        const request = signedRequest(delivery, signers, new Date(now()));
+        await send(url, { ...request, signal });
+      },
+    };
+  },
+};
+
 /**
- * Tells webhooks. A secret that is missing or malformed fails the attempt and
- * is tried again, so that setting it is all the repair there is to do.
+ * The key of a webhook's URL, the same for all its spellings; the fragment is never sent.
+ *
+ * @throws InvalidDestinationError for an invalid URL
  */
-export function webhookAdapter({
-  env,
-  allowPrivateAddresses = false,
-  now = systemClock.now,
-}: WebhookAdapterOptions): Adapter<WebhookDestination> {
-  return {
-    timeoutMs: TIMEOUT_MS,
-    // Each receiver has a limit of its own and says so with 413. Hence no delivery comes as a reference.
-    maxBytes: Number.POSITIVE_INFINITY,
-    problemOf: ({ url, secrets }) =>
-      problemOfUrl(url, allowPrivateAddresses) ?? problemOfSecrets(secrets, env),
-    keyOf: ({ url }) => `webhook ${normalised(url)}`,
-    async deliver(destination, delivery: Delivery, signal) {
-      // Again, because the options may have changed since it was stored.
-      const problem = problemOfUrl(destination.url, allowPrivateAddresses);
-      if (problem !== undefined) throw new UndeliverableError(`The webhook ${problem}`);
-      const secrets = Promise.all(destination.secrets.map((name) => signerOf(env, name)));
-      const signers = await unlessAborted(secrets, signal);
-      const request = signedRequest(delivery, signers, new Date(now()));
-      await send(destination.url, { ...request, signal });
-    },
-  };
+export function keyOfEndpoint(text: string): string {
+  const url = typeof text === "string" && isWellFormedText(text) ? URL.parse(text) : null;
+  if (url === null) {
+    const problem = problemOfUrl(text);
+    throw new InvalidDestinationError(
+      invalidMessage("url", problem?.given ?? "", problem?.expected ?? ""),
+    );
+  }
+  url.hash = "";
+  return `webhook ${url.href}`;
 }
 
-/** One URL for all its spellings; the fragment is never sent. */
-function normalised(text: string): string {
-  const url = new URL(text);
-  url.hash = "";
-  return url.href;
+/** For logs: the rest of a URL may be a secret. Also for kinds without a URL, stored by a newer version: "". */
+export function hostOf(url: string): string {
+  return URL.parse(url)?.host ?? "";
 }
 
 const SECRET = "The webhook's secret";
 
-/** Whether an attempt failed for this reason because of a secret: it is missing, cannot be read, or is not base64. */
-export function isOfSecret(reason: string): boolean {
+/** Whether the reason of a failure is a secret that is missing, unreadable or not base64. */
+export function isSecretError(reason: string): boolean {
   return reason.startsWith(`${SECRET} `);
 }
 
-/** @throws whatever is wrong with the secret, without its value */
+/** @throws WebhookError for a bad secret, without its value */
 async function signerOf(env: object, name: string): Promise<Webhook> {
   const remedy = `store it in base64, with or without "whsec_" in front: wrangler secret put ${name}`;
   const secret = await textOf((env as Record<string, unknown>)[name], name);
@@ -137,7 +180,7 @@ async function textOf(binding: unknown, name: string): Promise<unknown> {
   }
 }
 
-/** The same promise, or a rejection with the signal's reason; the work itself goes on. */
+/** The same promise, or a rejection with the signal's reason; the work itself continues. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const abort = () => reject(signal.reason);
@@ -165,9 +208,8 @@ function signedRequest({ id, attempt, event }: Delivery, signers: Webhook[], at:
 }
 
 /**
- * The id, with what a header cannot carry percent-encoded. The full stop too:
- * it separates what is signed, so with one in the id the same signature would
- * fit another id, time and body.
+ * The id with percent-encoded characters where a header cannot carry them. A full stop is encoded too: it separates the
+ * signed parts, so with one in the id the same signature would fit another id, time and body.
  */
 function headerSafe(id: string): string {
   return id
@@ -182,35 +224,35 @@ async function send(url: string, request: RequestInit & { signal: AbortSignal })
     throw new WebhookError(`${host} could not be reached: ${cause.message}`, { cause });
   });
   if (response.ok) {
-    // Taken, whatever the body says, and whether or not it could be cancelled.
+    // Delivered, whatever the body is, and whether or not it could be cancelled.
     void response.body?.cancel().catch(() => {});
     return;
   }
   throw await failureOf(response, host);
 }
 
-/** What an answer outside of 2xx means for the event. */
+/** The error of a response other than 2xx. */
 async function failureOf(response: Response, host: string): Promise<Error> {
   const { status, headers } = response;
   const excerpt = await excerptOf(response);
-  const said = excerpt === "" ? "" : `: ${excerpt}`;
+  const body = excerpt === "" ? "" : `: ${excerpt}`;
   const refusal = REFUSALS[status];
   if (refusal !== undefined) {
     const { means, ...options } = refusal;
-    return new UndeliverableError(`${host} answered ${status}, ${means}${said}`, options);
+    return new UndeliverableError(`${host} answered ${status}, ${means}${body}`, options);
   }
   const location = headers.get("location");
-  const elsewhere =
+  const redirect =
     location === null || status < 300 || status > 399
       ? ""
       : `, a redirect to ${preview(location)}, which is not followed; make that the url if it is right`;
-  return new WebhookError(`${host} answered ${status}${elsewhere}${said}`, {
+  return new WebhookError(`${host} answered ${status}${redirect}${body}`, {
     statusCode: status,
     retryAfter: headers.get("retry-after"),
   });
 }
 
-/** The beginning of an answer's body on one line, or as much as comes in time. The rest is never read. */
+/** The beginning of a response's body on one line, or as much as arrives in time. The rest is never read. */
 async function excerptOf({ body }: Response): Promise<string> {
   if (body === null) return "";
   const reader = body.getReader();
@@ -223,7 +265,7 @@ async function excerptOf({ body }: Response): Promise<string> {
       text += decoder.decode(value, { stream: true });
     }
   };
-  // A body that breaks off, hangs or is aborted changes nothing: the status is the verdict.
+  // A body that breaks off, hangs or is aborted changes nothing: the status decides.
   await withTimeout(read(), EXCERPT_MS).catch(() => {});
   void reader.cancel().catch(() => {});
   return text
@@ -232,54 +274,90 @@ async function excerptOf({ body }: Response): Promise<string> {
     .trim();
 }
 
-/** Also looks at values that the type would not have let in. */
-function problemOfUrl(text: unknown, allowsPrivate: boolean): string | undefined {
-  if (typeof text === "string" && text.length > MAX_URL) {
-    return `has a url of ${text.length} characters; expected at most ${MAX_URL}.`;
-  }
-  const has = `has ${preview(withoutUserInfo(text))} as url`;
-  const url = typeof text === "string" ? URL.parse(text) : null;
-  if (url === null) return `${has}; expected an absolute URL, such as "https://example.com/hook".`;
-  if (url.username !== "" || url.password !== "") {
-    return `${has}; expected no user name or password in it, because it is stored and shown. The signature tells who calls.`;
-  }
-  const isPrivate = isPrivateHost(url.hostname);
-  if (url.protocol !== "https:" && !(url.protocol === "http:" && isPrivate)) {
-    return `${has}; expected https: (http: is for private addresses, where allowPrivateAddresses is set).`;
-  }
-  if (!isPrivate || allowsPrivate) return undefined;
-  return `${has}; expected a public host. For development, set allowPrivateAddresses.`;
+/** A schema from a function. The message shows what the function says in place of the value, which may be a secret. */
+function checked<T>(
+  problemOf: (value: unknown) => Omit<FieldProblem, "field"> | undefined,
+): z.ZodType<T, T> {
+  return z.custom<T>().check((ctx) => {
+    const problem = problemOf(ctx.value);
+    if (!problem) return;
+    const { given, expected: message } = problem;
+    ctx.issues.push({ code: "custom", input: ctx.value, message, params: { given } });
+  });
 }
 
-/** Shows none of them: a secret itself may stand where its name is expected. */
-function problemOfSecrets(names: unknown, env: object): string | undefined {
-  const expected = `expected 1 to ${MAX_SECRETS} names of secrets in env, such as ["WEBHOOK_SECRET"].`;
-  if (!Array.isArray(names)) return `has no list as secrets; ${expected}`;
+function problemOfUrl(text: unknown): Omit<FieldProblem, "field"> | undefined {
+  if (typeof text === "string" && text.length > MAX_URL) {
+    const expected = `expected at most ${MAX_URL} characters`;
+    return { given: `of ${text.length} characters`, expected };
+  }
+  const given = preview(withoutUserInfo(text));
+  if (typeof text === "string" && !isWellFormedText(text)) {
+    return {
+      given: "(not shown)",
+      expected: "expected whole characters, without an unpaired surrogate",
+    };
+  }
+  const url = typeof text === "string" ? URL.parse(text) : null;
+  if (url === null) {
+    return { given, expected: 'expected an absolute URL, such as "https://example.com/hook"' };
+  }
+  if (url.username !== "" || url.password !== "") {
+    const expected =
+      "expected no user name or password in it, because it is stored and shown. The signature identifies the caller";
+    return { given, expected };
+  }
+  if (url.protocol === "https:" || (url.protocol === "http:" && isPrivateHost(url.hostname))) {
+    return undefined;
+  }
+  return {
+    given,
+    expected: "expected https: (http: is for private addresses, with allowPrivateAddresses)",
+  };
+}
+
+function problemOfHost(text: string, allowsPrivate: boolean): FieldProblem | undefined {
+  if (allowsPrivate || !isPrivateHost(new URL(text).hostname)) return undefined;
+  const expected = "expected a public host. For development, set allowPrivateAddresses";
+  return { field: "url", given: preview(text), expected };
+}
+
+const EXPECTED_SECRETS = `expected 1 to ${MAX_SECRETS} names of secrets in env, such as ["WEBHOOK_SECRET"]`;
+
+/** Shows no value: a secret itself may stand where its name is expected. */
+function problemOfSecrets(names: unknown): Omit<FieldProblem, "field"> | undefined {
+  if (!Array.isArray(names)) return { given: "(no list)", expected: EXPECTED_SECRETS };
   if (names.length < 1 || names.length > MAX_SECRETS) {
-    return `has ${names.length} secrets; ${expected}`;
+    return { given: `of ${names.length} items`, expected: EXPECTED_SECRETS };
   }
   const wrong = names.findIndex((name) => typeof name !== "string" || !/^(?!whsec_)./.test(name));
-  if (wrong !== -1) {
-    return `has no name at place ${wrong + 1} of its secrets; ${expected} The secret itself is never stored.`;
-  }
-  const unknown = names.findIndex((name: string) => !isSecret(env, name));
-  if (unknown === -1) return undefined;
-  return `has at place ${unknown + 1} of its secrets what is no name of a secret of this Worker; ${expected} It is not shown here, because it may be the secret itself. Set it: wrangler secret put WEBHOOK_SECRET`;
+  if (wrong === -1) return undefined;
+  const expected = `${EXPECTED_SECRETS}. Item ${wrong + 1} is no name. The secret itself is never stored`;
+  return { given: "(not shown)", expected };
 }
 
-/** Methods that other bindings have, beside `get`. */
-const OF_OTHER_BINDINGS = ["put", "list", "idFromName", "createBatch", "fetch", "send"] as const;
+function problemOfBinding(names: readonly string[], env: object): FieldProblem | undefined {
+  const unknown = names.findIndex((name) => !isSecret(env, name));
+  if (unknown === -1) return undefined;
+  const given = "(not shown, because it may be the secret itself)";
+  const expected =
+    "expected the name of a secret of this Worker. Set it: wrangler secret put WEBHOOK_SECRET";
+  return { field: `secrets[${unknown}]`, given, expected };
+}
 
-/** Whether this is a text, or a binding to a Secrets Store. */
+/** Methods of other bindings that also have `get`. */
+const FOREIGN_METHODS = ["put", "list", "idFromName", "createBatch", "fetch", "send"] as const;
+
+/** Whether this is a string, or a binding to a Secrets Store. */
 function isSecret(env: object, name: string): boolean {
   const value: unknown = Object.hasOwn(env, name) ? Reflect.get(env, name) : undefined;
   if (typeof value !== "object" || value === null) return typeof value === "string";
   const has = (method: string) => typeof Reflect.get(value, method) === "function";
   // A binding to another Worker answers to every name.
-  return has("get") && !OF_OTHER_BINDINGS.some(has);
+  return has("get") && !FOREIGN_METHODS.some(has);
 }
 
-/** The same without what stands before an @, right URL or not: it may be a password. */
+/** Without the part before an @, also of an invalid URL: it may be a password. */
 function withoutUserInfo(value: unknown): unknown {
   return typeof value === "string" ? value.replace(/^([^:]*:[/\\]*)?.*@/s, "$1...@") : value;
 }

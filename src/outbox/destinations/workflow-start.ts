@@ -1,110 +1,231 @@
 /**
- * Starts a Workflow instance, by `create()` of its binding: once for each id, however often it is tried. An attempt
- * that an earlier one may have come before looks for the instance first. Failures that no retry can help:
- *
- * | failure | why |
- * |---|---|
- * | the id has an instance already | ids are unique; `ifExists: "return"` accepts it |
- * | the id or the params are refused | the next attempt has the same |
+ * Starts a Workflow instance, by `create()` of its binding, once for each id. Every attempt that another one may have
+ * preceded looks for the instance first. Permanent failures: the id has an instance already (`ifExists: "return"` accepts
+ * it), and an id or params that the platform refuses.
  */
 
-import { preview } from "../../core/json.ts";
-import { UndeliverableError, WorkflowExistsError } from "../errors.ts";
-import type {
-  Adapter,
-  CreateInstance,
-  Delivery,
-  StartWorkflow,
-  WorkflowStartDestination,
-  WorkflowStartEvent,
-} from "../types.ts";
-import { Bindings, problemOfTexts, says } from "./bindings.ts";
+import * as z from "zod";
+import { checkBytes, lostInJson, preview } from "../../core/json.ts";
+import { oneOf, optionsOf, text } from "../../core/option-schemas.ts";
+import { problemOfNames } from "../../core/options.ts";
+import { POLICY } from "../delivery/policy.ts";
+import {
+  InvalidDestinationError,
+  InvalidEventError,
+  messageMatches,
+  UndeliverableError,
+  WorkflowExistsError,
+} from "../errors.ts";
+import { Bindings } from "./bindings.ts";
+import type { Delivery, Transport, TransportContext, WithPolicy } from "./transport.ts";
 
-/** The platform names it in the message, as in `(instance.already_exists) Workflow instance ...`. */
+/** A Workflow instance to start. */
+export type WorkflowStartDestination = WithPolicy & {
+  readonly kind: "workflow-start";
+  /** The Workflow's binding name in `env`. */
+  readonly workflow: string;
+  /** The id of the new instance. */
+  readonly instance: string;
+  /** See {@link WorkflowStartOptions.ifExists}. */
+  readonly ifExists?: IfExists;
+};
+
+/** What an instance is started with. It is stored until the instance has started. */
+export type WorkflowStartEvent = {
+  readonly params?: unknown;
+  readonly retention?: WorkflowInstanceCreateOptions["retention"];
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly agentBinding?: string;
+  /** Set by `put()`: the object instance that put it. A later one cannot know whether an attempt was made. */
+  readonly putBy?: string;
+};
+
+export type IfExists = "throw" | "return";
+
+/** How an instance of a Workflow is started. */
+export type WorkflowStartOptions<Params = unknown> = WithPolicy & {
+  /**
+   * The id of the instance: 1 to 100 of `[A-Za-z0-9_-]`, the first no `-`.
+   * @default a random UUID
+   */
+  readonly id?: string;
+  /** The workflow's `event.payload`: up to 1,032,192 bytes of JSON. */
+  readonly params?: Params;
+  /** How long the platform keeps the instance after its end. Passed to `create()` of the binding. */
+  readonly retention?: WorkflowInstanceCreateOptions["retention"];
+  /** Stored with the instance where the agent tracks it, for `getWorkflows({ metadata })`. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /**
+   * The binding of the agent that starts it, or of its root agent.
+   * @default the binding that has the name of the agent's class
+   */
+  readonly agentBinding?: string;
+  /**
+   * What happens if the Workflow has an instance with this id: with `"throw"` the start fails, with `"return"` it
+   * succeeds without a second instance.
+   * @default "throw"
+   */
+  readonly ifExists?: IfExists;
+};
+
+/** What `workflow()` returns, for `outbox.put()`. */
+export type WorkflowStart = {
+  /** The delivery id: one for each instance. */
+  readonly id: string;
+  readonly destination: WorkflowStartDestination;
+  readonly event: WorkflowStartEvent;
+};
+
+/** `create()` of a Workflow binding, which finds the instance if an earlier attempt has created it. */
+export type CreateInstance = (
+  options: WorkflowInstanceCreateOptions,
+) => Promise<{ readonly instance: WorkflowInstance; readonly isNew: boolean }>;
+
+/** Starts an instance by `create`. A host that tracks instances does both. */
+export type StartWorkflow = (
+  start: WorkflowStartDestination &
+    WorkflowStartEvent & {
+      readonly deliveryId: string;
+      /** Whether no attempt preceded this one. */
+      readonly isFirst: boolean;
+    },
+  create: CreateInstance,
+) => Promise<void>;
+
+/** Of a workflow's params as JSON. The platform's limit is 1 MiB, of which an agent adds who it is. */
+const MAX_PARAMS_BYTES = 1_048_576 - 16_384;
+const START_OPTIONS = [
+  "id",
+  "params",
+  "retention",
+  "metadata",
+  "agentBinding",
+  "ifExists",
+  "policy",
+] as const satisfies readonly (keyof WorkflowStartOptions)[];
+
+/**
+ * A new instance of a Workflow, for `outbox.put()`: it is started once, when the caller's transaction has committed.
+ * An agent of Perdure tracks the instance, as `runWorkflow()` does.
+ *
+ * @param binding the Workflow's binding name in `env`
+ * @throws InvalidDestinationError for an unknown option
+ * @throws InvalidEventError for params or metadata that JSON cannot hold, or that are too large
+ * @example
+ * this.ctx.storage.transactionSync(() => {
+ *   this.sql`INSERT INTO orders (id) VALUES (${id})`;
+ *   this.outbox.put(workflow("ORDER_WORKFLOW", { id, params: { order: id } }));
+ * });
+ */
+export function workflow<Params = unknown>(
+  binding: string,
+  options: WorkflowStartOptions<Params> = {},
+): WorkflowStart {
+  const unknown = problemOfNames("options of workflow()", options, START_OPTIONS);
+  if (unknown) throw new InvalidDestinationError(unknown.message);
+  const { id = crypto.randomUUID(), ifExists, policy, ...event } = options;
+  for (const [name, value] of Object.entries(event)) checkJson(name, value);
+  return {
+    id: `start:${binding}:${id}`,
+    destination: {
+      kind: "workflow-start",
+      workflow: binding,
+      instance: id,
+      ...(ifExists !== undefined && { ifExists }),
+      ...(policy !== undefined && { policy }),
+    },
+    event,
+  };
+}
+
+/** @throws InvalidEventError for a value that JSON would change, or that is too large */
+function checkJson(name: string, value: unknown): void {
+  const lost = lostInJson(value);
+  if (lost) {
+    throw new InvalidEventError(
+      `${name}${lost}, which JSON cannot hold. Pass strings, finite numbers, booleans, null, arrays and plain objects.`,
+    );
+  }
+  const refuse = (message: string) => new InvalidEventError(message);
+  checkBytes(name, JSON.stringify(value) ?? "", { maxBytes: MAX_PARAMS_BYTES, refuse });
+}
+
+/** Part of the platform's message, as in `(instance.already_exists) Workflow instance ...`. */
 const EXISTS = /\binstance\.already_exists\b/;
 const NO_INSTANCE = /\binstance\.not_found\b/;
-/** Of the id or of the params, which are the same in the next attempt. */
+/** An id or params that the platform refuses. */
 const REFUSED = /\binstance\.invalid_id\b|\binvalid id\b|too[ _]large|limited to \d+ ?MiB/i;
 /** https://developers.cloudflare.com/workflows/reference/limits/ */
 const INSTANCE_ID = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/;
-/** So that the delivery id, which has both names in it, stays within its limit. */
-const MAX_BINDING = 100;
+/** The delivery id has both names in it, and a limit of its own. */
+const MAX_BINDING_LENGTH = 100;
 
-/** Without tracking: in a plain Durable Object nobody keeps a list of instances. */
+/** A plain Durable Object has no list of its workflows. */
 const untracked: StartWorkflow = async ({ instance, params, retention }, create) => {
   await create({ id: instance, params, ...(retention && { retention }) });
 };
 
-export type WorkflowStartAdapterOptions = {
-  /** The object's bindings. */
-  readonly env: object;
-  /** Which instance of the object this is. */
-  readonly life: string;
-  /** How an instance is started; a host that tracks its instances passes its own. */
-  readonly run: StartWorkflow | undefined;
+export const workflowStarts = {
+  schema: optionsOf<WorkflowStartDestination>()({
+    kind: oneOf(["workflow-start"]),
+    workflow: text({ maxLength: MAX_BINDING_LENGTH }),
+    instance: z.custom<string>((id) => typeof id === "string" && INSTANCE_ID.test(id), {
+      error: "expected 1 to 100 of a-z, A-Z, 0-9, _ and -, and no - at the beginning",
+    }),
+    ifExists: oneOf<IfExists>(["throw", "return"]).optional(),
+    policy: POLICY.optional(),
+  }),
+  connect({
+    env,
+    objectInstance,
+    startWorkflow = untracked,
+  }: Pick<TransportContext, "env" | "objectInstance"> & {
+    readonly startWorkflow?: StartWorkflow | undefined;
+  }): Transport<WorkflowStartDestination> {
+    const workflows = new Bindings<Workflow>(env, {
+      what: "Workflow",
+      section: "workflows",
+      methods: ["create", "get"],
+    });
+    const keyOf = ({ workflow, instance }: WorkflowStartDestination) =>
+      `workflow-start ${JSON.stringify([workflow, instance])}`;
+    /** Attempts that continue after their time limit: the next one must not create a second instance beside them. */
+    const running = new Map<string, Promise<void>>();
+    const attempt = async (to: WorkflowStartDestination, { id, attempt, event }: Delivery) => {
+      const binding = workflows.get(to.workflow);
+      const { putBy, ...content } = event as WorkflowStartEvent;
+      // Whatever its number: an earlier object instance may have crashed during an attempt.
+      const isFirst = attempt === 1 && putBy === objectInstance;
+      const start = { ...to, ...content, deliveryId: id, isFirst };
+      try {
+        await startWorkflow(start, creatorOf(binding, to, isFirst));
+      } catch (error) {
+        throw error instanceof WorkflowExistsError ? refused(to, error) : error;
+      }
+    };
+    return {
+      // The event is not sent as a delivery: create() gets the params, and workflow() limits their size.
+      maxBytes: Number.POSITIVE_INFINITY,
+      timeoutMs: 30_000,
+      keyOf,
+      labelOf: ({ workflow, instance }) => `${workflow} ${instance}`,
+      problemOf: ({ workflow }) => workflows.problemOf("workflow", workflow),
+      async deliver(to, delivery) {
+        const key = keyOf(to);
+        const earlier = running.get(key);
+        // Only its answer may be lost: then the instance exists, and is found.
+        if (earlier && !(await exists(workflows.get(to.workflow), to.instance))) return earlier;
+        const started = attempt(to, delivery as Delivery);
+        running.set(key, started);
+        const ended = () => running.get(key) === started && running.delete(key);
+        started.then(ended, ended);
+        await started;
+      },
+    };
+  },
 };
 
-/** Makes the adapter for starts of Workflow instances. */
-export function workflowStartAdapter({
-  env,
-  life,
-  run = untracked,
-}: WorkflowStartAdapterOptions): Adapter<WorkflowStartDestination> {
-  const workflows = new Bindings<Workflow>(env, {
-    what: "Workflow",
-    section: "workflows",
-    methods: ["create", "get"],
-  });
-  const keyOf = ({ workflow, instance }: WorkflowStartDestination) =>
-    `start ${JSON.stringify([workflow, instance])}`;
-  // The attempts whose time was over, and which go on: the next attempt must not create a second instance beside them.
-  const underWay = new Map<string, Promise<void>>();
-  const attempt = async (to: WorkflowStartDestination, { id, attempt, event }: Delivery) => {
-    const binding = workflows.get(to.workflow);
-    const { life: putIn, ...content } = event as WorkflowStartEvent;
-    // Whatever number an attempt has: an earlier instance of the object may have made one, and died with it.
-    const isFirst = attempt === 1 && putIn === life;
-    const start = { ...to, ...content, deliveryId: id, isFirst };
-    try {
-      await run(start, creatorOf(binding, to, isFirst));
-    } catch (error) {
-      throw error instanceof WorkflowExistsError ? refused(to, error) : error;
-    }
-  };
-  return {
-    // The event does not leave the object as a delivery: create() gets the params, of which put() knows the size.
-    maxBytes: Number.POSITIVE_INFINITY,
-    timeoutMs: 30_000,
-    keyOf,
-    problemOf({ workflow, instance, ifExists }) {
-      const problem = problemOfTexts({ workflow, instance });
-      if (problem) return problem;
-      if (workflow.length > MAX_BINDING) {
-        return `has a workflow of ${workflow.length} characters; expected at most ${MAX_BINDING}.`;
-      }
-      if (!INSTANCE_ID.test(instance)) {
-        return `has ${preview(instance)} as id; expected 1 to 100 of a-z, A-Z, 0-9, _ and -, and no - at the beginning.`;
-      }
-      if (ifExists !== undefined && ifExists !== "throw" && ifExists !== "return") {
-        return `has ${preview(ifExists)} as ifExists; expected "throw" or "return", or leave it out.`;
-      }
-      return workflows.problemOf("workflow", workflow);
-    },
-    async deliver(to, delivery) {
-      const key = keyOf(to);
-      const earlier = underWay.get(key);
-      // The answer may be what was lost: then the instance is there, and is found.
-      if (earlier && !(await exists(workflows.get(to.workflow), to.instance))) return earlier;
-      const begun = attempt(to, delivery as Delivery);
-      underWay.set(key, begun);
-      const forget = () => underWay.get(key) === begun && underWay.delete(key);
-      begun.then(forget, forget);
-      await begun;
-    },
-  };
-}
-
-/** `create()` of a binding, which finds what an earlier attempt has created. */
+/** `create()` of a binding, which returns the instance that an earlier attempt has created. */
 function creatorOf(
   binding: Workflow,
   to: WorkflowStartDestination,
@@ -120,7 +241,8 @@ function creatorOf(
       await instance.status();
       return { instance, isNew: true };
     } catch (error) {
-      if (!says(error, EXISTS)) throw says(error, REFUSED) ? refused(to, error as Error) : error;
+      if (!messageMatches(error, EXISTS))
+        throw messageMatches(error, REFUSED) ? refused(to, error as Error) : error;
       if (isFirst && ifExists !== "return") throw new WorkflowExistsError(to, { cause: error });
       return found();
     }
@@ -132,7 +254,7 @@ async function exists(binding: Workflow, id: string): Promise<boolean> {
     await (await binding.get(id)).status();
     return true;
   } catch (error) {
-    if (says(error, NO_INSTANCE)) return false;
+    if (messageMatches(error, NO_INSTANCE)) return false;
     throw error;
   }
 }

@@ -1,11 +1,12 @@
-/** All SQL of the entries that were given up. Owns `perdure_dead_letters`. */
+/** All SQL of dead letters: entries that are not attempted any more. Owns `perdure_dead_letters`. */
 
 import type { Json } from "../../core/json.ts";
-import { cursorOf, readCursor } from "../filters.ts";
-import type { DeadLetter, DeadLetterPage, Destination, WorkflowDestination } from "../types.ts";
+import { cursorOf, type Position } from "../filters.ts";
+import type { DeadLetter, DeadLetterPage } from "../types.ts";
+import { withoutProof } from "./listing.ts";
 
-/** A letter as it is shown, without its event where that is long, so that a page of them fits into memory. */
-const SHOWN = `SELECT id, attempts, created_at, died_at, last_error, destination,
+/** A dead letter as lists and hooks get it, without a long event, so that a page of them fits into memory. */
+const SELECT = `SELECT id, attempts, created_at, died_at, last_error, destination,
     iif(length(payload) <= 16384, payload, NULL) AS payload
   FROM perdure_dead_letters`;
 
@@ -22,17 +23,16 @@ type Row = {
 /** How many are kept, and for how long. */
 export type LetterLimits = { readonly maxAgeMs: number; readonly maxCount: number };
 
-/** Letters that one look at what can go deletes at most, by age and by count each. */
-const AT_ONCE = 256;
-/** Of those that are deleted, ids that are logged. */
-const LOGGED = 10;
+/** Dead letters that one call deletes at most, by age and by count each. */
+const MAX_PRUNED = 256;
+/** Ids of deleted dead letters that the log names. */
+const MAX_LOGGED = 10;
 
-/** Letters of one destination, or of a time. */
+/** Dead letters of one destination (undefined: of all), since a time. */
 export type Selection = { readonly key: string | undefined; readonly since: number };
 
-export class DeadLetters {
+export class DeadLetterStore {
   readonly #sql: SqlStorage;
-
   /** How many there are; undefined: not counted yet. */
   #count: number | undefined;
 
@@ -46,7 +46,7 @@ export class DeadLetters {
   /**
    * waiting → dead: the entry moves here with its event.
    *
-   * @param attempts how many were begun
+   * @param attempts how many were started
    */
   bury(id: string, attempts: number, error: string, now: number): void {
     this.storage.transactionSync(() => {
@@ -65,35 +65,35 @@ export class DeadLetters {
     });
   }
 
-  /** dead → gone: some of those that are too old, and of too many, once the app has been told of them. */
+  /** Deletes some of those that are too old or too many, once the app was notified of them. */
   prune(now: number): void {
     const { maxAgeMs, maxCount } = this.limits;
     this.#count ??= this.count({ key: undefined, since: 0 });
     if (this.#count === 0) return;
-    const oldest = "SELECT id FROM perdure_dead_letters WHERE is_told = 1";
+    const oldest = "SELECT id FROM perdure_dead_letters WHERE is_notified = 1";
     const which = `id IN (${oldest} AND died_at < ? ORDER BY died_at, id LIMIT ?)`;
-    const tooOld = this.#delete(which, now - maxAgeMs, AT_ONCE);
-    const over = Math.min(this.#count - maxCount, AT_ONCE);
+    const tooOld = this.#delete(which, now - maxAgeMs, MAX_PRUNED);
+    const over = Math.min(this.#count - maxCount, MAX_PRUNED);
     const tooMany =
       over > 0 ? this.#delete(`id IN (${oldest} ORDER BY died_at, id LIMIT ?)`, over) : [];
     const gone = [...tooOld, ...tooMany];
     if (gone.length === 0) return;
-    const ids = gone.slice(0, LOGGED).join(", ") + (gone.length > LOGGED ? ", ..." : "");
+    const ids = gone.slice(0, MAX_LOGGED).join(", ") + (gone.length > MAX_LOGGED ? ", ..." : "");
     console.warn(`[perdure] ${gone.length} dead letters were deleted by keepDeadLetters: ${ids}`);
   }
 
-  /** Newest first, from behind the cursor on. */
-  list({ key, since }: Selection, limit: number, cursor: string | undefined): DeadLetterPage {
-    const [time, id] = cursor === undefined ? [Number.MAX_SAFE_INTEGER, ""] : readCursor(cursor);
+  /** One page, newest first, after a position. */
+  list({ key, since }: Selection, limit: number, after: Position | undefined): DeadLetterPage {
+    const [time, id] = after ?? [Number.MAX_SAFE_INTEGER, ""];
     const rows = this.#sql
       .exec<Row>(
-        `${SHOWN} WHERE (died_at, id) < (?, ?) AND died_at >= ? AND ifnull(destination_key = ?, 1)
+        `${SELECT} WHERE (died_at, id) < (?, ?) AND died_at >= ? AND ifnull(destination_key = ?, 1)
          ORDER BY died_at DESC, id DESC LIMIT ?`,
         time,
         id,
         since,
         key ?? null,
-        // One more tells whether there is another page.
+        // One more shows whether there is another page.
         limit + 1,
       )
       .toArray();
@@ -115,12 +115,12 @@ export class DeadLetters {
       .one().count;
   }
 
-  /** dead → waiting, due at once, in the place in line that it had. Returns whether it is sent again. */
+  /** dead → waiting, due at once, in its old place in the order. Returns whether it is sent again. */
   redrive(id: string, now: number): boolean {
     return this.#redrive("id = ?", [id], now) > 0;
   }
 
-  /** dead → waiting: all of a selection. Returns how many. */
+  /** dead → waiting: all of a selection. Returns how many are sent again. */
   redriveAll({ key, since }: Selection, now: number): number {
     return this.#redrive(
       "died_at >= ? AND ifnull(destination_key = ?, 1)",
@@ -129,13 +129,13 @@ export class DeadLetters {
     );
   }
 
-  /** Leaves out what is for a disabled endpoint, which would be given up again at once. */
+  /** Without those for a disabled endpoint, which would become dead letters again at once. */
   #redrive(which: string, values: SqlStorageValue[], now: number): number {
     return this.storage.transactionSync(() => {
       const sent = this.#sql
         .exec<{ id: string }>(
           `INSERT INTO perdure_outbox
-             (id, destination_key, seq, due_at, is_ordered, attempts, is_begun, attempts_before, created_at, since, last_error, destination, payload)
+             (id, destination_key, seq, due_at, is_ordered, attempts, started, earlier_attempts, created_at, queued_at, last_error, destination, payload)
            SELECT id, destination_key, seq, ?, is_ordered, attempts + 1, 0, attempts, created_at, ?, last_error, destination, payload
            FROM perdure_dead_letters WHERE ${which}
              AND destination_key NOT IN (SELECT key FROM perdure_endpoints WHERE disabled_at IS NOT NULL)
@@ -153,17 +153,17 @@ export class DeadLetters {
     });
   }
 
-  /** Forgets one for good. Returns whether there was one. */
+  /** Returns whether there was one. */
   delete(id: string): boolean {
     return this.#delete("id = ?", id).length > 0;
   }
 
-  /** Forgets those that died before a time for good. Returns how many. */
+  /** Deletes those that died before a time. Returns how many. */
   deleteBefore(time: number): number {
     return this.#delete("died_at < ?", time).length;
   }
 
-  /** Returns the ids of those that are gone. */
+  /** Returns the ids of those that were deleted. */
   #delete(which: string, ...values: SqlStorageValue[]): string[] {
     return this.storage.transactionSync(() => {
       const gone = `DELETE FROM perdure_dead_letters WHERE ${which} RETURNING id, payload IS NULL AS isInParts`;
@@ -180,16 +180,18 @@ export class DeadLetters {
     if (this.#count !== undefined) this.#count += by;
   }
 
-  /** One that the app has not been told of. */
-  untold(): DeadLetter | undefined {
-    const [row] = this.#sql.exec<Row>(`${SHOWN} WHERE is_told = 0 ORDER BY id LIMIT 1`).toArray();
+  /** One that the app was not notified of. */
+  nextToNotify(): DeadLetter | undefined {
+    const [row] = this.#sql
+      .exec<Row>(`${SELECT} WHERE is_notified = 0 ORDER BY id LIMIT 1`)
+      .toArray();
     return row && toLetter(row);
   }
 
-  /** The app has been told of this death of it; it may have been redriven and have died again since. */
-  told({ id, attempts, diedAt }: DeadLetter): void {
+  /** The app was notified. The entry may have been redriven and have died again since: that is a new dead letter. */
+  notified({ id, attempts, diedAt }: DeadLetter): void {
     this.#sql.exec(
-      "UPDATE perdure_dead_letters SET is_told = 1 WHERE id = ? AND attempts = ? AND died_at = ?",
+      "UPDATE perdure_dead_letters SET is_notified = 1 WHERE id = ? AND attempts = ? AND died_at = ?",
       id,
       attempts,
       diedAt,
@@ -198,10 +200,9 @@ export class DeadLetters {
 }
 
 function toLetter(row: Row): DeadLetter {
-  const { proof: _, ...destination } = JSON.parse(row.destination) as WorkflowDestination;
   return {
     id: row.id,
-    destination: destination as Destination,
+    destination: withoutProof(row.destination),
     ...(row.payload !== null && { event: JSON.parse(row.payload) as Json }),
     attempts: row.attempts,
     lastError: row.last_error,

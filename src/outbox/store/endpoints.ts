@@ -1,14 +1,13 @@
 /**
- * The state of the URLs that webhooks go to. Owns `perdure_endpoints`, which
- * has a row for each one that is not healthy, and nothing of the others: a
- * delivery that succeeds writes nothing here.
+ * All SQL of the endpoints: the URLs that webhooks go to. Owns `perdure_endpoints`, which has a row for each one that is
+ * not healthy. A delivery to a healthy endpoint writes nothing here.
  *
- *   healthy ── fails ──► failing ── 410, or disabled by hand ──► disabled
- *      ▲                    │                                       │
- *      └──── is taken ──────┘◄────────── enabled by hand ───────────┘ (to healthy)
+ *   healthy ── failure ──► failing ── 410, or disabled by hand ──► disabled
+ *      ▲                      │                                       │
+ *      └────── success ───────┘◄───────── enabled by hand ────────────┘ (to healthy)
  */
 
-import { isOfSecret } from "../destinations/webhook.ts";
+import { isSecretError } from "../destinations/webhook.ts";
 import type { Endpoint } from "../types.ts";
 
 type Row = {
@@ -20,13 +19,13 @@ type Row = {
   reason: string;
 };
 
-export class Endpoints {
-  /** All rows: there are as many as endpoints in trouble. Read once in a life. */
+export class EndpointStore {
+  /** All rows, read once: there are only those of unhealthy endpoints. */
   #rows: Map<string, Row> | undefined;
 
   constructor(private readonly sql: SqlStorage) {}
 
-  /** Forgets those that began to fail before a time, and that nothing waits for any more. */
+  /** Deletes those that began to fail before a time and have no waiting entries. */
   prune(time: number): void {
     const isOld = ({ disabled_at, failing_since }: Row) =>
       disabled_at === null && failing_since < time;
@@ -57,12 +56,12 @@ export class Endpoints {
     return typeof this.#known.get(key)?.disabled_at === "number";
   }
 
-  /** Keys of those that asked to be left alone for now. */
+  /** Keys of those whose Retry-After has not passed. */
   held(now: number): string[] {
     return this.#heldRows(now).map(({ key }) => key);
   }
 
-  /** When the next of those can be told again, or null. */
+  /** When the next of these can be attempted again, or null. */
   nextRelease(now: number): number | null {
     const times = this.#heldRows(now).map(({ held_until }) => held_until ?? now);
     return times.length > 0 ? Math.min(...times) : null;
@@ -75,21 +74,21 @@ export class Endpoints {
   /** failing → healthy. Returns whether it was not healthy. */
   succeeded(key: string): boolean {
     if (!this.#known.has(key) || this.isDisabled(key)) return false;
-    this.#forget(key);
+    this.#delete(key);
     return true;
   }
 
   /**
-   * healthy → failing. Returns whether that is news: it was healthy, or the reason is another one of its secret.
+   * healthy → failing. Returns whether the app is to be informed: it was healthy, or its secret has another problem.
    *
-   * @param heldUntil until when it asked to be left alone, if it did
+   * @param heldUntil until when its Retry-After asks not to be called, or null
    */
   failed(key: string, url: string, reason: string, now: number, heldUntil: number | null): boolean {
     const row = this.#known.get(key);
     if (row && row.disabled_at !== null) return false;
-    // It is put right here, and not at the receiver.
+    // A secret is repaired in this app, and not at the receiver: its owner needs the latest reason.
     const isNews =
-      row === undefined || (row.reason !== reason && [row.reason, reason].some(isOfSecret));
+      row === undefined || (row.reason !== reason && [row.reason, reason].some(isSecretError));
     if (!isNews && heldUntil === null) return false;
     this.#write({
       ...(row ?? { key, url, failing_since: now, disabled_at: null }),
@@ -112,10 +111,10 @@ export class Endpoints {
     });
   }
 
-  /** any → healthy. Returns since when it was not, or undefined. */
+  /** any → healthy. Returns since when it was failing, or undefined. */
   enable(key: string): number | undefined {
     const since = this.#known.get(key)?.failing_since;
-    if (since !== undefined) this.#forget(key);
+    if (since !== undefined) this.#delete(key);
     return since;
   }
 
@@ -143,7 +142,7 @@ export class Endpoints {
     this.#known.set(row.key, row);
   }
 
-  #forget(key: string): void {
+  #delete(key: string): void {
     this.sql.exec("DELETE FROM perdure_endpoints WHERE key = ?", key);
     this.#known.delete(key);
   }

@@ -1,63 +1,65 @@
 /**
- * All SQL of the entries that are still to be delivered. Owns `perdure_outbox`
- * and, for events of more than one part, `perdure_outbox_parts`, which an
- * entry keeps when it becomes a dead letter or is kept after its delivery.
+ * All SQL of waiting and delivered entries. Owns `perdure_outbox`, `perdure_delivered`, and `perdure_outbox_parts`, which
+ * has the events of more than one part; an entry keeps its parts as a dead letter and after its delivery.
  *
- * There is no index beside the key: a delivered entry leaves the table, so it
- * is as long as what is under way, and reading it through now and then costs
- * less than the index row that every single delivery would bill. The payload
- * is the last column, so that this reading passes over it.
+ * `perdure_outbox` has no index beside its key. A delivered entry leaves the table, so it is short, and reading all of it
+ * now and then costs less than an index row for every delivery. The payload is the last column, so reading skips it.
  */
 
 import { migrate } from "../../core/migrations.ts";
+import { invalidMessage } from "../../core/options.ts";
 import { partsOf } from "../../core/text.ts";
-import { AT_ONCE, type Due, PER_DESTINATION } from "../delivery/ready-queue.ts";
-import { isEndpoint } from "../delivery/slots.ts";
+import { MAX_LOADED, MAX_LOADED_PER_KEY, type ReadyEntry } from "../delivery/ready-queue.ts";
+import { isWebhookKey } from "../delivery/slots.ts";
+import type { Destination } from "../destinations/index.ts";
 import { InvalidEventError } from "../errors.ts";
-import type { DeliveryState, Destination } from "../types.ts";
+import type { DeliveryState } from "../types.ts";
 import { type StateRow, stateOf } from "./listing.ts";
 import { MIGRATIONS } from "./schema.ts";
 
-/** Values of `is_begun`. An entry is begun from the start, because its first attempt follows its put without a write. */
-const NOT_BEGUN = 0;
-const BEGUN = 1;
-/** Nothing else was under way when it began, and nothing else has begun since. */
-const BEGUN_ALONE = 2;
-/** After so many lost attempts in a row an entry is tried alone. */
+/** Values of `started`. An insert counts as started, because the first attempt follows without a write. */
+const NOT_STARTED = 0;
+const STARTED = 1;
+/** No other attempt was in flight when it started, and none has started since. */
+const STARTED_ALONE = 2;
+/** After so many interrupted attempts in a row an entry is tried alone. */
 export const SUSPECT_AFTER = 2;
+/** Delivered entries that one call deletes at most. */
+const MAX_PRUNED = 256;
 
-/** What is put. */
 export type NewEntry = {
   readonly id: string;
+  /** Of its destination. */
   readonly key: string;
   readonly destination: Destination;
   /** The event as JSON. */
   readonly payload: string;
+  /** Whether the entries behind it wait for it. */
   readonly isOrdered: boolean;
 };
 
-/** An entry on its way. */
-export type Entry = {
-  readonly id: string;
-  readonly key: string;
-  readonly destination: Destination;
+export type OutboxEntry = NewEntry & {
   readonly dueAt: number;
-  /** The number of the attempt that is under way, or comes next. */
+  /** The number of the attempt that is in flight or comes next. */
   readonly attempt: number;
-  /** Whether that attempt may have begun: as soon as it is put, but after a failure only when it is due. */
-  readonly isBegun: boolean;
+  /** Whether that attempt may have started: a first one since its insert, another one since its claim. */
+  readonly isStarted: boolean;
   /** Attempts in a row that a crash of the object may have interrupted. */
-  readonly lost: number;
-  /** Attempts that do not count any more: it has been redriven after them. */
-  readonly attemptsBefore: number;
-  /** Whether those behind it wait for it. */
-  readonly isOrdered: boolean;
+  readonly interruptions: number;
+  /** Attempts that do not count: those before a redrive, and interrupted ones. */
+  readonly earlierAttempts: number;
   /** When it was put or redriven, epoch milliseconds. */
-  readonly since: number;
-  /** The event as JSON. */
-  readonly payload: string;
-  /** Whether the event is in more than one part. */
+  readonly queuedAt: number;
+  /** Whether the event is stored in parts. */
   readonly isInParts: boolean;
+};
+
+/** Which delivered entries are kept, and for how long. */
+export type KeptLimits = {
+  /** Whether all are kept, or only those whose receiver got a reference and may still read the event. */
+  readonly all: boolean;
+  readonly maxAgeMs: number;
+  readonly maxCount: number;
 };
 
 type Row = {
@@ -65,21 +67,21 @@ type Row = {
   destination_key: string;
   due_at: number;
   attempts: number;
-  is_begun: number;
-  lost: number;
-  attempts_before: number;
+  started: number;
+  interruptions: number;
+  earlier_attempts: number;
   is_ordered: number;
-  since: number;
+  queued_at: number;
   last_error: string | null;
   destination: string;
   payload: string | null;
 };
 
-export class OutboxStore {
+export class EntryStore {
   readonly #sql: SqlStorage;
   #lastSeq: number | undefined;
-  /** At most so many entries wait; undefined: not counted yet. Counted again when that seems to be too many. */
-  #atMost: number | undefined;
+  /** An upper bound of the waiting entries; undefined: to be counted. Counted again where it reaches the limit. */
+  #maxWaiting: number | undefined;
 
   constructor(private readonly storage: DurableObjectStorage) {
     this.#sql = storage.sql;
@@ -89,12 +91,12 @@ export class OutboxStore {
     migrate(this.storage, "outbox", MIGRATIONS);
   }
 
-  /** (new) → waiting, due at once. Returns false for an id that is waiting or dead already, which stays as it is. */
+  /** (new) → waiting, due at once. Returns false for an id that waits or is a dead letter already; nothing changes then. */
   put({ id, key, destination, payload, isOrdered }: NewEntry, now: number): boolean {
     const parts = partsOf(payload);
     const isInParts = parts.length > 1;
     const put = this.#sql.exec(
-      `INSERT INTO perdure_outbox (id, destination_key, seq, due_at, is_ordered, created_at, since, destination, payload)
+      `INSERT INTO perdure_outbox (id, destination_key, seq, due_at, is_ordered, created_at, queued_at, destination, payload)
        SELECT ?1, ?2, ?3, ?4, ?5, ?4, ?4, ?6, ?7
        WHERE NOT EXISTS (SELECT 1 FROM perdure_dead_letters WHERE id = ?1)
        ON CONFLICT (id) DO NOTHING RETURNING id`,
@@ -106,22 +108,22 @@ export class OutboxStore {
       JSON.stringify(destination),
       isInParts ? null : payload,
     );
-    if (this.#atMost !== undefined) this.#atMost++;
+    if (this.#maxWaiting !== undefined) this.#maxWaiting++;
     if (put.toArray().length === 0) {
       this.#refuseForAnother(id, key);
       return false;
     }
     if (!isInParts) return true;
-    // One with this id may have been delivered and kept: two of them cannot share their parts.
+    // A delivered entry with this id may have been kept: the two cannot share their parts.
     this.#sql.exec("DELETE FROM perdure_delivered WHERE id = ?", id);
-    this.#forgetParts(id);
+    this.#deleteParts(id);
     for (const [part, text] of parts.entries()) {
       this.#sql.exec("INSERT INTO perdure_outbox_parts VALUES (?, ?, ?)", id, part, text);
     }
     return true;
   }
 
-  /** @throws InvalidEventError where the id is that of an event for another destination */
+  /** @throws InvalidEventError for an id that another destination's event has */
   #refuseForAnother(id: string, key: string): void {
     const known = this.#sql.exec<{ key: string }>(
       `SELECT destination_key AS key FROM perdure_outbox WHERE id = ?1
@@ -130,52 +132,55 @@ export class OutboxStore {
     );
     if (known.toArray().every((entry) => entry.key === key)) return;
     throw new InvalidEventError(
-      `id ${JSON.stringify(id)} is that of an event for another destination. Give each of them an id of its own, e.g. ${JSON.stringify(`${id}/2`)}.`,
+      invalidMessage(
+        "id",
+        JSON.stringify(id),
+        `an event for another destination has this id. Use a different id for each, e.g. ${JSON.stringify(`${id}/2`)}`,
+      ),
     );
   }
 
   /**
-   * Entries that are due, of each destination in the order in which they were
-   * put: the first of every destination, then the second of every one, and so
-   * on up to a bound, so that none is left out because of another's backlog.
-   * One that is ordered is not due before those that were put before it are.
+   * Ready entries, in the order of put() within each destination: the first of every destination, then the second of
+   * every destination, and so on up to a limit. So no destination is left out because of another's backlog. An ordered
+   * entry is not ready before all earlier ones of its destination are.
    *
-   * @param bornAt what was begun before this time is not attempted, but found to be lost
-   * @param except keys of destinations, and ids of entries, to leave out
+   * @param startedAt attempts that started before this time are not repeated at once: they were interrupted
+   * @param except keys of destinations and ids of entries to leave out
    */
-  due(
+  ready(
     now: number,
-    bornAt: number,
+    startedAt: number,
     except: { keys: readonly string[]; ids: readonly string[] },
-  ): Due[] {
+  ): ReadyEntry[] {
     return this.#sql
       .exec<{ id: string; key: string; isSuspect: number }>(
         `SELECT id, destination_key AS key, isSuspect FROM (
            SELECT *, ROW_NUMBER() OVER (PARTITION BY destination_key ORDER BY seq) AS place FROM (
              SELECT id, destination_key, seq, due_at, is_ordered,
-               lost >= ${SUSPECT_AFTER} AND (is_begun = ${NOT_BEGUN} OR due_at >= ?) AS isSuspect,
+               interruptions >= ${SUSPECT_AFTER} AND (started = ${NOT_STARTED} OR due_at >= ?) AS isSuspect,
                MAX(due_at) OVER (PARTITION BY destination_key ORDER BY seq) AS all_due_at
              FROM perdure_outbox
              WHERE destination_key NOT IN (SELECT value FROM json_each(?))
                AND id NOT IN (SELECT value FROM json_each(?))
            ) WHERE iif(is_ordered, all_due_at, due_at) <= ?
          ) WHERE place <= ? ORDER BY place, seq LIMIT ?`,
-        bornAt,
+        startedAt,
         JSON.stringify(except.keys),
         JSON.stringify(except.ids),
         now,
-        PER_DESTINATION,
-        AT_ONCE,
+        MAX_LOADED_PER_KEY,
+        MAX_LOADED,
       )
       .toArray()
       .map(({ id, key, isSuspect }) => ({
         id,
         key,
-        isSuspect: isSuspect === 1 && !isEndpoint(key),
+        isSuspect: isSuspect === 1 && !isWebhookKey(key),
       }));
   }
 
-  get(id: string): Entry | undefined {
+  get(id: string): OutboxEntry | undefined {
     const [row] = this.#sql.exec<Row>("SELECT * FROM perdure_outbox WHERE id = ?", id).toArray();
     if (!row) return undefined;
     return {
@@ -184,17 +189,17 @@ export class OutboxStore {
       destination: JSON.parse(row.destination) as Destination,
       dueAt: row.due_at,
       attempt: row.attempts,
-      isBegun: row.is_begun !== NOT_BEGUN,
-      lost: row.lost,
-      attemptsBefore: row.attempts_before,
+      isStarted: row.started !== NOT_STARTED,
+      interruptions: row.interruptions,
+      earlierAttempts: row.earlier_attempts,
       isOrdered: row.is_ordered === 1,
-      since: row.since,
+      queuedAt: row.queued_at,
       payload: row.payload ?? this.#joined(id),
       isInParts: row.payload === null,
     };
   }
 
-  /** The event of an entry, wherever it is now, as JSON; undefined for an unknown id. */
+  /** The event of an entry in any state, as JSON; undefined for an unknown id. */
   read(id: string): string | undefined {
     const [row] = this.#sql
       .exec<{ payload: string | null }>(
@@ -207,14 +212,14 @@ export class OutboxStore {
     return row && (row.payload ?? this.#joined(id));
   }
 
-  /** Where an event is; null for an unknown id. */
+  /** The state of a delivery; null for an unknown id. */
   inspect(id: string): DeliveryState | null {
     const [row] = this.#sql
       .exec<StateRow>(
-        `SELECT 'waiting' AS state, attempts AS attempt, created_at AS since, due_at, last_error AS why
+        `SELECT 'waiting' AS state, attempts AS attempt, created_at AS since, due_at, last_error AS reason
            FROM perdure_outbox WHERE id = ?1
          UNION ALL SELECT 'dead', attempts, died_at, NULL, last_error FROM perdure_dead_letters WHERE id = ?1
-         UNION ALL SELECT iif(discarded_because IS NULL, 'delivered', 'discarded'), attempts, delivered_at, NULL, discarded_because
+         UNION ALL SELECT iif(discard_reason IS NULL, 'delivered', 'discarded'), attempts, delivered_at, NULL, discard_reason
            FROM perdure_delivered WHERE id = ?1 LIMIT 1`,
         id,
       )
@@ -233,7 +238,7 @@ export class OutboxStore {
       .join("");
   }
 
-  /** When the next entry is due that is not due yet, and whether there are any at all. */
+  /** When the next entry becomes due, and whether any entry waits. */
   waiting(now: number): { next: number | null; isEmpty: boolean } {
     const { next, count } = this.#sql
       .exec<{ next: number | null; count: number }>(
@@ -244,11 +249,11 @@ export class OutboxStore {
     return { next, isEmpty: count === 0 };
   }
 
-  /** How many entries wait, where they are `limit` or more; undefined for fewer. */
-  full(limit: number): number | undefined {
-    if (this.#atMost === undefined || this.#atMost >= limit) this.#count();
-    const atMost = this.#atMost ?? 0;
-    return atMost >= limit ? atMost : undefined;
+  /** The number of waiting entries where it has reached `limit`; undefined below. */
+  countAtLimit(limit: number): number | undefined {
+    if (this.#maxWaiting === undefined || this.#maxWaiting >= limit) this.#count();
+    const waiting = this.#maxWaiting ?? 0;
+    return waiting >= limit ? waiting : undefined;
   }
 
   has(id: string): boolean {
@@ -260,7 +265,7 @@ export class OutboxStore {
     return this.#sql.exec("SELECT 1 FROM perdure_outbox LIMIT 1").toArray().length === 0;
   }
 
-  /** How many entries wait, and since when the one that waits longest does. */
+  /** How many entries wait, and when the oldest of them was put. */
   stats(): { waiting: number; oldestAt: number | null } {
     return this.#sql
       .exec<{ waiting: number; oldestAt: number | null }>(
@@ -269,46 +274,47 @@ export class OutboxStore {
       .one();
   }
 
-  /** waiting → waiting: the attempt with this number begins. */
-  begin(id: string, attempt: number, isAlone: boolean): void {
+  /** waiting → waiting: the attempt with this number starts. */
+  start(id: string, attempt: number, isAlone: boolean): void {
     this.#sql.exec(
-      "UPDATE perdure_outbox SET attempts = ?, is_begun = ? WHERE id = ?",
+      "UPDATE perdure_outbox SET attempts = ?, started = ? WHERE id = ?",
       attempt,
-      isAlone ? BEGUN_ALONE : BEGUN,
+      isAlone ? STARTED_ALONE : STARTED,
       id,
     );
   }
 
-  /** Resolves when all that was written is durable: no crash undoes it. */
-  durable(): Promise<void> {
-    return this.storage.sync();
-  }
-
-  /** The attempt goes on, and others may begin. */
-  notAlone(id: string): void {
+  /** The attempt continues, and others may start. */
+  noLongerAlone(id: string): void {
     this.#sql.exec(
-      `UPDATE perdure_outbox SET is_begun = ${BEGUN} WHERE id = ? AND is_begun = ${BEGUN_ALONE}`,
+      `UPDATE perdure_outbox SET started = ${STARTED} WHERE id = ? AND started = ${STARTED_ALONE}`,
       id,
     );
   }
 
-  /** The entry that was under way alone when the object crashed. Read before this life begins any. */
-  loner(): string | undefined {
-    const query = `SELECT id FROM perdure_outbox WHERE is_begun = ${BEGUN_ALONE} LIMIT 1`;
+  /** The entry whose attempt was alone when the object crashed. Read before this object instance starts any. */
+  startedAlone(): string | undefined {
+    const query = `SELECT id FROM perdure_outbox WHERE started = ${STARTED_ALONE} LIMIT 1`;
     return this.#sql.exec<{ id: string }>(query).toArray()[0]?.id;
   }
 
-  /** waiting → waiting: a crash may have interrupted an attempt, which is not one of those that its policy allows if it is free. */
-  lost(
+  /**
+   * waiting → waiting: a crash may have interrupted an attempt.
+   *
+   * @param isFree whether the attempt does not count towards `maxAttempts`
+   */
+  interrupted(
     id: string,
-    { dueAt, lost, isFree }: { dueAt: number; lost: number; isFree: boolean },
+    dueAt: number,
+    interruptions: number,
+    isFree: boolean,
     error: string,
   ): void {
     this.#sql.exec(
-      `UPDATE perdure_outbox SET attempts = attempts + 1, attempts_before = attempts_before + ?, is_begun = ${NOT_BEGUN},
-         lost = ?, due_at = ?, last_error = ? WHERE id = ?`,
+      `UPDATE perdure_outbox SET attempts = attempts + 1, earlier_attempts = earlier_attempts + ?, started = ${NOT_STARTED},
+         interruptions = ?, due_at = ?, last_error = ? WHERE id = ?`,
       isFree ? 1 : 0,
-      lost,
+      interruptions,
       dueAt,
       error,
       id,
@@ -318,15 +324,15 @@ export class OutboxStore {
   /** waiting → waiting: an attempt has failed, and the next one is due at `time`. */
   retryAt(id: string, time: number, error: string): void {
     this.#sql.exec(
-      `UPDATE perdure_outbox SET attempts = attempts + 1, is_begun = ${NOT_BEGUN}, lost = 0, due_at = ?, last_error = ? WHERE id = ?`,
+      `UPDATE perdure_outbox SET attempts = attempts + 1, started = ${NOT_STARTED}, interruptions = 0, due_at = ?, last_error = ? WHERE id = ?`,
       time,
       error,
       id,
     );
   }
 
-  /** waiting → waiting, due now instead of later: all of a destination. */
-  dueNow(key: string, now: number): void {
+  /** waiting → waiting, due now: all entries of a destination. */
+  retryAllNow(key: string, now: number): void {
     this.#sql.exec(
       "UPDATE perdure_outbox SET due_at = ?1 WHERE destination_key = ?2 AND due_at > ?1",
       now,
@@ -334,26 +340,26 @@ export class OutboxStore {
     );
   }
 
-  /** waiting → waiting, due now instead of later. Returns whether there was such an entry. */
-  hasten(id: string, now: number): boolean {
+  /** waiting → waiting, due now. Returns whether the entry was waiting for a later time. */
+  retryNow(id: string, now: number): boolean {
     const query =
       "UPDATE perdure_outbox SET due_at = ?1 WHERE id = ?2 AND due_at > ?1 RETURNING id";
     return this.#sql.exec(query, now, id).toArray().length > 0;
   }
 
-  /** waiting → delivered: the entry is forgotten, or kept for who asks for it. */
+  /** waiting → delivered: the entry is deleted, or kept for `inspect()` and `read()`. */
   delivered(
-    { id, isInParts }: Entry,
+    { id, isInParts }: OutboxEntry,
     { isKept, isWhole }: { isKept: boolean; isWhole: boolean },
     now: number,
   ): void {
     if (!isKept && !isInParts) {
-      this.#forget(id);
+      this.#delete(id);
       return;
     }
     this.storage.transactionSync(() => {
-      // Its own, or those of one with the same id that was kept, and is not from now on.
-      if (!(isKept && isInParts)) this.#forgetParts(id);
+      // Its own parts, or those of a kept entry with the same id, which this one replaces.
+      if (!(isKept && isInParts)) this.#deleteParts(id);
       if (isKept) {
         this.#sql.exec(
           `INSERT OR REPLACE INTO perdure_delivered
@@ -365,52 +371,73 @@ export class OutboxStore {
           id,
         );
       }
-      this.#forget(id);
+      this.#delete(id);
     });
   }
 
-  /** waiting → discarded: nobody waits for it any more. It is listed for a while, without its event. */
-  discard({ id, isInParts }: Entry, why: string, now: number): void {
+  /** waiting → discarded: its receiver does not need it. It is listed for a while, without its event. */
+  discard({ id, isInParts }: OutboxEntry, reason: string, now: number): void {
     this.storage.transactionSync(() => {
-      if (isInParts) this.#forgetParts(id);
+      if (isInParts) this.#deleteParts(id);
       this.#sql.exec(
         `INSERT OR REPLACE INTO perdure_delivered
-           (id, destination_key, attempts, created_at, delivered_at, is_whole, discarded_because, destination, payload)
+           (id, destination_key, attempts, created_at, delivered_at, is_whole, discard_reason, destination, payload)
          SELECT id, destination_key, attempts, created_at, ?, 1, ?, destination, 'null'
          FROM perdure_outbox WHERE id = ?`,
         now,
-        why,
+        reason,
         id,
       );
-      this.#forget(id);
+      this.#delete(id);
     });
   }
 
-  #forgetParts(id: string): void {
+  #deleteParts(id: string): void {
     this.#sql.exec("DELETE FROM perdure_outbox_parts WHERE id = ?", id);
   }
 
-  #forget(id: string): void {
+  #delete(id: string): void {
     this.#sql.exec("DELETE FROM perdure_outbox WHERE id = ?", id);
   }
 
-  /** Grows with every entry, over restarts as well, even when the clock was set back between two lives. */
+  /** Deletes some of the delivered entries that are too old or too many; one that went as a reference only by its age. */
+  pruneDelivered({ maxAgeMs, maxCount }: KeptLimits, now: number): void {
+    this.storage.transactionSync(() => {
+      const rows = this.#sql
+        .exec<{ id: string; isInParts: number }>(
+          `DELETE FROM perdure_delivered WHERE id IN (
+             SELECT id FROM perdure_delivered WHERE delivered_at < ?
+             UNION SELECT id FROM (
+               SELECT id FROM perdure_delivered WHERE is_whole ORDER BY delivered_at DESC, id DESC LIMIT -1 OFFSET ?
+             )
+             LIMIT ?
+           ) RETURNING id, payload IS NULL AS isInParts`,
+          now - maxAgeMs,
+          Number.isFinite(maxCount) ? maxCount : Number.MAX_SAFE_INTEGER,
+          MAX_PRUNED,
+        )
+        .toArray();
+      for (const { id, isInParts } of rows) if (isInParts) this.#deleteParts(id);
+    });
+  }
+
+  /** Grows with every entry, over restarts as well, even when the clock was set back in between. */
   #nextSeq(now: number): number {
     if (this.#lastSeq === undefined) this.#count();
     this.#lastSeq = Math.max((this.#lastSeq ?? 0) + 1, now * 1_000);
     return this.#lastSeq;
   }
 
-  /** Both in one statement, because it reads through the table. */
+  /** Both in one statement, because it reads the whole table. */
   #count(): void {
     const query = "SELECT ifnull(MAX(seq), 0) AS seq, COUNT(*) AS count FROM perdure_outbox";
     const { seq, count } = this.#sql.exec<{ seq: number; count: number }>(query).one();
     this.#lastSeq = Math.max(this.#lastSeq ?? 0, seq);
-    this.#atMost = count;
+    this.#maxWaiting = count;
   }
 
-  /** Entries have come back from elsewhere. */
+  /** Dead letters were redriven: the number of waiting entries is no longer known. */
   countAgain(): void {
-    this.#atMost = undefined;
+    this.#maxWaiting = undefined;
   }
 }

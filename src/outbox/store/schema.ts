@@ -1,4 +1,4 @@
-/** The tables of the outbox. Large columns come last, because SQLite reads through a large one to reach those behind it. */
+/** The tables of the outbox. Large columns come last: SQLite reads a row's large column to reach the columns behind it. */
 
 export const MIGRATIONS = [
   `CREATE TABLE perdure_outbox (
@@ -8,11 +8,11 @@ export const MIGRATIONS = [
      due_at INTEGER NOT NULL,
      is_ordered INTEGER NOT NULL,
      attempts INTEGER NOT NULL DEFAULT 1,
-     is_begun INTEGER NOT NULL DEFAULT 1,
-     lost INTEGER NOT NULL DEFAULT 0,
-     attempts_before INTEGER NOT NULL DEFAULT 0,
+     started INTEGER NOT NULL DEFAULT 1,
+     interruptions INTEGER NOT NULL DEFAULT 0,
+     earlier_attempts INTEGER NOT NULL DEFAULT 0,
      created_at INTEGER NOT NULL,
-     since INTEGER NOT NULL,
+     queued_at INTEGER NOT NULL,
      last_error TEXT,
      destination TEXT NOT NULL,
      payload TEXT
@@ -31,13 +31,13 @@ export const MIGRATIONS = [
      attempts INTEGER NOT NULL,
      created_at INTEGER NOT NULL,
      died_at INTEGER NOT NULL,
-     is_told INTEGER NOT NULL DEFAULT 0,
+     is_notified INTEGER NOT NULL DEFAULT 0,
      last_error TEXT NOT NULL,
      destination TEXT NOT NULL,
      payload TEXT
    ) WITHOUT ROWID;
    CREATE INDEX perdure_dead_letters_by_time ON perdure_dead_letters (died_at, id);
-   CREATE INDEX perdure_dead_letters_untold ON perdure_dead_letters (id) WHERE is_told = 0;
+   CREATE INDEX perdure_dead_letters_to_notify ON perdure_dead_letters (id) WHERE is_notified = 0;
    CREATE TABLE perdure_delivered (
      id TEXT PRIMARY KEY,
      destination_key TEXT NOT NULL,
@@ -45,7 +45,7 @@ export const MIGRATIONS = [
      created_at INTEGER NOT NULL,
      delivered_at INTEGER NOT NULL,
      is_whole INTEGER NOT NULL,
-     discarded_because TEXT,
+     discard_reason TEXT,
      destination TEXT NOT NULL,
      payload TEXT
    ) WITHOUT ROWID;

@@ -57,7 +57,7 @@ export function take(
     maxPayloadBytes: limits.maxPayloadBytes,
     newId: () => store.newId(),
     now: clock.now(),
-    problemOf: (destination) => outbox.problemOf(destination),
+    problemOf: (destination, name) => outbox.problemOf(destination, name),
   });
   const known = findKnown(ledger, options);
   if (known && !isStale(known, options.run) && !isKeyFree(known, options, clock.now())) {

@@ -98,7 +98,7 @@ export type Acceptance = {
   readonly newId: () => string;
   readonly now: number;
   /** What is wrong with a destination, to be read after its name. */
-  readonly problemOf: (destination: unknown) => string | undefined;
+  readonly problemOf: (destination: unknown, name: string) => string | undefined;
 };
 
 /**
@@ -217,8 +217,8 @@ function checkDestinations(notify: unknown, problemOf: Acceptance["problemOf"]):
     throw invalidValue("notify", notify, expected);
   }
   for (const [index, to] of notify.entries()) {
-    const problem = problemOf(to);
-    if (problem) throw new InvalidSubmissionError("notify", `notify[${index}] ${problem}`);
+    const problem = problemOf(to, `notify[${index}]`);
+    if (problem) throw new InvalidSubmissionError("notify", problem);
   }
 }
 

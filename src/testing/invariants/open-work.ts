@@ -45,7 +45,7 @@ function deliveries(rows: Rows, horizon: Horizon): string[] {
   );
   const unreported = rows.of<{ id: string }>(
     "perdure_dead_letters",
-    "SELECT id FROM perdure_dead_letters WHERE is_told = 0",
+    "SELECT id FROM perdure_dead_letters WHERE is_notified = 0",
   );
   return [
     ...waiting.map(

@@ -44,7 +44,7 @@ function payloads(rows: Rows): string[] {
 /** O2: a delivery that left the outbox was accepted, is kept, or was for a workflow that had ended. */
 function lost(rows: Rows, taken: ReadonlySet<string>): string[] {
   const kept = `SELECT id FROM perdure_outbox UNION SELECT id FROM perdure_dead_letters
-    UNION SELECT id FROM perdure_delivered WHERE discarded_because IS NOT NULL`;
+    UNION SELECT id FROM perdure_delivered WHERE discard_reason IS NOT NULL`;
   return rows
     .of<Put>(
       "perdure_testing_puts",

@@ -80,7 +80,7 @@ describe("dead letters of a DurableThink", () => {
     );
     expect(wrong).toMatchObject({
       name: "InvalidSubmissionError",
-      message: expect.stringMatching(/notify\[0\] has "onNothing" as method/),
+      message: expect.stringMatching(/Invalid notify\[0\]\.method "onNothing"/),
     });
     expect(await stub.listSubmissions()).toEqual([]);
   });

@@ -256,17 +256,20 @@ describe("O3 dead letters are listed", () => {
   });
 
   it.each([
-    [{ limit: 0 }, /limit is 0; expected a whole number from 1 to 1000/],
-    [{ limit: 1_001 }, /limit is 1001/],
-    [{ cursor: "page 2" }, /cursor is "page 2"; expected the cursor of an earlier page/],
-    [{ since: new Date("soon") }, /since is Invalid Date; expected a valid Date/],
-    [{ before: "now" }, /Unknown option "before" in listDeadLetters/],
-    [{ destination: null }, /destination of listDeadLetters\(\) is null; expected a value/],
-    [{ since: undefined }, /since of listDeadLetters\(\) is undefined/],
-    [{ destination: {} }, /destination is \{\}; expected what webhook\(\)/],
+    [{ limit: 0 }, /Invalid limit 0: expected a whole number from 1 to 1000/],
+    [{ limit: 1_001 }, /Invalid limit 1001/],
+    [{ cursor: "page 2" }, /Invalid cursor "page 2": expected the cursor of an earlier page/],
+    [{ since: new Date("soon") }, /Invalid since Invalid Date: expected a valid Date/],
+    [{ before: "now" }, /Unknown option "before" in options of listDeadLetters/],
+    [
+      { destination: null },
+      /Invalid destination null in options of listDeadLetters\(\): expected a value/,
+    ],
+    [{ since: undefined }, /Invalid since undefined in options of listDeadLetters\(\)/],
+    [{ destination: {} }, /Invalid destination.kind undefined: expected one of workflow/],
     [
       { destination: { kind: "webhook", url: "x", secrets: ["S"] } },
-      /destination is .*expected what webhook/,
+      /Invalid destination.url "x": expected an absolute URL/,
     ],
   ])("and not by %o", async (options, message) => {
     await within(givenLedger(), async ({ outbox }) => {

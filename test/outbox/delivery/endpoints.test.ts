@@ -242,7 +242,9 @@ describe("an endpoint", () => {
 
   it("is known by its URL, and anything else is refused", async () => {
     await within(givenOutbox(), async ({ outbox }) => {
-      await expect(outbox.enableEndpoint("example")).rejects.toThrow(/"example" is no URL/);
+      await expect(outbox.enableEndpoint("example")).rejects.toThrow(
+        /Invalid url "example": expected an absolute URL/,
+      );
     });
   });
 });

@@ -3,20 +3,16 @@
 import { env, exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { agentAdapter } from "../../../src/outbox/destinations/agent.ts";
-import { methodAdapter } from "../../../src/outbox/destinations/method.ts";
-import { queueAdapter } from "../../../src/outbox/destinations/queue.ts";
-import { workflowAdapter } from "../../../src/outbox/destinations/workflow-event.ts";
+import { type AgentDestination, agents } from "../../../src/outbox/destinations/agent.ts";
+import { type Destination, Destinations } from "../../../src/outbox/destinations/index.ts";
+import { type MethodDestination, methods } from "../../../src/outbox/destinations/method.ts";
+import { type QueueDestination, queues } from "../../../src/outbox/destinations/queue.ts";
+import type { Delivery, Transport } from "../../../src/outbox/destinations/transport.ts";
+import {
+  type WorkflowDestination,
+  workflowEvents,
+} from "../../../src/outbox/destinations/workflow-event.ts";
 import { UndeliverableError } from "../../../src/outbox/errors.ts";
-import type {
-  Adapter,
-  AgentDestination,
-  Delivery,
-  Destination,
-  MethodDestination,
-  QueueDestination,
-  WorkflowDestination,
-} from "../../../src/outbox/types.ts";
 import { refusal, until } from "../../support/given.ts";
 import { received, released } from "../../support/recipients.ts";
 
@@ -27,6 +23,19 @@ function givenDelivery(event: string = "done"): Delivery<string> {
   return { id: `delivery-${crypto.randomUUID()}`, attempt: 1, event };
 }
 
+function destinationsOf(bindings: object, host: object = {}): Destinations {
+  return new Destinations({
+    host,
+    env: bindings,
+    now: Date.now,
+    allowPrivateAddresses: false,
+    inHostContext: (work) => work(),
+    objectInstance: "test",
+  });
+}
+
+const problemOf = (to: unknown) => destinationsOf(env).problemOf(to);
+
 /** A delivery of this many bytes as JSON. */
 function givenLarge(bytes: number): Delivery<string> {
   const empty = givenDelivery("");
@@ -34,12 +43,12 @@ function givenLarge(bytes: number): Delivery<string> {
 }
 
 function deliver<To extends Destination>(
-  adapter: Adapter<To>,
+  transport: Transport<To>,
   to: To,
   delivery: Delivery = givenDelivery(),
   signal: AbortSignal = unaborted,
 ): Promise<void> {
-  return adapter.deliver(to, delivery, signal);
+  return transport.deliver(to, delivery, signal);
 }
 
 /** It failed, and not for good: another attempt may succeed. */
@@ -57,7 +66,7 @@ function expectForGood(error: Error, message: RegExp): void {
 const without = (name: string) => ({ ...env, [name]: undefined });
 
 describe("a Workflow", () => {
-  const adapter = workflowAdapter(env);
+  const transport = workflowEvents.connect({ env });
   const { WAITING_WORKFLOW: binding } = env;
 
   const toInstance = (instance: string): WorkflowDestination => ({
@@ -82,21 +91,21 @@ describe("a Workflow", () => {
   it("O2 an instance that waits is told, and gets the delivery itself", async () => {
     const instance = await binding.create({ params: "wait" });
     const delivery = givenDelivery();
-    await deliver(adapter, toInstance(instance.id), delivery);
+    await deliver(transport, toInstance(instance.id), delivery);
     await reaches(instance, "complete");
     expect((await instance.status()).output).toEqual(delivery);
   });
 
   it("O4 a delivery of the largest size arrives whole", async () => {
     const instance = await binding.create({ params: "wait" });
-    const delivery = givenLarge(adapter.maxBytes);
-    await deliver(adapter, toInstance(instance.id), delivery);
+    const delivery = givenLarge(transport.maxBytes);
+    await deliver(transport, toInstance(instance.id), delivery);
     await reaches(instance, "complete");
     expect((await instance.status()).output).toEqual(delivery);
   });
 
   it("O3 an instance that does not exist is given up at once", async () => {
-    const error = await refusal(deliver(adapter, toInstance("nobody")));
+    const error = await refusal(deliver(transport, toInstance("nobody")));
     expectForGood(error, /Instance "nobody" of Workflow WAITING_WORKFLOW does not exist/);
   });
 
@@ -107,7 +116,7 @@ describe("a Workflow", () => {
     "O3 an instance that came to its end by %s is given up at once",
     async (plan, end) => {
       const { id } = await givenInstance(plan, end);
-      const error = await refusal(deliver(adapter, toInstance(id)));
+      const error = await refusal(deliver(transport, toInstance(id)));
       expectForGood(error, new RegExp(`"${id}" of Workflow WAITING_WORKFLOW is ${end}`));
     },
   );
@@ -115,7 +124,7 @@ describe("a Workflow", () => {
   it("O3 an instance that was terminated is given up at once", async () => {
     const instance = await givenInstance("wait", "running");
     await instance.terminate();
-    const error = await refusal(deliver(adapter, toInstance(instance.id)));
+    const error = await refusal(deliver(transport, toInstance(instance.id)));
     expectForGood(error, new RegExp(`"${instance.id}" of Workflow WAITING_WORKFLOW is terminated`));
   });
 
@@ -132,17 +141,21 @@ describe("a Workflow", () => {
       if (end === "terminated") await instance?.terminate();
       const { id } = instance ?? { id: "nobody" };
       const forStep = { ...toInstance(id), eventType: "perdure-prompt-s", proof: "p" };
-      const error = await refusal(deliver(adapter, forStep));
+      const error = await refusal(deliver(transport, forStep));
       expect(error.name).toBe("NotNeededError");
       expect(error.message).toContain(`Instance "${id}" of Workflow WAITING_WORKFLOW`);
       expect(error.message).toContain(end);
       // The same event from the app itself: nobody could ask for it.
-      expectForGood(await refusal(deliver(adapter, { ...forStep, eventType: "told" })), /WAITING/);
+      expectForGood(
+        await refusal(deliver(transport, { ...forStep, eventType: "told" })),
+        /WAITING/,
+      );
     },
   );
 
   it("W5 one that was terminated, or is not there, is gone, and no other", async () => {
-    const isGone = async ({ id }: Pick<WorkflowInstance, "id">) => adapter.isGone?.(toInstance(id));
+    const isGone = async ({ id }: Pick<WorkflowInstance, "id">) =>
+      transport.isGone?.(toInstance(id));
     const waiting = await givenInstance("wait", "running");
     expect(await isGone(waiting)).toBe(false);
     await waiting.terminate();
@@ -154,7 +167,7 @@ describe("a Workflow", () => {
 
   it("O3 a payload that the platform refuses is given up at once", async () => {
     const instance = await givenInstance("wait", "running");
-    const error = await refusal(deliver(adapter, toInstance(instance.id), givenLarge(33 * MIB)));
+    const error = await refusal(deliver(transport, toInstance(instance.id), givenLarge(33 * MIB)));
     expectForGood(error, /takes no event as large as delivery/);
     await instance.terminate();
   });
@@ -162,16 +175,16 @@ describe("a Workflow", () => {
   it("O2 an attempt whose time is over sends nothing any more", async () => {
     const instance = await givenInstance("wait", "running");
     const signal = AbortSignal.abort(new Error("too late"));
-    const error = await refusal(deliver(adapter, toInstance(instance.id), undefined, signal));
+    const error = await refusal(deliver(transport, toInstance(instance.id), undefined, signal));
     expectRetried(error, /too late/);
     const delivery = givenDelivery();
-    await deliver(adapter, toInstance(instance.id), delivery);
+    await deliver(transport, toInstance(instance.id), delivery);
     await reaches(instance, "complete");
     expect((await instance.status()).output).toEqual(delivery);
   });
 
   it("O3 a binding that is missing at delivery is tried again", async () => {
-    const rolledBack = workflowAdapter(without("WAITING_WORKFLOW"));
+    const rolledBack = workflowEvents.connect({ env: without("WAITING_WORKFLOW") });
     const error = await refusal(deliver(rolledBack, toInstance("any")));
     expectRetried(error, /No Workflow binding "WAITING_WORKFLOW".*"workflows".*Wrangler/);
   });
@@ -184,7 +197,7 @@ describe("a Workflow", () => {
     ["(workflow.not_found) Workflow does not exist", false],
   ])("O3 what the platform says decides: %s", async (message, isForGood) => {
     const get = () => Promise.reject(new Error(message));
-    const broken = workflowAdapter({ WAITING_WORKFLOW: { get, createBatch: get } });
+    const broken = workflowEvents.connect({ env: { WAITING_WORKFLOW: { get, createBatch: get } } });
     const error = await refusal(deliver(broken, toInstance("any")));
     expect(error instanceof UndeliverableError).toBe(isForGood);
     expect(isForGood ? error.cause : error).toHaveProperty("message", message);
@@ -192,43 +205,49 @@ describe("a Workflow", () => {
 
   it("O3 a wrong destination is refused when it is put", () => {
     const right = toInstance("i");
-    expect(adapter.problemOf(right)).toBeUndefined();
-    const problemOf = (part: object) => adapter.problemOf({ ...right, ...part });
-    expect(problemOf({ workflow: "MISSING" })).toMatch(
-      /has "MISSING" as workflow; .*"WAITING_WORKFLOW".*"workflows" in the Wrangler/,
+    expect(problemOf(right)).toBeUndefined();
+    const problemWith = (part: object) => problemOf({ ...right, ...part });
+    expect(problemWith({ workflow: "MISSING" })).toMatch(
+      /Invalid destination.workflow "MISSING": expected .*"WAITING_WORKFLOW".*"workflows" in the Wrangler/,
     );
     for (const workflow of ["Receiver", "QUEUE", "toString", "__proto__"]) {
-      expect(problemOf({ workflow })).toContain("expected the name of a Workflow binding");
+      expect(problemWith({ workflow })).toContain("expected the name of a Workflow binding");
     }
     for (const text of ["", "x".repeat(257), 7, null, undefined, 7n]) {
-      expect(problemOf({ workflow: text })).toMatch(/ as workflow; expected a text of 1 to 256/);
-      expect(problemOf({ instance: text })).toMatch(/ as instance; expected a text of 1 to 256/);
+      expect(problemWith({ workflow: text })).toMatch(
+        /^(Invalid destination.workflow|Missing option "workflow") .*: expected a string of 1 to 256/,
+      );
+      expect(problemWith({ instance: text })).toMatch(
+        /^(Invalid destination.instance|Missing option "instance") .*: expected a string of 1 to 256/,
+      );
     }
     for (const eventType of ["", "a b", "x".repeat(101), "a:b", undefined]) {
-      expect(problemOf({ eventType })).toMatch(/ as eventType; expected 1 to 100 of/);
+      expect(problemWith({ eventType })).toMatch(
+        /^(Invalid destination.eventType|Missing option "eventType") .*: expected 1 to 100 of/,
+      );
     }
   });
 });
 
 describe("a Queue", () => {
-  const adapter = queueAdapter(env);
+  const transport = queues.connect({ env });
   const to: QueueDestination = { kind: "queue", queue: "QUEUE" };
 
   it("O2 its consumer gets the delivery itself", async () => {
     const delivery = givenDelivery();
-    await deliver(adapter, to, delivery);
+    await deliver(transport, to, delivery);
     expect(await until(() => received.get(delivery.id))).toEqual([delivery]);
   });
 
   it("O4 a delivery of the largest size arrives whole", async () => {
-    const delivery = givenLarge(adapter.maxBytes);
-    await deliver(adapter, to, delivery);
+    const delivery = givenLarge(transport.maxBytes);
+    await deliver(transport, to, delivery);
     expect(await until(() => received.get(delivery.id))).toEqual([delivery]);
   });
 
   it("O3 a message over the limit is given up at once", async () => {
     const delivery = givenLarge(128_001);
-    const error = await refusal(deliver(adapter, to, delivery));
+    const error = await refusal(deliver(transport, to, delivery));
     expectForGood(error, /Queue QUEUE takes no message as large as delivery delivery-/);
   });
 
@@ -239,27 +258,31 @@ describe("a Queue", () => {
     ["Queue storage limit exceeded (10251)", false],
   ])("O3 what the platform says decides: %s", async (message, isForGood) => {
     const send = () => Promise.reject(new Error(message));
-    const error = await refusal(deliver(queueAdapter({ QUEUE: { send, sendBatch: send } }), to));
+    const error = await refusal(
+      deliver(queues.connect({ env: { QUEUE: { send, sendBatch: send } } }), to),
+    );
     expect(error instanceof UndeliverableError).toBe(isForGood);
   });
 
   it("O3 a binding that is missing at delivery is tried again", async () => {
-    const error = await refusal(deliver(queueAdapter(without("QUEUE")), to));
+    const error = await refusal(deliver(queues.connect({ env: without("QUEUE") }), to));
     expectRetried(error, /No Queue producer binding "QUEUE".*"queues.producers".*Wrangler/);
   });
 
   it("O3 a wrong destination is refused when it is put", () => {
-    expect(adapter.problemOf(to)).toBeUndefined();
-    expect(adapter.problemOf({ ...to, queue: "Q" })).toMatch(/has "Q" as queue; .*"QUEUE"/);
-    expect(adapter.problemOf({ ...to, queue: "" })).toMatch(/1 to 256 characters/);
-    expect(queueAdapter({}).problemOf(to)).toMatch(/this Worker has none\. Add it to/);
+    expect(problemOf(to)).toBeUndefined();
+    expect(problemOf({ ...to, queue: "Q" })).toMatch(
+      /^Invalid destination.queue "Q": expected .*"QUEUE"/,
+    );
+    expect(problemOf({ ...to, queue: "" })).toMatch(/1 to 256 characters/);
+    expect(destinationsOf({}).problemOf(to)).toMatch(/This Worker has none\. Add it to/);
     const many = Object.fromEntries(Array.from({ length: 25 }, (_, n) => [`Q${n}`, env.QUEUE]));
-    expect(queueAdapter(many).problemOf(to)).toMatch(/"Q0", .*"Q19" and others\./);
+    expect(destinationsOf(many).problemOf(to)).toMatch(/"Q0", .*"Q19" and others\./);
   });
 
   it("O3 a binding to another Worker, which answers to every name, is none", () => {
     const service: unknown = Reflect.get(exports, "default");
-    expect(queueAdapter({ QUEUE: service }).problemOf(to)).toMatch(/this Worker has none/);
+    expect(destinationsOf({ QUEUE: service }).problemOf(to)).toMatch(/This Worker has none/);
   });
 });
 
@@ -298,51 +321,52 @@ describe("a method of the agent itself", () => {
 
   function givenHost() {
     const host = new Host();
-    return { host, adapter: methodAdapter({ host, inHostContext: host.inHostContext }) };
+    return { host, transport: methods.connect({ host, inHostContext: host.inHostContext }) };
   }
 
   it("O2 it is called with the delivery, in the agent's context, and awaited", async () => {
-    const { host, adapter } = givenHost();
+    const { host, transport } = givenHost();
     const delivery = givenDelivery();
-    await deliver(adapter, to("onDone"), delivery);
+    await deliver(transport, to("onDone"), delivery);
     expect(host.told).toEqual([[delivery, true]]);
     expect(host.isInside).toBe(false);
   });
 
   it("O3 what it throws is the failure, and is tried again", async () => {
-    const { adapter } = givenHost();
-    expectRetried(await refusal(deliver(adapter, to("onSync"))), /^not today$/);
-    expect(await refusal(deliver(adapter, to("throwText")))).toBe("text");
+    const { transport } = givenHost();
+    expectRetried(await refusal(deliver(transport, to("onSync"))), /^not today$/);
+    expect(await refusal(deliver(transport, to("throwText")))).toBe("text");
   });
 
   it("O3 an UndeliverableError is for good, known by its name", async () => {
-    const { adapter } = givenHost();
-    expectForGood(await refusal(deliver(adapter, to("refuse"))), /^not ever$/);
-    const error = await refusal(deliver(adapter, to("refuseFromAnotherCopy")));
+    const { transport } = givenHost();
+    expectForGood(await refusal(deliver(transport, to("refuse"))), /^not ever$/);
+    const error = await refusal(deliver(transport, to("refuseFromAnotherCopy")));
     expectForGood(error, /^not ever$/);
     expect(error).toHaveProperty("isGone", true);
   });
 
   it("O3 a method that is missing at delivery is tried again", async () => {
-    const { adapter } = givenHost();
-    const error = await refusal(deliver(adapter, to("onGone")));
+    const { transport } = givenHost();
+    const error = await refusal(deliver(transport, to("onGone")));
     expectRetried(error, /Host has no method "onGone"\. Deploy a version that has it/);
   });
 
   it("O3 a wrong destination is refused when it is put", () => {
-    const { adapter } = givenHost();
-    expect(adapter.problemOf(to("onDone"))).toBeUndefined();
+    const destinations = destinationsOf({}, new Host());
+    const problemOf = (one: unknown) => destinations.problemOf(one);
+    expect(problemOf(to("onDone"))).toBeUndefined();
     for (const method of ["onGone", "notMethod", "constructor", "toString", "__proto__"]) {
-      expect(adapter.problemOf(to(method))).toBe(
-        `has "${method}" as method; expected the name of a method of Host. Add the method, or name another.`,
+      expect(problemOf(to(method))).toBe(
+        `Invalid destination.method "${method}": expected the name of a method of Host. Add the method, or name another.`,
       );
     }
-    expect(adapter.problemOf(to(""))).toMatch(/1 to 256 characters/);
+    expect(problemOf(to(""))).toMatch(/1 to 256 characters/);
   });
 });
 
 describe("another agent or Durable Object", () => {
-  const adapter = agentAdapter(env);
+  const transport = agents.connect({ env });
   let made = 0;
 
   const to = (method: string, agent = "Receiver"): AgentDestination => ({
@@ -354,41 +378,41 @@ describe("another agent or Durable Object", () => {
 
   it("O2 an object's method is called with the delivery", async () => {
     const delivery = givenDelivery();
-    await deliver(adapter, to("take"), delivery);
+    await deliver(transport, to("take"), delivery);
     expect(received.get(delivery.id)).toEqual([delivery]);
   });
 
   it("O2 an agent's method is called as the agent of that name", async () => {
     const delivery = givenDelivery();
     const destination = to("take", "ReceiverAgent");
-    await deliver(adapter, destination, delivery);
+    await deliver(transport, destination, delivery);
     expect(received.get(delivery.id)).toEqual([{ ...delivery, event: `told ${destination.name}` }]);
   });
 
   it("O2 what the method returns is let go", async () => {
     const delivery = givenDelivery();
-    await deliver(adapter, to("take"), delivery);
+    await deliver(transport, to("take"), delivery);
     await until(() => released.has(delivery.id), 2_000);
   });
 
   it("O4 a delivery of the largest size arrives whole, however much its text grows in RPC", async () => {
-    const plain = givenLarge(adapter.maxBytes - 2);
+    const plain = givenLarge(transport.maxBytes - 2);
     // One character of three bytes, and every other takes two bytes instead of one.
     const delivery = { ...plain, event: `${plain.event.slice(1)}\u4e2d` };
-    expect(new TextEncoder().encode(JSON.stringify(delivery)).length).toBe(adapter.maxBytes);
-    await deliver(adapter, to("take"), delivery);
+    expect(new TextEncoder().encode(JSON.stringify(delivery)).length).toBe(transport.maxBytes);
+    await deliver(transport, to("take"), delivery);
     expect(received.get(delivery.id)?.[0]?.event === delivery.event).toBe(true);
-    const numbers = { ...plain, event: Array.from({ length: adapter.maxBytes / 4 }, () => 0.5) };
-    await deliver(adapter, to("handleWell"), numbers);
+    const numbers = { ...plain, event: Array.from({ length: transport.maxBytes / 4 }, () => 0.5) };
+    await deliver(transport, to("handleWell"), numbers);
   });
 
   it("O3 what the method throws is tried again", async () => {
-    expectRetried(await refusal(deliver(adapter, to("fail"))), /^not today$/);
-    expectRetried(await refusal(deliver(adapter, to("failAsIfTooLarge"))), /too large$/);
+    expectRetried(await refusal(deliver(transport, to("fail"))), /^not today$/);
+    expectRetried(await refusal(deliver(transport, to("failAsIfTooLarge"))), /too large$/);
   });
 
   it("O3 an UndeliverableError is for good, though RPC loses its class", async () => {
-    const error = await refusal(deliver(adapter, to("refuse")));
+    const error = await refusal(deliver(transport, to("refuse")));
     expectForGood(error, /^not ever$/);
     expect(error).toHaveProperty("isGone", true);
   });
@@ -397,54 +421,55 @@ describe("another agent or Durable Object", () => {
     const refuse = () => Promise.reject(new Error("UndeliverableError: not ever"));
     const stub = { refuse, __unsafe_ensureInitialized: async () => {} };
     const older = { getByName: () => stub, idFromName: () => "id", get: () => stub };
-    const error = await refusal(deliver(agentAdapter({ Receiver: older }), to("refuse")));
+    const error = await refusal(
+      deliver(agents.connect({ env: { Receiver: older } }), to("refuse")),
+    );
     expectForGood(error, /^not ever$/);
   });
 
   it("O3 an object that is reset in the middle is tried again, and the next attempt reaches its next life", async () => {
     const destination = to("reset");
-    expectRetried(await refusal(deliver(adapter, destination)), /reset in the middle/);
+    expectRetried(await refusal(deliver(transport, destination)), /reset in the middle/);
     const delivery = { ...givenDelivery(), attempt: 2 };
-    await deliver(adapter, { ...destination, method: "take" }, delivery);
+    await deliver(transport, { ...destination, method: "take" }, delivery);
     expect(received.get(delivery.id)).toEqual([delivery]);
   });
 
   it("O3 a method that is not there is tried again", async () => {
     const destination = to("absent");
-    const error = await refusal(deliver(adapter, destination));
+    const error = await refusal(deliver(transport, destination));
     expectRetried(error, /There is no absent\(\) of Receiver "receiver-\d+"\. Deploy a version/);
     expect(error.cause).toBeInstanceOf(TypeError);
   });
 
   it("O3 an event that is too large for RPC is given up at once", async () => {
-    const error = await refusal(deliver(adapter, to("take"), givenLarge(33 * MIB)));
+    const error = await refusal(deliver(transport, to("take"), givenLarge(33 * MIB)));
     expectForGood(error, /take\(\) of Receiver "receiver-\d+" takes no event as large as/);
   });
 
   it("O3 a binding that is missing at delivery is tried again", async () => {
-    const error = await refusal(deliver(agentAdapter(without("Receiver")), to("take")));
+    const error = await refusal(deliver(agents.connect({ env: without("Receiver") }), to("take")));
     expectRetried(error, /No Durable Object binding "Receiver".*"durable_objects.bindings"/);
   });
 
   it("O3 a wrong destination is refused when it is put", () => {
-    expect(adapter.problemOf(to("take"))).toBeUndefined();
-    expect(adapter.problemOf(to("take", "Absent"))).toMatch(/has "Absent" as agent; .*"Receiver"/);
-    expect(adapter.problemOf(to("take", "QUEUE"))).toMatch(/name of a Durable Object binding/);
-    expect(adapter.problemOf({ ...to("take"), name: "" })).toMatch(/has "" as name/);
+    expect(problemOf(to("take"))).toBeUndefined();
+    expect(problemOf(to("take", "Absent"))).toMatch(
+      /Invalid destination.agent "Absent": .*"Receiver"/,
+    );
+    expect(problemOf(to("take", "QUEUE"))).toMatch(/name of a Durable Object binding/);
+    expect(problemOf({ ...to("take"), name: "" })).toMatch(/Invalid destination.name "": expected/);
     for (const method of ["constructor", "toString", "fetch", "alarm", "dup", "then", "name"]) {
-      expect(adapter.problemOf(to(method))).toMatch(/as method, which RPC does not call/);
+      expect(problemOf(to(method))).toMatch(
+        /Invalid destination.method .*: expected a method of the agent's own, which RPC can call/,
+      );
     }
   });
 });
 
 describe("the order of entries", () => {
-  const adapters: { [Kind in Destination["kind"]]?: Adapter<never> } = {
-    workflow: workflowAdapter({}),
-    queue: queueAdapter({}),
-    method: methodAdapter({ host: {}, inHostContext: (work) => work() }),
-    agent: agentAdapter({}),
-  };
-  const keyOf = (to: Destination) => adapters[to.kind]?.keyOf(to as never);
+  const destinations = destinationsOf({});
+  const keyOf = (to: Destination) => destinations.keyOf(to);
   // Short, and of what could be a border between names, so that two of them often look alike.
   const name = fc.string({ unit: fc.constantFrom("a", " ", '"', ",", "[", "\\"), maxLength: 3 });
   const destination: fc.Arbitrary<Destination> = fc.oneof(

@@ -2,7 +2,7 @@
 
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
-import { webhookAdapter } from "../../../src/outbox/destinations/webhook.ts";
+import { webhooks } from "../../../src/outbox/destinations/webhook.ts";
 import { refusalOf } from "../../support/receivers/signature.ts";
 import { arrivalOf, env, NEW, OLD, STRANGER, some } from "../../support/webhooks.ts";
 
@@ -60,7 +60,11 @@ describe("a request", () => {
 
   it("O2 has the same id on every attempt, and each attempt's own time", async () => {
     const times = [1_700_000_000_999, 1_700_000_300_000];
-    const by = webhookAdapter({ env, allowPrivateAddresses: true, now: () => times.shift() ?? 0 });
+    const by = webhooks.connect({
+      env,
+      allowPrivateAddresses: true,
+      now: () => times.shift() ?? 0,
+    });
     const first = await arrivalOf(["NEW"], { id: "e", attempt: 1, event: 1 }, by);
     const second = await arrivalOf(["NEW"], { id: "e", attempt: 2, event: 1 }, by);
     const told = [first, second].map(({ headers }) => [
@@ -129,7 +133,7 @@ describe("the signature", () => {
 
   it("of an earlier attempt fits no longer than five minutes", async () => {
     const now = () => Date.now() - 301_000;
-    const by = webhookAdapter({ env, allowPrivateAddresses: true, now });
+    const by = webhooks.connect({ env, allowPrivateAddresses: true, now });
     const { headers, body } = await arrivalOf(["NEW"], some(), by);
     expect(() => new Webhook(NEW).verify(body, headers)).toThrow("too old");
     expect(await refusalOf({ headers, body }, NEW)).toBe("too old or too new");

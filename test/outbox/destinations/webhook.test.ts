@@ -3,7 +3,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { transientOf } from "../../../src/core/failures.ts";
-import { webhookAdapter } from "../../../src/outbox/destinations/webhook.ts";
+import { Destinations } from "../../../src/outbox/destinations/index.ts";
+import { webhooks } from "../../../src/outbox/destinations/webhook.ts";
 import {
   receivedBy,
   receiverUrl,
@@ -11,16 +12,7 @@ import {
   sentBy,
   someReceiver,
 } from "../../support/receivers/client.ts";
-import {
-  adapter,
-  attempt,
-  env,
-  NEW,
-  retried,
-  taken,
-  to,
-  undeliverable,
-} from "../../support/webhooks.ts";
+import { attempt, env, NEW, retried, taken, to, undeliverable } from "../../support/webhooks.ts";
 
 /** More than the sockets between can hold, far less than the whole. */
 const MUCH = 32 * 1_024 * 1_024;
@@ -166,7 +158,16 @@ describe("O2 an attempt ends with its time", () => {
 });
 
 describe("a destination", () => {
-  const strict = webhookAdapter({ env });
+  const strict = webhooks.connect({ env, allowPrivateAddresses: false, now: Date.now });
+  const problemOf = (destination: unknown, allowPrivateAddresses = false, bindings: object = env) =>
+    new Destinations({
+      host: {},
+      env: bindings,
+      now: Date.now,
+      allowPrivateAddresses,
+      inHostContext: (work) => work(),
+      objectInstance: "test",
+    }).problemOf(destination);
   const URL_OK = "https://example.com/hook";
 
   it.each([
@@ -174,29 +175,33 @@ describe("a destination", () => {
     "https://example.com:8443/a?b=c#d",
     "HTTPS://EXAMPLE.COM",
     "https://93.184.215.14/",
-  ])("may be %s", (url) => expect(strict.problemOf(to(url))).toBeUndefined());
+  ])("may be %s", (url) => expect(problemOf(to(url))).toBeUndefined());
 
   it.each([
-    [undefined, /^has undefined as url; expected an absolute URL/],
-    [42, /^has 42 as url; expected an absolute URL/],
-    ["", /^has "" as url; expected an absolute URL/],
-    ["/hook", /^has "\/hook" as url; expected an absolute URL/],
+    [undefined, /^Missing option "url" in destination: expected an absolute URL/],
+    [42, /^Invalid destination.url 42: expected an absolute URL/],
+    ["", /^Invalid destination.url "": expected an absolute URL/],
+    ["/hook", /^Invalid destination.url "\/hook": expected an absolute URL/],
     ["https://a b", /expected an absolute URL/],
-    ["http://example.com", /^has "http:\/\/example.com" as url; expected https:/],
+    ["http://example.com", /^Invalid destination.url "http:\/\/example.com": expected https:/],
     ["ftp://example.com", /expected https:/],
     ["data:text/plain,x", /expected https:/],
     ["https://localhost/", /expected a public host.* allowPrivateAddresses/],
-    ["https://2130706433/", /^has "https:\/\/2130706433\/" as url; expected a public host/],
+    [
+      "https://2130706433/",
+      /^Invalid destination.url "https:\/\/2130706433\/": expected a public host/,
+    ],
     ["https://[::ffff:10.0.0.1]/", /expected a public host/],
   ])("may not be %j", (url, problem) => {
-    expect(strict.problemOf(to(url as string))).toMatch(problem);
+    expect(problemOf(to(url as string))).toMatch(problem);
   });
 
   it("may have a URL of 2,048 characters, and not of one more", () => {
     const longest = `${URL_OK}?`.padEnd(2_048, "x");
-    expect(strict.problemOf(to(longest))).toBeUndefined();
-    const problem = /^has a url of 2049 characters; expected at most 2048\.$/;
-    expect(strict.problemOf(to(`${longest}x`))).toMatch(problem);
+    expect(problemOf(to(longest))).toBeUndefined();
+    const problem =
+      /^Invalid destination.url of 2049 characters: expected at most 2048 characters\.$/;
+    expect(problemOf(to(`${longest}x`))).toMatch(problem);
   });
 
   it.each([
@@ -207,21 +212,21 @@ describe("a destination", () => {
     "ann:hunter2@example.com",
     "https://ann:hunter2/3@example.com",
   ])("shows no password: %s", (url) => {
-    const problem = strict.problemOf(to(url));
-    expect(problem).toMatch(/^has ".*@exa.*" as url; expected /);
+    const problem = problemOf(to(url));
+    expect(problem).toMatch(/^Invalid destination.url ".*@exa.*": expected /);
     expect(problem).not.toContain("hunter2");
   });
 
   it.each([
-    [undefined, /^has no list as secrets; expected 1 to 8 names/],
-    [NEW, /^has no list as secrets/],
-    [[], /^has 0 secrets; expected 1 to 8/],
-    [Array(9).fill("NEW"), /^has 9 secrets; expected 1 to 8/],
-    [["NEW", ""], /^has no name at place 2 of its secrets/],
-    [["NEW", 7], /^has no name at place 2/],
-    [[NEW], /^has no name at place 1 .* The secret itself is never stored\.$/],
+    [undefined, /^Missing option "secrets" in destination: expected 1 to 8 names/],
+    [NEW, /^Invalid destination.secrets \(no list\): expected 1 to 8/],
+    [[], /^Invalid destination.secrets of 0 items: expected 1 to 8/],
+    [Array(9).fill("NEW"), /^Invalid destination.secrets of 9 items: expected 1 to 8/],
+    [["NEW", ""], /^Invalid destination.secrets \(not shown\): .* Item 2 is no name/],
+    [["NEW", 7], /Item 2 is no name/],
+    [[NEW], /Item 1 is no name\. The secret itself is never stored\.$/],
   ])("may not have the secrets %j", (secrets, problem) => {
-    const text = strict.problemOf({ kind: "webhook", url: URL_OK, secrets: secrets as string[] });
+    const text = problemOf({ kind: "webhook", url: URL_OK, secrets });
     expect(text).toMatch(problem);
     expect(text).not.toContain("MfKQ9");
   });
@@ -235,10 +240,9 @@ describe("a destination", () => {
       CALL: () => "x",
       NUMBER: 7,
     };
-    const told = webhookAdapter({ env: bindings });
-    const problemOf = (name: string) =>
-      told.problemOf({ kind: "webhook", url: URL_OK, secrets: ["NEW", name] });
-    expect(problemOf("STORED")).toBeUndefined();
+    const problemOfSecret = (name: string) =>
+      problemOf({ kind: "webhook", url: URL_OK, secrets: ["NEW", name] }, false, bindings);
+    expect(problemOfSecret("STORED")).toBeUndefined();
     const names = [
       raw,
       "__proto__",
@@ -251,27 +255,31 @@ describe("a destination", () => {
       "MISSING",
     ];
     for (const name of names) {
-      expect(problemOf(name), name).toMatch(/^has at place 2 of its secrets what is no name/);
-      expect(problemOf(name), name).not.toContain(name);
+      expect(problemOfSecret(name), name).toMatch(
+        /^Invalid destination\.secrets\[1\] \(not shown, .*\): expected the name of a secret/,
+      );
+      expect(problemOfSecret(name), name).not.toContain(name);
     }
   });
 
   it.each(["http://127.0.0.1:8787/hook", "http://localhost/", "https://10.0.0.1/"])(
     "may be %s where private addresses are allowed, and only there",
     async (url) => {
-      expect(adapter.problemOf(to(url))).toBeUndefined();
-      expect(strict.problemOf(to(url))).toBeDefined();
+      expect(problemOf(to(url), true)).toBeUndefined();
+      expect(problemOf(to(url))).toBeDefined();
     },
   );
 
   it("that is public needs https: even where private addresses are allowed", () => {
-    expect(adapter.problemOf(to("http://example.com"))).toMatch(/expected https:/);
+    expect(problemOf(to("http://example.com"), true)).toMatch(/expected https:/);
   });
 
   it("O3 that is private and was stored when that was allowed is given up, and never called", async () => {
     const me = someReceiver();
     const destination = to(receiverUrl(`/ok/${me}`));
-    const refused = undeliverable(/^The webhook has "http:\/\/127\.0\.0\.1:.*" as url; expected/);
+    const refused = undeliverable(
+      /^Invalid url "http:\/\/127\.0\.0\.1:.*": expected a public host/,
+    );
     expect(await attempt(destination, { by: strict })).toMatchObject(refused);
     expect(await receivedBy(me)).toEqual([]);
   });

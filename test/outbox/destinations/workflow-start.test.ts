@@ -79,17 +79,32 @@ describe("outbox.put(workflow())", () => {
   });
 
   it.each([
-    ["an unknown binding", "NOPE", {}, /"NOPE" as workflow; expected the name of a Workflow/],
-    ["an empty id", "WAITING_WORKFLOW", { id: "" }, /"" as instance/],
-    ["an id that is too long", "WAITING_WORKFLOW", { id: "x".repeat(101) }, /as id; expected 1 to/],
-    ["half a surrogate pair", "WAITING_WORKFLOW", { id: "a\ud83d" }, /half of a/],
+    [
+      "an unknown binding",
+      "NOPE",
+      {},
+      /destination.workflow "NOPE": expected the name of a Workflow/,
+    ],
+    ["an empty id", "WAITING_WORKFLOW", { id: "" }, /Invalid destination.instance ""/],
+    [
+      "an id that is too long",
+      "WAITING_WORKFLOW",
+      { id: "x".repeat(101) },
+      /Invalid destination.instance .*: expected 1 to/,
+    ],
+    [
+      "half a surrogate pair",
+      "WAITING_WORKFLOW",
+      { id: "a\ud83d" },
+      /Invalid destination.instance/,
+    ],
     ["an infinite number", "WAITING_WORKFLOW", { params: [1, -1 / 0] }, /params\[1\] is -Inf/],
     ["a map", "WAITING_WORKFLOW", { params: { a: new Map() } }, /params\.a is a Map/],
     [
       "metadata that is too large",
       "WAITING_WORKFLOW",
       { metadata: { a: "é".repeat(600_000) } },
-      /Invalid metadata of 1200008 bytes/,
+      /Invalid metadata of 12/,
     ],
     ["an unknown option", "WAITING_WORKFLOW", { instance: "a" }, /"instance"/],
     ["a policy that is wrong", "WAITING_WORKFLOW", { policy: { maxAttempts: 0 } }, /maxAttempts/],

@@ -1,0 +1,126 @@
+/** What the parts of the outbox share: settings, stores, the wake, and the reports to the app. */
+
+import type { LifecycleServices } from "agents/lifecycle";
+import type { Clock } from "../core/clock.ts";
+import { type Problem, reportProblem } from "../core/problems.ts";
+import { Wake } from "../core/wake.ts";
+import type { Destinations } from "./destinations/index.ts";
+import { hostOf } from "./destinations/webhook.ts";
+import type { OutboxLimits, OutboxSettings } from "./options.ts";
+import { DeadLetterStore } from "./store/dead-letters.ts";
+import { EndpointStore } from "./store/endpoints.ts";
+import { EntryStore, type OutboxEntry } from "./store/entries.ts";
+import type { DeadLetter, Endpoint } from "./types.ts";
+
+/** While a delivery or a notification is in flight, a wake this far ahead continues after a crash. */
+export const BACKSTOP_MS = 30_000;
+/** A failing endpoint without waiting entries is deleted after this time. */
+const MAX_ENDPOINT_AGE_MS = 30 * 86_400_000;
+
+type Stores = {
+  readonly entries: EntryStore;
+  readonly deadLetters: DeadLetterStore;
+  readonly endpoints: EndpointStore;
+};
+
+export class OutboxContext {
+  readonly wake: Wake;
+  #stores: Stores | undefined;
+  #hasStarted = false;
+
+  /**
+   * @param lifecycle available once the outbox is installed, which is after its construction
+   * @param drive delivers what is due; returns the time of the next wake, or null
+   */
+  constructor(
+    readonly clock: Clock,
+    readonly limits: OutboxLimits,
+    readonly destinations: Destinations,
+    readonly lifecycle: () => LifecycleServices,
+    private readonly hooks: Pick<OutboxSettings, "onDeadLetter" | "onProblem">,
+    drive: () => Promise<number | null>,
+  ) {
+    this.wake = new Wake(lifecycle, "perdure.outbox", drive, clock);
+  }
+
+  get entries(): EntryStore {
+    return this.#open().entries;
+  }
+
+  get deadLetters(): DeadLetterStore {
+    return this.#open().deadLetters;
+  }
+
+  get endpoints(): EndpointStore {
+    return this.#open().endpoints;
+  }
+
+  get hasStarted(): boolean {
+    return this.#hasStarted;
+  }
+
+  start(): void {
+    this.#open();
+    this.#hasStarted = true;
+  }
+
+  #open(): Stores {
+    const { storage } = this.lifecycle();
+    this.#stores ??= {
+      entries: new EntryStore(storage),
+      deadLetters: new DeadLetterStore(storage, this.limits.deadLetters),
+      endpoints: new EndpointStore(storage.sql),
+    };
+    // Before the start, a rolled-back transaction may have removed the tables again.
+    if (!this.#hasStarted) this.#stores.entries.migrate();
+    return this.#stores;
+  }
+
+  /** Deletes what is no longer kept. A failure is logged, and the next call tries again. */
+  prune(): void {
+    try {
+      const now = this.clock.now();
+      this.entries.pruneDelivered(this.limits.kept, now);
+      this.deadLetters.prune(now);
+      this.endpoints.prune(now - MAX_ENDPOINT_AGE_MS);
+    } catch (error) {
+      console.error("[perdure] old rows of the outbox could not be deleted:", error);
+    }
+  }
+
+  reportAttempt(type: "outbox:attempt" | "outbox:delivered", entry: OutboxEntry): void {
+    const { id, attempt, destination } = entry;
+    this.lifecycle().events.emit(type, { id, attempt, kind: destination.kind });
+  }
+
+  reportDiscarded({ id, attempt, destination }: OutboxEntry, reason: string): void {
+    const { events } = this.lifecycle();
+    events.emit("outbox:discarded", { id, attempt, kind: destination.kind, reason });
+  }
+
+  /** Emits the event, reports the problem, and calls `onDeadLetter`. */
+  async reportDead(letter: DeadLetter): Promise<void> {
+    const { id, destination, attempts, lastError: error } = letter;
+    const { kind } = destination;
+    const { events, runInHostContext } = this.lifecycle();
+    events.emit("outbox:dead", { id, kind, attempts, error });
+    const ids = { id, kind, to: this.destinations.labelOf(destination), attempts };
+    this.reportProblem({ type: "outbox:dead", level: "error", message: error, ids });
+    await runInHostContext(async () => this.hooks.onDeadLetter?.(letter));
+  }
+
+  /** @param reason why it is not healthy */
+  reportEndpoint(url: string, state: Endpoint["state"], reason?: string): void {
+    this.lifecycle().events.emit("outbox:endpoint", { url, state });
+    this.reportProblem({
+      type: "outbox:endpoint",
+      level: state === "disabled" ? "error" : "warn",
+      message: reason ?? "The endpoint has recovered",
+      ids: { endpoint: hostOf(url), state },
+    });
+  }
+
+  reportProblem(problem: Problem): void {
+    reportProblem(this.hooks.onProblem, problem, this.lifecycle().runInHostContext);
+  }
+}

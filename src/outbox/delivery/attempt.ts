@@ -1,0 +1,260 @@
+/**
+ * One attempt to deliver an entry: claim it, send it, store the outcome.
+ *
+ * The claim also finds attempts that a crash of the object interrupted. Any delivery in flight may have caused the
+ * crash, so such an attempt backs off and is not counted. After two of them in a row the entry is a suspect: it is tried
+ * alone, and then a crash counts against it. A webhook is never a suspect, because a request cannot crash its sender.
+ */
+
+import { failureOf, transientOf } from "../../core/failures.ts";
+import { byteLength } from "../../core/json.ts";
+import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import type { OutboxContext } from "../context.ts";
+import type { Delivery, ReferencedDelivery } from "../destinations/transport.ts";
+import { isUndeliverable, NotNeededError } from "../errors.ts";
+import { type OutboxEntry, SUSPECT_AFTER } from "../store/entries.ts";
+import type { DeadLetterNotifier } from "./dead-letter-notifier.ts";
+import { afterInterruption, nextAttempt, type Policy, policyOf } from "./policy.ts";
+import type { ReadyQueue } from "./ready-queue.ts";
+import { isWebhookKey, PreemptedError, type Slots } from "./slots.ts";
+
+/** A longer Retry-After is cut to this. */
+const MAX_RETRY_AFTER_MS = 86_400_000;
+/** What a delivery adds to its event; the limits of the transports leave room for a little more. */
+const ENVELOPE_BYTES = 1_024;
+
+type Sent = { readonly isWhole: boolean } | { readonly error: unknown };
+
+export class AttemptRunner {
+  /** Attempts that began before this time belong to an earlier object instance. */
+  readonly startedAt: number;
+  /** Destinations whose entry was found that the earlier object instance may have attempted last. */
+  readonly #checkedKeys = new Set<string>();
+  /** The entry that ran alone when the object crashed; null: none; undefined: not read yet. */
+  #interruptedAlone: string | null | undefined;
+
+  constructor(
+    private readonly context: OutboxContext,
+    private readonly queue: ReadyQueue,
+    private readonly slots: Slots,
+    private readonly notifier: DeadLetterNotifier,
+  ) {
+    this.startedAt = context.clock.now();
+  }
+
+  /**
+   * @param isAlone whether no other attempt is in flight, and none starts until this one has ended
+   * @param preempted rejects when another endpoint needs the slot
+   * @throws what storage throws; the entry is then found again by a later wake
+   */
+  async run(id: string, isAlone: boolean, preempted: Promise<never>): Promise<void> {
+    const entry = this.#claim(id, isAlone);
+    if (!entry) return;
+    const sent = await this.#send(entry, preempted);
+    if (!("error" in sent)) this.#delivered(entry, sent.isWhole);
+    else if (sent.error instanceof NotNeededError) this.#discard(entry, sent.error.message);
+    else this.#failed(entry, sent.error);
+  }
+
+  /** Counts the attempt and returns the entry; undefined where it is not to be attempted now. */
+  #claim(id: string, isAlone: boolean): OutboxEntry | undefined {
+    const { entries, clock } = this.context;
+    const entry = entries.get(id);
+    // It can be queued twice: its transaction was rolled back and repeated, and the first attempt has failed.
+    if (!entry || entry.dueAt > clock.now()) return undefined;
+    const wasInterrupted = this.#wasInterrupted(entry);
+    if (this.#isDisabled(entry)) {
+      const attempts = wasInterrupted ? entry.attempt : entry.attempt - 1;
+      this.#bury(id, attempts, "The endpoint is disabled");
+      return undefined;
+    }
+    if (wasInterrupted) {
+      this.#interrupted(entry);
+      return undefined;
+    }
+    // Read it before this object instance marks an entry as alone itself.
+    if (isAlone) this.#readInterruptedAlone();
+    // The insert has counted the first attempt already.
+    if (!entry.isStarted || isAlone) entries.start(id, entry.attempt, isAlone);
+    return entry;
+  }
+
+  /**
+   * Whether a crash may have interrupted the attempt with this number. A first attempt starts without a write, so of the
+   * first attempts of one destination only the first in the queue can have been in flight.
+   */
+  #wasInterrupted(entry: OutboxEntry): boolean {
+    const { id, key, isStarted, attempt, earlierAttempts, dueAt, interruptions } = entry;
+    if (!isStarted || dueAt >= this.startedAt) return false;
+    const alone = this.#readInterruptedAlone();
+    if (alone !== null) return id === alone;
+    const isFirst = attempt === earlierAttempts + 1 && interruptions === 0;
+    if (isFirst && this.#checkedKeys.has(key)) return false;
+    this.#checkedKeys.add(key);
+    return true;
+  }
+
+  #readInterruptedAlone(): string | null {
+    if (this.#interruptedAlone === undefined) {
+      this.#interruptedAlone = this.context.entries.startedAlone() ?? null;
+    }
+    return this.#interruptedAlone;
+  }
+
+  /** waiting → waiting, later, or → dead: a crash may have interrupted the attempt. */
+  #interrupted(entry: OutboxEntry): void {
+    const { entries, clock, wake } = this.context;
+    const { id, key, attempt } = entry;
+    const wasAlone = id === this.#readInterruptedAlone();
+    const isCounted = wasAlone || isWebhookKey(key);
+    // Beside others it becomes a suspect, and no more than that.
+    const interruptions = isCounted
+      ? entry.interruptions + 1
+      : Math.max(entry.interruptions, Math.min(entry.interruptions + 1, SUSPECT_AFTER));
+    const tried = { ...triedOf(entry), interruptions, wasAlone };
+    const next = afterInterruption(tried, this.#policyOf(entry), clock);
+    if ("givenUp" in next) {
+      this.#bury(id, attempt, next.givenUp);
+      return;
+    }
+    // Once for each suspect: a deploy may cause the first interruption, and a dead letter reports the last.
+    if (
+      interruptions === SUSPECT_AFTER &&
+      entry.interruptions < interruptions &&
+      !isWebhookKey(key)
+    ) {
+      console.warn(`[perdure] the object did not survive delivery ${id} twice: it is tried alone`);
+    }
+    const error = "The object may not have survived the attempt";
+    entries.interrupted(id, next.dueAt, interruptions, !wasAlone, error);
+    wake.request(next.dueAt);
+    if (entry.isOrdered) this.queue.drop(key);
+  }
+
+  async #send(entry: OutboxEntry, preempted: Promise<never>): Promise<Sent> {
+    const { destinations, lifecycle } = this.context;
+    const { key, destination } = entry;
+    const abort = new AbortController();
+    try {
+      const transport = destinations.transportOf(destination);
+      const { name } = destinations.host as { readonly name?: unknown };
+      const delivery = deliveryOf(entry, transport.maxBytes, name);
+      // The platform holds back requests until writes are durable. A method call is not held back.
+      if (destination.kind === "method") await lifecycle().storage.sync();
+      this.context.reportAttempt("outbox:attempt", entry);
+      const sending = transport.deliver(destination, delivery, abort.signal);
+      const timeoutMs = this.#policyOf(entry).timeoutMs ?? transport.timeoutMs;
+      await withTimeout(Promise.race([sending, preempted]), timeoutMs);
+      this.slots.responded(key);
+      return { isWhole: "event" in delivery };
+    } catch (error) {
+      if (error instanceof TimeoutError || error instanceof PreemptedError) {
+        this.slots.timedOut(key);
+      } else this.slots.responded(key);
+      return { error };
+    } finally {
+      abort.abort();
+    }
+  }
+
+  /** waiting → delivered. */
+  #delivered(entry: OutboxEntry, isWhole: boolean): void {
+    const { entries, endpoints, limits, clock } = this.context;
+    this.context.reportAttempt("outbox:delivered", entry);
+    entries.delivered(entry, { isKept: limits.kept.all || !isWhole, isWhole }, clock.now());
+    const { key, destination } = entry;
+    if (destination.kind === "webhook" && endpoints.succeeded(key)) {
+      this.context.reportEndpoint(destination.url, "healthy");
+    }
+  }
+
+  /** waiting → discarded: the receiver has ended and does not need it. */
+  #discard(entry: OutboxEntry, reason: string): void {
+    this.context.reportDiscarded(entry, reason);
+    this.context.entries.discard(entry, reason, this.context.clock.now());
+    if (entry.isOrdered) this.queue.drop(entry.key);
+  }
+
+  /** waiting → waiting, later, or → dead. */
+  #failed(entry: OutboxEntry, error: unknown): void {
+    const { entries, clock, wake } = this.context;
+    const { message } = failureOf(error);
+    const now = clock.now();
+    const retryAfterMs = transientOf(error, now)?.retryAfterMs;
+    const heldUntil = retryAfterMs ? now + Math.min(retryAfterMs, MAX_RETRY_AFTER_MS) : null;
+    const isFinal = isUndeliverable(error) || this.#isDisabled(entry);
+    const tried = { ...triedOf(entry), isCounted: !(error instanceof PreemptedError) };
+    const next = isFinal
+      ? { givenUp: "" }
+      : nextAttempt(tried, this.#policyOf(entry), clock, heldUntil);
+    if ("dueAt" in next) {
+      entries.retryAt(entry.id, next.dueAt, message);
+      wake.request(next.dueAt);
+    } else {
+      const reason = next.givenUp ? `${next.givenUp}: ${message}` : message;
+      this.#bury(entry.id, entry.attempt, reason, now);
+    }
+    // The entries behind it may have to wait for it now: read them again.
+    if (entry.isOrdered) this.queue.drop(entry.key);
+    this.#updateEndpoint(entry, error, now, heldUntil);
+  }
+
+  /**
+   * What a failure means for the whole endpoint. A permanent refusal concerns the event alone, unless the endpoint is gone.
+   *
+   * @param now the time of the dead letter as well: enabling the endpoint redrives dead letters since then
+   */
+  #updateEndpoint(
+    { key, destination }: OutboxEntry,
+    error: unknown,
+    now: number,
+    heldUntil: number | null,
+  ): void {
+    if (destination.kind !== "webhook") return;
+    const { endpoints, entries } = this.context;
+    const { url } = destination;
+    const { message } = failureOf(error);
+    if (!isUndeliverable(error)) {
+      if (heldUntil !== null) this.queue.drop(key);
+      if (endpoints.failed(key, url, message, now, heldUntil)) {
+        this.context.reportEndpoint(url, "failing", message);
+      }
+    } else if (error.isGone) {
+      endpoints.disable(key, url, message, now);
+      entries.retryAllNow(key, now);
+      this.queue.clear();
+      this.context.reportEndpoint(url, "disabled", message);
+    }
+  }
+
+  #bury(id: string, attempts: number, reason: string, now = this.context.clock.now()): void {
+    this.context.deadLetters.bury(id, attempts, reason, now);
+    this.notifier.added();
+  }
+
+  #isDisabled({ key, destination }: OutboxEntry): boolean {
+    return destination.kind === "webhook" && this.context.endpoints.isDisabled(key);
+  }
+
+  #policyOf({ destination }: OutboxEntry): Policy {
+    return policyOf(destination.policy, this.context.limits.policy);
+  }
+}
+
+function triedOf({ attempt, earlierAttempts, queuedAt }: OutboxEntry) {
+  return { attempts: attempt - earlierAttempts, queuedAt };
+}
+
+/** The event whole, or a reference to it where the destination does not take so much. */
+function deliveryOf(
+  { id, attempt, payload }: OutboxEntry,
+  maxBytes: number,
+  sender: unknown,
+): Delivery | ReferencedDelivery {
+  const limit = maxBytes - ENVELOPE_BYTES;
+  // A code unit is at most three bytes: most events need not be measured.
+  const isSmall = payload.length * 3 <= limit;
+  const bytes = isSmall ? 0 : byteLength(payload);
+  if (isSmall || bytes <= limit) return { id, attempt, event: JSON.parse(payload) as unknown };
+  return { id, attempt, reference: { bytes, ...(typeof sender === "string" && { sender }) } };
+}

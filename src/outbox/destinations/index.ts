@@ -1,0 +1,122 @@
+/**
+ * All kinds of destinations. To add one, write its file (a type, a function that makes one, and its kind) and add the kind
+ * to the list.
+ */
+
+import * as z from "zod";
+import { preview } from "../../core/json.ts";
+import { readOptions } from "../../core/option-schemas.ts";
+import { invalidMessage } from "../../core/options.ts";
+import { InvalidDestinationError } from "../errors.ts";
+import { agents } from "./agent.ts";
+import { methods } from "./method.ts";
+import { queues } from "./queue.ts";
+import type { AnyDestination, Transport, TransportContext } from "./transport.ts";
+import { webhooks } from "./webhook.ts";
+import { workflowEvents } from "./workflow-event.ts";
+import { type StartWorkflow, type WorkflowStart, workflowStarts } from "./workflow-start.ts";
+
+/** The list: the kind of a stored destination, and how it is delivered to. */
+const KINDS = {
+  workflow: workflowEvents,
+  "workflow-start": workflowStarts,
+  webhook: webhooks,
+  queue: queues,
+  method: methods,
+  agent: agents,
+};
+
+type Kinds = typeof KINDS;
+type DestinationOf<Kind extends keyof Kinds> = z.input<Kinds[Kind]["schema"]>;
+
+export type Destination = { [Kind in keyof Kinds]: DestinationOf<Kind> }[keyof Kinds];
+
+/** Replaces parts of how a kind of destination is delivered to, e.g. in a test. */
+export type TransportOverrides = {
+  readonly [Kind in keyof Kinds]?: Partial<Transport<DestinationOf<Kind>>>;
+};
+
+/** Of a destination as JSON, which is stored with each entry. */
+const MAX_LENGTH = 16_384;
+const EXPECTED =
+  "expected what webhook(), queue(), method(), agent(), workflow() or workflowEvent() returns";
+
+export class Destinations {
+  readonly #transports: ReadonlyMap<string, Transport>;
+  readonly host: object;
+
+  constructor(
+    context: TransportContext & { readonly startWorkflow?: StartWorkflow | undefined },
+    overrides: TransportOverrides = {},
+  ) {
+    this.host = context.host;
+    this.#transports = new Map(
+      Object.entries(KINDS).map(([kind, { connect }]) => {
+        const override = overrides[kind as keyof Kinds];
+        return [kind, { ...connect(context), ...override } as Transport];
+      }),
+    );
+  }
+
+  get kinds(): readonly string[] {
+    return [...this.#transports.keys()];
+  }
+
+  /** @throws Error for an unknown kind, which a newer version of Perdure may have stored */
+  transportOf({ kind }: AnyDestination): Transport {
+    const transport = this.#transports.get(kind);
+    if (transport) return transport;
+    throw new Error(`This version of Perdure knows no destination of the kind ${preview(kind)}`);
+  }
+
+  /** Entries with the same key are delivered one after the other. Of an unknown kind it is the kind. */
+  keyOf(destination: AnyDestination): string {
+    return this.#transports.get(destination.kind)?.keyOf(destination) ?? String(destination.kind);
+  }
+
+  /** The destination in a few words, for a log. */
+  labelOf(destination: AnyDestination): string {
+    return this.#transports.get(destination.kind)?.labelOf(destination) ?? "";
+  }
+
+  /** What is wrong with a destination as a whole sentence; undefined for a valid one. */
+  problemOf(destination: unknown, name = "destination"): string | undefined {
+    try {
+      this.check(destination, name);
+    } catch (error) {
+      if (error instanceof InvalidDestinationError) return error.message;
+      throw error;
+    }
+    const to = destination as AnyDestination;
+    const problem = this.transportOf(to).problemOf(to);
+    if (problem) {
+      return invalidMessage(`${name}.${problem.field}`, problem.given, problem.expected);
+    }
+    // Each field has a limit; this limits them together.
+    const { length } = JSON.stringify(to);
+    if (length <= MAX_LENGTH) return undefined;
+    const expected = `expected at most ${MAX_LENGTH} characters as JSON. Use shorter names`;
+    return invalidMessage(name, `of ${length} characters`, expected);
+  }
+
+  /** @throws InvalidDestinationError for a destination that is invalid in every Worker */
+  check(destination: unknown, name = "destination"): asserts destination is Destination {
+    if (typeof destination !== "object" || destination === null) {
+      throw new InvalidDestinationError(invalidMessage(name, preview(destination), EXPECTED));
+    }
+    const { kind } = destination as AnyDestination;
+    if (!Object.hasOwn(KINDS, kind ?? "")) {
+      const expected = `expected one of ${this.kinds.join(", ")}`;
+      throw new InvalidDestinationError(invalidMessage(`${name}.kind`, preview(kind), expected));
+    }
+    const { schema } = KINDS[kind as keyof Kinds];
+    const whole = z.object({ [name]: schema });
+    readOptions(whole, { [name]: destination }, name, (_, message) => {
+      return new InvalidDestinationError(message);
+    });
+  }
+}
+
+export function isStart(to: AnyDestination | WorkflowStart): to is WorkflowStart {
+  return typeof to === "object" && to !== null && "destination" in to;
+}

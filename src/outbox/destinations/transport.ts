@@ -1,0 +1,79 @@
+/** The interface that each kind of destination implements. */
+
+import type { Clock } from "../../core/clock.ts";
+import type { DeliveryPolicy } from "../delivery/policy.ts";
+
+export type WithPolicy = { readonly policy?: DeliveryPolicy };
+
+/** What every destination has. */
+export type AnyDestination = WithPolicy & { readonly kind: string };
+
+/** What a method, an agent, a workflow and a queue receive. */
+export type Delivery<Event = unknown> = {
+  /** The same on every attempt, so that a receiver can recognize a repetition. */
+  readonly id: string;
+  /** 1 for the first. A crash counts as an attempt, so a number may never arrive. */
+  readonly attempt: number;
+  readonly event: Event;
+};
+
+/** Replaces an event that is too large for its destination. */
+export type ReferencedDelivery = Pick<Delivery, "id" | "attempt"> & {
+  /** Its sender's outbox has the event: `outbox.read(id)`. */
+  readonly reference: {
+    /** Of the event as JSON in UTF-8. */
+    readonly bytes: number;
+    /** The name of the sending agent, where it has one. */
+    readonly sender?: string;
+  };
+};
+
+/** An invalid field of a destination: `Invalid destination.<field> <given>: <expected>.` */
+export type FieldProblem = {
+  readonly field: string;
+  /** The value as the message shows it. */
+  readonly given: string;
+  /** `expected ...`, then the remedy, without the last full stop. */
+  readonly expected: string;
+};
+
+/** Delivers to one kind of destination. */
+export interface Transport<To = AnyDestination> {
+  /** What this Worker lacks for a valid destination, e.g. its binding; undefined: nothing. */
+  problemOf(destination: To): FieldProblem | undefined;
+  /** Entries with the same key are delivered one after the other. It begins with the kind and a space. */
+  keyOf(destination: To): string;
+  /** The destination in a few words, for a log. */
+  labelOf(destination: To): string;
+  /** Bytes of a delivery as JSON that the destination takes. A larger event is sent as a reference. */
+  readonly maxBytes: number;
+  /** The time limit of one attempt where the policy has none, in milliseconds. */
+  readonly timeoutMs: number;
+  /**
+   * Resolves when the destination has taken the delivery.
+   *
+   * @param signal aborted when the time limit of the attempt has passed
+   * @throws UndeliverableError when no further attempt can succeed; any other error is retried
+   */
+  deliver(
+    destination: To,
+    delivery: Delivery | ReferencedDelivery,
+    signal: AbortSignal,
+  ): Promise<void>;
+  /** Whether the receiver was terminated or deleted, for a kind where that can happen. */
+  isGone?(destination: To): Promise<boolean>;
+}
+
+/** What a transport may use. */
+export type TransportContext = {
+  /** The object that has the outbox. */
+  readonly host: object;
+  /** Its bindings. */
+  readonly env: object;
+  readonly now: Clock["now"];
+  readonly allowPrivateAddresses: boolean;
+  /** Runs the app's code as the host. */
+  readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Identifies this instance of the object: another after each restart. */
+  readonly objectInstance: string;
+};
