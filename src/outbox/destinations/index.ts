@@ -109,11 +109,14 @@ export class Destinations {
       const expected = `expected one of ${this.kinds.join(", ")}`;
       throw new InvalidDestinationError(invalidMessage(`${name}.kind`, preview(kind), expected));
     }
-    const { schema } = KINDS[kind as keyof Kinds];
-    const whole = z.object({ [name]: schema });
-    readOptions(whole, { [name]: destination }, name, (_, message) => {
-      return new InvalidDestinationError(message);
-    });
+    const schema: z.ZodType = KINDS[kind as keyof Kinds].schema;
+    const invalid = (_: string, message: string) => new InvalidDestinationError(message);
+    try {
+      readOptions(schema, destination, name, invalid);
+    } catch {
+      // Read again as part of an object, so that the message has the whole path, e.g. `notify[0].url`.
+      readOptions(z.object({ [name]: schema }), { [name]: destination }, name, invalid);
+    }
   }
 }
 

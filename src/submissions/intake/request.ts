@@ -97,7 +97,7 @@ export type Acceptance = {
   readonly maxPayloadBytes: number;
   readonly newId: () => string;
   readonly now: number;
-  /** What is wrong with a destination, to be read after its name. */
+  /** What is wrong with a destination that the message calls `name`, as a sentence. */
   readonly problemOf: (destination: unknown, name: string) => string | undefined;
 };
 
