@@ -1,8 +1,6 @@
 /**
- * A crash at every write and delivery of every way that an event can take
- * through the outbox, and again in what comes after a crash. Whatever was
- * committed when, nothing that was accepted is lost, and nothing that was
- * rolled back arrives. What is played is in `matrix/outbox.ts`.
+ * A crash at every write and every delivery of every scenario of the outbox, and again during the recovery. No accepted
+ * event is lost, and no rolled-back event is delivered. The scenarios are in `matrix/outbox.ts`.
  */
 
 import { Outbox } from "../../src/outbox/index.ts";
@@ -18,14 +16,14 @@ playMatrix(
   {
     owners: { Outbox },
     harmless: {
-      "Outbox.onStart": "each life begins with it",
-      "Outbox.wake": "the room's alarm, which wakes every scenario",
-      "Outbox.problemOf": "looks at a destination, and at no row",
+      "Outbox.onStart": "runs at each start of the object",
+      "Outbox.wake": "the alarm, which wakes every scenario",
+      "Outbox.problemOf": "reads a destination, and no row",
       "Outbox.isGone": "asks the destination",
       "Outbox.enqueue":
-        "put() of the other rooms: the scenarios of the ledger and of the waits play it",
+        "put() of other modules: the scenarios of the ledger and of the waits play it",
       "Outbox.flush":
-        "begins to deliver what is stored: the scenarios of the ledger and of the waits play it",
+        "starts to deliver what is stored: the scenarios of the ledger and of the waits play it",
       "Outbox.isBusy": READS,
       "Outbox.inspect": READS,
       "Outbox.stateOf": READS,

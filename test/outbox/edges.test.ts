@@ -27,8 +27,8 @@ const never = () => {
   throw new UndeliverableError("never");
 };
 
-describe("O3 attempts are those that were begun", () => {
-  it("one that waits for its retry while the object is evicted loses none", async () => {
+describe("Counting attempts", () => {
+  it("O3: an entry that waits for its retry keeps its attempts when the object is evicted", async () => {
     const { box, came } = givenListening({
       settings: { policy: { maxAttempts: 2, backoff: { base: 1, cap: 1 } } },
       clock: { now: Date.now, random: () => 0 },
@@ -49,7 +49,7 @@ describe("O3 attempts are those that were begun", () => {
     expect(came).toEqual(["e#1", "e#2"]);
   });
 
-  it("one that is refused without any has none", async () => {
+  it("O3: an entry for a disabled endpoint becomes a dead letter with no attempts", async () => {
     const { box } = givenListening();
     await inside(box, async ({ lifecycle, outbox }) => {
       await lifecycle.start();
@@ -62,7 +62,7 @@ describe("O3 attempts are those that were begun", () => {
   });
 });
 
-it("O3 what a disabled endpoint had asked to wait for is given up at once", async () => {
+it("O3: disabling an endpoint ends its Retry-After, and its entries become dead letters at once", async () => {
   const { box, came } = givenListening({
     deliver: () => {
       const responseHeaders = { "retry-after": "3600" };
@@ -78,8 +78,8 @@ it("O3 what a disabled endpoint had asked to wait for is given up at once", asyn
   expect(came).toEqual(["a#1"]);
 });
 
-describe("O3 the app is told of each dead letter", () => {
-  it("of one that dies again while it is told of the first time", async () => {
+describe("Notifications of dead letters", () => {
+  it("O3: an entry that dies again during its first notification is notified again", async () => {
     const told: number[] = [];
     const { promise: hold, resolve: goOn } = Promise.withResolvers<void>();
     const { box } = givenListening({
@@ -100,7 +100,7 @@ describe("O3 the app is told of each dead letter", () => {
     expect(told).toEqual([1, 2]);
   });
 
-  it("by its own alarm, when the object crashes while it tells, and then it holds none", async () => {
+  it("O3: the alarm repeats a notification that a crash interrupted, and is then removed", async () => {
     let told = 0;
     const { box } = givenListening({
       deliver: never,
@@ -116,7 +116,7 @@ describe("O3 the app is told of each dead letter", () => {
   });
 });
 
-describe("O4 an id that is put again after its delivery was kept", () => {
+describe("An id that is put again after its delivery was kept", () => {
   const givenKept = async (first: unknown, maxAge: number) => {
     const { box, came } = givenListening({ settings: { keepDelivered: { maxAge } } });
     await putAll(box, ["e"], PLAIN, first);
@@ -124,7 +124,7 @@ describe("O4 an id that is put again after its delivery was kept", () => {
     return { box, came };
   };
 
-  it("has its event, though the one before it is forgotten meanwhile", async () => {
+  it("O4: its new event stays readable when the earlier one is deleted", async () => {
     const queue = { kind: "queue", queue: "Q" } as const;
     const { box } = givenListening({
       settings: { keepDelivered: { maxAge: 1 } },
@@ -147,7 +147,7 @@ describe("O4 an id that is put again after its delivery was kept", () => {
     });
   });
 
-  it("leaves no parts behind when it is smaller", async () => {
+  it("O4: a smaller event leaves no parts of the earlier one behind", async () => {
     const { box, came } = await givenKept(LARGE, 60_000);
     await until(() =>
       inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.state === "delivered"),
@@ -162,10 +162,10 @@ describe("O4 an id that is put again after its delivery was kept", () => {
   });
 });
 
-describe("O2 a clock that is set back", () => {
+describe("A clock that is set back", () => {
   const HOUR_MS = 3_600_000;
 
-  it("in the life of the object keeps nothing from being delivered at once, in its first attempt", async () => {
+  it("O2: an event is delivered at once, in its first attempt, when the clock is set back", async () => {
     let now = Date.now();
     const { box, came } = givenListening({
       settings: { policy: { maxAttempts: 1 } },
@@ -178,7 +178,7 @@ describe("O2 a clock that is set back", () => {
     expect(came).toEqual(["a#1", "b#1"]);
   });
 
-  it("between two lives changes nothing in the order of what is ordered", async () => {
+  it("O2: ordered entries keep their order when the clock is set back between two starts", async () => {
     let now = Date.now();
     let isOpen = false;
     const { box, came } = givenListening({
@@ -203,8 +203,8 @@ describe("O2 a clock that is set back", () => {
   });
 });
 
-describe("O2 nothing comes twice without need", () => {
-  it("though an attempt ends in success after its time, while the next one is under way", async () => {
+describe("No needless repetition", () => {
+  it("O2: a success after the time limit does not cause another attempt", async () => {
     const { promise: late, resolve: goOn } = Promise.withResolvers<void>();
     const { promise: second, resolve: take } = Promise.withResolvers<void>();
     const { box, came } = givenListening({
@@ -224,7 +224,7 @@ describe("O2 nothing comes twice without need", () => {
     expect(came.slice(0, 2)).toEqual(["e#1", "e#2"]);
   });
 
-  it("though what is told flushes the outbox at once", async () => {
+  it("O2: a receiver that flushes the outbox at once gets the event once", async () => {
     const { box, came } = givenListening();
     // The scripted destinations wait for the storage first; a method of the object itself does not.
     await inside(box, (object) => {
@@ -241,8 +241,8 @@ describe("O2 nothing comes twice without need", () => {
   });
 });
 
-describe("O3 what is redriven", () => {
-  it("goes before those that stand in line behind it", async () => {
+describe("A redriven dead letter", () => {
+  it("O3: it is delivered before the entries that were put after it", async () => {
     const { promise: hold, resolve: goOn } = Promise.withResolvers<void>();
     const { box, came } = givenListening({
       deliver: ({ id, attempt }) => {
@@ -259,7 +259,7 @@ describe("O3 what is redriven", () => {
   });
 });
 
-it("O3 the last page of dead letters has no cursor, though it is full", async () => {
+it("O3: a full last page of dead letters has no cursor", async () => {
   const { box } = givenListening({ deliver: never });
   await putAll(box, ["a", "b", "c", "d"]);
   const page = (cursor?: string) =>
@@ -270,7 +270,7 @@ it("O3 the last page of dead letters has no cursor, though it is full", async ()
   expect((await page(first.cursor)).cursor).toBeUndefined();
 });
 
-it("O3 an outcome that cannot be stored is not tried for again and again", async () => {
+it("O3: an outcome that cannot be stored is retried after a pause", async () => {
   const other = workflowNamed("other");
   const { box, came } = givenListening({ deliver: () => sleep(5) });
   await inside(box, ({ meter }) => {

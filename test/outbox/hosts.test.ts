@@ -11,8 +11,8 @@ import { toldAgents } from "../support/outbox-agent.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../support/receivers/client.ts";
 import { received } from "../support/recipients.ts";
 
-describe("O1 O2 a plain agent puts events in a transaction of its own, and tells", () => {
-  it("every kind of destination, once each", async () => {
+describe("A plain agent with an outbox", () => {
+  it("O1: it delivers to every kind of destination, once each", async () => {
     const name = `orders-${crypto.randomUUID()}`;
     const stub = await getAgentByName(env.OutboxAgent, name);
     const hook = someReceiver();
@@ -51,7 +51,7 @@ describe("O1 O2 a plain agent puts events in a transaction of its own, and tells
     );
   });
 
-  it("nobody of what is rolled back, or cannot be put", async () => {
+  it("O1: it delivers nothing that is rolled back or refused", async () => {
     const stub = await getAgentByName(env.OutboxAgent, `orders-${crypto.randomUUID()}`);
     await stub.order("o1", []);
     const twice = await refusal(stub.order("o1", [method("onOrder")]));
@@ -64,7 +64,7 @@ describe("O1 O2 a plain agent puts events in a transaction of its own, and tells
     });
   });
 
-  it("after a crash", async () => {
+  it("O2: it delivers after a crash", async () => {
     const name = `orders-${crypto.randomUUID()}`;
     const stub = await getAgentByName(env.OutboxAgent, name);
     const id = await runInDurableObject(stub, async (object, ctx) => {
@@ -80,7 +80,7 @@ describe("O1 O2 a plain agent puts events in a transaction of its own, and tells
   });
 });
 
-it("O2 O3 attempts, what is given up, and an endpoint that changes, are told on the agents' channel for observability", async () => {
+it("O3: attempts, dead letters and changes of endpoints are events of the agents' observability channel", async () => {
   const seen: { type: string; name: string; payload: object }[] = [];
   const note = (message: unknown) => void seen.push(message as (typeof seen)[number]);
   subscribe("agents:lifecycle", note);

@@ -19,7 +19,7 @@ const PLAIN = workflowNamed("plain");
 const stateOf = (box: Box, id: string) =>
   inside(box, async ({ outbox }) => (await outbox.inspect(id))?.state);
 
-it("O2 what is put for an endpoint that wants to be left alone is woken for", async () => {
+it("O2: an entry for a held endpoint is delivered when its Retry-After has passed", async () => {
   const busy = { statusCode: 429, responseHeaders: { "retry-after": "2" } };
   const { box, came } = givenListening({
     settings: { policy: { maxAttempts: 1 } },
@@ -35,7 +35,7 @@ it("O2 what is put for an endpoint that wants to be left alone is woken for", as
   await until(() => came.includes("b#1"), 5_000);
 });
 
-it("O3 a dead letter of which nobody could note that it was told keeps the wake", async () => {
+it("O3: a dead letter whose notification could not be stored keeps the wake", async () => {
   let told = 0;
   const { box } = givenListening({
     deliver: ({ id }) => {
@@ -59,7 +59,7 @@ it("O3 a dead letter of which nobody could note that it was told keeps the wake"
   expect((await inside(box, (_, ctx) => wakesOf(ctx))).job).not.toBeNull();
 });
 
-it("O3 one that was rolled back and put again has its backoff", async () => {
+it("O3: an entry that was rolled back and put again keeps its backoff", async () => {
   const { box, came } = givenListening({
     clock: { now: Date.now, random: () => 0.9 },
     settings: { policy: { backoff: { base: "1 hour" } } },
@@ -82,7 +82,7 @@ it("O3 one that was rolled back and put again has its backoff", async () => {
   expect(came).toEqual(["x#1", "a#1"]);
 });
 
-it("O4 what is read is what waits or was given up last", async () => {
+it("O4: read() returns the event of the waiting entry or the latest dead letter", async () => {
   const { box } = givenListening({
     settings: { keepDelivered: {} },
     deliver: (sent) => {
@@ -96,7 +96,7 @@ it("O4 what is read is what waits or was given up last", async () => {
   expect(await inside(box, ({ outbox }) => outbox.read("a"))).toBe("two");
 });
 
-it("O4 a reference is kept by its age, however many others are", async () => {
+it("O4: an event that was sent as a reference is kept by its age, whatever maxCount is", async () => {
   const { box } = givenListening({ settings: { keepDelivered: { maxCount: 10 } } });
   const large = { text: "x".repeat(1_100_000) };
   const queue = { kind: "queue", queue: "EVENTS" } as const;

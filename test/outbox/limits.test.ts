@@ -12,7 +12,7 @@ const never = () => {
   throw new UndeliverableError("never");
 };
 
-describe("O1: no more than maxWaiting entries wait", () => {
+describe("maxWaiting", () => {
   it("O1: put() throws an OutboxFullError with the numbers, and the transaction is rolled back", async () => {
     const { box } = givenListening({ settings: { maxWaiting: 3 }, deliver: forever });
     await putAll(box, ["a", "b"], PLAIN);
@@ -39,7 +39,7 @@ describe("O1: no more than maxWaiting entries wait", () => {
     await crashBox(box);
   });
 
-  it("O1: entries are taken again when some have been delivered, also after a restart", async () => {
+  it("O1: put() accepts entries again after deliveries, also after a restart", async () => {
     const { promise: open, resolve: goOn } = Promise.withResolvers<void>();
     const { box, came } = givenListening({ settings: { maxWaiting: 2 }, deliver: () => open });
     await putAll(box, ["a", "b"], PLAIN);
@@ -51,7 +51,7 @@ describe("O1: no more than maxWaiting entries wait", () => {
     await until(() => came.includes("d#1"));
   });
 
-  it("O1: what the end of a submission sends is taken all the same", async () => {
+  it("O1: the events of a submission's end are stored above the limit", async () => {
     const { box, came } = givenListening({ settings: { maxWaiting: 1 } });
     const other: Destination = workflowNamed("other");
     await inside(box, async ({ lifecycle, outbox }, ctx) => {
@@ -66,8 +66,8 @@ describe("O1: no more than maxWaiting entries wait", () => {
   });
 });
 
-describe("O3: dead letters are deleted by age and count, once the app has been told of them", () => {
-  it("O3: the newest maxCount of them are kept", async () => {
+describe("keepDeadLetters", () => {
+  it("O3: the newest maxCount dead letters are kept", async () => {
     const told: string[] = [];
     const { box } = givenListening({
       settings: { keepDeadLetters: { maxCount: 3 } },
@@ -95,7 +95,7 @@ describe("O3: dead letters are deleted by age and count, once the app has been t
     expect(await kept()).toHaveLength(3);
   });
 
-  it("O3: those older than maxAge are deleted at the next start", async () => {
+  it("O3: dead letters older than maxAge are deleted at the next start", async () => {
     let now = Date.now();
     const { box } = givenListening({
       settings: { keepDeadLetters: { maxAge: "1 hour" } },
@@ -116,7 +116,7 @@ describe("O3: dead letters are deleted by age and count, once the app has been t
     expect(await count()).toBe(0);
   });
 
-  it("O3: one that the app has not been told of stays", async () => {
+  it("O3: a dead letter without a notification is kept", async () => {
     const { box } = givenListening({
       settings: { keepDeadLetters: { maxCount: 1 } },
       deliver: never,
@@ -135,6 +135,6 @@ it.each([
   [{ keepDeadLetters: { maxCount: -1 } }, /Invalid keepDeadLetters.maxCount -1/],
   [{ keepDeadLetters: { maxAge: "soon" as never } }, /Invalid keepDeadLetters.maxAge "soon"/],
   [{ keepDeadLetters: { days: 3 } as never }, /Unknown option "days" in keepDeadLetters/],
-])("O3: limits that make no sense are refused: %j", (settings, problem) => {
+])("O3: invalid limits are refused: %j", (settings, problem) => {
   expect(() => readSettings(settings)).toThrow(problem);
 });

@@ -54,8 +54,8 @@ async function givenOneOfEach(): Promise<Box> {
   return box;
 }
 
-describe("O3 deliveries are listed", () => {
-  it("O3: a list has each delivery with its destination and its state, and no event", async () => {
+describe("Lists of deliveries", () => {
+  it("O3: a list has each delivery with its destination and state, and no event", async () => {
     const box = await givenOneOfEach();
     await inside(box, async ({ outbox }) => {
       const { deliveries, cursor } = await outbox.listDeliveries();
@@ -94,7 +94,7 @@ describe("O3 deliveries are listed", () => {
     [{ destination: WEBHOOK }, ["delivered"]],
     [{ destination: workflowNamed("another") }, []],
     [{ submissionId: "s" }, []],
-  ])("O3: a list by %j has those, and no others", async (options, ids) => {
+  ])("O3: a list by %j has exactly those deliveries", async (options, ids) => {
     const box = await givenOneOfEach();
     await inside(box, async ({ outbox }) => {
       const { deliveries } = await outbox.listDeliveries(options);
@@ -102,7 +102,7 @@ describe("O3 deliveries are listed", () => {
     });
   });
 
-  it("O3: pages follow each other without a gap, over all states, the newest first", async () => {
+  it("O3: pages over all states have no gap, newest first", async () => {
     const { box } = givenListening({ settings: { policy: LATER }, deliver });
     const ids = ["waiting 1", "dead 1", "waiting 2", "discarded 1", "dead 2"];
     for (const id of ids) await putAll(box, [id], workflowNamed(id));
@@ -128,7 +128,7 @@ describe("O3 deliveries are listed", () => {
     });
   });
 
-  it("O3: a list shows no proof of an event", async () => {
+  it("O3: a list does not show the proof of an event", async () => {
     const box = givenOutbox({ deliver: forever });
     await putAll(box, ["e"], { ...workflowNamed("w"), proof: "secret" });
     await inside(box, async ({ outbox }) => {
@@ -154,7 +154,7 @@ describe("O3 deliveries are listed", () => {
     ],
     [{ to: "w" }, /Unknown option "to" in options of listDeliveries/],
     [{ destination: {} }, /Invalid destination.kind undefined: expected one of/],
-  ])("O3: a list by %o is refused", async (options, message) => {
+  ])("O3: a list with invalid options is refused: %o", async (options, message) => {
     await inside(givenOutbox({ deliver }), async ({ outbox }) => {
       const listing = outbox.listDeliveries(options as object);
       await expect(listing).rejects.toThrow(message);
@@ -163,10 +163,10 @@ describe("O3 deliveries are listed", () => {
   });
 });
 
-describe("O1 the deliveries of a submission", () => {
+describe("The deliveries of a submission", () => {
   const to = () => ({ ...somewhere() }) as Destination & { instance: string };
 
-  it("O1: they are found by its id, and no others, also where one id begins with another", async () => {
+  it("O1: a list by submissionId has exactly its deliveries, also where one id begins with another", async () => {
     const stub = givenLedgerWith({ keepDelivered: {} });
     const ids = ["s", "s/2", "s 2", "ü".repeat(900)];
     const others = await Promise.all(
@@ -202,7 +202,7 @@ describe("O1 the deliveries of a submission", () => {
     });
   });
 
-  it("L9: a list of a submission's deliveries reads as many rows as it has deliveries, whatever else there is", async () => {
+  it("L9: a list by submissionId reads only the rows of its deliveries", async () => {
     const stub = givenLedgerWith({ keepDelivered: {} });
     await submit(stub, {}, { submissionId: "s", notify: () => [somewhere()] });
     await within(stub, async ({ outbox, meter }, ctx) => {
@@ -223,8 +223,8 @@ describe("O1 the deliveries of a submission", () => {
   });
 });
 
-describe("O3 an event that nobody waits for any more", () => {
-  it("O3: it is discarded and no dead letter, with its parts, and nothing is left to wake for", async () => {
+describe("An event that no step waits for", () => {
+  it("O3: it is discarded with its parts, is no dead letter, and leaves no wake", async () => {
     const told: string[] = [];
     const box = givenOutbox({ deliver, told: ({ id }) => void told.push(id) });
     await putAll(box, ["discarded"], workflowNamed("w"), "x".repeat(600_000));
@@ -249,7 +249,7 @@ describe("O3 an event that nobody waits for any more", () => {
     expect(told).toEqual([]);
   });
 
-  it("O3: a crash before that is written asks once more, and comes to the same", async () => {
+  it("O3: a crash before it is stored as discarded repeats the attempt, with the same outcome", async () => {
     let times = 0;
     const box = givenOutbox({
       deliver: (sent) => {
@@ -270,7 +270,7 @@ describe("O3 an event that nobody waits for any more", () => {
   });
 });
 
-it("O3: a redrive sends nothing to a disabled endpoint, and counts only what it sends", async () => {
+it("O3: a redrive sends nothing to a disabled endpoint, and counts only sent entries", async () => {
   let isMended = false;
   const box = givenOutbox({
     deliver: () => {

@@ -18,7 +18,7 @@ import { outboxStep } from "../support/outbox-steps.ts";
 import { playSequences } from "../support/sequences.ts";
 
 it(
-  "O1-O5 the outbox does what the model does, whatever comes in whatever order",
+  "O1-O5: the outbox behaves like the model in any order of events",
   () =>
     playSequences({
       name: "OUTBOX_MODEL",

@@ -20,8 +20,8 @@ import { chance, couriers, delivered, refusals } from "../support/ledger-object.
 
 const OUTBOX = "perdure.outbox";
 
-describe("O2 an event is delivered at least once, with one id", () => {
-  it("after failures", async () => {
+describe("At-least-once delivery with one id", () => {
+  it("O2: an event is delivered after failures, with one id", async () => {
     const stub = givenLedger();
     const to = somewhere();
     const attempts: { id: string; attempt: number }[] = [];
@@ -34,7 +34,7 @@ describe("O2 an event is delivered at least once, with one id", () => {
     expect(attempts).toEqual([1, 2, 3, 4].map((attempt) => ({ id: "e", attempt })));
   });
 
-  it("after a crash in the middle of a delivery", async () => {
+  it("O2: an event is delivered after a crash during its delivery", async () => {
     const stub = givenLedger();
     const to = somewhere();
     couriers.set(to.instance, forever);
@@ -44,7 +44,7 @@ describe("O2 an event is delivered at least once, with one id", () => {
     expect(await arrived(to)).toEqual(["e"]);
   });
 
-  it("after a crash between the arrival and the note of it, a second time with the same id", async () => {
+  it("O2: a crash before the outcome is stored repeats the delivery with the same id", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await stub.list();
@@ -63,7 +63,7 @@ describe("O2 an event is delivered at least once, with one id", () => {
     await within(again(stub), (_, ctx) => expect(waitingIn(ctx)).toEqual([]));
   });
 
-  it("put twice, it is one event with the first payload", async () => {
+  it("O2: an id that is put twice is one event with the first payload", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await send(
@@ -75,7 +75,7 @@ describe("O2 an event is delivered at least once, with one id", () => {
     expect(delivered.get(to.instance)).toEqual([{ id: "e", payload: 1 }]);
   });
 
-  it("while the next turn runs", async () => {
+  it("O2: an event is delivered while the next turn runs", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await submit(stub, { delayMs: 20 }, { submissionId: "s", notify: () => [to] });
@@ -88,7 +88,7 @@ describe("O2 an event is delivered at least once, with one id", () => {
   it.each([
     "Durable Object reset because its code was updated.",
     "exceeded its memory limit and was reset.",
-  ])("when it is the destination that says: %s", async (reset) => {
+  ])("O3: an error of the destination does not stop the outbox: %s", async (reset) => {
     const stub = givenLedger();
     const to = somewhere();
     chance.random = () => 0;
@@ -106,8 +106,8 @@ describe("O2 an event is delivered at least once, with one id", () => {
   });
 });
 
-describe("O3 the failure of one delays that one alone", () => {
-  it("one that is refused again and again", async () => {
+describe("A failure delays one entry alone", () => {
+  it("O3: an entry that always fails delays no other", async () => {
     const stub = givenLedger();
     const [bad, good] = [somewhere(), somewhere()];
     refusals.set(bad.instance, { times: 1_000 });
@@ -121,7 +121,7 @@ describe("O3 the failure of one delays that one alone", () => {
     await within(stub, (_, ctx) => expect(waitingIn(ctx)).toEqual(["a"]));
   });
 
-  it("one that is refused keeps no other to the same destination", async () => {
+  it("O3: an entry that fails does not delay others for the same destination", async () => {
     const stub = givenLedger();
     const to = somewhere();
     couriers.set(to.instance, async ({ id }) => {
@@ -135,7 +135,7 @@ describe("O3 the failure of one delays that one alone", () => {
     await within(stub, (_, ctx) => expect(waitingIn(ctx)).toEqual(["a", "c"]));
   });
 
-  it.each([1, 7, 8])("%i that give no answer", async (count) => {
+  it.each([1, 7, 8])("O3: %i deliveries without an answer delay no other", async (count) => {
     const stub = givenLedger();
     const [silent, good] = [somewhere(), [1, 2, 3].map(somewhere)];
     couriers.set(silent.instance, forever);
@@ -150,7 +150,7 @@ describe("O3 the failure of one delays that one alone", () => {
     for (const to of good) await arrived(to, 3_000);
   });
 
-  it("many at once that take their time", async () => {
+  it("O3: many slow deliveries delay no other", async () => {
     const stub = givenLedger();
     const all = Array.from({ length: 30 }, somewhere);
     for (const [index, { instance }] of all.entries())
@@ -163,7 +163,7 @@ describe("O3 the failure of one delays that one alone", () => {
     expect(all.filter((to) => idsAt(to).length === 0)).toHaveLength(0);
   });
 
-  it("a retry comes when it is due, though another delivery is under way then", async () => {
+  it("O3: a retry starts when it is due while another delivery is in flight", async () => {
     const stub = givenLedger();
     const [early, late] = [somewhere(), somewhere()];
     for (const { instance } of [early, late]) refusals.set(instance, { times: 1 });
@@ -178,7 +178,7 @@ describe("O3 the failure of one delays that one alone", () => {
   });
 });
 
-describe("O5 an empty outbox holds no job and no alarm", () => {
+describe("The wake of an empty outbox", () => {
   const held = (stub: Ledger) =>
     within(stub, async (_, ctx) => ({
       waiting: waitingIn(ctx).length,
@@ -192,7 +192,7 @@ describe("O5 an empty outbox holds no job and no alarm", () => {
     expect(await held(stub)).toEqual(NOTHING);
   };
 
-  it("after a delivery, and while it is under way it holds both", async () => {
+  it("O5: there is a job and an alarm during a delivery, and none after it", async () => {
     const stub = givenLedger();
     const to = somewhere();
     couriers.set(to.instance, () => sleep(100));
@@ -203,7 +203,7 @@ describe("O5 an empty outbox holds no job and no alarm", () => {
     await becomesEmpty(stub);
   });
 
-  it("after a retry that its alarm made", async () => {
+  it("O5: no job and no alarm remain after a retry", async () => {
     const stub = givenLedger();
     const to = somewhere();
     refusals.set(to.instance, { times: 2 });
@@ -216,7 +216,7 @@ describe("O5 an empty outbox holds no job and no alarm", () => {
     expect(idsAt(to)).toEqual(["e"]);
   });
 
-  it("after a dead letter", async () => {
+  it("O5: no job and no alarm remain after a dead letter", async () => {
     const stub = givenLedger();
     const to = somewhere();
     refusals.set(to.instance, { times: 1, isGone: true });
@@ -224,7 +224,7 @@ describe("O5 an empty outbox holds no job and no alarm", () => {
     await becomesEmpty(stub);
   });
 
-  it("after a crash in a delivery", async () => {
+  it("O5: no job and no alarm remain after a crash during a delivery", async () => {
     const stub = givenLedger();
     const to = somewhere();
     couriers.set(to.instance, forever);
@@ -235,13 +235,13 @@ describe("O5 an empty outbox holds no job and no alarm", () => {
     await becomesEmpty(next);
   });
 
-  it("with nothing put", async () => {
+  it("O5: an outbox without entries has no job and no alarm", async () => {
     const stub = givenLedger();
     await send(stub, []);
     await becomesEmpty(stub);
   });
 
-  it("after the end of a submission: what is left is the ledger's own wake, which lapses", async () => {
+  it("O5: after the end of a submission only the ledger's own wake remains, and lapses", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await submit(stub, {}, { submissionId: "s", notify: () => [to] });

@@ -41,8 +41,8 @@ function rowsIn({ storage }: DurableObjectState): Record<string, number> {
 }
 const NO_ROWS = { outbox: 0, outbox_parts: 0, dead_letters: 0, delivered: 0, endpoints: 0 };
 
-describe("O1 an event is put in the transaction that makes it true", () => {
-  it("and is rolled back with it", async () => {
+describe("put() within a transaction", () => {
+  it("O1: an event is rolled back with its transaction", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await started(stub, ({ outbox }, { storage }) => {
@@ -61,7 +61,7 @@ describe("O1 an event is put in the transaction that makes it true", () => {
     });
   });
 
-  it("and one that is put after a rolled back one is woken for", async () => {
+  it("O1: an event that is put after a rolled back one has a wake", async () => {
     const stub = givenLedger();
     const to = somewhere();
     couriers.set(to.instance, forever);
@@ -80,7 +80,7 @@ describe("O1 an event is put in the transaction that makes it true", () => {
     });
   });
 
-  it("by an object that has not started yet, too, however the transaction ends", async () => {
+  it("O1: put() works before the object has started, whether its transaction commits or not", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await within(stub, ({ outbox }, { storage }) => {
@@ -96,7 +96,7 @@ describe("O1 an event is put in the transaction that makes it true", () => {
   });
 });
 
-describe("what cannot be put is refused, with nothing stored", () => {
+describe("Invalid arguments are refused, with nothing stored", () => {
   const CASES: [to: unknown, message: RegExp][] = [
     [
       "https://example.com",
@@ -140,7 +140,7 @@ describe("what cannot be put is refused, with nothing stored", () => {
     ],
   ];
 
-  it.each(CASES)("the destination %o", async (to, message) => {
+  it.each(CASES)("O1: put() refuses the destination %o", async (to, message) => {
     await started(givenLedger(), ({ outbox }, ctx) => {
       expect(() => outbox.put(to as never, 1)).toThrow(message);
       expect(rowsIn(ctx)).toEqual(NO_ROWS);
@@ -157,14 +157,14 @@ describe("what cannot be put is refused, with nothing stored", () => {
     ["x".repeat(2_000), /Invalid event of 2002 bytes: expected at most 1000 bytes.*R2/],
   ];
 
-  it.each(EVENTS)("the event %o", async (event, message) => {
+  it.each(EVENTS)("O1: put() refuses the event %o", async (event, message) => {
     await started(givenLedgerWith({ maxEventBytes: 1_000 }), ({ outbox }, ctx) => {
       expect(() => outbox.put(somewhere(), event)).toThrow(message);
       expect(rowsIn(ctx)).toEqual(NO_ROWS);
     });
   });
 
-  it("the id of an event for another destination, waiting or given up", async () => {
+  it("O1: put() refuses the id of an event for another destination", async () => {
     const stub = givenLedger();
     const [first, second] = [somewhere(), somewhere()];
     refusals.set(first.instance, { times: 1, isGone: true });
@@ -181,13 +181,13 @@ describe("what cannot be put is refused, with nothing stored", () => {
     });
   });
 
-  it.each([{ ID: "a" }, "a"])("the options %o", async (options) => {
+  it.each([{ ID: "a" }, "a"])("O1: put() refuses the options %o", async (options) => {
     await started(givenLedger(), ({ outbox }) => {
       expect(() => outbox.put(somewhere(), 1, options as object)).toThrow(/put\(\)/);
     });
   });
 
-  it.each(["", 7, "x".repeat(257)])("the id %o", async (id) => {
+  it.each(["", 7, "x".repeat(257)])("O1: put() refuses the id %o", async (id) => {
     await started(givenLedger(), ({ outbox }) => {
       expect(() => outbox.put(somewhere(), 1, { id: id as string })).toThrow(
         /expected a string of 1 to 256 characters/,
@@ -207,13 +207,13 @@ describe("what cannot be put is refused, with nothing stored", () => {
     [{ onDeadLetter: 3 }, /Invalid onDeadLetter 3: expected a function/],
     [{ retries: 3 }, /Unknown option "retries" in outbox/],
     [{ policy: { maxAttempts: 1.5 } }, /Invalid policy.maxAttempts 1.5/],
-  ])("the settings %o", (settings, message) => {
+  ])("O1: the constructor refuses the settings %o", (settings, message) => {
     expect(() => readSettings(settings as OutboxSettings)).toThrow(message);
   });
 });
 
-describe("O2 destinations by policy", () => {
-  it("in order: one that fails holds back those behind it, and no other destination", async () => {
+describe("Policies", () => {
+  it("O3: an ordered entry that fails blocks those behind it, and no other destination", async () => {
     const stub = givenLedger();
     const to = { ...somewhere(), policy: { ordered: true } } as const;
     const other = somewhere();
@@ -225,7 +225,7 @@ describe("O2 destinations by policy", () => {
     expect(idsAt(to)).toEqual(["a", "b", "c"]);
   });
 
-  it("in order: one that is given up holds nobody back any more", async () => {
+  it("O3: an ordered entry blocks no other once it is a dead letter", async () => {
     const stub = givenLedger();
     const to = { ...somewhere(), policy: { ordered: true, maxAttempts: 2 } } as const;
     refusals.set(to.instance, { times: 2 });
@@ -237,7 +237,7 @@ describe("O2 destinations by policy", () => {
     expect(await arrived(to)).toEqual(["b"]);
   });
 
-  it("with a time for each attempt, after which the same id comes again", async () => {
+  it("O2: an attempt over its time limit is repeated with the same id", async () => {
     const stub = givenLedger();
     const to = { ...somewhere(), policy: { timeout: 50 } } as const;
     chance.random = () => 0;
@@ -249,10 +249,10 @@ describe("O2 destinations by policy", () => {
   });
 });
 
-describe("O4 a large event", () => {
+describe("A large event", () => {
   const large = `${"é𝄞".repeat(300_000)}end`;
 
-  it("of more than a row takes arrives whole where it is taken whole", async () => {
+  it("O4: an event larger than a row arrives whole where the destination takes it whole", async () => {
     const stub = givenLedger();
     const received: unknown[] = [];
     await started(stub, async (object, ctx) => {
@@ -268,7 +268,7 @@ describe("O4 a large event", () => {
     await within(stub, (_, ctx) => expect(rowsIn(ctx)).toEqual(NO_ROWS));
   });
 
-  it("travels as a reference to a workflow, and can be read for seven days", async () => {
+  it("O4: it is sent to a workflow as a reference, and can be read for seven days", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await send(stub, [{ id: "large", to, payload: { large } }]);
@@ -291,8 +291,8 @@ describe("O4 a large event", () => {
   });
 });
 
-describe("delivered entries", () => {
-  it("are kept by age and count, where that is asked for", async () => {
+describe("Delivered entries", () => {
+  it("O2: keepDelivered keeps them by age and count", async () => {
     const stub = givenLedgerWith({ keepDelivered: { maxAge: "1 hour", maxCount: 100 } });
     const to = somewhere();
     const ids = Array.from({ length: 130 }, (_, index) => `e${index}`);
@@ -318,7 +318,7 @@ describe("delivered entries", () => {
     await started(again(stub), (_, ctx) => expect(rowsIn(ctx)).toEqual(NO_ROWS));
   });
 
-  it("are forgotten otherwise", async () => {
+  it("O2: they are deleted by default", async () => {
     const stub = givenLedger();
     const to = somewhere();
     couriers.set(to.instance, () => sleep(50));
@@ -341,7 +341,7 @@ describe("delivered entries", () => {
   });
 });
 
-it("destinations are plain data", () => {
+it("O1: destinations are plain data", () => {
   const plain = [
     workflowEvent({ workflow: "W", instance: "i", eventType: "t" }),
     webhook("https://example.com/", { secret: ["NEW", "OLD"], policy: { maxAttempts: 3 } }),

@@ -28,8 +28,8 @@ const refusalOf = (work: () => unknown) => {
   return undefined;
 };
 
-describe("O1: half of a surrogate pair is refused at the call", () => {
-  it("O1: by put() as an id, and nothing is stored", async () => {
+describe("An unpaired surrogate is refused at the call", () => {
+  it("O1: put() refuses it in an id, and stores nothing", async () => {
     const { box } = givenListening();
     await inside(box, async ({ lifecycle, outbox }) => {
       await lifecycle.start();
@@ -54,7 +54,7 @@ describe("O1: half of a surrogate pair is refused at the call", () => {
     enableEndpoint: (outbox) => outbox.enableEndpoint(`https://example.com/${HALF}`),
   };
 
-  it.each(Object.entries(verbs))("O3: by %s", async (_, verb) => {
+  it.each(Object.entries(verbs))("O3: %s refuses it", async (_, verb) => {
     const { box } = givenListening();
     await inside(box, async ({ lifecycle, outbox }) => {
       await lifecycle.start();
@@ -62,7 +62,7 @@ describe("O1: half of a surrogate pair is refused at the call", () => {
     });
   });
 
-  it("O2: by dedupe(), so that no second effect is dropped", async () => {
+  it("O2: dedupe() refuses it, so that no second effect is dropped", async () => {
     const { box } = givenListening();
     await inside(box, (_, ctx) => {
       const once = dedupe(ctx.storage);
@@ -73,7 +73,7 @@ describe("O1: half of a surrogate pair is refused at the call", () => {
     });
   });
 
-  it("O1: every id, destination and dedupe key that is accepted comes back as it was", async () => {
+  it("O1: every accepted id, destination and dedupe id is stored unchanged", async () => {
     const texts = fc.string({ unit: "binary", minLength: 1, maxLength: 20 });
     const halves = fc.constantFrom("", "\ud83d", "\ude00", "a\ud800b");
     const text = fc.tuple(texts, halves, texts).map((parts) => parts.join(""));
@@ -99,7 +99,7 @@ describe("O1: half of a surrogate pair is refused at the call", () => {
   });
 });
 
-describe("O3: a policy that leads beyond what alarms and timers reach is refused", () => {
+describe("A policy beyond the reach of alarms and timers", () => {
   const cases: [DeliveryPolicy, RegExp][] = [
     [{ maxAge: 1e15 }, /maxAge .*at most "3650 days"/],
     [{ maxAge: "3651 days" }, /maxAge/],
@@ -109,7 +109,7 @@ describe("O3: a policy that leads beyond what alarms and timers reach is refused
     [{ timeout: Number.POSITIVE_INFINITY }, /timeout/],
   ];
 
-  it.each(cases)("O3: %j", async (policy, problem) => {
+  it.each(cases)("O3: put() refuses the policy %j", async (policy, problem) => {
     const { box } = givenListening();
     await inside(box, async ({ lifecycle, outbox }) => {
       await lifecycle.start();
@@ -117,7 +117,7 @@ describe("O3: a policy that leads beyond what alarms and timers reach is refused
     });
   });
 
-  it("O3: the longest one that is allowed is tried again", async () => {
+  it("O3: an entry with the longest valid policy is retried", async () => {
     const policy = {
       maxAge: "3650 days",
       backoff: { base: "3650 days", cap: "3650 days" },
@@ -138,7 +138,7 @@ describe("O3: a policy that leads beyond what alarms and timers reach is refused
   });
 });
 
-it("O1: a destination is limited as a whole, because it is stored with each entry", async () => {
+it("O1: a destination is limited as a whole, because each entry stores it", async () => {
   await within(givenLedger(), ({ outbox }) => {
     const secrets = Array.from({ length: 8 }, () => "HOOK_SECRET");
     expect(outbox.problemOf({ ...HOOK, secrets })).toBeUndefined();

@@ -1,4 +1,4 @@
-/** O2 a delivery waits for no other destination, and O3 a backlog does not cost more the longer it is. */
+/** Destinations in turn, and O3 a backlog does not cost more the longer it is. */
 
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Destination } from "../../src/outbox/index.ts";
@@ -27,8 +27,8 @@ function entriesFor(to: Destination, count: number, prefix = "e") {
   return Array.from({ length: count }, (_, index) => ({ id: `${prefix}-${index}`, to }));
 }
 
-describe("O2 a delivery waits for no other destination", () => {
-  it("that has a backlog: it comes next but one", async () => {
+describe("Destinations in turn", () => {
+  it("O2: a delivery does not wait for the backlog of another destination", async () => {
     const [crowded, other] = [somewhere(), somewhere()];
     couriers.set(crowded.instance, () => sleep(10));
     let before = 0;
@@ -47,7 +47,7 @@ describe("O2 a delivery waits for no other destination", () => {
     expect(between).toBeLessThanOrEqual(2);
   });
 
-  it("not for as many as there is room for that take all their time, and have a backlog", async () => {
+  it("O2: a delivery does not wait for slow destinations with a backlog that use all slots", async () => {
     const stub = givenOneAtATime();
     const other = somewhere();
     const policy = { timeout: 1_200, backoff: { base: 1, cap: 1 } };
@@ -70,8 +70,8 @@ describe("O2 a delivery waits for no other destination", () => {
   });
 });
 
-describe("O3 the cost of a delivery does not grow with what waits", () => {
-  it("for the same destination: the rows are looked through once for 64 of them", async () => {
+describe("The cost of a delivery with many waiting entries", () => {
+  it("O3: the rows are read once for 64 entries of the same destination", async () => {
     const to = somewhere();
     const entries = entriesFor(to, 1_000);
     const statements = await within(givenLedger(), async (object, { storage }) => {
@@ -85,7 +85,7 @@ describe("O3 the cost of a delivery does not grow with what waits", () => {
     expect(idsAt(to)).toEqual(entries.map(({ id }) => id));
   });
 
-  it("for one that is in trouble: a new one for another is found without a look", async () => {
+  it("O3: an entry for a healthy destination starts without a read beside a failing one", async () => {
     const [broken, other] = [somewhere(), somewhere()];
     // None of them is tried again while the test runs.
     chance.random = () => 0.999;
@@ -111,7 +111,7 @@ describe("O3 the cost of a delivery does not grow with what waits", () => {
   });
 });
 
-it("O2 an outcome that cannot be stored is not tried again all the time", async () => {
+it("O2: an outcome that cannot be stored is retried after a pause", async () => {
   const destinations = [somewhere(), somewhere(), somewhere()];
   await within(givenLedger(), async (object, { storage }) => {
     await object.lifecycle.start();

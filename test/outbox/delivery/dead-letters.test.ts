@@ -34,8 +34,8 @@ async function givenLetters(stub: Ledger, ids: string[], to = somewhere()) {
 
 const idsOf = (letters: readonly DeadLetter[]) => letters.map(({ id }) => id);
 
-describe("O3 a dead letter", () => {
-  it("is there at once, whole, where no attempt can succeed; another destination notices nothing", async () => {
+describe("Dead letters", () => {
+  it("O3: a permanent failure makes a dead letter at once, and does not affect another destination", async () => {
     const stub = givenLedger();
     const [gone, good] = [somewhere(), somewhere()];
     refusals.set(gone.instance, { times: 1, isGone: true });
@@ -65,7 +65,7 @@ describe("O3 a dead letter", () => {
     expect(idsAt(gone)).toEqual([]);
   });
 
-  it("is what an entry becomes after its attempts, and stays one after a crash", async () => {
+  it("O3: an entry is a dead letter after its last attempt, also after a crash", async () => {
     const stub = givenLedgerWith({ policy: { maxAttempts: 20 } });
     const to = somewhere();
     chance.random = () => 0;
@@ -89,7 +89,7 @@ describe("O3 a dead letter", () => {
     expect(attempts).toBe(20);
   });
 
-  it("is what an entry becomes before it is older than its destination allows", async () => {
+  it("O3: an entry is a dead letter before it is older than maxAge", async () => {
     const stub = givenLedger();
     const to = { ...somewhere(), policy: { maxAge: "1 hour" } } as const;
     couriers.set(to.instance, async () => {
@@ -105,7 +105,7 @@ describe("O3 a dead letter", () => {
     );
   });
 
-  it("O3: is what an entry becomes that the object never survives, after two lives and as many more as it has attempts", async () => {
+  it("O3: an entry that always crashes the object is a dead letter after two crashes and its maxAttempts", async () => {
     const stub = givenLedger();
     const policy = { maxAttempts: 3, backoff: { base: 1, cap: 1 } };
     const to = { ...somewhere(), policy };
@@ -128,7 +128,7 @@ describe("O3 a dead letter", () => {
   });
 });
 
-it("O3 a crash costs an attempt of the one that was under way, and of none behind it", async () => {
+it("O3: a crash counts for the entry in flight, and for none behind it", async () => {
   const stub = givenLedger();
   const to = { ...somewhere(), policy: { maxAttempts: 1 } } as const;
   const attempts: [id: string, attempt: number][] = [];
@@ -154,8 +154,8 @@ it("O3 a crash costs an attempt of the one that was under way, and of none behin
   ]);
 });
 
-describe("O3 the app is told of a dead letter", () => {
-  it("once", async () => {
+describe("The notification of a dead letter", () => {
+  it("O3: the app is notified once", async () => {
     const stub = givenLedger();
     const ids = [1, 2, 3].map(() => crypto.randomUUID());
     await givenLetters(stub, ids);
@@ -166,7 +166,7 @@ describe("O3 the app is told of a dead letter", () => {
     expect(ids.map((id) => told.get(id))).toEqual([1, 1, 1]);
   });
 
-  it("again, when it had not been told in full before a crash", async () => {
+  it("O3: the app is notified again where a crash interrupted the notification", async () => {
     let isHanging = true;
     const stub = givenLedgerWith({ onDeadLetter: () => (isHanging ? forever() : undefined) });
     const id = crypto.randomUUID();
@@ -182,7 +182,7 @@ describe("O3 the app is told of a dead letter", () => {
     expect(told.get(id)).toBe(2);
   });
 
-  it("though the hook failed for the one before it", async () => {
+  it("O3: the app is notified after the hook failed for an earlier dead letter", async () => {
     const ids = [1, 2].map(() => crypto.randomUUID());
     const stub = givenLedgerWith({
       onDeadLetter: ({ id }) => {
@@ -194,7 +194,7 @@ describe("O3 the app is told of a dead letter", () => {
   });
 });
 
-it("W3: a dead letter does not show the proof of its event, and keeps it", async () => {
+it("W3: a dead letter keeps the proof of its event, and does not show it", async () => {
   const stub = givenLedger();
   await givenLetters(stub, ["proven"], { ...somewhere(), proof: "secret" });
   await within(stub, async ({ outbox }, { storage }) => {
@@ -204,8 +204,8 @@ it("W3: a dead letter does not show the proof of its event, and keeps it", async
   });
 });
 
-describe("O3 dead letters are listed", () => {
-  it("newest first, page by page, without gap or repetition while others come and go", async () => {
+describe("Lists of dead letters", () => {
+  it("O3: pages have no gap and no repetition while dead letters come and go", async () => {
     const stub = givenLedger();
     await givenLetters(stub, ["a", "b", "c", "d", "e"]);
     await within(stub, async ({ outbox }) => {
@@ -222,7 +222,7 @@ describe("O3 dead letters are listed", () => {
     });
   });
 
-  it("and counted, since a time and for a destination", async () => {
+  it("O3: dead letters are counted since a time and for a destination", async () => {
     const stub = givenLedger();
     const first = await givenLetters(stub, ["a", "b"]);
     const since = new Date();
@@ -239,7 +239,7 @@ describe("O3 dead letters are listed", () => {
     });
   });
 
-  it("without a long event, which can be read", async () => {
+  it("O3: a list leaves out a long event, which read() returns", async () => {
     const stub = givenLedger();
     const to = somewhere();
     refusals.set(to.instance, { times: 1, isGone: true });
@@ -271,7 +271,7 @@ describe("O3 dead letters are listed", () => {
       { destination: { kind: "webhook", url: "x", secrets: ["S"] } },
       /Invalid destination.url "x": expected an absolute URL/,
     ],
-  ])("and not by %o", async (options, message) => {
+  ])("O3: invalid options are refused: %o", async (options, message) => {
     await within(givenLedger(), async ({ outbox }) => {
       const listing = outbox.listDeadLetters(options as object);
       await expect(listing).rejects.toThrow(message);
@@ -280,8 +280,8 @@ describe("O3 dead letters are listed", () => {
   });
 });
 
-describe("O3 a dead letter is redriven", () => {
-  it("and so is one that only waits for its next attempt", async () => {
+describe("redrive()", () => {
+  it("O3: redrive() also retries an entry that waits for its next attempt", async () => {
     const stub = givenLedger();
     const to = { ...somewhere(), policy: { backoff: { base: "1 hour" } } } as const;
     chance.random = () => 0.9;
@@ -293,7 +293,7 @@ describe("O3 a dead letter is redriven", () => {
     expect(await arrived(to, 1_000)).toEqual(["e"]);
   });
 
-  it("with its id, its event, and the attempts of a new entry", async () => {
+  it("O3: a redriven dead letter has its id, its event, and the attempts of a new entry", async () => {
     const stub = givenLedgerWith({ policy: { maxAttempts: 2 } });
     const to = somewhere();
     chance.random = () => 0;
@@ -313,7 +313,7 @@ describe("O3 a dead letter is redriven", () => {
     });
   });
 
-  it("all since a time, in the order in which they were put", async () => {
+  it("O3: redriveAll() sends all since a time, in the order of put()", async () => {
     const stub = givenLedger();
     await givenLetters(stub, ["before"]);
     const since = new Date();
@@ -326,7 +326,7 @@ describe("O3 a dead letter is redriven", () => {
     expect(await within(stub, ({ outbox }) => outbox.countDeadLetters())).toBe(1);
   });
 
-  it("and one that is put again meanwhile stays what it is", async () => {
+  it("O3: put() with the id of a dead letter changes nothing", async () => {
     const stub = givenLedger();
     const to = await givenLetters(stub, ["e"]);
     await send(stub, [{ id: "e", to, payload: "another" }]);
@@ -337,7 +337,7 @@ describe("O3 a dead letter is redriven", () => {
     expect(delivered.get(to.instance)).toEqual([{ id: "e", payload: { of: "e" } }]);
   });
 
-  it("but not one that was deleted", async () => {
+  it("O3: a deleted dead letter is not redriven", async () => {
     const stub = givenLedger();
     const to = await givenLetters(stub, ["a", "b", "c"]);
     await within(stub, async ({ outbox }) => {

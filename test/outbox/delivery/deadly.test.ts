@@ -55,7 +55,7 @@ const stateOf = (box: Box, id: string) =>
     return outbox.inspect(id);
   });
 
-it("O3: a method that throws what is no error is tried again, and delays no other", async () => {
+it("O3: a method that throws a value other than an Error is retried, and delays no other", async () => {
   const thrown: Method = () => {
     throw Object.create(null);
   };
@@ -70,8 +70,8 @@ it("O3: a method that throws what is no error is tried again, and delays no othe
   await until(async () => (await stateOf(box, "thrown"))?.state === "dead");
 });
 
-describe("O3 L6: a delivery that kills its object", () => {
-  it("O3 L6: delays a 5-second delivery beside it, and does not stop it", async () => {
+describe("A delivery that crashes its object", () => {
+  it("O3: it delays a slow delivery beside it, and does not stop it", async () => {
     let done = 0;
     const slow: Method = async () => {
       await sleep(5_000);
@@ -85,7 +85,7 @@ describe("O3 L6: a delivery that kills its object", () => {
     expect(done).toBe(1);
   });
 
-  it("O3: does not use up the attempts of a delivery beside it, however many kill the object", async () => {
+  it("O3: its crashes do not use up the attempts of a delivery beside it", async () => {
     let done = 0;
     const killers = ["a", "b", "c", "d", "e"];
     const methods: Record<string, Method> = {
@@ -113,7 +113,7 @@ describe("O3 L6: a delivery that kills its object", () => {
     expect(deadLetters).toEqual([]);
   });
 
-  it("O3: becomes a dead letter after eight attempts, and nothing else does", async () => {
+  it("O3: it alone becomes a dead letter, after eight attempts", async () => {
     const { box, calls, attempts } = givenMethods({ boom, well: () => sleep(20) });
     await put(box, "boom", "well", "well", "well");
     await untilAlive(box, () => calls.get("boom") === 8);
@@ -127,7 +127,7 @@ describe("O3 L6: a delivery that kills its object", () => {
     expect(numbers).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
   });
 
-  it("O3: is tried alone from its third attempt on, and only its own crashes count", async () => {
+  it("O3: it runs alone from its third attempt on, and only its own crashes count", async () => {
     const beside: number[] = [];
     let open = 0;
     const methods: Record<string, Method> = {
@@ -159,7 +159,7 @@ describe("O3 L6: a delivery that kills its object", () => {
     }
   });
 
-  it("O2: an entry that is put while a suspect is tried waits for it, and its first attempt has the number 1", async () => {
+  it("O2: an entry that is put while a suspect runs waits for it, and starts with attempt 1", async () => {
     let deaths = 0;
     const suspect: Method = async (_, ctx) => {
       if (++deaths <= 3) {
@@ -177,7 +177,7 @@ describe("O3 L6: a delivery that kills its object", () => {
     expect(attempts.filter(([name]) => name === "well")).toEqual([["well", 1]]);
   });
 
-  it("O2: a suspect waits for what is under way, and holds back others for 15 seconds at most", async () => {
+  it("O2: a suspect waits for deliveries in flight, and blocks others for 15 seconds at most", async () => {
     let deaths = 0;
     const suspect: Method = (_, ctx) => (++deaths <= 2 ? ctx.abort("boom") : forever());
     const { box, calls } = givenMethods({ suspect, well: () => {} });

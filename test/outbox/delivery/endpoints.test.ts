@@ -35,7 +35,7 @@ const stateOf = (stub: Ledger, { url }: { url: string }): Promise<Endpoint> =>
 const idsReceived = async (name: string) =>
   (await receivedBy(name)).map(({ headers }) => headers["webhook-id"]);
 
-it("O1 O2 the end of a submission is a signed request, of the type that says how it ended", async () => {
+it("O1: the end of a submission is sent as a signed request with its outcome as the type", async () => {
   const stub = givenOutbox();
   const me = someReceiver();
   await submit(stub, {}, { submissionId: "s", notify: [to(`/ok/${me}`)] });
@@ -63,7 +63,7 @@ it("O1 O2 the end of a submission is a signed request, of the type that says how
   });
 });
 
-it("O2 repeats the id, and counts the attempts", async () => {
+it("O2: a webhook repeats the id, and counts the attempts", async () => {
   const stub = givenOutbox();
   const me = someReceiver();
   await send(stub, [{ id: "e", to: to(`/flaky/${me}/2`) }]);
@@ -79,8 +79,8 @@ it("O2 repeats the id, and counts the attempts", async () => {
   ]);
 });
 
-describe("an endpoint", () => {
-  it("is healthy without a row, failing since its first failure, and healthy again", async () => {
+describe("An endpoint", () => {
+  it("O3: an endpoint fails from its first failure until its next success, and has a row only then", async () => {
     const stub = givenOutbox();
     const me = someReceiver();
     const hook = to(`/flaky/${me}/1`, { backoff: { base: 300 } });
@@ -105,7 +105,7 @@ describe("an endpoint", () => {
     expect(await within(next, ({ outbox }) => outbox.listEndpoints())).toEqual([]);
   });
 
-  it("that asks to be left alone is, as a whole, until then", async () => {
+  it("O3: Retry-After holds back all entries of the endpoint", async () => {
     const stub = givenOutbox();
     const me = someReceiver();
     const hook = to(`/flaky/${me}/1?status=429&retry-after=60`);
@@ -134,7 +134,7 @@ describe("an endpoint", () => {
     expect((await stateOf(next, hook)).state).toBe("healthy");
   });
 
-  it("that answers 410 is disabled: what is for it becomes a dead letter, at once and later", async () => {
+  it("O3: a 410 disables the endpoint, and its entries become dead letters", async () => {
     const stub = givenOutbox();
     const me = someReceiver();
     const hook = to(`/flaky/${me}/1?status=410`);
@@ -167,7 +167,7 @@ describe("an endpoint", () => {
     expect(await within(next, ({ outbox }) => outbox.countDeadLetters())).toBe(0);
   });
 
-  it("that asks to be left alone is, though the event that it answered so is given up", async () => {
+  it("O3: Retry-After holds the endpoint also where the event becomes a dead letter", async () => {
     const stub = givenOutbox();
     const me = someReceiver();
     const hook = to(`/status/429/${me}?retry-after=60`, { maxAttempts: 1 });
@@ -182,7 +182,7 @@ describe("an endpoint", () => {
     expect(await stateOf(stub, hook)).toMatchObject({ heldUntil: expect.any(Number) });
   });
 
-  it("that refuses an event for good is healthy for others", async () => {
+  it("O3: an endpoint that refuses one event permanently stays healthy", async () => {
     const stub = givenOutbox();
     const hook = to(`/status/422/${someReceiver()}`);
     const id = crypto.randomUUID();
@@ -191,7 +191,7 @@ describe("an endpoint", () => {
     expect((await stateOf(stub, hook)).state).toBe("healthy");
   });
 
-  it("that is enabled is sent what waits for its next attempt, too", async () => {
+  it("O3: enabling an endpoint also retries the entries that wait for their next attempt", async () => {
     const stub = givenOutbox();
     const me = someReceiver();
     const hook = to(`/flaky/${me}/1`, { backoff: { base: "1 hour" } });
@@ -202,7 +202,7 @@ describe("an endpoint", () => {
     await until(async () => (await receivedBy(me)).length === 2, 1_000);
   });
 
-  it("that is disabled gives up what waits for its next attempt, too", async () => {
+  it("O3: disabling an endpoint also ends the entries that wait for their next attempt", async () => {
     const stub = givenOutbox();
     const id = crypto.randomUUID();
     const hook = to(`/status/500/${someReceiver()}`, { backoff: { base: "1 hour" } });
@@ -213,7 +213,7 @@ describe("an endpoint", () => {
     await until(() => told.has(id), 1_000);
   });
 
-  it("that has failed for a month, with nothing left for it, is forgotten at a start", async () => {
+  it("O3: an endpoint that failed for a month without entries is deleted at a start", async () => {
     const stub = givenOutbox();
     const id = crypto.randomUUID();
     const hook = to(`/status/500/${someReceiver()}`, { maxAttempts: 1 });
@@ -225,7 +225,7 @@ describe("an endpoint", () => {
     expect((await stateOf(next, hook)).state).toBe("healthy");
   });
 
-  it("is disabled and enabled by hand, and its URL is one however it is written", async () => {
+  it("O3: an endpoint is disabled and enabled by hand, by any spelling of its URL", async () => {
     const stub = givenOutbox();
     const me = someReceiver();
     const hook = to(`/ok/${me}`);
@@ -240,7 +240,7 @@ describe("an endpoint", () => {
     expect(await within(stub, ({ outbox }) => outbox.enableEndpoint(hook.url))).toBe(0);
   });
 
-  it("is known by its URL, and anything else is refused", async () => {
+  it("O3: an invalid URL of an endpoint is refused", async () => {
     await within(givenOutbox(), async ({ outbox }) => {
       await expect(outbox.enableEndpoint("example")).rejects.toThrow(
         /Invalid url "example": expected an absolute URL/,

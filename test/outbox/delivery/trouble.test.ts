@@ -98,8 +98,8 @@ async function drained(stub: Ledger, names: string[], begun: number): Promise<nu
   return Date.now() - begun;
 }
 
-describe("O3 nine healthy destinations notice nothing of one that", () => {
-  it.each(TROUBLES)("%s", async (_, urlOf, fate) => {
+describe("Nine healthy destinations beside one that", () => {
+  it.each(TROUBLES)("O3: %s does not affect healthy destinations", async (_, urlOf, fate) => {
     const stub = givenOutbox();
     const { names, destinations } = someHealthy();
     const bad = someReceiver();
@@ -117,7 +117,7 @@ describe("O3 nine healthy destinations notice nothing of one that", () => {
     expect(await fateOf()).toBe(fate);
   });
 
-  it("fails in all of these ways at once", async () => {
+  it("O3: all of these failures at once do not affect healthy destinations", async () => {
     const stub = givenOutbox();
     const { names, destinations } = someHealthy();
     const bad = TROUBLES.map(([, urlOf]) => {

@@ -71,8 +71,8 @@ function embeddingsOf(number: number): string[] {
   ].map((text) => `[${text}]`);
 }
 
-describe("an address is private", () => {
-  it.each(KEPT)("anywhere in %s/%i, in every spelling", (first, length) => {
+describe("A private address", () => {
+  it.each(KEPT)("O1: every address in %s/%i is private, in every spelling", (first, length) => {
     const size = 2 ** (32 - length);
     const start = numberOf(first);
     const offset = fc.oneof(fc.constantFrom(0, size - 1), fc.integer({ min: 0, max: size - 1 }));
@@ -86,7 +86,7 @@ describe("an address is private", () => {
     );
   });
 
-  it("inside every IPv6 address that embeds one, public or not", () => {
+  it("O1: every IPv6 address that embeds an IPv4 address is private", () => {
     fc.assert(
       fc.property(address, (number) => {
         for (const host of embeddingsOf(number)) {
@@ -119,16 +119,16 @@ describe("an address is private", () => {
     "[3fff::1]",
     "[4000::1]",
     "[5f00::1]",
-  ])("as %s is", (host) => {
+  ])("O1: %s is a private address", (host) => {
     expect(isPrivateHost(hostOf(host))).toBe(true);
   });
 });
 
-describe("an address is public", () => {
+describe("A public address", () => {
   /** Single-purpose services that are reachable and no webhook's receiver; these count as private, too. */
   const SERVICES = ["192.31.196.", "192.52.193.", "192.88.99.", "192.175.48."];
 
-  it("outside of what is kept", () => {
+  it("O1: every address outside of the reserved ranges is public", () => {
     const isKept = (number: number) =>
       KEPT.some(([first, length]) => {
         const start = numberOf(first);
@@ -159,12 +159,12 @@ describe("an address is public", () => {
     "223.255.255.255",
     "[2606:4700:4700::1111]",
     "[2a00:1450:4001:80b::200e]",
-  ])("as %s is", (host) => {
+  ])("O1: %s is a public address", (host) => {
     expect(isPrivateHost(hostOf(host))).toBe(false);
   });
 });
 
-describe("a name", () => {
+describe("A name", () => {
   it.each([
     "localhost",
     "LOCALHOST",
@@ -178,11 +178,11 @@ describe("a name", () => {
     "nas.home.arpa",
     "intranet",
     "intranet.",
-  ])("%s is private", (name) => {
+  ])("O1: the name %s is private", (name) => {
     expect(isPrivateHost(hostOf(name))).toBe(true);
   });
 
-  it("is private when it is empty", () => {
+  it("O1: an empty name is private", () => {
     expect(isPrivateHost("")).toBe(true);
     expect(isPrivateHost(".")).toBe(true);
   });
@@ -197,7 +197,7 @@ describe("a name", () => {
     "127.0.0.1.example.com",
     "bücher.example",
     "a.co",
-  ])("%s is public", (name) => {
+  ])("O1: the name %s is public", (name) => {
     expect(isPrivateHost(hostOf(name))).toBe(false);
   });
 });

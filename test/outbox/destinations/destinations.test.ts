@@ -88,7 +88,7 @@ describe("a Workflow", () => {
   const reaches = (instance: WorkflowInstance, status: InstanceStatus["status"]) =>
     until(async () => (await instance.status()).status === status);
 
-  it("O2 an instance that waits is told, and gets the delivery itself", async () => {
+  it("O2: a waiting instance receives the delivery", async () => {
     const instance = await binding.create({ params: "wait" });
     const delivery = givenDelivery();
     await deliver(transport, toInstance(instance.id), delivery);
@@ -96,7 +96,7 @@ describe("a Workflow", () => {
     expect((await instance.status()).output).toEqual(delivery);
   });
 
-  it("O4 a delivery of the largest size arrives whole", async () => {
+  it("O4: a delivery of the largest size arrives whole", async () => {
     const instance = await binding.create({ params: "wait" });
     const delivery = givenLarge(transport.maxBytes);
     await deliver(transport, toInstance(instance.id), delivery);
@@ -104,7 +104,7 @@ describe("a Workflow", () => {
     expect((await instance.status()).output).toEqual(delivery);
   });
 
-  it("O3 an instance that does not exist is given up at once", async () => {
+  it("O3: an event for a missing instance is a permanent failure", async () => {
     const error = await refusal(deliver(transport, toInstance("nobody")));
     expectForGood(error, /Instance "nobody" of Workflow WAITING_WORKFLOW does not exist/);
   });
@@ -113,7 +113,7 @@ describe("a Workflow", () => {
     ["return", "complete"],
     ["throw", "errored"],
   ] as const)(
-    "O3 an instance that came to its end by %s is given up at once",
+    "O3: an event for an instance that ended by %s is a permanent failure",
     async (plan, end) => {
       const { id } = await givenInstance(plan, end);
       const error = await refusal(deliver(transport, toInstance(id)));
@@ -121,7 +121,7 @@ describe("a Workflow", () => {
     },
   );
 
-  it("O3 an instance that was terminated is given up at once", async () => {
+  it("O3: an event for a terminated instance is a permanent failure", async () => {
     const instance = await givenInstance("wait", "running");
     await instance.terminate();
     const error = await refusal(deliver(transport, toInstance(instance.id)));
@@ -153,7 +153,7 @@ describe("a Workflow", () => {
     },
   );
 
-  it("W5 one that was terminated, or is not there, is gone, and no other", async () => {
+  it("W5: only a terminated or missing instance is gone", async () => {
     const isGone = async ({ id }: Pick<WorkflowInstance, "id">) =>
       transport.isGone?.(toInstance(id));
     const waiting = await givenInstance("wait", "running");
@@ -165,14 +165,14 @@ describe("a Workflow", () => {
     expect(await isGone({ id: "nobody" })).toBe(true);
   });
 
-  it("O3 a payload that the platform refuses is given up at once", async () => {
+  it("O3: a payload that the platform refuses is a permanent failure", async () => {
     const instance = await givenInstance("wait", "running");
     const error = await refusal(deliver(transport, toInstance(instance.id), givenLarge(33 * MIB)));
     expectForGood(error, /takes no event as large as delivery/);
     await instance.terminate();
   });
 
-  it("O2 an attempt whose time is over sends nothing any more", async () => {
+  it("O2: an attempt sends nothing after its time limit", async () => {
     const instance = await givenInstance("wait", "running");
     const signal = AbortSignal.abort(new Error("too late"));
     const error = await refusal(deliver(transport, toInstance(instance.id), undefined, signal));
@@ -183,7 +183,7 @@ describe("a Workflow", () => {
     expect((await instance.status()).output).toEqual(delivery);
   });
 
-  it("O3 a binding that is missing at delivery is tried again", async () => {
+  it("O3: a binding that is missing at delivery is retried", async () => {
     const rolledBack = workflowEvents.connect({ env: without("WAITING_WORKFLOW") });
     const error = await refusal(deliver(rolledBack, toInstance("any")));
     expectRetried(error, /No Workflow binding "WAITING_WORKFLOW".*"workflows".*Wrangler/);
@@ -195,7 +195,7 @@ describe("a Workflow", () => {
     ["Payload is too large", true],
     ["Network connection lost", false],
     ["(workflow.not_found) Workflow does not exist", false],
-  ])("O3 what the platform says decides: %s", async (message, isForGood) => {
+  ])("O3: the platform's error decides about a retry: %s", async (message, isForGood) => {
     const get = () => Promise.reject(new Error(message));
     const broken = workflowEvents.connect({ env: { WAITING_WORKFLOW: { get, createBatch: get } } });
     const error = await refusal(deliver(broken, toInstance("any")));
@@ -203,7 +203,7 @@ describe("a Workflow", () => {
     expect(isForGood ? error.cause : error).toHaveProperty("message", message);
   });
 
-  it("O3 a wrong destination is refused when it is put", () => {
+  it("O3: an invalid destination is refused by put()", () => {
     const right = toInstance("i");
     expect(problemOf(right)).toBeUndefined();
     const problemWith = (part: object) => problemOf({ ...right, ...part });
@@ -233,19 +233,19 @@ describe("a Queue", () => {
   const transport = queues.connect({ env });
   const to: QueueDestination = { kind: "queue", queue: "QUEUE" };
 
-  it("O2 its consumer gets the delivery itself", async () => {
+  it("O2: its consumer receives the delivery", async () => {
     const delivery = givenDelivery();
     await deliver(transport, to, delivery);
     expect(await until(() => received.get(delivery.id))).toEqual([delivery]);
   });
 
-  it("O4 a delivery of the largest size arrives whole", async () => {
+  it("O4: a delivery of the largest size arrives whole", async () => {
     const delivery = givenLarge(transport.maxBytes);
     await deliver(transport, to, delivery);
     expect(await until(() => received.get(delivery.id))).toEqual([delivery]);
   });
 
-  it("O3 a message over the limit is given up at once", async () => {
+  it("O3: a message over the limit is a permanent failure", async () => {
     const delivery = givenLarge(128_001);
     const error = await refusal(deliver(transport, to, delivery));
     expectForGood(error, /Queue QUEUE takes no message as large as delivery delivery-/);
@@ -256,7 +256,7 @@ describe("a Queue", () => {
     ["Queue send failed: Payload Too Large", true],
     ["Queue send failed: Too Many Requests (10250)", false],
     ["Queue storage limit exceeded (10251)", false],
-  ])("O3 what the platform says decides: %s", async (message, isForGood) => {
+  ])("O3: the platform's error decides about a retry: %s", async (message, isForGood) => {
     const send = () => Promise.reject(new Error(message));
     const error = await refusal(
       deliver(queues.connect({ env: { QUEUE: { send, sendBatch: send } } }), to),
@@ -264,12 +264,12 @@ describe("a Queue", () => {
     expect(error instanceof UndeliverableError).toBe(isForGood);
   });
 
-  it("O3 a binding that is missing at delivery is tried again", async () => {
+  it("O3: a binding that is missing at delivery is retried", async () => {
     const error = await refusal(deliver(queues.connect({ env: without("QUEUE") }), to));
     expectRetried(error, /No Queue producer binding "QUEUE".*"queues.producers".*Wrangler/);
   });
 
-  it("O3 a wrong destination is refused when it is put", () => {
+  it("O3: an invalid destination is refused by put()", () => {
     expect(problemOf(to)).toBeUndefined();
     expect(problemOf({ ...to, queue: "Q" })).toMatch(
       /^Invalid destination.queue "Q": expected .*"QUEUE"/,
@@ -280,7 +280,7 @@ describe("a Queue", () => {
     expect(destinationsOf(many).problemOf(to)).toMatch(/"Q0", .*"Q19" and others\./);
   });
 
-  it("O3 a binding to another Worker, which answers to every name, is none", () => {
+  it("O3: a binding to another Worker, which answers to every name, is not taken for a Queue", () => {
     const service: unknown = Reflect.get(exports, "default");
     expect(destinationsOf({ QUEUE: service }).problemOf(to)).toMatch(/This Worker has none/);
   });
@@ -324,7 +324,7 @@ describe("a method of the agent itself", () => {
     return { host, transport: methods.connect({ host, inHostContext: host.inHostContext }) };
   }
 
-  it("O2 it is called with the delivery, in the agent's context, and awaited", async () => {
+  it("O2: it is called with the delivery in the agent's context, and awaited", async () => {
     const { host, transport } = givenHost();
     const delivery = givenDelivery();
     await deliver(transport, to("onDone"), delivery);
@@ -332,13 +332,13 @@ describe("a method of the agent itself", () => {
     expect(host.isInside).toBe(false);
   });
 
-  it("O3 what it throws is the failure, and is tried again", async () => {
+  it("O3: an error of the method is retried", async () => {
     const { transport } = givenHost();
     expectRetried(await refusal(deliver(transport, to("onSync"))), /^not today$/);
     expect(await refusal(deliver(transport, to("throwText")))).toBe("text");
   });
 
-  it("O3 an UndeliverableError is for good, known by its name", async () => {
+  it("O3: an UndeliverableError, recognized by its name, is a permanent failure", async () => {
     const { transport } = givenHost();
     expectForGood(await refusal(deliver(transport, to("refuse"))), /^not ever$/);
     const error = await refusal(deliver(transport, to("refuseFromAnotherCopy")));
@@ -346,13 +346,13 @@ describe("a method of the agent itself", () => {
     expect(error).toHaveProperty("isGone", true);
   });
 
-  it("O3 a method that is missing at delivery is tried again", async () => {
+  it("O3: a method that is missing at delivery is retried", async () => {
     const { transport } = givenHost();
     const error = await refusal(deliver(transport, to("onGone")));
     expectRetried(error, /Host has no method "onGone"\. Deploy a version that has it/);
   });
 
-  it("O3 a wrong destination is refused when it is put", () => {
+  it("O3: an invalid destination is refused by put()", () => {
     const destinations = destinationsOf({}, new Host());
     const problemOf = (one: unknown) => destinations.problemOf(one);
     expect(problemOf(to("onDone"))).toBeUndefined();
@@ -376,26 +376,26 @@ describe("another agent or Durable Object", () => {
     method,
   });
 
-  it("O2 an object's method is called with the delivery", async () => {
+  it("O2: an object's method is called with the delivery", async () => {
     const delivery = givenDelivery();
     await deliver(transport, to("take"), delivery);
     expect(received.get(delivery.id)).toEqual([delivery]);
   });
 
-  it("O2 an agent's method is called as the agent of that name", async () => {
+  it("O2: an agent's method is called on the agent of that name", async () => {
     const delivery = givenDelivery();
     const destination = to("take", "ReceiverAgent");
     await deliver(transport, destination, delivery);
     expect(received.get(delivery.id)).toEqual([{ ...delivery, event: `told ${destination.name}` }]);
   });
 
-  it("O2 what the method returns is let go", async () => {
+  it("O2: the result of the method is disposed of", async () => {
     const delivery = givenDelivery();
     await deliver(transport, to("take"), delivery);
     await until(() => released.has(delivery.id), 2_000);
   });
 
-  it("O4 a delivery of the largest size arrives whole, however much its text grows in RPC", async () => {
+  it("O4: a delivery of the largest size arrives whole, also where RPC makes its text larger", async () => {
     const plain = givenLarge(transport.maxBytes - 2);
     // One character of three bytes, and every other takes two bytes instead of one.
     const delivery = { ...plain, event: `${plain.event.slice(1)}\u4e2d` };
@@ -406,18 +406,18 @@ describe("another agent or Durable Object", () => {
     await deliver(transport, to("handleWell"), numbers);
   });
 
-  it("O3 what the method throws is tried again", async () => {
+  it("O3: an error of the remote method is retried", async () => {
     expectRetried(await refusal(deliver(transport, to("fail"))), /^not today$/);
     expectRetried(await refusal(deliver(transport, to("failAsIfTooLarge"))), /too large$/);
   });
 
-  it("O3 an UndeliverableError is for good, though RPC loses its class", async () => {
+  it("O3: an UndeliverableError is a permanent failure, although RPC loses its class", async () => {
     const error = await refusal(deliver(transport, to("refuse")));
     expectForGood(error, /^not ever$/);
     expect(error).toHaveProperty("isGone", true);
   });
 
-  it("O3 it is for good under an older compatibility date, where RPC loses its name, too", async () => {
+  it("O3: an UndeliverableError is a permanent failure under an older compatibility date, where RPC loses its name", async () => {
     const refuse = () => Promise.reject(new Error("UndeliverableError: not ever"));
     const stub = { refuse, __unsafe_ensureInitialized: async () => {} };
     const older = { getByName: () => stub, idFromName: () => "id", get: () => stub };
@@ -427,7 +427,7 @@ describe("another agent or Durable Object", () => {
     expectForGood(error, /^not ever$/);
   });
 
-  it("O3 an object that is reset in the middle is tried again, and the next attempt reaches its next life", async () => {
+  it("O3: a delivery to an object that is reset is retried, and reaches its next instance", async () => {
     const destination = to("reset");
     expectRetried(await refusal(deliver(transport, destination)), /reset in the middle/);
     const delivery = { ...givenDelivery(), attempt: 2 };
@@ -435,24 +435,24 @@ describe("another agent or Durable Object", () => {
     expect(received.get(delivery.id)).toEqual([delivery]);
   });
 
-  it("O3 a method that is not there is tried again", async () => {
+  it("O3: a missing remote method is retried", async () => {
     const destination = to("absent");
     const error = await refusal(deliver(transport, destination));
     expectRetried(error, /There is no absent\(\) of Receiver "receiver-\d+"\. Deploy a version/);
     expect(error.cause).toBeInstanceOf(TypeError);
   });
 
-  it("O3 an event that is too large for RPC is given up at once", async () => {
+  it("O3: an event that is too large for RPC is a permanent failure", async () => {
     const error = await refusal(deliver(transport, to("take"), givenLarge(33 * MIB)));
     expectForGood(error, /take\(\) of Receiver "receiver-\d+" takes no event as large as/);
   });
 
-  it("O3 a binding that is missing at delivery is tried again", async () => {
+  it("O3: a binding that is missing at delivery is retried", async () => {
     const error = await refusal(deliver(agents.connect({ env: without("Receiver") }), to("take")));
     expectRetried(error, /No Durable Object binding "Receiver".*"durable_objects.bindings"/);
   });
 
-  it("O3 a wrong destination is refused when it is put", () => {
+  it("O3: an invalid destination is refused by put()", () => {
     expect(problemOf(to("take"))).toBeUndefined();
     expect(problemOf(to("take", "Absent"))).toMatch(
       /Invalid destination.agent "Absent": .*"Receiver"/,
@@ -489,7 +489,7 @@ describe("the order of entries", () => {
     }),
   );
 
-  it("O2 no two destinations share a key, whatever their names contain", () => {
+  it("O2: no two destinations share a key, whatever their names contain", () => {
     fc.assert(
       fc.property(destination, destination, (one, other) => {
         expect(keyOf(one) === keyOf(other)).toBe(JSON.stringify(one) === JSON.stringify(other));

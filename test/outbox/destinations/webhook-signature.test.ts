@@ -16,11 +16,11 @@ describe("the independent receiver", () => {
   const now = 1_614_265_330_000;
 
   // https://github.com/standard-webhooks/standard-webhooks/blob/main/libraries/javascript/src/webhook.test.ts
-  it("takes the example that the spec's authors publish", async () => {
+  it("O2: the independent receiver accepts the example of the spec's authors", async () => {
     expect(await refusalOf({ headers, body }, NEW, now)).toBeUndefined();
   });
 
-  it("refuses it with another secret, and out of its time", async () => {
+  it("O2: the independent receiver refuses another secret, and another time", async () => {
     expect(await refusalOf({ headers, body }, OLD, now)).toBe("no signature fits");
     for (const minutes of [-6, 6]) {
       const at = now + minutes * 60_000;
@@ -30,7 +30,7 @@ describe("the independent receiver", () => {
 });
 
 describe("a request", () => {
-  it("carries the event as JSON, and what the receiver needs to know of it", async () => {
+  it("O2: a request has the event as JSON, and its id, time, attempt and signature as headers", async () => {
     const event = { type: "done", text: "çä€ 😀 \ud800", nested: [1, null, { a: "\u2028" }] };
     const before = Math.floor(Date.now() / 1_000);
     const { method, body, headers } = await arrivalOf(["NEW"], { id: "e:7", attempt: 3, event });
@@ -52,13 +52,13 @@ describe("a request", () => {
     expect(await refusalOf({ headers, body }, NEW)).toBeUndefined();
   });
 
-  it("of a megabyte arrives whole, and signed", async () => {
+  it("O4: a request of a megabyte arrives whole and signed", async () => {
     const { body, headers } = await arrivalOf(["NEW"], some("é".repeat(500_000)));
     expect(body).toHaveLength(500_002);
     expect(await refusalOf({ headers, body }, NEW)).toBeUndefined();
   });
 
-  it("O2 has the same id on every attempt, and each attempt's own time", async () => {
+  it("O2: requests have the same id on every attempt, and the time of each attempt", async () => {
     const times = [1_700_000_000_999, 1_700_000_300_000];
     const by = webhooks.connect({
       env,
@@ -84,14 +84,11 @@ describe("a request", () => {
     ["två\nrader", "tv%C3%A5%0Arader"],
     ["\ud800", "%EF%BF%BD"],
     ["sub-1:0/x?y=z", "sub-1:0/x?y=z"],
-  ])(
-    "O2 of the id %j has the id %s, which no header and no signature misreads",
-    async (id, sent) => {
-      const { headers, body } = await arrivalOf(["NEW"], { id, attempt: 1, event: 1 });
-      expect(headers["webhook-id"]).toBe(sent);
-      expect(await refusalOf({ headers, body }, NEW)).toBeUndefined();
-    },
-  );
+  ])("O2: the id %j is sent as %s, which is safe in headers and signatures", async (id, sent) => {
+    const { headers, body } = await arrivalOf(["NEW"], { id, attempt: 1, event: 1 });
+    expect(headers["webhook-id"]).toBe(sent);
+    expect(await refusalOf({ headers, body }, NEW)).toBeUndefined();
+  });
 });
 
 describe("the signature", () => {
@@ -104,7 +101,7 @@ describe("the signature", () => {
     },
   );
 
-  it("by two secrets fits a receiver that knows either one", async () => {
+  it("O2: a signature by two secrets is valid for a receiver with either one", async () => {
     const { headers, body } = await arrivalOf(["NEW", "OLD"]);
     expect(headers["webhook-signature"]).toMatch(/^v1,\S{44} v1,\S{44}$/);
     for (const secret of [NEW, OLD]) {
@@ -115,7 +112,7 @@ describe("the signature", () => {
     expect(await refusalOf({ headers, body }, STRANGER)).toBe("no signature fits");
   });
 
-  it("fits nothing that was changed on the way", async () => {
+  it("O2: a signature is invalid for a changed request", async () => {
     const { headers, body } = await arrivalOf(["NEW", "OLD"]);
     const later = String(Number(headers["webhook-timestamp"]) + 1);
     const forgeries = [
@@ -131,7 +128,7 @@ describe("the signature", () => {
     }
   });
 
-  it("of an earlier attempt fits no longer than five minutes", async () => {
+  it("O2: a signature is valid for five minutes", async () => {
     const now = () => Date.now() - 301_000;
     const by = webhooks.connect({ env, allowPrivateAddresses: true, now });
     const { headers, body } = await arrivalOf(["NEW"], some(), by);

@@ -17,7 +17,7 @@ import { attempt, env, NEW, retried, taken, to, undeliverable } from "../../supp
 /** More than the sockets between can hold, far less than the whole. */
 const MUCH = 32 * 1_024 * 1_024;
 
-describe("O3 a secret that cannot be used is tried again, and named", () => {
+describe("A secret that cannot be used", () => {
   it.each([
     ["MISSING", /secret MISSING is not set; .*wrangler secret put MISSING$/],
     ["EMPTY", /secret EMPTY is empty or not base64; .*wrangler secret put EMPTY$/],
@@ -25,22 +25,25 @@ describe("O3 a secret that cannot be used is tried again, and named", () => {
     ["PLAIN", /secret PLAIN is empty or not base64; .*wrangler secret put PLAIN$/],
     ["LOST", /secret LOST could not be read; check/],
     ["constructor", /secret constructor is not set/],
-  ])("%s", async (name, message) => {
-    const me = someReceiver();
-    const { failure } = await attempt(to(receiverUrl(`/ok/${me}`), "NEW", name));
-    expect({ failure }).toMatchObject(retried(message));
-    expect(String(failure)).not.toMatch(/horse|MfKQ9/);
-    expect(await receivedBy(me)).toEqual([]);
-  });
+  ])(
+    "O3: the secret %s is named in the error, and the attempt is retried",
+    async (name, message) => {
+      const me = someReceiver();
+      const { failure } = await attempt(to(receiverUrl(`/ok/${me}`), "NEW", name));
+      expect({ failure }).toMatchObject(retried(message));
+      expect(String(failure)).not.toMatch(/horse|MfKQ9/);
+      expect(await receivedBy(me)).toEqual([]);
+    },
+  );
 
-  it("one that hangs takes no longer than the attempt", async () => {
+  it("O3: a secret that cannot be read in time fails the attempt at its time limit", async () => {
     const destination = to(receiverUrl("/ok"), "HANGING");
     const { failure, ms } = await attempt(destination, { signal: AbortSignal.timeout(200) });
     expect(failure).toMatchObject({ name: "TimeoutError" });
     expect(ms).toBeLessThan(2_000);
   });
 
-  it("an attempt that was over before it began sends nothing", async () => {
+  it("O3: an attempt that is aborted before it starts sends nothing", async () => {
     const me = someReceiver();
     const signal = AbortSignal.abort(new Error("over"));
     const { failure } = await attempt(to(receiverUrl(`/ok/${me}`)), { signal });
@@ -49,7 +52,7 @@ describe("O3 a secret that cannot be used is tried again, and named", () => {
   });
 });
 
-describe("O3 the answer decides", () => {
+describe("The response decides", () => {
   it.each([
     ["/ok", taken],
     ["/status/201", taken],
@@ -74,24 +77,24 @@ describe("O3 the answer decides", () => {
     ["/status/422?body=no%20id", undeliverable(/answered 422, it cannot .* event: no id$/)],
     ["/reset", retried(/^127\.0\.0\.1:\d+ could not be reached: /)],
     ["/garbage", retried(/could not be reached: /)],
-  ])("%s", async (path, verdict) => {
+  ])("O3: the response of %s decides about a retry", async (path, verdict) => {
     expect(await attempt(to(receiverUrl(path)))).toMatchObject(verdict);
   });
 
-  it("a connection that is refused is tried again", async () => {
+  it("O3: a refused connection is retried", async () => {
     const verdict = await attempt(to(refusingUrl()));
     expect(verdict).toMatchObject(retried(/could not be reached: /));
     expect(transientOf(verdict.failure, 0)).toEqual({ retryAfterMs: undefined });
   });
 
-  it("a redirect is not followed, and its address is named", async () => {
+  it("O3: a redirect is not followed, and the error has its address", async () => {
     const me = someReceiver();
     const moved = new RegExp(`answered 301, a redirect to "/ok/${me}", which is not followed`);
     expect(await attempt(to(receiverUrl(`/redirect/${me}`)))).toMatchObject(retried(moved, 301));
     expect((await receivedBy(me)).map(({ path }) => path)).toEqual([`/redirect/${me}`]);
   });
 
-  it("a receiver that fails is told again until it takes it", async () => {
+  it("O3: a failing receiver is retried until it succeeds", async () => {
     const url = receiverUrl(`/flaky/${someReceiver()}/2`);
     expect(await attempt(to(url))).toMatchObject(retried(/answered 503/, 503));
     expect(await attempt(to(url))).toMatchObject(retried(/answered 503/, 503));
@@ -102,7 +105,7 @@ describe("O3 the answer decides", () => {
     ["7", 7_000],
     ["Wed, 21 Oct 2026 07:28:00 GMT", 60_000],
     ["soon", undefined],
-  ])("Retry-After: %s is told to whoever tries again", async (text, retryAfterMs) => {
+  ])("O3: Retry-After %s is part of the error", async (text, retryAfterMs) => {
     const now = Date.parse("2026-10-21T07:27:00Z");
     for (const status of [429, 503]) {
       const path = `/status/${status}?retry-after=${encodeURIComponent(text)}`;
@@ -113,20 +116,20 @@ describe("O3 the answer decides", () => {
   });
 });
 
-describe("O3 the status is the verdict, whatever becomes of the body", () => {
+describe("The status decides, whatever the body is", () => {
   it.each([
     ["/half", taken],
     ["/half-500", retried(/answered 500: half of it$/, 500)],
     ["/stall/200", taken],
     ["/stall/500", retried(/answered 500: the beginning$/, 500)],
     ["/stall/410", undeliverable(/answered 410, .*: the beginning$/, true)],
-  ])("%s", async (path, verdict) => {
+  ])("O3: the body of %s does not change the outcome", async (path, verdict) => {
     const { failure, ms } = await attempt(to(receiverUrl(path)));
     expect({ failure }).toMatchObject(verdict);
     expect(ms).toBeLessThan(5_000);
   });
 
-  it("also when the attempt's time ends in the middle of it", async () => {
+  it("O3: the status decides when the time limit passes during the body", async () => {
     const signal = AbortSignal.timeout(300);
     const { failure, ms } = await attempt(to(receiverUrl("/stall/410")), { signal });
     expect({ failure }).toMatchObject(undeliverable(/410/, true));
@@ -136,7 +139,7 @@ describe("O3 the status is the verdict, whatever becomes of the body", () => {
   it.each([
     ["/huge", taken],
     ["/huge-500", retried(/answered 500: x{1024}$/, 500)],
-  ])("%s fills no memory", async (path, verdict) => {
+  ])("O3: %s does not fill the memory", async (path, verdict) => {
     const me = someReceiver();
     expect(await attempt(to(receiverUrl(`${path}/${me}`)))).toMatchObject(verdict);
     await expect.poll(() => sentBy(me)).toMatchObject({ isOver: true });
@@ -144,8 +147,8 @@ describe("O3 the status is the verdict, whatever becomes of the body", () => {
   });
 });
 
-describe("O2 an attempt ends with its time", () => {
-  it.each(["/hang", "/slow/5000"])("%s", async (path) => {
+describe("The time limit of an attempt", () => {
+  it.each(["/hang", "/slow/5000"])("O2: an attempt on %s ends at its time limit", async (path) => {
     const me = someReceiver();
     const signal = AbortSignal.timeout(300);
     const { failure, ms } = await attempt(to(receiverUrl(`${path}/${me}`)), { signal });
@@ -175,7 +178,7 @@ describe("a destination", () => {
     "https://example.com:8443/a?b=c#d",
     "HTTPS://EXAMPLE.COM",
     "https://93.184.215.14/",
-  ])("may be %s", (url) => expect(problemOf(to(url))).toBeUndefined());
+  ])("O1: the URL %s is valid", (url) => expect(problemOf(to(url))).toBeUndefined());
 
   it.each([
     [undefined, /^Missing option "url" in destination: expected an absolute URL/],
@@ -192,11 +195,11 @@ describe("a destination", () => {
       /^Invalid destination.url "https:\/\/2130706433\/": expected a public host/,
     ],
     ["https://[::ffff:10.0.0.1]/", /expected a public host/],
-  ])("may not be %j", (url, problem) => {
+  ])("O1: the URL %j is refused", (url, problem) => {
     expect(problemOf(to(url as string))).toMatch(problem);
   });
 
-  it("may have a URL of 2,048 characters, and not of one more", () => {
+  it("O1: a URL has at most 2,048 characters", () => {
     const longest = `${URL_OK}?`.padEnd(2_048, "x");
     expect(problemOf(to(longest))).toBeUndefined();
     const problem =
@@ -211,7 +214,7 @@ describe("a destination", () => {
     "https://ann:hunter2@exa mple.com",
     "ann:hunter2@example.com",
     "https://ann:hunter2/3@example.com",
-  ])("shows no password: %s", (url) => {
+  ])("O1: the error does not show the password of %s", (url) => {
     const problem = problemOf(to(url));
     expect(problem).toMatch(/^Invalid destination.url ".*@exa.*": expected /);
     expect(problem).not.toContain("hunter2");
@@ -225,13 +228,13 @@ describe("a destination", () => {
     [["NEW", ""], /^Invalid destination.secrets \(not shown\): .* Item 2 is no name/],
     [["NEW", 7], /Item 2 is no name/],
     [[NEW], /Item 1 is no name\. The secret itself is never stored\.$/],
-  ])("may not have the secrets %j", (secrets, problem) => {
+  ])("O1: the secrets %j are refused", (secrets, problem) => {
     const text = problemOf({ kind: "webhook", url: URL_OK, secrets });
     expect(text).toMatch(problem);
     expect(text).not.toContain("MfKQ9");
   });
 
-  it("O1: an invalid secret is never shown, and only texts and Secrets Store bindings are secrets", () => {
+  it("O1: an invalid secret is never shown, and only strings and Secrets Store bindings are secrets", () => {
     const raw = btoa("correct horse battery staple!");
     const bindings = {
       ...env,
@@ -263,18 +266,18 @@ describe("a destination", () => {
   });
 
   it.each(["http://127.0.0.1:8787/hook", "http://localhost/", "https://10.0.0.1/"])(
-    "may be %s where private addresses are allowed, and only there",
+    "O1: %s is valid only with allowPrivateAddresses",
     async (url) => {
       expect(problemOf(to(url), true)).toBeUndefined();
       expect(problemOf(to(url))).toBeDefined();
     },
   );
 
-  it("that is public needs https: even where private addresses are allowed", () => {
+  it("O1: a public host needs https: also with allowPrivateAddresses", () => {
     expect(problemOf(to("http://example.com"), true)).toMatch(/expected https:/);
   });
 
-  it("O3 that is private and was stored when that was allowed is given up, and never called", async () => {
+  it("O3: a stored private URL is a permanent failure, and is never called, when it is no longer allowed", async () => {
     const me = someReceiver();
     const destination = to(receiverUrl(`/ok/${me}`));
     const refused = undeliverable(
@@ -284,7 +287,7 @@ describe("a destination", () => {
     expect(await receivedBy(me)).toEqual([]);
   });
 
-  it("is the same in all spellings of its URL", () => {
+  it("O2: all spellings of a URL have the same key", () => {
     const keys = ["https://example.com", "HTTPS://EXAMPLE.com:443/", "https://example.com/#x"].map(
       (url) => strict.keyOf(to(url)),
     );

@@ -43,7 +43,7 @@ describe("outbox.put(workflow())", () => {
     expect(id).toBe(`start:WAITING_WORKFLOW:${destination.instance}`);
   });
 
-  it("W6: an id that exists is a dead letter, and with ifExists return is started", async () => {
+  it("W6: a start with an existing id is a dead letter, and with ifExists return it succeeds", async () => {
     const { id, box, put, letters, waiting } = given();
     await put();
     await until(() => counted.get(id) === 1);
@@ -57,7 +57,7 @@ describe("outbox.put(workflow())", () => {
     expect(counted.get(id)).toBe(1);
   });
 
-  it("W6: an instance that was created by an attempt before a crash is not created again", async () => {
+  it("W6: an instance that was created before a crash is not created again", async () => {
     const { id, box, put, letters, waiting } = given();
     await inside(box, (_, ctx) => ctx.storage.put("kept", true));
     await env.WAITING_WORKFLOW.create({ id, params: "count" as never });
@@ -108,7 +108,7 @@ describe("outbox.put(workflow())", () => {
     ],
     ["an unknown option", "WAITING_WORKFLOW", { instance: "a" }, /"instance"/],
     ["a policy that is wrong", "WAITING_WORKFLOW", { policy: { maxAttempts: 0 } }, /maxAttempts/],
-  ])("W6: %s is refused at the call, and nothing is stored", async (_, name, options, words) => {
+  ])("W6: put() refuses %s, and stores nothing", async (_, name, options, words) => {
     const { box, waiting } = given();
     await inside(box, async ({ outbox, lifecycle }) => {
       await lifecycle.start();

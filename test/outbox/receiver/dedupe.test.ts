@@ -42,8 +42,8 @@ function thrown(work: () => unknown): Error {
   throw new Error("Nothing was thrown");
 }
 
-describe("O2 an effect happens once for each delivery", () => {
-  it("the first time, and not when the delivery is repeated", () =>
+describe("One effect for each delivery", () => {
+  it("O2: an effect runs the first time, and not for a repetition", () =>
     inReceiver(({ once }) => {
       const seen: string[] = [];
       const tell = (id: string) => once({ id }, () => void seen.push(id));
@@ -51,7 +51,7 @@ describe("O2 an effect happens once for each delivery", () => {
       expect(seen).toEqual(["a", "b"]);
     }));
 
-  it("whatever the receiver has of it: a delivery, a reference, or the id alone", () =>
+  it("O2: dedupe() accepts a delivery, a reference, or the id alone", () =>
     inReceiver(({ once }) => {
       const effect = () => {};
       expect(once({ id: "a", attempt: 1, event: { total: 3 } }, effect)).toBe(true);
@@ -60,7 +60,7 @@ describe("O2 an effect happens once for each delivery", () => {
       expect(once("b", effect)).toBe(true);
     }));
 
-  it("though it fails at first: nothing lasts of that, and the error goes on", () =>
+  it("O2: an effect that throws is rolled back, and its error is thrown", () =>
     inReceiver(({ once, sql, known }) => {
       const refused = new Error("refused");
       const insert = () => sql.exec("INSERT INTO effects (id) VALUES ('a')");
@@ -77,7 +77,7 @@ describe("O2 an effect happens once for each delivery", () => {
       expect(sql.exec("SELECT * FROM effects").toArray()).toEqual([{ id: "a" }]);
     }));
 
-  it("and is undone with a transaction around it", () =>
+  it("O2: an effect is rolled back with a transaction around it", () =>
     inReceiver(({ once, storage, known }) => {
       thrown(() =>
         storage.transactionSync(() => {
@@ -89,7 +89,7 @@ describe("O2 an effect happens once for each delivery", () => {
       expect(once("a", () => {})).toBe(true);
     }));
 
-  it("and what else the effect stored without SQL is undone with it", () =>
+  it("O2: writes of the effect without SQL are rolled back as well", () =>
     inReceiver(({ once, storage }) => {
       const error = thrown(() =>
         once("a", () => {
@@ -101,7 +101,7 @@ describe("O2 an effect happens once for each delivery", () => {
       expect(storage.kv.get("total")).toBeUndefined();
     }));
 
-  it("an effect that returns a promise is refused and undone", () =>
+  it("O2: an effect that returns a promise is refused and rolled back", () =>
     inReceiver(({ once, sql, known }) => {
       const effect = async () => {
         sql.exec("INSERT INTO effects (id) VALUES ('a')");
@@ -115,7 +115,7 @@ describe("O2 an effect happens once for each delivery", () => {
     }));
 
   it.each(["", null, undefined, 7, {}, { id: "" }, { id: 7 }, "x".repeat(2_049)])(
-    "what is no id is refused: %j",
+    "O2: an invalid id is refused: %j",
     (received) =>
       inReceiver(({ once, known }) => {
         const error = thrown(() => once(received as never, () => {}));
@@ -126,8 +126,8 @@ describe("O2 an effect happens once for each delivery", () => {
   );
 });
 
-describe("O2 an effect happens once, wherever the object crashes", () => {
-  it("a crash in the effect leaves nothing, and the next attempt has its effect", async () => {
+describe("One effect, wherever the object crashes", () => {
+  it("O2: a crash during the effect rolls it back, and the next attempt runs it", async () => {
     const receiver = givenReceiver();
     await refusal(receiver().handle({ id: "a" }, "crashes within"));
     expect(await receiver().effects()).toEqual([]);
@@ -136,7 +136,7 @@ describe("O2 an effect happens once, wherever the object crashes", () => {
     expect(await receiver().effects()).toEqual(["a"]);
   });
 
-  it("a crash after the effect, before the sender is told: the repetition has none", async () => {
+  it("O2: a crash after the effect does not run it again for the repetition", async () => {
     const name = `dedupe-${++made}-${crypto.randomUUID()}`;
     const { deliver } = agents.connect({ env });
     const to = { kind: "agent", agent: "Receiver", name } as const;
@@ -149,7 +149,7 @@ describe("O2 an effect happens once, wherever the object crashes", () => {
     expect(await env.Receiver.getByName(name).effects()).toEqual(["a"]);
   });
 
-  it("any interleaving of repetitions, failures and crashes", async () => {
+  it("O2: effects happen once in any interleaving of repetitions, failures and crashes", async () => {
     const fate = fc.constantFrom<Fate>(
       "throws early",
       "throws late",
@@ -184,13 +184,13 @@ describe("O2 an effect happens once, wherever the object crashes", () => {
   }
 });
 
-describe("O2 ids are known for as long as a sender may repeat them, and then forgotten", () => {
+describe("How long ids are stored", () => {
   const givenClock = () => {
     const clock = { at: 1_000 * DAY, now: () => clock.at };
     return clock;
   };
 
-  it("30 days, unless another time is given", async () => {
+  it("O2: ids are stored for 30 days, or for the given time", async () => {
     for (const [options, days] of [
       [{}, 30],
       [{ keep: "2 hours" }, 1 / 12],
@@ -214,7 +214,7 @@ describe("O2 ids are known for as long as a sender may repeat them, and then for
     }
   });
 
-  it("never, when that is asked for", async () => {
+  it("O2: ids are stored for ever with Infinity", async () => {
     const clock = givenClock();
     await inReceiver(
       ({ once, known }) => {
@@ -227,7 +227,7 @@ describe("O2 ids are known for as long as a sender may repeat them, and then for
     );
   });
 
-  it("few with each new one, so that no call is long, and a backlog of them ends", async () => {
+  it("O2: a new id deletes a few old ones, so that no call is slow and a backlog ends", async () => {
     const clock = givenClock();
     await inReceiver(
       ({ once, known }) => {
@@ -244,7 +244,7 @@ describe("O2 ids are known for as long as a sender may repeat them, and then for
     );
   });
 
-  it("at a cost that does not grow with the ids that are known", () =>
+  it("O2: the cost of a new id does not grow with the stored ids", () =>
     inReceiver(({ once, sql }) => {
       // The platform's own counters, as the bill has them, of every statement of a call.
       const cost = (id: string) => {
@@ -273,7 +273,7 @@ describe("O2 ids are known for as long as a sender may repeat them, and then for
     }));
 });
 
-describe("O2 options that are none are refused", () => {
+describe("Invalid options of dedupe()", () => {
   it.each([
     [{ keep: "soon" }, /^Invalid keep "soon": expected a positive number/],
     [{ keep: 0 }, /^Invalid keep 0: expected/],
@@ -283,7 +283,7 @@ describe("O2 options that are none are refused", () => {
       /^Unknown option "keeps" in options of dedupe\(\). Valid options: keep, clock/,
     ],
     ["30 days", /^Invalid options of dedupe\(\) "30 days": expected an object with keep, clock/],
-  ])("%j", (options, message) =>
+  ])("O2: dedupe() refuses the options %j", (options, message) =>
     inReceiver(({ storage }) => {
       const error = thrown(() => dedupe(storage, options as DedupeOptions));
       expect(error).toBeInstanceOf(TypeError);
@@ -291,7 +291,7 @@ describe("O2 options that are none are refused", () => {
     }),
   );
 
-  it("and its table is migrated once, however often it is made", () =>
+  it("O2: the table is migrated once for several dedupe() calls", () =>
     inReceiver(({ once, storage }) => {
       once("a", () => {});
       expect(dedupe(storage)("a", () => {})).toBe(false);
