@@ -184,13 +184,31 @@ describe("in a transaction", () => {
 
   it.each([
     ["an unknown binding", "NOPE", {}, {}, /'NOPE' not found in environment/],
-    ["an id that the platform refuses", "PLOT_WORKFLOW", {}, { id: "a b" }, /"a b" as id/],
-    ["half a surrogate pair", "PLOT_WORKFLOW", {}, { id: "👩".slice(0, 1) }, /half of a/],
+    [
+      "an id that the platform refuses",
+      "PLOT_WORKFLOW",
+      {},
+      { id: "a b" },
+      /Invalid destination.instance "a b"/,
+    ],
+    [
+      "half a surrogate pair",
+      "PLOT_WORKFLOW",
+      {},
+      { id: "👩".slice(0, 1) },
+      /Invalid destination.instance/,
+    ],
     ["a date", "PLOT_WORKFLOW", { due: [new Date()] }, {}, /params\.due\[0\] is a Date/],
     ["a function", "PLOT_WORKFLOW", { f: () => 1 }, {}, /params\.f is a function/],
     ["too much", "PLOT_WORKFLOW", { t: "x".repeat(1_040_000) }, {}, /at most 1032192/],
     ["an unknown option", "PLOT_WORKFLOW", {}, { retries: 3 }, /"retries"/],
-    ["a wrong choice", "PLOT_WORKFLOW", {}, { ifExists: "keep" }, /"keep" as ifExists/],
+    [
+      "a wrong choice",
+      "PLOT_WORKFLOW",
+      {},
+      { ifExists: "keep" },
+      /Invalid destination.ifExists "keep"/,
+    ],
     [
       "a binding that there is not",
       "PLOT_WORKFLOW",
