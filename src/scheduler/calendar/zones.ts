@@ -1,13 +1,13 @@
 /**
  * The clock on a zone's wall: which local time it shows at an instant, and at which instant it shows a local time
- * (S2). Offsets are the platform's; they are looked up once for each stretch of about a year, and kept.
+ * (S2). Offsets are Luxon's; they are looked up once for each stretch of about a year, and kept.
  */
 
 import { InvalidOptionError } from "../../core/options.ts";
 import { BoundedCache } from "../bounded-cache.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
 import { DAY_MS, dateOf } from "./civil.ts";
-import { canonicalZone, ZoneOffsets } from "./offsets.ts";
+import { canonicalZone, offsetsOf } from "./offsets.ts";
 
 /** What is kept for one zone at a time: a Julian year, which is a whole number of seconds. */
 const SPAN_MS = 365.25 * DAY_MS;
@@ -48,7 +48,7 @@ type Span = {
 };
 
 export class ZoneClock {
-  readonly #zone: ZoneOffsets;
+  readonly #offsetOf: (instant: number) => number;
   readonly #spans = new BoundedCache<Span, number>(MAX_SPANS);
   #recent: Span | undefined;
   #recentIndex = Number.NaN;
@@ -61,7 +61,7 @@ export class ZoneClock {
         `timezone is ${JSON.stringify(name)}; expected an IANA time zone such as "Europe/London", or an offset such as "+02:00".`,
       );
     }
-    this.#zone = new ZoneOffsets(name);
+    this.#offsetOf = offsetsOf(name);
   }
 
   /** What the clock shows. */
@@ -130,7 +130,7 @@ export class ZoneClock {
     const index = Math.floor(instant / SPAN_MS);
     if (index === this.#recentIndex && this.#recent !== undefined) return this.#recent;
     this.#recent = this.#spans.get(index, () =>
-      spanOf(this.#zone, index * SPAN_MS - MARGIN_MS, (index + 1) * SPAN_MS + MARGIN_MS),
+      spanOf(this.#offsetOf, index * SPAN_MS - MARGIN_MS, (index + 1) * SPAN_MS + MARGIN_MS),
     );
     this.#recentIndex = index;
     return this.#recent;
@@ -167,16 +167,16 @@ function isDateSkipped(span: Span, at: number, date: LocalDate): boolean {
   return (span.peaks[at] as number) <= date * DAY_MS && to >= (date + 1) * DAY_MS;
 }
 
-function spanOf(zone: ZoneOffsets, from: number, to: number): Span {
+function spanOf(offsetOf: (instant: number) => number, from: number, to: number): Span {
   const starts = [Number.NEGATIVE_INFINITY];
-  const offsets = [zone.at(from)];
+  const offsets = [offsetOf(from)];
   for (let low = from; low < to; low += SAMPLE_MS) {
     const high = Math.min(low + SAMPLE_MS, to);
-    const last = zone.at(high);
+    const last = offsetOf(high);
     while (offsets.at(-1) !== last) {
-      const start = changeIn(zone, Math.max(low, starts.at(-1) as number), high);
+      const start = changeIn(offsetOf, Math.max(low, starts.at(-1) as number), high);
       starts.push(start);
-      offsets.push(zone.at(start));
+      offsets.push(offsetOf(start));
     }
   }
   const ends = [...starts.slice(1), Number.POSITIVE_INFINITY];
@@ -191,13 +191,13 @@ function spanOf(zone: ZoneOffsets, from: number, to: number): Span {
 }
 
 /** The first instant of another offset than that at `low`, to the second, where `high` has another. */
-function changeIn(zone: ZoneOffsets, low: number, high: number): number {
-  const offset = zone.at(low);
+function changeIn(offsetOf: (instant: number) => number, low: number, high: number): number {
+  const offset = offsetOf(low);
   let before = low / 1_000;
   let after = high / 1_000;
   while (after - before > 1) {
     const middle = Math.floor((before + after) / 2);
-    if (zone.at(middle * 1_000) === offset) before = middle;
+    if (offsetOf(middle * 1_000) === offset) before = middle;
     else after = middle;
   }
   return after * 1_000;
