@@ -4,9 +4,9 @@
  * has no state.
  */
 
-import type { DeclaredTask } from "./declared.ts";
 import type { TaskRow } from "./rows.ts";
-import { countSlots, latestSlot, nextSlot } from "./slots.ts";
+import type { DeclaredTask } from "./tasks/declared.ts";
+import { countSlots, latestSlot, nextSlot } from "./tasks/slots.ts";
 
 /** An occurrence that fires so long after its time is on time still. */
 const ON_TIME_MS = 60_000;

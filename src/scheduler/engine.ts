@@ -10,18 +10,18 @@ import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { reportProblem } from "../core/problems.ts";
 import { Wake } from "../core/wake.ts";
-import { type Declarations, declarationsOf, NONE } from "./declarations.ts";
-import type { DeclaredTask } from "./declared.ts";
 import { fireTime } from "./due.ts";
 import { InvalidTaskError, UnknownTaskError } from "./errors.ts";
-import { Firing } from "./firing.ts";
 import { jitterShare, newOwner, ownerOfNames } from "./keys.ts";
 import type { SchedulerLimits, SchedulerSettings } from "./options.ts";
-import { type ArmedOccurrence, plan } from "./plan.ts";
-import { scheduledRunOf } from "./reading.ts";
 import type { Run, TaskRow } from "./rows.ts";
-import { BACKSTOP_MS, Runner, type RunnerOwner } from "./runner.ts";
+import { Firing } from "./runs/firing.ts";
+import { BACKSTOP_MS, Runner, type RunnerOwner } from "./runs/runner.ts";
 import { Store } from "./store.ts";
+import { type Declarations, declarationsOf, NONE } from "./tasks/declarations.ts";
+import type { DeclaredTask } from "./tasks/declared.ts";
+import { scheduledRunOf } from "./tasks/reading.ts";
+import { type ArmedOccurrence, plan } from "./tasks/reconcile.ts";
 
 /** Tasks that the app could not tell are asked for again so long afterwards. */
 const ASK_AGAIN_MS = 60_000;

@@ -13,10 +13,10 @@ export {
   UnknownTaskError,
 } from "./errors.ts";
 export type { SchedulerSettings } from "./options.ts";
-export type { ArmedOccurrence } from "./plan.ts";
 export * from "./pure.ts";
+export type { RunStatus } from "./runs/states.ts";
 export { Scheduler, type SchedulerOptions } from "./scheduler.ts";
-export type { RunStatus } from "./states.ts";
+export type { ArmedOccurrence } from "./tasks/reconcile.ts";
 export type {
   CatchUp,
   Overlap,

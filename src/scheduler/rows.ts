@@ -1,7 +1,7 @@
 /** The rows of the scheduler's tables, as its code has them. */
 
 import type { Failure } from "../core/failures.ts";
-import type { RunStatus } from "./states.ts";
+import type { RunStatus } from "./runs/states.ts";
 import type { RunCause } from "./types.ts";
 
 /** Runs by how they ended. */

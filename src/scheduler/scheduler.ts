@@ -12,8 +12,8 @@ import type { Wake } from "../core/wake.ts";
 import { readNote, readOccurrences, readPage, readRange, readTrigger } from "./arguments.ts";
 import { Engine } from "./engine.ts";
 import { readSettings, type SchedulerSettings } from "./options.ts";
-import type { ArmedOccurrence } from "./plan.ts";
-import { inspectTask, listTasks, scheduledRunOf } from "./reading.ts";
+import { inspectTask, listTasks, scheduledRunOf } from "./tasks/reading.ts";
+import type { ArmedOccurrence } from "./tasks/reconcile.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "./types.ts";
 import { Verbs } from "./verbs.ts";
 

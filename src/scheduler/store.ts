@@ -6,7 +6,7 @@
 
 import { migrate } from "../core/migrations.ts";
 import type { TaskRow } from "./rows.ts";
-import { RunStore } from "./run-store.ts";
+import { RunStore } from "./runs/run-store.ts";
 import { TaskStore } from "./task-store.ts";
 
 const MIGRATIONS = [

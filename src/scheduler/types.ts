@@ -4,7 +4,7 @@ import type { Duration } from "../core/duration.ts";
 import type { Failure } from "../core/failures.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
-import type { RunStatus } from "./states.ts";
+import type { RunStatus } from "./runs/states.ts";
 
 /** What a run came of. */
 export type RunCause = "schedule" | "catch-up" | "trigger" | "backfill";

@@ -2,12 +2,12 @@
 
 import { InvalidOptionError } from "../core/options.ts";
 import type { Range } from "./arguments.ts";
-import type { DeclaredTask } from "./declared.ts";
 import { isArmed } from "./due.ts";
 import type { Engine } from "./engine.ts";
-import { scheduledRunOf } from "./reading.ts";
 import type { TaskRow } from "./rows.ts";
-import { countSlots, nextSlot, nextSlots } from "./slots.ts";
+import type { DeclaredTask } from "./tasks/declared.ts";
+import { scheduledRunOf } from "./tasks/reading.ts";
+import { countSlots, nextSlot, nextSlots } from "./tasks/slots.ts";
 import type { ScheduledRun } from "./types.ts";
 
 const MAX_BACKFILLED = 1_000;

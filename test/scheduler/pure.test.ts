@@ -3,14 +3,14 @@
 import type { ThinkScheduledTaskContext, ThinkScheduledTasks } from "@cloudflare/think";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it } from "vitest";
-import { readTask } from "../../src/scheduler/declared.ts";
 import { dueSlots } from "../../src/scheduler/due.ts";
 import { instanceIdFor } from "../../src/scheduler/instance-id.ts";
 import { jitterShare } from "../../src/scheduler/keys.ts";
-import { admit } from "../../src/scheduler/overlap.ts";
-import { plan } from "../../src/scheduler/plan.ts";
 import { startable } from "../../src/scheduler/queue.ts";
 import type { Run, TaskRow } from "../../src/scheduler/rows.ts";
+import { admit } from "../../src/scheduler/runs/overlap.ts";
+import { readTask } from "../../src/scheduler/tasks/declared.ts";
+import { plan } from "../../src/scheduler/tasks/reconcile.ts";
 import type {
   CatchUp,
   Overlap,

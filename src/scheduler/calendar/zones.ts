@@ -4,8 +4,8 @@
  */
 
 import { InvalidOptionError } from "../../core/options.ts";
-import { BoundedCache } from "../bounded-cache.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
+import { BoundedCache } from "./bounded-cache.ts";
 import { DAY_MS, dateOf } from "./civil.ts";
 import { canonicalZone, offsetsOf } from "./offsets.ts";
 

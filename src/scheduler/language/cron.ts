@@ -1,7 +1,7 @@
 /** Cron expressions, as croner reads them. Knows nothing of zones: it computes with clocks on walls, as if they were UTC's. */
 
 import { Cron } from "croner";
-import { BoundedCache } from "../bounded-cache.ts";
+import { BoundedCache } from "../calendar/bounded-cache.ts";
 
 const cache = new BoundedCache<Cron>(200);
 

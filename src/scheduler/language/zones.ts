@@ -1,6 +1,6 @@
 /** Names of time zones: whether there is one, how it is spelled, and which was meant. Computes no offsets. */
 
-import { BoundedCache } from "../bounded-cache.ts";
+import { BoundedCache } from "../calendar/bounded-cache.ts";
 import { canonicalZone } from "../calendar/offsets.ts";
 import { editDistance } from "./distance.ts";
 

@@ -1,10 +1,10 @@
 /** What one attempt does: it calls the handler, or submits the prompt. Stores nothing. */
 
-import type { DeclaredTask } from "./declared.ts";
-import { RunCancelledError, RunTimeoutError } from "./errors.ts";
-import { idempotencyKeyOf, occurrenceKeyOf } from "./keys.ts";
-import type { Run } from "./rows.ts";
-import type { PromptPort, ScheduledTaskContext } from "./types.ts";
+import { RunCancelledError, RunTimeoutError } from "../errors.ts";
+import { idempotencyKeyOf, occurrenceKeyOf } from "../keys.ts";
+import type { Run } from "../rows.ts";
+import type { DeclaredTask } from "../tasks/declared.ts";
+import type { PromptPort, ScheduledTaskContext } from "../types.ts";
 
 /** One attempt that is about to begin. */
 export type Attempt = {

@@ -3,8 +3,8 @@
  * `endAt`. An interval has none at its anchor or before, where it had not begun.
  */
 
-import { nextInstant } from "./calendar/next.ts";
-import { countInstants, latestInstant } from "./calendar/range.ts";
+import { nextInstant } from "../calendar/next.ts";
+import { countInstants, latestInstant } from "../calendar/range.ts";
 import type { DeclaredTask } from "./declared.ts";
 
 /** No slot of the task is at this time, or before. */

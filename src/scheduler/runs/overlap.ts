@@ -1,7 +1,7 @@
 /** What becomes of an occurrence that meets open runs of its task (S3). Decides, and has no state. */
 
-import type { DeclaredTask } from "./declared.ts";
-import type { Run } from "./rows.ts";
+import type { Run } from "../rows.ts";
+import type { DeclaredTask } from "../tasks/declared.ts";
 
 /** Runs of a task that may wait for one before them, when one more is to join them. */
 const MAX_WAITING = 100;

@@ -5,12 +5,12 @@
  * row says from where on a run may be open.
  */
 
-import type { Failure } from "../core/failures.ts";
-import type { DeclaredTask } from "./declared.ts";
-import { bySlot, nameOf, type Run, type Tally } from "./rows.ts";
+import type { Failure } from "../../core/failures.ts";
+import { bySlot, nameOf, type Run, type Tally } from "../rows.ts";
+import type { Defer } from "../task-store.ts";
+import type { DeclaredTask } from "../tasks/declared.ts";
+import type { RunCause } from "../types.ts";
 import { checkTransition, type EndedStatus, type RunStatus } from "./states.ts";
-import type { Defer } from "./task-store.ts";
-import type { RunCause } from "./types.ts";
 
 type SqlRow = {
   task_id: string;

@@ -1,14 +1,14 @@
 /** Tasks and runs as the app sees them (S5). Changes nothing. */
 
-import { failureOf } from "../core/failures.ts";
+import { failureOf } from "../../core/failures.ts";
+import { isArmed } from "../due.ts";
+import { idempotencyKeyOf } from "../keys.ts";
+import type { Run, Tally, TaskRow } from "../rows.ts";
+import type { Store } from "../store.ts";
+import type { ScheduledRun, ScheduledTaskInfo } from "../types.ts";
 import type { Declarations, InvalidTask } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
-import { isArmed } from "./due.ts";
-import { idempotencyKeyOf } from "./keys.ts";
-import type { Run, Tally, TaskRow } from "./rows.ts";
 import { nextSlots } from "./slots.ts";
-import type { Store } from "./store.ts";
-import type { ScheduledRun, ScheduledTaskInfo } from "./types.ts";
 
 const EMPTY: Tally = { completed: 0, failed: 0, skipped: 0 };
 

@@ -3,16 +3,16 @@
  * transaction each; the actions begin after it has committed.
  */
 
-import type { Clock } from "../core/clock.ts";
-import type { DeclaredTask } from "./declared.ts";
-import { dueSlots } from "./due.ts";
-import type { SchedulerLimits } from "./options.ts";
+import type { Clock } from "../../core/clock.ts";
+import { dueSlots } from "../due.ts";
+import type { SchedulerLimits } from "../options.ts";
+import { startable } from "../queue.ts";
+import { isScheduled, nameOf, type Run, type TaskRow } from "../rows.ts";
+import type { Store } from "../store.ts";
+import type { DeclaredTask } from "../tasks/declared.ts";
+import type { RunCause } from "../types.ts";
 import { admit } from "./overlap.ts";
-import { startable } from "./queue.ts";
-import { isScheduled, nameOf, type Run, type TaskRow } from "./rows.ts";
 import type { Runner } from "./runner.ts";
-import type { Store } from "./store.ts";
-import type { RunCause } from "./types.ts";
 
 /** Slots of a task between two looks at whether it has too long a history. */
 const PRUNE_EVERY = 16;

@@ -1,12 +1,12 @@
 /** Asks the app for its tasks, and reads what it says: those that can be understood, and those that cannot (S4). */
 
-import { failureOf } from "../core/failures.ts";
-import { preview } from "../core/json.ts";
-import { invalidOption } from "../core/options.ts";
-import { TimeoutError, withTimeout } from "../core/timeout.ts";
+import { failureOf } from "../../core/failures.ts";
+import { preview } from "../../core/json.ts";
+import { invalidOption } from "../../core/options.ts";
+import { TimeoutError, withTimeout } from "../../core/timeout.ts";
+import type { SchedulerSettings } from "../options.ts";
+import type { ScheduledTasks } from "../types.ts";
 import { type DeclaredTask, readTask } from "./declared.ts";
-import type { SchedulerSettings } from "./options.ts";
-import type { ScheduledTasks } from "./types.ts";
 
 /**
  * How long the app has to say what its tasks are: until then, whatever needs them waits. An object whose start takes 30

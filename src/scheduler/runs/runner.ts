@@ -4,16 +4,16 @@
  * calls it: what cannot be stored now is found again by the next wake.
  */
 
-import type { Clock } from "../core/clock.ts";
-import { backoffMs, failureOf, isReset } from "../core/failures.ts";
-import { type ActionHost, cancelPrompt, perform } from "./action.ts";
-import type { DeclaredTask } from "./declared.ts";
-import { PromptLostError, RunCancelledError, RunInterruptedError } from "./errors.ts";
-import { nextStart, startable } from "./queue.ts";
-import { nameOf, type Run } from "./rows.ts";
+import type { Clock } from "../../core/clock.ts";
+import { backoffMs, failureOf, isReset } from "../../core/failures.ts";
+import { PromptLostError, RunCancelledError, RunInterruptedError } from "../errors.ts";
+import { nextStart, startable } from "../queue.ts";
+import { nameOf, type Run } from "../rows.ts";
+import type { Store } from "../store.ts";
+import type { DeclaredTask } from "../tasks/declared.ts";
+import type { PromptEnd } from "../types.ts";
+import { type ActionHost, cancelPrompt, perform } from "./attempt.ts";
 import type { RunEnd } from "./run-store.ts";
-import type { Store } from "./store.ts";
-import type { PromptEnd } from "./types.ts";
 
 /** An object that dies in the middle of an attempt is looked after at most this long afterwards. */
 export const BACKSTOP_MS = 30_000;

@@ -3,10 +3,10 @@
  * has no state: unchanged declarations need nothing (S4).
  */
 
-import { DAY_MS } from "./calendar/civil.ts";
+import { DAY_MS } from "../calendar/civil.ts";
+import type { TaskRow } from "../rows.ts";
 import type { Declarations } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
-import type { TaskRow } from "./rows.ts";
 import { nextSlot } from "./slots.ts";
 
 /** The pause of a task that is not declared is kept so long. */

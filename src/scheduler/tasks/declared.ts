@@ -4,10 +4,11 @@
  * without anything in storage changing.
  */
 
-import { LAST_ALARM } from "../core/clock.ts";
-import type { Duration } from "../core/duration.ts";
-import { type Backoff, failureOf } from "../core/failures.ts";
-import { INSTANT_FORMS, type Instant, instantMs } from "../core/instant.ts";
+import { LAST_ALARM } from "../../core/clock.ts";
+import type { Duration } from "../../core/duration.ts";
+import type { Backoff } from "../../core/failures.ts";
+import { failureOf } from "../../core/failures.ts";
+import { INSTANT_FORMS, type Instant, instantMs } from "../../core/instant.ts";
 import {
   countOf,
   durationOf,
@@ -15,16 +16,16 @@ import {
   invalidOption,
   isPlainObject,
   problemOfNames,
-} from "../core/options.ts";
-import { digest } from "../core/text.ts";
-import { MAX_TIMER_MS } from "../core/timeout.ts";
-import { DAY_MS } from "./calendar/civil.ts";
-import { editDistance } from "./language/distance.ts";
-import { parseSchedule, readZone } from "./language/parse.ts";
-import { readLocalDate } from "./language/values.ts";
-import { isSameZone, zoneOf } from "./language/zones.ts";
-import type { LocalDate, ParsedSchedule } from "./rule.ts";
-import type { Overlap, RetryOptions, ScheduledTask } from "./types.ts";
+} from "../../core/options.ts";
+import { digest } from "../../core/text.ts";
+import { MAX_TIMER_MS } from "../../core/timeout.ts";
+import { DAY_MS } from "../calendar/civil.ts";
+import { editDistance } from "../language/distance.ts";
+import { parseSchedule, readZone } from "../language/parse.ts";
+import { readLocalDate } from "../language/values.ts";
+import { isSameZone, zoneOf } from "../language/zones.ts";
+import type { LocalDate, ParsedSchedule } from "../rule.ts";
+import type { Overlap, RetryOptions, ScheduledTask } from "../types.ts";
 
 const YEAR_MS = 365 * DAY_MS;
 const TASK_ID = /^[A-Za-z0-9_-]{1,1000}$/;
