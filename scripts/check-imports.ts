@@ -35,6 +35,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   "@cloudflare/computer": "hosts/think",
   "@cloudflare/think": "hosts/think",
   "@cloudflare/ai-chat": "hosts/chat",
+  luxon: "scheduler/calendar",
 };
 
 /** Properties that only one file of src/ may use. */

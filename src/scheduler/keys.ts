@@ -1,29 +1,32 @@
-/** The names of runs, and a task's own share of its jitter. All of them depend on the owner and the task alone. */
+/** Ids that stay the same: idempotency keys of runs, ids of Workflow instances, and each task's share of its jitter. */
 
 import { createHash } from "node:crypto";
-import type { LifecycleServices } from "agents/lifecycle";
-import { digest } from "../core/text.ts";
-import { instanceIdFor } from "./instance-id.ts";
+import { DIGEST_LENGTH, digest } from "../core/text.ts";
 import type { RunKey } from "./rows.ts";
 
-/** A new owner, in 22 characters. Made once for each object, and stored: neither a class's name nor anything else of the code is in it. */
+/** 1 to 100 of these, the first a letter or digit: https://developers.cloudflare.com/workflows/reference/limits/ */
+const VALID_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/;
+const MAX_LENGTH = 100;
+
+/**
+ * The id of a Workflow instance for any key: a valid key unchanged, any other as its readable part and a digest of the
+ * whole key. The same key always has the same id, and two keys never have the same id by accident.
+ *
+ *     instanceIdFor("report:2026-01-05") // "report-2026-01-05-" and 22 characters
+ */
+export function instanceIdFor(key: string): string {
+  if (VALID_ID.test(key)) return key;
+  const slug = key.replaceAll(/[^A-Za-z0-9_-]+/g, "-").replace(/^[_-]+/, "");
+  const readable = slug.slice(0, MAX_LENGTH - DIGEST_LENGTH - 1).replace(/[_-]+$/, "");
+  return `${readable || "id"}-${digest(key)}`;
+}
+
+/** A new random owner, in 22 characters. Stored once for each object, so that no renamed class changes the keys. */
 export function newOwner(): string {
   return digest(crypto.randomUUID());
 }
 
-/** The owner of runs from before owners were stored. */
-export function ownerOfNames({
-  className,
-  name,
-  routes,
-}: Pick<LifecycleServices, "className" | "name"> & {
-  readonly routes: Pick<LifecycleServices["routes"], "source">;
-}): string {
-  // A sub-agent's name is unique within its parent only; its address has the parents.
-  return digest(JSON.stringify([className, name, routes.source?.key ?? null]));
-}
-
-/** What Think calls a run: its task and its slot. A trigger has no slot, and may come at that of another run. */
+/** Think's name for a run: its task and its slot. A trigger has no slot, and may come at the time of another run. */
 export function occurrenceKeyOf({ taskId, slot, triggerKey }: RunKey): string {
   return triggerKey === "" ? `${taskId}:${slot}` : `${taskId}:trigger:${triggerKey}`;
 }

@@ -53,7 +53,7 @@ export type SchedulerSettings = {
 /** The same, with every default filled in. */
 export type SchedulerLimits = {
   readonly concurrency: number;
-  readonly kept: { readonly count: number; readonly ageMs: number };
+  readonly history: { readonly count: number; readonly ageMs: number };
 };
 
 const NAMES = [
@@ -87,6 +87,6 @@ export function readSettings(settings: SchedulerSettings): SchedulerLimits {
   const { count = 100, age = "30 days" } = history ?? {};
   return {
     concurrency: countOf("concurrency", concurrency, 256),
-    kept: { count: countOf("history.count", count), ageMs: durationOf("history.age", age) },
+    history: { count: countOf("history.count", count), ageMs: durationOf("history.age", age) },
   };
 }

@@ -20,7 +20,7 @@ export {
 } from "./calendar/occurrences.ts";
 export type { CalendarOptions } from "./calendar/options.ts";
 export { type AnyTasks, type CheckedTasks, defineScheduledTasks } from "./define.ts";
-export { instanceIdFor } from "./instance-id.ts";
+export { instanceIdFor } from "./keys.ts";
 export { ScheduleSyntaxError } from "./language/errors.ts";
 export type { Schedule } from "./language/literal.ts";
 export { type ParseOptions, parseSchedule } from "./language/parse.ts";

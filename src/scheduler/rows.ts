@@ -1,24 +1,25 @@
-/** The rows of the scheduler's tables, as its code has them. */
+/** The rows of the scheduler's tables, as its code reads and writes them. */
 
 import type { Failure } from "../core/failures.ts";
+import { idempotencyKeyOf } from "./keys.ts";
 import type { RunStatus } from "./runs/states.ts";
-import type { RunCause } from "./types.ts";
+import type { RunCause, ScheduledRun } from "./types.ts";
 
-/** Runs by how they ended. */
+/** Ended runs by status. */
 export type Tally = {
   readonly completed: number;
   readonly failed: number;
   readonly skipped: number;
 };
 
-/** The state of one task. Nothing that the code declares is in it, but for the fingerprint. */
+/** The state of one task. Of what the code declares it holds a fingerprint only. */
 export type TaskRow = {
   readonly taskId: string;
-  /** Of what decides its times. */
+  /** Of the options that decide the task's times. */
   readonly fingerprint: string;
   /** Where intervals count from, epoch milliseconds. */
   readonly anchor: number;
-  /** The next slot that has not fired; null when there is none. */
+  /** The next slot to fire; null when there is none. */
   readonly nextAt: number | null;
   /** No open run of the task has an earlier slot; null when it never had one. */
   readonly openFrom: number | null;
@@ -29,16 +30,16 @@ export type TaskRow = {
   readonly fired: number;
   /** Runs that the schedule has started. */
   readonly runs: number;
-  /** Failed runs since the last that did not fail. */
+  /** Failed runs since the last one that did not fail. */
   readonly failures: number;
   readonly missed: number;
-  /** Runs that have been forgotten. */
-  readonly forgotten: Tally;
-  /** Since when a paused task is not declared; null for one that is. Nothing but its pause is kept then. */
+  /** Runs that were deleted from the history. */
+  readonly pruned: Tally;
+  /** When a paused task was found to be no longer declared; null for a declared one. Only its pause is kept then. */
   readonly omittedAt: number | null;
 };
 
-/** What tells runs apart. */
+/** Identifies a run within its object. */
 export type RunKey = {
   readonly taskId: string;
   readonly slot: number;
@@ -51,7 +52,7 @@ export type Run = RunKey & {
   readonly status: RunStatus;
   /** Epoch milliseconds. */
   readonly firedAt: number;
-  /** When it became due, behind its slot and jitter, in milliseconds. */
+  /** How long after its slot and jitter it fired, in milliseconds. */
   readonly lagMs: number;
   readonly attempts: number;
   /** Not attempted before this; 0 for at once. */
@@ -62,17 +63,35 @@ export type Run = RunKey & {
   readonly submissionId: string | null;
 };
 
-/** Names a run within its object. */
+/** A run's key as one text. */
 export function nameOf({ taskId, slot, triggerKey }: RunKey): string {
   return `${taskId} ${slot} ${triggerKey}`;
 }
 
-/** In the order of their slots. */
+/** Orders runs by their slots. */
 export function bySlot(a: RunKey, b: RunKey): number {
   return a.slot - b.slot || (a.triggerKey < b.triggerKey ? -1 : 1);
 }
 
-/** Whether it is done for the schedule: it fired by itself. */
+/** Whether the schedule started it, and not a call. */
 export function isScheduled({ cause }: Pick<Run, "cause">): boolean {
   return cause === "schedule" || cause === "catch-up";
+}
+
+/** A run as the app sees it. */
+export function scheduledRunOf(run: Run, owner: string): ScheduledRun {
+  return {
+    taskId: run.taskId,
+    idempotencyKey: idempotencyKeyOf(owner, run),
+    scheduledFor: run.slot,
+    firedAt: run.firedAt,
+    lagMs: run.lagMs,
+    cause: run.cause,
+    status: run.status,
+    attempts: run.attempts,
+    ...(run.endedAt !== null && { endedAt: run.endedAt }),
+    ...(run.error && { error: run.error }),
+    ...(run.reason !== null && { reason: run.reason }),
+    ...(run.submissionId !== null && { submissionId: run.submissionId }),
+  };
 }

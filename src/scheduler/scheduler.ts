@@ -1,46 +1,47 @@
-/**
- * The scheduler: recurring tasks that the code declares, each occurrence
- * stored before it runs (S1, S3-S5). This file has the public verbs; the
- * engine keeps it going, the stores write, the language and the calendar know
- * the times.
- */
+/** The scheduler: recurring tasks that the code declares. This file has its public methods; engine.ts has its loop. */
 
 import { Capability } from "../core/capability.ts";
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Wake } from "../core/wake.ts";
 import { readNote, readOccurrences, readPage, readRange, readTrigger } from "./arguments.ts";
-import { Engine } from "./engine.ts";
-import { readSettings, type SchedulerSettings } from "./options.ts";
-import { inspectTask, listTasks, scheduledRunOf } from "./tasks/reading.ts";
+import { SchedulerEngine } from "./engine.ts";
+import { readSettings, type SchedulerLimits, type SchedulerSettings } from "./options.ts";
+import { scheduledRunOf } from "./rows.ts";
+import { inspectTask, listTasks } from "./tasks/reading.ts";
 import type { ArmedOccurrence } from "./tasks/reconcile.ts";
+import { nextSlot } from "./tasks/slots.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "./types.ts";
-import { Verbs } from "./verbs.ts";
 
 export type SchedulerOptions = SchedulerSettings & {
   readonly clock?: Clock;
 };
 
 export class Scheduler extends Capability {
-  readonly #engine: Engine;
-  readonly #verbs: Verbs;
+  readonly #settings: SchedulerSettings;
+  readonly #limits: SchedulerLimits;
+  readonly #clock: Clock;
+  #installed: SchedulerEngine | undefined;
 
   /**
    * Install it in the constructor of an agent, or of a Durable Object with a Lifecycle:
-   * `this.lifecycle.use(this.schedules)`; `scheduler` is a name that an `Agent` has taken.
+   * `this.lifecycle.use(this.schedules)`. An `Agent` has a property `scheduler` already.
    *
-   * @throws InvalidOptionError for an option that cannot be meant
+   * @throws InvalidOptionError for an invalid option
    */
   constructor({ clock = systemClock, ...settings }: SchedulerOptions) {
     super("perdure.scheduler");
-    this.#engine = new Engine({
-      settings,
-      limits: readSettings(settings),
-      // An occurrence that has fired would seem to be still to come, where the clock is set back.
-      clock: monotonic(clock),
-      lifecycle: () => this.lifecycle,
-    });
-    this.#verbs = new Verbs(this.#engine);
+    this.#settings = settings;
+    this.#limits = readSettings(settings);
+    // An occurrence that has fired would be due again, if the clock were set back.
+    this.#clock = monotonic(clock);
+  }
+
+  /** Made at its first use, because `lifecycle` is there when the scheduler is installed. */
+  get #engine(): SchedulerEngine {
+    const { lifecycle } = this;
+    this.#installed ??= new SchedulerEngine(this.#settings, this.#limits, this.#clock, lifecycle);
+    return this.#installed;
   }
 
   override async onStart(): Promise<void> {
@@ -53,22 +54,20 @@ export class Scheduler extends Capability {
   }
 
   /**
-   * For hosts: another scheduler gives up what it has armed. Those occurrences fire here, where this one has never had a task.
-   * To be called in each start, before the other one disarms them.
+   * For hosts: takes over the occurrences that another scheduler has armed. Does nothing where this scheduler has ever had
+   * a task. Call it at each start, before the other scheduler disarms them.
    */
   async adopt(find: () => Promise<ReadonlyMap<string, ArmedOccurrence>>): Promise<void> {
-    if (this.#engine.store.tasks.rows.size > 0) return;
+    if (this.#engine.store.tasks.size > 0) return;
     const armed = await find();
     if (armed.size > 0) await this.#engine.adopt(armed);
   }
 
   /**
-   * Reads the declarations again, and makes the rows follow them; unchanged
-   * ones write nothing (S4). It happens by itself after each start: call it
-   * when what `tasks()` reads has changed. Inside the host's own `onStart` it
-   * takes the place of the one after the start.
+   * Reads the declarations again, and updates the rows; unchanged declarations write nothing. It happens after each start:
+   * call it when what `tasks()` reads has changed. Inside the host's own `onStart` it replaces the one after the start.
    *
-   * @throws what `tasks()` throws, and a TimeoutError after 10 seconds; told of, and tried again after a minute
+   * @throws what `tasks()` throws, and a TimeoutError after 10 seconds; it is reported, and tried again after a minute
    */
   async reconcile(): Promise<void> {
     await this.lifecycle.ready();
@@ -77,14 +76,15 @@ export class Scheduler extends Capability {
   }
 
   /**
-   * The tasks that are declared, those that cannot be understood last, with their errors (S4, S5).
+   * All declared tasks, the invalid ones last, with their errors.
    *
-   * @param options.occurrences how many of the next ones to compute for each, 0 to 100. @default 1
+   * @param options.occurrences how many next occurrences to compute for each task, 0 to 100. @default 1
    * @throws InvalidOptionError
    */
   async list(options: { occurrences?: number } = {}): Promise<ScheduledTaskInfo[]> {
     const occurrences = readOccurrences(options);
-    return listTasks(await this.#ready(), occurrences);
+    const { declared, store } = await this.#ready();
+    return listTasks(declared, store, occurrences);
   }
 
   /** One task, or null for an id that is not declared. The options are those of {@link list}. */
@@ -93,14 +93,15 @@ export class Scheduler extends Capability {
     options: { occurrences?: number } = {},
   ): Promise<ScheduledTaskInfo | null> {
     const occurrences = readOccurrences(options);
-    return inspectTask(await this.#ready(), taskId, occurrences);
+    const { declared, store } = await this.#ready();
+    return inspectTask(declared, store, taskId, occurrences);
   }
 
   /**
-   * Runs of a task, newest first by the time they were for (S5).
+   * Runs of a task, newest first by the time they were scheduled for.
    *
-   * @param options.limit 1 to 1,000; runs for one same time are never parted, and may make it more. @default 50
-   * @param options.before only those for times before it
+   * @param options.limit 1 to 1,000; it may return more, because runs for the same time stay together. @default 50
+   * @param options.before only runs for times before it
    * @throws UnknownTaskError, InvalidOptionError
    */
   async runs(
@@ -108,84 +109,99 @@ export class Scheduler extends Capability {
     options: { limit?: number; before?: Instant } = {},
   ): Promise<ScheduledRun[]> {
     const page = readPage(options);
-    const engine = await this.#ready();
-    engine.knownTask(taskId);
-    return engine.store.runs.list(taskId, page).map((run) => scheduledRunOf(run, engine.owner));
+    const { declared, store } = await this.#ready();
+    declared.check(taskId);
+    return store.runs.list(taskId, page).map((run) => scheduledRunOf(run, store.owner));
   }
 
   /**
-   * Stops a task's slots from firing until `resume()`; what has fired goes on (S5).
+   * Stops a task's slots from firing until `resume()`. Runs that have fired continue.
    *
-   * @param note why, for who looks at it: up to 1,000 characters
+   * @param note why it is paused, for operators: up to 1,000 characters
    * @throws UnknownTaskError, InvalidTaskError, InvalidOptionError
    */
   async pause(taskId: string, note?: string): Promise<void> {
-    const text = readNote(note);
-    await this.#ready();
-    this.#verbs.pause(taskId, text);
-    await this.#engine.armed();
+    const pausedNote = readNote(note);
+    const engine = await this.#ready();
+    const { row } = engine.task(taskId);
+    const pausedAt = row.pausedAt ?? engine.clock.now();
+    engine.store.putTask({ ...row, pausedAt, pausedBy: "hand", pausedNote });
+    await engine.armed();
   }
 
   /**
-   * Goes on with a paused task, at the first slot that fires after now, its jitter included: what
-   * passed while it was paused is not caught up (S5). Does nothing to one that is not paused.
+   * Resumes a paused task at the first slot that fires after now, its jitter included. What passed while it was paused is
+   * not caught up. Does nothing to a task that is not paused.
    *
    * @throws UnknownTaskError, InvalidTaskError
    */
   async resume(taskId: string): Promise<void> {
-    await this.#ready();
-    this.#verbs.resume(taskId);
-    await this.#engine.armed();
+    const engine = await this.#ready();
+    const { task, row } = engine.task(taskId);
+    if (row.pausedAt !== null) {
+      const { store, clock } = engine;
+      let next = nextSlot(task, clock.now() - task.offsetMs, row.anchor);
+      // A slot may have been skipped or backfilled already.
+      while (next !== null && store.runs.statuses(taskId, { from: next, to: next + 1 }).size > 0) {
+        next = nextSlot(task, next, row.anchor);
+      }
+      const nextAt = row.runs < task.maxRuns ? next : null;
+      const active = { pausedAt: null, pausedBy: null, pausedNote: null, failures: 0 };
+      store.putTask({ ...row, ...active, nextAt });
+    }
+    await engine.armed();
   }
 
   /**
-   * Runs a task now, also while it is paused; its `overlap` is obeyed (S5).
+   * Runs a task now, also while it is paused; its `overlap` applies.
    *
-   * @param options.key the same key again is the same run, as long as the history has it:
+   * @param options.key the same key again returns the same run, as long as the history has it:
    *   1 to 200 characters. @default a new one
    * @returns the run as it is now, which may be `skipped`
    * @throws UnknownTaskError, InvalidTaskError, InvalidOptionError
    */
   async trigger(taskId: string, options: { key?: string } = {}): Promise<ScheduledRun> {
     const key = readTrigger(options);
-    await this.#ready();
-    const run = this.#verbs.trigger(taskId, key);
-    await this.#engine.armed();
-    return run;
+    const engine = await this.#ready();
+    const { task, row } = engine.task(taskId);
+    const run = engine.firing.trigger(task, row, key);
+    await engine.armed();
+    return scheduledRunOf(run, engine.store.owner);
   }
 
   /**
-   * Runs the slots of a time that has passed, in [from, to): oldest first and
-   * one at a time, at most 1,000 (S5). Those that have run are left out, as far
-   * back as the history goes; skipped ones run. Slots that are still to come fire by themselves.
+   * Runs the slots of a past range [from, to), oldest first and one at a time, at most 1,000. Slots that have run are left
+   * out, as far back as the history goes; skipped ones run. Slots that are still to come fire by themselves.
    *
-   * @throws UnknownTaskError, InvalidTaskError; InvalidOptionError for a range that is none, or too long. Nothing is stored then
+   * @throws UnknownTaskError, InvalidTaskError; InvalidOptionError for an invalid or too long range. Nothing is stored then
    */
   async backfill(
     taskId: string,
     range: { from: Instant; to: Instant },
   ): Promise<{ queued: number; alreadyRun: number }> {
     const times = readRange(range);
-    await this.#ready();
-    const result = this.#verbs.backfill(taskId, times);
-    await this.#engine.armed();
+    const engine = await this.#ready();
+    const { task, row } = engine.task(taskId);
+    const result = engine.firing.backfill(task, row, times);
+    await engine.armed();
     return result;
   }
 
   /**
-   * Leaves out the next occurrence (S5). Called again, the one after it.
+   * Skips the next occurrence. Called again, it skips the one after it.
    *
-   * @returns the time that is left out; null for a task that is paused or finished
+   * @returns the time that is skipped; null for a task that is paused or finished
    * @throws UnknownTaskError, InvalidTaskError
    */
   async skipNext(taskId: string): Promise<number | null> {
-    await this.#ready();
-    const slot = this.#verbs.skipNext(taskId);
-    await this.#engine.armed();
+    const engine = await this.#ready();
+    const { task, row } = engine.task(taskId);
+    const slot = engine.firing.skipNext(task, row);
+    await engine.armed();
     return slot;
   }
 
-  async #ready(): Promise<Engine> {
+  async #ready(): Promise<SchedulerEngine> {
     await this.lifecycle.ready();
     await this.#engine.reconciled();
     return this.#engine;

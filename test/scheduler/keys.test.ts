@@ -3,8 +3,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { instanceIdFor } from "../../src/scheduler/index.ts";
-import { ownerOfNames } from "../../src/scheduler/keys.ts";
 import { forever, jobOf } from "../support/ledger.ts";
 import { MINUTE, MONDAY, recorder, Stage, silence, task } from "../support/scheduler.ts";
 import { agentScopes, agentTasks } from "../support/scheduler-agent.ts";
@@ -42,26 +40,6 @@ describe("the idempotencyKey of a run", () => {
     expect(came.map(({ attempt }) => attempt)).toEqual([1, 2]);
     expect(came[1]?.idempotencyKey).toBe(came[0]?.idempotencyKey);
     expect((await stage.runs())[0]?.idempotencyKey).toBe(came[0]?.idempotencyKey);
-  });
-
-  it("S1: a run that an earlier version has stored keeps its key, also when its class is renamed later", async () => {
-    silence();
-    const stage = new Stage({ tasks: () => ({ t: task(() => {}) }) });
-    await stage.start();
-    const old = await stage.inside(({ lifecycle }, { storage }) => {
-      storage.sql.exec("DELETE FROM perdure_schedule_owner");
-      const { name } = lifecycle;
-      return ownerOfNames({ className: "SchedulerObject", name, routes: { source: undefined } });
-    });
-    await rename(stage, "SchedulerObject");
-    const key = async () => {
-      const run = await stage.in(({ scheduler }) => scheduler.trigger("t", { key: "k" }));
-      return run.idempotencyKey;
-    };
-    const before = await key();
-    expect(before).toBe(instanceIdFor(`t:trigger:k:${old}`));
-    await rename(stage, "q");
-    expect(await key()).toBe(before);
   });
 
   it("S1: two objects with the same names have different keys when one class has taken the other's name", async () => {

@@ -3,14 +3,12 @@
 import type { ThinkScheduledTaskContext, ThinkScheduledTasks } from "@cloudflare/think";
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it } from "vitest";
-import { dueSlots } from "../../src/scheduler/due.ts";
-import { instanceIdFor } from "../../src/scheduler/instance-id.ts";
-import { jitterShare } from "../../src/scheduler/keys.ts";
-import { startable } from "../../src/scheduler/queue.ts";
+import { instanceIdFor, jitterShare } from "../../src/scheduler/keys.ts";
 import type { Run, TaskRow } from "../../src/scheduler/rows.ts";
-import { admit } from "../../src/scheduler/runs/overlap.ts";
+import { admit, startable } from "../../src/scheduler/runs/overlap.ts";
 import { readTask } from "../../src/scheduler/tasks/declared.ts";
-import { plan } from "../../src/scheduler/tasks/reconcile.ts";
+import { planChanges } from "../../src/scheduler/tasks/reconcile.ts";
+import { dueSlots } from "../../src/scheduler/tasks/slots.ts";
 import type {
   CatchUp,
   Overlap,
@@ -79,7 +77,7 @@ function declared(options: object = {}) {
 
 function rowOf(over: Partial<TaskRow> = {}): TaskRow {
   const valid = new Map([["t", declared()]]);
-  const [row] = plan({ valid, invalid: new Map() }, new Map(), T0).insert;
+  const [row] = planChanges({ valid, invalid: new Map() }, new Map(), T0).insert;
   if (!row) throw new Error("No row was planned");
   return { ...row, ...over };
 }
@@ -216,7 +214,7 @@ describe("S4 the plan", () => {
     const stored = new Map([["t", rowOf()]]);
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 1e12 }), (later) => {
-        const changes = plan({ valid, invalid: new Map() }, stored, T0 + later);
+        const changes = planChanges({ valid, invalid: new Map() }, stored, T0 + later);
         expect(changes).toEqual({ insert: [], update: [], omit: [], delete: [] });
       }),
     );
@@ -229,7 +227,7 @@ describe("S4 the plan", () => {
       ["t", rowOf()],
       ["u", rowOf({ taskId: "u" })],
     ]);
-    const changes = plan({ valid: new Map(), invalid }, stored, T0);
+    const changes = planChanges({ valid: new Map(), invalid }, stored, T0);
     expect(changes).toEqual({ insert: [], update: [], omit: [], delete: ["u"] });
   });
 
@@ -244,7 +242,7 @@ describe("S4 the plan", () => {
       const valid = new Map([["t", declared({ schedule })]]);
       const at = (minute: number) => T0 + minute * MINUTE;
       const adopted = new Map([["t", { at: at(armed), isDone: false }]]);
-      const [row] = plan({ valid, invalid: new Map() }, new Map(), T0, adopted).insert;
+      const [row] = planChanges({ valid, invalid: new Map() }, new Map(), T0, adopted).insert;
       expect(row?.nextAt).toBe(at(expected));
     },
   );
@@ -252,7 +250,7 @@ describe("S4 the plan", () => {
   it("counts what was due by the old times as missed", () => {
     const valid = new Map([["t", declared({ schedule: "every 15 minutes" })]]);
     const declarations = { valid, invalid: new Map() };
-    const at = (now: number) => plan(declarations, new Map([["t", rowOf()]]), now).update[0];
+    const at = (now: number) => planChanges(declarations, new Map([["t", rowOf()]]), now).update[0];
     expect(at(T0 + 10 * MINUTE)).toMatchObject({ missed: 1, nextAt: T0 + 25 * MINUTE });
     expect(at(T0 + 9 * MINUTE)).toMatchObject({ missed: 0, nextAt: T0 + 24 * MINUTE });
   });

@@ -444,7 +444,7 @@ describe("S4 what Think arms", () => {
     await stage.in(({ scheduler }) => scheduler.reconcile());
     expect((await stage.info()).state).toBe("active");
     expect(logged()).toEqual([
-      '[perdure] The scheduled task "t" has options that do not exist, and that are ignored: "catchup" (did you mean "catchUp"?), "retry.attempts".',
+      '[perdure] the scheduled task "t" has unknown options, which are ignored: "catchup" (did you mean "catchUp"?), "retry.attempts".',
     ]);
   });
 });

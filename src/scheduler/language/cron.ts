@@ -1,7 +1,9 @@
-/** Cron expressions, as croner reads them. Knows nothing of zones: it computes with clocks on walls, as if they were UTC's. */
+/** `cron <expression>`, as croner reads it: its next match, and which of its fields is invalid. */
 
 import { Cron } from "croner";
 import { BoundedCache } from "../calendar/bounded-cache.ts";
+import type { Reader } from "./reader.ts";
+import { SUFFIXES } from "./suffixes.ts";
 
 const cache = new BoundedCache<Cron>(200);
 
@@ -34,4 +36,115 @@ export function cronOf(expression: string): Cron {
 function hasFreeDay(expression: string): boolean {
   const [day = "", , weekday = ""] = expression.trim().split(/\s+/).slice(-3);
   return day.startsWith("*") || weekday.startsWith("*");
+}
+
+const FIELDS = "five cron fields (minute, hour, day of month, month, day of week), or six";
+
+/** Six of them, with seconds first: what each is, and its values. */
+const VALUES = [
+  ["a second", 0, 59],
+  ["a minute", 0, 59],
+  ["an hour", 0, 23],
+  ["a day of the month", 1, 31],
+  ["a month", 1, 12],
+  ["a day of the week", 0, 7],
+] as const;
+
+/** @throws Mismatch */
+export function readCron(reader: Reader): {
+  rule: { form: "cron"; expression: string };
+  text: string;
+} {
+  const { index } = reader;
+  const fields = fieldsAhead(reader);
+  if (fields.length === 0) reader.fail(`${FIELDS} with seconds first`, () => ["0 9 * * 1-5"]);
+  const problem = problemOf(fields.join(" "));
+  if (problem !== undefined) failAt(reader, index, fields, problem);
+  // For a nickname the fields that it stands for.
+  const pattern = cronOf(fields.join(" ")).getPattern() as string;
+  const expression = pattern.toUpperCase();
+  return { rule: { form: "cron", expression }, text: `cron ${expression}` };
+}
+
+/** Up to the first suffix. A comma with spaces around it still belongs to its field. */
+function fieldsAhead(reader: Reader): string[] {
+  const fields: string[] = [];
+  let isJoined = false;
+  while (reader.token !== undefined && !isSuffix(reader.token.word)) {
+    const { word } = reader.token;
+    isJoined ||= word === ",";
+    fields.push(isJoined ? `${fields.pop() ?? ""}${word}` : word);
+    isJoined = word === ",";
+    reader.index += 1;
+  }
+  return fields;
+}
+
+function isSuffix(word: string): boolean {
+  return SUFFIXES.some((suffix) => suffix === word);
+}
+
+function problemOf(expression: string): string | undefined {
+  try {
+    cronOf(expression);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return error.message.replace(/^CronPattern: /, "");
+  }
+}
+
+function failAt(reader: Reader, start: number, fields: readonly string[], problem: string): never {
+  if (fields[0]?.startsWith("@")) {
+    const nicknames = ["@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@annually"];
+    return reader.refuse(start, `a cron nickname (${problem})`, () => nicknames);
+  }
+  if (fields.length < 5) return reader.fail(`${FIELDS} (${problem})`, () => ["*"]);
+  const word = fields.findIndex((field, position) => position >= 5 && /^[a-z]{2,}$/.test(field));
+  if (word >= 0) {
+    reader.index = tokenOf(reader, start, word);
+    reader.accept(SUFFIXES);
+    return reader.fail("the end", () => []);
+  }
+  const says = `a valid cron expression (${problem})`;
+  if (fields.length > 6) return reader.refuse(reader.index - 1, says, () => []);
+  const isWrong = (part: string, position: number) =>
+    problemOf(fields.map((_, other) => (other === position ? part : "*")).join(" ")) !== undefined;
+  const field = Math.max(fields.findIndex(isWrong), 0);
+  const parts = fields[field]?.split(",") ?? [];
+  const part = Math.max(
+    parts.findIndex((one) => isWrong(one, field)),
+    0,
+  );
+  // Each comma is a token, too.
+  const index = tokenOf(reader, start, field) + 2 * part;
+  const [name, least, most] = VALUES.at(field - fields.length) ?? VALUES[0];
+  // Croner counts days and months from 0 where it says which number it does not take.
+  const isNumber = /^\d+$/.test(parts[part] ?? "");
+  return reader.refuse(index, isNumber ? `${name} from ${least} to ${most}` : says, (found) => [
+    ...mendedPart(found, least, most),
+    "*",
+  ]);
+}
+
+/** `32`, `0/15`, `22-2`: as croner takes them. */
+function mendedPart(found: string, least: number, most: number): string[] {
+  const [, value, rest = "", end = "", step = ""] = /^(\d+)(-(\d+)|\/(\d+))?$/.exec(found) ?? [];
+  if (value === undefined) return [];
+  const from = Math.min(Math.max(Number(value), least), most);
+  if (rest === "") return [String(from)];
+  if (step !== "") return [from === least ? `*/${step}` : `${from}-${most}/${step}`];
+  if (Number(end) < least || Number(end) > most) return [];
+  // A range that goes over the end. Sunday is 0 and 7.
+  return [`${from}-${most},${least === 0 && most === 7 ? 1 : least}-${end}`];
+}
+
+/** Index of the first token of a field: commas and what follows them add tokens. */
+function tokenOf(reader: Reader, start: number, field: number): number {
+  let index = start;
+  for (let seen = 0; seen < field; seen += 1) {
+    index += 1;
+    while (reader.tokens[index]?.word === ",") index += 2;
+  }
+  return index;
 }

@@ -1,7 +1,7 @@
 /** What comes before the suffixes: each form of the language, and the rule that it stands for. */
 
 import type { Dates, Rule, Weekday } from "../rule.ts";
-import { readCron } from "./cron-form.ts";
+import { readCron } from "./cron.ts";
 import { readMonthDays, readQuarterDays, readYearDays } from "./month-days.ts";
 import { listOf, type Reader } from "./reader.ts";
 import { momentText, readCount, readEndTime, readOnce, readTime, timeText } from "./values.ts";

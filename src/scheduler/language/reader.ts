@@ -4,7 +4,15 @@
  * valid text can be looked for.
  */
 
-import { type Token, tokensOf } from "./tokens.ts";
+export type Token = {
+  /** In lower case. */
+  readonly word: string;
+  /** As it was written: the name of a zone. */
+  readonly raw: string;
+  /** Index of its first character in the text. */
+  readonly start: number;
+  readonly end: number;
+};
 
 /** Texts that fit at a place, best first, given the token that is there. Called only when a mistake is to be mended. */
 export type Candidates = (found: string) => readonly string[];
@@ -138,4 +146,14 @@ function quoted(word: string): string {
 function listed(parts: readonly string[]): string {
   if (parts.length < 2) return parts.join("");
   return `${parts.slice(0, -1).join(", ")} or ${parts.at(-1)}`;
+}
+
+/** White space parts words and means nothing else; a comma is a token of its own. */
+function tokensOf(text: string): Token[] {
+  return Array.from(text.matchAll(/[^\s,]+|,/g), ({ 0: raw, index }) => ({
+    word: raw.toLowerCase(),
+    raw,
+    start: index,
+    end: index + raw.length,
+  }));
 }

@@ -2,7 +2,7 @@
 
 import { BoundedCache } from "../calendar/bounded-cache.ts";
 import { canonicalZone } from "../calendar/offsets.ts";
-import { editDistance } from "./distance.ts";
+import { editDistance } from "./nearest.ts";
 
 const NAME = /^[a-z][a-z0-9_+\-/]*$/i;
 /** `+02:00`, `+0200` or `+02`: a zone whose clock is never changed. */

@@ -1,12 +1,13 @@
-/** What one attempt does: it calls the handler, or submits the prompt. Stores nothing. */
+/** One attempt of a run: calls the handler, or submits the prompt. Stores nothing. */
 
+import type { App } from "../app.ts";
 import { RunCancelledError, RunTimeoutError } from "../errors.ts";
 import { idempotencyKeyOf, occurrenceKeyOf } from "../keys.ts";
 import type { Run } from "../rows.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
 import type { PromptPort, ScheduledTaskContext } from "../types.ts";
 
-/** One attempt that is about to begin. */
+/** An attempt that is about to start. */
 export type Attempt = {
   readonly task: DeclaredTask;
   readonly run: Run;
@@ -15,38 +16,46 @@ export type Attempt = {
   readonly abort: AbortController;
 };
 
-export type ActionHost = {
-  readonly prompts: PromptPort | undefined;
-  readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
-};
-
 /**
- * Resolves when the attempt is over: with the submission of a prompt, whose
- * end is still to come, or with undefined.
+ * Resolves when the attempt has ended: with the id of a prompt's submission, which then runs, or with undefined.
  *
- * @throws RunTimeoutError when it takes longer than the task's `timeout`, and what user code throws
+ * @throws RunTimeoutError after the task's `timeout`, the signal's reason when the run is cancelled, and what user code throws
  */
-export function perform(attempt: Attempt, host: ActionHost): Promise<string | undefined> {
+export async function perform(attempt: Attempt, app: App): Promise<string | undefined> {
   const { task, abort } = attempt;
   const { handler } = task.action;
   const work = handler
-    ? host.inHostContext(async () => {
+    ? app.inHostContext(async () => {
         await handler(contextOf(attempt));
         return undefined;
       })
-    : submit(attempt, host);
-  return inTime(work, task, abort);
+    : submit(attempt, app);
+  const stopped = new Promise<never>((_, reject) => {
+    const stop = () => reject(abort.signal.reason);
+    if (abort.signal.aborted) stop();
+    else abort.signal.addEventListener("abort", stop, { once: true });
+  });
+  const { taskId, timeoutMs } = task;
+  const timer = setTimeout(() => abort.abort(new RunTimeoutError(taskId, timeoutMs)), timeoutMs);
+  try {
+    return await Promise.race([work, stopped]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 async function submit(
   { task, run, owner, abort }: Attempt,
-  { prompts, inHostContext }: ActionHost,
+  { settings, inHostContext }: App,
 ): Promise<string> {
+  const { prompts } = settings;
   if (!prompts) throw new Error("The scheduler has no port for prompts");
   const { prompt } = task.action;
   const text = typeof prompt === "function" ? await inHostContext(async () => prompt()) : prompt;
   if (typeof text !== "string" || text.trim() === "") {
-    throw new TypeError(`The prompt of ${JSON.stringify(task.taskId)} is not a text, or empty.`);
+    throw new TypeError(
+      `Invalid prompt of the scheduled task ${JSON.stringify(task.taskId)}: expected a text that is not empty.`,
+    );
   }
   const { submissionId } = await prompts.submit(text, {
     idempotencyKey: idempotencyKeyOf(owner, run),
@@ -60,13 +69,13 @@ async function submit(
     },
     ...(task.retry && { retry: task.retry }),
   });
-  // Cancelled in the meantime, when nobody knew of the submission yet.
+  // The run was cancelled while the submission was accepted, when its id was not known yet.
   const { reason } = abort.signal;
   if (reason instanceof RunCancelledError) cancelPrompt(prompts, submissionId, reason.message);
   return submissionId;
 }
 
-/** Tells the host that nobody wants the turn any more; nothing waits for it. */
+/** Cancels a submission, and does not wait for it. */
 export function cancelPrompt(
   prompts: PromptPort | undefined,
   submissionId: string,
@@ -98,23 +107,4 @@ function contextOf({ task, run, owner, abort }: Attempt): ScheduledTaskContext {
     instanceId: idempotencyKey,
     cause: run.cause,
   };
-}
-
-/** The same promise, or a rejection and an aborted signal when it takes too long or the run is cancelled. */
-async function inTime<T>(
-  work: Promise<T>,
-  { taskId, timeoutMs }: DeclaredTask,
-  abort: AbortController,
-): Promise<T> {
-  const stopped = new Promise<never>((_, reject) => {
-    const stop = () => reject(abort.signal.reason);
-    if (abort.signal.aborted) stop();
-    else abort.signal.addEventListener("abort", stop, { once: true });
-  });
-  const timer = setTimeout(() => abort.abort(new RunTimeoutError(taskId, timeoutMs)), timeoutMs);
-  try {
-    return await Promise.race([work, stopped]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

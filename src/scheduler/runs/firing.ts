@@ -1,127 +1,162 @@
 /**
- * Makes runs of what has come: slots that are due, triggers and backfills. One
- * transaction each; the actions begin after it has committed.
+ * Stores runs: of slots that are due, triggers, backfills and skipped occurrences. Each in one transaction, after which the
+ * runs that may start are started.
  */
 
 import type { Clock } from "../../core/clock.ts";
-import { dueSlots } from "../due.ts";
+import { InvalidOptionError } from "../../core/options.ts";
+import type { App } from "../app.ts";
+import type { Range } from "../arguments.ts";
 import type { SchedulerLimits } from "../options.ts";
-import { startable } from "../queue.ts";
 import { isScheduled, nameOf, type Run, type TaskRow } from "../rows.ts";
 import type { Store } from "../store.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
+import { countSlots, dueSlots, isArmed, nextSlot, nextSlots } from "../tasks/slots.ts";
 import type { RunCause } from "../types.ts";
-import { admit } from "./overlap.ts";
+import { admit, startable } from "./overlap.ts";
 import type { Runner } from "./runner.ts";
 
-/** Slots of a task between two looks at whether it has too long a history. */
+/** A task's history is cut to its length once in so many fired slots. */
 const PRUNE_EVERY = 16;
+const MAX_BACKFILLED = 1_000;
 
-export type FiringOwner = {
-  readonly store: Store;
-  readonly runner: Runner;
-  readonly clock: Clock;
-  readonly limits: SchedulerLimits;
-  /** An occurrence is skipped because as many runs of its task wait as may. */
-  full(taskId: string, reason: string): void;
-};
-
-/** What comes now: a slot, or a trigger at the time of its call. */
-export type Newcomer = {
-  readonly slot: number;
-  readonly cause: RunCause;
-  readonly triggerKey?: string;
-};
+/** A slot that fires, or a trigger at the time of its call. */
+type NewRun = { readonly slot: number; readonly cause: RunCause; readonly triggerKey?: string };
 
 export class Firing {
-  /** Tasks of which the app was told in this life that too many runs wait. */
-  readonly #full = new Set<string>();
+  constructor(
+    private readonly app: App,
+    private readonly store: Store,
+    private readonly runner: Runner,
+    private readonly clock: Clock,
+    private readonly history: SchedulerLimits["history"],
+  ) {}
 
-  constructor(private readonly owner: FiringOwner) {}
-
-  /** Fires the slots of a task that are due, and stores which one is next (S1). */
+  /** Fires the slots of a task that are due, and stores the next one. */
   fire(task: DeclaredTask, row: TaskRow): void {
-    const due = dueSlots(task, row, this.owner.clock.now());
+    const due = dueSlots(task, row, this.clock.now());
     if (!due) return;
     const { slots, missed, nextAt } = due;
     this.#enter(task, { ...row, nextAt, missed: row.missed + missed }, slots);
   }
 
-  /** Returns the run that came of the call. */
-  trigger(task: DeclaredTask, row: TaskRow, triggerKey: string): Run | undefined {
-    const slot = this.owner.clock.now();
+  /** Runs the task now. The same key again is the same run. */
+  trigger(task: DeclaredTask, row: TaskRow, triggerKey: string): Run {
+    const { taskId } = task;
+    const known = this.store.runs.trigger(taskId, triggerKey);
+    if (known) return known;
+    const slot = this.clock.now();
     const [run] = this.#enter(task, row, [{ slot, triggerKey, cause: "trigger" }]);
-    return run;
+    if (run) return run;
+    throw new Error(`The trigger ${JSON.stringify(triggerKey)} of ${taskId} was not stored`);
   }
 
-  /** An entry of the history for a slot that is left out. */
-  leftOut(task: DeclaredTask, slot: number, reason: string): Run {
-    return this.#runOf(task, { slot, cause: "schedule" }, reason);
+  /** Skips the next slot, and stores that in the history. Returns the slot; null where there is none. */
+  skipNext(task: DeclaredTask, row: TaskRow): number | null {
+    const { store } = this;
+    const slot = row.nextAt;
+    if (slot === null || !isArmed(task, row)) return null;
+    const nextAt = nextSlot(task, slot, row.anchor);
+    const reason = "It was skipped by skipNext()";
+    store.transaction(() => {
+      store.runs.insert([this.#runOf(task, { slot, cause: "schedule" }, reason)]);
+      store.putTask({ ...row, nextAt });
+    });
+    return slot;
   }
 
-  /** Runs of slots that passed long ago, to be begun one by one. */
-  backfilled(task: DeclaredTask, slots: readonly number[]): Run[] {
-    return slots.map((slot) => this.#runOf(task, { slot, cause: "backfill" }, undefined));
+  /** Queues runs of the slots in a past range that have not run. */
+  backfill(
+    task: DeclaredTask,
+    row: TaskRow,
+    { from, to }: Range,
+  ): { queued: number; alreadyRun: number } {
+    const { store, runner, clock } = this;
+    const { taskId } = task;
+    // Slots that are still to come fire by themselves.
+    const ahead = isArmed(task, row) ? (row.nextAt ?? Infinity) : Infinity;
+    const last = Math.min(to, clock.now() + 1, ahead) - 1;
+    const count = countSlots(task, { from: from - 1, to: last }, row.anchor, MAX_BACKFILLED + 1);
+    if (count > MAX_BACKFILLED) {
+      throw new InvalidOptionError(
+        "to",
+        `There are more than ${MAX_BACKFILLED} occurrences of ${JSON.stringify(taskId)} from ${new Date(from).toISOString()} to ${new Date(to).toISOString()}; ask for fewer at a time.`,
+      );
+    }
+    const slots = nextSlots(task, from - 1, row.anchor, count);
+    const known = store.runs.statuses(taskId, { from, to: last + 1 });
+    const queued = slots.filter((slot) => (known.get(slot) ?? "skipped") === "skipped");
+    const [first] = queued;
+    if (first === undefined) return { queued: 0, alreadyRun: slots.length };
+    const news = queued.filter((slot) => !known.has(slot));
+    store.transaction(() => {
+      store.runs.insert(news.map((slot) => this.#runOf(task, { slot, cause: "backfill" })));
+      store.runs.reopen(
+        task,
+        queued.filter((slot) => known.has(slot)),
+        clock.now(),
+      );
+      const openFrom = Math.min(first, row.openFrom ?? first);
+      if (openFrom !== row.openFrom) store.putTask({ ...row, openFrom });
+    });
+    runner.enqueue(taskId);
+    runner.startWaiting();
+    return { queued: queued.length, alreadyRun: slots.length - queued.length };
   }
 
-  /** @param row the task's row as it is to be, but for what its new runs change in it */
-  #enter(task: DeclaredTask, row: TaskRow, newcomers: readonly Newcomer[]): Run[] {
-    const { store, runner, clock } = this.owner;
+  /**
+   * Stores new runs by the task's `overlap`, and starts those that may.
+   *
+   * @param row the task's row as it will be, apart from what its new runs change in it
+   */
+  #enter(task: DeclaredTask, row: TaskRow, newRuns: readonly NewRun[]): Run[] {
+    const { app, store, runner, clock } = this;
     const { taskId } = task;
     const open = store.runs.open(taskId);
-    const { skipped, isFull = false, cancelled } = admit(task, newcomers.length > 0 ? open : []);
-    if (isFull && skipped !== undefined) this.#noteFull(taskId, skipped);
-    // What comes after the last run of all is not missed: the task is finished then.
+    const { skipped, isFull = false, cancelled } = admit(task, newRuns.length > 0 ? open : []);
+    if (isFull && skipped !== undefined) app.reportFull(taskId, skipped);
+    // Slots after the last allowed run are not missed: the task is finished then.
     const left = task.maxRuns - row.runs;
-    const news = newcomers
+    const runs = newRuns
       .filter(({ cause }, index) => skipped !== undefined || cause === "trigger" || index < left)
-      .map((newcomer) => this.#runOf(task, newcomer, skipped));
-    const begun = this.#begun(
-      task,
-      open.filter((run) => !cancelled.includes(run)),
-      news,
-    );
-    const [next] = newcomers;
-    const reason = next
-      ? `The occurrence of ${new Date(next.slot).toISOString()} took its place`
-      : "";
+      .map((newRun) => this.#runOf(task, newRun, skipped));
+    const staying = open.filter((run) => !cancelled.includes(run));
+    const started = this.#startedAtOnce(task, staying, runs);
+    const [next] = newRuns;
+    const when = next ? new Date(next.slot).toISOString() : "";
+    const reason = `The occurrence of ${when} took its place`;
     const inserted = store.transaction(() => {
       for (const run of cancelled) {
         store.runs.end(run, { status: "cancelled", reason }, clock.now());
       }
-      const entered = store.runs.insert(begun);
+      const entered = store.runs.insert(started);
       this.#putRow(task, row, entered);
       return entered;
     });
-    for (const run of cancelled) runner.cancelled(run, reason);
-    for (const run of inserted) if (run.status === "running") runner.launch(run);
-    runner.expect(taskId);
+    for (const run of cancelled) runner.cancel(run, reason);
+    for (const run of inserted) if (run.status === "running") runner.start(run);
+    runner.enqueue(taskId);
     return inserted;
   }
 
-  #noteFull(taskId: string, reason: string): void {
-    if (this.#full.has(taskId)) return;
-    this.#full.add(taskId);
-    this.owner.full(taskId, reason);
-  }
-
-  /** Those of the new runs that begin at once are written as begun: one row less than to begin them afterwards. */
-  #begun(task: DeclaredTask, open: readonly Run[], news: readonly Run[]): Run[] {
-    const { runner, clock } = this.owner;
-    const isOpen = (run: Run) => run.endedAt === null;
-    const first = startable(task.overlap, [...open, ...news.filter(isOpen)], clock.now());
-    const names = new Set(first.slice(0, runner.room).map(nameOf));
-    return news.map((run) =>
-      names.has(nameOf(run)) && isOpen(run) ? { ...run, status: "running", attempts: 1 } : run,
+  /** New runs that start at once are stored as running: one row less than to store them as waiting first. */
+  #startedAtOnce(task: DeclaredTask, open: readonly Run[], runs: readonly Run[]): Run[] {
+    const waiting = runs.filter(({ endedAt }) => endedAt === null);
+    const first = startable(task.overlap, [...open, ...waiting], this.clock.now());
+    const names = new Set(first.slice(0, this.runner.capacity).map(nameOf));
+    return runs.map((run) =>
+      run.endedAt === null && names.has(nameOf(run))
+        ? { ...run, status: "running", attempts: 1 }
+        : run,
     );
   }
 
   #runOf(
     { taskId, offsetMs }: DeclaredTask,
-    { slot, cause, triggerKey = "" }: Newcomer,
-    skipped: string | undefined,
+    { slot, cause, triggerKey = "" }: NewRun,
+    skipped?: string,
   ): Run {
-    const now = this.owner.clock.now();
+    const now = this.clock.now();
     return {
       taskId,
       slot,
@@ -139,42 +174,42 @@ export class Firing {
     };
   }
 
-  /** Within the transaction that inserts runs: the task's row as they make it, and what is forgotten for them. */
+  /** Within the transaction that inserts runs: stores the task's row, and deletes what is too old for the history. */
   #putRow({ maxRuns }: DeclaredTask, row: TaskRow, entered: readonly Run[]): void {
-    const { store, limits, clock } = this.owner;
+    const { store, clock, history } = this;
+    const { taskId, pruned } = row;
     const scheduled = entered.filter(isScheduled);
     const fired = row.fired + scheduled.length;
-    const isLong =
+    const countsHistory =
       scheduled.length < entered.length ||
       Math.floor(fired / PRUNE_EVERY) > Math.floor(row.fired / PRUNE_EVERY);
-    const { count, ageMs } = limits.kept;
-    const isBounded = isLong && count !== Infinity;
-    const pruned = store.runs.prune(row.taskId, clock.now() - ageMs, isBounded ? count : undefined);
-    const { forgotten } = row;
+    const isBounded = countsHistory && history.count !== Infinity;
+    const oldest = clock.now() - history.ageMs;
+    const deleted = store.runs.prune(taskId, oldest, isBounded ? history.count : undefined);
     const runs = row.runs + scheduled.filter(({ endedAt }) => endedAt === null).length;
     const changed: TaskRow = {
       ...row,
       fired,
       runs,
-      // What comes while it is finished is not due, should `maxRuns` be raised later.
+      // A finished task has no next slot: what passes meanwhile is not due when `maxRuns` is raised later.
       nextAt: runs < maxRuns ? row.nextAt : null,
       openFrom: this.#openFrom(row, entered),
-      forgotten: {
-        completed: forgotten.completed + pruned.completed,
-        failed: forgotten.failed + pruned.failed,
-        skipped: forgotten.skipped + pruned.skipped,
+      pruned: {
+        completed: pruned.completed + deleted.completed,
+        failed: pruned.failed + deleted.failed,
+        skipped: pruned.skipped + deleted.skipped,
       },
     };
-    const stored = store.tasks.rows.get(row.taskId);
-    if (JSON.stringify(changed) !== JSON.stringify(stored)) store.tasks.put(changed);
+    const stored = store.tasks.get(taskId);
+    if (JSON.stringify(changed) !== JSON.stringify(stored)) store.putTask(changed);
   }
 
   #openFrom({ taskId, openFrom }: TaskRow, entered: readonly Run[]): number | null {
-    const open = [...this.owner.store.runs.open(taskId), ...entered];
+    const open = [...this.store.runs.open(taskId), ...entered];
     const slots = open.filter(({ endedAt }) => endedAt === null).map(({ slot }) => slot);
     if (slots.length === 0) return openFrom;
     const first = Math.min(...slots);
-    // For a trigger alone the bound stays where it is, as long as it is one.
+    // For a trigger alone the bound stays, as long as it holds.
     const isKept = openFrom !== null && openFrom <= first && !entered.some(isScheduled);
     return isKept ? openFrom : first;
   }

@@ -1,25 +1,26 @@
-/** What becomes of an occurrence that meets open runs of its task (S3). Decides, and has no state. */
+/** How runs of one task meet: whether a new run may enter, and which waiting run starts next. Pure decisions. */
 
-import type { Run } from "../rows.ts";
+import { bySlot, type Run } from "../rows.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
+import type { Overlap } from "../types.ts";
 
-/** Runs of a task that may wait for one before them, when one more is to join them. */
+/** Runs of a task that may wait in its queue. */
 const MAX_WAITING = 100;
 
 export type Admission = {
-  /** Why it is not run, or undefined when it is. */
+  /** Why the new run is skipped; undefined when it enters. */
   readonly skipped: string | undefined;
-  /** Whether it is not run because as many runs wait as may. */
+  /** Whether it is skipped because the queue is full. */
   readonly isFull?: boolean;
-  /** Open runs that make room for it. */
+  /** Open runs that are cancelled for it. */
   readonly cancelled: readonly Run[];
 };
 
 /**
- * @param task its `overlap`; with a `catchUp` that keeps all, what comes while missed ones are made up for follows
- *   them: it would be the next to be missed
- * @param open runs of the task, before what comes now. Backfills are in nobody's way: an
- *   occurrence waits for the one that runs, and goes before the rest
+ * Decides by the task's `overlap`. While a task with `catchUp: "all"` catches up, a new run queues behind its missed ones:
+ * skipped, it would be the next missed one.
+ *
+ * @param open the task's open runs. Backfills do not count: a new run waits for the running one, and goes before the others
  */
 export function admit(
   { overlap, catchUpMs }: Pick<DeclaredTask, "overlap" | "catchUpMs">,
@@ -39,3 +40,41 @@ export function admit(
   const isFull = waiting >= MAX_WAITING;
   return { skipped: isFull ? `${waiting} runs were waiting` : undefined, isFull, cancelled: [] };
 }
+
+/**
+ * The waiting runs that may start now, in order. One run at a time, unless the task allows more; a run between two
+ * attempts keeps its place. Backfills start one at a time in any case, and after all others.
+ *
+ * @param open all open runs of the task
+ */
+export function startable(overlap: Overlap, open: readonly Run[], now: number): Run[] {
+  const backfills = open.filter(({ cause }) => cause === "backfill");
+  const others = open.filter(({ cause }) => cause !== "backfill");
+  if (overlap === "allow") {
+    return [...others.filter(isWaiting), ...firstOf(backfills)].filter((run) => isDue(run, now));
+  }
+  // A backfill that has started ends before the occurrence that it has met.
+  const started = backfills.filter(hasStarted);
+  const queues = [firstOf(started), firstOf(others), firstOf(backfills)];
+  const isBusy = open.some(({ status }) => status === "running");
+  const next = isBusy ? [] : (queues.find((runs) => runs.length > 0) ?? []);
+  return next.filter((run) => isDue(run, now));
+}
+
+/** When the next waiting run of the task may start, later than now; null when there is none. */
+export function nextStart(open: readonly Run[], now: number): number | null {
+  const times = open.filter(isWaiting).map(({ notBefore }) => notBefore);
+  const later = times.filter((time) => time > now);
+  return later.length > 0 ? Math.min(...later) : null;
+}
+
+function firstOf(runs: readonly Run[]): Run[] {
+  if (runs.some(({ status }) => status === "running")) return [];
+  const sorted = runs.toSorted(bySlot);
+  const first = sorted.find(hasStarted) ?? sorted[0];
+  return first ? [first] : [];
+}
+
+const isWaiting = ({ status }: Run): boolean => status === "waiting";
+const hasStarted = ({ attempts }: Run): boolean => attempts > 0;
+const isDue = ({ notBefore }: Run, now: number): boolean => notBefore <= now;

@@ -1,13 +1,11 @@
 /**
- * All SQL of runs, as verbs of their transitions, and the open runs in memory.
- * Every change of one is fenced by its attempts: a late finisher changes
- * nothing (S1). There is no index beside the key; `open_from` of the task's
- * row says from where on a run may be open.
+ * All SQL of runs, one method for each transition, and the open runs in memory. Every change is fenced by the run's
+ * attempts: a late finisher changes nothing. There is no index beside the key: `open_from` in the task's row is a bound
+ * below which no run is open.
  */
 
 import type { Failure } from "../../core/failures.ts";
 import { bySlot, nameOf, type Run, type Tally } from "../rows.ts";
-import type { Defer } from "../task-store.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
 import type { RunCause } from "../types.ts";
 import { checkTransition, type EndedStatus, type RunStatus } from "./states.ts";
@@ -44,11 +42,12 @@ export class RunStore {
 
   constructor(
     private readonly sql: SqlStorage,
-    private readonly defer: Defer,
+    /** Runs when what was written has committed. */
+    private readonly afterCommit: (effect: () => void) => void,
   ) {}
 
   load(): void {
-    // CROSS: SQLite would begin with the runs, all of them, and look up the task of each.
+    // CROSS: SQLite would read all runs first, and look up the task of each.
     const found = this.sql.exec<SqlRow>(
       `SELECT r.* FROM perdure_tasks t CROSS JOIN perdure_runs r
        ON r.task_id = t.task_id AND r.slot >= t.open_from WHERE r.ended_at IS NULL`,
@@ -66,7 +65,7 @@ export class RunStore {
     return [...this.#open.keys()];
   }
 
-  /** (new) → waiting, running or skipped. Returns those that were new: a slot has one run (S1). */
+  /** (new) → waiting, running or skipped. Returns the runs that were new: a slot has one run. */
   insert(runs: readonly Run[]): Run[] {
     if (runs.length === 0) return [];
     const inserted = this.sql.exec<{ slot: number; trigger_key: string }>(
@@ -80,17 +79,17 @@ export class RunStore {
       inserted.toArray().map(({ slot, trigger_key }) => `${slot} ${trigger_key}`),
     );
     const news = runs.filter(({ slot, triggerKey }) => names.has(`${slot} ${triggerKey}`));
-    this.defer(() => this.#keep(news));
+    this.afterCommit(() => this.#keep(news));
     return news;
   }
 
-  /** skipped → waiting, as backfills. Returns the slots of which that is true. */
+  /** skipped → waiting, as backfills. */
   reopen(
     { taskId, offsetMs }: Pick<DeclaredTask, "taskId" | "offsetMs">,
     slots: readonly number[],
     now: number,
-  ): number[] {
-    if (slots.length === 0) return [];
+  ): void {
+    if (slots.length === 0) return;
     const reopened = this.sql
       .exec<SqlRow>(
         `UPDATE perdure_runs SET status = 'waiting', cause = 'backfill', fired_at = ?1, lag_ms = max(0, ?1 - slot - ?2), attempts = 0,
@@ -104,11 +103,10 @@ export class RunStore {
       )
       .toArray()
       .map(toRun);
-    this.defer(() => this.#keep(reopened));
-    return reopened.map(({ slot }) => slot);
+    this.afterCommit(() => this.#keep(reopened));
   }
 
-  /** waiting or interrupted → running: an attempt is counted. Returns the run as it is then, if it was open. */
+  /** waiting → running: counts an attempt. Returns the run as it is then, if it was open. */
   begin(run: Run): Run | undefined {
     const begun = { ...run, status: "running", attempts: run.attempts + 1 } as const;
     const isOpen = this.#change(
@@ -164,12 +162,12 @@ export class RunStore {
     return isOpen ? this.#replaced({ ...run, status, endedAt: now, error, reason }) : undefined;
   }
 
-  /** running → running in the rows, and to be begun again: the object did not survive its attempt. */
+  /** The object did not survive its attempt: running in its row, and waiting for another attempt in memory. */
   interrupted(run: Run): void {
     this.#replaced({ ...run, status: "waiting", notBefore: 0 });
   }
 
-  /** Forgets ended runs: those of slots before `time` that ended before it, and all but the newest `count`. */
+  /** Deletes ended runs: those of slots before `time` that ended before it, and all but the newest `count`. */
   prune(taskId: string, time: number, count: number | undefined): Tally {
     const old = this.sql
       .exec<{ status: RunStatus }>(
@@ -194,16 +192,17 @@ export class RunStore {
   }
 
   deleteOf(taskIds: readonly string[]): void {
+    if (taskIds.length === 0) return;
     this.sql.exec(
       "DELETE FROM perdure_runs WHERE task_id IN (SELECT value FROM json_each(?))",
       JSON.stringify(taskIds),
     );
-    this.defer(() => {
+    this.afterCommit(() => {
       for (const taskId of taskIds) this.#open.delete(taskId);
     });
   }
 
-  /** Newest first; more than `limit` where the last of them has others of the same time beside it. */
+  /** Newest first; more than `limit` if the last one shares its time with others. */
   list(taskId: string, { before, limit }: { before: number; limit: number }): Run[] {
     return this.sql
       .exec<SqlRow>(
@@ -226,7 +225,7 @@ export class RunStore {
       .map(toRun)[0];
   }
 
-  /** Of those slots in [from, to) that have a run, their status. */
+  /** The status of each slot in [from, to) that has a run. */
   statuses(taskId: string, { from, to }: { from: number; to: number }): Map<number, RunStatus> {
     const found = this.sql.exec<{ slot: number; status: RunStatus }>(
       "SELECT slot, status FROM perdure_runs WHERE task_id = ? AND slot >= ? AND slot < ? AND trigger_key = ''",
@@ -251,7 +250,7 @@ export class RunStore {
 
   /** Runs in the history by how they ended, by task; of one task, or of all. */
   tallies(taskId: string | null): Map<string, Tally> {
-    // Grouped in the order of the key: by the status, too, each row would be read twice.
+    // Grouped in the order of the key: grouped by status too, each row would be read twice.
     const query = `SELECT task_id, SUM(status = 'completed') AS completed, SUM(status = 'failed') AS failed,
       SUM(status = 'skipped') AS skipped FROM perdure_runs`;
     type Count = Tally & { task_id: string };
@@ -270,11 +269,11 @@ export class RunStore {
   }
 
   #replaced(run: Run): Run {
-    this.defer(() => this.#keep([run]));
+    this.afterCommit(() => this.#keep([run]));
     return run;
   }
 
-  /** What has not ended stays in memory; what has leaves it. */
+  /** Keeps open runs in memory, and removes ended ones. */
   #keep(runs: readonly Run[]): void {
     for (const [taskId, changed] of Map.groupBy(runs, (run) => run.taskId)) {
       const names = new Set(changed.map(nameOf));

@@ -1,282 +1,256 @@
 /**
- * Attempts under way. Begins what waits as far as there is room, counts each
- * attempt in its row first (S1), and stores how it ended. Never throws at who
- * calls it: what cannot be stored now is found again by the next wake.
+ * Starts the attempts of runs as far as there is capacity, and stores how they end. Each attempt is counted in its row
+ * before user code runs. Never throws at its caller: what cannot be stored is stored by the next wake.
  */
 
 import type { Clock } from "../../core/clock.ts";
 import { backoffMs, failureOf, isReset } from "../../core/failures.ts";
+import type { App } from "../app.ts";
 import { PromptLostError, RunCancelledError, RunInterruptedError } from "../errors.ts";
-import { nextStart, startable } from "../queue.ts";
-import { nameOf, type Run } from "../rows.ts";
+import { nameOf, type Run, scheduledRunOf } from "../rows.ts";
 import type { Store } from "../store.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
 import type { PromptEnd } from "../types.ts";
-import { type ActionHost, cancelPrompt, perform } from "./attempt.ts";
+import { cancelPrompt, perform } from "./attempt.ts";
+import { nextStart, startable } from "./overlap.ts";
 import type { RunEnd } from "./run-store.ts";
 
-/** An object that dies in the middle of an attempt is looked after at most this long afterwards. */
+/** An object that dies in the middle of an attempt wakes at most this long afterwards. */
 export const BACKSTOP_MS = 30_000;
-/** While the turn of a prompt is under way, its end is asked for again this often, should it have been lost. */
+/** How often the host is asked for the end of a prompt's submission, in case the first answer was lost. */
 const PROMPT_CHECK_MS = 300_000;
-/** An attempt that takes longer makes room for another. */
+/** An attempt that takes longer no longer counts against the concurrency. */
 const SLOW_MS = 10_000;
-/** How many times as many may be under way in all, with the slow ones. */
+/** How many times the concurrency may run in all, slow attempts included. */
 const SLOW_FACTOR = 8;
-
-export type RunnerOwner = ActionHost & {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly concurrency: number;
-  readonly owner: string;
-  /** The declaration of a task, if it can be understood. */
-  taskOf(taskId: string): DeclaredTask | undefined;
-  /** A run has failed for good. */
-  failed(run: Run, error: unknown): void;
-  /** Something has changed that may change when to wake. */
-  changed(): void;
-};
 
 type Live = {
   readonly run: Run;
   readonly abort: AbortController;
+  readonly work: Promise<void>;
   isSlow: boolean;
-  /** Its task was taken away: how it ends is stored nowhere, not even where the task has come back. */
+  /** Its task was deleted: its end is not stored, even if the task has come back. */
   isForgotten: boolean;
 };
 
 export class Runner {
-  /** Attempts, by the names of their runs. */
+  /** Running attempts, by the names of their runs. */
   readonly #live = new Map<string, Live>();
-  readonly #work = new Map<string, Promise<void>>();
-  /** Runs whose prompt's end is being waited for, and when it was last asked for. */
+  /** Runs whose submission has not ended yet, and when the host was last asked for the end. */
   readonly #watched = new Map<string, { readonly run: Run; askedAt: number }>();
-  /** How attempts have ended of which that could not be stored, by the names of their runs. */
+  /** Ends that could not be stored, by the names of their runs. */
   readonly #unstored = new Map<string, () => void>();
-  /** Tasks that may have something to begin, in the order in which they came. */
-  readonly #line = new Set<string>();
-  /** When something that could not be stored or read is tried again; null: nothing. */
-  #troubleUntil: number | null = null;
+  /** Tasks that may have runs to start, in order. */
+  readonly #queue = new Set<string>();
+  /** When the storage is tried again after a failure; null: no failure. */
+  #retryAt: number | null = null;
 
-  constructor(private readonly host: RunnerOwner) {}
+  /** @param onChange called when the time of the next wake may have changed */
+  constructor(
+    private readonly app: App,
+    private readonly store: Store,
+    private readonly clock: Clock,
+    private readonly concurrency: number,
+    private readonly taskOf: (taskId: string) => DeclaredTask | undefined,
+    private readonly onChange: () => void,
+  ) {}
 
-  get isBusy(): boolean {
-    return this.#live.size > 0;
-  }
-
-  /** All attempts under way; never rejects. */
+  /** All running attempts; never rejects. */
   get work(): Promise<unknown> {
-    return Promise.all(this.#work.values());
+    return Promise.all([...this.#live.values()].map(({ work }) => work));
   }
 
-  /** How many more attempts may begin. */
-  get room(): number {
-    const { concurrency } = this.host;
+  /** How many more attempts may start. */
+  get capacity(): number {
     const slow = [...this.#live.values()].filter(({ isSlow }) => isSlow).length;
-    const inAll = concurrency * SLOW_FACTOR - this.#live.size;
-    return Math.max(0, Math.min(inAll, concurrency - (this.#live.size - slow)));
+    const inAll = this.concurrency * SLOW_FACTOR - this.#live.size;
+    return Math.max(0, Math.min(inAll, this.concurrency - (this.#live.size - slow)));
   }
 
   /** When the object must be awake for runs, or null. */
   nextWake(now: number): number | null {
     const times: number[] = [];
-    if (this.isBusy) times.push(now + BACKSTOP_MS);
+    if (this.#live.size > 0) times.push(now + BACKSTOP_MS);
     if (this.#watched.size > 0) times.push(now + PROMPT_CHECK_MS);
-    if (this.#troubleUntil !== null) times.push(Math.max(now, this.#troubleUntil));
-    const { store, taskOf } = this.host;
-    for (const taskId of store.runs.busyTasks) {
-      const next = taskOf(taskId) && nextStart(store.runs.open(taskId), now);
+    if (this.#retryAt !== null) times.push(Math.max(now, this.#retryAt));
+    const { runs } = this.store;
+    for (const taskId of runs.busyTasks) {
+      const next = this.taskOf(taskId) && nextStart(runs.open(taskId), now);
       if (typeof next === "number") times.push(next);
     }
     return times.length > 0 ? Math.min(...times) : null;
   }
 
-  /** Takes up what an earlier life, or trouble in this one, has left behind. */
-  revive(): void {
-    this.#troubleUntil = null;
-    for (const [name, storeIt] of this.#unstored) this.#storeEnd(name, storeIt);
-    const { store, taskOf } = this.host;
-    for (const taskId of store.runs.busyTasks) {
-      const task = taskOf(taskId);
+  /** Takes up open runs that were left by a crash, or by a failure to store their end. */
+  recover(): void {
+    this.#retryAt = null;
+    for (const [name, storeEnd] of this.#unstored) this.#storeEnd(name, storeEnd);
+    const { runs } = this.store;
+    for (const taskId of runs.busyTasks) {
+      const task = this.taskOf(taskId);
       if (!task) continue;
-      for (const run of store.runs.open(taskId)) this.#guarded(() => this.#reviveRun(task, run));
-      this.expect(taskId);
+      for (const run of runs.open(taskId)) this.#guarded(() => this.#recoverRun(task, run));
+      this.enqueue(taskId);
     }
   }
 
-  #reviveRun(task: DeclaredTask, run: Run): void {
+  #recoverRun(task: DeclaredTask, run: Run): void {
     const name = nameOf(run);
     if (run.status !== "running" || this.#live.has(name) || this.#unstored.has(name)) return;
     if (run.submissionId !== null) this.#watch(run, run.submissionId);
-    // Where only one attempt is allowed there is a second: that one may never have begun.
-    else if (run.attempts < Math.max(task.maxAttempts, 2)) this.host.store.runs.interrupted(run);
+    // A task with one attempt gets a second one: its first may not have reached the handler.
+    else if (run.attempts < Math.max(task.maxAttempts, 2)) this.store.runs.interrupted(run);
     else this.#fail(run, new RunInterruptedError(run.taskId, run.attempts));
   }
 
-  /** A task may have something to begin. */
-  expect(taskId: string): void {
-    this.#line.add(taskId);
+  /** The task may have runs to start. */
+  enqueue(taskId: string): void {
+    this.#queue.add(taskId);
   }
 
-  /** Begins what is in line, as far as there is room. */
-  proceed(): void {
-    for (const taskId of this.#line) {
-      if (this.room === 0) return;
+  /** Starts waiting runs of the queued tasks, as far as there is capacity. */
+  startWaiting(): void {
+    for (const taskId of this.#queue) {
+      if (this.capacity === 0) return;
       this.#guarded(() => {
-        const isDone = this.#beginSome(taskId);
-        this.#line.delete(taskId);
-        // Its turn comes again after that of the others.
-        if (!isDone) this.#line.add(taskId);
+        const isDone = this.#startSome(taskId);
+        this.#queue.delete(taskId);
+        // Behind the other tasks.
+        if (!isDone) this.#queue.add(taskId);
       });
     }
   }
 
-  /** Returns whether there is nothing left to begin now. */
-  #beginSome(taskId: string): boolean {
-    const { store, clock } = this.host;
-    const task = this.host.taskOf(taskId);
+  /** Returns whether the task has no more runs that may start now. */
+  #startSome(taskId: string): boolean {
+    const { runs } = this.store;
+    const task = this.taskOf(taskId);
     if (!task) return true;
-    for (const run of startable(task.overlap, store.runs.open(taskId), clock.now())) {
-      if (this.room === 0) return false;
-      const begun = store.runs.begin(run);
-      if (begun) this.launch(begun);
+    for (const run of startable(task.overlap, runs.open(taskId), this.clock.now())) {
+      if (this.capacity === 0) return false;
+      const begun = runs.begin(run);
+      if (begun) this.start(begun);
     }
     return true;
   }
 
-  /** Starts an attempt that has been counted, once the code that calls this has come to its end. */
-  launch(run: Run): void {
-    const task = this.host.taskOf(run.taskId);
+  /** Starts an attempt that has been counted in its row, after the caller's own code has ended. */
+  start(run: Run): void {
+    const task = this.taskOf(run.taskId);
     if (!task) return;
     const name = nameOf(run);
-    const abort = new AbortController();
-    const live: Live = { run, abort, isSlow: false, isForgotten: false };
+    const { promise: work, resolve } = Promise.withResolvers<void>();
+    const live: Live = {
+      run,
+      abort: new AbortController(),
+      work,
+      isSlow: false,
+      isForgotten: false,
+    };
     this.#live.set(name, live);
     const slow = setTimeout(() => {
       live.isSlow = true;
-      this.proceed();
+      this.startWaiting();
     }, SLOW_MS);
-    const attempt = Promise.resolve()
+    Promise.resolve()
       .then(() => this.#attempt(task, live))
       .finally(() => {
         clearTimeout(slow);
-        if (this.#live.get(name) === live) {
-          this.#live.delete(name);
-          this.#work.delete(name);
-        }
-        this.#ended(run.taskId);
+        if (this.#live.get(name) === live) this.#live.delete(name);
+        this.#proceed(run.taskId);
+        resolve();
       });
-    this.#work.set(name, attempt);
-  }
-
-  /** Its row is `cancelled` already: what is under way for it ends, too. */
-  cancelled(run: Run, reason: string): void {
-    const name = nameOf(run);
-    const live = this.#live.get(name);
-    this.#live.delete(name);
-    this.#work.delete(name);
-    live?.abort.abort(new RunCancelledError(reason));
-    this.#watched.delete(name);
-    if (run.submissionId !== null) cancelPrompt(this.host.prompts, run.submissionId, reason);
-  }
-
-  /** These tasks and their runs are gone: what is under way for them comes to its end, and nobody waits for it. */
-  forget(taskIds: readonly string[]): void {
-    const gone = new Set(taskIds);
-    for (const live of this.#live.values()) {
-      if (gone.has(live.run.taskId)) live.isForgotten = true;
-    }
-    for (const [name, { run }] of this.#watched)
-      if (gone.has(run.taskId)) this.#watched.delete(name);
   }
 
   async #attempt(task: DeclaredTask, live: Live): Promise<void> {
-    const { host } = this;
     const { run, abort } = live;
-    // Cancelled before it could begin.
+    // Cancelled before it started.
     if (abort.signal.aborted) return;
-    let submissionId: string | undefined;
+    let storeEnd: () => void;
     try {
-      submissionId = await perform({ task, run, owner: host.owner, abort }, host);
+      const { owner } = this.store;
+      const submissionId = await perform({ task, run, owner, abort }, this.app);
+      storeEnd = () => {
+        if (submissionId === undefined) this.#settle(run, { status: "completed", error: null });
+        else this.#submitted(run, submissionId);
+      };
     } catch (error) {
-      if (live.isForgotten) return;
-      this.#storeEnd(nameOf(run), () => this.#failedAttempt(task, run, error));
-      return;
+      storeEnd = () => this.#failedAttempt(task, run, error);
     }
-    if (live.isForgotten) return;
-    this.#storeEnd(nameOf(run), () => {
-      if (submissionId === undefined) this.#settle(run, { status: "completed", error: null });
-      else this.#submitted(run, submissionId);
-    });
+    if (!live.isForgotten) this.#storeEnd(nameOf(run), storeEnd);
   }
 
-  /** What cannot be stored now is stored later, and nothing is attempted again for it. */
-  #storeEnd(name: string, storeIt: () => void): void {
-    this.#unstored.set(name, storeIt);
+  /** Keeps what cannot be stored now for the next wake; the attempt is not repeated for it. */
+  #storeEnd(name: string, storeEnd: () => void): void {
+    this.#unstored.set(name, storeEnd);
     this.#guarded(() => {
-      storeIt();
+      storeEnd();
       this.#unstored.delete(name);
     });
   }
 
-  #submitted(run: Run, submissionId: string): void {
-    const submitted = this.host.store.runs.submitted(run, submissionId);
-    if (submitted) this.#watch(submitted, submissionId);
-    else cancelPrompt(this.host.prompts, submissionId, "The run of its schedule was cancelled");
-  }
-
   #failedAttempt(task: DeclaredTask, run: Run, error: unknown): void {
-    const { store, clock } = this.host;
-    // Nothing written from here on would last; and if it was another object's end, this attempt counts as one interrupted.
+    // The object is going down, and writes nothing more. If another object's end is the cause, it counts as interrupted.
     if (isReset(error)) {
-      this.#trouble();
+      this.#retryLater();
       return;
     }
     if (run.attempts >= task.maxAttempts) {
       this.#fail(run, error);
       return;
     }
+    const { clock } = this;
     const delay = backoffMs(run.attempts, task.backoff, clock.random());
-    store.runs.retryAt(run, clock.now() + delay, failureOf(error));
+    this.store.runs.retryAt(run, clock.now() + delay, failureOf(error));
   }
 
   #fail(run: Run, error: unknown): void {
+    const { store } = this;
     const failed = this.#settle(run, { status: "failed", error: failureOf(error) });
-    if (failed) this.host.failed(failed, error);
+    if (!failed) return;
+    const isPaused = store.tasks.get(run.taskId)?.pausedBy === "failure";
+    this.app.reportFailed(scheduledRunOf(failed, store.owner), error, isPaused);
   }
 
-  /** Stores the end, and what it means for the task. Returns the ended run, unless it had ended before, or is gone. */
+  /** Stores the end, and what follows for the task. Returns the ended run; undefined if it had ended before or is deleted. */
   #settle(run: Run, end: RunEnd): Run | undefined {
-    const { store, clock } = this.host;
-    const now = clock.now();
+    const { store } = this;
+    const now = this.clock.now();
     return store.transaction(() => {
       const ended = store.runs.end(run, end, now);
-      const row = store.tasks.rows.get(run.taskId);
+      const row = store.tasks.get(run.taskId);
       if (!ended || !row) return ended;
       if (end.status === "failed") {
         const failures = row.failures + 1;
-        const { pauseAfter = Infinity } = this.host.taskOf(run.taskId) ?? {};
+        const { pauseAfter = Infinity } = this.taskOf(run.taskId) ?? {};
         const isPaused = failures >= pauseAfter && row.pausedAt === null;
-        const pause = {
-          pausedAt: now,
-          pausedBy: "failure",
-          pausedNote: end.error?.message ?? null,
-        } as const;
-        store.tasks.put({ ...row, failures, ...(isPaused && pause) });
+        const pausedNote = end.error?.message ?? null;
+        const pause = { pausedAt: now, pausedBy: "failure", pausedNote } as const;
+        store.putTask({ ...row, failures, ...(isPaused && pause) });
       } else if (end.status === "completed" && row.failures > 0) {
-        store.tasks.put({ ...row, failures: 0 });
+        store.putTask({ ...row, failures: 0 });
       }
       return ended;
     });
   }
 
-  /** Waits for the end of a prompt. Asks again after five minutes: the answer may be lost. The first answer counts. */
+  #submitted(run: Run, submissionId: string): void {
+    const submitted = this.store.runs.submitted(run, submissionId);
+    if (submitted) this.#watch(submitted, submissionId);
+    else {
+      const { prompts } = this.app.settings;
+      cancelPrompt(prompts, submissionId, "The run of its schedule was cancelled");
+    }
+  }
+
+  /** Waits for the end of a prompt's submission, and asks again after five minutes. The first answer counts. */
   #watch(run: Run, submissionId: string): void {
     const name = nameOf(run);
-    const { prompts, clock } = this.host;
+    const { prompts } = this.app.settings;
+    const now = this.clock.now();
     const watch = this.#watched.get(name) ?? { run, askedAt: Number.NEGATIVE_INFINITY };
-    if (!prompts || clock.now() - watch.askedAt < PROMPT_CHECK_MS) return;
-    watch.askedAt = clock.now();
+    if (!prompts || now - watch.askedAt < PROMPT_CHECK_MS) return;
+    watch.askedAt = now;
     this.#watched.set(name, watch);
     Promise.resolve(submissionId)
       .then((id) => prompts.ended(id))
@@ -288,10 +262,10 @@ export class Runner {
       .catch((error: unknown) => {
         if (this.#watched.get(name) !== watch) return;
         this.#watched.delete(name);
-        console.error(`[perdure] the end of ${submissionId} could not be learnt:`, error);
-        this.#trouble();
+        console.error(`[perdure] the end of ${submissionId} could not be read:`, error);
+        this.#retryLater();
       })
-      .finally(() => this.#ended(run.taskId));
+      .finally(() => this.#proceed(run.taskId));
   }
 
   #promptEnded(run: Run, submissionId: string, end: PromptEnd | null): void {
@@ -308,11 +282,33 @@ export class Runner {
     }
   }
 
-  /** An attempt, or the turn of a prompt, is over: what waited for it goes on. */
-  #ended(taskId: string): void {
-    this.expect(taskId);
-    this.proceed();
-    this.#guarded(() => this.host.changed());
+  /** Stops the work of a run whose row is `cancelled` already. */
+  cancel(run: Run, reason: string): void {
+    const name = nameOf(run);
+    const live = this.#live.get(name);
+    this.#live.delete(name);
+    live?.abort.abort(new RunCancelledError(reason));
+    this.#watched.delete(name);
+    if (run.submissionId !== null)
+      cancelPrompt(this.app.settings.prompts, run.submissionId, reason);
+  }
+
+  /** The rows of these tasks are deleted: their running attempts end, and nothing is stored for them. */
+  forget(taskIds: readonly string[]): void {
+    const deleted = new Set(taskIds);
+    for (const live of this.#live.values()) {
+      if (deleted.has(live.run.taskId)) live.isForgotten = true;
+    }
+    for (const [name, { run }] of this.#watched) {
+      if (deleted.has(run.taskId)) this.#watched.delete(name);
+    }
+  }
+
+  /** An attempt or a submission has ended: runs that waited for it start. */
+  #proceed(taskId: string): void {
+    this.enqueue(taskId);
+    this.startWaiting();
+    this.#guarded(this.onChange);
   }
 
   #guarded(work: () => void): void {
@@ -320,11 +316,11 @@ export class Runner {
       work();
     } catch (error) {
       console.error("[perdure] the state of a scheduled run could not be stored:", error);
-      this.#trouble();
+      this.#retryLater();
     }
   }
 
-  #trouble(): void {
-    this.#troubleUntil = this.host.clock.now() + BACKSTOP_MS;
+  #retryLater(): void {
+    this.#retryAt = this.clock.now() + BACKSTOP_MS;
   }
 }

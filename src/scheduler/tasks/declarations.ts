@@ -1,21 +1,19 @@
-/** Asks the app for its tasks, and reads what it says: those that can be understood, and those that cannot (S4). */
+/** Calls the app for its tasks, and keeps what it declares: the valid tasks, and the invalid ones with their errors. */
 
 import { failureOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
 import { invalidOption } from "../../core/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
-import type { SchedulerSettings } from "../options.ts";
+import type { App } from "../app.ts";
+import { UnknownTaskError } from "../errors.ts";
 import type { ScheduledTasks } from "../types.ts";
 import { type DeclaredTask, readTask } from "./declared.ts";
 
-/**
- * How long the app has to say what its tasks are: until then, whatever needs them waits. An object whose start takes 30
- * seconds is reset by the platform, again and again.
- */
-const PATIENCE_MS = 10_000;
+/** How long the app's functions may take. The platform resets an object whose start takes 30 seconds. */
+const TIME_LIMIT_MS = 10_000;
 
-/** The functions of the app that are asked, and what they are in a Think agent. */
-const OF_THINK = {
+/** The functions of the app that are called, and their names in a Think agent. */
+const NAMES_IN_THINK = {
   "scope()": "getScheduledTasksScope()",
   "tasks()": "getScheduledTasks()",
   "defaultTimezone()": "getDefaultTimezone()",
@@ -28,82 +26,81 @@ export type InvalidTask = {
   readonly error: Error;
 };
 
-export type Declarations = {
-  readonly valid: ReadonlyMap<string, DeclaredTask>;
-  readonly invalid: ReadonlyMap<string, InvalidTask>;
-};
+export class Declarations {
+  readonly valid = new Map<string, DeclaredTask>();
+  readonly invalid = new Map<string, InvalidTask>();
+  /** Tasks that a sub-agent declares and does not run, because its scope is "root". */
+  outOfScope = 0;
 
-export const NONE: Declarations = { valid: new Map(), invalid: new Map() };
-
-export type DeclaringHost = {
-  readonly settings: SchedulerSettings;
-  /** In [0, 1), a task's own. */
-  readonly share: (taskId: string) => number;
-  readonly isSubAgent: boolean;
-  readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
-};
+  /** @throws UnknownTaskError for an id that is not declared */
+  check(taskId: string): void {
+    const { valid, invalid } = this;
+    if (valid.has(taskId) || invalid.has(taskId)) return;
+    throw new UnknownTaskError(taskId, [...valid.keys(), ...invalid.keys()]);
+  }
+}
 
 /**
- * @throws what the app throws, InvalidOptionError for what are no tasks, and TimeoutError after 10 seconds
+ * @param jitterShare in [0, 1), always the same for a task
+ * @throws what the app's functions throw, InvalidOptionError for an invalid result, TimeoutError after 10 seconds
  */
-export async function declarationsOf(host: DeclaringHost): Promise<{
-  readonly declarations: Declarations;
-  /** Tasks that a sub-agent declares, and whose scope is the root. */
-  readonly outOfScope: number;
-}> {
-  const { settings, share, isSubAgent } = host;
-  let plan: keyof typeof OF_THINK = "scope()";
-  const asked = host.inHostContext(async () => {
+export async function readDeclarations(
+  app: App,
+  jitterShare: (taskId: string) => number,
+): Promise<Declarations> {
+  const { settings, isSubAgent } = app;
+  let called: keyof typeof NAMES_IN_THINK = "scope()";
+  const results = app.inHostContext(async () => {
     const scope = isSubAgent ? ((await settings.scope?.()) ?? "root") : "all";
     if (scope !== "root" && scope !== "all") throw invalidOption("scope", scope, '"root" or "all"');
-    plan = "tasks()";
+    called = "tasks()";
     const tasks = await settings.tasks();
-    plan = "defaultTimezone()";
+    called = "defaultTimezone()";
     const defaultTimezone = (await settings.defaultTimezone?.()) ?? undefined;
     return { scope, tasks, defaultTimezone };
   });
-  const { scope, tasks, defaultTimezone } = await withTimeout(asked, PATIENCE_MS).catch(
+  const { scope, tasks, defaultTimezone } = await withTimeout(results, TIME_LIMIT_MS).catch(
     (error: unknown) => {
-      throw error instanceof TimeoutError ? tooLong(plan) : error;
+      throw error instanceof TimeoutError ? tooLong(called) : error;
     },
   );
   if (typeof tasks !== "object" || tasks === null || Array.isArray(tasks)) {
     throw invalidOption("tasks()", tasks, "an object of tasks by their ids");
   }
+  const declarations = new Declarations();
   if (scope === "root" && isSubAgent) {
-    return { declarations: NONE, outOfScope: Object.keys(tasks).length };
+    declarations.outOfScope = Object.keys(tasks).length;
+    return declarations;
   }
-  const context = {
-    defaultTimezone,
-    hasPrompts: settings.prompts !== undefined,
-    jitterShare: share,
-  };
-  return { declarations: readAll(tasks, context), outOfScope: 0 };
+  const hasPrompts = settings.prompts !== undefined;
+  readAll(tasks, { defaultTimezone, hasPrompts, jitterShare }, declarations);
+  return declarations;
 }
 
-function tooLong(asked: keyof typeof OF_THINK): TimeoutError {
+function tooLong(called: keyof typeof NAMES_IN_THINK): TimeoutError {
   return new TimeoutError(
-    `${asked} did not resolve within ${PATIENCE_MS / 1_000} seconds (in a Think agent: ${OF_THINK[asked]}). Tasks that ` +
+    `${called} did not resolve within ${TIME_LIMIT_MS / 1_000} seconds (in a Think agent: ${NAMES_IN_THINK[called]}). Tasks that ` +
       "were read since the object started continue, and it is called again in a minute. It must not wait for a method of its own scheduler.",
   );
 }
 
-function readAll(tasks: ScheduledTasks, context: Parameters<typeof readTask>[2]): Declarations {
-  const valid = new Map<string, DeclaredTask>();
-  const invalid = new Map<string, InvalidTask>();
+function readAll(
+  tasks: ScheduledTasks,
+  context: Parameters<typeof readTask>[2],
+  { valid, invalid }: Declarations,
+): void {
   for (const [taskId, task] of Object.entries(tasks)) {
     try {
       valid.set(taskId, readTask(taskId, task, context));
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(failureOf(thrown).message);
-      invalid.set(taskId, { taskId, schedule: scheduleOf(task), error });
+      invalid.set(taskId, { taskId, schedule: scheduleTextOf(task), error });
     }
   }
-  return { valid, invalid };
 }
 
-/** What a task says; nothing, where it cannot be read. */
-function scheduleOf(task: { readonly schedule?: unknown } | undefined): string {
+/** The task's schedule as it was declared; empty where it cannot be read. */
+function scheduleTextOf(task: { readonly schedule?: unknown } | undefined): string {
   try {
     const schedule = task?.schedule ?? "";
     return typeof schedule === "string" ? schedule : preview(schedule);

@@ -20,7 +20,7 @@ import {
 import { digest } from "../../core/text.ts";
 import { MAX_TIMER_MS } from "../../core/timeout.ts";
 import { DAY_MS } from "../calendar/civil.ts";
-import { editDistance } from "../language/distance.ts";
+import { editDistance } from "../language/nearest.ts";
 import { parseSchedule, readZone } from "../language/parse.ts";
 import { readLocalDate } from "../language/values.ts";
 import { isSameZone, zoneOf } from "../language/zones.ts";

@@ -1,62 +1,40 @@
-/** Tasks and runs as the app sees them (S5). Changes nothing. */
+/** Tasks as the app sees them. Changes nothing. */
 
 import { failureOf } from "../../core/failures.ts";
-import { isArmed } from "../due.ts";
-import { idempotencyKeyOf } from "../keys.ts";
-import type { Run, Tally, TaskRow } from "../rows.ts";
+import { scheduledRunOf, type Tally, type TaskRow } from "../rows.ts";
 import type { Store } from "../store.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "../types.ts";
 import type { Declarations, InvalidTask } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
-import { nextSlots } from "./slots.ts";
+import { isArmed, nextSlots } from "./slots.ts";
 
 const EMPTY: Tally = { completed: 0, failed: 0, skipped: 0 };
 
-export type Readable = {
-  readonly store: Store;
-  readonly owner: string;
-  readonly declared: Declarations;
-};
-
-/** All that are declared: first those that can be understood. */
-export function listTasks(from: Readable, occurrences: number): ScheduledTaskInfo[] {
-  const histories = historiesOf(from, null);
-  const { valid, invalid } = from.declared;
+/** All declared tasks, the valid ones first. */
+export function listTasks(
+  { valid, invalid }: Declarations,
+  store: Store,
+  occurrences: number,
+): ScheduledTaskInfo[] {
+  const histories = historiesOf(store, null);
   return [
     ...[...valid.values()].map((task) => infoOf(task, histories(task.taskId), occurrences)),
     ...[...invalid.values()].map((task) => invalidInfoOf(task, histories(task.taskId))),
   ].filter((info) => info !== null);
 }
 
-/** null for an id that is not declared. */
+/** One task; null for an id that is not declared. */
 export function inspectTask(
-  from: Readable,
+  { valid, invalid }: Declarations,
+  store: Store,
   taskId: string,
   occurrences: number,
 ): ScheduledTaskInfo | null {
-  const { valid, invalid } = from.declared;
   const task = valid.get(taskId);
-  const history = historiesOf(from, taskId)(taskId);
+  const history = historiesOf(store, taskId)(taskId);
   if (task) return infoOf(task, history, occurrences);
-  const unknown = invalid.get(taskId);
-  return unknown ? invalidInfoOf(unknown, history) : null;
-}
-
-export function scheduledRunOf(run: Run, owner: string): ScheduledRun {
-  return {
-    taskId: run.taskId,
-    idempotencyKey: idempotencyKeyOf(owner, run),
-    scheduledFor: run.slot,
-    firedAt: run.firedAt,
-    lagMs: run.lagMs,
-    cause: run.cause,
-    status: run.status,
-    attempts: run.attempts,
-    ...(run.endedAt !== null && { endedAt: run.endedAt }),
-    ...(run.error && { error: run.error }),
-    ...(run.reason !== null && { reason: run.reason }),
-    ...(run.submissionId !== null && { submissionId: run.submissionId }),
-  };
+  const invalidTask = invalid.get(taskId);
+  return invalidTask ? invalidInfoOf(invalidTask, history) : null;
 }
 
 type History = {
@@ -65,22 +43,22 @@ type History = {
   readonly counts: ScheduledTaskInfo["counts"];
 };
 
-/** @param taskId the only task that is read, or null for all */
-function historiesOf({ store, owner }: Readable, taskId: string | null) {
+/** @param taskId the only task to read, or null for all */
+function historiesOf(store: Store, taskId: string | null) {
   const latest = store.runs.latest(taskId);
   const tallies = store.runs.tallies(taskId);
   return (id: string): History => {
-    const row = store.tasks.rows.get(id);
+    const row = store.tasks.get(id);
     const run = latest.get(id);
     const kept = tallies.get(id) ?? EMPTY;
-    const { forgotten = EMPTY, missed = 0 } = row ?? {};
+    const { pruned = EMPTY, missed = 0 } = row ?? {};
     const counts = {
-      completed: kept.completed + forgotten.completed,
-      failed: kept.failed + forgotten.failed,
-      skipped: kept.skipped + forgotten.skipped,
+      completed: kept.completed + pruned.completed,
+      failed: kept.failed + pruned.failed,
+      skipped: kept.skipped + pruned.skipped,
       missed,
     };
-    return { row, counts, lastRun: run && scheduledRunOf(run, owner) };
+    return { row, counts, lastRun: run && scheduledRunOf(run, store.owner) };
   };
 }
 

@@ -1,29 +1,25 @@
-/**
- * What to change in storage so that it follows the declarations. Decides, and
- * has no state: unchanged declarations need nothing (S4).
- */
+/** Which rows to change so that they follow the declarations. Pure decisions: unchanged declarations change no row. */
 
 import { DAY_MS } from "../calendar/civil.ts";
 import type { TaskRow } from "../rows.ts";
-import type { Declarations } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
 import { nextSlot } from "./slots.ts";
 
-/** The pause of a task that is not declared is kept so long. */
+/** How long the pause of a task that is no longer declared is kept. */
 const OMITTED_MS = 365 * DAY_MS;
-/** And of so many tasks at most: those that were omitted last. */
+/** For how many tasks at most: those that were omitted last. */
 const MAX_OMITTED = 1_000;
 
-export type Plan = {
+export type Changes = {
   readonly insert: readonly TaskRow[];
   readonly update: readonly TaskRow[];
-  /** Paused tasks that are not declared any more: their runs are forgotten, and their pause is not. */
+  /** Paused tasks that are no longer declared: their runs are deleted, and their pause is kept. */
   readonly omit: readonly TaskRow[];
   /** Ids of tasks. */
   readonly delete: readonly string[];
 };
 
-/** A task of which nothing is known yet. */
+/** A task that has never fired. */
 const EMPTY = {
   fingerprint: "",
   nextAt: null,
@@ -35,7 +31,7 @@ const EMPTY = {
   runs: 0,
   failures: 0,
   missed: 0,
-  forgotten: { completed: 0, failed: 0, skipped: 0 },
+  pruned: { completed: 0, failed: 0, skipped: 0 },
   omittedAt: null,
 } as const satisfies Partial<TaskRow>;
 
@@ -43,20 +39,26 @@ const EMPTY = {
 export type ArmedOccurrence = {
   /** Epoch milliseconds. */
   readonly at: number;
-  /** Whether it has run there: the one after it is next. */
+  /** Whether it has run there: then the one after it is next. */
   readonly isDone: boolean;
 };
 
 /**
- * @param now epoch milliseconds; the times of what is new or changed begin after it
- * @param adopted of new tasks: where their times go on from
+ * @param now epoch milliseconds; the slots of new or changed tasks are after it
+ * @param adopted what another scheduler had armed, by task: a new task continues there
  */
-export function plan(
-  { valid, invalid }: Declarations,
+export function planChanges(
+  {
+    valid,
+    invalid,
+  }: {
+    readonly valid: ReadonlyMap<string, DeclaredTask>;
+    readonly invalid: ReadonlyMap<string, unknown>;
+  },
   stored: ReadonlyMap<string, TaskRow>,
   now: number,
   adopted: ReadonlyMap<string, ArmedOccurrence> = new Map(),
-): Plan {
+): Changes {
   const insert: TaskRow[] = [];
   const update: TaskRow[] = [];
   for (const task of valid.values()) {
@@ -67,20 +69,20 @@ export function plan(
     else if (row.runs >= task.maxRuns) {
       if (row.nextAt !== null) update.push({ ...row, nextAt: null });
     } else if (row.nextAt === null) {
-      // It may have been finished by a `maxRuns` that has been raised since.
+      // The task may have been finished by a `maxRuns` that has been raised since.
       const nextAt = nextSlot(task, now, row.anchor);
       if (nextAt !== null) update.push({ ...row, nextAt });
     }
   }
-  // One that cannot be understood keeps its row: it may only be mistyped.
+  // An invalid task keeps its row: it may only be mistyped.
   const gone = [...stored.values()].filter(
     ({ taskId }) => !valid.has(taskId) && !invalid.has(taskId),
   );
   return { insert, update, ...omission(gone, now) };
 }
 
-/** What becomes of tasks that are not declared: a deploy may have left them out by mistake. */
-function omission(gone: readonly TaskRow[], now: number): Pick<Plan, "omit" | "delete"> {
+/** Tasks that are no longer declared: a paused one keeps its pause, because a deploy may omit it by mistake. */
+function omission(gone: readonly TaskRow[], now: number): Pick<Changes, "omit" | "delete"> {
   const paused = gone
     .filter(({ pausedAt }) => pausedAt !== null)
     .toSorted((one, other) => (other.omittedAt ?? now) - (one.omittedAt ?? now));
@@ -102,7 +104,7 @@ function pauseOf({ pausedAt, pausedBy, pausedNote }: TaskRow) {
   return { pausedAt, pausedBy, pausedNote };
 }
 
-/** Intervals count from now, or so that the first one is at a `startAt` that is to come. */
+/** Intervals count from now, or so that the first slot is at a future `startAt`. */
 function anchorOf({ schedule, startAt }: DeclaredTask, now: number): number {
   const { rule } = schedule;
   return rule.form === "interval" && startAt > now ? startAt - rule.ms : now;
@@ -114,7 +116,7 @@ function newRow(task: DeclaredTask, now: number): TaskRow {
   return { ...EMPTY, taskId, fingerprint, anchor, nextAt: nextSlot(task, now, anchor) };
 }
 
-/** Goes on with what was armed; a time that the task does not have any more is not one of its occurrences. */
+/** Continues with the armed occurrence, if the task's schedule still has it. */
 function adoptedRow(row: TaskRow, task: DeclaredTask, armed: ArmedOccurrence | undefined): TaskRow {
   if (!armed) return row;
   const { rule } = task.schedule;
@@ -123,13 +125,13 @@ function adoptedRow(row: TaskRow, task: DeclaredTask, armed: ArmedOccurrence | u
   return { ...row, anchor, nextAt: armed.isDone ? nextSlot(task, armed.at, anchor) : armed.at };
 }
 
-/** The times have changed: they start afresh. A slot that was due fires where the new times have it, too, and else is missed. */
+/** The schedule has changed, and starts afresh. A slot that was due fires if the new schedule has it too, else it is missed. */
 function rearmed(row: TaskRow, task: DeclaredTask, now: number): TaskRow {
   const { fingerprint } = task;
   const { nextAt, pausedAt } = row;
   const isFinished = row.runs >= task.maxRuns;
   const wasDue = nextAt !== null && nextAt <= now && pausedAt === null && !isFinished;
-  // An object that slept learns of most edits by the very wake for that slot.
+  // A sleeping object reads most edits when the wake for that slot starts it.
   const isKept = wasDue && nextSlot(task, nextAt - 1, row.anchor) === nextAt;
   if (isKept) return { ...row, fingerprint };
   const anchor = anchorOf(task, now);

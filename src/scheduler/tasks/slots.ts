@@ -1,13 +1,21 @@
 /**
- * The slots of one task: those of its schedule, from `startAt` on and before
- * `endAt`. An interval has none at its anchor or before, where it had not begun.
+ * The slots of one task: the occurrences of its schedule from `startAt` on and before `endAt`, and which of them are due.
+ * Pure decisions: the next slot is computed from the last one, never from the clock.
  */
 
 import { nextInstant } from "../calendar/next.ts";
 import { countInstants, latestInstant } from "../calendar/range.ts";
+import type { TaskRow } from "../rows.ts";
 import type { DeclaredTask } from "./declared.ts";
 
-/** No slot of the task is at this time, or before. */
+/** A slot that fires so long after its time is still on time. */
+const ON_TIME_MS = 60_000;
+/** Slots that are caught up at once. */
+const MAX_CAUGHT_UP = 1_000;
+/** Missed slots that are counted at once: a schedule of seconds has millions in a year. */
+const MAX_COUNTED = 10_000;
+
+/** All slots of the task are after this time: an interval has none at its anchor or before. */
 function floorOf({ schedule, startAt }: DeclaredTask, anchor: number): number {
   return schedule.kind === "interval" ? Math.max(startAt - 1, anchor) : startAt - 1;
 }
@@ -19,7 +27,7 @@ export function nextSlot(task: DeclaredTask, after: number, anchor: number): num
 }
 
 /** The last slot after `from` that is not after `notAfter`, or null. */
-export function latestSlot(
+function latestSlot(
   task: DeclaredTask,
   notAfter: number,
   from: number,
@@ -41,7 +49,7 @@ export function countSlots(
   return to <= from ? 0 : countInstants(task.schedule, from, to, anchor, limit);
 }
 
-/** The slots after `after` in their order, as many as `count`. */
+/** The next `count` slots after `after`, ascending. */
 export function nextSlots(
   task: DeclaredTask,
   after: number,
@@ -54,6 +62,63 @@ export function nextSlots(
     slot = nextSlot(task, slot, anchor);
     if (slot === null) break;
     slots.push(slot);
+  }
+  return slots;
+}
+
+type DueSlot = { readonly slot: number; readonly cause: "schedule" | "catch-up" };
+
+export type Due = {
+  /** Ascending. */
+  readonly slots: readonly DueSlot[];
+  /** How many others have passed. */
+  readonly missed: number;
+  readonly nextAt: number | null;
+};
+
+/** Whether the task fires its slots. */
+export function isArmed({ maxRuns }: DeclaredTask, row: TaskRow): boolean {
+  return row.nextAt !== null && row.pausedAt === null && row.runs < maxRuns;
+}
+
+/** When the next slot of the task fires, or null. */
+export function fireTime(task: DeclaredTask, row: TaskRow): number | null {
+  return row.nextAt === null || !isArmed(task, row) ? null : row.nextAt + task.offsetMs;
+}
+
+/** The slots that fire now, by the task's `catchUp`, and the next one; undefined when none is due. */
+export function dueSlots(task: DeclaredTask, row: TaskRow, now: number): Due | undefined {
+  const first = row.nextAt;
+  const horizon = now - task.offsetMs;
+  if (first === null || first > horizon || !isArmed(task, row)) return undefined;
+  const latest = latestSlot(task, horizon, first, row.anchor) ?? first;
+  const passed =
+    latest === first
+      ? 1
+      : 1 + countSlots(task, { from: first, to: horizon }, row.anchor, MAX_COUNTED - 1);
+  const isLate = (slot: number) => slot !== latest || horizon - slot > ON_TIME_MS;
+  const slots = chosen(task, row, { first, latest, horizon }).map(
+    (slot): DueSlot => ({ slot, cause: isLate(slot) ? "catch-up" : "schedule" }),
+  );
+  return {
+    slots,
+    missed: Math.max(0, passed - slots.length),
+    nextAt: nextSlot(task, latest, row.anchor),
+  };
+}
+
+type Passed = { readonly first: number; readonly latest: number; readonly horizon: number };
+
+function chosen(task: DeclaredTask, row: TaskRow, { first, latest, horizon }: Passed): number[] {
+  const { catchUpMs } = task;
+  if (catchUpMs === "latest") return [latest];
+  // With "none" the window is 0, and what is on time is not late.
+  const oldest = horizon - Math.max(catchUpMs, ON_TIME_MS);
+  const most = catchUpMs === 0 ? 1 : MAX_CAUGHT_UP;
+  const slots: number[] = [];
+  for (let slot: number | null = latest; slot !== null && slot >= oldest && slots.length < most; ) {
+    slots.unshift(slot);
+    slot = slot === first ? null : latestSlot(task, slot - 1, first - 1, row.anchor);
   }
   return slots;
 }

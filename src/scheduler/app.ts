@@ -1,0 +1,104 @@
+/** The app's side of the scheduler: calls its functions in the host's context, and reports to its hooks and the log. */
+
+import type { LifecycleServices } from "agents/lifecycle";
+import { failureOf } from "../core/failures.ts";
+import { preview } from "../core/json.ts";
+import { reportProblem } from "../core/problems.ts";
+import { InvalidTaskError } from "./errors.ts";
+import type { SchedulerSettings } from "./options.ts";
+import type { ScheduledRun } from "./types.ts";
+
+export class App {
+  /** The last problem reported for each task since the start: the same one is not reported again. */
+  readonly #reported = new Map<string, string>();
+  readonly #full = new Set<string>();
+  #isOutOfScope = false;
+
+  constructor(
+    readonly settings: SchedulerSettings,
+    private readonly lifecycle: LifecycleServices,
+  ) {}
+
+  get isSubAgent(): boolean {
+    return this.lifecycle.routes.source !== undefined;
+  }
+
+  readonly inHostContext = <T>(work: () => Promise<T>): Promise<T> =>
+    this.lifecycle.runInHostContext(work) as Promise<T>;
+
+  /** `tasks()` or another function that declares tasks has failed. */
+  reportUnreadable(error: unknown): void {
+    console.error("[perdure] the scheduled tasks could not be reconciled:", error);
+    this.lifecycle.events.emit("scheduler:invalid", { error: failureOf(error) });
+  }
+
+  /** Reports each invalid task, and options that do not exist, once for each start and problem. */
+  reportDeclared(
+    valid: Iterable<{ readonly taskId: string; readonly ignored: readonly string[] }>,
+    invalid: Iterable<{ readonly taskId: string; readonly error: Error }>,
+  ): void {
+    for (const { taskId, error } of invalid) {
+      if (this.#isNews(taskId, error.message)) this.reportInvalid(taskId, error);
+    }
+    for (const { taskId, ignored } of valid) {
+      const fields = ignored.join(", ");
+      if (fields === "" || !this.#isNews(taskId, fields)) continue;
+      const what = `the scheduled task ${JSON.stringify(taskId)} has unknown options`;
+      console.warn(`[perdure] ${what}, which are ignored: ${fields}.`);
+    }
+  }
+
+  #isNews(taskId: string, problem: string): boolean {
+    if (this.#reported.get(taskId) === problem) return false;
+    this.#reported.set(taskId, problem);
+    return true;
+  }
+
+  reportInvalid(taskId: string, error: unknown): void {
+    console.error(`[perdure] the scheduled task ${preview(taskId)} is not armed:`, error);
+    const failure = failureOf(error);
+    this.lifecycle.events.emit("scheduler:invalid", { taskId, error: failure });
+    const invalid = new InvalidTaskError(taskId, failure.message, { cause: error });
+    this.#callHook("onInvalid", taskId, async () => this.settings.onInvalid?.(invalid));
+  }
+
+  /** @param isPaused whether this failure has paused the task */
+  reportFailed(run: ScheduledRun, error: unknown, isPaused: boolean): void {
+    const { taskId, idempotencyKey, attempts } = run;
+    const failed = { taskId, idempotencyKey, attempts, error: failureOf(error) };
+    this.lifecycle.events.emit("scheduler:failed", failed);
+    const what = `the scheduled task ${JSON.stringify(taskId)} has failed${isPaused ? ", and is paused" : ""}`;
+    console.error(`[perdure] ${what} (attempt ${attempts}):`, error);
+    this.#callHook("onFailure", taskId, async () => this.settings.onFailure?.(error, run));
+  }
+
+  /** An occurrence is skipped because the queue of its task is full. Reported once for each task. */
+  reportFull(taskId: string, reason: string): void {
+    if (this.#full.has(taskId)) return;
+    this.#full.add(taskId);
+    const message = `An occurrence is skipped: ${reason}`;
+    const problem = { type: "scheduler:full", level: "warn", message, ids: { taskId } } as const;
+    reportProblem(this.settings.onProblem, problem, this.inHostContext);
+  }
+
+  warnOfNoOccurrence(taskId: string): void {
+    const what = `the scheduled task ${JSON.stringify(taskId)}`;
+    console.warn(`[perdure] ${what} has no occurrence from now on: it is finished already.`);
+  }
+
+  /** @param count how many tasks a sub-agent declares, and does not run */
+  warnOfScope(count: number): void {
+    if (this.#isOutOfScope || count === 0) return;
+    this.#isOutOfScope = true;
+    console.warn(
+      `[perdure] this sub-agent declares ${count} scheduled tasks, which run in the root agent only. ` +
+        'Return "all" from getScheduledTasksScope() if each sub-agent is to run its own.',
+    );
+  }
+
+  #callHook(hook: "onFailure" | "onInvalid", taskId: string, work: () => Promise<void>): void {
+    this.inHostContext(work).catch((thrown: unknown) => {
+      console.error(`[perdure] ${hook} failed for ${JSON.stringify(taskId)}:`, thrown);
+    });
+  }
+}
