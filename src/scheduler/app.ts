@@ -5,7 +5,7 @@ import { failureOf } from "../core/failures.ts";
 import { preview } from "../core/json.ts";
 import { reportProblem } from "../core/problems.ts";
 import { InvalidTaskError } from "./errors.ts";
-import type { SchedulerSettings } from "./options.ts";
+import type { Settings } from "./options.ts";
 import type { ScheduledRun } from "./types.ts";
 
 export class App {
@@ -15,7 +15,7 @@ export class App {
   #isOutOfScope = false;
 
   constructor(
-    readonly settings: SchedulerSettings,
+    readonly settings: Settings,
     private readonly lifecycle: LifecycleServices,
   ) {}
 

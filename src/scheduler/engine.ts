@@ -9,7 +9,7 @@ import { Wake } from "../core/wake.ts";
 import { App } from "./app.ts";
 import { InvalidTaskError } from "./errors.ts";
 import { jitterShare } from "./keys.ts";
-import type { SchedulerLimits, SchedulerSettings } from "./options.ts";
+import type { Settings } from "./options.ts";
 import type { TaskRow } from "./rows.ts";
 import { Firing } from "./runs/firing.ts";
 import { BACKSTOP_MS, Runner } from "./runs/runner.ts";
@@ -43,8 +43,7 @@ export class SchedulerEngine {
   #isDriving = false;
 
   constructor(
-    settings: SchedulerSettings,
-    limits: SchedulerLimits,
+    settings: Settings,
     readonly clock: Clock,
     private readonly lifecycle: LifecycleServices,
   ) {
@@ -59,8 +58,8 @@ export class SchedulerEngine {
       () => this.#drive(),
       clock,
     );
-    this.runner = new Runner(app, this.store, clock, limits.concurrency, taskOf, onChange);
-    this.firing = new Firing(app, this.store, this.runner, clock, limits.history);
+    this.runner = new Runner(app, this.store, clock, taskOf, onChange);
+    this.firing = new Firing(app, this.store, this.runner, clock);
   }
 
   get declared(): Declarations {

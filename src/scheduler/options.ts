@@ -1,14 +1,9 @@
-/** What an app can set about its scheduler. Checked once, at construction. */
+/** The options of the scheduler and of its methods, and their checks. */
 
+import * as z from "zod";
 import type { Duration } from "../core/duration.ts";
-import {
-  checkHook,
-  countOf,
-  durationOf,
-  InvalidOptionError,
-  invalidOption,
-  problemOfNames,
-} from "../core/options.ts";
+import type { Instant } from "../core/instant.ts";
+import { count, duration, hook, instant, optionsOf, text } from "../core/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
 import type { InvalidTaskError } from "./errors.ts";
 import type { PromptPort, ScheduledRun, ScheduledTasks } from "./types.ts";
@@ -16,32 +11,32 @@ import type { PromptPort, ScheduledRun, ScheduledTasks } from "./types.ts";
 export type SchedulerSettings = {
   /** The tasks, read at each start and each `reconcile()`. */
   readonly tasks: () => ScheduledTasks | Promise<ScheduledTasks>;
-  /** The time zone of schedules and tasks that name none: an IANA name, or an offset such as `+02:00`. */
+  /** The time zone of tasks that name none: an IANA name, or an offset such as `+02:00`. */
   readonly defaultTimezone?: () => string | undefined | Promise<string | undefined>;
   /**
-   * Which agents arm their tasks: `"root"` those that are no sub-agent, `"all"` those, too.
+   * Which agents run their tasks: `"root"` for agents that are no sub-agents, `"all"` for sub-agents too.
    * @default "root"
    */
   readonly scope?: () => "root" | "all" | Promise<"root" | "all">;
   /**
-   * Tells this object's runs from those of all others, in their idempotency keys.
-   * @default an id of its own, stored with the first task
+   * Tells this object's runs from those of all others: a part of their idempotency keys.
+   * @default a random id, stored with the first task
    */
   readonly owner?: string;
   /** Durable turns, for tasks with a `prompt`. */
   readonly prompts?: PromptPort;
-  /** Told of each failed run, once, after it is stored. What it throws is logged, and changes nothing. */
+  /** Called once for each failed run, after it is stored. What it throws is logged, and changes nothing. */
   readonly onFailure?: (error: unknown, run: ScheduledRun) => void | Promise<void>;
-  /** Told of each task that cannot be understood, once for each start and problem. What it throws is logged, and changes nothing. */
+  /** Called for each invalid task, once for each start and problem. What it throws is logged, and changes nothing. */
   readonly onInvalid?: (error: InvalidTaskError) => void | Promise<void>;
   /**
-   * Told of each problem: a task of which as many runs wait as may, so that an occurrence is skipped. Once for each task in the life of the object.
+   * Called for each problem: an occurrence is skipped because the queue of its task is full. Once for each task since the start.
    * @default logProblem, which logs one line of JSON
    */
   readonly onProblem?: OnProblem;
-  /** Attempts at a time. One that takes longer than ten seconds makes room for another, up to eight times as many in all. @default 16 */
+  /** Attempts at a time. Those that take longer than ten seconds do not count, up to eight times as many in all. @default 16 */
   readonly concurrency?: number;
-  /** Ended runs that are kept of each task; up to 15 more are, for a while. */
+  /** How many ended runs of each task are kept; up to 15 more for a while. */
   readonly history?: {
     /** @default 100 */
     readonly count?: number;
@@ -50,43 +45,46 @@ export type SchedulerSettings = {
   };
 };
 
-/** The same, with every default filled in. */
-export type SchedulerLimits = {
-  readonly concurrency: number;
-  readonly history: { readonly count: number; readonly ageMs: number };
-};
+/** @internal The settings with their defaults, durations in milliseconds. */
+export const SETTINGS = optionsOf<SchedulerSettings>()({
+  tasks: hook(),
+  defaultTimezone: hook().optional(),
+  scope: hook().optional(),
+  owner: text().optional(),
+  prompts: z.unknown().optional(),
+  onFailure: hook().optional(),
+  onInvalid: hook().optional(),
+  onProblem: hook().optional(),
+  concurrency: count({ max: 256 }).default(16),
+  history: optionsOf<NonNullable<SchedulerSettings["history"]>>()({
+    count: count({ infinity: true }).default(100),
+    age: duration({ infinity: true }).default(30 * 86_400_000),
+  }).prefault({}),
+});
 
-const NAMES = [
-  "tasks",
-  "defaultTimezone",
-  "scope",
-  "owner",
-  "prompts",
-  "onFailure",
-  "onInvalid",
-  "onProblem",
-  "concurrency",
-  "history",
-] as const satisfies readonly (keyof SchedulerSettings)[];
+export type Settings = z.output<typeof SETTINGS>;
 
-/** @throws InvalidOptionError naming the option */
-export function readSettings(settings: SchedulerSettings): SchedulerLimits {
-  const problem =
-    problemOfNames("the scheduler", settings, NAMES) ??
-    problemOfNames("history", settings.history, ["count", "age"]);
-  if (problem) throw new InvalidOptionError(problem.name, problem.message);
-  const { tasks, owner, concurrency = 16, history } = settings;
-  if (typeof tasks !== "function")
-    throw invalidOption("tasks", tasks, "a function that returns tasks");
-  for (const name of ["defaultTimezone", "scope", "onFailure", "onInvalid", "onProblem"] as const) {
-    checkHook(name, settings[name]);
-  }
-  if (owner !== undefined && (typeof owner !== "string" || owner === "")) {
-    throw invalidOption("owner", owner, "a text that is not empty, or leave it out");
-  }
-  const { count = 100, age = "30 days" } = history ?? {};
-  return {
-    concurrency: countOf("concurrency", concurrency, 256),
-    history: { count: countOf("history.count", count), ageMs: durationOf("history.age", age) },
-  };
-}
+/** Of `trigger()`. The key is a part of the run's key in its table. */
+export const TRIGGER = optionsOf<{ key?: string }>()({ key: text({ maxLength: 200 }).optional() });
+
+/** Of `backfill()`, parsed to epoch milliseconds. */
+export const RANGE = optionsOf<{ from: Instant; to: Instant }>()({
+  from: instant(),
+  to: instant(),
+}).refine(({ from, to }) => to > from, { path: ["to"], error: "expected a time after from" });
+
+export type Range = z.output<typeof RANGE>;
+
+/** Of `list()` and `inspect()`. */
+export const LIST = optionsOf<{ occurrences?: number }>()({
+  occurrences: count({ min: 0, max: 100 }).default(1),
+});
+
+/** Of `runs()`. */
+export const PAGE = optionsOf<{ limit?: number; before?: Instant }>()({
+  limit: count({ max: 1_000 }).default(50),
+  before: instant().default(Number.MAX_SAFE_INTEGER),
+});
+
+/** Of `pause()`. */
+export const NOTE = text({ maxLength: 1_000, empty: true }).optional();

@@ -3,10 +3,19 @@
 import { Capability } from "../core/capability.ts";
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
+import { readOptions } from "../core/option-schemas.ts";
 import type { Wake } from "../core/wake.ts";
-import { readNote, readOccurrences, readPage, readRange, readTrigger } from "./arguments.ts";
 import { SchedulerEngine } from "./engine.ts";
-import { readSettings, type SchedulerLimits, type SchedulerSettings } from "./options.ts";
+import {
+  LIST,
+  NOTE,
+  PAGE,
+  RANGE,
+  type SchedulerSettings,
+  SETTINGS,
+  type Settings,
+  TRIGGER,
+} from "./options.ts";
 import { scheduledRunOf } from "./rows.ts";
 import { inspectTask, listTasks } from "./tasks/reading.ts";
 import type { ArmedOccurrence } from "./tasks/reconcile.ts";
@@ -18,8 +27,7 @@ export type SchedulerOptions = SchedulerSettings & {
 };
 
 export class Scheduler extends Capability {
-  readonly #settings: SchedulerSettings;
-  readonly #limits: SchedulerLimits;
+  readonly #settings: Settings;
   readonly #clock: Clock;
   #installed: SchedulerEngine | undefined;
 
@@ -31,8 +39,7 @@ export class Scheduler extends Capability {
    */
   constructor({ clock = systemClock, ...settings }: SchedulerOptions) {
     super("perdure.scheduler");
-    this.#settings = settings;
-    this.#limits = readSettings(settings);
+    this.#settings = readOptions(SETTINGS, settings, "options of Scheduler");
     // An occurrence that has fired would be due again, if the clock were set back.
     this.#clock = monotonic(clock);
   }
@@ -40,7 +47,7 @@ export class Scheduler extends Capability {
   /** Made at its first use, because `lifecycle` is there when the scheduler is installed. */
   get #engine(): SchedulerEngine {
     const { lifecycle } = this;
-    this.#installed ??= new SchedulerEngine(this.#settings, this.#limits, this.#clock, lifecycle);
+    this.#installed ??= new SchedulerEngine(this.#settings, this.#clock, lifecycle);
     return this.#installed;
   }
 
@@ -82,7 +89,7 @@ export class Scheduler extends Capability {
    * @throws InvalidOptionError
    */
   async list(options: { occurrences?: number } = {}): Promise<ScheduledTaskInfo[]> {
-    const occurrences = readOccurrences(options);
+    const { occurrences } = readOptions(LIST, options, "options of list()");
     const { declared, store } = await this.#ready();
     return listTasks(declared, store, occurrences);
   }
@@ -92,7 +99,7 @@ export class Scheduler extends Capability {
     taskId: string,
     options: { occurrences?: number } = {},
   ): Promise<ScheduledTaskInfo | null> {
-    const occurrences = readOccurrences(options);
+    const { occurrences } = readOptions(LIST, options, "options of inspect()");
     const { declared, store } = await this.#ready();
     return inspectTask(declared, store, taskId, occurrences);
   }
@@ -108,7 +115,7 @@ export class Scheduler extends Capability {
     taskId: string,
     options: { limit?: number; before?: Instant } = {},
   ): Promise<ScheduledRun[]> {
-    const page = readPage(options);
+    const page = readOptions(PAGE, options, "options of runs()");
     const { declared, store } = await this.#ready();
     declared.check(taskId);
     return store.runs.list(taskId, page).map((run) => scheduledRunOf(run, store.owner));
@@ -121,7 +128,7 @@ export class Scheduler extends Capability {
    * @throws UnknownTaskError, InvalidTaskError, InvalidOptionError
    */
   async pause(taskId: string, note?: string): Promise<void> {
-    const pausedNote = readNote(note);
+    const pausedNote = readOptions(NOTE, note, "note") ?? null;
     const engine = await this.#ready();
     const { row } = engine.task(taskId);
     const pausedAt = row.pausedAt ?? engine.clock.now();
@@ -161,7 +168,7 @@ export class Scheduler extends Capability {
    * @throws UnknownTaskError, InvalidTaskError, InvalidOptionError
    */
   async trigger(taskId: string, options: { key?: string } = {}): Promise<ScheduledRun> {
-    const key = readTrigger(options);
+    const { key = crypto.randomUUID() } = readOptions(TRIGGER, options, "options of trigger()");
     const engine = await this.#ready();
     const { task, row } = engine.task(taskId);
     const run = engine.firing.trigger(task, row, key);
@@ -179,7 +186,7 @@ export class Scheduler extends Capability {
     taskId: string,
     range: { from: Instant; to: Instant },
   ): Promise<{ queued: number; alreadyRun: number }> {
-    const times = readRange(range);
+    const times = readOptions(RANGE, range, "range of backfill()");
     const engine = await this.#ready();
     const { task, row } = engine.task(taskId);
     const result = engine.firing.backfill(task, row, times);

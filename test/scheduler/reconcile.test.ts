@@ -236,7 +236,7 @@ describe("S4 one bad task", () => {
     [
       "two offsets",
       task(noop, { schedule: "every day at 09:00 in +02:00", timezone: "+01:00" }),
-      'timezone is "+01:00", and the schedule says "+02:00"',
+      'Invalid timezone "+01:00": the schedule says "+02:00"',
     ],
     ["no zone", task(noop, { schedule: "every day at 09:00" }), "timezone"],
     ["a date that is none", task(noop, { timezone: "UTC", except: ["2030-02-30"] }), "2030-02-30"],
@@ -620,7 +620,7 @@ describe("S4 which agents arm them", () => {
 
 it("S4 options that cannot be meant are refused at construction", () => {
   const make = (options: object) => () => new Scheduler({ tasks: () => ({}), ...options });
-  expect(make({ task: noop })).toThrow('Unknown option "task" in the scheduler');
+  expect(make({ task: noop })).toThrow('Unknown option "task" in options of Scheduler');
   expect(make({ tasks: {} })).toThrow("Invalid tasks {}");
   expect(make({ scope: "all" })).toThrow('Invalid scope "all"');
   expect(make({ history: { count: 0 } })).toThrow("history.count");

@@ -6,8 +6,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { InvalidOptionError } from "../../core/options.ts";
 import type { App } from "../app.ts";
-import type { Range } from "../arguments.ts";
-import type { SchedulerLimits } from "../options.ts";
+import type { Range } from "../options.ts";
 import { isScheduled, nameOf, type Run, type TaskRow } from "../rows.ts";
 import type { Store } from "../store.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
@@ -29,7 +28,6 @@ export class Firing {
     private readonly store: Store,
     private readonly runner: Runner,
     private readonly clock: Clock,
-    private readonly history: SchedulerLimits["history"],
   ) {}
 
   /** Fires the slots of a task that are due, and stores the next one. */
@@ -176,7 +174,8 @@ export class Firing {
 
   /** Within the transaction that inserts runs: stores the task's row, and deletes what is too old for the history. */
   #putRow({ maxRuns }: DeclaredTask, row: TaskRow, entered: readonly Run[]): void {
-    const { store, clock, history } = this;
+    const { store, clock } = this;
+    const { history } = this.app.settings;
     const { taskId, pruned } = row;
     const scheduled = entered.filter(isScheduled);
     const fired = row.fired + scheduled.length;
@@ -184,7 +183,7 @@ export class Firing {
       scheduled.length < entered.length ||
       Math.floor(fired / PRUNE_EVERY) > Math.floor(row.fired / PRUNE_EVERY);
     const isBounded = countsHistory && history.count !== Infinity;
-    const oldest = clock.now() - history.ageMs;
+    const oldest = clock.now() - history.age;
     const deleted = store.runs.prune(taskId, oldest, isBounded ? history.count : undefined);
     const runs = row.runs + scheduled.filter(({ endedAt }) => endedAt === null).length;
     const changed: TaskRow = {

@@ -50,7 +50,6 @@ export class Runner {
     private readonly app: App,
     private readonly store: Store,
     private readonly clock: Clock,
-    private readonly concurrency: number,
     private readonly taskOf: (taskId: string) => DeclaredTask | undefined,
     private readonly onChange: () => void,
   ) {}
@@ -62,9 +61,10 @@ export class Runner {
 
   /** How many more attempts may start. */
   get capacity(): number {
+    const { concurrency } = this.app.settings;
     const slow = [...this.#live.values()].filter(({ isSlow }) => isSlow).length;
-    const inAll = this.concurrency * SLOW_FACTOR - this.#live.size;
-    return Math.max(0, Math.min(inAll, this.concurrency - (this.#live.size - slow)));
+    const inAll = concurrency * SLOW_FACTOR - this.#live.size;
+    return Math.max(0, Math.min(inAll, concurrency - (this.#live.size - slow)));
   }
 
   /** When the object must be awake for runs, or null. */

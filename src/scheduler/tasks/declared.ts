@@ -1,63 +1,99 @@
 /**
- * Reads what an app declares: every default filled in, every option checked.
- * What decides a task's times is in its fingerprint; all else may change
- * without anything in storage changing.
+ * Reads a declared task: checks every option, and fills in the defaults. The options that decide the task's times are in
+ * its fingerprint; all others may change without a change in storage.
  */
 
+import * as z from "zod";
 import { LAST_ALARM } from "../../core/clock.ts";
 import type { Duration } from "../../core/duration.ts";
-import type { Backoff } from "../../core/failures.ts";
-import { failureOf } from "../../core/failures.ts";
-import { INSTANT_FORMS, type Instant, instantMs } from "../../core/instant.ts";
+import { type Backoff, failureOf } from "../../core/failures.ts";
 import {
-  countOf,
-  durationOf,
-  InvalidOptionError,
-  invalidOption,
-  isPlainObject,
-  problemOfNames,
-} from "../../core/options.ts";
+  count,
+  duration,
+  flag,
+  hook,
+  instant,
+  list,
+  oneOf,
+  optionsOf,
+  readOptions,
+} from "../../core/option-schemas.ts";
+import { InvalidOptionError, invalidOption, isPlainObject } from "../../core/options.ts";
 import { digest } from "../../core/text.ts";
-import { MAX_TIMER_MS } from "../../core/timeout.ts";
 import { DAY_MS } from "../calendar/civil.ts";
 import { editDistance } from "../language/nearest.ts";
 import { parseSchedule, readZone } from "../language/parse.ts";
 import { readLocalDate } from "../language/values.ts";
 import { isSameZone, zoneOf } from "../language/zones.ts";
-import type { LocalDate, ParsedSchedule } from "../rule.ts";
+import type { ParsedSchedule } from "../rule.ts";
 import type { Overlap, RetryOptions, ScheduledTask } from "../types.ts";
 
-const YEAR_MS = 365 * DAY_MS;
 const TASK_ID = /^[A-Za-z0-9_-]{1,1000}$/;
-const OVERLAPS: readonly Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
+const YEAR_MS = 365 * DAY_MS;
+const NO_LIMIT = Number.POSITIVE_INFINITY;
+/** An unknown field with so few differing letters is taken for a mistyped option. */
+const MAX_TYPOS = 2;
+
+/** A schema for each option that is checked by itself. */
+const OPTIONS = {
+  metadata: z
+    .custom<ScheduledTask["metadata"]>(isJsonObject, {
+      error: "expected an object that JSON can hold",
+    })
+    .optional(),
+  startAt: instant({ forAlarm: true }).default(-NO_LIMIT),
+  endAt: instant().default(NO_LIMIT),
+  catchUp: z
+    .union(
+      [
+        oneOf(["latest", "none", "all"]),
+        optionsOf<{ all: Duration }>()({ all: duration({ infinity: true }) }),
+      ],
+      {
+        error: 'expected "latest", "none", "all" or { all: "6 hours" }',
+      },
+    )
+    .default("latest"),
+  overlap: oneOf<Overlap>(["skip", "queue", "cancelPrevious", "allow"]).default("skip"),
+  jitter: duration({ max: "365 days" }).default(0),
+  maxRuns: count({ infinity: true }).default(NO_LIMIT),
+  pauseOnFailure: z
+    .union([flag(), count({ infinity: true })], {
+      error: "expected true, false, or a whole number from 1",
+    })
+    .default(false),
+  // A timer takes no more.
+  timeout: duration({ max: "24 days" }).default(15 * 60_000),
+} as const;
+
+const RETRY = {
+  maxAttempts: count({ infinity: true }).default(3),
+  baseDelayMs: count()
+    .refine((ms) => ms <= YEAR_MS, { error: `expected at most ${YEAR_MS} milliseconds (365 days)` })
+    .default(100),
+  maxDelayMs: count({ infinity: true }).default(3_000),
+} as const;
+
+const EXCEPT = list(
+  z
+    .custom<string>((text) => typeof text === "string" && readLocalDate(text) !== undefined, {
+      error: "expected a date such as 2026-12-25",
+    })
+    .transform((text) => readLocalDate(text) as number),
+);
 
 const NAMES = [
+  ...(Object.keys(OPTIONS) as (keyof typeof OPTIONS)[]),
   "schedule",
   "timezone",
   "description",
-  "metadata",
   "retry",
   "prompt",
   "handler",
-  "catchUp",
-  "overlap",
-  "jitter",
-  "startAt",
-  "endAt",
-  "maxRuns",
-  "pauseOnFailure",
   "except",
-  "timeout",
 ] as const satisfies readonly (keyof ScheduledTask)[];
-const RETRY_NAMES = [
-  "maxAttempts",
-  "baseDelayMs",
-  "maxDelayMs",
-] as const satisfies readonly (keyof RetryOptions)[];
-/** A field that is so near to an option is taken for a mistyped one. */
-const NEAR = 2;
 
-/** A declaration that can be understood. */
+/** A valid declaration. */
 export type DeclaredTask = {
   readonly taskId: string;
   /** With the exceptions of the text and of the options. */
@@ -73,119 +109,148 @@ export type DeclaredTask = {
   readonly retry: RetryOptions | undefined;
   readonly maxAttempts: number;
   readonly backoff: Backoff;
-  /** How old an occurrence may be that is caught up; `"latest"` for that one alone. */
+  /** How old a missed occurrence may be to be caught up; `"latest"` for the latest one alone. */
   readonly catchUpMs: number | "latest";
   readonly overlap: Overlap;
-  /** How long after its slot it fires. */
+  /** How long after its slot it fires: its share of the jitter. */
   readonly offsetMs: number;
   readonly maxRuns: number;
   readonly pauseAfter: number;
   readonly timeoutMs: number;
-  /** Fields that are ignored, and were probably meant to be options: each as a message names it. */
+  /** Unknown fields that look like mistyped options, as a message names them. */
   readonly ignored: readonly string[];
 };
 
 export type DeclarationContext = {
   readonly defaultTimezone: string | undefined;
   readonly hasPrompts: boolean;
-  /** In [0, 1), the task's own. */
+  /** In [0, 1), always the same for a task. */
   readonly jitterShare: (taskId: string) => number;
 };
 
 /**
- * Fields that are no options are left alone, as Think does; null stands for a field that is left out.
+ * Unknown fields are ignored, as in Think. A field that is null is the same as one that is left out.
  *
  * @throws InvalidOptionError for an invalid option
- * @throws ScheduleSyntaxError for a text that is no schedule
+ * @throws ScheduleSyntaxError for an invalid schedule
  * @throws AggregateError with all of these errors, where there are several
  */
 export function readTask(
   taskId: string,
-  task: ScheduledTask,
+  declared: ScheduledTask,
   { defaultTimezone, hasPrompts, jitterShare }: DeclarationContext,
 ): DeclaredTask {
   if (!TASK_ID.test(taskId)) {
-    throw invalidOption("the task's id", taskId, "1 to 1000 letters, digits, _ and -");
+    throw invalidOption("task id", taskId, "1 to 1000 letters, digits, _ and -");
   }
-  if (!isPlainObject(task)) throw invalidOption("the task", task, "an object with a schedule");
-  const retry = task.retry ?? undefined;
-  const { schedule, limits, jitterMs, ...rest } = readParts({
-    schedule: () => scheduleOf(task, defaultTimezone),
-    action: () => actionOf(task, hasPrompts),
-    metadata: () => metadataOf(task.metadata ?? undefined),
-    limits: () => limitsOf(task),
-    retry: () => retryOf(retry),
-    maxAttempts: () => countOf("retry.maxAttempts", retry?.maxAttempts ?? 3),
-    backoff: () => backoffOf(retry),
-    catchUpMs: () => catchUpOf(task.catchUp),
-    overlap: () => overlapOf(task.overlap),
-    jitterMs: () => jitterOf(task.jitter),
-    maxRuns: () => countOf("maxRuns", task.maxRuns ?? Number.POSITIVE_INFINITY),
-    pauseAfter: () => pauseAfterOf(task.pauseOnFailure),
-    timeoutMs: () => timeoutOf(task.timeout),
-  });
-  const { startAt, endAt } = limits;
+  if (!isPlainObject(declared)) throw invalidOption("task", declared, "an object with a schedule");
+  const errors: Error[] = [];
+  const task = optionsGiven(declared);
+  const { retry } = task;
+  const schedule = collect(errors, () => scheduleOf(task, defaultTimezone));
+  const action = collect(errors, () => actionOf(task, hasPrompts));
+  const options = readEach(errors, OPTIONS, task, "");
+  const isRetry = retry === undefined || isPlainObject(retry);
+  if (!isRetry) {
+    const names = Object.keys(RETRY).join(", ");
+    errors.push(invalidOption("retry", retry, `an object with ${names}`));
+  }
+  const { maxAttempts, ...delays } = readEach(
+    errors,
+    RETRY,
+    isRetry ? (retry ?? {}) : {},
+    "retry.",
+  );
+  const { startAt, endAt, catchUp, jitter, pauseOnFailure, timeout, ...rest } = options;
+  if (endAt <= startAt) errors.push(invalidOption("endAt", task.endAt, "a time after startAt"));
+  const [first, ...others] = errors;
+  if (first && others.length === 0) throw first;
+  if (first || !schedule || !action) {
+    throw new AggregateError(errors, errors.map(({ message }) => message).join("\n"));
+  }
   const { text, timezone, except } = schedule;
+  const times = [text, timezone, String(startAt), String(endAt), except];
   return {
     ...rest,
-    ...limits,
     taskId,
     schedule,
-    fingerprint: digest(JSON.stringify([text, timezone, String(startAt), String(endAt), except])),
+    startAt,
+    endAt,
+    fingerprint: digest(JSON.stringify(times)),
+    action,
     description: typeof task.description === "string" ? task.description : undefined,
-    offsetMs: Math.floor(jitterShare(taskId) * jitterMs),
-    ignored: mistypedIn(task),
+    retry,
+    maxAttempts,
+    backoff: { baseMs: delays.baseDelayMs, capMs: Math.min(delays.maxDelayMs, YEAR_MS) },
+    catchUpMs: catchUpMs(catchUp),
+    offsetMs: Math.floor(jitterShare(taskId) * jitter),
+    pauseAfter: typeof pauseOnFailure === "number" ? pauseOnFailure : pauseOnFailure ? 1 : NO_LIMIT,
+    timeoutMs: timeout,
+    ignored: ignoredFields(declared),
   };
 }
 
-/** Reads all parts, also after one that is wrong, so that one start tells of all that is. */
-function readParts<Parts extends object>(
-  readers: {
-    readonly [Name in keyof Parts]: () => Parts[Name];
-  },
-): Parts {
-  const parts: Partial<Parts> = {};
-  const errors: Error[] = [];
-  for (const name of Object.keys(readers) as (keyof Parts)[]) {
-    try {
-      parts[name] = readers[name]();
-    } catch (thrown) {
-      errors.push(thrown instanceof Error ? thrown : new Error(failureOf(thrown).message));
-    }
-  }
-  const [first, ...others] = errors;
-  if (first === undefined) return parts as Parts;
-  if (others.length === 0) throw first;
-  throw new AggregateError(errors, errors.map(({ message }) => message).join("\n"));
+/** The options of a task, with undefined in place of null. */
+function optionsGiven(task: ScheduledTask): ScheduledTask {
+  const given = NAMES.map((name) => [name, task[name] ?? undefined]);
+  return Object.fromEntries(given) as ScheduledTask;
 }
 
-function mistypedIn(task: ScheduledTask): string[] {
-  const fields = Object.keys(task).filter((name) => !NAMES.some((known) => known === name));
-  const meant = fields.flatMap((name) => {
-    const lower = name.toLowerCase();
-    const near = NAMES.find((known) => editDistance(lower, known.toLowerCase()) <= NEAR);
-    return near === undefined ? [] : [`${JSON.stringify(name)} (did you mean "${near}"?)`];
-  });
-  const ofRetry = Object.keys(task.retry ?? {}).filter(
-    (name) => !RETRY_NAMES.some((known) => known === name),
-  );
-  return [...meant, ...ofRetry.map((name) => JSON.stringify(`retry.${name}`))];
-}
-
-function metadataOf(metadata: ScheduledTask["metadata"]): ScheduledTask["metadata"] {
-  if (!isBag(metadata)) throw invalidOption("metadata", metadata, "an object that JSON can hold");
-  return metadata;
-}
-
-function isBag(metadata: unknown): boolean {
-  if (metadata === undefined) return true;
-  if (typeof metadata !== "object" || metadata === null || Array.isArray(metadata)) return false;
+/** The result of `read`; undefined where it throws. The error is added to `errors`, so that all are reported together. */
+function collect<T>(errors: Error[], read: () => T): T | undefined {
   try {
-    return JSON.stringify(metadata).startsWith("{");
+    return read();
+  } catch (thrown) {
+    errors.push(thrown instanceof Error ? thrown : new Error(failureOf(thrown).message));
+    return undefined;
+  }
+}
+
+type Outputs<Schemas> = {
+  readonly [Name in keyof Schemas]: Schemas[Name] extends z.ZodType
+    ? z.output<Schemas[Name]>
+    : never;
+};
+
+/** The option of each schema; where `errors` are added, that of an invalid one is missing. */
+function readEach<Schemas extends Readonly<Record<string, z.ZodType>>>(
+  errors: Error[],
+  schemas: Schemas,
+  values: object,
+  prefix: string,
+): Outputs<Schemas> {
+  const read = Object.entries(schemas).map(([name, schema]) => {
+    const value = (values as Record<string, unknown>)[name];
+    return [name, collect(errors, () => readOptions(schema, value, `${prefix}${name}`))];
+  });
+  return Object.fromEntries(read) as Outputs<Schemas>;
+}
+
+function catchUpMs(catchUp: z.output<typeof OPTIONS.catchUp>): number | "latest" {
+  if (typeof catchUp === "object") return catchUp.all;
+  if (catchUp === "latest") return catchUp;
+  return catchUp === "none" ? 0 : DAY_MS;
+}
+
+function isJsonObject(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  try {
+    return JSON.stringify(value).startsWith("{");
   } catch {
-    // It holds itself, or a bigint.
+    // It contains itself, or a bigint.
     return false;
   }
+}
+
+function ignoredFields(task: ScheduledTask): string[] {
+  const mistyped = Object.keys(task).flatMap((name) => {
+    if (NAMES.some((known) => known === name)) return [];
+    const lower = name.toLowerCase();
+    const near = NAMES.find((option) => editDistance(lower, option.toLowerCase()) <= MAX_TYPOS);
+    return near === undefined ? [] : [`${JSON.stringify(name)} (did you mean "${near}"?)`];
+  });
+  const ofRetry = Object.keys(task.retry ?? {}).filter((name) => !Object.hasOwn(RETRY, name));
+  return [...mistyped, ...ofRetry.map((name) => JSON.stringify(`retry.${name}`))];
 }
 
 function actionOf(task: ScheduledTask, hasPrompts: boolean): DeclaredTask["action"] {
@@ -193,152 +258,63 @@ function actionOf(task: ScheduledTask, hasPrompts: boolean): DeclaredTask["actio
   if ((prompt === undefined) === (handler === undefined)) {
     const given =
       prompt === undefined ? "neither a prompt nor a handler" : "a prompt and a handler";
-    throw new InvalidOptionError("handler", `The task has ${given}; expected exactly one of them.`);
+    throw new InvalidOptionError("handler", `Invalid task: it has ${given}. Give it exactly one.`);
   }
   if (handler !== undefined) {
-    if (typeof handler !== "function") throw invalidOption("handler", handler, "a function");
-    return task;
+    readOptions(hook(), handler, "handler");
+    return { handler };
   }
   if (typeof prompt !== "function" && (typeof prompt !== "string" || prompt.trim() === "")) {
-    throw invalidOption(
-      "prompt",
-      prompt,
-      "a text that is not empty, or a function that returns one",
-    );
+    throw invalidOption("prompt", prompt, "a non-empty string, or a function that returns one");
   }
-  if (hasPrompts) return task;
+  if (hasPrompts) return { prompt };
   throw new InvalidOptionError(
     "prompt",
-    "This scheduler cannot run prompts. Give it the port `prompts`, as DurableThink does, or declare a handler instead.",
+    "Invalid prompt: this scheduler cannot run prompts. Give it the port `prompts`, as DurableThink does, or declare a handler.",
   );
 }
 
 function scheduleOf(task: ScheduledTask, defaultTimezone: string | undefined): ParsedSchedule {
-  const { schedule: text, except = [] } = task;
-  if (typeof text !== "string") throw invalidOption("schedule", text, "a text");
-  const own = task.timezone ?? undefined;
-  const timezone = own ?? defaultFor(task, defaultTimezone);
+  const { schedule: text, timezone: own } = task;
+  if (typeof text !== "string") throw invalidOption("schedule", text, "a string");
+  const except = task.except === undefined ? [] : readOptions(EXCEPT, task.except, "except");
+  const timezone = own ?? defaultFor(text, except.length > 0, defaultTimezone);
   const schedule = parseSchedule(text, timezone === undefined ? {} : { timezone });
-  checkReach(schedule);
-  // In its one spelling, which the text's may differ from.
-  const zone = timezone === undefined ? undefined : zoneOf(timezone);
-  const inText = schedule.timezone;
+  const { rule, starting, timezone: inText } = schedule;
+  const first = rule.form === "once" ? rule.at : starting;
+  if (first !== undefined && first >= LAST_ALARM) {
+    throw invalidOption("schedule", text, "a time before the year 2189, the last for an alarm");
+  }
   if (own !== undefined && inText !== undefined && !isSameZone(inText, own)) {
     throw new InvalidOptionError(
       "timezone",
-      `timezone is ${JSON.stringify(own)}, and the schedule says ${JSON.stringify(inText)}; expected one of them.`,
+      `Invalid timezone ${JSON.stringify(own)}: the schedule says ${JSON.stringify(inText)}. Remove one of them.`,
     );
   }
-  if (!Array.isArray(except)) throw invalidOption("except", except, "a list of dates");
   if (except.length === 0) return schedule;
-  const inZone = inText ?? zone;
-  if (inZone === undefined) {
+  // In its one spelling, from which the task's may differ.
+  const zone = inText ?? (timezone === undefined ? undefined : zoneOf(timezone));
+  if (zone === undefined) {
     throw new InvalidOptionError(
       "except",
-      "except names dates, and the schedule has no zone in which to read them; set timezone, or end the schedule with `in <zone>`.",
+      "Invalid except: its dates need a time zone. Set timezone, or end the schedule with `in <zone>`.",
     );
   }
-  const dates = new Set([...schedule.except, ...except.map(dateOf)]);
-  return { ...schedule, timezone: inZone, except: [...dates].sort((a, b) => a - b) };
+  const dates = new Set([...schedule.except, ...except]);
+  return { ...schedule, timezone: zone, except: [...dates].sort((a, b) => a - b) };
 }
 
-/** An invalid default zone is an error of those tasks alone that need one. */
+/** The default zone; undefined where it is invalid and the schedule does not need one. */
 function defaultFor(
-  { schedule, except = [] }: ScheduledTask,
+  schedule: string,
+  hasExcept: boolean,
   given: string | undefined,
 ): string | undefined {
   if (given === undefined || zoneOf(given) !== undefined) return given;
-  // Whatever needs the default zone takes the one that there is.
+  // A schedule that needs the default zone takes whichever it is given.
   const [one, other] = ["UTC", "Asia/Tokyo"].map(
     (timezone) => parseSchedule(schedule, { timezone }).timezone,
   );
-  const isNeeded = one !== other || (one === undefined && except.length > 0);
+  const isNeeded = one !== other || (one === undefined && hasExcept);
   return isNeeded ? readZone(given, "defaultTimezone") : undefined;
-}
-
-/** @throws InvalidOptionError for a schedule without an occurrence that an alarm can be set for */
-function checkReach({ text, rule, starting }: ParsedSchedule): void {
-  const first = rule.form === "once" ? rule.at : starting;
-  if (first === undefined || first < LAST_ALARM) return;
-  throw invalidOption(
-    "schedule",
-    text,
-    "a time before the year 2189, the last for which an alarm can be set",
-  );
-}
-
-function limitsOf({ startAt: start, endAt: end }: ScheduledTask) {
-  const startAt = start === undefined ? Number.NEGATIVE_INFINITY : instantOf("startAt", start);
-  if (startAt >= LAST_ALARM) {
-    throw invalidOption("startAt", new Date(startAt).toISOString(), "a time before the year 2189");
-  }
-  const endAt = end === undefined ? Number.POSITIVE_INFINITY : instantOf("endAt", end);
-  if (endAt <= startAt) throw invalidOption("endAt", end, "an instant after startAt");
-  return { startAt, endAt };
-}
-
-function dateOf(text: unknown): LocalDate {
-  const date = typeof text === "string" ? readLocalDate(text) : undefined;
-  if (date === undefined) throw invalidOption("except", text, "dates such as 2026-12-25");
-  return date;
-}
-
-function instantOf(option: string, value: Instant): number {
-  const ms = instantMs(value);
-  if (ms === undefined) throw invalidOption(option, value, INSTANT_FORMS);
-  return ms;
-}
-
-function retryOf(retry: RetryOptions | undefined): RetryOptions | undefined {
-  if (retry === undefined || isPlainObject(retry)) return retry;
-  throw invalidOption("retry", retry, `an object with ${RETRY_NAMES.join(", ")}`);
-}
-
-function backoffOf({ baseDelayMs = 100, maxDelayMs = 3_000 }: RetryOptions = {}): Backoff {
-  const baseMs = countOf("retry.baseDelayMs", baseDelayMs);
-  if (baseMs > YEAR_MS) {
-    throw invalidOption(
-      "retry.baseDelayMs",
-      baseDelayMs,
-      `at most ${YEAR_MS} milliseconds (365 days)`,
-    );
-  }
-  return { baseMs, capMs: Math.min(countOf("retry.maxDelayMs", maxDelayMs), YEAR_MS) };
-}
-
-function overlapOf(overlap: Overlap = "skip"): Overlap {
-  if (OVERLAPS.includes(overlap)) return overlap;
-  throw invalidOption("overlap", overlap, `one of ${listed(OVERLAPS)}`);
-}
-
-function jitterOf(jitter: ScheduledTask["jitter"]): number {
-  const ms = jitter === undefined ? 0 : durationOf("jitter", jitter);
-  if (ms > YEAR_MS) throw invalidOption("jitter", jitter, "at most 365 days");
-  return ms;
-}
-
-function timeoutOf(timeout: Duration = "15 minutes"): number {
-  const ms = durationOf("timeout", timeout);
-  if (ms > MAX_TIMER_MS) throw invalidOption("timeout", timeout, "at most 24 days");
-  return ms;
-}
-
-function catchUpOf(catchUp: ScheduledTask["catchUp"] = "latest"): number | "latest" {
-  if (catchUp === "latest") return "latest";
-  if (catchUp === "none") return 0;
-  if (catchUp === "all") return DAY_MS;
-  const problem = problemOfNames("catchUp", catchUp, ["all"]);
-  if (problem) {
-    throw invalidOption("catchUp", catchUp, '"latest", "none", "all" or { all: "6 hours" }');
-  }
-  return durationOf("catchUp.all", catchUp.all as Duration);
-}
-
-function pauseAfterOf(option: ScheduledTask["pauseOnFailure"] = false): number {
-  if (typeof option === "boolean") return option ? 1 : Infinity;
-  return countOf("pauseOnFailure", option);
-}
-
-function listed(names: readonly string[]): string {
-  return names.map((name) => JSON.stringify(name)).join(", ");
 }
