@@ -3,6 +3,7 @@
 import { INSTANT_FORMS, type Instant, instantMs } from "../../core/instant.ts";
 import { InvalidOptionError, invalidOption, problemOfNames } from "../../core/options.ts";
 import { parseSchedule } from "../language/parse.ts";
+import { ZONE_FORMS } from "../language/zones.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { END_MS, FIRST_MS } from "./civil.ts";
 
@@ -48,11 +49,7 @@ export function readOptions(
   if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
   const { after, timezone, anchor } = options;
   if (timezone !== undefined && typeof timezone !== "string") {
-    throw invalidOption(
-      "timezone",
-      timezone,
-      'an IANA time zone such as "Europe/London", or an offset such as "+02:00"',
-    );
+    throw invalidOption("timezone", timezone, ZONE_FORMS);
   }
   return {
     after: after === undefined ? now() : instantOf("after", after),

@@ -3,7 +3,8 @@
  * (S2). Offsets are Luxon's; they are looked up once for each stretch of about a year, and kept.
  */
 
-import { InvalidOptionError } from "../../core/options.ts";
+import { invalidOption } from "../../core/options.ts";
+import { ZONE_FORMS } from "../language/zones.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
 import { BoundedCache } from "./bounded-cache.ts";
 import { DAY_MS, dateOf } from "./civil.ts";
@@ -56,10 +57,7 @@ export class ZoneClock {
   /** @throws InvalidOptionError when there is no such zone */
   constructor(readonly name: string) {
     if (canonicalZone(name) === undefined) {
-      throw new InvalidOptionError(
-        "timezone",
-        `timezone is ${JSON.stringify(name)}; expected an IANA time zone such as "Europe/London", or an offset such as "+02:00".`,
-      );
+      throw invalidOption("timezone", name, ZONE_FORMS);
     }
     this.#offsetOf = offsetsOf(name);
   }

@@ -119,7 +119,7 @@ function readSteps(reader: Reader, unit: "minute" | "hour", count: number, index
   const named = readEndTime(reader);
   if (named === start) {
     const later = start === 0 ? "24:00" : timeText((start + 480) % 1_440);
-    const says = "a time other than that at which the window begins";
+    const says = "a time other than the start of the window";
     reader.refuse(reader.index - 1, says, () => [later]);
   }
   // 00:00 as an end is the end of the date; a time before the start is one of the next date.

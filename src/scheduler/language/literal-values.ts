@@ -63,7 +63,7 @@ type TimeCheck<Text extends string> = Text extends `${infer H}:${infer M}`
     : NoTime<Text>
   : NoTime<Text>;
 
-type NoTime<Text extends string> = `"${Text}" is no time: expected HH:MM from 00:00 to 23:59`;
+type NoTime<Text extends string> = `"${Text}" is not a valid time (00:00 to 23:59)`;
 
 export type DatesCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
   ? DateCheck<Head> extends infer Problem extends string
@@ -83,7 +83,7 @@ export type DateCheck<Text extends string> = Text extends `${infer Y}-${infer M}
     : NoDate<Text>
   : NoDate<Text>;
 
-type NoDate<Text extends string> = `"${Text}" is no date: expected YYYY-MM-DD`;
+type NoDate<Text extends string> = `"${Text}" is not a valid date (YYYY-MM-DD)`;
 
 /** A date, or a date and a time with a T between them, in lower case. */
 export type MomentCheck<Text extends string> = Text extends `${infer Date}t${infer Time}`
@@ -111,8 +111,7 @@ type IsUpToSevenDigits<Text extends string> = Text extends UpToThreeDigits
       : false
     : false;
 
-type NoCount<Text extends string> =
-  `"${Text}" is no count: expected a whole number from 1 to 52596000`;
+type NoCount<Text extends string> = `"${Text}" is not a valid count (1 to 52596000)`;
 
 export type WeekdaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
   ? WeekdaysCheck<Head> extends infer Problem extends string
@@ -120,7 +119,7 @@ export type WeekdaysCheck<Text extends string> = Text extends `${infer Head},${i
     : WeekdaysCheck<Tail>
   : Text extends Weekday
     ? null
-    : `"${Text}" is no weekday: expected monday to sunday, or mon to sun`;
+    : `"${Text}" is not a weekday (monday to sunday, or mon to sun)`;
 
 /** Days of a month: `1`, `last day`, `first monday`, and lists of them. */
 export type MonthDaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
@@ -135,7 +134,7 @@ type MonthDayCheck<Text extends string> = Text extends
   | "last day"
   | `${Ordinal} ${Weekday | "weekday"}`
   ? null
-  : `"${Text}" is no day of a month: expected 1 to 31, first day, last day, first monday, last friday or first weekday`;
+  : `"${Text}" is not a day of a month (1 to 31, first day, last day, first monday, last friday or first weekday)`;
 
 /** Days of a year: `march 1`, and lists of them. */
 export type YearDaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
@@ -148,12 +147,12 @@ type YearDayCheck<Text extends string> = Text extends `${infer Month} ${infer Da
   ? Month extends MonthName
     ? Day extends DayOfNamed<Month>
       ? null
-      : `"${Text}" is no day of a year: ${Month} has no such day`
+      : `"${Text}" is not a day of a year: ${Month} has no such day`
     : NoYearDay<Text>
   : NoYearDay<Text>;
 
 type NoYearDay<Text extends string> =
-  `"${Text}" is no day of a year: expected a month and its day, such as march 1`;
+  `"${Text}" is not a day of a year (a month and its day, such as march 1)`;
 
 type DayOfNamed<Month extends MonthName> = Month extends LongMonth
   ? DayNumber

@@ -80,7 +80,7 @@ type FormCheck<Text extends string> =
       : Text extends `once at ${infer Tail}`
         ? OnceCheck<Tail>
         : First<Text> extends "once"
-          ? '"once" is to be followed by "at", a date and a time'
+          ? '"once" must be followed by "at", a date and a time'
           : `a schedule begins with every, cron or once, not "${First<Text>}"`;
 
 type EveryCheck<Text extends string> =
@@ -98,7 +98,7 @@ type EveryCheck<Text extends string> =
               ? OnCheck<Rest<Text>, "year">
               : WeekdaysCheck<First<Text>> extends null
                 ? AtCheck<Rest<Text>>
-                : `"every" is to be followed by a number, minute, hour, day, weekday, weekend, week, month, quarter, year or a weekday, not "${First<Text>}"`;
+                : `"every" must be followed by a number, minute, hour, day, weekday, weekend, week, month, quarter, year or a weekday, not "${First<Text>}"`;
 
 type CountedCheck<Count extends string, Text extends string> =
   CountCheck<Count> extends infer Problem extends string
@@ -117,21 +117,21 @@ type UnitProblem<Count extends string, Word extends string> = Count extends "1"
   ? Word extends Unit
     ? null
     : Word extends `${infer One extends Unit}s`
-      ? `"1 ${Word}" is to be "1 ${One}"`
-      : `"1" is to be followed by minute, hour, day or week, not "${Word}"`
+      ? `expected "1 ${One}", not "1 ${Word}"`
+      : `"1" must be followed by minute, hour, day or week, not "${Word}"`
   : Word extends `${Unit}s`
     ? null
     : Word extends Unit
-      ? `"${Count} ${Word}" is to be "${Count} ${Word}s"`
-      : `"${Count}" is to be followed by minutes, hours, days or weeks, not "${Word}"`;
+      ? `expected "${Count} ${Word}s", not "${Count} ${Word}"`
+      : `"${Count}" must be followed by minutes, hours, days or weeks, not "${Word}"`;
 
 type AtCheck<Text extends string> =
   First<Text> extends "at"
     ? First<Rest<Text>> extends ""
-      ? 'a time is missing: "at" and HH:MM'
+      ? 'expected "at" and a time (HH:MM)'
       : OrSuffixes<TimesCheck<First<Rest<Text>>>, Rest<Rest<Text>>>
     : First<Text> extends ""
-      ? 'a time is missing: "at" and HH:MM'
+      ? 'expected "at" and a time (HH:MM)'
       : `expected "at" and a time, not "${Text}"`;
 
 type OnWeekdaysCheck<Text extends string> =
@@ -164,7 +164,7 @@ type StepsCheck<Text extends string> =
           : TimesCheck<First<Tail>> extends infer Problem extends string
             ? Problem
             : WindowDaysCheck<Rest<Tail>>
-      : '"between" is to be followed by a time, "and" and another time'
+      : '"between" must be followed by a time, "and" and another time'
     : SuffixesCheck<Text>;
 
 type WindowDaysCheck<Text extends string> =
@@ -182,7 +182,7 @@ type OnceCheck<Text extends string> =
     : DateCheck<First<Text>> extends infer Problem extends string
       ? Problem
       : First<Rest<Text>> extends ""
-        ? `a time is missing after ${First<Text>}: HH:MM`
+        ? `expected a time (HH:MM) after ${First<Text>}`
         : OrSuffixes<TimesCheck<First<Rest<Text>>>, Rest<Rest<Text>>>;
 
 type Suffix = "in" | "except" | "starting" | "until";
@@ -210,11 +210,11 @@ type SuffixesCheck<Text extends string, Left extends Suffix = Suffix> = Text ext
   : First<Text> extends infer Word extends Suffix
     ? Word extends Left
       ? SuffixCheck<Word, Rest<Text>, Exclude<Left, Word>>
-      : `"${Word}" is there twice`
+      : `"${Word}" is repeated`
     : `expected in, except, starting, until or the end, not "${First<Text>}"`;
 
 type SuffixCheck<Word extends Suffix, Text extends string, Left extends Suffix> = Text extends ""
-  ? `"${Word}" is to be followed by ${Word extends "in" ? "a time zone" : "a date"}`
+  ? `"${Word}" must be followed by ${Word extends "in" ? "a time zone" : "a date"}`
   : Word extends "in"
     ? SuffixesCheck<Rest<Text>, Left>
     : Word extends "except"

@@ -1,41 +1,39 @@
-/** `parseSchedule()`: a text of the schedule language as data, or an error that shows the way. */
+/** `parseSchedule()`: parses a text of the schedule language, or throws an error with the nearest valid text. */
 
-import { InvalidOptionError } from "../../core/options.ts";
+import { InvalidOptionError, invalidOption } from "../../core/options.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { ScheduleSyntaxError, unreadable } from "./errors.ts";
 import { readForm } from "./forms.ts";
 import { nearestTo } from "./nearest.ts";
 import { Mismatch, Reader } from "./reader.ts";
 import { readSuffixes, suffixText } from "./suffixes.ts";
-import { nearestZones, zoneOf } from "./zones.ts";
+import { nearestZones, ZONE_FORMS, zoneOf } from "./zones.ts";
 
 const MAX_LENGTH = 1_000;
 const IN_UTC = " in UTC";
 
 export type ParseOptions = {
-  /** Time zone of a schedule that names none with `in`: an IANA name, or an offset such as `+02:00`. No default. */
+  /** The time zone of a schedule without `in`: an IANA name, or an offset such as `+02:00`. No default. */
   readonly timezone?: string | undefined;
 };
 
-/** More than there are zones; most schedules take less than a kilobyte, one with 1,441 times of day twelve. */
+/** Most schedules take less than a kilobyte, one with 1,441 times of day takes twelve. */
 const MAX_KEPT = 2_000;
-/** By zone, then by text: a key of both would be joined and hashed anew at each call (245 ns instead of 70). */
+/** By zone, then by text: a key of both would be joined and hashed at each call (245 ns instead of 70). */
 const kept = new Map<string, Map<string, ParsedSchedule>>();
 let keptCount = 0;
 
 /**
- * A schedule as data (S2), deeply frozen. The same text and zone give the same
- * object, for a while: what is kept is forgotten when there are 2,000 of it.
+ * Parses a schedule to data, deeply frozen. The same text and zone give the same object, until 2,000 others were parsed.
  *
- * Words may be in any case, with any white space between them. A zone in the
- * text (`in Europe/London`) wins over `timezone`.
+ * Words may be in any case, with any white space between them. A zone in the text (`in Europe/London`) wins over `timezone`.
  *
- * @throws ScheduleSyntaxError for a text that is no schedule, or one on a wall clock without a zone
- * @throws InvalidOptionError where `timezone` is no time zone
+ * @throws ScheduleSyntaxError for an invalid schedule, or one of clock times without a time zone
+ * @throws InvalidOptionError for an invalid `timezone`
  */
 export function parseSchedule(text: string, options: ParseOptions = {}): ParsedSchedule {
   if (typeof text !== "string") {
-    throw unreadable(text, 'a text such as "every day at 09:00 in Europe/London"');
+    throw unreadable(text, 'a string such as "every day at 09:00 in Europe/London"');
   }
   if (text.length > MAX_LENGTH) {
     throw unreadable(text, `at most ${MAX_LENGTH} characters (there are ${text.length})`);
@@ -44,7 +42,7 @@ export function parseSchedule(text: string, options: ParseOptions = {}): ParsedS
   return kept.get(timezone ?? "")?.get(text) ?? keep(text, timezone, parsed(text, timezone));
 }
 
-/** All are forgotten together: to find the oldest one among several zones is not worth its while. */
+/** A full cache is emptied: to find its oldest entry among several zones would take longer. */
 function keep(
   text: string,
   timezone: string | undefined,
@@ -65,16 +63,14 @@ function parsed(text: string, timezone: string | undefined): ParsedSchedule {
     return readSchedule(text, timezone);
   } catch (error) {
     if (!(error instanceof Mismatch)) throw error;
-    throw new ScheduleSyntaxError({
-      schedule: text,
+    throw new ScheduleSyntaxError(text, error.expected, {
       position: error.tokens[error.index]?.start ?? text.length,
-      expected: error.expected,
       nearest: nearest(text, timezone),
     });
   }
 }
 
-/** A zone that is missing is added last, so that it does not make a nearer schedule look far. */
+/** A missing zone is added last, so that it does not count as a difference. */
 function nearest(text: string, timezone: string | undefined): string | undefined {
   const room = timezone === undefined ? IN_UTC.length : 0;
   const found = nearestTo(text, MAX_LENGTH - room, (attempt) => {
@@ -117,25 +113,22 @@ function readSchedule(text: string, defaultZone: string | undefined): ParsedSche
 
 function failWithoutZone(reader: Reader): never {
   const says =
-    "a time zone, whose clocks the schedule goes by: `in Europe/London` at its end, a `timezone` beside it, or a default one (getDefaultTimezone() of an agent, `defaultTimezone` of a Scheduler)";
+    "a time zone for its clock times (end it with `in Europe/London`, or set `timezone`, getDefaultTimezone() of an agent, or `defaultTimezone` of a Scheduler)";
   return reader.refuse(reader.index, says, () => [IN_UTC.trim()]);
 }
 
 /**
- * The name of a zone in its one spelling.
+ * The name of a zone in its usual spelling.
  *
- * @throws InvalidOptionError for what is no time zone
+ * @throws InvalidOptionError for an unknown zone
  */
 export function readZone(timezone: unknown, option = "timezone"): string {
   const zone = typeof timezone === "string" ? zoneOf(timezone) : undefined;
   if (zone !== undefined) return zone;
   const [nearest] = typeof timezone === "string" ? nearestZones(timezone) : [];
   const meant = nearest === undefined ? "" : ` Did you mean ${JSON.stringify(nearest)}?`;
-  const given = typeof timezone === "string" ? JSON.stringify(timezone) : String(timezone);
-  throw new InvalidOptionError(
-    option,
-    `${option} is ${given}; expected an IANA time zone such as "Europe/London", or an offset such as "+02:00".${meant}`,
-  );
+  const { message } = invalidOption(option, timezone, ZONE_FORMS);
+  throw new InvalidOptionError(option, `${message}${meant}`);
 }
 
 function deepFreeze<T>(value: T): T {

@@ -126,7 +126,7 @@ export function listOf<T>(reader: Reader, read: () => T, keyOf: (item: T) => unk
     const item = read();
     if (keys.has(keyOf(item))) {
       const again = JSON.stringify(reader.tokens[index]?.raw);
-      reader.refuse(index, `each only once, and ${again} is there before`, () => []);
+      reader.refuse(index, `each only once (${again} is repeated)`, () => []);
     }
     keys.add(keyOf(item));
     items.push(item);

@@ -4,7 +4,7 @@ import { DAY_MS } from "../calendar/civil.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
 import { listOf, type Reader } from "./reader.ts";
 import { dateText, localTime, momentText, readDate, readDateTime } from "./values.ts";
-import { nearestZones, zoneOf } from "./zones.ts";
+import { nearestZones, ZONE_FORMS, zoneOf } from "./zones.ts";
 
 export const SUFFIXES = ["in", "except", "starting", "until"] as const;
 
@@ -42,7 +42,7 @@ export function readSuffixes(reader: Reader): Suffixes {
   if (starting !== undefined && until !== undefined && until <= starting) {
     // As the last date, that of the start is never too early.
     const first = dateText(Math.floor(starting / DAY_MS));
-    const says = `a date or time after ${momentText(starting)}, at which it starts`;
+    const says = `a date or time after its start at ${momentText(starting)}`;
     reader.refuse(untilIndex, says, () => [first]);
   }
   return { timezone, starting, until, except };
@@ -78,9 +78,5 @@ function readExcept(reader: Reader): LocalDate[] {
 }
 
 function readZone(reader: Reader): string {
-  return reader.value(
-    "an IANA time zone such as Europe/London, or an offset such as +02:00",
-    nearestZones,
-    ({ raw }) => zoneOf(raw),
-  );
+  return reader.value(ZONE_FORMS, nearestZones, ({ raw }) => zoneOf(raw));
 }

@@ -1,17 +1,20 @@
-/** Names of time zones: whether there is one, how it is spelled, and which was meant. Computes no offsets. */
+/** Names of time zones: whether one exists, how it is spelled, and which are near a mistyped one. Computes no offsets. */
 
 import { BoundedCache } from "../calendar/bounded-cache.ts";
 import { canonicalZone } from "../calendar/offsets.ts";
 import { editDistance } from "./nearest.ts";
 
+/** How to write a zone, for messages about an invalid one. */
+export const ZONE_FORMS =
+  'an IANA time zone such as "Europe/London", or an offset such as "+02:00"';
+
 const NAME = /^[a-z][a-z0-9_+\-/]*$/i;
-/** `+02:00`, `+0200` or `+02`: a zone whose clock is never changed. */
+/** `+02:00`, `+0200` or `+02`. */
 const OFFSET = /^[+-]\d\d(:?\d\d)?$/;
 
 /**
- * Names that the platform does not list, because it has an older name for the
- * same zone, or none that is a place's. From the file `backward` of
- * https://www.iana.org/time-zones and https://cldr.unicode.org.
+ * Names that the platform knows and does not list, because it lists another name for the same zone. From the file
+ * `backward` of https://www.iana.org/time-zones and https://cldr.unicode.org.
  */
 const MORE_NAMES = [
   ..."UTC GMT Etc/UTC Etc/GMT Africa/Asmara America/Argentina/Buenos_Aires".split(" "),
@@ -23,23 +26,20 @@ const MORE_NAMES = [
   ..."US/Alaska US/Arizona US/Central US/Eastern US/Hawaii US/Mountain US/Pacific".split(" "),
 ];
 
-/** A name in its usual spelling, and the one name that the platform has for it and all its aliases. */
+/** A name in its usual spelling, and the platform's one name for it and all its aliases. */
 type Zone = { readonly name: string; readonly canonical: string };
 
-/** There are about 600 names, and what is none is asked for as well. */
+/** There are about 600 names; unknown ones are kept too. */
 const found = new BoundedCache<Zone | { readonly name?: never; readonly canonical?: never }>(1_000);
 const guessed = new BoundedCache<readonly string[]>(50);
 let spellings: ReadonlyMap<string, string> | undefined;
 
-/**
- * The name of a zone in its usual case, never another name for the same zone; an offset as `+02:00`. Undefined where
- * there is no such zone.
- */
+/** The name of a zone in its usual case (an alias stays an alias), an offset as `+02:00`; undefined for an unknown zone. */
 export function zoneOf(name: string): string | undefined {
   return zone(name).name;
 }
 
-/** Whether two names stand for one zone, as `US/Pacific` and `America/Los_Angeles` do. */
+/** Whether two names are of one zone, as `US/Pacific` and `America/Los_Angeles`. */
 export function isSameZone(one: string, other: string): boolean {
   return one === other || zone(one).canonical === zone(other).canonical;
 }
@@ -54,7 +54,7 @@ function zone(name: string) {
   });
 }
 
-/** Up to three names that look like what was written; a city alone will do. */
+/** Up to three names that look like the written one, or whose city does. */
 export function nearestZones(written: string): readonly string[] {
   const wanted = written.toLowerCase();
   return guessed.get(wanted, () => {
@@ -71,7 +71,7 @@ export function nearestZones(written: string): readonly string[] {
   });
 }
 
-/** By the name in lower case. Made when it is first asked for: a worker that has no mistakes never needs it. */
+/** By the name in lower case. Made at its first use: a worker without invalid zones never needs it. */
 function zoneSpellings(): ReadonlyMap<string, string> {
   spellings ??= new Map(
     [...Intl.supportedValuesOf("timeZone"), ...MORE_NAMES].map((name) => [

@@ -600,7 +600,7 @@ class DigestAgent extends DurableThink<Cloudflare.Env> {
 it("S4: the types accept the documented example and refuse an invalid schedule", () => {
   expectTypeOf<DigestAgent>().toExtend<Think<Cloudflare.Env>>();
   defineScheduledTasks({
-    // @ts-expect-error 25:00 is no time
+    // @ts-expect-error 25:00 is not a valid time
     wrong: { schedule: "every day at 25:00", prompt: "never" },
     right: { schedule: "every 15 minutes", prompt: "often" },
   });

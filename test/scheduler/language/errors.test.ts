@@ -28,7 +28,7 @@ describe("ScheduleSyntaxError", () => {
       nearest: "every week on monday at 09:00",
     });
     expect(error.message.split("\n")).toEqual([
-      'No schedule: "every week on mondey at 09:00". Expected a weekday at position 14. Did you mean "every week on monday at 09:00"?',
+      'Invalid schedule "every week on mondey at 09:00": expected a weekday at position 14, got "mondey". Did you mean "every week on monday at 09:00"?',
       "  every week on mondey at 09:00",
       "                ^",
     ]);

@@ -206,7 +206,7 @@ describe("the suffixes", () => {
     expect(zoneOf("every day at 09:00", "+02:00")).toBe("+02:00");
     expect(zoneOf("every day at 09:00 in +0530", "UTC")).toBe("+05:30");
     expect(zoneOf("cron 0 9 * * 1 in -03")).toBe("-03:00");
-    expect(() => parseSchedule("every day at 09:00 in +2")).toThrow("an offset such as +02:00");
+    expect(() => parseSchedule("every day at 09:00 in +2")).toThrow('an offset such as "+02:00"');
     const after = Date.UTC(2026, 5, 1);
     const next = nextOccurrence("every day at 09:00 in -09:30", { after });
     expect(next).toBe(Date.UTC(2026, 5, 1, 18, 30));
@@ -219,8 +219,8 @@ describe("the suffixes", () => {
     expect(parse("Europe/Lodon")).toThrow('Did you mean "Europe/London"?');
     expect(parse("+25:00")).toThrow('or an offset such as "+02:00"');
     expect(parse("")).toThrow(InvalidOptionError);
-    expect(parse(7)).toThrow("timezone is 7;");
-    expect(parse(null)).toThrow("timezone is null;");
+    expect(parse(7)).toThrow("Invalid timezone 7: ");
+    expect(parse(null)).toThrow("Invalid timezone null: ");
   });
 });
 

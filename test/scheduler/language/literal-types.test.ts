@@ -41,49 +41,49 @@ describe("Schedule", () => {
   it("says what is wrong with a time, a date and a count", () => {
     expectTypeOf<
       Schedule<"every day at 25:00">
-    >().toEqualTypeOf<`"25:00" is no time: expected HH:MM from 00:00 to 23:59`>();
+    >().toEqualTypeOf<`"25:00" is not a valid time (00:00 to 23:59)`>();
     expectTypeOf<
       Schedule<"every day at 09:00, 9:30">
-    >().toEqualTypeOf<`"9:30" is no time: expected HH:MM from 00:00 to 23:59`>();
+    >().toEqualTypeOf<`"9:30" is not a valid time (00:00 to 23:59)`>();
     expectTypeOf<
       Schedule<"every day at 09:00 until 2026-02-30">
-    >().toEqualTypeOf<`"2026-02-30" is no date: expected YYYY-MM-DD`>();
+    >().toEqualTypeOf<`"2026-02-30" is not a valid date (YYYY-MM-DD)`>();
     expectTypeOf<
       Schedule<"every day at 09:00 except 2026-12-25,26-12-25">
-    >().toEqualTypeOf<`"26-12-25" is no date: expected YYYY-MM-DD`>();
+    >().toEqualTypeOf<`"26-12-25" is not a valid date (YYYY-MM-DD)`>();
     expectTypeOf<
       Schedule<"every 0 minutes">
-    >().toEqualTypeOf<`"0" is no count: expected a whole number from 1 to 52596000`>();
+    >().toEqualTypeOf<`"0" is not a valid count (1 to 52596000)`>();
     expectTypeOf<
       Schedule<"every 100000000 minutes">
-    >().toEqualTypeOf<`"100000000" is no count: expected a whole number from 1 to 52596000`>();
-    expectTypeOf<Schedule<"every day">>().toEqualTypeOf<'a time is missing: "at" and HH:MM'>();
+    >().toEqualTypeOf<`"100000000" is not a valid count (1 to 52596000)`>();
+    expectTypeOf<Schedule<"every day">>().toEqualTypeOf<'expected "at" and a time (HH:MM)'>();
     expectTypeOf<
       Schedule<"every month on 1 at">
-    >().toEqualTypeOf<'a time is missing: "at" and HH:MM'>();
+    >().toEqualTypeOf<'expected "at" and a time (HH:MM)'>();
   });
 
   it("says what is wrong with a word", () => {
-    expectTypeOf<Schedule<"every 1 hours">>().toEqualTypeOf<'"1 hours" is to be "1 hour"'>();
-    expectTypeOf<Schedule<"every 2 hour">>().toEqualTypeOf<'"2 hour" is to be "2 hours"'>();
+    expectTypeOf<Schedule<"every 1 hours">>().toEqualTypeOf<'expected "1 hour", not "1 hours"'>();
+    expectTypeOf<Schedule<"every 2 hour">>().toEqualTypeOf<'expected "2 hours", not "2 hour"'>();
     expectTypeOf<
       Schedule<"daily at 09:00">
     >().toEqualTypeOf<'a schedule begins with every, cron or once, not "daily"'>();
     expectTypeOf<
       Schedule<"every week on mondey at 09:00">
-    >().toEqualTypeOf<'"mondey" is no weekday: expected monday to sunday, or mon to sun'>();
+    >().toEqualTypeOf<'"mondey" is not a weekday (monday to sunday, or mon to sun)'>();
     expectTypeOf<
       Schedule<"every month on sixth monday at 09:00">
-    >().toEqualTypeOf<'"sixth monday" is no day of a month: expected 1 to 31, first day, last day, first monday, last friday or first weekday'>();
+    >().toEqualTypeOf<'"sixth monday" is not a day of a month (1 to 31, first day, last day, first monday, last friday or first weekday)'>();
     expectTypeOf<
       Schedule<"every year on february 30 at 09:00">
-    >().toEqualTypeOf<'"february 30" is no day of a year: february has no such day'>();
+    >().toEqualTypeOf<'"february 30" is not a day of a year: february has no such day'>();
     expectTypeOf<
       Schedule<"cron 0 9 * * in UTC">
     >().toEqualTypeOf<"there are 4 cron fields: expected 5, or 6 with seconds first">();
     expectTypeOf<
       Schedule<"every day at 09:00 in UTC in UTC">
-    >().toEqualTypeOf<'"in" is there twice'>();
+    >().toEqualTypeOf<'"in" is repeated'>();
     expectTypeOf<
       Schedule<"every day at 09:00 on monday">
     >().toEqualTypeOf<'expected in, except, starting, until or the end, not "on"'>();
@@ -92,7 +92,7 @@ describe("Schedule", () => {
   it("knows the good from the bad in a union", () => {
     expectTypeOf<Schedule<"every minute" | "every minutes">>().toEqualTypeOf<
       | "every minute"
-      | '"every" is to be followed by a number, minute, hour, day, weekday, weekend, week, month, quarter, year or a weekday, not "minutes"'
+      | '"every" must be followed by a number, minute, hour, day, weekday, weekend, week, month, quarter, year or a weekday, not "minutes"'
     >();
   });
 });
@@ -103,7 +103,7 @@ describe("CheckedTasks", () => {
     const tasks = define({
       good: { schedule: "every weekday at 09:00", prompt: "go" },
       bad: {
-        // @ts-expect-error "25:00" is no time
+        // @ts-expect-error "25:00" is not a valid time
         schedule: "every day at 25:00",
         prompt: "go",
       },
@@ -120,7 +120,7 @@ describe("CheckedTasks", () => {
 
     type Bad = { bad: { schedule: "every day at 25:00"; prompt: string } };
     expectTypeOf<NonNullable<CheckedTasks<Bad>["bad"]["schedule"]>>().toEqualTypeOf<{
-      readonly mistake: '"25:00" is no time: expected HH:MM from 00:00 to 23:59';
+      readonly mistake: '"25:00" is not a valid time (00:00 to 23:59)';
     }>();
   });
 });
@@ -169,7 +169,7 @@ describe("defineScheduledTasks()", () => {
     defineScheduledTasks({
       // @ts-expect-error no such overlap
       option: { schedule: "every day at 09:00", overlap: "sometimes", prompt: "go" },
-      // @ts-expect-error 25:00 is no time
+      // @ts-expect-error 25:00 is not a valid time
       time: { schedule: "every day at 25:00", prompt: "go" },
       // @ts-expect-error neither a prompt nor a handler
       neither: { schedule: "every day at 09:00" },
