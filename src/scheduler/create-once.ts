@@ -1,11 +1,11 @@
-/** A Workflow that a handler starts is started once, however often the handler is tried (S1). */
+/** Starts a Workflow once, however often a handler is tried. */
 
 /**
- * Creates a Workflow instance, or finds the one that an earlier attempt has
- * created under this id: `create()` alone fails on the second attempt.
+ * Creates a Workflow instance, or returns the one that an earlier attempt has created: `create()` alone fails on the second
+ * attempt.
  *
- * @param options.id of the instance: `idempotencyKey` of a scheduled task's context, or `instanceIdFor(key)` of any key
- * @throws what `create()` throws, where there is no such instance then
+ * @param options.id the instance's id: `idempotencyKey` of a scheduled task's context, or `instanceIdFor(key)` of any key
+ * @throws the error of `create()`, if there is no such instance
  *
  * @example handler: ({ idempotencyKey, scheduledFor }) =>
  *   createOnce(this.env.DIGEST_WORKFLOW, { id: idempotencyKey, params: { scheduledFor } })
@@ -21,7 +21,7 @@ export async function createOnce<Params>(
   }
 }
 
-/** Asked for, and not read off the message of the error: that is the platform's to change. */
+/** Does not read the error's message, which the platform may change. */
 async function found<Params>(
   workflow: Workflow<Params>,
   id: string,

@@ -1,12 +1,11 @@
-/** What an app declares, checked by the compiler. */
+/** `defineScheduledTasks()`: the compiler checks the declared tasks. */
 
 import type { IsInterval, Schedule } from "./language/literal.ts";
 import type { ScheduledTask, ScheduledTaskContext } from "./types.ts";
 
 /**
- * The tasks as they are. A text that is known at compile time and is no schedule is an error where
- * it stands; one that is built at run time is checked at the start (S4), and by `parseSchedule()` at
- * any time.
+ * Returns the tasks as they are. An invalid literal schedule is a type error at its place; a schedule that is built at run
+ * time is checked at the start, and by `parseSchedule()` at any time.
  *
  * @example
  * defineScheduledTasks({
@@ -19,21 +18,18 @@ export function defineScheduledTasks<const Tasks extends AnyTasks>(
   return tasks;
 }
 
-/**
- * What the compiler infers the tasks from. As loose as can be: one task that did not fit would make it infer nothing, and
- * so hide the errors of all others.
- */
+/** What the compiler infers the tasks from. Loose: one task that did not fit would hide the errors of all others. */
 export type AnyTasks = Readonly<Record<string, object>>;
 
 /**
- * What the tasks must also be, so that each mistake is shown where it stands.
+ * What the tasks must be, so that each mistake is shown at its place.
  *
  * @example
  * function define<const Tasks extends AnyTasks>(tasks: Tasks & CheckedTasks<Tasks>): Tasks
  */
 export type CheckedTasks<Tasks> = { readonly [Id in keyof Tasks]: CheckedTask<Tasks[Id]> };
 
-/** Names of properties stand outside of all conditions: only so the compiler knows the type of a handler's argument. */
+/** Property names are outside of all conditions: else the compiler does not infer the type of a handler's argument. */
 type CheckedTask<Task> = {
   readonly schedule?: CheckedSchedule<Task>;
   readonly timezone?: CheckedZone<Task>;
@@ -46,10 +42,7 @@ type CheckedTask<Task> = {
   >]?: CheckedOption<Task, Name>;
 };
 
-/**
- * The sentence in an object: two literals that exclude each other would make
- * a `never` of the whole task, and the compiler would say no more than that.
- */
+/** A sentence in an object. A plain literal would make the whole task `never`, and hide the sentence. */
 type Mistake<Sentence> = { readonly mistake: Sentence };
 
 type CheckedSchedule<Task> = Task extends { readonly schedule: infer Text extends string }
@@ -58,12 +51,12 @@ type CheckedSchedule<Task> = Task extends { readonly schedule: infer Text extend
       ? Text
       : Mistake<"a task has a prompt or a handler">
     : Mistake<Exclude<Schedule<Text>, Text>>
-  : // The compiler asks for it before it knows the task, too.
+  : // The compiler also evaluates it before it knows the task.
     Task extends { readonly schedule: number | boolean | object | null | undefined }
     ? Mistake<"a schedule is a text">
     : unknown;
 
-/** An interval has a use for a zone only where there are dates. */
+/** An interval needs a zone only for dates. */
 type CheckedZone<Task> = Task extends {
   readonly schedule: infer Text extends string;
   readonly timezone: string;
@@ -79,14 +72,14 @@ type CheckedPrompt<Task> = Task extends { readonly prompt: unknown; readonly han
   ? Mistake<"a task has a prompt or a handler, and not both">
   : CheckedOption<Task, "prompt">;
 
-/** Anything, as long as the compiler does not know the task; else it has to be a function. */
+/** Anything while the compiler does not know the task; then a function. */
 type CheckedHandler<Task> = Task extends { readonly handler: infer Handler }
   ? unknown extends Handler
     ? NonNullable<unknown>
     : never
   : NonNullable<unknown>;
 
-/** A property that has to be there: one by itself, for its name stands in a condition. */
+/** A required property, separate because its name is in a condition. */
 type Missing<Task> = object extends Task
   ? never
   : "schedule" extends keyof Task

@@ -1,4 +1,4 @@
-/** What the scheduler refuses, and how runs end badly. */
+/** The errors of the scheduler's methods and of failed runs. */
 
 import { preview } from "../core/json.ts";
 
@@ -11,12 +11,12 @@ export class UnknownTaskError extends Error {
   ) {
     const some = known.slice(0, 20).map((id) => preview(id));
     const rest = known.length > some.length ? [`and ${known.length - some.length} more`] : [];
-    const there = known.length > 0 ? [...some, ...rest].join(", ") : "none";
-    super(`No scheduled task ${preview(taskId)} is declared; there are: ${there}.`);
+    const declared = known.length > 0 ? [...some, ...rest].join(", ") : "none";
+    super(`Unknown scheduled task ${preview(taskId)}. Declared tasks: ${declared}.`);
   }
 }
 
-/** A declaration that cannot be understood, where a task of that id is needed. */
+/** The declaration of the task is invalid. */
 export class InvalidTaskError extends Error {
   override readonly name = "InvalidTaskError";
   constructor(
@@ -24,7 +24,7 @@ export class InvalidTaskError extends Error {
     readonly problem: string,
     options?: ErrorOptions,
   ) {
-    super(`The scheduled task ${preview(taskId)} is invalid: ${problem}`, options);
+    super(`Invalid scheduled task ${preview(taskId)}: ${problem}`, options);
   }
 }
 
@@ -36,12 +36,12 @@ export class RunTimeoutError extends Error {
     readonly timeoutMs: number,
   ) {
     super(
-      `The handler of ${JSON.stringify(taskId)} took longer than ${timeoutMs} ms. Let it heed \`signal\`, hand long work to a Workflow, or set \`timeout\`.`,
+      `The handler of ${JSON.stringify(taskId)} took longer than its timeout of ${timeoutMs} ms. Use \`signal\`, start a Workflow for long work, or raise \`timeout\`.`,
     );
   }
 }
 
-/** The object did not survive the last attempt. */
+/** The object went down during the last attempt. */
 export class RunInterruptedError extends Error {
   override readonly name = "RunInterruptedError";
   constructor(
@@ -49,22 +49,22 @@ export class RunInterruptedError extends Error {
     readonly attempts: number,
   ) {
     super(
-      `The object ended in the middle of attempt ${attempts} of ${JSON.stringify(taskId)}, its last. Raise \`retry.maxAttempts\` if its work is safe to repeat.`,
+      `The object went down during attempt ${attempts} of ${JSON.stringify(taskId)}, its last. Raise \`retry.maxAttempts\` if its work is safe to repeat.`,
     );
   }
 }
 
-/** The reason of the signal when a run is cancelled. */
+/** The signal's reason when a run is cancelled. */
 export class RunCancelledError extends Error {
   override readonly name = "RunCancelledError";
 }
 
-/** The host does not know the submission of a prompt any more. */
+/** The host no longer knows the submission of a prompt. */
 export class PromptLostError extends Error {
   override readonly name = "PromptLostError";
   constructor(readonly submissionId: string) {
     super(
-      `The submission ${submissionId} is not known any more, so its end is not either. Keep submissions longer than their turns take.`,
+      `The submission ${submissionId} is no longer stored, so the end of its prompt is unknown. Keep submissions longer than turns take.`,
     );
   }
 }

@@ -1,4 +1,4 @@
-/** `perdure/scheduler`: the schedule language and its arithmetic, which run anywhere, and the room that starts recurring work. */
+/** `perdure/scheduler`: the schedule language and its calendar, which run anywhere, and the Scheduler of recurring tasks. */
 
 export type { Clock } from "../core/clock.ts";
 export { NewerSchemaError } from "../core/migrations.ts";

@@ -1,6 +1,6 @@
 /**
- * What of `perdure/scheduler` runs anywhere: the language, its arithmetic, and names. In Node it is all of it
- * (`package.json` has a condition for that), because the room's base class can be loaded by Workers only.
+ * The part of `perdure/scheduler` that runs anywhere: the schedule language, the calendar, and ids. In Node it is all of
+ * `perdure/scheduler` (a condition in package.json), because Workers alone can load the Scheduler's base class.
  */
 
 export type { Duration } from "../core/duration.ts";

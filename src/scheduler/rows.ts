@@ -1,6 +1,5 @@
-/** The rows of the scheduler's tables, as its code reads and writes them. */
+/** The rows of the scheduler's tables, and their columns. */
 
-import type { Failure } from "../core/failures.ts";
 import { idempotencyKeyOf } from "./keys.ts";
 import type { RunStatus } from "./runs/states.ts";
 import type { RunCause, ScheduledRun } from "./types.ts";
@@ -33,11 +32,33 @@ export type TaskRow = {
   /** Failed runs since the last one that did not fail. */
   readonly failures: number;
   readonly missed: number;
-  /** Runs that were deleted from the history. */
-  readonly pruned: Tally;
+  /** Runs that were deleted from the history, by how they ended. */
+  readonly prunedCompleted: number;
+  readonly prunedFailed: number;
+  readonly prunedSkipped: number;
   /** When a paused task was found to be no longer declared; null for a declared one. Only its pause is kept then. */
   readonly omittedAt: number | null;
 };
+
+/** The column of each field. */
+export const TASK_COLUMNS = {
+  taskId: "task_id",
+  fingerprint: "fingerprint",
+  anchor: "anchor",
+  nextAt: "next_at",
+  openFrom: "open_from",
+  pausedAt: "paused_at",
+  pausedBy: "paused_by",
+  pausedNote: "paused_note",
+  fired: "fired",
+  runs: "runs",
+  failures: "failures",
+  missed: "missed",
+  prunedCompleted: "pruned_completed",
+  prunedFailed: "pruned_failed",
+  prunedSkipped: "pruned_skipped",
+  omittedAt: "omitted_at",
+} as const satisfies Record<keyof TaskRow, string>;
 
 /** Identifies a run within its object. */
 export type RunKey = {
@@ -58,10 +79,38 @@ export type Run = RunKey & {
   /** Not attempted before this; 0 for at once. */
   readonly notBefore: number;
   readonly endedAt: number | null;
-  readonly error: Failure | null;
-  readonly reason: string | null;
   readonly submissionId: string | null;
+  /** Of the last failed attempt. */
+  readonly errorName: string | null;
+  readonly errorMessage: string | null;
+  /** Why it was skipped or cancelled. */
+  readonly reason: string | null;
 };
+
+/** The column of each field. */
+export const RUN_COLUMNS = {
+  taskId: "task_id",
+  slot: "slot",
+  triggerKey: "trigger_key",
+  cause: "cause",
+  status: "status",
+  firedAt: "fired_at",
+  lagMs: "lag_ms",
+  attempts: "attempts",
+  notBefore: "not_before",
+  endedAt: "ended_at",
+  submissionId: "submission_id",
+  errorName: "error_name",
+  errorMessage: "error_message",
+  reason: "reason",
+} as const satisfies Record<keyof Run, string>;
+
+/** `task_id AS taskId, ...`: rows come with the names of their fields. */
+export function selected(columns: Readonly<Record<string, string>>): string {
+  return Object.entries(columns)
+    .map(([field, column]) => `${column} AS ${field}`)
+    .join(", ");
+}
 
 /** A run's key as one text. */
 export function nameOf({ taskId, slot, triggerKey }: RunKey): string {
@@ -90,7 +139,9 @@ export function scheduledRunOf(run: Run, owner: string): ScheduledRun {
     status: run.status,
     attempts: run.attempts,
     ...(run.endedAt !== null && { endedAt: run.endedAt }),
-    ...(run.error && { error: run.error }),
+    ...(run.errorName !== null && {
+      error: { name: run.errorName, message: run.errorMessage ?? "" },
+    }),
     ...(run.reason !== null && { reason: run.reason }),
     ...(run.submissionId !== null && { submissionId: run.submissionId }),
   };

@@ -1,25 +1,22 @@
-/**
- * A schedule as data: what the language says, and what the calendar computes
- * with. Plain and frozen: it can be stored, sent and compared.
- */
+/** A parsed schedule: the output of the language, and the input of the calendar. Plain, frozen data. */
 
-/** Days since 1970-01-01, of a date in some zone's calendar. */
+/** A date in a zone's calendar, as days since 1970-01-01. */
 export type LocalDate = number;
 
-/** Milliseconds since 1970-01-01T00:00 on a clock on some zone's wall, as if it were that of UTC. */
+/** The time that a zone's clock shows, as the epoch milliseconds at which a UTC clock shows it. */
 export type LocalTime = number;
 
 /** By ISO 8601: 1 is Monday, 7 is Sunday. */
 export type Weekday = 1 | 2 | 3 | 4 | 5 | 6 | 7;
 
-/** A day of a month. One that a month does not have, it has no occurrence on. */
+/** A day of a month. A month without that day has no occurrence. */
 export type MonthDay =
   | { readonly day: number }
   | { readonly last: "day" }
   /** -1 is the last one; `"working"` is any day from Monday to Friday. */
   | { readonly nth: 1 | 2 | 3 | 4 | 5 | -1; readonly weekday: Weekday | "working" };
 
-/** On which dates. What counts in more than single steps counts from `starting`, or else from 1970-01-01 (weeks: from its Monday, 1969-12-29). */
+/** The dates of a rule. Steps of several days or weeks count from `starting`, or from 1970-01-01 (weeks: Monday 1969-12-29). */
 export type Dates =
   | { readonly by: "days"; readonly every: number }
   | { readonly by: "weeks"; readonly every: number; readonly weekdays: readonly Weekday[] }
@@ -40,9 +37,9 @@ export type Rule =
 
 /** What `parseSchedule()` returns. */
 export type ParsedSchedule = {
-  /** The schedule in its one spelling, without its zone. */
+  /** The schedule in its usual spelling, without its zone. */
   readonly text: string;
-  /** Whether it counts real time, or reads a clock on a wall. */
+  /** Whether it counts real time, or has local times. */
   readonly kind: "interval" | "wall-clock";
   /** An IANA name, or an offset as `+02:00`. Every `wall-clock` schedule has one, and an interval whose limits are dates. */
   readonly timezone: string | undefined;

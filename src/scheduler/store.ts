@@ -5,7 +5,7 @@
 
 import { migrate } from "../core/migrations.ts";
 import { newOwner } from "./keys.ts";
-import type { TaskRow } from "./rows.ts";
+import { selected, TASK_COLUMNS, type TaskRow } from "./rows.ts";
 import { RunStore } from "./runs/run-store.ts";
 
 const MIGRATIONS = [
@@ -47,24 +47,10 @@ const MIGRATIONS = [
    ) WITHOUT ROWID;`,
 ] as const;
 
-type TaskSqlRow = {
-  task_id: string;
-  fingerprint: string;
-  anchor: number;
-  next_at: number | null;
-  open_from: number | null;
-  paused_at: number | null;
-  paused_by: "hand" | "failure" | null;
-  paused_note: string | null;
-  fired: number;
-  runs: number;
-  failures: number;
-  missed: number;
-  pruned_completed: number;
-  pruned_failed: number;
-  pruned_skipped: number;
-  omitted_at: number | null;
-};
+const TASK_FIELDS = Object.keys(TASK_COLUMNS) as (keyof TaskRow)[];
+const COLUMNS = Object.values(TASK_COLUMNS);
+const PUT_TASK = `INSERT INTO perdure_tasks (${COLUMNS.join(", ")}) VALUES (${COLUMNS.map(() => "?").join(", ")})
+  ON CONFLICT (task_id) DO UPDATE SET ${COLUMNS.map((column) => `${column} = excluded.${column}`).join(", ")}`;
 
 export class Store {
   readonly runs: RunStore;
@@ -86,8 +72,9 @@ export class Store {
   /** Call it first: creates the tables and reads what they hold. */
   open(): void {
     migrate(this.storage, "scheduler", MIGRATIONS);
-    const rows = this.storage.sql.exec<TaskSqlRow>("SELECT * FROM perdure_tasks").toArray();
-    this.#tasks = new Map(rows.map((row) => [row.task_id, toTaskRow(row)]));
+    const query = `SELECT ${selected(TASK_COLUMNS)} FROM perdure_tasks`;
+    const rows = this.storage.sql.exec<TaskRow>(query).toArray();
+    this.#tasks = new Map(rows.map((row) => [row.taskId, row]));
     this.runs.load();
   }
 
@@ -140,14 +127,7 @@ export class Store {
 
   /** Inserts a task's row, or replaces it. */
   putTask(row: TaskRow): void {
-    const values = toTaskSqlRow(row);
-    const columns = Object.keys(values);
-    const updates = columns.slice(1).map((column) => `${column} = excluded.${column}`);
-    this.storage.sql.exec(
-      `INSERT INTO perdure_tasks (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})
-       ON CONFLICT (task_id) DO UPDATE SET ${updates.join(", ")}`,
-      ...Object.values(values),
-    );
+    this.storage.sql.exec(PUT_TASK, ...TASK_FIELDS.map((field) => row[field]));
     this.#afterCommit(() => this.#tasks.set(row.taskId, row));
   }
 
@@ -161,48 +141,4 @@ export class Store {
       for (const taskId of taskIds) this.#tasks.delete(taskId);
     });
   }
-}
-
-function toTaskSqlRow(row: TaskRow): TaskSqlRow {
-  return {
-    task_id: row.taskId,
-    fingerprint: row.fingerprint,
-    anchor: row.anchor,
-    next_at: row.nextAt,
-    open_from: row.openFrom,
-    paused_at: row.pausedAt,
-    paused_by: row.pausedBy,
-    paused_note: row.pausedNote,
-    fired: row.fired,
-    runs: row.runs,
-    failures: row.failures,
-    missed: row.missed,
-    pruned_completed: row.pruned.completed,
-    pruned_failed: row.pruned.failed,
-    pruned_skipped: row.pruned.skipped,
-    omitted_at: row.omittedAt,
-  };
-}
-
-function toTaskRow(row: TaskSqlRow): TaskRow {
-  return {
-    taskId: row.task_id,
-    fingerprint: row.fingerprint,
-    anchor: row.anchor,
-    nextAt: row.next_at,
-    openFrom: row.open_from,
-    pausedAt: row.paused_at,
-    pausedBy: row.paused_by,
-    pausedNote: row.paused_note,
-    fired: row.fired,
-    runs: row.runs,
-    failures: row.failures,
-    missed: row.missed,
-    pruned: {
-      completed: row.pruned_completed,
-      failed: row.pruned_failed,
-      skipped: row.pruned_skipped,
-    },
-    omittedAt: row.omitted_at,
-  };
 }

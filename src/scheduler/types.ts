@@ -1,4 +1,4 @@
-/** What an app declares, and what it is told: the public shapes of the scheduler. */
+/** The public types of the scheduler: what an app declares, and what it reads. */
 
 import type { Duration } from "../core/duration.ts";
 import type { Failure } from "../core/failures.ts";
@@ -6,12 +6,12 @@ import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
 import type { RunStatus } from "./runs/states.ts";
 
-/** What a run came of. */
+/** Why a run exists. */
 export type RunCause = "schedule" | "catch-up" | "trigger" | "backfill";
 
-/** The options of `agents` for attempts. */
+/** The retry options of `agents`. */
 export type RetryOptions = {
-  /** Attempts in all. An attempt that the object did not survive counts, and is tried again once at least. @default 3 */
+  /** Attempts in all. An attempt that a crash interrupted counts, and is tried again at least once. @default 3 */
   readonly maxAttempts?: number;
   /** Upper bound of the delay after the first failure, in milliseconds; it doubles. @default 100 */
   readonly baseDelayMs?: number;
@@ -22,87 +22,87 @@ export type RetryOptions = {
 /** What a handler receives. */
 export type ScheduledTaskContext = {
   readonly taskId: string;
-  /** The time that the schedule names, epoch milliseconds; of a trigger, the time of the call. */
+  /** The scheduled time, epoch milliseconds; the time of the call for a trigger. */
   readonly scheduledFor: number;
   readonly scheduledForDate: Date;
-  /** `taskId:scheduledFor`; of a trigger, `taskId:trigger:key`. The same on every attempt. */
+  /** `taskId:scheduledFor`, or `taskId:trigger:key` for a trigger. The same on every attempt. */
   readonly occurrenceKey: string;
   /** Unique per agent, task and occurrence, the same on every attempt, and valid as the id of a Workflow instance. */
   readonly idempotencyKey: string;
-  /** The schedule in its one spelling. */
+  /** The schedule in its usual spelling. */
   readonly schedule: string;
   readonly scheduleKind: "interval" | "wall-clock";
-  /** Of wall-clock schedules. */
+  /** For `wall-clock` schedules. */
   readonly timezone?: string;
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** 1 for the first. */
   readonly attempt: number;
-  /** Aborted when the attempt has taken longer than `timeout`, or the run is cancelled. */
+  /** Aborted when the attempt takes longer than `timeout`, or the run is cancelled. */
   readonly signal: AbortSignal;
-  /** The `idempotencyKey`, under the name that `create({ id })` of a Workflow has for it. */
+  /** The `idempotencyKey`, as the id for `create({ id })` of a Workflow. */
   readonly instanceId: string;
   readonly cause: RunCause;
 };
 
-/** What is run at each occurrence: exactly one of them. */
+/** What runs at each occurrence: exactly one of the two. */
 type Action =
   | {
-      /** The text of a turn; a function is asked at each attempt. Needs a host with turns (the port `prompts`). */
+      /** The text of a turn, or a function that is called at each attempt. Needs a host with turns (the port `prompts`). */
       readonly prompt: string | (() => string | Promise<string>);
       readonly handler?: never;
     }
   | {
-      /** Called at least once for each occurrence. It is awaited; what it returns is ignored. */
+      /** Called at least once for each occurrence. Awaited; its result is ignored. */
       readonly handler: (context: ScheduledTaskContext) => unknown;
       readonly prompt?: never;
     };
 
-/** What becomes of occurrences that passed while the object could not run them (S3). */
+/** What happens to occurrences that passed while the object could not run them. */
 export type CatchUp = "latest" | "none" | "all" | { readonly all: Duration };
 
-/** What becomes of an occurrence that meets an open run of its task (S3). */
+/** What happens to an occurrence while a run of its task is open. */
 export type Overlap = "skip" | "queue" | "cancelPrevious" | "allow";
 
 export type ScheduledTask = Action & {
   /** In the schedule language, e.g. `"every weekday at 09:00 in Europe/London"`. */
   readonly schedule: string;
-  /** The time zone of a schedule that names none: an IANA name, or an offset such as `+02:00`. @default the scheduler's `defaultTimezone` */
+  /** The time zone of a schedule without `in`: an IANA name, or an offset such as `+02:00`. @default the scheduler's `defaultTimezone` */
   readonly timezone?: string;
-  /** What the task is for. Shown by `list()` and `inspect()`, and not stored. */
+  /** Shown by `list()` and `inspect()`; not stored. */
   readonly description?: string;
-  /** Handed to the handler, and stored with a prompt's submission. */
+  /** Passed to the handler, and stored with a prompt's submission. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly retry?: RetryOptions;
-  /** `"all"` is `{ all: "1 day" }`, and at most 1,000 occurrences; what is a minute late or less is on time for all of them. @default "latest" */
+  /** `"all"` is `{ all: "1 day" }`, at most 1,000 occurrences. An occurrence up to a minute late is on time. @default "latest" */
   readonly catchUp?: CatchUp;
   /** @default "skip" */
   readonly overlap?: Overlap;
-  /** Fires up to so long after its time, by an offset that is the task's own and always the same. @default none */
+  /** Delays the task by a part of this duration, which is always the same for a task. @default none */
   readonly jitter?: Duration;
-  /** No occurrence before it. */
+  /** No occurrence before this time. */
   readonly startAt?: Instant;
-  /** No occurrence at it or after. */
+  /** No occurrence at or after this time. */
   readonly endAt?: Instant;
-  /** Occurrences that are run before the task is finished; skipped ones, triggers and backfills do not count. @default Infinity */
+  /** The task is finished after so many runs; skipped ones, triggers and backfills do not count. @default Infinity */
   readonly maxRuns?: number;
-  /** Pauses the task after so many failed runs in a row; `true` is 1. @default false */
+  /** Pauses the task after this number of failed runs in a row; `true` is 1. @default false */
   readonly pauseOnFailure?: boolean | number;
-  /** Dates without an occurrence, `YYYY-MM-DD` in the task's zone, beside those of the text. */
+  /** Further dates without an occurrence, `YYYY-MM-DD` in the task's zone. */
   readonly except?: readonly string[];
-  /** How long one attempt of a handler may take. @default "15 minutes" */
+  /** The time limit of one attempt, at most 24 days. @default "15 minutes" */
   readonly timeout?: Duration;
 };
 
 /** By id: 1 to 1,000 letters, digits, `_` and `-`. */
 export type ScheduledTasks = Readonly<Record<string, ScheduledTask>>;
 
-/** How a prompt ended. */
+/** The end of a prompt's submission. */
 export type PromptEnd = {
   readonly status: "completed" | "error" | "aborted" | "skipped";
   readonly error?: Failure;
 };
 
-/** What prompt tasks need of the host: durable turns, each accepted once per key. */
+/** The host's durable turns, for tasks with a prompt. */
 export type PromptPort = {
   /** Accepts a turn. The same key again returns the same submission. */
   submit(
@@ -113,7 +113,7 @@ export type PromptPort = {
       readonly retry?: RetryOptions;
     },
   ): Promise<{ readonly submissionId: string }>;
-  /** Resolves when the submission has ended; with null for an unknown one. Asked again after each start, and every five minutes. */
+  /** Resolves when the submission has ended; with null for an unknown one. Called again after each start, and every five minutes. */
   ended(submissionId: string): Promise<PromptEnd | null>;
   cancel(submissionId: string, reason: string): Promise<void>;
 };
@@ -125,28 +125,28 @@ export type ScheduledRun = {
   /** Epoch milliseconds, like all times. */
   readonly scheduledFor: number;
   readonly firedAt: number;
-  /** How long after its time, and the task's jitter, it fired. */
+  /** How long after its time and jitter it fired. */
   readonly lagMs: number;
   readonly cause: RunCause;
   readonly status: RunStatus;
-  /** Attempts that have begun. */
+  /** Attempts that have started. */
   readonly attempts: number;
   readonly endedAt?: number;
-  /** Of the last attempt that failed. */
+  /** Of the last failed attempt. */
   readonly error?: Failure;
   /** Why it was skipped or cancelled. */
   readonly reason?: string;
-  /** Of a prompt. */
+  /** For a prompt. */
   readonly submissionId?: string;
 };
 
 export type ScheduledTaskInfo = {
   readonly taskId: string;
   readonly description?: string;
-  /** In its one spelling; of an invalid task, as it was declared. */
+  /** In its usual spelling; as it was declared for an invalid task. */
   readonly schedule: string;
   readonly timezone?: string;
-  /** Absent for a task that cannot be understood. */
+  /** Missing for an invalid task. */
   readonly scheduleKind?: "interval" | "wall-clock";
   readonly state: "active" | "paused" | "finished" | "invalid";
   readonly paused?: {
@@ -156,11 +156,11 @@ export type ScheduledTaskInfo = {
   };
   /** Why it is invalid. */
   readonly error?: Failure;
-  /** The next occurrence, without its jitter, in epoch milliseconds; null unless it is active. */
+  /** The next occurrence without jitter, in epoch milliseconds; null unless the task is active. */
   readonly next: number | null;
-  /** As many as were asked for, the next one included. */
+  /** As many as were asked for, including the next one. */
   readonly nextOccurrences: number[];
-  /** The latest by `scheduledFor` that was not skipped. */
+  /** The latest run by `scheduledFor` that was not skipped. */
   readonly lastRun?: ScheduledRun;
   readonly counts: {
     readonly completed: number;

@@ -324,7 +324,7 @@ describe("S4 one bad task", () => {
       ["bare", "InvalidOptionError"],
       ["wrong", "ScheduleSyntaxError"],
     ]);
-    expect(invalid[0]?.error?.message).toContain('defaultTimezone is "Mars/Phobos"');
+    expect(invalid[0]?.error?.message).toContain('Invalid defaultTimezone "Mars/Phobos"');
     await until(() => told.length === 4);
     expect(told.map(({ name, taskId }) => [name, taskId])).toEqual(
       ["wall", "limited", "bare", "wrong"].map((id) => ["InvalidTaskError", id]),

@@ -265,7 +265,7 @@ describe("S5 what is seen", () => {
       for (const call of calls) {
         expect(await refusal(call())).toMatchObject({
           name: "UnknownTaskError",
-          message: 'No scheduled task "x" is declared; there are: "t".',
+          message: 'Unknown scheduled task "x". Declared tasks: "t".',
         });
       }
     });

@@ -1,8 +1,4 @@
-/**
- * What has been worked out before, up to a number of entries: the one that was
- * made first goes first. Reading one moves nothing: this is on the path of each
- * call, and what falls out is soon made again.
- */
+/** A cache with a maximal number of entries: the oldest one is dropped first, whether it was read or not. */
 export class BoundedCache<Value, Key = string> {
   readonly #entries = new Map<Key, Value>();
   readonly #max: number;
@@ -11,7 +7,7 @@ export class BoundedCache<Value, Key = string> {
     this.#max = max;
   }
 
-  /** The value of a key, made by `make` where there is none. What `make` throws is not kept. */
+  /** The value of a key; `make` makes a missing one. */
   get(key: Key, make: () => Value): Value {
     const known = this.#entries.get(key);
     if (known !== undefined) return known;

@@ -1,14 +1,11 @@
-/**
- * Dates as whole numbers: days since 1970-01-01, weekdays and months of them. Knows no zone. Dates and months are
- * those of the platform's own UTC calendar.
- */
+/** Dates as days since 1970-01-01, their weekdays and months, by the platform's UTC calendar. Knows no zone. */
 
 import type { LocalDate, LocalTime, Weekday } from "../rule.ts";
 
 export const MINUTE_MS = 60_000;
 export const DAY_MS = 86_400_000;
 
-/** Years are written with four digits: what is earlier is not looked at, and nothing is found after. */
+/** The calendar covers the years that are written with four digits. */
 export const FIRST_MS = Date.UTC(1000, 0, 1);
 /** 10000-01-01, exclusive. */
 export const END_MS = Date.UTC(10_000, 0, 1);
@@ -17,7 +14,7 @@ export function dateOf(local: LocalTime): LocalDate {
   return Math.floor(local / DAY_MS);
 }
 
-/** The last millisecond of the date, to look for what comes after it. */
+/** The last millisecond of the date. */
 export function endOf(date: LocalDate): LocalTime {
   return (date + 1) * DAY_MS - 1;
 }

@@ -1,17 +1,17 @@
-/** On which dates a rule runs: from any date the first one that is its own. Knows neither clock nor zone. */
+/** The dates of a rule: the first one from any date on. Knows neither clock nor zone. */
 
 import type { Dates, LocalDate, MonthDay, Weekday } from "../rule.ts";
 import { firstOfMonth, modulo, mondayOf, monthOf, weekdayOf } from "./civil.ts";
 
-/** The first date of a rule from `from` on, that date included; undefined when there is none. */
+/** The first date of a rule that is not before `from`; undefined when there is none. */
 export type DateFinder = (from: LocalDate) => LocalDate | undefined;
 
-/** February 29 is at most 8 years from the next one, and every other day of a month at most one. */
+/** The next February 29 is at most 8 years away, every other day of a month at most one. */
 const MAX_MONTHS = 12 * 8;
 /** The Monday before 1970-01-01, from which weeks count. */
 const FIRST_MONDAY = -3;
 
-/** @param origin the date that steps count from, of several weeks its week; undefined for 1970-01-01 */
+/** @param origin the date, or the date's week, that steps count from; undefined for 1970-01-01 */
 export function dateFinder(dates: Dates, origin: LocalDate | undefined): DateFinder {
   if (dates.by === "days") return everyDays(dates.every, origin ?? 0);
   if (dates.by === "months") return inMonths(dates.on);
@@ -71,7 +71,7 @@ export function dateInMonth(month: number, rule: MonthDay): LocalDate | undefine
   return date < end ? date : undefined;
 }
 
-/** An nth date that is past the month's end says that there is none. */
+/** May be past the month's end: then the month has no such day. */
 function nthDate(
   first: LocalDate,
   last: LocalDate,
@@ -84,7 +84,7 @@ function nthDate(
   return date;
 }
 
-/** The nearest date of a weekday from `date` on, that date included. */
+/** The nearest date of a weekday from `date` on, forwards or backwards. */
 function firstOf(weekday: Weekday | "working", date: LocalDate, step: 1 | -1): LocalDate {
   if (weekday !== "working") return date + step * modulo(step * (weekday - weekdayOf(date)), 7);
   let found = date;

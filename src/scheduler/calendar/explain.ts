@@ -26,7 +26,7 @@ export type ExplainedOccurrence = {
   readonly at: number;
   /** The same on the zone's clock: ISO 8601 with the offset, e.g. `2027-03-28T02:00+01:00`. */
   readonly local: string;
-  /** What the clock does there, in words; left out where it just goes on. */
+  /** The clock change there, in words; missing where there is none. */
   readonly note?: string;
 };
 
@@ -36,17 +36,17 @@ export type ScheduleExplanation = {
   /** The zone that the local times are of: `UTC` for an interval without one. */
   readonly timezone: string;
   readonly occurrences: readonly ExplainedOccurrence[];
-  /** Dates among those of the rule, up to the last occurrence, that have none; 20 at most. */
+  /** Dates of the rule that have no occurrence, up to the last occurrence; 20 at most. */
   readonly omitted: readonly OmittedDate[];
   /** All of it as text, in several lines. */
   toString(): string;
 };
 
 /**
- * The next occurrences of a schedule, and why they are when they are (S2).
+ * Explains a schedule: its rule in words, its next occurrences, and the clock changes at them.
  *
- * @throws InvalidOptionError for an option that cannot be meant
- * @throws ScheduleSyntaxError for a text that is no schedule
+ * @throws InvalidOptionError for an invalid option
+ * @throws ScheduleSyntaxError for an invalid schedule
  */
 export function explainSchedule(
   schedule: string | ParsedSchedule,
@@ -85,7 +85,7 @@ function noteOf(clock: ZoneClock, nominal: LocalTime): string | undefined {
   if (met.kind === "exact") return undefined;
   const { from, to } = met.clock;
   const day = dateText(dateOf(nominal));
-  // A change over midnight is not understood without its dates.
+  // A change across midnight needs its dates.
   const isOneDay = dateOf(from) === dateOf(to);
   const [before, after] = isOneDay
     ? [timeText(from), timeText(to)]
@@ -120,7 +120,7 @@ function momentText(local: LocalTime): string {
   return `${dateText(dateOf(local))} ${timeText(local)}`;
 }
 
-/** To the minute, or as exact as it has to be. */
+/** To the minute, with seconds and milliseconds where they are not 0. */
 function timeText(local: LocalTime): string {
   const text = new Date(local).toISOString();
   const end = local % 60_000 === 0 ? 16 : local % 1_000 === 0 ? 19 : 23;

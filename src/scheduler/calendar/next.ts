@@ -1,6 +1,6 @@
 /**
- * The next occurrence of a schedule: limits, and from local times to instants (S2). Computed, never searched for by
- * steps of time: a call takes about a microsecond, and one of a cron expression what Croner takes.
+ * The next occurrence of a schedule: applies its limits, and maps local times to instants. Computed, never searched for in
+ * steps of time: a call takes under a microsecond, one of a cron expression as long as Croner takes.
  */
 
 import type { LocalTime, ParsedSchedule, Rule } from "../rule.ts";
@@ -8,7 +8,7 @@ import { DAY_MS, dateOf, END_MS, endOf, FIRST_MS, includes } from "./civil.ts";
 import { type LocalFinder, localFinder, type WallRule } from "./wall.ts";
 import { clockOf, type ZoneClock } from "./zones.ts";
 
-/** What a schedule has to be looked up for once. */
+/** What is looked up once for each schedule. */
 type Prepared = PreparedWall | PreparedInterval;
 
 type PreparedWall = {
@@ -32,18 +32,16 @@ export type PreparedInterval = {
 const prepared = new WeakMap<ParsedSchedule, Prepared>();
 
 /**
- * The first occurrence strictly after `after`, or null when there is none, or
- * none before the year 10000 (S2).
+ * The first occurrence strictly after `after`, or null when there is none before the year 10000.
  *
- * A local time that the clock shows not at all has its occurrence at the end of
- * that gap, and all those of one gap are one; a local time that it shows twice
- * has the first. This goes for cron expressions as well. A date that the zone
- * skipped has none.
+ * A local time in a gap of the clock (clocks go forward) has its occurrence at the end of the gap, and all of one gap are
+ * one occurrence. A local time that comes twice has the first one. A date that the zone skipped has none. This goes for
+ * cron expressions too.
  *
- * @param schedule is not to change after its first use: what it takes is kept with it
+ * @param schedule must not change after its first use
  * @param anchor one instant of an interval's grid, used unless the schedule has a `starting`, which is its first
- *   occurrence. With neither, an interval counts from `after`. Other schedules have no use for it
- * @throws InvalidOptionError when there is no such zone
+ *   occurrence. With neither, an interval counts from `after`. Other schedules ignore it
+ * @throws InvalidOptionError for an unknown zone
  */
 export function nextInstant(
   schedule: ParsedSchedule,
@@ -57,13 +55,13 @@ export function nextInstant(
   return local === null ? null : (rules.clock.instantOf(local) ?? null);
 }
 
-/** The local time that the rule means by its next occurrence after `after`; null for an interval, which means none. */
+/** The local time that the rule names for its next occurrence after `after`; null for an interval, which names none. */
 export function nextNominal(schedule: ParsedSchedule, after: number): LocalTime | null {
   const rules = preparedOf(schedule);
   return rules.form === "interval" ? null : nextLocal(rules, boundOf(after));
 }
 
-/** Occurrences are whole milliseconds, and none is looked for outside of what the calendar covers. */
+/** In whole milliseconds, within the years that the calendar covers. */
 function boundOf(after: number): number {
   return Math.min(Math.max(Math.floor(after), FIRST_MS - 1), END_MS);
 }

@@ -1,4 +1,4 @@
-/** The calendar's public functions: the next occurrence of a schedule, and all of a stretch of time. */
+/** The calendar's public functions: the next occurrence of a schedule, and a list of them. */
 
 import type { Instant } from "../../core/instant.ts";
 import { countOf, invalidOption } from "../../core/options.ts";
@@ -6,14 +6,14 @@ import type { ParsedSchedule } from "../rule.ts";
 import { nextInstant } from "./next.ts";
 import { type CalendarOptions, instantOf, readOptions, scheduleOf } from "./options.ts";
 
-/** Of one call: a list is held in memory. */
+/** In the list that one call returns. */
 const MAX_OCCURRENCES = 10_000;
 
-/** How far `occurrences()` goes: exactly one of the two. */
+/** Where the list ends: exactly one of `count` and `until`. */
 export type OccurrencesOptions = CalendarOptions &
   (
     | {
-        /** How many at most, 1 to 10,000. */
+        /** The number of occurrences, 1 to 10,000. */
         readonly count: number;
         readonly until?: undefined;
       }
@@ -24,35 +24,34 @@ export type OccurrencesOptions = CalendarOptions &
       }
   );
 
-/** There are more than 10,000 occurrences until the end that was asked for. */
+/** There are more than 10,000 occurrences until `until`. */
 export class TooManyOccurrencesError extends RangeError {
   override readonly name = "TooManyOccurrencesError";
   constructor(
     /** The schedule, as text. */
     readonly schedule: string,
-    /** The end that was asked for, epoch milliseconds. */
+    /** The `until` of the call, epoch milliseconds. */
     readonly until: number,
-    /** How many a call returns at most. */
+    /** The most that a call returns. */
     readonly limit: number,
     /** The last one that a call may return. */
     readonly reached: number,
   ) {
     super(
-      `${JSON.stringify(schedule)} has more than ${limit} occurrences until ${new Date(until).toISOString()}; ask until ` +
-        `${new Date(reached).toISOString()} at most, and from there again with it as \`after\`.`,
+      `Invalid until ${new Date(until).toISOString()}: ${JSON.stringify(schedule)} has more than ${limit} occurrences until then. ` +
+        `Ask until ${new Date(reached).toISOString()}, then again with that time as \`after\`.`,
     );
   }
 }
 
 /**
- * The first occurrence strictly after `after`, or null when there is none, or
- * none before the year 10000. In epoch milliseconds.
+ * The first occurrence strictly after `after` in epoch milliseconds, or null when there is none before the year 10000.
  *
- * Exact in every IANA zone (S2): in a gap, at the first instant after it; in a
- * fold, once, the first; a date that a zone skipped whole has none.
+ * Exact in every IANA zone: a time that clocks skip runs at the first instant after the gap, a time that comes twice runs
+ * once, the first time, and a date that the zone skipped has no occurrence.
  *
- * @throws InvalidOptionError for an option that cannot be meant
- * @throws ScheduleSyntaxError for a text that is no schedule
+ * @throws InvalidOptionError for an invalid option
+ * @throws ScheduleSyntaxError for an invalid schedule
  *
  * @example nextOccurrence("every weekday at 09:00 in Europe/London", { after: Date.UTC(2027, 2, 26, 12) })
  */
@@ -65,12 +64,11 @@ export function nextOccurrence(
 }
 
 /**
- * The occurrences strictly after `after` in epoch milliseconds, in order (S2): the next `count`, or
- * all `until` a moment, that moment included. Fewer, or none, where the
- * schedule ends.
+ * The occurrences strictly after `after` in epoch milliseconds, ascending: the next `count`, or all `until` a time, that
+ * time included. Fewer, or none, where the schedule ends.
  *
- * @throws InvalidOptionError for an option that cannot be meant, and for both or neither of `count` and `until`
- * @throws ScheduleSyntaxError for a text that is no schedule
+ * @throws InvalidOptionError for an invalid option, and for both or neither of `count` and `until`
+ * @throws ScheduleSyntaxError for an invalid schedule
  * @throws TooManyOccurrencesError for more than 10,000 until `until`
  */
 export function occurrences(
@@ -84,10 +82,10 @@ export function occurrences(
   const parsed = scheduleOf(schedule, timezone);
   const { count, until } = options;
   if (count !== undefined && until !== undefined) {
-    throw invalidOption("until", until, "it left out where there is a count");
+    throw invalidOption("until", until, "no until beside a count");
   }
   if (until === undefined) {
-    if (count === undefined) throw invalidOption("count", count, "a count, or an until");
+    if (count === undefined) throw invalidOption("count", count, "a count or an until");
     const most = countOf("count", count, MAX_OCCURRENCES);
     return instantsOf(parsed, after, anchor, Number.POSITIVE_INFINITY, most);
   }

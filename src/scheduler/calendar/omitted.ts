@@ -1,4 +1,4 @@
-/** Dates that a reader of a rule would expect, and that have no occurrence; with the reason in words. */
+/** Dates of a rule that have no occurrence, with the reason in words. */
 
 import { dateText } from "../language/values.ts";
 import { monthName, weekdayName } from "../language/vocabulary.ts";
@@ -15,13 +15,13 @@ export type OmittedDate = {
 };
 
 const MAX_OMITTED = 20;
-/** How far a schedule is looked through that has an end, and no `until` that says when. */
+/** How far to look in a schedule that ends without an `until`. */
 const MAX_DAYS = 3_660;
 
 /**
- * In order, 20 at most; none for an interval, which has no dates of its own.
+ * Ascending, 20 at most; none for an interval, which has no dates.
  *
- * @param last the last occurrence that was asked for; undefined when the schedule came to its end before
+ * @param last the last occurrence that was asked for; undefined when the schedule ended before
  */
 export function omittedDates(
   schedule: ParsedSchedule,
@@ -60,7 +60,7 @@ function reasonOf(
   return clock.skips(date) ? `there was no such date in ${clock.name}` : undefined;
 }
 
-/** With numbers that put them after the month's last date. */
+/** With numbers that sort them after the month's last date. */
 function monthsWithout(
   { rule }: ParsedSchedule,
   begin: LocalDate,

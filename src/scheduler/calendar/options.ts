@@ -7,7 +7,7 @@ import { ZONE_FORMS } from "../language/zones.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { END_MS, FIRST_MS } from "./civil.ts";
 
-/** What the functions that compute occurrences have in common. */
+/** Options of all functions that compute occurrences. */
 export type CalendarOptions = {
   /**
    * Occurrences are strictly after this.
@@ -16,12 +16,11 @@ export type CalendarOptions = {
   readonly after?: Instant | undefined;
   /**
    * The IANA zone of a schedule that names none.
-   * @default none: what reads a clock on a wall has to name its zone
+   * @default none: a schedule with clock times must name its zone
    */
   readonly timezone?: string | undefined;
   /**
-   * A moment that an interval's occurrences are counted from, in both
-   * directions, unless the schedule says `starting`.
+   * The time that an interval counts from, in both directions, unless the schedule has `starting`.
    * @default the value of `after`
    */
   readonly anchor?: Instant | undefined;
@@ -36,7 +35,9 @@ export type ReadOptions = {
 const NAMES = ["after", "timezone", "anchor"] as const satisfies readonly (keyof CalendarOptions)[];
 
 /**
- * @param others names of options that the function has besides
+ * Checked by hand, not with Zod: a call takes under a microsecond.
+ *
+ * @param others names of further options of the function
  * @throws InvalidOptionError naming the option
  */
 export function readOptions(
@@ -58,18 +59,14 @@ export function readOptions(
   };
 }
 
-/**
- * The millisecond that a moment is in.
- *
- * @throws InvalidOptionError for what is no moment of the years 1000 to 9999
- */
+/** @throws InvalidOptionError for an invalid time, or one outside of the years 1000 to 9999 */
 export function instantOf(option: string, value: Instant): number {
   const instant = instantMs(value);
   if (instant !== undefined && instant >= FIRST_MS && instant < END_MS) return instant;
   throw invalidOption(option, value, `${INSTANT_FORMS}, of the years 1000 to 9999`);
 }
 
-/** A text is parsed; what has been parsed is taken as it is. */
+/** Parses a text; a parsed schedule stays as it is. */
 export function scheduleOf(
   schedule: string | ParsedSchedule,
   timezone: string | undefined,

@@ -1,12 +1,10 @@
-/** The occurrences of a stretch of time: the last one of it, and how many there are. For what was missed. */
+/** The last occurrence of a range of time, and how many there are: for missed occurrences. */
 
 import type { ParsedSchedule } from "../rule.ts";
 import { intervalOf, nextInstant, type PreparedInterval } from "./next.ts";
 
 /**
- * The last occurrence that is not after `notAfter`, and after `from`, strictly;
- * null when there is none. Takes some forty steps at most, however many
- * occurrences there are.
+ * The last occurrence in (from, notAfter], or null. Takes some forty steps at most, however many occurrences there are.
  *
  * @param anchor as for `nextInstant()`; an interval without one counts from `from`
  */
@@ -23,7 +21,7 @@ export function latestInstant(
   };
   let low = Math.floor(from);
   let latest: number | null = null;
-  // Near the end first, where it most often is.
+  // Near the end first, where it usually is.
   for (let window = 60_000; latest === null && end - window > low; window *= 4)
     latest = next(end - window);
   latest ??= next(low);
@@ -44,8 +42,7 @@ export function latestInstant(
 }
 
 /**
- * How many occurrences are after `from` and not after `to`, exact up to `limit`,
- * and `limit` where there are more. An interval's are not counted one by one.
+ * How many occurrences are in (from, to], or `limit` where there are more. Those of an interval are computed.
  *
  * @param anchor as for `nextInstant()`; an interval without one counts from `from`
  * @param limit Infinity for none

@@ -1,19 +1,19 @@
-/** The local times of a rule, in order, as if no clock were ever changed; `next.ts` maps them to instants. */
+/** The local times of a rule, ascending, as if clocks never changed; next.ts maps them to instants. */
 
 import { cronOf } from "../language/cron.ts";
 import type { LocalDate, LocalTime, ParsedSchedule, Rule } from "../rule.ts";
 import { DAY_MS, dateOf, END_MS, endOf, firstAbove, includes, MINUTE_MS } from "./civil.ts";
 import { dateFinder } from "./dates.ts";
 
-/** The first local time of a rule after `after`, strictly; undefined when there is none before the year 10000. */
+/** The first local time of a rule strictly after `after`; undefined when there is none before the year 10000. */
 export type LocalFinder = (after: LocalTime) => LocalTime | undefined;
 
 export type WallRule = Exclude<Rule, { readonly form: "interval" }>;
 
 /**
- * Leaves out the excepted dates, and knows nothing of the schedule's limits.
+ * Leaves out the excepted dates, and does not apply the schedule's limits.
  *
- * @param isSkipped whether the zone skipped a date: a window that would begin on it has no part of it
+ * @param isSkipped whether the zone skipped a date: a window that would begin on it does not happen
  */
 export function localFinder(
   rule: WallRule,
@@ -47,7 +47,6 @@ function byCron(expression: string): LocalFinder {
   };
 }
 
-/** The exceptions are a list with an end, and each is passed once. */
 function nextOpen(
   next: (from: LocalDate) => LocalDate | undefined,
   except: readonly LocalDate[],
@@ -69,7 +68,7 @@ function onDates(
   const daysPast = Math.floor((last * MINUTE_MS) / DAY_MS);
   return (after) => {
     let found: LocalTime | undefined;
-    // One date, or two; more where windows reach into the dates that follow.
+    // One or two dates; more where windows reach into the following dates.
     for (let from = dateOf(after) - daysPast; ; ) {
       const date = next(from);
       if (date === undefined || date * DAY_MS >= END_MS) return found;

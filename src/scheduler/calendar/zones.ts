@@ -1,6 +1,6 @@
 /**
- * The clock on a zone's wall: which local time it shows at an instant, and at which instant it shows a local time
- * (S2). Offsets are Luxon's; they are looked up once for each stretch of about a year, and kept.
+ * The clock of a time zone: maps instants to local times and back. Offsets are Luxon's; they are looked up once for each
+ * span of about a year, and kept.
  */
 
 import { invalidOption } from "../../core/options.ts";
@@ -10,41 +10,38 @@ import { BoundedCache } from "./bounded-cache.ts";
 import { DAY_MS, dateOf } from "./civil.ts";
 import { canonicalZone, offsetsOf } from "./offsets.ts";
 
-/** What is kept for one zone at a time: a Julian year, which is a whole number of seconds. */
+/** A span of kept offsets: a Julian year, which is a whole number of seconds. */
 const SPAN_MS = 365.25 * DAY_MS;
-/** Seen on both sides of a span. No clock is further from UTC, or jumps further, than a day and some hours. */
+/** Added on both sides of a span: no clock is further from UTC, or jumps further, than a day and some hours. */
 const MARGIN_MS = 2 * DAY_MS;
-/**
- * The shortest time between two changes that cancel each other is just under 7 days (from 1970 to 2100: Recife in
- * 2000, Gaza in 2040), so that none falls between two samples.
- */
+/** Two changes that cancel each other are at least 6 days apart (1970 to 2100), so none falls between two samples. */
 const SAMPLE_MS = 3 * DAY_MS;
 /** There are about 600 names. */
 const MAX_ZONES = 1_000;
-/** Of one zone, in less than 700 bytes each: 1990 to 2060 are to fit, so that a pass through them all is as fast as one year. */
+/** Of one zone, less than 700 bytes each. 1990 to 2060 fit in. */
 const MAX_SPANS = 128;
 
-/** How a local time is met. `instant` is when the clock first shows it, or what comes after it. */
+/** The instant at which the clock first shows a local time, or the first time after it. */
 export type Resolved =
   | { readonly kind: "exact"; readonly instant: number }
   /** The clock shows it twice. */
   | { readonly kind: "fold"; readonly instant: number; readonly clock: ClockChange }
-  /** The clock goes past it; `instant` is that of the change. */
+  /** The clock skips it; `instant` is that of the change. */
   | { readonly kind: "gap"; readonly instant: number; readonly clock: ClockChange }
-  /** The clock goes past the whole date. */
+  /** The clock skips the whole date. */
   | { readonly kind: "skipped-date"; readonly instant: number; readonly clock: ClockChange };
 
-/** What a clock shows where it is changed, just before and just after. */
+/** The local times just before and just after a change. */
 type ClockChange = { readonly from: LocalTime; readonly to: LocalTime };
 
-/** Times of one offset, ascending, all lists of the same length. */
+/** Periods of one offset each, ascending; all lists have the same length. */
 type Span = {
   /** The instants at which they begin; the first is -Infinity. */
   readonly starts: readonly number[];
   readonly offsets: readonly number[];
   /** The local time at which each ends, exclusive; the last is Infinity. */
   readonly wallEnds: readonly number[];
-  /** The greatest of the earlier `wallEnds`: what the clock had reached before. */
+  /** The greatest of the earlier `wallEnds`. */
   readonly peaks: readonly number[];
 };
 
@@ -54,7 +51,7 @@ export class ZoneClock {
   #recent: Span | undefined;
   #recentIndex = Number.NaN;
 
-  /** @throws InvalidOptionError when there is no such zone */
+  /** @throws InvalidOptionError for an unknown zone */
   constructor(readonly name: string) {
     if (canonicalZone(name) === undefined) {
       throw invalidOption("timezone", name, ZONE_FORMS);
@@ -62,7 +59,6 @@ export class ZoneClock {
     this.#offsetOf = offsetsOf(name);
   }
 
-  /** What the clock shows. */
   toLocal(instant: number): LocalTime {
     return instant + this.offsetAt(instant);
   }
@@ -73,10 +69,7 @@ export class ZoneClock {
     return span.offsets[indexAt(span, instant)] as number;
   }
 
-  /**
-   * The latest local time that the clock has shown until then. It is the time
-   * that it shows, but after it went back: what it shows again has been before.
-   */
+  /** The latest local time that the clock has shown so far: after it went back, later than what it shows. */
   reached(instant: number): LocalTime {
     const span = this.#spanAt(instant);
     const at = indexAt(span, instant);
@@ -85,11 +78,7 @@ export class ZoneClock {
     return Math.max(shown, before);
   }
 
-  /**
-   * The first instant at which the clock shows `local` or a later time: in a gap
-   * its end, in a fold the first of the two (S2). Undefined when the zone
-   * skipped the whole date.
-   */
+  /** The first instant at which the clock shows `local` or later; undefined when the zone skipped the whole date. */
   instantOf(local: LocalTime): number | undefined {
     const span = this.#spanAt(local);
     const at = indexReaching(span, local);
@@ -104,7 +93,7 @@ export class ZoneClock {
     return this.instantOf(date * DAY_MS) === undefined;
   }
 
-  /** The same as `instantOf()`, with what the clock does there. */
+  /** The same as `instantOf()`, with the clock change there. */
   resolve(local: LocalTime): Resolved {
     const span = this.#spanAt(local);
     const at = indexReaching(span, local);
@@ -137,11 +126,7 @@ export class ZoneClock {
 
 const clocks = new BoundedCache<ZoneClock>(MAX_ZONES);
 
-/**
- * The clock of a zone, the same one for each call.
- *
- * @throws InvalidOptionError when there is no such zone
- */
+/** @throws InvalidOptionError for an unknown zone */
 export function clockOf(timezone: string): ZoneClock {
   return clocks.get(timezone, () => new ZoneClock(timezone));
 }
@@ -152,14 +137,14 @@ function indexAt({ starts }: Span, instant: number): number {
   return at;
 }
 
-/** The first stretch whose clock gets to `local`. */
+/** The first period whose clock reaches `local`. */
 function indexReaching({ wallEnds }: Span, local: LocalTime): number {
   let at = 0;
   while ((wallEnds[at] as number) <= local) at++;
   return at;
 }
 
-/** Whether the gap before stretch `at` holds the date from its first to its last moment. */
+/** Whether the gap before period `at` contains the whole date. */
 function isDateSkipped(span: Span, at: number, date: LocalDate): boolean {
   const to = (span.starts[at] as number) + (span.offsets[at] as number);
   return (span.peaks[at] as number) <= date * DAY_MS && to >= (date + 1) * DAY_MS;
@@ -188,7 +173,7 @@ function spanOf(offsetOf: (instant: number) => number, from: number, to: number)
   return { starts, offsets, wallEnds, peaks };
 }
 
-/** The first instant of another offset than that at `low`, to the second, where `high` has another. */
+/** The first instant with another offset than at `low`, to the second. `high` has another offset. */
 function changeIn(offsetOf: (instant: number) => number, low: number, high: number): number {
   const offset = offsetOf(low);
   let before = low / 1_000;

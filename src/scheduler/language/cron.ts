@@ -8,25 +8,23 @@ import { SUFFIXES } from "./suffixes.ts";
 const cache = new BoundedCache<Cron>(200);
 
 /**
- * An expression of five fields, or six with seconds first, or a nickname such
- * as `@daily`, to ask for its matches on a clock that is never put forward or
- * back (`nextRun(date)`). As in crontab(5), a date matches where the day of the
- * month or the day of the week does, if both are given; `+` before the day of
- * the week asks for both (https://github.com/hexagon/croner). Kept for the next call.
+ * An expression of five fields, six with seconds first, or a nickname such as `@daily`. `nextRun(date)` gives its matches
+ * on a clock that never changes. As in crontab(5), a date matches if the day of the month or the day of the week does,
+ * where both are given; `+` before the day of the week requires both (https://github.com/hexagon/croner).
  *
- * @throws TypeError or RangeError of croner, for an expression that is none
+ * @throws TypeError or RangeError of croner for an invalid expression
  */
 export function cronOf(expression: string): Cron {
   return cache.get(expression, () => {
-    // Without `mode` croner would take seven fields with a year. Without a function it sets no timer.
+    // Without `mode` croner takes seven fields, with a year. Without a function it sets no timer.
     const cron = new Cron(expression, {
-      // An offset of none, not the zone "UTC": the same, without asking Intl at each step.
+      // The same as the zone "UTC", without a call of Intl at each step.
       utcOffset: 0,
       mode: "5-or-6-parts",
       domAndDow: hasFreeDay(expression),
       paused: true,
     });
-    // Croner takes a date for a job that runs once.
+    // Croner takes a date as a job that runs once.
     if (cron.getPattern() === undefined) throw new TypeError("a date is no cron expression");
     return cron;
   });
@@ -40,7 +38,7 @@ function hasFreeDay(expression: string): boolean {
 
 const FIELDS = "five cron fields (minute, hour, day of month, month, day of week), or six";
 
-/** Six of them, with seconds first: what each is, and its values. */
+/** The name and the values of each of the six fields. */
 const VALUES = [
   ["a second", 0, 59],
   ["a minute", 0, 59],
@@ -60,7 +58,6 @@ export function readCron(reader: Reader): {
   if (fields.length === 0) reader.fail(`${FIELDS} with seconds first`, () => ["0 9 * * 1-5"]);
   const problem = problemOf(fields.join(" "));
   if (problem !== undefined) failAt(reader, index, fields, problem);
-  // For a nickname the fields that it stands for.
   const pattern = cronOf(fields.join(" ")).getPattern() as string;
   const expression = pattern.toUpperCase();
   return { rule: { form: "cron", expression }, text: `cron ${expression}` };
@@ -116,10 +113,10 @@ function failAt(reader: Reader, start: number, fields: readonly string[], proble
     parts.findIndex((one) => isWrong(one, field)),
     0,
   );
-  // Each comma is a token, too.
+  // Each comma is a token too.
   const index = tokenOf(reader, start, field) + 2 * part;
   const [name, least, most] = VALUES.at(field - fields.length) ?? VALUES[0];
-  // Croner counts days and months from 0 where it says which number it does not take.
+  // Croner's messages count days and months from 0.
   const isNumber = /^\d+$/.test(parts[part] ?? "");
   return reader.refuse(index, isNumber ? `${name} from ${least} to ${most}` : says, (found) => [
     ...mendedPart(found, least, most),
@@ -127,7 +124,7 @@ function failAt(reader: Reader, start: number, fields: readonly string[], proble
   ]);
 }
 
-/** `32`, `0/15`, `22-2`: as croner takes them. */
+/** Corrects `32`, `0/15` and `22-2` to what croner accepts. */
 function mendedPart(found: string, least: number, most: number): string[] {
   const [, value, rest = "", end = "", step = ""] = /^(\d+)(-(\d+)|\/(\d+))?$/.exec(found) ?? [];
   if (value === undefined) return [];
@@ -135,7 +132,7 @@ function mendedPart(found: string, least: number, most: number): string[] {
   if (rest === "") return [String(from)];
   if (step !== "") return [from === least ? `*/${step}` : `${from}-${most}/${step}`];
   if (Number(end) < least || Number(end) > most) return [];
-  // A range that goes over the end. Sunday is 0 and 7.
+  // A range across the end. Sunday is 0 and 7.
   return [`${from}-${most},${least === 0 && most === 7 ? 1 : least}-${end}`];
 }
 

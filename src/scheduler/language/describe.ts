@@ -1,4 +1,4 @@
-/** A schedule in plain English. Says what the rule is, not when it comes next: it knows no clock. */
+/** Describes a rule in plain English. Knows no clock. */
 
 import type { Dates, LocalTime, MonthDay, ParsedSchedule, Weekday } from "../rule.ts";
 import { untilText } from "./suffixes.ts";
@@ -8,13 +8,10 @@ import { monthName, ordinalName, WEEKDAYS } from "./vocabulary.ts";
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MINUTES = 1_440;
-/** Of times in equal steps, from how many on they are said as steps. */
+/** So many times of day in equal steps are described as steps. */
 const STEPS_FROM = 4;
 
-/**
- * One sentence, such as "At 09:00 and 17:30 every day, on Europe/London time,
- * except on 2026-12-25." What counts in steps says from which date it counts.
- */
+/** One sentence, such as "At 09:00 and 17:30 every day, on Europe/London time, except on 2026-12-25." */
 export function describeRule(schedule: ParsedSchedule): string {
   const parts = [ruleWords(schedule)];
   if (schedule.timezone !== undefined) parts.push(`on ${schedule.timezone} time`);
@@ -87,7 +84,7 @@ function timesWords(minutes: readonly number[]): string {
   return `At ${listed(minutes.map(dayTime))}`;
 }
 
-/** Minutes past the date's end are of the next one. */
+/** Minutes past the end of the date are of the next date. */
 function dayTime(minutes: number): string {
   if (minutes < DAY_MINUTES) return timeText(minutes);
   if (minutes === DAY_MINUTES) return "24:00";

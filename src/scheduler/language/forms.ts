@@ -1,4 +1,4 @@
-/** What comes before the suffixes: each form of the language, and the rule that it stands for. */
+/** Parses the forms of the language, up to the suffixes, to their rules. */
 
 import type { Dates, Rule, Weekday } from "../rule.ts";
 import { readCron } from "./cron.ts";
@@ -7,7 +7,7 @@ import { listOf, type Reader } from "./reader.ts";
 import { momentText, readCount, readEndTime, readOnce, readTime, timeText } from "./values.ts";
 import { WEEKDAY_NAMES, weekdayName } from "./vocabulary.ts";
 
-/** A rule, and its one spelling. */
+/** A rule, and its text in the usual spelling. */
 export type Form = { readonly rule: Rule; readonly text: string };
 
 type DatesForm = { readonly dates: Dates; readonly text: string };
@@ -15,10 +15,9 @@ type DatesForm = { readonly dates: Dates; readonly text: string };
 const EVERY_DAY: DatesForm = { dates: { by: "days", every: 1 }, text: "every day" };
 const WORKING_DAYS = [1, 2, 3, 4, 5] as const;
 const WEEKEND = [6, 7] as const;
-/** Of real time a century, so that the first one comes before the last alarm that can be set; of dates about a year. */
+/** The longest steps: a century of minutes or hours (the last alarm is in 2188), about a year of days or weeks. */
 const LONGEST = { minute: 52_596_000, hour: 876_600, day: 366, week: 52 } as const;
 
-/** Seconds are a thing of cron alone. */
 const SECONDS = 'for seconds "cron */30 * * * * *"';
 const UNITS = ['"minutes"', '"hours"', '"days"', '"weeks"', SECONDS];
 const ONE_UNIT = ['"minute"', '"hour"', '"day"', '"week"', SECONDS];
@@ -37,7 +36,7 @@ export function readForm(reader: Reader): Form {
     case "once": {
       reader.expect(["at"]);
       const at = readOnce(reader);
-      // With its time even at 00:00, which `momentText` leaves out.
+      // `momentText` leaves out 00:00.
       const text = momentText(at);
       return {
         rule: { form: "once", at },
@@ -55,7 +54,7 @@ function readEvery(reader: Reader): Form {
   if (word !== undefined) return atTimes(reader, readDates(reader, word));
   const unit = reader.accept(["minute", "hour"]);
   if (unit !== undefined) return readSteps(reader, unit, 1, reader.index - 1);
-  // The names of weekdays go last: another word for "day" is more often meant than one of seven.
+  // Weekdays last: a mistyped word is more often "day" than one of seven names.
   return atTimes(reader, weekly(1, readWeekdays(reader, ["a number"])));
 }
 
@@ -82,7 +81,7 @@ function readDates(
   }
 }
 
-/** `15 minutes`, `3 days at`, `2 weeks on monday at`: the unit agrees with the number. */
+/** `15 minutes`, `3 days at`, `2 weeks on monday at`. */
 function readCounted(reader: Reader): Form {
   const { index } = reader;
   const count = readCount(reader, "a number", LONGEST.minute);
@@ -103,7 +102,7 @@ function readCounted(reader: Reader): Form {
   return atTimes(reader, weekly(count, readWeekdays(reader)));
 }
 
-/** Real time, or with `between` the steps of a clock on a wall. */
+/** An interval of real time, or with `between` times of day. */
 function readSteps(reader: Reader, unit: "minute" | "hour", count: number, index: number): Form {
   const step = unit === "hour" ? count * 60 : count;
   const text = `every ${count} ${count === 1 ? unit : `${unit}s`}`;
@@ -122,7 +121,7 @@ function readSteps(reader: Reader, unit: "minute" | "hour", count: number, index
     const says = "a time other than the start of the window";
     reader.refuse(reader.index - 1, says, () => [later]);
   }
-  // 00:00 as an end is the end of the date; a time before the start is one of the next date.
+  // An end before the start is on the next date; 00:00 is the end of the date.
   const end = named < start ? named + 1_440 : named;
   if (step > end - start) {
     const most = Math.floor((end - start) / (unit === "hour" ? 60 : 1));

@@ -1,11 +1,11 @@
-/** Times, dates, counts and days as types. Each check is a sentence about a mistake, or null for none. */
+/** Times, dates, counts and days as types, for literal.ts. */
 
 type Digit = "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9";
 type Hour = `${"0" | "1"}${Digit}` | `2${"0" | "1" | "2" | "3"}`;
 type Minute = `${"0" | "1" | "2" | "3" | "4" | "5"}${Digit}`;
 type Day28 = `0${Exclude<Digit, "0">}` | `1${Digit}` | `2${Exclude<Digit, "9">}`;
 
-/** The days of each month as dates have them: `01` to the last one. */
+/** The days of each month in dates: `01` to the last one. */
 type DaysOf = {
   [Month in "01" | "03" | "05" | "07" | "08" | "10" | "12"]: Day28 | "29" | "30" | "31";
 } & { [Month in "04" | "06" | "09" | "11"]: Day28 | "29" | "30" } & { "02": Day28 | "29" };
@@ -45,7 +45,7 @@ type LongMonth =
 type ShortMonth = "april" | "apr" | "june" | "jun" | "september" | "sep" | "november" | "nov";
 type MonthName = LongMonth | ShortMonth | "february" | "feb";
 
-/** As written in words: no zero before. */
+/** Without a leading zero. */
 type DayNumber = Exclude<Digit, "0"> | `${"1" | "2"}${Digit}` | "30" | "31";
 
 /** One time, or several with commas between. */
@@ -85,14 +85,14 @@ export type DateCheck<Text extends string> = Text extends `${infer Y}-${infer M}
 
 type NoDate<Text extends string> = `"${Text}" is not a valid date (YYYY-MM-DD)`;
 
-/** A date, or a date and a time with a T between them, in lower case. */
+/** A date, or a date and a time with a lower-case `t` between them. */
 export type MomentCheck<Text extends string> = Text extends `${infer Date}t${infer Time}`
   ? DateCheck<Date> extends infer Problem extends string
     ? Problem
     : TimeCheck<Time>
   : DateCheck<Text>;
 
-/** Up to eight digits: the parser knows how many of each unit. */
+/** Up to eight digits: the parser knows the limit of each unit. */
 export type CountCheck<Text extends string> = Text extends `${infer Lead}${infer More}`
   ? Lead extends Exclude<Digit, "0">
     ? IsUpToSevenDigits<More> extends true

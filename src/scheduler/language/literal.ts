@@ -1,9 +1,6 @@
 /**
- * The schedule language as types: a literal text is checked where it is
- * written, before anything runs. Reads the text as the parser does, left to
- * right, and stops at the first mistake. It knows less than the parser (no
- * names of zones, no doubles, no limits of sums), and never refuses what the
- * parser takes in one of its usual spellings.
+ * The schedule language as types: the compiler checks literal schedules. Reads a text as the parser does, left to right, up
+ * to the first mistake. Knows less than the parser (no zone names, no duplicates), and accepts all that the parser accepts.
  */
 
 import type {
@@ -18,9 +15,8 @@ import type {
 } from "./literal-values.ts";
 
 /**
- * The text itself where it is a schedule, else a sentence that says what is
- * wrong with it, to which no text can be assigned. A type wider than literals
- * passes: such texts are checked when they are parsed.
+ * The text itself if it is a valid schedule, else a sentence that says what is wrong. A type wider than a literal passes:
+ * such texts are checked when they are parsed.
  *
  * @example
  * function everyTime<const Text extends string>(schedule: Schedule<Text>) {}
@@ -31,7 +27,7 @@ export type Schedule<Text extends string> = Text extends unknown
     : Verdict<Text, FormCheck<Plain<Spaced<Lowercase<Text>>>>>
   : never;
 
-/** Whether a text is an interval without dates: true also for a pattern such as `every ${number} minutes`. */
+/** Whether a text is an interval without dates, also for a pattern such as `every ${number} minutes`. */
 export type IsInterval<Text extends string> = Text extends Interval
   ? true
   : Plain<Spaced<Lowercase<Text>>> extends Interval
@@ -46,7 +42,7 @@ type Verdict<Text, Problem> = Problem extends string ? Problem : Text;
 // biome-ignore lint/complexity/noBannedTypes: the type of an object without properties is what is meant
 type IsWide<Text extends string> = {} extends { [Key in Text]: 1 } ? true : false;
 
-/** With spaces for other white space. One literal each: a placeholder of all three would stand for any one character. */
+/** Replaces other white space by spaces. One literal each: a union of all three would match any character. */
 type Spaced<Text extends string> = Text extends `${infer Head}\n${infer Tail}`
   ? Spaced<`${Head} ${Tail}`>
   : Text extends `${infer Head}\t${infer Tail}`
@@ -71,7 +67,7 @@ type Plain<Text extends string> = Text extends `${infer Head}, ${infer Tail}`
 type First<Text extends string> = Text extends `${infer Word} ${string}` ? Word : Text;
 type Rest<Text extends string> = Text extends `${string} ${infer Tail}` ? Tail : "";
 
-/** All of these are a sentence about a mistake, or null for none. */
+/** Each check is a sentence about a mistake, or null for none. */
 type FormCheck<Text extends string> =
   First<Text> extends "every"
     ? EveryCheck<Rest<Text>>
@@ -187,7 +183,7 @@ type OnceCheck<Text extends string> =
 
 type Suffix = "in" | "except" | "starting" | "until";
 
-/** Fields up to the first suffix. Croner checks what is in them. */
+/** Counts the fields up to the first suffix. Croner checks them at run time. */
 type CronCheck<
   Text extends string,
   Fields extends readonly string[] = [],
@@ -225,7 +221,7 @@ type SuffixCheck<Word extends Suffix, Text extends string, Left extends Suffix> 
         ? Problem
         : AfterDate<Rest<Text>, Left>;
 
-/** The time of a date may be a word of its own. */
+/** A date may be followed by its time. */
 type AfterDate<Text extends string, Left extends Suffix> =
   First<Text> extends `${number}:${string}`
     ? TimesCheck<First<Text>> extends infer Problem extends string

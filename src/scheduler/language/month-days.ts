@@ -1,4 +1,4 @@
-/** Days of months, of quarters and of years. */
+/** Parses the days of `every month`, `every quarter` and `every year`. */
 
 import type { Dates, MonthDay, Weekday } from "../rule.ts";
 import { listOf, type Reader } from "./reader.ts";
@@ -27,7 +27,7 @@ export function readMonthDays(reader: Reader): DatesForm {
   return { dates: { by: "months", on }, text: `every month on ${days.map(dayText).join(",")}` };
 }
 
-/** The same: what is last is in the quarter's last month, all else in its first. */
+/** The same lists. A last day is in the quarter's last month, all others are in its first. */
 export function readQuarterDays(reader: Reader): DatesForm {
   reader.expect(["on"]);
   const days = readDays(reader);
@@ -38,7 +38,7 @@ export function readQuarterDays(reader: Reader): DatesForm {
   return { dates: { by: "months", on }, text: `every quarter on ${days.map(dayText).join(",")}` };
 }
 
-/** `on march 1,october 1`. 29 February is a day of leap years. */
+/** `on march 1,october 1`. */
 export function readYearDays(reader: Reader): DatesForm {
   reader.expect(["on"]);
   const days = listOf(
@@ -79,7 +79,7 @@ function isLast(day: MonthDay): boolean {
   return "last" in day || ("nth" in day && day.nth === -1);
 }
 
-/** Days by number, then by weekday, then the last ones: the order of the one spelling. */
+/** Sorts days by number, then by weekday, the last ones last. */
 function rank(day: MonthDay): number {
   if ("day" in day) return day.day;
   if ("last" in day) return 1_000;

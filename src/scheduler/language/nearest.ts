@@ -1,33 +1,32 @@
 /**
- * The nearest text that is a schedule: the mistakes of a text mended one by
- * one, where the parser stops, with what it would have taken there. The
- * cheapest mends are tried first, so what comes out is what was most likely meant.
+ * Finds the valid schedule nearest to an invalid text: corrects one mistake after the other, where the parser stops, with
+ * what it would have accepted there. The cheapest corrections are tried first.
  */
 
 import { type Candidate, Mismatch, type Token } from "./reader.ts";
 import { FOREIGN } from "./vocabulary.ts";
 
-/** In letters. A missing word is likelier than a wrong one of three letters. */
+/** The cost of a missing word, in letters. */
 const INSERTING = 2;
 const MAX_COST = 9;
-/** An error is to come soon, however bad the text: after some ten milliseconds, most of them after one. */
+/** Bounds the time for any text to some ten milliseconds; most take one. */
 const MAX_TRIES = 300;
-/** Characters read in all of the tries: what takes its time is a long text with many mistakes, which none is near. */
+/** Characters parsed in all tries together. */
 const MAX_READ = 20_000;
-/** What was made of the token that is there, before all else. */
+/** The most that a corrected token costs. */
 const MADE = 1.5;
-/** Words of which a larger part differs have nothing to do with each other. */
+/** Words of which a larger part differs are not related. */
 const MAX_DIFFERENCE = 0.7;
-/** Of those that fit as well as any other where a word is missing. */
+/** Candidates that are tried where a word is missing. */
 const MAX_INSERTED = 6;
 
 type Attempt = { readonly text: string; readonly cost: number };
 
 /**
- * Undefined where no schedule is near.
+ * Undefined where no valid schedule is near.
  *
- * @param maxLength of the text that is found
- * @param parse throws a Mismatch for a text that is no schedule
+ * @param maxLength of the result
+ * @param parse throws a Mismatch for an invalid schedule
  */
 export function nearestTo(
   text: string,
@@ -51,7 +50,6 @@ export function nearestTo(
   return undefined;
 }
 
-/** The first of those that cost least. */
 function takeCheapest(open: Attempt[]): Attempt {
   let cheapest = 0;
   for (const [index, { cost }] of open.entries()) {
@@ -103,14 +101,14 @@ function inserted(text: string, token: Token | undefined, fitting: readonly Cand
   }));
 }
 
-/** "everyday", "at9:00": the space is missing. */
+/** "everyday", "at9:00": a space is missing. */
 function divided(text: string, token: Token, fitting: readonly Candidate[]): Attempt[] {
   return fitting
     .filter(({ word }) => token.word.startsWith(word) && token.word.length > word.length)
     .map(({ word }) => splice(text, token, `${word} ${token.raw.slice(word.length)}`, 1));
 }
 
-/** "week day", "9 am": the space is too much. */
+/** "week day", "9 am": a space too many. */
 function joined(text: string, before: Token | undefined, token: Token): Attempt[] {
   if (before === undefined || before.word === "," || !/^[a-z]/.test(token.word)) return [];
   return [splice(text, { ...token, start: before.start }, `${before.raw}${token.raw}`, 1)];
@@ -130,7 +128,7 @@ function replaced(text: string, token: Token, fitting: readonly Candidate[]): At
   });
 }
 
-/** The word before was taken, and yet may be the wrong one: "every mon on 1" is of a month. */
+/** The accepted word before may be the wrong one: "every mon on 1" means a month. */
 function replacedBefore(
   text: string,
   before: Token | undefined,
@@ -141,7 +139,7 @@ function replacedBefore(
   return replaced(text, before, others).map((attempt) => ({ ...attempt, cost: attempt.cost + 1 }));
 }
 
-/** A token that is too much goes with the comma before it. The longer it is, the less likely. */
+/** Drops a token, and the comma before it. The longer it is, the more it costs. */
 function dropped(text: string, before: Token | undefined, token: Token): Attempt {
   const start = before?.word === "," ? before.start : token.start;
   const rest = text.slice(token.end).trimStart();
@@ -155,15 +153,12 @@ function splice(text: string, token: Token, word: string, cost: number): Attempt
   return { text: `${word === "," ? head.trimEnd() : head}${word}${text.slice(token.end)}`, cost };
 }
 
-/** The longest name of a zone has 32 characters. */
+/** The longest zone name has 32 characters. */
 const LONGEST_WORD = 50;
 
 /**
- * The fewest letters to add, drop, change, or swap with their neighbour, that
- * make one word of the other (optimal string alignment).
- * https://en.wikipedia.org/wiki/Damerau–Levenshtein_distance
- *
- * Infinity for a word of more than 50 characters, which none of the language or of its zones has.
+ * The optimal string alignment distance: the fewest letters to add, drop, change, or swap with their neighbour. Infinity
+ * for words of more than 50 characters. https://en.wikipedia.org/wiki/Damerau–Levenshtein_distance
  */
 export function editDistance(one: string, other: string): number {
   if (Math.max(one.length, other.length) > LONGEST_WORD) return Number.POSITIVE_INFINITY;

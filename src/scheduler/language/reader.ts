@@ -1,23 +1,22 @@
 /**
- * Reads tokens one after the other, and remembers at each place what was asked
- * for there. So a mismatch can say all that would have fitted, and the nearest
- * valid text can be looked for.
+ * Reads the tokens of a text, and records at each place what was accepted there. So a mismatch can list it, and nearest.ts
+ * can correct the text.
  */
 
 export type Token = {
   /** In lower case. */
   readonly word: string;
-  /** As it was written: the name of a zone. */
+  /** As it was written. */
   readonly raw: string;
   /** Index of its first character in the text. */
   readonly start: number;
   readonly end: number;
 };
 
-/** Texts that fit at a place, best first, given the token that is there. Called only when a mistake is to be mended. */
+/** Corrections of the token at a place, best first. Called only for an invalid text. */
 export type Candidates = (found: string) => readonly string[];
 
-/** What may stand at a place: a word of the language, or one that was made of what is there. */
+/** A word of the language, or a correction of the token (`isMade`). */
 export type Candidate = { readonly word: string; readonly isMade: boolean };
 
 type Asked = {
@@ -25,14 +24,14 @@ type Asked = {
   readonly candidates: (found: string) => readonly Candidate[];
 };
 
-/** The text is no schedule. Never leaves this folder: callers get a ScheduleSyntaxError. */
+/** The text is invalid. Never leaves this folder: callers get a ScheduleSyntaxError. */
 export class Mismatch extends Error {
   constructor(
     readonly tokens: readonly Token[],
-    /** Of the token that does not fit; the number of tokens where the text ends too early. */
+    /** Of the first token that does not fit; the number of tokens where the text ends too early. */
     readonly index: number,
     readonly expected: string,
-    /** What would fit at a token. */
+    /** What would be accepted at a token. */
     readonly candidatesAt: (index: number) => readonly Candidate[],
   ) {
     super(expected);
@@ -56,7 +55,7 @@ export class Reader {
     return this.index >= this.tokens.length;
   }
 
-  /** Takes the next token if it is one of `words`. `says` stands for them in a message. */
+  /** Takes the next token if it is one of `words`. Messages have `says` in place of them. */
   accept<Word extends string>(
     words: readonly Word[],
     says: readonly string[] = words.map(quoted),
@@ -67,13 +66,13 @@ export class Reader {
     return found;
   }
 
-  /** @throws Mismatch where the next token is none of `words` */
+  /** @throws Mismatch if the next token is not one of `words` */
   expect<Word extends string>(words: readonly Word[], says?: readonly string[]): Word {
     return this.accept(words, says) ?? this.#stop(this.index);
   }
 
   /**
-   * Takes the next token if `read` makes something of it.
+   * Takes the next token if `read` accepts it.
    *
    * @throws Mismatch where `read` returns undefined
    */
@@ -84,13 +83,13 @@ export class Reader {
     return value;
   }
 
-  /** @throws Mismatch, always: the next token is none of what has been asked for, nor this */
+  /** @throws Mismatch, always: the next token is nothing that was accepted here, nor this */
   fail(says: string, candidates: Candidates): never {
     this.#ask(made(says, candidates));
     return this.#stop(this.index);
   }
 
-  /** @throws Mismatch, always: what is at `index` means something, which cannot be */
+  /** @throws Mismatch, always: the token at `index` was accepted, and its value is invalid */
   refuse(index: number, says: string, candidates: Candidates): never {
     this.#asked[index] = [made(says, candidates)];
     return this.#stop(index);
@@ -114,9 +113,9 @@ export class Reader {
 }
 
 /**
- * Things with commas between them.
+ * A list with commas.
  *
- * @throws Mismatch where two of them have the same key
+ * @throws Mismatch where two items have the same key
  */
 export function listOf<T>(reader: Reader, read: () => T, keyOf: (item: T) => unknown): T[] {
   const items: T[] = [];
@@ -148,7 +147,7 @@ function listed(parts: readonly string[]): string {
   return `${parts.slice(0, -1).join(", ")} or ${parts.at(-1)}`;
 }
 
-/** White space parts words and means nothing else; a comma is a token of its own. */
+/** White space separates tokens; a comma is a token of its own. */
 function tokensOf(text: string): Token[] {
   return Array.from(text.matchAll(/[^\s,]+|,/g), ({ 0: raw, index }) => ({
     word: raw.toLowerCase(),

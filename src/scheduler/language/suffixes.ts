@@ -1,4 +1,4 @@
-/** What limits a schedule, or gives it its zone: `in`, `except`, `starting`, `until`. */
+/** Parses the suffixes of a schedule: `in`, `except`, `starting`, `until`. */
 
 import { DAY_MS } from "../calendar/civil.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
@@ -40,7 +40,7 @@ export function readSuffixes(reader: Reader): Suffixes {
     }
   }
   if (starting !== undefined && until !== undefined && until <= starting) {
-    // As the last date, that of the start is never too early.
+    // As a last date, the date of the start is never too early.
     const first = dateText(Math.floor(starting / DAY_MS));
     const says = `a date or time after its start at ${momentText(starting)}`;
     reader.refuse(untilIndex, says, () => [first]);
@@ -48,7 +48,7 @@ export function readSuffixes(reader: Reader): Suffixes {
   return { timezone, starting, until, except };
 }
 
-/** In their one order and spelling, with a space before each. */
+/** In their usual order and spelling, with a space before each. */
 export function suffixText({ starting, until, except }: Omit<Suffixes, "timezone">): string {
   const parts: string[] = [];
   if (except.length > 0) parts.push(` except ${except.map(dateText).join(",")}`);
@@ -57,12 +57,12 @@ export function suffixText({ starting, until, except }: Omit<Suffixes, "timezone
   return parts.join("");
 }
 
-/** The date that ends at 00:00 is the one to name. */
+/** An end at 00:00 is written as the date before. */
 export function untilText(until: LocalTime): string {
   return until % DAY_MS === 0 ? dateText(until / DAY_MS - 1) : momentText(until);
 }
 
-/** A date without a time stands for its start, or with `wholeDays` 1 for its end. */
+/** A date without a time is its start, or with `wholeDays` 1 its end. */
 function readLimit(reader: Reader, wholeDays: 0 | 1): LocalTime {
   const { date, time } = readDateTime(reader);
   return time === undefined ? localTime(date + wholeDays, 0) : localTime(date, time);

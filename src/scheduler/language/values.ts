@@ -1,4 +1,4 @@
-/** Times of day, dates and counts: how they are read, spelled, and mended. */
+/** Times of day, dates and counts: how they are parsed, written, and corrected. */
 
 import { DAY_MS, MINUTE_MS } from "../calendar/civil.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
@@ -8,7 +8,6 @@ const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const DATE_EXAMPLE = "2026-12-24";
 const TIME_EXAMPLE = "09:00";
-// A plain object would find `constructor` too.
 const NAMED_TIMES: ReadonlyMap<string, string> = new Map([
   ["noon", "12:00"],
   ["midday", "12:00"],
@@ -41,7 +40,7 @@ export function readDateTime(reader: Reader): { date: LocalDate; time: number | 
     if (date === undefined || (clock !== undefined && time === undefined)) return undefined;
     return { date, time };
   });
-  // What begins with a digit can only be a time here.
+  // A digit here can only begin a time.
   if (read.time !== undefined || !/^\d/.test(reader.token?.word ?? "")) return read;
   return { date: read.date, time: readTime(reader) };
 }
@@ -63,7 +62,7 @@ export function localTime(date: LocalDate, minutes: number): LocalTime {
   return date * DAY_MS + minutes * MINUTE_MS;
 }
 
-/** Of minutes after 00:00: `HH:MM`, on whichever day. */
+/** Minutes after 00:00 as `HH:MM`. */
 export function timeText(minutes: number): string {
   const pad = (value: number) => String(value).padStart(2, "0");
   return `${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`;
@@ -73,7 +72,7 @@ export function dateText(date: LocalDate): string {
   return new Date(date * DAY_MS).toISOString().slice(0, 10);
 }
 
-/** With its time only where that is not 00:00. */
+/** The date, with its time unless that is 00:00. */
 export function momentText(at: LocalTime): string {
   const date = Math.floor(at / DAY_MS);
   const minutes = (at - date * DAY_MS) / MINUTE_MS;
@@ -85,7 +84,7 @@ function minutesOf(word: string): number | undefined {
   return hour === undefined ? undefined : Number(hour) * 60 + Number(minute);
 }
 
-/** `YYYY-MM-DD`; undefined for one that does not exist: `Date` moves 30 February into March. */
+/** Parses `YYYY-MM-DD`; undefined for a date that does not exist, which `Date` would move into the next month. */
 export function readLocalDate(word: string): LocalDate | undefined {
   if (!DATE.test(word)) return undefined;
   const ms = Date.parse(`${word}T00:00:00Z`);
@@ -93,7 +92,7 @@ export function readLocalDate(word: string): LocalDate | undefined {
   return Number.isNaN(ms) || dateText(date) !== word ? undefined : date;
 }
 
-/** `9:00`, `9am`, `17.30`, `0930`, `25:00`: what is meant, as far as it can be told; else an example. */
+/** Corrects `9:00`, `9am`, `17.30`, `0930`, `25:00`; an example for anything else. */
 function mendedTimes(found: string): readonly string[] {
   const named = NAMED_TIMES.get(found);
   if (named !== undefined) return [named];
@@ -106,7 +105,7 @@ function mendedTimes(found: string): readonly string[] {
   return [timeText(valid * 60 + Math.min(Number(minutes), 59))];
 }
 
-/** `2026-1-5`, `2026/01/05`, `2026-02-30`, `24.12.2026`. */
+/** Corrects `2026-1-5`, `2026/01/05`, `2026-02-30`, `24.12.2026`. */
 function mendedDates(found: string): readonly string[] {
   const [, y, m, d] = /^(\d{4})\D?(\d{1,2})\D?(\d{1,2})(?:\D.*)?$/.exec(found) ?? [];
   const [, day, month, year] = /^(\d{1,2})\.(\d{1,2})\.(\d{4})\W*$/.exec(found) ?? [];

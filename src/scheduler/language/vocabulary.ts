@@ -1,4 +1,4 @@
-/** The words of the schedule language, and the words of others for which ours are offered. */
+/** The words of the schedule language, and other words that are corrected to them. */
 
 import type { MonthDay, Weekday } from "../rule.ts";
 
@@ -43,7 +43,7 @@ const ORDINALS: readonly (readonly [string, Nth])[] = [
   ["last", -1],
 ];
 
-/** Full names first, so that they are the first to be offered. */
+/** Full names first: corrections take the first that fits. */
 export const WEEKDAY_NAMES: ReadonlyMap<string, Weekday> = new Map([
   ...WEEKDAYS.map((name, index) => [name, (index + 1) as Weekday] as const),
   ...WEEKDAYS.map((name, index) => [name.slice(0, 3), (index + 1) as Weekday] as const),
@@ -68,7 +68,7 @@ export function ordinalName(nth: Nth): string {
   return ORDINALS.find(([, value]) => value === nth)?.[0] as string;
 }
 
-/** What people write who know another language of schedules, or none, and what it is in ours. */
+/** Words of other schedule languages, and their corrections. */
 export const FOREIGN: ReadonlyMap<string, string> = new Map([
   ["daily", "every day"],
   ["everyday", "every day"],

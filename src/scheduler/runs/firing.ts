@@ -166,9 +166,10 @@ export class Firing {
       attempts: 0,
       notBefore: 0,
       endedAt: skipped === undefined ? null : now,
-      error: null,
-      reason: skipped ?? null,
       submissionId: null,
+      errorName: null,
+      errorMessage: null,
+      reason: skipped ?? null,
     };
   }
 
@@ -176,7 +177,7 @@ export class Firing {
   #putRow({ maxRuns }: DeclaredTask, row: TaskRow, entered: readonly Run[]): void {
     const { store, clock } = this;
     const { history } = this.app.settings;
-    const { taskId, pruned } = row;
+    const { taskId } = row;
     const scheduled = entered.filter(isScheduled);
     const fired = row.fired + scheduled.length;
     const countsHistory =
@@ -193,11 +194,9 @@ export class Firing {
       // A finished task has no next slot: what passes meanwhile is not due when `maxRuns` is raised later.
       nextAt: runs < maxRuns ? row.nextAt : null,
       openFrom: this.#openFrom(row, entered),
-      pruned: {
-        completed: pruned.completed + deleted.completed,
-        failed: pruned.failed + deleted.failed,
-        skipped: pruned.skipped + deleted.skipped,
-      },
+      prunedCompleted: row.prunedCompleted + deleted.completed,
+      prunedFailed: row.prunedFailed + deleted.failed,
+      prunedSkipped: row.prunedSkipped + deleted.skipped,
     };
     const stored = store.tasks.get(taskId);
     if (JSON.stringify(changed) !== JSON.stringify(stored)) store.putTask(changed);

@@ -5,27 +5,9 @@
  */
 
 import type { Failure } from "../../core/failures.ts";
-import { bySlot, nameOf, type Run, type Tally } from "../rows.ts";
+import { bySlot, nameOf, RUN_COLUMNS, type Run, selected, type Tally } from "../rows.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
-import type { RunCause } from "../types.ts";
 import { checkTransition, type EndedStatus, type RunStatus } from "./states.ts";
-
-type SqlRow = {
-  task_id: string;
-  slot: number;
-  trigger_key: string;
-  cause: RunCause;
-  status: RunStatus;
-  fired_at: number;
-  lag_ms: number;
-  attempts: number;
-  not_before: number;
-  ended_at: number | null;
-  error_name: string | null;
-  error_message: string | null;
-  reason: string | null;
-  submission_id: string | null;
-};
 
 export type RunEnd = {
   readonly status: EndedStatus;
@@ -33,9 +15,7 @@ export type RunEnd = {
   readonly reason?: string | null;
 };
 
-/** The run with this key, if it is open and at this attempt. */
-const FENCED =
-  "WHERE task_id = ? AND slot = ? AND trigger_key = ? AND attempts = ? AND ended_at IS NULL RETURNING 1";
+const ALL = selected(RUN_COLUMNS);
 
 export class RunStore {
   #open = new Map<string, Run[]>();
@@ -48,11 +28,11 @@ export class RunStore {
 
   load(): void {
     // CROSS: SQLite would read all runs first, and look up the task of each.
-    const found = this.sql.exec<SqlRow>(
-      `SELECT r.* FROM perdure_tasks t CROSS JOIN perdure_runs r
-       ON r.task_id = t.task_id AND r.slot >= t.open_from WHERE r.ended_at IS NULL`,
+    const found = this.sql.exec<Run>(
+      `SELECT ${ALL} FROM perdure_tasks CROSS JOIN perdure_runs USING (task_id)
+       WHERE slot >= open_from AND ended_at IS NULL`,
     );
-    this.#open = Map.groupBy(found.toArray().map(toRun), ({ taskId }) => taskId);
+    this.#open = Map.groupBy(found.toArray(), ({ taskId }) => taskId);
   }
 
   /** Open runs of a task, in the order of their slots. */
@@ -68,19 +48,15 @@ export class RunStore {
   /** (new) → waiting, running or skipped. Returns the runs that were new: a slot has one run. */
   insert(runs: readonly Run[]): Run[] {
     if (runs.length === 0) return [];
-    const inserted = this.sql.exec<{ slot: number; trigger_key: string }>(
-      `INSERT INTO perdure_runs (task_id, slot, trigger_key, cause, status, fired_at, lag_ms, attempts, not_before, ended_at, reason)
-       SELECT value ->> 'taskId', value ->> 'slot', value ->> 'triggerKey', value ->> 'cause', value ->> 'status',
-         value ->> 'firedAt', value ->> 'lagMs', value ->> 'attempts', value ->> 'notBefore', value ->> 'endedAt', value ->> 'reason'
-       FROM json_each(?) WHERE true ON CONFLICT DO NOTHING RETURNING slot, trigger_key`,
+    const values = Object.keys(RUN_COLUMNS).map((field) => `value ->> '${field}'`);
+    const inserted = this.sql.exec<Run>(
+      `INSERT INTO perdure_runs (${Object.values(RUN_COLUMNS).join(", ")}) SELECT ${values.join(", ")}
+       FROM json_each(?) WHERE true ON CONFLICT DO NOTHING RETURNING ${ALL}`,
       JSON.stringify(runs),
     );
-    const names = new Set(
-      inserted.toArray().map(({ slot, trigger_key }) => `${slot} ${trigger_key}`),
-    );
-    const news = runs.filter(({ slot, triggerKey }) => names.has(`${slot} ${triggerKey}`));
-    this.afterCommit(() => this.#keep(news));
-    return news;
+    const newRuns = inserted.toArray().sort(bySlot);
+    this.afterCommit(() => this.#keep(newRuns));
+    return newRuns;
   }
 
   /** skipped → waiting, as backfills. */
@@ -91,80 +67,46 @@ export class RunStore {
   ): void {
     if (slots.length === 0) return;
     const reopened = this.sql
-      .exec<SqlRow>(
+      .exec<Run>(
         `UPDATE perdure_runs SET status = 'waiting', cause = 'backfill', fired_at = ?1, lag_ms = max(0, ?1 - slot - ?2), attempts = 0,
            not_before = 0, ended_at = NULL, reason = NULL, error_name = NULL, error_message = NULL, submission_id = NULL
          WHERE task_id = ?3 AND slot IN (SELECT value FROM json_each(?4)) AND trigger_key = '' AND status = 'skipped'
-         RETURNING *`,
+         RETURNING ${ALL}`,
         now,
         offsetMs,
         taskId,
         JSON.stringify(slots),
       )
-      .toArray()
-      .map(toRun);
+      .toArray();
     this.afterCommit(() => this.#keep(reopened));
   }
 
-  /** waiting → running: counts an attempt. Returns the run as it is then, if it was open. */
+  /** waiting → running: counts an attempt. */
   begin(run: Run): Run | undefined {
-    const begun = { ...run, status: "running", attempts: run.attempts + 1 } as const;
-    const isOpen = this.#change(
-      `UPDATE perdure_runs SET status = 'running', attempts = attempts + 1 ${FENCED}`,
-      run,
-      "running",
-    );
-    return isOpen ? this.#replaced(begun) : undefined;
+    return this.#change(run, { status: "running", attempts: run.attempts + 1 });
   }
 
   /** running → waiting: an attempt has failed, and another is due at `time`. */
-  retryAt(run: Run, time: number, error: Failure): Run | undefined {
-    const isOpen = this.#change(
-      `UPDATE perdure_runs SET status = 'waiting', not_before = ?, error_name = ?, error_message = ? ${FENCED}`,
-      run,
-      "waiting",
-      time,
-      error.name,
-      error.message,
-    );
-    return isOpen
-      ? this.#replaced({ ...run, status: "waiting", notBefore: time, error })
-      : undefined;
+  retryAt(run: Run, time: number, { name, message }: Failure): Run | undefined {
+    const error = { errorName: name, errorMessage: message };
+    return this.#change(run, { status: "waiting", notBefore: time, ...error });
   }
 
   /** running → running: its prompt has been accepted. */
   submitted(run: Run, submissionId: string): Run | undefined {
-    const isOpen = this.#change(
-      `UPDATE perdure_runs SET submission_id = ? ${FENCED}`,
-      run,
-      "running",
-      submissionId,
-    );
-    return isOpen ? this.#replaced({ ...run, submissionId }) : undefined;
+    return this.#change(run, { status: "running", submissionId });
   }
 
-  /** waiting or running → ended. */
-  end(
-    run: Run,
-    { status, error = run.error, reason = null }: RunEnd,
-    now: number,
-  ): Run | undefined {
-    const isOpen = this.#change(
-      `UPDATE perdure_runs SET status = ?, ended_at = ?, error_name = ?, error_message = ?, reason = ? ${FENCED}`,
-      run,
-      status,
-      status,
-      now,
-      error?.name ?? null,
-      error?.message ?? null,
-      reason,
-    );
-    return isOpen ? this.#replaced({ ...run, status, endedAt: now, error, reason }) : undefined;
+  /** waiting or running → ended. Keeps the last error unless `error` is given. */
+  end(run: Run, { status, error, reason = null }: RunEnd, endedAt: number): Run | undefined {
+    const { name = null, message = null } = error ?? {};
+    const changed = error === undefined ? {} : { errorName: name, errorMessage: message };
+    return this.#change(run, { status, endedAt, reason, ...changed });
   }
 
   /** The object did not survive its attempt: running in its row, and waiting for another attempt in memory. */
   interrupted(run: Run): void {
-    this.#replaced({ ...run, status: "waiting", notBefore: 0 });
+    this.#keep([{ ...run, status: "waiting", notBefore: 0 }]);
   }
 
   /** Deletes ended runs: those of slots before `time` that ended before it, and all but the newest `count`. */
@@ -205,8 +147,8 @@ export class RunStore {
   /** Newest first; more than `limit` if the last one shares its time with others. */
   list(taskId: string, { before, limit }: { before: number; limit: number }): Run[] {
     return this.sql
-      .exec<SqlRow>(
-        `SELECT * FROM perdure_runs WHERE task_id = ?1 AND slot < ?2 AND slot >= COALESCE(
+      .exec<Run>(
+        `SELECT ${ALL} FROM perdure_runs WHERE task_id = ?1 AND slot < ?2 AND slot >= COALESCE(
            (SELECT slot FROM perdure_runs WHERE task_id = ?1 AND slot < ?2 ORDER BY slot DESC LIMIT 1 OFFSET ?3), ?4)
          ORDER BY slot DESC, trigger_key DESC`,
         taskId,
@@ -214,15 +156,12 @@ export class RunStore {
         limit - 1,
         Number.MIN_SAFE_INTEGER,
       )
-      .toArray()
-      .map(toRun);
+      .toArray();
   }
 
   trigger(taskId: string, key: string): Run | undefined {
-    return this.sql
-      .exec<SqlRow>("SELECT * FROM perdure_runs WHERE task_id = ? AND trigger_key = ?", taskId, key)
-      .toArray()
-      .map(toRun)[0];
+    const query = `SELECT ${ALL} FROM perdure_runs WHERE task_id = ? AND trigger_key = ?`;
+    return this.sql.exec<Run>(query, taskId, key).toArray()[0];
   }
 
   /** The status of each slot in [from, to) that has a run. */
@@ -238,14 +177,13 @@ export class RunStore {
 
   /** The latest run that was not skipped, by task; of one task, or of all. */
   latest(taskId: string | null): Map<string, Run> {
-    const query = `SELECT r.* FROM perdure_tasks t CROSS JOIN perdure_runs r ON r.task_id = t.task_id AND r.slot =
-         (SELECT slot FROM perdure_runs WHERE task_id = t.task_id AND status <> 'skipped' ORDER BY slot DESC LIMIT 1)
-       WHERE r.status <> 'skipped'`;
+    const query = `SELECT ${ALL} FROM perdure_tasks t CROSS JOIN perdure_runs USING (task_id) WHERE status <> 'skipped' AND slot =
+         (SELECT slot FROM perdure_runs WHERE task_id = t.task_id AND status <> 'skipped' ORDER BY slot DESC LIMIT 1)`;
     const found =
       taskId === null
-        ? this.sql.exec<SqlRow>(query)
-        : this.sql.exec<SqlRow>(`${query} AND t.task_id = ?`, taskId);
-    return new Map(found.toArray().map((row) => [row.task_id, toRun(row)]));
+        ? this.sql.exec<Run>(query)
+        : this.sql.exec<Run>(`${query} AND task_id = ?`, taskId);
+    return new Map(found.toArray().map((run) => [run.taskId, run]));
   }
 
   /** Runs in the history by how they ended, by task; of one task, or of all. */
@@ -261,16 +199,23 @@ export class RunStore {
     return new Map(found.toArray().map(({ task_id, ...tally }) => [task_id, tally]));
   }
 
-  #change(query: string, run: Run, to: RunStatus, ...values: SqlStorageValue[]): boolean {
-    checkTransition(run.status, to);
-    const { taskId, slot, triggerKey, attempts } = run;
-    const changed = this.sql.exec(query, ...values, taskId, slot, triggerKey, attempts);
-    return changed.toArray().length > 0;
-  }
-
-  #replaced(run: Run): Run {
-    this.afterCommit(() => this.#keep([run]));
-    return run;
+  /** Returns the changed run; undefined if it has ended or is at another attempt. */
+  #change(run: Run, changes: Partial<Run> & Pick<Run, "status">): Run | undefined {
+    checkTransition(run.status, changes.status);
+    const fields = Object.keys(changes) as (keyof Run)[];
+    const found = this.sql.exec(
+      `UPDATE perdure_runs SET ${fields.map((field) => `${RUN_COLUMNS[field]} = ?`).join(", ")}
+       WHERE task_id = ? AND slot = ? AND trigger_key = ? AND attempts = ? AND ended_at IS NULL RETURNING 1`,
+      ...fields.map((field) => changes[field]),
+      run.taskId,
+      run.slot,
+      run.triggerKey,
+      run.attempts,
+    );
+    if (found.toArray().length === 0) return undefined;
+    const changed = { ...run, ...changes };
+    this.afterCommit(() => this.#keep([changed]));
+    return changed;
   }
 
   /** Keeps open runs in memory, and removes ended ones. */
@@ -288,23 +233,4 @@ export class RunStore {
 function tallyOf(ended: readonly { status: RunStatus }[]): Tally {
   const of = (status: RunStatus) => ended.filter((each) => each.status === status).length;
   return { completed: of("completed"), failed: of("failed"), skipped: of("skipped") };
-}
-
-function toRun(row: SqlRow): Run {
-  const hasError = row.error_name !== null;
-  return {
-    taskId: row.task_id,
-    slot: row.slot,
-    triggerKey: row.trigger_key,
-    cause: row.cause,
-    status: row.status,
-    firedAt: row.fired_at,
-    lagMs: row.lag_ms,
-    attempts: row.attempts,
-    notBefore: row.not_before,
-    endedAt: row.ended_at,
-    error: hasError ? { name: row.error_name ?? "", message: row.error_message ?? "" } : null,
-    reason: row.reason,
-    submissionId: row.submission_id,
-  };
 }

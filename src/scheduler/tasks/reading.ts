@@ -50,13 +50,12 @@ function historiesOf(store: Store, taskId: string | null) {
   return (id: string): History => {
     const row = store.tasks.get(id);
     const run = latest.get(id);
-    const kept = tallies.get(id) ?? EMPTY;
-    const { pruned = EMPTY, missed = 0 } = row ?? {};
+    const { completed, failed, skipped } = tallies.get(id) ?? EMPTY;
     const counts = {
-      completed: kept.completed + pruned.completed,
-      failed: kept.failed + pruned.failed,
-      skipped: kept.skipped + pruned.skipped,
-      missed,
+      completed: completed + (row?.prunedCompleted ?? 0),
+      failed: failed + (row?.prunedFailed ?? 0),
+      skipped: skipped + (row?.prunedSkipped ?? 0),
+      missed: row?.missed ?? 0,
     };
     return { row, counts, lastRun: run && scheduledRunOf(run, store.owner) };
   };

@@ -31,7 +31,9 @@ const EMPTY = {
   runs: 0,
   failures: 0,
   missed: 0,
-  pruned: { completed: 0, failed: 0, skipped: 0 },
+  prunedCompleted: 0,
+  prunedFailed: 0,
+  prunedSkipped: 0,
   omittedAt: null,
 } as const satisfies Partial<TaskRow>;
 

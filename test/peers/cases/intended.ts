@@ -253,7 +253,7 @@ const invalid = scenario({
         by: "Invalid fields of a task",
         perdure: {
           isArmed: false,
-          errors: [`The scheduled task "task" is invalid: ${message}`],
+          errors: [`Invalid scheduled task "task": ${message}`],
           submitted: 0,
         },
       },
