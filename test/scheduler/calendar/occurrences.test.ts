@@ -114,11 +114,7 @@ describe("S2 occurrences()", () => {
     ["count", { count: Number.POSITIVE_INFINITY }, /Invalid count Infinity/],
     ["count", { count: 1.5 }, /Invalid count 1.5/],
     ["count", {}, /Invalid count undefined: expected a count or an until/],
-    [
-      "until",
-      { count: 1, until: 5 },
-      /Invalid until 5: expected no until beside a count/,
-    ],
+    ["until", { count: 1, until: 5 }, /Invalid until 5: expected no until beside a count/],
     ["until", { until: Number.NaN }, /Invalid until NaN/],
     ["limit", { limit: 1, count: 1 }, /Unknown option "limit"/],
   ])("refuses %s: %j", (option, options, message) => {
