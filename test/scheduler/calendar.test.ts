@@ -15,7 +15,7 @@ function next(schedule: string, after: string, count: number): string[] {
   );
 }
 
-describe("S2 in workerd", () => {
+describe("the calendar in workerd", () => {
   it.each([
     [
       "in a gap, the first instant after it",
@@ -57,7 +57,7 @@ describe("S2 in workerd", () => {
     expect(next(schedule, after, 2)).toEqual(expected);
   });
 
-  it("every zone that the runtime lists has a next occurrence at its own 09:00", () => {
+  it("S2: every zone of the runtime has its next occurrence at its own 09:00", () => {
     const after = Date.UTC(2027, 5, 1);
     for (const timezone of Intl.supportedValuesOf("timeZone")) {
       const at = nextOccurrence("every day at 09:00", { after, timezone });
@@ -66,7 +66,7 @@ describe("S2 in workerd", () => {
     }
   });
 
-  it("explains a gap in words", () => {
+  it("S2: a gap is explained in words", () => {
     const explained = explainSchedule("every day at 02:30 in Europe/Paris", {
       after: new Date("2027-03-27T12:00Z"),
     });
@@ -82,9 +82,12 @@ describe("S2 in workerd", () => {
     ["every week on mondey at 09:00", 14, "every week on monday at 09:00"],
     ["every day at 09:00 in Europe/Lodon", 22, "every day at 09:00 in Europe/London"],
     ["cron 0 9 32 * *", 9, "cron 0 9 31 * *"],
-  ])("points at the mistake, and offers the nearest: %s", (text, position, nearest) => {
-    const parse = () => parseSchedule(text, { timezone: "UTC" });
-    expect(parse).toThrow(ScheduleSyntaxError);
-    expect(parse).toThrow(expect.objectContaining({ position, nearest }));
-  });
+  ])(
+    "S2: an invalid schedule is refused with its position and the nearest text: %s",
+    (text, position, nearest) => {
+      const parse = () => parseSchedule(text, { timezone: "UTC" });
+      expect(parse).toThrow(ScheduleSyntaxError);
+      expect(parse).toThrow(expect.objectContaining({ position, nearest }));
+    },
+  );
 });

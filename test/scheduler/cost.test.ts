@@ -19,7 +19,7 @@ async function costOf(stage: Stage, work: () => Promise<unknown>): Promise<Cost>
   }));
 }
 
-it("an occurrence: 3 rows and 4 statements, and a row for each run that is forgotten", async () => {
+it("an occurrence writes 3 rows in 4 statements, and a row for each run that is deleted", async () => {
   const record = recorder();
   const stage = new Stage({ history: { count: 16 }, tasks: () => ({ t: task(record.note) }) });
   await stage.start();
@@ -36,7 +36,7 @@ it("an occurrence: 3 rows and 4 statements, and a row for each run that is forgo
   expect(record.came).toHaveLength(64);
 });
 
-it("one that fails once: 2 rows more", async () => {
+it("an occurrence that fails once writes 2 rows more", async () => {
   let calls = 0;
   const once = task(() => {
     if (calls++ === 0) throw new Error("once");
@@ -46,7 +46,7 @@ it("one that fails once: 2 rows more", async () => {
   expect(await costOf(stage, () => stage.pass(10 * MINUTE))).toEqual({ rows: 5, statements: 6 });
 });
 
-it("a prompt: 1 row more", async () => {
+it("a prompt writes 1 row more", async () => {
   const stage = new Stage({
     prompts: {
       submit: async () => ({ submissionId: "s" }),
@@ -59,7 +59,7 @@ it("a prompt: 1 row more", async () => {
   expect(await costOf(stage, () => stage.pass(10 * MINUTE))).toEqual({ rows: 4, statements: 5 });
 });
 
-it("a trigger: 2 rows, where the task has run before", async () => {
+it("a trigger of a task that has run before writes 2 rows", async () => {
   const stage = new Stage({ tasks: () => ({ t: task(() => {}) }) });
   await stage.start();
   await stage.pass(10 * MINUTE);
@@ -72,7 +72,7 @@ it("a trigger: 2 rows, where the task has run before", async () => {
 const MANY = 1_000;
 const ids = Array.from({ length: MANY }, (_, index) => `task-${index}`);
 
-it("S4 1,000 unchanged tasks are reconciled with no row and no statement; a start reads three", async () => {
+it("S4: reconciling 1,000 unchanged tasks executes no statement, and a start executes three", async () => {
   const tasks = Object.fromEntries(ids.map((id) => [id, task(() => {})]));
   const stage = new Stage({ tasks: () => tasks });
   await stage.start();
@@ -89,7 +89,7 @@ it("S4 1,000 unchanged tasks are reconciled with no row and no statement; a star
   expect(statements).toBe(3);
 });
 
-it("S4 S5 of a long history of 1,000 tasks, a start reads none, one task's look its own, and a list each run once", async () => {
+it("S4 S5: with a long history, a start reads none of it, inspect reads one task's, and list reads each run once", async () => {
   const tasks = Object.fromEntries(ids.map((id) => [id, task(() => {})]));
   const stage = new Stage({ tasks: () => tasks });
   await stage.start();
@@ -115,7 +115,7 @@ it("S4 S5 of a long history of 1,000 tasks, a start reads none, one task's look 
   expect(await rowsRead((scheduler) => scheduler.list())).toBeLessThanOrEqual(55 * MANY);
 });
 
-it("S1 S4 1,000 tasks due at once run once each, in four rows, and none is lost to a crash amid them", async () => {
+it("S1 S4: 1,000 tasks that are due at once run once each, in four rows, also after a crash in between", async () => {
   const record = recorder();
   const tasks = Object.fromEntries(ids.map((id) => [id, task(record.note)]));
   const stage = new Stage({ tasks: () => tasks });

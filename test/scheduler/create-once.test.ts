@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { createOnce } from "../../src/scheduler/index.ts";
 import { refusal } from "../support/given.ts";
 
-it("S1 createOnce() creates an instance, and finds it again", async () => {
+it("S1: createOnce() creates an instance, and returns it when called again", async () => {
   const id = `once-${crypto.randomUUID()}`;
   await using introspection = await introspectWorkflowInstance(env.WAITING_WORKFLOW, id);
   const first = await createOnce(env.WAITING_WORKFLOW, { id, params: {} });
@@ -16,7 +16,7 @@ it("S1 createOnce() creates an instance, and finds it again", async () => {
   expect([first.id, second.id]).toEqual([id, id]);
 });
 
-it("S1 createOnce() throws what create() throws where there is no instance", async () => {
+it("S1: createOnce() throws the error of create() if there is no instance", async () => {
   const wrong = "not an id: it has spaces";
   const error = await refusal(env.WAITING_WORKFLOW.create({ id: wrong }));
   const again = await refusal(createOnce(env.WAITING_WORKFLOW, { id: wrong }));

@@ -7,12 +7,12 @@ import { at, DAY, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../support
 
 const daily = { schedule: "every day at 09:00 in UTC" };
 
-describe("S1 S4 an edit that is learnt of by the wake for a slot", () => {
+describe("an edit that the wake for a slot finds", () => {
   it.each([
     ["a date left out", { ...daily, except: ["2030-12-25"] }],
     ["one more time", { schedule: "every day at 09:00, 17:00 in UTC" }],
     ["an end", { ...daily, endAt: "2031-01-01T00:00:00Z" }],
-  ])("%s: a slot that both texts have fires", async (_, edited) => {
+  ])("S1 S4: a due slot that both schedules have fires: %s", async (_, edited) => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note, daily) }) });
     await stage.start();
@@ -23,7 +23,7 @@ describe("S1 S4 an edit that is learnt of by the wake for a slot", () => {
     expect((await stage.info()).counts.missed).toBe(0);
   });
 
-  it("of an interval that keeps its length: its grid stays", async () => {
+  it("S1 S4: an interval that keeps its length keeps its slots", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
@@ -34,7 +34,7 @@ describe("S1 S4 an edit that is learnt of by the wake for a slot", () => {
     expect(record.slots).toEqual([10, 20]);
   });
 
-  it("a slot that the new text has not is missed", async () => {
+  it("S1 S4: a due slot that the new schedule does not have is missed", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note, daily) }) });
     await stage.start();
@@ -49,8 +49,8 @@ describe("S1 S4 an edit that is learnt of by the wake for a slot", () => {
   });
 });
 
-describe("S3 maxRuns that is raised", () => {
-  it("what passed while the task was finished is neither caught up nor missed", async () => {
+describe("maxRuns that is raised", () => {
+  it("S3: slots that passed while the task was finished are neither caught up nor missed", async () => {
     const record = recorder();
     const options = { catchUp: "all", maxRuns: 1 } as const;
     const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
@@ -64,7 +64,7 @@ describe("S3 maxRuns that is raised", () => {
     expect((await stage.info()).counts.missed).toBe(0);
   });
 
-  it("after it was lowered, too; and the lowered one is written once", async () => {
+  it("S3: a lowered maxRuns is stored once, and can be raised again", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
@@ -87,8 +87,8 @@ describe("S3 maxRuns that is raised", () => {
   });
 });
 
-describe("S5 resume", () => {
-  it("before the jitter of a slot is over: that slot fires", async () => {
+describe("resume", () => {
+  it("S5: a task that is resumed before the jitter of a slot has passed fires that slot", async () => {
     const record = recorder();
     const jittered = { ...daily, jitter: "8 hours" } as const;
     const stage = new Stage({ tasks: () => ({ t: task(record.note, jittered) }) });
@@ -103,7 +103,7 @@ describe("S5 resume", () => {
     expect(record.slots).toEqual([9 * 60]);
   });
 
-  it("does not tell of a slot that skipNext() has left out as the next", async () => {
+  it("S5: a resumed task does not list a slot that skipNext() has skipped as the next one", async () => {
     const stage = new Stage({ tasks: () => ({ t: task(() => {}) }) });
     await stage.start();
     await stage.in(({ scheduler }) => scheduler.skipNext("t"));
@@ -114,7 +114,7 @@ describe("S5 resume", () => {
   });
 });
 
-it("S1 a crowd fires in parts, and what one of them takes away fires no more", async () => {
+it("S1: many due tasks fire in parts, and a task that an earlier one removes does not fire", async () => {
   const record = recorder();
   const ids = Array.from({ length: 64 }, (_, index) => `t${index}`);
   const tasks = Object.fromEntries(ids.map((id) => [id, task(record.note)]));
@@ -141,9 +141,9 @@ it("S1 a crowd fires in parts, and what one of them takes away fires no more", a
   expect(await stage.wakesIn()).not.toBeNull();
 });
 
-describe("S5 odd input", () => {
+describe("unusual input", () => {
   it.each(["\ud800", "é\udc00"])(
-    "a trigger's key %j, half a character, is refused",
+    "S5: a trigger key with half a character is refused: %j",
     async (key) => {
       const record = recorder();
       const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
@@ -156,7 +156,7 @@ describe("S5 odd input", () => {
     },
   );
 
-  it("runs of one same time are never parted by a page", async () => {
+  it("S5: runs for the same time are on the same page", async () => {
     const stage = new Stage({ tasks: () => ({ t: task(() => {}, { overlap: "allow" }) }) });
     await stage.start();
     await stage.in(async ({ scheduler }) => {
@@ -171,7 +171,7 @@ describe("S5 odd input", () => {
     });
   });
 
-  it("S4 a text that cannot even be shown stops no other task", async () => {
+  it("S4: a schedule that cannot be shown does not stop other tasks", async () => {
     const record = recorder();
     const odd = { schedule: Object.create(null), handler: () => {} };
     const stage = new Stage({ tasks: () => ({ odd, t: task(record.note) }) });
@@ -182,7 +182,7 @@ describe("S5 odd input", () => {
   });
 });
 
-it("S1 a task that is taken away, declared again and backfilled: the run of before settles nothing", async () => {
+it("S1: a run from before its task was removed stores nothing after the task was declared again", async () => {
   const ends: (() => void)[] = [];
   const slow = task(() => new Promise<void>((resolve) => void ends.push(resolve)), daily);
   const stage = new Stage({});
@@ -202,7 +202,7 @@ it("S1 a task that is taken away, declared again and backfilled: the run of befo
   await stage.comes("completed");
 });
 
-it("S4 a prompt whose task is taken away holds no alarm, however long its turn takes", async () => {
+it("S4: a prompt whose task was removed holds no alarm while its turn runs", async () => {
   const prompts = {
     submit: async () => ({ submissionId: "s" }),
     ended: forever,
@@ -216,7 +216,7 @@ it("S4 a prompt whose task is taken away holds no alarm, however long its turn t
   expect(await stage.wakesIn()).toBeNull();
 });
 
-it("S4 a task with many runs that may begin takes turns with the others", async () => {
+it("S4: a task with many waiting runs takes turns with other tasks", async () => {
   const came: string[] = [];
   const note = ({ taskId }: { taskId: string }) => void came.push(taskId);
   const many = task(note, { catchUp: "all", overlap: "allow" });

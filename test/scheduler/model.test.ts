@@ -11,7 +11,7 @@ import { silence } from "../support/scheduler.ts";
 import { Play, STEP } from "../support/scheduler-play.ts";
 import { playSequences } from "../support/sequences.ts";
 
-it("S1 S3 S5 whatever happens in whatever order, each slot that passed has one run", {
+it("S1 S3 S5: each slot that passed has one run, whatever happens in whatever order", {
   timeout: limitMs(300_000),
 }, async () => {
   silence();

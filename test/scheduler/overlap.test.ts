@@ -35,7 +35,7 @@ const CAUGHT_UP: [CatchUp, number[]][] = [
 ];
 const OVERLAPS: Overlap[] = ["skip", "queue", "cancelPrevious", "allow"];
 
-describe("S3 catchUp, with every overlap, when the object was away", () => {
+describe("catchUp with every overlap, when the object was away", () => {
   const cases = CAUGHT_UP.flatMap(([catchUp, slots]) =>
     OVERLAPS.map((overlap) => ({ catchUp, overlap, slots, name: JSON.stringify(catchUp) })),
   );
@@ -65,7 +65,7 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
     expect(aborted).toEqual([]);
   });
 
-  it("the latest is no catch-up when it is on time, and none runs it", async () => {
+  it("S3: a latest slot that is on time is no catch-up, and runs with catchUp none", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note, { catchUp: "none" }) }) });
     await stage.start();
@@ -78,7 +78,7 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
     expect((await stage.info()).counts.missed).toBe(3);
   });
 
-  it("those that a later one has followed are catch-ups, however late they are", async () => {
+  it("S3: slots that a later one has followed are catch-ups, however late they are", async () => {
     const record = recorder();
     const every = { schedule: "every 1 minute", catchUp: "all" } as const;
     const stage = new Stage({ tasks: () => ({ t: task(record.note, every) }) });
@@ -88,7 +88,7 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
     expect(record.came.map(({ cause }) => cause)).toEqual(["catch-up", "schedule"]);
   });
 
-  it("all: what comes while the missed ones are made up for follows them", async () => {
+  it("S3: with catchUp all, a new slot runs after the missed ones", async () => {
     const { record, handler, release } = waiting();
     const stage = new Stage({ tasks: () => ({ t: task(handler, { catchUp: "all" }) }) });
     await stage.start();
@@ -101,7 +101,7 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
     expect(record.slots).toEqual([10, 20, 30]);
   });
 
-  it("all: at most 1,000, the newest, and the older ones are counted", async () => {
+  it("S3: with catchUp all, the newest 1,000 run, and older ones are counted", async () => {
     const record = recorder();
     const all = { catchUp: { all: "30 days" } as const, schedule: "every 10 minutes" };
     const stage = new Stage({ tasks: () => ({ t: task(record.note, all) }) });
@@ -114,7 +114,7 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
     expect((await stage.info()).counts.missed).toBe(200);
   });
 
-  it("all, with maxRuns: the oldest, and then it is finished", async () => {
+  it("S3: with catchUp all and maxRuns, the oldest run, and then the task is finished", async () => {
     const record = recorder();
     const options = { catchUp: "all", maxRuns: 2 } as const;
     const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
@@ -126,7 +126,7 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
     expect((await stage.info()).state).toBe("finished");
   });
 
-  it("missed ones are counted up to 10,000 at once", async () => {
+  it("S3: at most 10,000 missed slots are counted at once", async () => {
     const stage = new Stage({ tasks: () => ({ t: task(() => {}, { catchUp: "none" }) }) });
     await stage.start();
     await stage.pass(100 * 24 * HOUR + 5 * MINUTE);
@@ -135,7 +135,7 @@ describe("S3 catchUp, with every overlap, when the object was away", () => {
   });
 });
 
-describe("S3 overlap", () => {
+describe("overlap", () => {
   async function met(overlap: Overlap) {
     const wait = waiting();
     const stage = new Stage({ tasks: () => ({ t: task(wait.handler, { overlap }) }) });
@@ -144,7 +144,7 @@ describe("S3 overlap", () => {
     return { ...wait, stage };
   }
 
-  it("skip: the history says why", async () => {
+  it("S3: with overlap skip, the history has the reason", async () => {
     const { record, stage, release } = await met("skip");
     expect(await stage.history()).toEqual(["10 running", "20 skipped", "30 skipped"]);
     expect((await stage.runs())[0]?.reason).toContain("2030-01-07T00:10:00.000Z");
@@ -154,7 +154,7 @@ describe("S3 overlap", () => {
     expect((await stage.info()).counts.skipped).toBe(2);
   });
 
-  it("queue: one after the other", async () => {
+  it("S3: with overlap queue, runs start one after the other", async () => {
     const { record, stage, release } = await met("queue");
     expect(await stage.history()).toEqual(["10 running", "20 waiting", "30 waiting"]);
     await release(stage, 10);
@@ -164,7 +164,7 @@ describe("S3 overlap", () => {
     expect(record.slots).toEqual([10, 20, 30]);
   });
 
-  it("cancelPrevious: its signal is aborted, and its end changes nothing", async () => {
+  it("S3: with overlap cancelPrevious, the run's signal is aborted, and its end changes nothing", async () => {
     const { record, stage, release, aborted } = await met("cancelPrevious");
     expect(await stage.history()).toEqual(["10 cancelled", "20 cancelled", "30 running"]);
     expect(aborted).toEqual([10, 20]);
@@ -175,7 +175,7 @@ describe("S3 overlap", () => {
     expect(record.slots).toEqual([10, 20, 30]);
   });
 
-  it("allow: side by side", async () => {
+  it("S3: with overlap allow, runs run side by side", async () => {
     const { stage, release } = await met("allow");
     expect(await stage.history()).toEqual(["10 running", "20 running", "30 running"]);
     await release(stage, 20);
@@ -183,7 +183,7 @@ describe("S3 overlap", () => {
     expect(await stage.history()).toEqual(["10 running", "20 completed", "30 running"]);
   });
 
-  it("queue: at most 100 wait, the next are skipped, and the app is told of that once", async () => {
+  it("S3: at most 100 runs queue, later ones are skipped, and the app is notified once", async () => {
     const problems: unknown[] = [];
     const stage = new Stage({
       onProblem: (problem) => void problems.push(problem),
@@ -202,7 +202,7 @@ describe("S3 overlap", () => {
     ]);
   });
 
-  it("a run between two attempts keeps its place", async () => {
+  it("S3: a run between two attempts keeps its place", async () => {
     const record = recorder();
     let failures = 1;
     const once = task(
@@ -223,7 +223,7 @@ describe("S3 overlap", () => {
   });
 });
 
-it("S3 no more than the limit begin at once, and a crowd comes to its end", async () => {
+it("S3: no more attempts than the limit run at once, and all runs end", async () => {
   let now = 0;
   let most = 0;
   const work = async () => {

@@ -30,7 +30,7 @@ describe("instanceIdFor", () => {
     fc.stringMatching(/^[A-Za-z0-9_-]{0,150}$/),
   );
 
-  it("is always valid, always the same, and leaves a valid one as it is", () => {
+  it("an instance id is always valid, always the same, and a valid key unchanged", () => {
     fc.assert(
       fc.property(key, (text) => {
         const id = instanceIdFor(text);
@@ -41,7 +41,7 @@ describe("instanceIdFor", () => {
     );
   });
 
-  it("tells keys apart that look the same when they are cleaned", () => {
+  it("keys that differ in special characters have different instance ids", () => {
     const alike = ["a:b", "a/b", "a b", "-a-b", "a--b:", "a:b:", ":a:b"];
     expect(new Set(alike.map(instanceIdFor)).size).toBe(alike.length);
     fc.assert(
@@ -53,14 +53,14 @@ describe("instanceIdFor", () => {
     expect(instanceIdFor("\ud800")).not.toBe(instanceIdFor("\ud801"));
   });
 
-  it("is readable", () => {
+  it("an instance id begins with the readable part of its key", () => {
     expect(instanceIdFor("report:2026-01-05")).toMatch(/^report-2026-01-05-[\w-]{22}$/);
     expect(instanceIdFor("")).toMatch(/^id-/);
     expect(instanceIdFor("é".repeat(200))).toMatch(/^id-/);
   });
 });
 
-it("a jitter is the task's own, always the same, and spread", () => {
+it("the jitter of a task is always the same, and jitters are spread evenly", () => {
   const shares = Array.from({ length: 1_000 }, (_, index) => jitterShare("me", `t${index}`));
   expect(Math.min(...shares)).toBeGreaterThanOrEqual(0);
   expect(Math.max(...shares)).toBeLessThan(1);
@@ -82,13 +82,13 @@ function rowOf(over: Partial<TaskRow> = {}): TaskRow {
   return { ...row, ...over };
 }
 
-describe("S1 S3 what is due", () => {
+describe("due slots", () => {
   const catchUp = fc.oneof<fc.Arbitrary<CatchUp>[]>(
     fc.constantFrom<CatchUp>("latest", "none", "all"),
     fc.integer({ min: 1, max: 300 * MINUTE }).map((all) => ({ all })),
   );
 
-  it("each slot that has passed fires or is missed, once, and the next is the first after them", () => {
+  it("S1 S3: each slot that has passed fires or is missed once, and the next one is the first after them", () => {
     const offset = fc.integer({ min: 0, max: 400 * MINUTE });
     const jitter = fc.option(fc.integer({ min: 1, max: 30 * MINUTE }), { nil: undefined });
     fc.assert(
@@ -118,7 +118,7 @@ describe("S1 S3 what is due", () => {
     );
   });
 
-  it("nothing of a task that is paused, finished or has no slot left", () => {
+  it("S1: a task that is paused, finished or has no slot left has no due slots", () => {
     const now = T0 + 60 * MINUTE;
     expect(dueSlots(declared(), rowOf({ pausedAt: T0 }), now)).toBeUndefined();
     expect(dueSlots(declared({ maxRuns: 1 }), rowOf({ runs: 1 }), now)).toBeUndefined();
@@ -157,8 +157,8 @@ const someRuns = fc.array(someRun, { maxLength: 12 }).map((runs) =>
   ),
 );
 
-describe("S3 what may begin", () => {
-  it("only what waits and is due; one at a time, and none beside one that runs, unless it is allowed", () => {
+describe("runs that may start", () => {
+  it("S3: only waiting runs that are due start, one at a time unless overlap is allow", () => {
     fc.assert(
       fc.property(fc.constantFrom(...OVERLAPS), someRuns, (overlap, open) => {
         const next = startable(overlap, open, 50);
@@ -174,7 +174,7 @@ describe("S3 what may begin", () => {
     );
   });
 
-  it("never nothing for ever: what waits begins when nothing runs and its time has come", () => {
+  it("S3: a waiting run starts when no other runs and its time has come", () => {
     fc.assert(
       fc.property(fc.constantFrom(...OVERLAPS), someRuns, (overlap, runs) => {
         const open = runs.filter(({ status }) => status === "waiting");
@@ -183,7 +183,7 @@ describe("S3 what may begin", () => {
     );
   });
 
-  it("a backfill is neither cancelled nor a reason to skip", () => {
+  it("S3: a backfill is not cancelled, and no reason to skip a run", () => {
     fc.assert(
       fc.property(fc.constantFrom(...OVERLAPS), someRuns, (overlap, open) => {
         const { skipped, cancelled } = admit({ overlap, catchUpMs: "latest" }, open);
@@ -195,7 +195,7 @@ describe("S3 what may begin", () => {
     );
   });
 
-  it("S3 what comes while all that was missed is made up for follows it, and is not skipped", () => {
+  it("S3: a run that enters while missed slots are caught up queues behind them", () => {
     fc.assert(
       fc.property(someRuns, (open) => {
         const { skipped } = admit({ overlap: "skip", catchUpMs: 60_000 }, open);
@@ -209,8 +209,8 @@ describe("S3 what may begin", () => {
   });
 });
 
-describe("S4 the plan", () => {
-  it("of what is unchanged is empty, whenever it is made", () => {
+describe("changes of rows by a reconcile", () => {
+  it("S4: unchanged declarations change no row, at any time", () => {
     const valid = new Map([["t", declared()]]);
     const stored = new Map([["t", rowOf()]]);
     fc.assert(
@@ -221,7 +221,7 @@ describe("S4 the plan", () => {
     );
   });
 
-  it("keeps what cannot be understood, and deletes what is not declared", () => {
+  it("S4: the row of an invalid task is kept, and that of an undeclared one is deleted", () => {
     const error = new Error("no");
     const invalid = new Map([["t", { taskId: "t", schedule: "x", error }]]);
     const stored = new Map([
@@ -238,7 +238,7 @@ describe("S4 the plan", () => {
     ["a time of day that is due", "every day at 23:59", -1, -1],
     ["a time that the task has no more", "every day at 23:59", -2, 1_439],
   ])(
-    "S1: a new task goes on with %s that another scheduler has armed",
+    "S1: a new task continues %s that another scheduler has armed",
     (_, schedule, armed, expected) => {
       const valid = new Map([["t", declared({ schedule })]]);
       const at = (minute: number) => T0 + minute * MINUTE;
@@ -248,7 +248,7 @@ describe("S4 the plan", () => {
     },
   );
 
-  it("counts what was due by the old times as missed", () => {
+  it("S4: a slot that was due by the old schedule is counted as missed", () => {
     const valid = new Map([["t", declared({ schedule: "every 15 minutes" })]]);
     const declarations = { valid, invalid: new Map() };
     const at = (now: number) => planChanges(declarations, new Map([["t", rowOf()]]), now).update[0];
@@ -257,7 +257,7 @@ describe("S4 the plan", () => {
   });
 });
 
-it("takes what is written for Think: its declarations, and handlers of its context", () => {
+it("Think's types of declarations and handlers are accepted", () => {
   expectTypeOf<ThinkScheduledTasks>().toExtend<ScheduledTasks>();
   expectTypeOf<ScheduledTaskContext>().toExtend<ThinkScheduledTaskContext>();
 });

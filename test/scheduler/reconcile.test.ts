@@ -35,8 +35,8 @@ function hastened(ms: number): () => number {
 
 const noop = () => {};
 
-describe("S4 an edit", () => {
-  it("of anything but the times writes nothing and moves nothing", async () => {
+describe("an edit of a declaration", () => {
+  it("S4: an edit of options other than the times writes nothing and moves nothing", async () => {
     const record = recorder();
     const stage = new Stage({});
     await stage.declare({ t: task(noop) });
@@ -60,7 +60,7 @@ describe("S4 an edit", () => {
     expect(record.slots).toEqual([10]);
   });
 
-  it("of the jitter writes no row, and is heeded by the next occurrence", async () => {
+  it("S4: an edit of the jitter writes no row, and applies to the next occurrence", async () => {
     const record = recorder();
     const stage = new Stage({});
     await stage.declare({ t: task(record.note, { jitter: "9 minutes" }) });
@@ -70,7 +70,7 @@ describe("S4 an edit", () => {
     expect(record.slots).toEqual([10]);
   });
 
-  it("of the times starts afresh, and keeps the history", async () => {
+  it("S4: an edit of the times starts afresh, and keeps the history", async () => {
     const record = recorder();
     const stage = new Stage({});
     await stage.declare({ t: task(record.note) });
@@ -82,7 +82,7 @@ describe("S4 an edit", () => {
     expect(await stage.history()).toEqual(["10 completed", "25 completed"]);
   });
 
-  it("that takes a task away deletes its rows; declared again, it is a new one", async () => {
+  it("S4: removing a task deletes its rows, and declared again it is a new task", async () => {
     const record = recorder();
     const stage = new Stage({});
     await stage.declare({ t: task(record.note) });
@@ -101,7 +101,7 @@ describe("S4 an edit", () => {
     expect(record.slots).toEqual([10, 20]);
   });
 
-  it("that takes a task away lets its run come to its end", async () => {
+  it("S4: a run of a removed task runs to its end", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     let ended = 0;
     const slow = task(async () => {
@@ -118,7 +118,7 @@ describe("S4 an edit", () => {
   });
 });
 
-describe("S4 a paused task that a deploy leaves out", () => {
+describe("a paused task that a deploy omits", () => {
   /** Tasks `t` and `u`, with `t` paused, left out, and away for that long. */
   async function omitted(ms: number) {
     const stage = new Stage({});
@@ -133,7 +133,7 @@ describe("S4 a paused task that a deploy leaves out", () => {
     return stage;
   }
 
-  it("S4: is still paused when the next deploy declares it again, and its history is gone", async () => {
+  it("S4: an omitted task is still paused when it is declared again, without its history", async () => {
     const stage = await omitted(DAY);
     const { state, paused, counts } = await stage.info("t");
     expect({ state, paused }).toMatchObject({
@@ -149,7 +149,7 @@ describe("S4 a paused task that a deploy leaves out", () => {
     expect(await stage.history("t")).toHaveLength(1);
   });
 
-  it("S4: writes no row while it stays omitted, and is unknown to every verb", async () => {
+  it("S4: an omitted task writes no row while it stays omitted, and every method refuses its id", async () => {
     const stage = new Stage({});
     await stage.declare({ t: task(noop) });
     await stage.in(({ scheduler }) => scheduler.pause("t"));
@@ -170,13 +170,13 @@ describe("S4 a paused task that a deploy leaves out", () => {
     expect(await stage.wakesIn()).toBeNull();
   });
 
-  it("S4: is a new task after a year", async () => {
+  it("S4: an omitted task is a new task after a year", async () => {
     expect((await (await omitted(364 * DAY)).info("t")).state).toBe("paused");
     const stage = await omitted(365 * DAY);
     expect((await stage.info("t")).state).toBe("active");
   });
 
-  it("S4: is forgotten when 1,000 others were omitted later", async () => {
+  it("S4: the pause of an omitted task is deleted when 1,000 others were omitted later", async () => {
     const ids = Array.from({ length: 1_001 }, (_, index) => `t${index}`);
     const stage = new Stage({});
     const rows = () =>
@@ -197,8 +197,8 @@ describe("S4 a paused task that a deploy leaves out", () => {
   });
 });
 
-describe("S4 one bad task", () => {
-  it("is listed with its error, and the others are armed; repaired, it is where it was", async () => {
+describe("one invalid task", () => {
+  it("S4: an invalid task is listed with its error, the others are armed, and repaired it continues", async () => {
     const logged = complaints("error");
     const record = recorder();
     const stage = new Stage({});
@@ -286,7 +286,7 @@ describe("S4 one bad task", () => {
     expect((await stage.info("ok")).state).toBe("active");
   });
 
-  it("L9: an occurrence hours after the last alarm is armed for that, and fails no call", async () => {
+  it("L9: an occurrence after the last possible alarm is armed for that alarm, and fails no call", async () => {
     const schedule = "once at 2188-12-31 23:30 in America/Los_Angeles";
     const stage = new Stage({ tasks: () => ({ t: task(noop, { schedule }) }) });
     await stage.start();
@@ -336,15 +336,18 @@ describe("S4 one bad task", () => {
     expect(told).toHaveLength(4);
   });
 
-  it.each(["a b", "", "é", "a".repeat(1_001)])("an id that is none: %#", async (id) => {
-    complaints("error");
-    const stage = new Stage({ tasks: () => ({ [id]: task(noop), ok: task(noop) }) });
-    await stage.start();
-    expect((await stage.info(id)).error?.message).toContain("1 to 1000 letters, digits, _ and -");
-    expect((await stage.info("ok")).state).toBe("active");
-  });
+  it.each(["a b", "", "é", "a".repeat(1_001)])(
+    "S4: an invalid id is an error of its task: %#",
+    async (id) => {
+      complaints("error");
+      const stage = new Stage({ tasks: () => ({ [id]: task(noop), ok: task(noop) }) });
+      await stage.start();
+      expect((await stage.info(id)).error?.message).toContain("1 to 1000 letters, digits, _ and -");
+      expect((await stage.info("ok")).state).toBe("active");
+    },
+  );
 
-  it("S4: all that is wrong with a task is in its error", async () => {
+  it("S4: the error of a task has all of its problems", async () => {
     complaints("error");
     const told: InvalidTaskError[] = [];
     const wrong = task(noop, {
@@ -370,7 +373,7 @@ describe("S4 one bad task", () => {
     expect(told[0]?.cause).toBeInstanceOf(AggregateError);
   });
 
-  it("that cannot be fired rests, and the others fire", async () => {
+  it("S4: a task that cannot be fired is tried later, and the others fire", async () => {
     complaints("error");
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ a: task(noop), b: task(record.note) }) });
@@ -390,7 +393,7 @@ describe("S4 one bad task", () => {
   });
 });
 
-describe("S4 what Think arms", () => {
+describe("declarations that Think accepts", () => {
   it.each<[string, ScheduledTask]>([
     [
       "an alias of the zone in the text",
@@ -449,8 +452,8 @@ describe("S4 what Think arms", () => {
   });
 });
 
-describe("S4 tasks() that throws", () => {
-  it("is told of, asked again by a wake, and what was declared goes on", async () => {
+describe("tasks() that throws", () => {
+  it("S4: a tasks() that throws is reported and called again, and the tasks read before continue", async () => {
     const logged = complaints("error");
     const record = recorder();
     const stage = new Stage({});
@@ -469,7 +472,7 @@ describe("S4 tasks() that throws", () => {
     expect((await stage.info("other")).state).toBe("active");
   });
 
-  it("at the start: nothing is lost, and it fires when they are known", async () => {
+  it("S4: a tasks() that throws at the start loses nothing, and due tasks fire later", async () => {
     complaints("error");
     const record = recorder();
     const stage = new Stage({});
@@ -485,8 +488,8 @@ describe("S4 tasks() that throws", () => {
   });
 });
 
-describe("S4 tasks() that never resolves", () => {
-  it("L9: is given up after 10 seconds, and what was declared goes on until it resolves", async () => {
+describe("tasks() that never resolves", () => {
+  it("L9: a tasks() that never resolves fails after 10 seconds, and the tasks read before continue", async () => {
     const logged = complaints("error");
     const waits = hastened(10_000);
     const record = recorder();
@@ -510,7 +513,7 @@ describe("S4 tasks() that never resolves", () => {
     expect((await stage.info("other")).state).toBe("active");
   });
 
-  it("L9: a default zone that never comes is given up after 10 seconds", async () => {
+  it("L9: a default zone that never resolves fails after 10 seconds", async () => {
     complaints("error");
     hastened(10_000);
     const stage = new Stage({ defaultTimezone: () => new Promise(() => {}) });
@@ -521,8 +524,8 @@ describe("S4 tasks() that never resolves", () => {
   });
 });
 
-describe("S4 the first reconcile", () => {
-  it("comes after the host's own start, which makes what tasks() reads", async () => {
+describe("the first reconcile", () => {
+  it("S4: the first reconcile follows the host's own start", async () => {
     const found: ScheduledTasks = { t: task(noop) };
     let tasks: ScheduledTasks | undefined;
     const stage = new Stage({
@@ -536,7 +539,7 @@ describe("S4 the first reconcile", () => {
     await until(async () => (await stage.wakesIn()) === 10 * MINUTE);
   });
 
-  it("is the host's, where that asks for it", async () => {
+  it("S4: a reconcile that the host calls replaces the first one", async () => {
     let asked = 0;
     const stage = new Stage({
       started: ({ scheduler }) => scheduler.reconcile(),
@@ -552,7 +555,7 @@ describe("S4 the first reconcile", () => {
   });
 });
 
-describe("S4 which agents arm them", () => {
+describe("which agents arm their tasks", () => {
   const daily = { schedule: "every day at 09:00 in UTC", handler: noop };
   const agent = (name: string) => getAgentByName(env.SchedulerAgent, name);
   const inAgent = <T>(
@@ -560,7 +563,7 @@ describe("S4 which agents arm them", () => {
     work: (object: SchedulerAgent) => Promise<T>,
   ) => runInDurableObject(stub, work);
 
-  it("the root alone, and a sub-agent says so once", async () => {
+  it("S4: the root alone arms tasks by default, and a sub-agent logs that once", async () => {
     const warned = complaints("warn");
     const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
     for (const name of [root, child]) agentTasks.set(name, () => ({ daily }));
@@ -574,7 +577,7 @@ describe("S4 which agents arm them", () => {
     expect(warnings).toHaveLength(1);
   });
 
-  it('"all": each sub-agent has its own, woken through the root, with its own keys', async () => {
+  it('S4: with "all" each sub-agent runs its own tasks, woken through the root, with its own keys', async () => {
     const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
     for (const name of [root, child]) {
       agentTasks.set(name, () => ({ daily }));
@@ -596,7 +599,7 @@ describe("S4 which agents arm them", () => {
     expect(jobs).toHaveLength(2);
   });
 
-  it('"all": the tasks of a sub-agent fire by the alarm of the root, and end when it is out of scope', async () => {
+  it(`S4: with "all" the root's alarm fires a sub-agent's tasks, until it is out of scope`, async () => {
     const [root, child] = [crypto.randomUUID(), crypto.randomUUID()];
     const came: number[] = [];
     const handler = ({ scheduledFor }: { scheduledFor: number }) => void came.push(scheduledFor);
@@ -618,7 +621,7 @@ describe("S4 which agents arm them", () => {
   });
 });
 
-it("S4 options that cannot be meant are refused at construction", () => {
+it("S4: invalid options are refused at construction", () => {
   const make = (options: object) => () => new Scheduler({ tasks: () => ({}), ...options });
   expect(make({ task: noop })).toThrow('Unknown option "task" in options of Scheduler');
   expect(make({ tasks: {} })).toThrow("Invalid tasks {}");

@@ -6,8 +6,8 @@ import { until } from "../support/given.ts";
 import { forever, jobOf, sleep } from "../support/ledger.ts";
 import { at, DAY, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
 
-describe("S1 each slot fires once", () => {
-  it("and the handler is told what and when", async () => {
+describe("each slot fires once", () => {
+  it("S1: a slot fires once, and the handler gets its time, keys and metadata", async () => {
     const { came, note } = recorder();
     const daily = {
       schedule: "every day at 09:00 in UTC",
@@ -43,7 +43,7 @@ describe("S1 each slot fires once", () => {
     });
   });
 
-  it("an interval for the first time when it has passed once", async () => {
+  it("S1: an interval first fires when it has passed once", async () => {
     const { came, note } = recorder();
     const stage = new Stage({ now: MONDAY + 7, tasks: () => ({ t: task(note) }) });
     await stage.start();
@@ -58,7 +58,7 @@ describe("S1 each slot fires once", () => {
     expect(came[0]).not.toHaveProperty("timezone");
   });
 
-  it("an alarm that is early fires nothing, and comes again in time", async () => {
+  it("S1: an early alarm fires nothing, and another one comes in time", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
@@ -69,7 +69,7 @@ describe("S1 each slot fires once", () => {
     expect(record.slots).toEqual([10]);
   });
 
-  it("an alarm that comes twice fires nothing twice", async () => {
+  it("S1: an alarm that comes twice fires each slot once", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
@@ -79,7 +79,7 @@ describe("S1 each slot fires once", () => {
     expect(record.slots).toEqual([10]);
   });
 
-  it("a late alarm moves no later slot", async () => {
+  it("S1: a late alarm does not move the next slots", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
@@ -88,7 +88,7 @@ describe("S1 each slot fires once", () => {
     expect(record.slots).toEqual([10, 20]);
   });
 
-  it("an alarm that is gone is made good by the next start", async () => {
+  it("S1: the next start restores a lost alarm", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
@@ -103,7 +103,7 @@ describe("S1 each slot fires once", () => {
     expect(record.slots).toEqual([10]);
   });
 
-  it("a clock that is set back repeats none", async () => {
+  it("S1: a clock that is set back repeats no occurrence", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
@@ -117,7 +117,7 @@ describe("S1 each slot fires once", () => {
     expect(record.slots).toEqual([10, 20]);
   });
 
-  it("by itself, by the platform's alarm", async () => {
+  it("S1: the platform's alarm fires a slot", async () => {
     const { came, note } = recorder();
     const everySecond = { schedule: "cron * * * * * * in UTC", maxRuns: 2 };
     const stage = new Stage({ tasks: () => ({ t: task(note, everySecond) }) });
@@ -133,7 +133,7 @@ describe("S1 each slot fires once", () => {
     expect(await stage.inside((_, ctx) => jobOf("perdure.scheduler", ctx))).toBeNull();
   });
 
-  it("a scheduler without tasks holds no alarm", async () => {
+  it("S1: a scheduler without tasks holds no alarm", async () => {
     const stage = new Stage({});
     await stage.start();
     expect(await stage.inside((_, ctx) => ctx.storage.getAlarm())).toBeNull();
@@ -144,8 +144,8 @@ describe("S1 each slot fires once", () => {
   });
 });
 
-describe("S1 whatever the action does, the next slot is armed", () => {
-  it("a handler that always fails is tried as often as it may be, beside one that never does", async () => {
+describe("the next slot is armed whatever the action does", () => {
+  it("S1: a handler that always fails is tried maxAttempts times, and other tasks run", async () => {
     const told: string[] = [];
     const good = recorder();
     const bad = recorder();
@@ -187,7 +187,7 @@ describe("S1 whatever the action does, the next slot is armed", () => {
     expect((await stage.info("good")).counts).toMatchObject({ failed: 0, completed: 2 });
   });
 
-  it("a handler that hangs is given up after its timeout, and its signal says so", async () => {
+  it("S1: a handler that hangs fails after its timeout, and its signal is aborted", async () => {
     const signals: AbortSignal[] = [];
     const record = recorder();
     const hangs = task(
@@ -209,7 +209,7 @@ describe("S1 whatever the action does, the next slot is armed", () => {
     expect(signals).toHaveLength(2);
   });
 
-  it("a late finisher changes nothing", async () => {
+  it("S1: a late finisher changes nothing", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     let calls = 0;
     const slow = task(() => (++calls === 1 ? promise : forever()), {
@@ -226,7 +226,7 @@ describe("S1 whatever the action does, the next slot is armed", () => {
     expect(calls).toBe(2);
   });
 
-  it("what an attempt has not survived counts, and is tried twice at least", async () => {
+  it("S1: an interrupted attempt counts, and is repeated at least once", async () => {
     const record = recorder();
     const hangs = (context: Parameters<typeof record.note>[0]) => {
       record.note(context);
@@ -248,7 +248,7 @@ describe("S1 whatever the action does, the next slot is armed", () => {
     expect(record.slots).toEqual([10, 10, 20]);
   });
 
-  it("onFailure that throws changes nothing", async () => {
+  it("S1: an onFailure that throws changes nothing", async () => {
     const stage = new Stage({
       tasks: () => ({ t: task(() => Promise.reject("no"), { retry: { maxAttempts: 1 } }) }),
       onFailure: () => {
@@ -261,8 +261,8 @@ describe("S1 whatever the action does, the next slot is armed", () => {
   });
 });
 
-describe("S1 limits of a task", () => {
-  it("maxRuns: it is finished then, and goes on where it is raised", async () => {
+describe("limits of a task", () => {
+  it("S1: a task is finished after maxRuns, and continues when maxRuns is raised", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note, { maxRuns: 2 }) }) });
     await stage.start();
@@ -274,7 +274,7 @@ describe("S1 limits of a task", () => {
     expect(record.slots).toEqual([10, 20, 50]);
   });
 
-  it("startAt: an interval begins with it", async () => {
+  it("S1: an interval begins at startAt", async () => {
     const record = recorder();
     const stage = new Stage({
       tasks: () => ({ t: task(record.note, { startAt: "2030-01-07T01:05:00+00:30" }) }),
@@ -285,7 +285,7 @@ describe("S1 limits of a task", () => {
     expect(record.slots).toEqual([35, 45]);
   });
 
-  it("startAt and endAt: none before, none at the end", async () => {
+  it("S1: a task has no occurrence before startAt or at endAt", async () => {
     const record = recorder();
     const options = {
       schedule: "every day at 09:00 in UTC",
@@ -299,7 +299,7 @@ describe("S1 limits of a task", () => {
     expect((await stage.info()).state).toBe("finished");
   });
 
-  it("except: dates without an occurrence", async () => {
+  it("S1: an excepted date has no occurrence", async () => {
     const record = recorder();
     const options = { schedule: "every day at 09:00 in UTC", except: ["2030-01-08"] };
     const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
@@ -308,7 +308,7 @@ describe("S1 limits of a task", () => {
     expect(record.slots.map((slot) => Math.floor(slot / 60 / 24))).toEqual([0, 2]);
   });
 
-  it("jitter: always the same time after the slot, which stays what it is", async () => {
+  it("S1: the jitter delays every occurrence by the same time, and scheduledFor stays the slot", async () => {
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note, { jitter: "5 minutes" }) }) });
     await stage.start();
@@ -327,7 +327,7 @@ describe("S1 limits of a task", () => {
     expect(at((await stage.info()).next ?? 0)).toBe(30);
   });
 
-  it("pauseOnFailure: after so many in a row, and not after fewer", async () => {
+  it("S1: pauseOnFailure pauses a task after that number of failed runs in a row, and not before", async () => {
     let isBad = true;
     const options = { retry: { maxAttempts: 1 }, pauseOnFailure: 2 };
     const stage = new Stage({

@@ -32,8 +32,8 @@ function hurry() {
   onTestFinished(() => spy.mockRestore());
 }
 
-describe("S1 a write that fails", () => {
-  it("of the wake's job is made good without a new start", async () => {
+describe("a write that fails", () => {
+  it("S1: a wake whose job was not stored is stored later, without a new start", async () => {
     quiet();
     const stage = new Stage({
       tasks: () => ({ t: task(() => {}) }),
@@ -44,7 +44,7 @@ describe("S1 a write that fails", () => {
     await until(async () => (await stage.wakesIn()) === 10 * MINUTE);
   });
 
-  it("of an end: the end is stored later, and the handler is not called again", async () => {
+  it("S1: an end that was not stored is stored later, and the handler is not called again", async () => {
     quiet();
     const record = recorder();
     const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
@@ -60,7 +60,7 @@ describe("S1 a write that fails", () => {
     expect(record.came).toHaveLength(1);
   });
 
-  it("of a failure: the error that is told is the handler's", async () => {
+  it("S1: onFailure gets the handler's error after the failure was stored late", async () => {
     quiet();
     const fails = task(() => Promise.reject(new RangeError("no")), { retry: { maxAttempts: 1 } });
     const stage = new Stage({ tasks: () => ({ t: fails }) });
@@ -75,8 +75,8 @@ describe("S1 a write that fails", () => {
   });
 });
 
-describe("S3 a prompt that is cancelled before it was accepted", () => {
-  it("says so, where it cannot be cancelled", async () => {
+describe("a prompt that is cancelled before it was accepted", () => {
+  it("S3: a submission that cannot be cancelled is logged", async () => {
     const logged = quiet();
     const accepted: (() => void)[] = [];
     const prompts: PromptPort = {

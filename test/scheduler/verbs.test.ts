@@ -19,8 +19,8 @@ async function given(options: Parameters<typeof task>[1] = {}) {
 
 const minutes = (count: number) => MONDAY + count * MINUTE;
 
-describe("S5 pause and resume", () => {
-  it("stops, holds over a crash, and goes on from now without catching up", async () => {
+describe("pause and resume", () => {
+  it("S5: a pause survives a crash, and resume continues from now without catching up", async () => {
     const { record, stage, call } = await given({ catchUp: "all" });
     await stage.pass(10 * MINUTE);
     await call((scheduler) => scheduler.pause("t", "too loud"));
@@ -39,7 +39,7 @@ describe("S5 pause and resume", () => {
     expect((await stage.info()).counts.missed).toBe(0);
   });
 
-  it("does nothing to one that is not paused", async () => {
+  it("S5: resume does nothing to a task that is not paused", async () => {
     const { stage, call } = await given();
     await stage.pass(9 * MINUTE);
     const next = (await stage.info()).next;
@@ -48,8 +48,8 @@ describe("S5 pause and resume", () => {
   });
 });
 
-describe("S5 trigger", () => {
-  it("runs now, with a key of its own, and moves no slot", async () => {
+describe("trigger", () => {
+  it("S5: a trigger runs now under its own key, and moves no slot", async () => {
     const { record, stage, call } = await given();
     await stage.pass(3 * MINUTE);
     const run = await call((scheduler) => scheduler.trigger("t"));
@@ -62,7 +62,7 @@ describe("S5 trigger", () => {
     expect(new Set(record.came.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(2);
   });
 
-  it("the same key is the same run, over a crash, too", async () => {
+  it("S5: the same trigger key is the same run, also after a crash", async () => {
     const { record, stage, call } = await given();
     const first = await call((scheduler) => scheduler.trigger("t", { key: "k:1" }));
     await stage.comes("completed");
@@ -73,7 +73,7 @@ describe("S5 trigger", () => {
     expect(record.came).toHaveLength(1);
   });
 
-  it("while it is paused, and after it is finished", async () => {
+  it("S5: a paused or finished task can be triggered", async () => {
     const { record, stage, call } = await given({ maxRuns: 1 });
     await call((scheduler) => scheduler.pause("t"));
     await call((scheduler) => scheduler.trigger("t"));
@@ -84,7 +84,7 @@ describe("S5 trigger", () => {
     await until(() => record.came.length === 3);
   });
 
-  it("obeys overlap", async () => {
+  it("S5: a trigger follows the task's overlap", async () => {
     const stage = new Stage({ tasks: () => ({ t: task(forever) }) });
     await stage.start();
     const call = (key: string) => stage.in(({ scheduler }) => scheduler.trigger("t", { key }));
@@ -93,7 +93,7 @@ describe("S5 trigger", () => {
     expect(await call("b")).toMatchObject({ status: "skipped" });
   });
 
-  it("begins after a crash, when it could not before", async () => {
+  it("S5: a trigger that could not start before a crash starts after it", async () => {
     const { record, stage } = await given();
     await stage
       .in(async ({ scheduler }, ctx) => {
@@ -110,8 +110,8 @@ describe("S5 trigger", () => {
   });
 });
 
-describe("S5 backfill", () => {
-  it("runs what did not, oldest first and one at a time, under the keys of the slots", async () => {
+describe("backfill", () => {
+  it("S5: a backfill runs the slots that did not run, oldest first, one at a time, under their own keys", async () => {
     const { record, stage, call } = await given({ catchUp: "none" });
     await stage.pass(10 * MINUTE);
     await stage.crash();
@@ -132,7 +132,7 @@ describe("S5 backfill", () => {
     });
   });
 
-  it("goes on after a crash, and an occurrence that it meets waits for one run only", async () => {
+  it("S5: a backfill continues after a crash, and an occurrence waits for one of its runs only", async () => {
     const record = recorder();
     let isHeld = true;
     const held = async (context: Parameters<typeof record.note>[0]) => {
@@ -156,7 +156,7 @@ describe("S5 backfill", () => {
     expect(record.slots).toEqual([10, 10, 50, 20, 30, 40]);
   });
 
-  it("runs skipped ones, and leaves alone what is to come", async () => {
+  it("S5: a backfill runs skipped slots, and no future ones", async () => {
     const { record, stage, call } = await given();
     await stage.pass(MINUTE);
     expect(await call((scheduler) => scheduler.skipNext("t"))).toEqual(minutes(10));
@@ -172,7 +172,7 @@ describe("S5 backfill", () => {
     expect((await stage.info()).counts).toMatchObject({ completed: 1, skipped: 0 });
   });
 
-  it("more than 1,000 are refused, and nothing is stored", async () => {
+  it("S5: a backfill of more than 1,000 slots is refused, and nothing is stored", async () => {
     const { stage, call } = await given({ catchUp: "none" });
     await stage.pass(1_000 * HOUR);
     const range = { from: minutes(0), to: new Date(stage.now) };
@@ -183,8 +183,8 @@ describe("S5 backfill", () => {
   });
 });
 
-describe("S5 skipNext", () => {
-  it("leaves out one after the other, over a crash", async () => {
+describe("skipNext", () => {
+  it("S5: skipNext skips one slot after the other, also after a crash", async () => {
     const { record, stage, call } = await given();
     expect(await call((scheduler) => scheduler.skipNext("t"))).toEqual(minutes(10));
     expect(await call((scheduler) => scheduler.skipNext("t"))).toEqual(minutes(20));
@@ -194,7 +194,7 @@ describe("S5 skipNext", () => {
     expect(await stage.history()).toEqual(["10 skipped", "20 skipped", "30 completed"]);
   });
 
-  it("stays left out when the task is paused and resumed before it", async () => {
+  it("S5: a slot stays skipped when the task is paused and resumed before it", async () => {
     const { record, stage, call } = await given();
     await call((scheduler) => scheduler.skipNext("t"));
     await call((scheduler) => scheduler.pause("t"));
@@ -206,8 +206,8 @@ describe("S5 skipNext", () => {
   });
 });
 
-describe("S5 what is seen", () => {
-  it("list tells of the next ones, the last one, and counts", async () => {
+describe("list, runs and history", () => {
+  it("S5: list returns the next occurrences, the last run and the counts", async () => {
     const { stage, call } = await given({ metadata: { team: "a" } });
     await stage.pass(10 * MINUTE);
     await stage.pass(5 * MINUTE);
@@ -226,7 +226,7 @@ describe("S5 what is seen", () => {
     expect(await call((scheduler) => scheduler.inspect("nobody"))).toBeNull();
   });
 
-  it("runs: newest first, in pages", async () => {
+  it("S5: runs are listed newest first, in pages", async () => {
     const { stage, call } = await given();
     for (let i = 0; i < 5; i++) await stage.pass(10 * MINUTE);
     const page = await call((scheduler) => scheduler.runs("t", { limit: 2 }));
@@ -236,7 +236,7 @@ describe("S5 what is seen", () => {
     expect(next.map(({ scheduledFor }) => at(scheduledFor))).toEqual([30, 20]);
   });
 
-  it("the history is bounded by count and age, and what is forgotten stays counted", async () => {
+  it("S5: the history is bounded by count and age, and deleted runs stay counted", async () => {
     const history = { count: 5, age: "1 day" } as const;
     const stage = new Stage({ history, tasks: () => ({ t: task(() => {}) }) });
     await stage.start();
@@ -250,7 +250,7 @@ describe("S5 what is seen", () => {
     expect((await stage.info()).counts).toMatchObject({ completed: 41, missed: 287 });
   });
 
-  it("an unknown id is told with the known ones, in every verb", async () => {
+  it("S5: every method names the declared tasks when it refuses an unknown id", async () => {
     const { stage } = await given();
     const range = { from: new Date(0), to: new Date(1) };
     await stage.in(async ({ scheduler }) => {
@@ -271,7 +271,7 @@ describe("S5 what is seen", () => {
     });
   });
 
-  it("bad arguments are refused, and nothing is stored", async () => {
+  it("S5: invalid arguments are refused, and nothing is stored", async () => {
     const { stage } = await given();
     await stage.in(async ({ scheduler, meter }) => {
       meter.reset();

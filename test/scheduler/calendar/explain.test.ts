@@ -14,8 +14,8 @@ function noted(schedule: ParsedSchedule, after: string) {
   return explain(schedule, after, 3).occurrences.find(({ note }) => note !== undefined);
 }
 
-describe("S5 explainSchedule()", () => {
-  it("gives the next ten, on the zone's clock with its offset", () => {
+describe("explainSchedule()", () => {
+  it("S5: it returns the next ten occurrences in local time with the offset", () => {
     const { occurrences, timezone, omitted } = explainSchedule(daily("02:30", "Europe/Paris"), {
       after: Date.parse("2027-03-26T00:00Z"),
     });
@@ -63,11 +63,11 @@ describe("S5 explainSchedule()", () => {
       "2024-10-31T23:30+03:00",
       "23:30 comes twice on 2024-10-31: clocks go back from 2024-11-01 00:00 to 2024-10-31 23:00; it runs the first time",
     ],
-  ])("%s in words", (_, schedule, after, local, note) => {
+  ])("S5: a clock change is explained in words: %s", (_, schedule, after, local, note) => {
     expect(noted(schedule, after)).toMatchObject({ local, note });
   });
 
-  it("a date that the zone skipped, an exception, and a month without the day", () => {
+  it("S5: it explains a skipped date, an exception, and a month without the day", () => {
     expect(explain(daily("09:00", "Pacific/Apia"), "2011-12-29T00:00Z", 2).omitted).toEqual([
       { date: "2011-12-30", reason: "there was no such date in Pacific/Apia" },
     ]);
@@ -88,14 +88,14 @@ describe("S5 explainSchedule()", () => {
     ]);
   });
 
-  it("twenty of them, in however many years they are", () => {
+  it("S5: it lists at most twenty dates without an occurrence, over any number of years", () => {
     const leap = monthly({ day: 29 }, "09:00", "UTC", [2]);
     const { omitted } = explain(leap, "2000-03-01T00:00Z", 10);
     expect(omitted).toHaveLength(20);
     expect(omitted.at(-1)).toEqual({ date: "2026-02", reason: "february has no day 29" });
   });
 
-  it("why there is no occurrence at all", () => {
+  it("S5: it explains why there is no occurrence", () => {
     const skipped = explain(once("2011-12-30T09:00", "Pacific/Apia"), "2011-12-01T00:00Z", 3);
     expect(skipped.occurrences).toEqual([]);
     expect(skipped.omitted).toEqual([
@@ -104,7 +104,7 @@ describe("S5 explainSchedule()", () => {
     expect(String(skipped)).toContain("no occurrence");
   });
 
-  it("an interval without a zone in UTC, and offsets of seconds", () => {
+  it("S5: an interval without a zone is in UTC, and offsets may have seconds", () => {
     const { timezone, occurrences } = explain(interval(90_500), "2027-01-01T00:00Z", 1);
     expect(timezone).toBe("UTC");
     expect(occurrences[0]?.local).toBe("2027-01-01T00:01:30.500+00:00");
@@ -112,7 +112,7 @@ describe("S5 explainSchedule()", () => {
     expect(old.occurrences[0]?.local).toBe("1840-01-01T09:00-00:01:15");
   });
 
-  it("is readable as text", () => {
+  it("S5: the explanation is readable as text", () => {
     const schedule = daily("01:30", "Europe/London", { except: ["2027-03-29"] });
     expect(
       explain({ ...schedule, text: "every day at 01:30" }, "2027-03-27T12:00Z", 2).toString(),
@@ -121,7 +121,7 @@ describe("S5 explainSchedule()", () => {
     );
   });
 
-  it("refuses what cannot be meant", () => {
+  it("S5: invalid options are refused", () => {
     const schedule = daily("09:00", "UTC");
     expect(() => explainSchedule(schedule, { count: 0 })).toThrow(/Invalid count 0/);
     expect(() => explainSchedule(schedule, { count: 1_001 })).toThrow(/Invalid count 1001/);

@@ -13,29 +13,29 @@ import { daily, interval, once } from "../../support/schedule/build.ts";
 const NINE = daily("09:00", "Europe/London");
 const AFTER = Date.parse("2027-03-26T12:00Z");
 
-describe("S2 nextOccurrence()", () => {
+describe("nextOccurrence()", () => {
   afterEach(() => {
     vi.useRealTimers();
   });
 
-  it("takes a Date, a text or milliseconds, and gives milliseconds", () => {
+  it("S2: it takes a Date, a text or milliseconds, and returns milliseconds", () => {
     const expected = Date.parse("2027-03-27T09:00Z");
     expect(nextOccurrence(NINE, { after: AFTER })).toEqual(expected);
     expect(nextOccurrence(NINE, { after: new Date(AFTER) })).toEqual(expected);
     expect(nextOccurrence(NINE, { after: "2027-03-26T13:00+01:00" })).toEqual(expected);
   });
 
-  it("is after now when it is not told after what", () => {
+  it("S2: it is after now by default", () => {
     vi.useFakeTimers({ now: AFTER });
     expect(nextOccurrence(NINE)).toBe(Date.parse("2027-03-27T09:00Z"));
     expect(nextOccurrence(NINE, {})).toBe(Date.parse("2027-03-27T09:00Z"));
   });
 
-  it("is null when there is none", () => {
+  it("S2: it is null when there is no occurrence", () => {
     expect(nextOccurrence(once("2027-01-01T09:00", "UTC"), { after: AFTER })).toBeNull();
   });
 
-  it("goes on from each occurrence to a later one, whatever fractions it is given", () => {
+  it("S2: each occurrence leads to a later one, also from fractions of milliseconds", () => {
     const anchor = AFTER + 0.5;
     const first = nextOccurrence(interval(60_000), { after: AFTER - 0.1, anchor }) ?? 0;
     expect(first).toBe(AFTER);
@@ -43,7 +43,7 @@ describe("S2 nextOccurrence()", () => {
     expect(second).toBe(AFTER + 60_000);
   });
 
-  it("counts an interval from its anchor", () => {
+  it("S2: it counts an interval from its anchor", () => {
     const anchor = AFTER + 5_000;
     expect(nextOccurrence(interval(60_000), { after: AFTER, anchor })).toEqual(anchor);
   });
@@ -57,26 +57,26 @@ describe("S2 nextOccurrence()", () => {
     ["timezone", { timezone: 5 as never }, /Invalid timezone 5/],
     ["from", { from: 5 } as never, /Unknown option "from".*after, timezone, anchor/],
     ["nextOccurrence", "now" as never, /Invalid nextOccurrence "now"/],
-  ])("refuses %s: %j", (option, options, message) => {
+  ])("S2: an invalid %s is refused: %j", (option, options, message) => {
     expect(() => nextOccurrence(NINE, options)).toThrow(InvalidOptionError);
     expect(() => nextOccurrence(NINE, options)).toThrow(expect.objectContaining({ option }));
     expect(() => nextOccurrence(NINE, options)).toThrow(message);
   });
 });
 
-describe("S2 occurrences()", () => {
+describe("occurrences()", () => {
   const three = ["2027-03-27T09:00Z", "2027-03-28T08:00Z", "2027-03-29T08:00Z"].map((text) =>
     Date.parse(text),
   );
 
-  it("a number of them, or those until a moment, that one included", () => {
+  it("S2: it returns a number of occurrences, or all until a time, that time included", () => {
     expect(occurrences(NINE, { after: AFTER, count: 3 })).toEqual(three);
     expect(occurrences(NINE, { after: AFTER, until: three[2] ?? 0 })).toEqual(three);
     expect(occurrences(NINE, { after: AFTER, until: Number(three[2]) - 1 })).toHaveLength(2);
     expect(occurrences(NINE, { after: AFTER, until: AFTER })).toEqual([]);
   });
 
-  it("takes exactly one end, by its type", () => {
+  it("S2: its type takes either count or until", () => {
     // @ts-expect-error neither of them
     const neither: OccurrencesOptions = { after: AFTER };
     // @ts-expect-error both of them
@@ -85,12 +85,12 @@ describe("S2 occurrences()", () => {
     expect(() => occurrences(NINE, both)).toThrow(InvalidOptionError);
   });
 
-  it("fewer than asked for when the schedule ends", () => {
+  it("S2: it returns fewer when the schedule ends", () => {
     const schedule = daily("09:00", "UTC", { until: "2027-03-28" });
     expect(occurrences(schedule, { after: AFTER, count: 10_000 })).toHaveLength(1);
   });
 
-  it("10,000 until a moment, and no more: it says how far one can go", () => {
+  it("S2: more than 10,000 are refused, with the time up to which a call may ask", () => {
     const minutely = interval(60_000);
     const last = AFTER + 10_000 * 60_000;
     expect(occurrences(minutely, { after: AFTER, until: last })).toHaveLength(10_000);
@@ -117,7 +117,7 @@ describe("S2 occurrences()", () => {
     ["until", { count: 1, until: 5 }, /Invalid until 5: expected no until beside a count/],
     ["until", { until: Number.NaN }, /Invalid until NaN/],
     ["limit", { limit: 1, count: 1 }, /Unknown option "limit"/],
-  ])("refuses %s: %j", (option, options, message) => {
+  ])("S2: an invalid %s is refused: %j", (option, options, message) => {
     const call = () => occurrences(NINE, { after: AFTER, ...options } as OccurrencesOptions);
     expect(call).toThrow(InvalidOptionError);
     expect(call).toThrow(expect.objectContaining({ option }));

@@ -44,14 +44,16 @@ function compareOffsets(zone: string, from: number, to: number): void {
   expect({ zone, wrong }).toEqual({ zone, wrong: [] });
 }
 
-describe("S2 the zones' offsets are those of Temporal", () => {
+describe("offsets of zones against Temporal", () => {
   if (isFull) {
-    it("for every change of every zone from 1990 to 2060", { timeout }, () => {
+    it("S2: offsets equal those of Temporal at every change of every zone from 1990 to 2060", {
+      timeout,
+    }, () => {
       for (const zone of ZONES) compareOffsets(zone, FROM, TO);
     });
   }
 
-  it("for any zone and any three years", { timeout }, () => {
+  it("S2: offsets equal those of Temporal for any zone and any three years", { timeout }, () => {
     const start = fc.integer({ min: FROM, max: TO - 3 * YEAR_MS });
     const property = fc.property(fc.constantFrom(...ZONES), start, (zone, from) =>
       compareOffsets(zone, from, from + 3 * YEAR_MS),
@@ -60,18 +62,22 @@ describe("S2 the zones' offsets are those of Temporal", () => {
   });
 });
 
-describe("S2 the next occurrence is that of a calendar made with Temporal", () => {
+describe("next occurrences against a calendar made with Temporal", () => {
   const agrees = fc.property(cases(isFull ? ZONES : sample(ZONES, 60)), (one) => {
     const { schedule, after, anchor } = one;
     expect(nextInstant(schedule, after, anchor)).toBe(referenceNext(schedule, after, anchor));
   });
 
-  it("for any schedule, in any zone, at any time", { timeout }, () => {
+  it("S2: next occurrences equal those of Temporal for any schedule, zone and time", {
+    timeout,
+  }, () => {
     fc.assert(agrees, { seed, numRuns: runs });
   });
 
   if (isFull) {
-    it("around every change of every zone", { timeout }, () => {
+    it("S2: next occurrences equal those of Temporal around every change of every zone", {
+      timeout,
+    }, () => {
       for (const zone of ZONES) {
         for (const [index, { at }] of allTransitions(zone).entries()) {
           const [one] = fc.sample(cases([zone]), { seed: seed ^ (at / 1_000), numRuns: 1 });

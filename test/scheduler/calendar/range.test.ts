@@ -22,8 +22,8 @@ function walk(schedule: ParsedSchedule, from: number, to: number, anchor: number
   return all;
 }
 
-describe("the last occurrence, and how many there are", () => {
-  it("are those of a walk through them, for any schedule and stretch", () => {
+describe("the last occurrence and the count of a range", () => {
+  it("S2: both equal those of counting one by one, for any schedule and range", () => {
     const length = fc.oneof(fc.integer({ min: 0, max: DAY_MS }), fc.nat({ max: 30 * DAY_MS }));
     const property = fc.property(
       cases(["Europe/London", "Pacific/Apia", "Africa/Cairo"]),
@@ -45,7 +45,7 @@ describe("the last occurrence, and how many there are", () => {
     fc.assert(property, { seed, numRuns: Math.ceil(knob("SCHEDULE_RUNS", 500) / 2.5) });
   });
 
-  it("include the end, and not the beginning", () => {
+  it("S2: a range includes its end, and not its start", () => {
     const schedule = daily("09:00", "UTC");
     const first = Date.parse("2027-06-01T09:00Z");
     expect(latestInstant(schedule, first + DAY_MS, first)).toBe(first + DAY_MS);
@@ -56,14 +56,14 @@ describe("the last occurrence, and how many there are", () => {
     expect(countInstants(schedule, first, first + DAY_MS - 1, undefined, 10)).toBe(0);
   });
 
-  it("of an interval without an anchor count from the beginning", () => {
+  it("S2: an interval without an anchor counts from the start of the range", () => {
     const from = Date.parse("2027-06-01T00:07Z");
     const hourly = interval(3_600_000);
     expect(latestInstant(hourly, from + DAY_MS - 1, from)).toBe(from + 23 * 3_600_000);
     expect(countInstants(hourly, from, from + DAY_MS, undefined, 100)).toBe(24);
   });
 
-  it("of years of minutes are found without a walk through them", () => {
+  it("S2: the last occurrence of years of minutes is found in few steps", () => {
     const from = Date.parse("2016-06-01T00:00Z");
     const to = Date.parse("2026-06-01T00:00:30Z");
     const each = interval(60_000);
@@ -83,7 +83,7 @@ describe("the last occurrence, and how many there are", () => {
     ["a cron expression", cron("0 0 1 1 *", "UTC"), "2026-01-01T00:00Z"],
     ["long over", once("2017-01-01T09:00", "UTC"), "2017-01-01T09:00Z"],
     ["a burst of each day", daily("00:00 00:01 00:02 00:03", "UTC"), "2026-05-31T00:03Z"],
-  ])("the last one of ten years: %s", (_, schedule, expected) => {
+  ])("S2: the last occurrence of ten years is found: %s", (_, schedule, expected) => {
     const found = latestInstant(
       schedule,
       Date.parse("2026-05-31T20:00Z"),

@@ -10,7 +10,7 @@ import { cron, daily, everyWeeks, interval, local, monthly } from "../../support
 
 const text = (time: number) => new Date(time).toISOString().slice(0, 16);
 
-describe("S2 how a local time is met", () => {
+describe("local times and clock changes", () => {
   it.each([
     ["Europe/London", "2027-03-28T01:30", "gap", "2027-03-28T01:00", "01:00", "02:00"],
     ["Europe/London", "2026-10-25T01:30", "fold", "2026-10-25T00:30", "02:00", "01:00"],
@@ -21,7 +21,7 @@ describe("S2 how a local time is met", () => {
     ["Pacific/Apia", "2011-12-30T12:00", "skipped-date", "2011-12-30T10:00", "00:00", "00:00"],
     ["Pacific/Kwajalein", "1993-08-21T00:00", "skipped-date", "1993-08-21T12:00", "00:00", "00:00"],
     ["Pacific/Kwajalein", "1969-09-30T12:00", "fold", "1969-09-30T01:00", "00:00", "01:00"],
-  ])("%s at %s: %s", (zone, time, kind, instant, from, to) => {
+  ])("S2: %s at %s is a %s", (zone, time, kind, instant, from, to) => {
     const met = clockOf(zone).resolve(local(time));
     expect(met).toMatchObject({ kind });
     expect(text(met.instant)).toBe(instant);
@@ -30,7 +30,7 @@ describe("S2 how a local time is met", () => {
   });
 
   it.each(["2027-03-28T00:59", "2027-03-28T02:00", "2026-10-25T00:59", "2026-10-25T02:00"])(
-    "just outside of a gap or a fold it is exact: %s",
+    "S2: a local time just outside of a gap or a fold is exact: %s",
     (time) => {
       const clock = clockOf("Europe/London");
       const met = clock.resolve(local(time));
@@ -39,7 +39,7 @@ describe("S2 how a local time is met", () => {
     },
   );
 
-  it("a clock that went back has reached what it shows again", () => {
+  it("S2: a clock that went back has reached the times that it shows again", () => {
     const clock = clockOf("Europe/London");
     const back = Date.parse("2026-10-25T01:00Z");
     expect(text(clock.toLocal(back))).toBe("2026-10-25T01:00");
@@ -51,25 +51,28 @@ describe("S2 how a local time is met", () => {
   it.each([
     ["America/Recife", "2000-10-08T03:00Z", "2000-10-15T02:00Z"],
     ["Asia/Gaza", "2040-10-20T00:00Z", "2040-10-26T23:00Z"],
-  ])("%s: two changes within a week, that cancel each other", (zone, first, second) => {
-    const clock = clockOf(zone);
-    const offsets = [first, second].flatMap((text) => {
-      const at = Date.parse(text);
-      return [clock.offsetAt(at - 1), clock.offsetAt(at)];
-    });
-    expect(new Set(offsets).size).toBe(2);
-    expect(offsets[1]).toBe(offsets[2]);
-    expect(offsets[0]).toBe(offsets[3]);
-    expect(offsets[0]).not.toBe(offsets[1]);
-  });
+  ])(
+    "S2: two changes within a week that cancel each other are found: %s",
+    (zone, first, second) => {
+      const clock = clockOf(zone);
+      const offsets = [first, second].flatMap((text) => {
+        const at = Date.parse(text);
+        return [clock.offsetAt(at - 1), clock.offsetAt(at)];
+      });
+      expect(new Set(offsets).size).toBe(2);
+      expect(offsets[1]).toBe(offsets[2]);
+      expect(offsets[0]).toBe(offsets[3]);
+      expect(offsets[0]).not.toBe(offsets[1]);
+    },
+  );
 
-  it("offsets of seconds, before zones had their times", () => {
+  it("S2: offsets may have seconds, before standard time", () => {
     expect(clockOf("Europe/London").offsetAt(Date.UTC(1840, 0, 1))).toBe(-75_000);
     // Less than an hour behind: there is no hour to carry the sign.
     expect(clockOf("Africa/Monrovia").offsetAt(Date.UTC(1971, 5, 1))).toBe(-(44 * 60 + 30) * 1_000);
   });
 
-  it("a name that is no zone's is refused with the name", () => {
+  it("S2: an unknown zone is refused with its name", () => {
     expect(() => clockOf("Mars/Olympus")).toThrow(InvalidOptionError);
     expect(() => clockOf("Mars/Olympus")).toThrow(/"Mars\/Olympus".*Europe\/London/);
   });
@@ -84,7 +87,7 @@ describe("the work of a call", () => {
     ["months", monthly({ nth: -1, weekday: "working" }, "18:00", "Asia/Tokyo")],
     ["a window past midnight", daily("22:00 23:00 24:00 25:00", "Africa/Nairobi")],
     ["an interval with dates", interval(3_600_000, "Asia/Dubai", { except: ["2090-06-01"] })],
-  ])("asks for no offset once its year is known: %s", (_, schedule) => {
+  ])("a call looks up no offset once its year is known: %s", (_, schedule) => {
     const offset = vi.spyOn(IANAZone.prototype, "offset");
     // No other test has been there.
     const from = Date.UTC(2090, 1, 1);
@@ -96,7 +99,7 @@ describe("the work of a call", () => {
     expect(offset).not.toHaveBeenCalled();
   });
 
-  it("passes an excepted date of a cron expression in one step", () => {
+  it("an excepted date of a cron expression is passed in one step", () => {
     const nextRun = vi.spyOn(Cron.prototype, "nextRun");
     const each = cron("* * * * * *", "UTC", { except: ["2027-06-02", "2027-06-03"] });
     const found = nextInstant(each, Date.parse("2027-06-01T23:59:59Z"));
@@ -104,14 +107,14 @@ describe("the work of a call", () => {
     expect(nextRun.mock.calls.length).toBeLessThanOrEqual(3);
   });
 
-  it("asks for a year's offsets once, and a few hundred times at most", () => {
+  it("a year takes fewer than 250 lookups of offsets, once", () => {
     const offset = vi.spyOn(IANAZone.prototype, "offset");
     const clock = new ZoneClock("Europe/London");
     clock.toLocal(Date.UTC(2031, 5, 1));
     expect(offset.mock.calls.length).toBeLessThan(250);
   });
 
-  it("keeps the years from 1990 to 2060 and more, but not all, and computes the others again", () => {
+  it("the years from 1990 to 2060 stay cached, and others are computed again", () => {
     const offset = vi.spyOn(IANAZone.prototype, "offset");
     const clock = new ZoneClock("Europe/London");
     const year = (number: number) => clock.offsetAt(Date.UTC(number, 6, 1));

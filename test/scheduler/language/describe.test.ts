@@ -62,11 +62,11 @@ describe("describeRule", () => {
       "every hour until 2026-12-31T12:00",
       "Every hour, from one run to the next, on Europe/London time, only before 2026-12-31 12:00.",
     ],
-  ])("S5 says %j in plain words", (text, expected) => {
+  ])("S5: %j is described in plain words", (text, expected) => {
     expect(words(text)).toBe(expected);
   });
 
-  it("S5 has one sentence for every form", () => {
+  it("S5: every form has one sentence", () => {
     for (const text of VALID_TEXTS) {
       expect(words(text)).toMatch(/^[A-Z].*\.$/);
       expect(words(text)).not.toContain("undefined");

@@ -18,7 +18,7 @@ function errorOf(text: unknown, options: { timezone?: string } = LONDON): Schedu
 }
 
 describe("ScheduleSyntaxError", () => {
-  it("S2 has the text, the position, what was expected and the nearest text", () => {
+  it("S2: the error has the text, the position, what was expected and the nearest text", () => {
     const error = errorOf("every week on mondey at 09:00");
     expect(error).toMatchObject({
       name: "ScheduleSyntaxError",
@@ -34,7 +34,7 @@ describe("ScheduleSyntaxError", () => {
     ]);
   });
 
-  it("points at its character in a text of several lines", () => {
+  it("S2: the caret points at the character in a text of several lines", () => {
     const error = errorOf("every\n day\tat 9:00");
     expect(error.position).toBe(14);
     expect(error.message.split("\n").slice(1)).toEqual([
@@ -112,19 +112,19 @@ describe("ScheduleSyntaxError", () => {
     ["0 9 * * 1-5", 0, "cron 0 9 * * 1-5"],
     ["", 0, "every day at 09:00"],
     ["no such thing by any stretch", 0, undefined],
-  ])("S2 %j is wrong at %i, and meant as %j", (text, position, nearest) => {
+  ])("S2: %j is invalid at %i, and the nearest text is %j", (text, position, nearest) => {
     const { position: found, nearest: meant } = errorOf(text);
     expect({ position: found, nearest: meant }).toEqual({ position, nearest });
   });
 
-  it("says which numbers a field of cron takes, and else what croner says", () => {
+  it("S2: an invalid cron field is refused with its range, or with croner's message", () => {
     expect(errorOf("cron 0 9 32 * *").expected).toBe("a day of the month from 1 to 31");
     expect(errorOf("cron 0 9 * 13 *").expected).toBe("a month from 1 to 12");
     expect(errorOf("cron 60 0 25 * * *").expected).toBe("a second from 0 to 59");
     expect(errorOf("cron 0 9 L-3 * *").expected).toContain("L has to be a value of its own");
   });
 
-  it("S2 names the ways to a zone where there is none", () => {
+  it("S2: a schedule without a zone is refused with the ways to set one", () => {
     for (const text of ["every day at 09:00", "every hour until 2026-12-24", "cron 0 9 * * *"]) {
       const error = errorOf(text, {});
       expect(error.position).toBe(text.length);
@@ -135,7 +135,7 @@ describe("ScheduleSyntaxError", () => {
     expect(errorOf("every monday", {}).nearest).toBe("every monday at 09:00 in UTC");
   });
 
-  it("refuses what is no text, and what is too long for one", () => {
+  it("S2: a value that is no text, or is too long, is refused", () => {
     for (const [given, shown] of [
       [undefined, "undefined"],
       [null, "null"],
@@ -175,7 +175,7 @@ const typo = fc
   });
 
 describe("the nearest text", () => {
-  it("S2 of a text with a typing error always parses", () => {
+  it("S2: the nearest text of a mistyped one always parses", () => {
     fc.assert(
       fc.property(typo, ({ wrong }) => {
         let error: unknown;
@@ -195,7 +195,7 @@ describe("the nearest text", () => {
     );
   });
 
-  it("S2 of a text with a typing error is mostly the text that was meant", () => {
+  it("S2: the nearest text of a mistyped one is usually the original", () => {
     let mended = 0;
     let same = 0;
     for (const { text, wrong } of fc.sample(typo, { numRuns: 500, seed: 7 })) {
@@ -212,7 +212,7 @@ describe("the nearest text", () => {
     expect(same / mended).toBeGreaterThan(0.97);
   });
 
-  it("S2: a name that every object has is a mistake like any other, at each place of any text", () => {
+  it("S2: the name of an object's property is refused like any other word, at each place", () => {
     const names = ["__proto__", ...Object.getOwnPropertyNames(Object.prototype)];
     const mistaken = fc
       .tuple(plainText, fc.constantFrom(...names), fc.nat(), fc.constantFrom(0, 1))
@@ -242,7 +242,7 @@ describe("the nearest text", () => {
     }
   });
 
-  it("is looked for within a bound, whatever the text is", () => {
+  it("S2: the search for the nearest text is bounded for any text", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", maxLength: 1_000 }), (text) => {
         expect(() => parseSchedule(text, LONDON)).toThrow(ScheduleSyntaxError);
@@ -262,7 +262,7 @@ describe("the nearest text", () => {
     ["a name that is too long for a zone's", "europe_", "every day at 09:00 in "],
     ["values that cron does not take", "32,", "cron */10 0 9 "],
     ["letters that grow in lower case", "\u0130", ""],
-  ])("comes soon for a thousand characters of %s", (_, part, before) => {
+  ])("S2: the error for a thousand characters comes soon: %s", (_, part, before) => {
     const text = (before + part.repeat(1_000)).slice(0, 1_000);
     errorOf(text);
     const started = performance.now();

@@ -25,7 +25,7 @@ describe("the forms", () => {
     expect(parseSchedule(text, UTC).text).toBe(normal);
   });
 
-  it("S2 an interval counts real time, and has a zone only where it has dates", () => {
+  it("S2: an interval counts real time, and has a zone only if it has dates", () => {
     expect(parseSchedule("every 90 minutes", UTC)).toEqual({
       text: "every 90 minutes",
       kind: "interval",
@@ -42,7 +42,7 @@ describe("the forms", () => {
     expect(limited).toMatchObject({ kind: "interval", timezone: "Europe/Paris" });
   });
 
-  it("S2 times of a day are sorted minutes", () => {
+  it("S2: times of a day are sorted minutes", () => {
     expect(ruleOf("every day at 17:30, 09:00,00:00")).toEqual({
       form: "dates",
       dates: { by: "days", every: 1 },
@@ -50,7 +50,7 @@ describe("the forms", () => {
     });
   });
 
-  it("S2 days and weeks count in steps", () => {
+  it("S2: days and weeks count in steps", () => {
     expect(datesOf("every 3 days at 07:00")).toEqual({ by: "days", every: 3 });
     expect(datesOf("every 2 weeks on sun,mon at 07:00")).toEqual({
       by: "weeks",
@@ -65,7 +65,7 @@ describe("the forms", () => {
     expect(datesOf("every monday at 07:00")).toEqual(datesOf("every week on mon at 07:00"));
   });
 
-  it("S2 days of months keep their kind", () => {
+  it("S2: days of months keep their kind", () => {
     const months = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
     const text = "every month on last day,31,first weekday,first day,last fri,second tue at 08:00";
     expect(datesOf(text)).toEqual({
@@ -81,7 +81,7 @@ describe("the forms", () => {
     });
   });
 
-  it("S2 what is last in a quarter is in its last month, all else in its first", () => {
+  it("S2: a last day of a quarter is in its last month, all others are in its first", () => {
     const text = "every quarter on 15,last day,first mon,last mon,last weekday at 00:00";
     const first = [1, 4, 7, 10];
     const last = [3, 6, 9, 12];
@@ -97,7 +97,7 @@ describe("the forms", () => {
     });
   });
 
-  it("S2 days of years are in the order of the year, 29 February among them", () => {
+  it("S2: days of years are sorted, with 29 February", () => {
     expect(datesOf("every year on oct 1,february 29,mar 1 at 09:00")).toEqual({
       by: "months",
       on: [
@@ -108,7 +108,7 @@ describe("the forms", () => {
     });
   });
 
-  it("S2 a window has its steps from its start, both ends included", () => {
+  it("S2: a window has steps from its start, both ends included", () => {
     expect(ruleOf("every 20 minutes between 09:00 and 10:00")).toMatchObject({
       dates: { by: "days", every: 1 },
       minutes: [540, 560, 580, 600],
@@ -122,7 +122,7 @@ describe("the forms", () => {
     });
   });
 
-  it("S2 a window past midnight is of the date on which it begins", () => {
+  it("S2: a window past midnight belongs to the date on which it begins", () => {
     expect(ruleOf("every 4 hours between 22:00 and 06:00 on fri")).toEqual({
       form: "dates",
       dates: { by: "weeks", every: 1, weekdays: [5] },
@@ -130,13 +130,13 @@ describe("the forms", () => {
     });
   });
 
-  it("S2 once is a time on a clock", () => {
+  it("S2: once is a local time", () => {
     const at = Date.parse("2026-12-24T09:00:00Z");
     expect(ruleOf("once at 2026-12-24T09:00")).toEqual({ form: "once", at });
     expect(ruleOf("once at 2026-12-24 09:00")).toEqual({ form: "once", at });
   });
 
-  it("S2 cron is croner's, with day of month or day of week", () => {
+  it("S2: cron matches the day of the month or the day of the week", () => {
     expect(ruleOf("cron  0 9 1 , 15 * mon")).toEqual({
       form: "cron",
       expression: "0 9 1,15 * MON",
@@ -158,25 +158,25 @@ describe("the forms", () => {
     ["0 9 2 * */2", []],
     ["0 9 *,5 * 1", ["05", "12", "19", "26"]],
     ["0 9 3-31/2 * */6", ["03", "11", "17", "25", "31"]],
-  ])("S2: in cron %s a day field that begins with a star is unrestricted", (expression, days) => {
+  ])("S2: a day field that begins with a star is unrestricted in cron %s", (expression, days) => {
     const runs = cronOf(expression).nextRuns(20, new Date("2026-01-01T00:00:00Z"));
     const inJanuary = runs.map((run) => run.toISOString()).filter((run) => run < "2026-02");
     expect(inJanuary.map((run) => run.slice(8, 10))).toEqual(days);
   });
 
-  it("S2: in cron a star behind a comma leaves a day field restricted, as in crontab", () => {
+  it("S2: a star behind a comma leaves a cron day field restricted, as in crontab", () => {
     const [first, second] = cronOf("0 9 5,*/10 * 3").nextRuns(9, new Date("2026-01-01T12:00:00Z"));
     expect([first, second].map((run) => run?.getUTCDate())).toEqual([5, 7]);
   });
 
-  it("S2 cron with + before the weekday asks for both days", () => {
+  it("S2: cron with + before the weekday requires both days", () => {
     const [run] = cronOf("0 9 13 * +5").nextRuns(1, new Date("2026-01-01T00:00:00Z"));
     expect(run?.toISOString()).toBe("2026-02-13T09:00:00.000Z");
   });
 });
 
 describe("the suffixes", () => {
-  it("S2 a date alone starts with its first instant and ends with its last", () => {
+  it("S2: a date alone starts at its first instant and ends at its last", () => {
     const parsed = parseSchedule("every day at 09:00 until 2026-01-05 starting 2026-01-05", UTC);
     expect(parsed).toMatchObject({
       starting: day("2026-01-05") * DAY,
@@ -186,12 +186,12 @@ describe("the suffixes", () => {
     expect(timed.until).toBe(Date.parse("2026-01-05T10:00:00Z"));
   });
 
-  it("S2 exceptions are dates in order", () => {
+  it("S2: exceptions are sorted dates", () => {
     const { except } = parseSchedule("every day at 09:00 except 2027-01-01,2024-02-29", UTC);
     expect(except).toEqual([day("2024-02-29"), day("2027-01-01")]);
   });
 
-  it("S2 a zone in the text wins, and keeps its own name in its usual case", () => {
+  it("S2: a zone in the text wins, and keeps its name in the usual case", () => {
     const zoneOf = (text: string, timezone?: string) => parseSchedule(text, { timezone }).timezone;
     expect(zoneOf("every day at 09:00 in asia/KOLKATA", "UTC")).toBe("Asia/Kolkata");
     expect(zoneOf("every day at 09:00 in Asia/Calcutta")).toBe("Asia/Calcutta");
@@ -212,7 +212,7 @@ describe("the suffixes", () => {
     expect(next).toBe(Date.UTC(2026, 5, 1, 18, 30));
   });
 
-  it("a zone in the options that does not exist is an error of the options", () => {
+  it("S2: an unknown zone in the options is an error of the options", () => {
     const parse = (timezone: unknown) => () =>
       parseSchedule("every hour", { timezone: timezone as string });
     expect(parse("Europe/Lodon")).toThrow(InvalidOptionError);
@@ -224,8 +224,8 @@ describe("the suffixes", () => {
   });
 });
 
-describe("what is parsed", () => {
-  it("S2 the one spelling parses to the same schedule", () => {
+describe("parsed schedules", () => {
+  it("S2: the usual spelling parses to the same schedule", () => {
     fc.assert(
       fc.property(validText, (text) => {
         const parsed = parseSchedule(text, { timezone: "Europe/Paris" });
@@ -236,7 +236,7 @@ describe("what is parsed", () => {
     );
   });
 
-  it("is frozen to its depths, and kept", () => {
+  it("a parsed schedule is deeply frozen and cached", () => {
     const parsed = parseSchedule("every month on first monday at 09:00 except 2026-01-05", UTC);
     const check = (value: unknown): void => {
       if (typeof value !== "object" || value === null) return;
@@ -249,7 +249,7 @@ describe("what is parsed", () => {
     );
   });
 
-  it("S2 is kept for a thousand texts, and for one in each zone", () => {
+  it("S2: a thousand texts, and one text in each zone, are cached", () => {
     const texts = Array.from({ length: 1_000 }, (_, count) => `every ${count + 2} minutes`);
     const all = () => [
       ...texts.map((text) => parseSchedule(text, UTC)),
@@ -264,7 +264,7 @@ describe("what is parsed", () => {
     expect(third.filter((schedule, index) => schedule !== second[index])).toEqual([]);
   });
 
-  it("asks the platform once for each zone", () => {
+  it("the platform is called once for each zone", () => {
     const asked = vi.spyOn(Intl, "DateTimeFormat");
     const zones = Intl.supportedValuesOf("timeZone");
     for (const timezone of [...zones, ...zones]) parseSchedule("every hour", { timezone });
@@ -272,7 +272,7 @@ describe("what is parsed", () => {
     asked.mockRestore();
   });
 
-  it("is kept by zone, and not for ever", () => {
+  it("parsed schedules are cached by zone, up to a limit", () => {
     const text = "every day at 09:00";
     const parsed = parseSchedule(text, UTC);
     expect(parseSchedule(text, { timezone: "Europe/Paris" }).timezone).toBe("Europe/Paris");

@@ -18,7 +18,7 @@ function define<const T extends AnyTasks>(tasks: T & CheckedTasks<T>): T {
 }
 
 describe("Schedule", () => {
-  it("S2 takes every text that the parser takes, and its one spelling", () => {
+  it("S2: the type accepts every text that the parser accepts, and its usual spelling", () => {
     expectTypeOf<Schedule<ValidText>>().toEqualTypeOf<ValidText>();
     expectTypeOf<Schedule<NormalText>>().toEqualTypeOf<NormalText>();
     for (const text of [...Object.keys(VALID), ...Object.values(VALID)]) {
@@ -26,19 +26,19 @@ describe("Schedule", () => {
     }
   });
 
-  it("S2 takes white space of any kind, as the parser does", () => {
+  it("S2: the type accepts white space of any kind, as the parser does", () => {
     const text = "every\n  day\tat 09:00,\r\n17:30\n";
     expectTypeOf<Schedule<typeof text>>().toEqualTypeOf<typeof text>();
     expect(parseSchedule(text, { timezone: "UTC" }).text).toBe("every day at 09:00,17:30");
   });
 
-  it("lets wide types pass", () => {
+  it("S2: wide types pass", () => {
     expectTypeOf<Schedule<string>>().toEqualTypeOf<string>();
     expectTypeOf<Schedule<`every ${number} minutes`>>().toEqualTypeOf<`every ${number} minutes`>();
     expectTypeOf<Schedule<`every day at ${string}`>>().toEqualTypeOf<`every day at ${string}`>();
   });
 
-  it("says what is wrong with a time, a date and a count", () => {
+  it("S2: an invalid time, date or count has its message", () => {
     expectTypeOf<
       Schedule<"every day at 25:00">
     >().toEqualTypeOf<`"25:00" is not a valid time (00:00 to 23:59)`>();
@@ -63,7 +63,7 @@ describe("Schedule", () => {
     >().toEqualTypeOf<'expected "at" and a time (HH:MM)'>();
   });
 
-  it("says what is wrong with a word", () => {
+  it("S2: an invalid word has its message", () => {
     expectTypeOf<Schedule<"every 1 hours">>().toEqualTypeOf<'expected "1 hour", not "1 hours"'>();
     expectTypeOf<Schedule<"every 2 hour">>().toEqualTypeOf<'expected "2 hours", not "2 hour"'>();
     expectTypeOf<
@@ -89,7 +89,7 @@ describe("Schedule", () => {
     >().toEqualTypeOf<'expected in, except, starting, until or the end, not "on"'>();
   });
 
-  it("knows the good from the bad in a union", () => {
+  it("S2: a union is split into its valid and invalid texts", () => {
     expectTypeOf<Schedule<"every minute" | "every minutes">>().toEqualTypeOf<
       | "every minute"
       | '"every" must be followed by a number, minute, hour, day, weekday, weekend, week, month, quarter, year or a weekday, not "minutes"'
@@ -98,7 +98,7 @@ describe("Schedule", () => {
 });
 
 describe("CheckedTasks", () => {
-  it("S4 shows each mistake at its own task's schedule, and spoils no other", () => {
+  it("S4: each mistake is shown at its own task's schedule", () => {
     const wide: string = "every day at 09:00";
     const tasks = define({
       good: { schedule: "every weekday at 09:00", prompt: "go" },
@@ -126,7 +126,7 @@ describe("CheckedTasks", () => {
 });
 
 describe("defineScheduledTasks()", () => {
-  it("S4 types the handler of each task, beside a bad one, too", () => {
+  it("S4: the handler of each task is typed, also beside an invalid task", () => {
     const shared = defineScheduledTasks({ hourly: { schedule: "every hour", prompt: "go" } });
     const minutes: number = 5;
     const tasks = defineScheduledTasks({
@@ -149,7 +149,7 @@ describe("defineScheduledTasks()", () => {
     expect(Object.keys(tasks)).toEqual(["hourly", "often", "good", "bad"]);
   });
 
-  it("S4: timezone on an interval is an error where it stands, as in Think's types", () => {
+  it("S4: timezone on an interval is an error at its place, as in Think's types", () => {
     const minutes: number = 5;
     defineScheduledTasks({
       // @ts-expect-error intervals count real time
@@ -203,7 +203,7 @@ describe("defineScheduledTasks()", () => {
     expect(Object.keys(tasks)).toEqual(["value", "promise"]);
   });
 
-  it("S4: takes tasks of an interface, and refuses one that does not fit", () => {
+  it("S4: tasks of an interface are accepted, and one that does not fit is refused", () => {
     interface Own {
       schedule: string;
       prompt: string;
@@ -221,7 +221,7 @@ describe("defineScheduledTasks()", () => {
     defineScheduledTasks({ own, wrong });
   });
 
-  it("leaves a record that is built at run time as it is", () => {
+  it("S4: a record that is built at run time is returned as it is", () => {
     const built: Record<string, ScheduledTask> = {};
     expectTypeOf(defineScheduledTasks(built)).toEqualTypeOf<Record<string, ScheduledTask>>();
     expect(defineScheduledTasks(built)).toBe(built);
