@@ -1,6 +1,6 @@
 /** The prompts of scheduled tasks as submissions to the agent itself, for every kind of host. */
 
-import type { PromptEnd, PromptPort } from "../scheduler/index.ts";
+import type { PromptPort, ScheduledPromptEnd } from "../scheduler/index.ts";
 import type { SubmissionInspection, Submissions } from "../submissions/index.ts";
 
 /** Prompts as submissions to the agent itself. */
@@ -36,7 +36,7 @@ export function promptsTo(submissions: Submissions): PromptPort {
   };
 }
 
-function endOf(submission: SubmissionInspection): PromptEnd {
+function endOf(submission: SubmissionInspection): ScheduledPromptEnd {
   if (submission.status === "pending" || submission.status === "running") {
     throw new Error(`Submission ${submission.submissionId} has not ended`);
   }

@@ -20,10 +20,10 @@ export type { ArmedOccurrence } from "./tasks/reconcile.ts";
 export type {
   CatchUp,
   Overlap,
-  PromptEnd,
   PromptPort,
   RetryOptions,
   RunCause,
+  ScheduledPromptEnd,
   ScheduledRun,
   ScheduledTask,
   ScheduledTaskContext,

@@ -97,7 +97,7 @@ export type ScheduledTask = Action & {
 export type ScheduledTasks = Readonly<Record<string, ScheduledTask>>;
 
 /** The end of a prompt's submission. */
-export type PromptEnd = {
+export type ScheduledPromptEnd = {
   readonly status: "completed" | "error" | "aborted" | "skipped";
   readonly error?: Failure;
 };
@@ -114,7 +114,7 @@ export type PromptPort = {
     },
   ): Promise<{ readonly submissionId: string }>;
   /** Resolves when the submission has ended; with null for an unknown one. Called again after each start, and every five minutes. */
-  ended(submissionId: string): Promise<PromptEnd | null>;
+  ended(submissionId: string): Promise<ScheduledPromptEnd | null>;
   cancel(submissionId: string, reason: string): Promise<void>;
 };
 

@@ -1,13 +1,21 @@
 /** Prompt tasks: a run is one submission, and open until that has ended. */
 
 import { describe, expect, it } from "vitest";
-import type { Overlap, PromptEnd, PromptPort, ScheduledTask } from "../../src/scheduler/index.ts";
+import type {
+  Overlap,
+  PromptPort,
+  ScheduledPromptEnd,
+  ScheduledTask,
+} from "../../src/scheduler/index.ts";
 import { until } from "../support/given.ts";
 import { MINUTE, MONDAY, Stage } from "../support/scheduler.ts";
 
 /** A ledger of turns, which outlives the object's lives. */
 function givenTurns() {
-  const submissions = new Map<string, { prompt: string; options: object; end?: PromptEnd }>();
+  const submissions = new Map<
+    string,
+    { prompt: string; options: object; end?: ScheduledPromptEnd }
+  >();
   const cancelled: string[] = [];
   let refusals = 0;
   let waiting: (() => void)[] = [];
@@ -30,7 +38,7 @@ function givenTurns() {
       if (found) found.end = { status: "aborted", error: { name: "Cancelled", message: reason } };
     },
   };
-  const end = (index: number, how: PromptEnd) => {
+  const end = (index: number, how: ScheduledPromptEnd) => {
     const found = [...submissions.values()][index];
     if (found) found.end = how;
     const all = waiting;
@@ -67,8 +75,8 @@ async function given(options: { overlap?: Overlap; prompt?: ScheduledTask["promp
   return { ...turns, stage };
 }
 
-describe("S1 S3 a prompt", () => {
-  it("S3: whose end is never answered is asked for again, and later occurrences are not skipped", async () => {
+describe("a prompt", () => {
+  it("S3: a prompt whose end is not answered is asked for again, and later occurrences are not skipped", async () => {
     const { stage, end, forgetWaiting } = await given();
     await stage.comes("running");
     // As after a status hook that hangs: who waits is never told.
@@ -82,7 +90,7 @@ describe("S1 S3 a prompt", () => {
     expect(await stage.history()).toEqual(["10 completed", "20 running"]);
   });
 
-  it("S1: whose end is answered to several questions ends once", async () => {
+  it("S1: a prompt whose end is answered several times ends once", async () => {
     const { stage, end, submissions } = await given();
     await stage.comes("running");
     for (let asked = 0; asked < 3; asked++) await stage.pass(2.5 * MINUTE);
@@ -92,7 +100,7 @@ describe("S1 S3 a prompt", () => {
     expect(submissions.size).toBe(1);
   });
 
-  it("is submitted under the key of its run, with what it is", async () => {
+  it("S1: a prompt is submitted under the key of its run, with its metadata", async () => {
     const { stage, submissions, end } = await given();
     const [run] = await stage.runs();
     const [[id, { prompt, options }] = ["", { prompt: "", options: {} }]] = submissions;
@@ -114,7 +122,7 @@ describe("S1 S3 a prompt", () => {
     await stage.comes("completed");
   });
 
-  it("meets the next occurrence as long as its turn takes, over a crash", async () => {
+  it("S3: a prompt overlaps the next occurrence until its turn ends, also after a crash", async () => {
     const { stage, submissions, end, forgetWaiting } = await given();
     await stage.crash();
     forgetWaiting();
@@ -126,14 +134,14 @@ describe("S1 S3 a prompt", () => {
     expect((await stage.runs()).at(-1)?.attempts).toBe(1);
   });
 
-  it("is cancelled by the next one with cancelPrevious", async () => {
+  it("S3: the next occurrence cancels a prompt with cancelPrevious", async () => {
     const { stage, cancelled } = await given({ overlap: "cancelPrevious" });
     await stage.pass(10 * MINUTE);
     expect(await stage.history()).toEqual(["10 cancelled", "20 running"]);
     expect(cancelled).toHaveLength(1);
   });
 
-  it.each<[PromptEnd, object]>([
+  it.each<[ScheduledPromptEnd, object]>([
     [
       { status: "error", error: { name: "AI_Error", message: "no" } },
       { status: "failed", error: { name: "AI_Error", message: "no" } },
@@ -143,14 +151,14 @@ describe("S1 S3 a prompt", () => {
       { status: "cancelled", reason: "by hand" },
     ],
     [{ status: "skipped" }, { status: "skipped" }],
-  ])("that ends as %o", async (how, run) => {
+  ])("S1: a prompt's run ends as its submission: %o", async (how, run) => {
     const { stage, end } = await given();
     await stage.inside(() => end(0, how));
     await until(async () => (await stage.runs())[0]?.status !== "running");
     expect((await stage.runs())[0]).toMatchObject(run);
   });
 
-  it("whose submission is forgotten has failed", async () => {
+  it("S1: a prompt whose submission is no longer stored has failed", async () => {
     const { stage, submissions } = await given();
     await stage.crash();
     submissions.clear();
@@ -158,7 +166,7 @@ describe("S1 S3 a prompt", () => {
     expect(await stage.comes("failed")).toMatchObject({ error: { name: "PromptLostError" } });
   });
 
-  it("that cannot be submitted is tried again", async () => {
+  it("S1: a prompt that cannot be submitted is tried again", async () => {
     const { stage, refuse, submissions } = await given({ overlap: "allow" });
     stage.script.chance = 0.5;
     refuse(1);
@@ -172,14 +180,14 @@ describe("S1 S3 a prompt", () => {
     expect(submissions.size).toBe(2);
   });
 
-  it("that is a function is asked at its time, in the host's context", async () => {
+  it("S1: a prompt function is called when the task fires, in the host's context", async () => {
     let count = 0;
     const { stage, submissions } = await given({ prompt: async () => `number ${++count}` });
     expect([...submissions.values()].map(({ prompt }) => prompt)).toEqual(["number 1"]);
     expect(stage.now).toBe(MONDAY + 10 * MINUTE);
   });
 
-  it("that is no text is an error of its run", async () => {
+  it("S1: a prompt function that returns no text fails its run", async () => {
     const { stage } = await given({ prompt: () => "" });
     await stage.pass(1_000);
     expect(await stage.comes("failed")).toMatchObject({ error: { name: "TypeError" } });

@@ -7,7 +7,7 @@ import type { LocalTime, ParsedSchedule } from "../rule.ts";
 import { dateOf } from "./civil.ts";
 import { nextInstant, nextNominal } from "./next.ts";
 import { type OmittedDate, omittedDates } from "./omitted.ts";
-import { type CalendarOptions, readOptions, scheduleOf } from "./options.ts";
+import { type CalendarOptions, parsedOf, readCalendarOptions } from "./options.ts";
 import { clockOf, type ZoneClock } from "./zones.ts";
 
 /** Of one call. */
@@ -52,9 +52,11 @@ export function explainSchedule(
   schedule: string | ParsedSchedule,
   options: ExplainOptions = {},
 ): ScheduleExplanation {
-  const { after, timezone, anchor } = readOptions("explainSchedule", options, Date.now, ["count"]);
+  const { after, timezone, anchor } = readCalendarOptions("explainSchedule", options, Date.now, [
+    "count",
+  ]);
   const count = countOf("count", options.count ?? 10, MAX_EXPLAINED);
-  const parsed = scheduleOf(schedule, timezone);
+  const parsed = parsedOf(schedule, timezone);
   const clock = clockOf(parsed.timezone ?? "UTC");
   const found: ExplainedOccurrence[] = [];
   let last = after;

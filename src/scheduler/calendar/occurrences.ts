@@ -4,7 +4,7 @@ import type { Instant } from "../../core/instant.ts";
 import { countOf, invalidOption } from "../../core/options.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { nextInstant } from "./next.ts";
-import { type CalendarOptions, instantOf, readOptions, scheduleOf } from "./options.ts";
+import { type CalendarOptions, instantOf, parsedOf, readCalendarOptions } from "./options.ts";
 
 /** In the list that one call returns. */
 const MAX_OCCURRENCES = 10_000;
@@ -59,8 +59,8 @@ export function nextOccurrence(
   schedule: string | ParsedSchedule,
   options: CalendarOptions = {},
 ): number | null {
-  const { after, timezone, anchor } = readOptions("nextOccurrence", options, Date.now);
-  return nextInstant(scheduleOf(schedule, timezone), after, anchor);
+  const { after, timezone, anchor } = readCalendarOptions("nextOccurrence", options, Date.now);
+  return nextInstant(parsedOf(schedule, timezone), after, anchor);
 }
 
 /**
@@ -75,11 +75,11 @@ export function occurrences(
   schedule: string | ParsedSchedule,
   options: OccurrencesOptions = {} as OccurrencesOptions,
 ): number[] {
-  const { after, timezone, anchor } = readOptions("occurrences", options, Date.now, [
+  const { after, timezone, anchor } = readCalendarOptions("occurrences", options, Date.now, [
     "count",
     "until",
   ]);
-  const parsed = scheduleOf(schedule, timezone);
+  const parsed = parsedOf(schedule, timezone);
   const { count, until } = options;
   if (count !== undefined && until !== undefined) {
     throw invalidOption("until", until, "no until beside a count");

@@ -40,7 +40,7 @@ const NAMES = ["after", "timezone", "anchor"] as const satisfies readonly (keyof
  * @param others names of further options of the function
  * @throws InvalidOptionError naming the option
  */
-export function readOptions(
+export function readCalendarOptions(
   what: string,
   options: CalendarOptions,
   now: () => number,
@@ -67,7 +67,7 @@ export function instantOf(option: string, value: Instant): number {
 }
 
 /** Parses a text; a parsed schedule stays as it is. */
-export function scheduleOf(
+export function parsedOf(
   schedule: string | ParsedSchedule,
   timezone: string | undefined,
 ): ParsedSchedule {

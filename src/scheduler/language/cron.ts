@@ -103,8 +103,8 @@ function failAt(reader: Reader, start: number, fields: readonly string[], proble
     reader.accept(SUFFIXES);
     return reader.fail("the end", () => []);
   }
-  const says = `a valid cron expression (${problem})`;
-  if (fields.length > 6) return reader.refuse(reader.index - 1, says, () => []);
+  const expected = `a valid cron expression (${problem})`;
+  if (fields.length > 6) return reader.refuse(reader.index - 1, expected, () => []);
   const isWrong = (part: string, position: number) =>
     problemOf(fields.map((_, other) => (other === position ? part : "*")).join(" ")) !== undefined;
   const field = Math.max(fields.findIndex(isWrong), 0);
@@ -118,14 +118,14 @@ function failAt(reader: Reader, start: number, fields: readonly string[], proble
   const [name, least, most] = VALUES.at(field - fields.length) ?? VALUES[0];
   // Croner's messages count days and months from 0.
   const isNumber = /^\d+$/.test(parts[part] ?? "");
-  return reader.refuse(index, isNumber ? `${name} from ${least} to ${most}` : says, (found) => [
-    ...mendedPart(found, least, most),
+  return reader.refuse(index, isNumber ? `${name} from ${least} to ${most}` : expected, (found) => [
+    ...correctedPart(found, least, most),
     "*",
   ]);
 }
 
 /** Corrects `32`, `0/15` and `22-2` to what croner accepts. */
-function mendedPart(found: string, least: number, most: number): string[] {
+function correctedPart(found: string, least: number, most: number): string[] {
   const [, value, rest = "", end = "", step = ""] = /^(\d+)(-(\d+)|\/(\d+))?$/.exec(found) ?? [];
   if (value === undefined) return [];
   const from = Math.min(Math.max(Number(value), least), most);

@@ -108,8 +108,8 @@ function readSteps(reader: Reader, unit: "minute" | "hour", count: number, index
   const text = `every ${count} ${count === 1 ? unit : `${unit}s`}`;
   if (reader.accept(["between"]) === undefined) {
     if (reader.token?.word === "on") {
-      const says = '"between" with two times before "on"';
-      reader.refuse(reader.index, says, () => ["between 09:00 and 17:00"]);
+      const expected = '"between" with two times before "on"';
+      reader.refuse(reader.index, expected, () => ["between 09:00 and 17:00"]);
     }
     return { rule: { form: "interval", ms: step * 60_000 }, text };
   }
@@ -118,8 +118,8 @@ function readSteps(reader: Reader, unit: "minute" | "hour", count: number, index
   const named = readEndTime(reader);
   if (named === start) {
     const later = start === 0 ? "24:00" : timeText((start + 480) % 1_440);
-    const says = "a time other than the start of the window";
-    reader.refuse(reader.index - 1, says, () => [later]);
+    const expected = "a time other than the start of the window";
+    reader.refuse(reader.index - 1, expected, () => [later]);
   }
   // An end before the start is on the next date; 00:00 is the end of the date.
   const end = named < start ? named + 1_440 : named;
@@ -127,8 +127,8 @@ function readSteps(reader: Reader, unit: "minute" | "hour", count: number, index
     const most = Math.floor((end - start) / (unit === "hour" ? 60 : 1));
     const shorter = most === 0 ? `${end - start} minutes` : String(most);
     const minutes = `${end - start} ${end - start === 1 ? "minute" : "minutes"}`;
-    const says = `a step of at most ${minutes}, the length of the window`;
-    reader.refuse(index, says, () => [shorter]);
+    const expected = `a step of at most ${minutes}, the length of the window`;
+    reader.refuse(index, expected, () => [shorter]);
   }
   const minutes = Array.from(
     { length: Math.floor((end - start) / step) + 1 },
@@ -175,10 +175,10 @@ function atTimes(reader: Reader, { dates, text }: DatesForm): Form {
 
 function readWeekdays(reader: Reader, alternatives: readonly string[] = []): Weekday[] {
   const names = [...WEEKDAY_NAMES.keys()];
-  const says = [...alternatives, "a weekday"];
+  const expected = [...alternatives, "a weekday"];
   const weekdays = listOf(
     reader,
-    () => WEEKDAY_NAMES.get(reader.expect(names, says)) as Weekday,
+    () => WEEKDAY_NAMES.get(reader.expect(names, expected)) as Weekday,
     (weekday) => weekday,
   );
   return weekdays.sort((one, other) => one - other);

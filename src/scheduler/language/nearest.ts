@@ -40,11 +40,12 @@ export function nearestTo(
     const attempt = takeCheapest(open);
     const mismatch = mismatchOf(attempt.text, parse);
     if (mismatch === undefined) return attempt.text;
-    for (const mended of mendsOf(attempt.text, mismatch)) {
-      const cost = attempt.cost + mended.cost;
-      if (cost > MAX_COST || mended.text.length > maxLength || seen.has(mended.text)) continue;
-      seen.add(mended.text);
-      open.push({ text: mended.text, cost });
+    for (const corrected of correctionsOf(attempt.text, mismatch)) {
+      const cost = attempt.cost + corrected.cost;
+      if (cost > MAX_COST || corrected.text.length > maxLength || seen.has(corrected.text))
+        continue;
+      seen.add(corrected.text);
+      open.push({ text: corrected.text, cost });
     }
   }
   return undefined;
@@ -68,21 +69,21 @@ function mismatchOf(text: string, parse: (text: string) => void): Mismatch | und
   }
 }
 
-function mendsOf(text: string, { tokens, index, candidatesAt }: Mismatch): Attempt[] {
+function correctionsOf(text: string, { tokens, index, candidatesAt }: Mismatch): Attempt[] {
   const token = tokens[index];
   const before = tokens[index - 1];
   const fitting = candidatesAt(index);
-  const mends = [
+  const corrections = [
     ...inserted(text, token, fitting),
     ...replacedBefore(text, before, candidatesAt(index - 1)),
   ];
-  if (token === undefined) return mends;
+  if (token === undefined) return corrections;
   return [
     ...foreign(text, token),
     ...replaced(text, token, fitting),
     ...divided(text, token, fitting),
     ...joined(text, before, token),
-    ...mends,
+    ...corrections,
     dropped(text, before, token),
   ];
 }

@@ -112,9 +112,9 @@ function readSchedule(text: string, defaultZone: string | undefined): ParsedSche
 }
 
 function failWithoutZone(reader: Reader): never {
-  const says =
+  const expected =
     "a time zone for its clock times (end it with `in Europe/London`, or set `timezone`, getDefaultTimezone() of an agent, or `defaultTimezone` of a Scheduler)";
-  return reader.refuse(reader.index, says, () => [IN_UTC.trim()]);
+  return reader.refuse(reader.index, expected, () => [IN_UTC.trim()]);
 }
 
 /**

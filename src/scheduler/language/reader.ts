@@ -20,7 +20,7 @@ export type Candidates = (found: string) => readonly string[];
 export type Candidate = { readonly word: string; readonly isMade: boolean };
 
 type Asked = {
-  readonly says: readonly string[];
+  readonly expected: readonly string[];
   readonly candidates: (found: string) => readonly Candidate[];
 };
 
@@ -55,20 +55,20 @@ export class Reader {
     return this.index >= this.tokens.length;
   }
 
-  /** Takes the next token if it is one of `words`. Messages have `says` in place of them. */
+  /** Takes the next token if it is one of `words`. Messages have `expected` in place of them. */
   accept<Word extends string>(
     words: readonly Word[],
-    says: readonly string[] = words.map(quoted),
+    expected: readonly string[] = words.map(quoted),
   ): Word | undefined {
     const found = words.find((word) => word === this.token?.word);
     if (found !== undefined) this.index += 1;
-    else this.#ask({ says, candidates: () => words.map((word) => ({ word, isMade: false })) });
+    else this.#ask({ expected, candidates: () => words.map((word) => ({ word, isMade: false })) });
     return found;
   }
 
   /** @throws Mismatch if the next token is not one of `words` */
-  expect<Word extends string>(words: readonly Word[], says?: readonly string[]): Word {
-    return this.accept(words, says) ?? this.#stop(this.index);
+  expect<Word extends string>(words: readonly Word[], expected?: readonly string[]): Word {
+    return this.accept(words, expected) ?? this.#stop(this.index);
   }
 
   /**
@@ -76,22 +76,22 @@ export class Reader {
    *
    * @throws Mismatch where `read` returns undefined
    */
-  value<T>(says: string, candidates: Candidates, read: (token: Token) => T | undefined): T {
+  value<T>(expected: string, candidates: Candidates, read: (token: Token) => T | undefined): T {
     const value = this.token && read(this.token);
-    if (value === undefined) return this.fail(says, candidates);
+    if (value === undefined) return this.fail(expected, candidates);
     this.index += 1;
     return value;
   }
 
   /** @throws Mismatch, always: the next token is nothing that was accepted here, nor this */
-  fail(says: string, candidates: Candidates): never {
-    this.#ask(made(says, candidates));
+  fail(expected: string, candidates: Candidates): never {
+    this.#ask(made(expected, candidates));
     return this.#stop(this.index);
   }
 
   /** @throws Mismatch, always: the token at `index` was accepted, and its value is invalid */
-  refuse(index: number, says: string, candidates: Candidates): never {
-    this.#asked[index] = [made(says, candidates)];
+  refuse(index: number, expected: string, candidates: Candidates): never {
+    this.#asked[index] = [made(expected, candidates)];
     return this.#stop(index);
   }
 
@@ -104,7 +104,7 @@ export class Reader {
   #stop(index: number): never {
     const asked = this.#asked;
     const tokens = this.tokens;
-    const expected = listed([...new Set((asked[index] ?? []).flatMap(({ says }) => says))]);
+    const expected = listed([...new Set((asked[index] ?? []).flatMap(({ expected }) => expected))]);
     throw new Mismatch(tokens, index, expected, (at) => {
       const found = tokens[at]?.word ?? "";
       return (asked[at] ?? []).flatMap(({ candidates }) => candidates(found));
@@ -133,9 +133,9 @@ export function listOf<T>(reader: Reader, read: () => T, keyOf: (item: T) => unk
   return items;
 }
 
-function made(says: string, candidates: Candidates): Asked {
+function made(expected: string, candidates: Candidates): Asked {
   const words = (found: string) => candidates(found).map((word) => ({ word, isMade: true }));
-  return { says: [says], candidates: words };
+  return { expected: [expected], candidates: words };
 }
 
 function quoted(word: string): string {

@@ -42,8 +42,8 @@ export function readSuffixes(reader: Reader): Suffixes {
   if (starting !== undefined && until !== undefined && until <= starting) {
     // As a last date, the date of the start is never too early.
     const first = dateText(Math.floor(starting / DAY_MS));
-    const says = `a date or time after its start at ${momentText(starting)}`;
-    reader.refuse(untilIndex, says, () => [first]);
+    const expected = `a date or time after its start at ${momentText(starting)}`;
+    reader.refuse(untilIndex, expected, () => [first]);
   }
   return { timezone, starting, until, except };
 }

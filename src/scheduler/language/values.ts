@@ -16,24 +16,24 @@ const NAMED_TIMES: ReadonlyMap<string, string> = new Map([
 
 /** Minutes after 00:00. */
 export function readTime(reader: Reader): number {
-  return reader.value("a time from 00:00 to 23:59", mendedTimes, ({ word }) => minutesOf(word));
+  return reader.value("a time from 00:00 to 23:59", correctedTimes, ({ word }) => minutesOf(word));
 }
 
 /** The same, and 24:00. */
 export function readEndTime(reader: Reader): number {
-  return reader.value("a time from 00:00 to 24:00", mendedTimes, ({ word }) =>
+  return reader.value("a time from 00:00 to 24:00", correctedTimes, ({ word }) =>
     word === "24:00" ? 1440 : minutesOf(word),
   );
 }
 
 export function readDate(reader: Reader): LocalDate {
-  return reader.value("a date as YYYY-MM-DD", mendedDates, ({ word }) => readLocalDate(word));
+  return reader.value("a date as YYYY-MM-DD", correctedDates, ({ word }) => readLocalDate(word));
 }
 
 /** A date, or a date and a time with a T or a space between them; `time` is undefined for a date alone. */
 export function readDateTime(reader: Reader): { date: LocalDate; time: number | undefined } {
-  const says = "a date as YYYY-MM-DD, with or without a time as THH:MM";
-  const read = reader.value(says, mendedDateTimes, ({ word }) => {
+  const expected = "a date as YYYY-MM-DD, with or without a time as THH:MM";
+  const read = reader.value(expected, correctedDateTimes, ({ word }) => {
     const [day = "", clock] = word.split("t");
     const date = readLocalDate(day);
     const time = clock === undefined ? undefined : minutesOf(clock);
@@ -51,8 +51,8 @@ export function readOnce(reader: Reader): LocalTime {
 }
 
 /** A whole number from 1 to `most`, without leading zeros. */
-export function readCount(reader: Reader, says: string, most: number): number {
-  return reader.value(`${says} from 1 to ${most}`, mendedCounts(most), ({ word }) => {
+export function readCount(reader: Reader, expected: string, most: number): number {
+  return reader.value(`${expected} from 1 to ${most}`, correctedCounts(most), ({ word }) => {
     const count = /^[1-9]\d{0,7}$/.test(word) ? Number(word) : 0;
     return count >= 1 && count <= most ? count : undefined;
   });
@@ -93,7 +93,7 @@ export function readLocalDate(word: string): LocalDate | undefined {
 }
 
 /** Corrects `9:00`, `9am`, `17.30`, `0930`, `25:00`; an example for anything else. */
-function mendedTimes(found: string): readonly string[] {
+function correctedTimes(found: string): readonly string[] {
   const named = NAMED_TIMES.get(found);
   if (named !== undefined) return [named];
   const [, hours, minutes = "0", half] =
@@ -106,21 +106,21 @@ function mendedTimes(found: string): readonly string[] {
 }
 
 /** Corrects `2026-1-5`, `2026/01/05`, `2026-02-30`, `24.12.2026`. */
-function mendedDates(found: string): readonly string[] {
+function correctedDates(found: string): readonly string[] {
   const [, y, m, d] = /^(\d{4})\D?(\d{1,2})\D?(\d{1,2})(?:\D.*)?$/.exec(found) ?? [];
   const [, day, month, year] = /^(\d{1,2})\.(\d{1,2})\.(\d{4})\W*$/.exec(found) ?? [];
-  const mended =
+  const corrected =
     y !== undefined
       ? clampedDate(Number(y), Number(m), Number(d))
       : year !== undefined && clampedDate(Number(year), Number(month), Number(day));
-  return mended ? [mended] : [DATE_EXAMPLE];
+  return corrected ? [corrected] : [DATE_EXAMPLE];
 }
 
-function mendedDateTimes(found: string): readonly string[] {
+function correctedDateTimes(found: string): readonly string[] {
   const [day = "", clock] = found.split("t");
-  const dates = mendedDates(day);
+  const dates = correctedDates(day);
   if (clock === undefined) return dates;
-  return [...dates.map((date) => `${date}T${mendedTimes(clock)[0]}`), ...dates];
+  return [...dates.map((date) => `${date}T${correctedTimes(clock)[0]}`), ...dates];
 }
 
 function clampedDate(year: number, month: number, day: number): string {
@@ -130,7 +130,7 @@ function clampedDate(year: number, month: number, day: number): string {
   return [year, within, clamped].map((part) => String(part).padStart(2, "0")).join("-");
 }
 
-function mendedCounts(most: number): (found: string) => readonly string[] {
+function correctedCounts(most: number): (found: string) => readonly string[] {
   return (found) => {
     const digits = found.replaceAll(/\D/g, "");
     if (digits === "") return ["1"];

@@ -10,7 +10,7 @@ import { PromptLostError, RunCancelledError, RunInterruptedError } from "../erro
 import { nameOf, type Run, scheduledRunOf } from "../rows.ts";
 import type { Store } from "../store.ts";
 import type { DeclaredTask } from "../tasks/declared.ts";
-import type { PromptEnd } from "../types.ts";
+import type { ScheduledPromptEnd } from "../types.ts";
 import { cancelPrompt, perform } from "./attempt.ts";
 import { nextStart, startable } from "./overlap.ts";
 import type { RunEnd } from "./run-store.ts";
@@ -268,7 +268,7 @@ export class Runner {
       .finally(() => this.#proceed(run.taskId));
   }
 
-  #promptEnded(run: Run, submissionId: string, end: PromptEnd | null): void {
+  #promptEnded(run: Run, submissionId: string, end: ScheduledPromptEnd | null): void {
     if (!end) {
       this.#fail(run, new PromptLostError(submissionId));
       return;
