@@ -30,7 +30,8 @@ export class SchedulerEngine {
   readonly runner: Runner;
   readonly firing: Firing;
   readonly #app: App;
-  #declared = new Declarations();
+  /** As last read. */
+  declared = new Declarations();
   /** What another scheduler had armed, by task, until the next reconcile. */
   #adopted: ReadonlyMap<string, ArmedOccurrence> = new Map();
   /** The latest reconcile; undefined before the first. */
@@ -48,7 +49,7 @@ export class SchedulerEngine {
     private readonly lifecycle: LifecycleServices,
   ) {
     const app = new App(settings, lifecycle);
-    const taskOf = (taskId: string) => this.#declared.valid.get(taskId);
+    const taskOf = (taskId: string) => this.declared.valid.get(taskId);
     const onChange = () => this.#updateWake();
     this.#app = app;
     this.store = new Store(lifecycle.storage, settings.owner);
@@ -60,10 +61,6 @@ export class SchedulerEngine {
     );
     this.runner = new Runner(app, this.store, clock, taskOf, onChange);
     this.firing = new Firing(app, this.store, this.runner, clock);
-  }
-
-  get declared(): Declarations {
-    return this.#declared;
   }
 
   /**
@@ -139,7 +136,7 @@ export class SchedulerEngine {
       });
       runner.forget(removed);
     }
-    this.#declared = declared;
+    this.declared = declared;
     this.#adopted = new Map();
     this.#hasReconciled = true;
     this.#app.warnOfScope(declared.outOfScope);
@@ -157,11 +154,11 @@ export class SchedulerEngine {
    * @throws InvalidTaskError for an invalid declaration
    */
   task(taskId: string): { readonly task: DeclaredTask; readonly row: TaskRow } {
-    const task = this.#declared.valid.get(taskId);
+    const task = this.declared.valid.get(taskId);
     const row = this.store.tasks.get(taskId);
     if (task && row) return { task, row };
-    this.#declared.check(taskId);
-    const { error } = this.#declared.invalid.get(taskId) ?? {};
+    this.declared.check(taskId);
+    const { error } = this.declared.invalid.get(taskId) ?? {};
     throw new InvalidTaskError(taskId, error?.message ?? "it has no row", { cause: error });
   }
 
@@ -202,7 +199,7 @@ export class SchedulerEngine {
    */
   async #fireAll(): Promise<void> {
     let fired = 0;
-    for (const taskId of [...this.#declared.valid.keys()]) {
+    for (const taskId of [...this.declared.valid.keys()]) {
       if (!this.#fireDue(taskId)) continue;
       fired++;
       if (fired % FIRED_AT_A_TIME === 0) await new Promise((resolve) => setTimeout(resolve, 0));
@@ -211,7 +208,7 @@ export class SchedulerEngine {
 
   /** Returns whether the task was due. */
   #fireDue(taskId: string): boolean {
-    const task = this.#declared.valid.get(taskId);
+    const task = this.declared.valid.get(taskId);
     const row = this.store.tasks.get(taskId);
     const time = task && row ? this.#fireTime(task, row) : null;
     if (!task || !row || time === null || time > this.clock.now()) return false;
@@ -232,7 +229,7 @@ export class SchedulerEngine {
 
   /** The earliest time at which there is something to do, or null. */
   #nextWake(): number | null {
-    const times = [...this.#declared.valid.values()].map((task) => {
+    const times = [...this.declared.valid.values()].map((task) => {
       const row = this.store.tasks.get(task.taskId);
       return row ? this.#fireTime(task, row) : null;
     });

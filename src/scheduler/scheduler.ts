@@ -17,7 +17,7 @@ import {
   TRIGGER,
 } from "./options.ts";
 import { scheduledRunOf } from "./rows.ts";
-import { inspectTask, listTasks } from "./tasks/reading.ts";
+import { readTasks } from "./tasks/reading.ts";
 import type { ArmedOccurrence } from "./tasks/reconcile.ts";
 import { nextSlot } from "./tasks/slots.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "./types.ts";
@@ -91,7 +91,7 @@ export class Scheduler extends Capability {
   async list(options: { occurrences?: number } = {}): Promise<ScheduledTaskInfo[]> {
     const { occurrences } = readOptions(LIST, options, "options of list()");
     const { declared, store } = await this.#ready();
-    return listTasks(declared, store, occurrences);
+    return readTasks(declared, store, occurrences, null);
   }
 
   /** One task, or null for an id that is not declared. The options are those of {@link list}. */
@@ -101,7 +101,7 @@ export class Scheduler extends Capability {
   ): Promise<ScheduledTaskInfo | null> {
     const { occurrences } = readOptions(LIST, options, "options of inspect()");
     const { declared, store } = await this.#ready();
-    return inspectTask(declared, store, taskId, occurrences);
+    return readTasks(declared, store, occurrences, taskId)[0] ?? null;
   }
 
   /**

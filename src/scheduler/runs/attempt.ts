@@ -54,7 +54,7 @@ async function submit(
   const text = typeof prompt === "function" ? await inHostContext(async () => prompt()) : prompt;
   if (typeof text !== "string" || text.trim() === "") {
     throw new TypeError(
-      `Invalid prompt of the scheduled task ${JSON.stringify(task.taskId)}: expected a text that is not empty.`,
+      `Invalid prompt of the scheduled task ${JSON.stringify(task.taskId)}: expected a non-empty string.`,
     );
   }
   const { submissionId } = await prompts.submit(text, {

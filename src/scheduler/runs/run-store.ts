@@ -111,26 +111,20 @@ export class RunStore {
 
   /** Deletes ended runs: those of slots before `time` that ended before it, and all but the newest `count`. */
   prune(taskId: string, time: number, count: number | undefined): Tally {
-    const old = this.sql
-      .exec<{ status: RunStatus }>(
-        "DELETE FROM perdure_runs WHERE task_id = ?1 AND slot < ?2 AND ended_at < ?2 RETURNING status",
-        taskId,
-        time,
-      )
-      .toArray();
-    const beyond =
-      count === undefined
-        ? []
-        : this.sql
-            .exec<{ status: RunStatus }>(
-              `DELETE FROM perdure_runs WHERE task_id = ?1 AND ended_at IS NOT NULL AND slot <
-                 (SELECT slot FROM perdure_runs WHERE task_id = ?1 ORDER BY slot DESC LIMIT 1 OFFSET ?2)
-               RETURNING status`,
-              taskId,
-              count - 1,
-            )
-            .toArray();
-    return tallyOf([...old, ...beyond]);
+    const deleted = this.#delete("slot < ?2 AND ended_at < ?2", taskId, time);
+    if (count !== undefined) {
+      const newest =
+        "SELECT slot FROM perdure_runs WHERE task_id = ?1 ORDER BY slot DESC LIMIT 1 OFFSET ?2";
+      const where = `ended_at IS NOT NULL AND slot < (${newest})`;
+      deleted.push(...this.#delete(where, taskId, count - 1));
+    }
+    const of = (ended: RunStatus) => deleted.filter(({ status }) => status === ended).length;
+    return { completed: of("completed"), failed: of("failed"), skipped: of("skipped") };
+  }
+
+  #delete(where: string, taskId: string, value: number): { readonly status: RunStatus }[] {
+    const query = `DELETE FROM perdure_runs WHERE task_id = ?1 AND ${where} RETURNING status`;
+    return this.sql.exec<{ status: RunStatus }>(query, taskId, value).toArray();
   }
 
   deleteOf(taskIds: readonly string[]): void {
@@ -188,15 +182,14 @@ export class RunStore {
 
   /** Runs in the history by how they ended, by task; of one task, or of all. */
   tallies(taskId: string | null): Map<string, Tally> {
+    const where = taskId === null ? "" : "WHERE task_id = ?";
     // Grouped in the order of the key: grouped by status too, each row would be read twice.
-    const query = `SELECT task_id, SUM(status = 'completed') AS completed, SUM(status = 'failed') AS failed,
-      SUM(status = 'skipped') AS skipped FROM perdure_runs`;
-    type Count = Tally & { task_id: string };
-    const found =
-      taskId === null
-        ? this.sql.exec<Count>(`${query} GROUP BY task_id`)
-        : this.sql.exec<Count>(`${query} WHERE task_id = ? GROUP BY task_id`, taskId);
-    return new Map(found.toArray().map(({ task_id, ...tally }) => [task_id, tally]));
+    const found = this.sql.exec<Tally & { taskId: string }>(
+      `SELECT task_id AS taskId, SUM(status = 'completed') AS completed, SUM(status = 'failed') AS failed,
+       SUM(status = 'skipped') AS skipped FROM perdure_runs ${where} GROUP BY task_id`,
+      ...(taskId === null ? [] : [taskId]),
+    );
+    return new Map(found.toArray().map((tally) => [tally.taskId, tally]));
   }
 
   /** Returns the changed run; undefined if it has ended or is at another attempt. */
@@ -228,9 +221,4 @@ export class RunStore {
       else this.#open.set(taskId, open.toSorted(bySlot));
     }
   }
-}
-
-function tallyOf(ended: readonly { status: RunStatus }[]): Tally {
-  const of = (status: RunStatus) => ended.filter((each) => each.status === status).length;
-  return { completed: of("completed"), failed: of("failed"), skipped: of("skipped") };
 }

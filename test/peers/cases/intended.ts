@@ -196,13 +196,13 @@ const INVALID: [what: string, fields: object, is: object, message: string][] = [
     "a prompt without text",
     { prompt: "" },
     SUBMITS,
-    'Invalid prompt "": expected a text that is not empty, or a function that returns one.',
+    'Invalid prompt "": expected a non-empty string, or a function that returns one.',
   ],
   [
     "a prompt that is a number",
     { prompt: 7 },
     SUBMITS,
-    "Invalid prompt 7: expected a text that is not empty, or a function that returns one.",
+    "Invalid prompt 7: expected a non-empty string, or a function that returns one.",
   ],
   [
     "a handler that is a text",
