@@ -3,7 +3,6 @@
  * those that also run where Zod is not loaded.
  */
 
-import { DURATION_FORMS, type Duration, millisecondsOf } from "./duration.ts";
 import { preview } from "./json.ts";
 
 /** An invalid option. Thrown by the call that has it, before anything is stored. */
@@ -28,17 +27,6 @@ export function countOf(option: string, value: number, most = Number.POSITIVE_IN
   if (isWhole && value >= 1 && value <= most) return value;
   const upTo = most === Number.POSITIVE_INFINITY ? ", or Infinity" : ` to ${most}`;
   throw invalidOption(option, value, `a whole number from 1${upTo}`);
-}
-
-/**
- * Milliseconds of a length of time.
- *
- * @throws InvalidOptionError for what is none
- */
-export function durationOf(option: string, value: Duration): number {
-  const ms = millisecondsOf(value);
-  if (ms === undefined) throw invalidOption(option, value, DURATION_FORMS);
-  return ms;
 }
 
 /** @throws InvalidOptionError for what is given and no function */
