@@ -20,7 +20,7 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   core: { imports: [] },
   outbox: { imports: ["core"] },
   submissions: { imports: ["core", "outbox"] },
-  waits: { imports: ["core", "outbox"] },
+  waits: { imports: ["core", "outbox", "submissions"] },
   scheduler: { imports: ["core"] },
   workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "waits", "outbox"] },
   hosts: { imports: INNER },

@@ -5,7 +5,7 @@ import { atMost } from "../result.ts";
 
 export const isolatedCost: Measure = {
   name: "isolated-cost",
-  does: "counts the rows of an isolated prompt on a plain Agent, from acceptPrompt() to the delivery",
+  does: "counts the rows of an isolated prompt on a plain Agent, from openWait() to the delivery",
   hasCounts: true,
   async run({ worker }) {
     const { rowsWritten, trackingRows, setAlarms } = await worker.ask("isolatedCost");

@@ -5,18 +5,14 @@ import { Sessions } from "agents/sessions";
 import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnRequest, TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
 import { Outbox } from "../../src/outbox/index.ts";
-import {
-  type AnswerPart,
-  acceptPrompt,
-  expirePrompt,
-  type PromptEnd,
-  type PromptReceipt,
-  type PromptRequest,
-  readPrompt,
-  refusePrompts,
-  type Submissions,
-} from "../../src/submissions/index.ts";
+import type { Submissions } from "../../src/submissions/index.ts";
 import type { Meter } from "../../src/testing/meter.ts";
+import {
+  PromptKind,
+  type WaitKindName,
+  type WaitRef,
+  type WaitRequest,
+} from "../../src/waits/index.ts";
 import { type Cost, costOf, counting, meterOf } from "./cost.ts";
 import type { Env } from "./env.ts";
 import { ledgerOf } from "./loaded-ledger.ts";
@@ -26,6 +22,7 @@ import { TimedModel } from "./timed-model.ts";
 export class PlainAgent extends Agent<Env> {
   readonly meter: Meter | undefined;
   readonly #ledger: Submissions;
+  readonly #prompts: PromptKind;
 
   constructor(ctx: DurableObjectState, env: Env) {
     const meter = meterOf(ctx);
@@ -39,6 +36,7 @@ export class PlainAgent extends Agent<Env> {
       ledger: () => this.#ledger,
     });
     this.#ledger = ledgerOf((turn) => turns.run(turn), outbox);
+    this.#prompts = new PromptKind(this.#ledger);
     this.lifecycle.use(sessions).use(outbox).use(this.#ledger);
   }
 
@@ -46,20 +44,24 @@ export class PlainAgent extends Agent<Env> {
     return this.runWorkflow("PERDURE_WORKFLOW", params, { id, agentBinding: "PlainAgent" });
   }
 
-  acceptPrompt(request: PromptRequest): Promise<PromptReceipt> {
-    return acceptPrompt(this.#ledger, request);
+  openWait(request: WaitRequest): Promise<object | null> {
+    return this.#prompts.open(request as Parameters<PromptKind["open"]>[0]);
   }
 
-  expirePrompt(submissionId: string, options: { cancel: boolean }): Promise<PromptEnd | null> {
-    return expirePrompt(this.#ledger, submissionId, options);
+  checkWait(wait: WaitRef): Promise<object | null> {
+    return this.#prompts.check(wait);
   }
 
-  readPrompt(submissionId: string, part: number): Promise<AnswerPart | null> {
-    return readPrompt(this.#ledger, submissionId, part);
+  readWait(wait: WaitRef, part: number): Promise<object | null> {
+    return this.#prompts.read(wait, part);
   }
 
-  refusePrompts(submissionIds: readonly string[]): Promise<void> {
-    return refusePrompts(this.#ledger, submissionIds);
+  refuseWait(_kind: WaitKindName, waitIds: readonly string[]): Promise<void> {
+    return this.#prompts.refuse(waitIds);
+  }
+
+  closeWait(wait: WaitRef): Promise<object | null> {
+    return this.#prompts.close(wait);
   }
 
   async reset(): Promise<void> {

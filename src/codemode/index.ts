@@ -4,6 +4,7 @@
  * @experimental It uses `@cloudflare/codemode` and `createExecuteTool()`, which Think has deprecated.
  */
 
+export type { CodemodeCall } from "../waits/kinds/codemode/types.ts";
 export {
   type CodemodeDetails,
   CodemodeError,
@@ -14,5 +15,4 @@ export {
 } from "./errors.ts";
 export { codemode } from "./step.ts";
 export type { CodemodeOptions, CodemodeResult } from "./step-options.ts";
-export type { CodemodeCall } from "./types.ts";
 export { withCodemode } from "./with-codemode.ts";

@@ -1,7 +1,7 @@
 /** Where the Code Mode runtime of a Think agent is, and how it is made when no turn has made it yet. */
 
 import type { DurableThink } from "../hosts/think/durable-think.ts";
-import type { CodemodePort } from "./types.ts";
+import type { CodemodePort } from "../waits/kinds/codemode/types.ts";
 
 const REMEDY =
   "Make one in getTools(), e.g. `execute: createExecuteTool(this)` of @cloudflare/think/tools/execute, with " +

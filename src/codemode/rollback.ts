@@ -1,9 +1,9 @@
 /** Undoes the execution of a wait, for the workflow that compensates and waits for it no longer. */
 
-import type { Closing } from "../waits/types.ts";
+import type { CodemodePort } from "../waits/kinds/codemode/types.ts";
+import { executionOf } from "../waits/kinds/codemode.ts";
+import type { Closing } from "../waits/protocol.ts";
 import type { Waits } from "../waits/waits.ts";
-import { executionOf } from "./codemode.ts";
-import type { CodemodePort } from "./types.ts";
 
 const OVER: Closing = { status: "cancelled", result: { error: "Its workflow is rolled back" } };
 
@@ -22,7 +22,7 @@ export async function rollBack(
   port: CodemodePort,
   waitId: string,
 ): Promise<CodemodeRollback> {
-  if ((await waits.find(waitId))?.status === "open") await waits.expire(waitId, OVER);
+  if ((await waits.find(waitId))?.status === "open") await waits.close({ waitId }, OVER);
   const wait = await waits.find(waitId);
   if (!wait) return "forgotten";
   if (wait.isLive) throw new Error(`The code of wait ${waitId} is still under way`);

@@ -2,8 +2,8 @@
 
 import { byteLength, type Json, preview } from "../core/json.ts";
 import type { AnySchema, OutputOf } from "../core/schema.ts";
+import type { CodemodeRequest } from "../waits/kinds/codemode/types.ts";
 import { checkText, invalidStep, timeoutMsOf, type WaitTimeout } from "../workflow/step-call.ts";
-import type { CodemodeRequest } from "./types.ts";
 
 /** Codemode takes a million characters, of which a comment that names the step takes some. */
 const MOST_CODE_BYTES = 999_000;

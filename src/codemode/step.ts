@@ -5,9 +5,10 @@
 
 import { NonRetryableError } from "cloudflare:workflows";
 import { type AnySchema, validated } from "../core/schema.ts";
-import { callOf, checkGiven, type StepCall } from "../workflow/step-call.ts";
+import type { CodemodeEnd } from "../waits/kinds/codemode/types.ts";
+import { callOf, checkGiven, type StepAgent, type StepCall } from "../workflow/step-call.ts";
 import type { ThinkWorkflowStep } from "../workflow/think-workflow.ts";
-import { type PassedWait, passWait, type WaitingAgent } from "../workflow/waits/wait.ts";
+import { type PassedWait, passWait } from "../workflow/wait.ts";
 import {
   CodemodeError,
   CodemodeInterruptedError,
@@ -17,10 +18,9 @@ import {
 } from "./errors.ts";
 import type { CodemodeRollback } from "./rollback.ts";
 import { type CodemodeOptions, type CodemodeResult, checkedCodemode } from "./step-options.ts";
-import type { CodemodeEnd } from "./types.ts";
 
 /** What an agent offers to `codemode()`. */
-interface CodemodeAgent extends WaitingAgent {
+interface CodemodeAgent extends StepAgent {
   rollbackCodemode(waitId: string): Promise<CodemodeRollback>;
 }
 

@@ -2,7 +2,7 @@
 
 import type { DurableThink } from "../hosts/think/durable-think.ts";
 import { CAPABILITIES } from "../hosts/verbs.ts";
-import { Codemode } from "./codemode.ts";
+import { Codemode } from "../waits/kinds/codemode.ts";
 import { codemodePort } from "./port.ts";
 import { type CodemodeRollback, rollBack } from "./rollback.ts";
 

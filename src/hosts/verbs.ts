@@ -21,43 +21,18 @@ import type {
 } from "../outbox/index.ts";
 import type { ScheduledRun, ScheduledTaskInfo, Scheduler } from "../scheduler/index.ts";
 import {
-  type AnswerPart,
-  acceptPrompt,
-  acceptPrompts,
-  awaitPrompts,
   type CancelSubmissionResult,
   type DeleteSubmissionsOptions,
-  expirePrompt,
-  expirePrompts,
   InvalidSubmissionError,
-  isTerminal,
   type ListSubmissionsOptions,
   type OutputOfRef,
   type OutputSchema,
-  type PromptEnd,
-  type PromptReceipt,
-  type PromptRepair,
-  type PromptRepairs,
-  type PromptRepairsReceipt,
-  type PromptRequest,
-  type PromptsExpiry,
-  type PromptsPage,
-  type PromptsReceipt,
-  type PromptsRequest,
-  type PromptsState,
-  type PromptsWait,
-  readPrompt,
-  readPrompts,
-  refusePrompts,
-  repairPrompt,
-  repairPrompts,
   type SubmissionInspection,
   type SubmissionOutput,
   type SubmissionStats,
   type Submissions,
   type SubmitMessagesOptions,
   type SubmitMessagesResult,
-  type ThinkPromptReceipt,
   type WaitForSubmissionOptions,
 } from "../submissions/index.ts";
 import type {
@@ -69,8 +44,8 @@ import type {
   GrantApprovalOptions,
   ListApprovalsOptions,
   RejectApprovalOptions,
-  WaitEnd,
-  WaitReceipt,
+  WaitKindName,
+  WaitRef,
   WaitRequest,
   Waits,
 } from "../waits/index.ts";
@@ -548,88 +523,34 @@ export abstract class AgentVerbs {
 
   // For workflows: their steps call these methods.
 
-  /** For `step.prompt()`: accepts a prompt, or finds the one accepted before (W1). */
-  async acceptPrompt(request: PromptRequest): Promise<PromptReceipt | ThinkPromptReceipt> {
-    const { submissions, think } = this[CAPABILITIES];
-    const { thinkKey, idempotencyKey } = request;
-    const known = thinkKey === undefined ? null : await think?.find({ idempotencyKey: thinkKey });
-    if (!known || submissions.hasKey(idempotencyKey)) return acceptPrompt(submissions, request);
-    return { submissionId: known.submissionId, hasEnded: isTerminal(known.status) };
+  /** Opens a wait, or finds the one that was opened before. */
+  openWait(request: WaitRequest): Promise<object | null> {
+    return this[CAPABILITIES].waits.kind(request.kind).open(request);
   }
 
-  /** For `step.prompt()`: the end of a prompt whose time is over, if it has one (W2). */
-  async expirePrompt(
-    submissionId: string,
-    options: { cancel: boolean },
-  ): Promise<PromptEnd | null> {
-    const { submissions, think } = this[CAPABILITIES];
-    const end = await think?.expirePrompt(submissionId, options);
-    return end === undefined ? expirePrompt(submissions, submissionId, options) : end;
+  /** How a wait has ended, or null while it is open. */
+  checkWait(wait: WaitRef): Promise<object | null> {
+    return this[CAPABILITIES].waits.kind(wait.kind).check(wait);
   }
 
-  /** For `step.prompt()`: a part of an answer that was told by a reference, or null where there is none (O4). */
-  readPrompt(submissionId: string, part: number): Promise<AnswerPart | null> {
-    return readPrompt(this[CAPABILITIES].submissions, submissionId, part);
+  /** A part of a large result, or null if it does not exist. */
+  readWait(wait: WaitRef, part: number): Promise<object | null> {
+    return this[CAPABILITIES].waits.kind(wait.kind).read(wait, part);
   }
 
-  /** For the steps of workflows that wait for something else than a turn (W1). */
-  openWait(request: WaitRequest): Promise<WaitReceipt> {
-    return this[CAPABILITIES].waits.open(request);
+  /** The step cannot take these results: a later run of the workflow asks again. */
+  refuseWait(kind: WaitKindName, waitIds: readonly string[]): Promise<void> {
+    return this[CAPABILITIES].waits.kind(kind).refuse(waitIds);
   }
 
-  /** For those steps: how it ended; when their time is over, it is closed as they say (W2). */
-  expireWait(waitId: string, closing: Closing | null): Promise<WaitEnd | null> {
-    return this[CAPABILITIES].waits.expire(waitId, closing);
-  }
-
-  /** For those steps: a part of a result that was told by a reference, or null where there is none (O4). */
-  readWait(waitId: string, part: number): Promise<AnswerPart | null> {
-    return this[CAPABILITIES].waits.read(waitId, part);
-  }
-
-  /** For those steps: the result is not what the step can take, and a later run of the workflow asks afresh (W1, W4). */
-  refuseWait(waitId: string): Promise<void> {
-    return this[CAPABILITIES].waits.refuse(waitId);
+  /** The step's time is over. Returns the end, or null if there is none. */
+  closeWait(wait: WaitRef, closing: Closing): Promise<object | null> {
+    return this[CAPABILITIES].waits.kind(wait.kind).close(wait, closing);
   }
 
   /** For workflows of a sub-agent: where it is. */
   agentPath(): AgentPathStep[] {
     return [...this[CAPABILITIES].path()];
-  }
-
-  /** For `step.promptAll()`: accepts a chunk of prompts, all or none, or finds those accepted before (W1). */
-  acceptPrompts(request: PromptsRequest): Promise<PromptsReceipt> {
-    return acceptPrompts(this[CAPABILITIES].submissions, request);
-  }
-
-  /** For `step.promptAll()`: tells the workflow by one event when all have ended, unless they have now (O1, W3). */
-  awaitPrompts(wait: PromptsWait): Promise<PromptsState> {
-    return awaitPrompts(this[CAPABILITIES].submissions, wait);
-  }
-
-  /** For `step.promptAll()`: the wait is over, and what is open is cancelled, if asked for (W2). */
-  expirePrompts(expiry: PromptsExpiry): Promise<PromptsState> {
-    return expirePrompts(this[CAPABILITIES].submissions, expiry);
-  }
-
-  /** For `step.promptAll()`: how prompts have ended, as many as the result of a step can hold (O4). */
-  readPrompts(submissionIds: readonly string[]): Promise<PromptsPage> {
-    return readPrompts(this[CAPABILITIES].submissions, submissionIds);
-  }
-
-  /** For `step.prompt()`: shows the model why the schema refuses its answer; null where no repair is left (W4). */
-  repairPrompt(repair: PromptRepair): Promise<PromptReceipt | null> {
-    return repairPrompt(this[CAPABILITIES].submissions, repair);
-  }
-
-  /** For `step.promptAll()`: the same for items of a batch. */
-  repairPrompts(repairs: PromptRepairs): Promise<PromptRepairsReceipt> {
-    return repairPrompts(this[CAPABILITIES].submissions, repairs);
-  }
-
-  /** For `step.prompt()` and `step.promptAll()`: their schema refuses these answers, and a later run asks afresh (W1, W4). */
-  refusePrompts(submissionIds: readonly string[]): Promise<void> {
-    return refusePrompts(this[CAPABILITIES].submissions, submissionIds);
   }
 
   /** For `step.agentTool()`: agents call it when a run has ended, at least once, and again for one that ends after it was given up. */

@@ -15,38 +15,8 @@ export {
   TurnRefused,
 } from "./host.ts";
 export type { LedgerOptions } from "./options.ts";
-export {
-  acceptPrompts,
-  awaitPrompts,
-  expirePrompts,
-  type PromptRepairs,
-  type PromptRepairsReceipt,
-  type PromptsExpiry,
-  type PromptsPage,
-  type PromptsReceipt,
-  type PromptsRequest,
-  type PromptsState,
-  type PromptsWait,
-  readPrompts,
-  refusePrompts,
-  repairPrompts,
-} from "./prompt-batches.ts";
-export {
-  acceptPrompt,
-  expirePrompt,
-  NOT_FOUND,
-  type PromptRepair,
-  readPrompt,
-  repairPrompt,
-} from "./prompts.ts";
 export * from "./public.ts";
 export { isTerminal } from "./states.ts";
 export { Submissions } from "./submissions.ts";
 export type { AttemptPlan } from "./turns/attempt-plan.ts";
-export type {
-  AnswerPart,
-  PromptEnd,
-  PromptReceipt,
-  PromptRequest,
-  ThinkPromptReceipt,
-} from "./types.ts";
+export type { PromptEnd } from "./types.ts";

@@ -29,13 +29,12 @@ import { internalOptions } from "./intake/output.ts";
 import { checkMany, checkPublic, ofItem } from "./intake/request.ts";
 import { Ledger } from "./ledger.ts";
 import { readLimits, type SubmissionsOptions } from "./options.ts";
-import { Batches } from "./prompt-batches.ts";
 import { isTerminal } from "./states.ts";
 import type { Submission } from "./store/rows.ts";
 import { type AttemptPlan, attemptPlanOf } from "./turns/attempt-plan.ts";
 import { afterSideEffects } from "./turns/retry.ts";
 import { ToolReplay } from "./turns/tool-replay.ts";
-import { TurnEngine } from "./turns/turn-engine.ts";
+import { type IntakeItem, TurnEngine } from "./turns/turn-engine.ts";
 import type {
   AnswerPart,
   CancelSubmissionResult,
@@ -57,8 +56,6 @@ import type {
 export class Submissions extends Capability implements TurnLedger {
   readonly #ledger: Ledger;
   readonly #engine: TurnEngine;
-  /** For hosts: the batches of `step.promptAll()`. */
-  readonly batches: Batches;
 
   /** @throws InvalidOptionError */
   constructor(
@@ -80,7 +77,6 @@ export class Submissions extends Capability implements TurnLedger {
     this.#engine = new TurnEngine(this.#ledger, (of) =>
       this.cancelFor(of, "The workflow that waited for it was terminated"),
     );
-    this.batches = new Batches(this.#engine);
   }
 
   override async onStart(): Promise<void> {
@@ -129,8 +125,7 @@ export class Submissions extends Capability implements TurnLedger {
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
     checkMany(submissions);
-    await this.lifecycle.ready();
-    const all = this.#store.transaction(() =>
+    const all = await this.takeAll(() =>
       submissions.map(({ messages, options: given }, index) =>
         ofItem("submitMany()", index, () => {
           const options = internalOptions(given);
@@ -138,8 +133,20 @@ export class Submissions extends Capability implements TurnLedger {
         }),
       ),
     );
-    await this.#engine.begin(all);
     return Promise.all(all.map(({ taken }) => this.#whenNotified(resultOf(taken))));
+  }
+
+  /** For the waits: accepts what `takeItems` takes, all or none, in one transaction, and runs it. */
+  async takeAll<Item extends IntakeItem | undefined>(takeItems: () => Item[]): Promise<Item[]> {
+    await this.lifecycle.ready();
+    const all = this.#store.transaction(takeItems);
+    await this.#engine.begin(all.filter((item) => item !== undefined));
+    return all;
+  }
+
+  /** For the waits: the ledger's rows, and what commits with them. */
+  get engine(): TurnEngine {
+    return this.#engine;
   }
 
   /** The submission as it is now, or null for an unknown id. */
@@ -175,26 +182,6 @@ export class Submissions extends Capability implements TurnLedger {
   async stats(): Promise<SubmissionStats> {
     await this.lifecycle.ready();
     return this.#store.open.stats();
-  }
-
-  /** How a submission ended, with a large answer as a reference; null for an open or unknown one. */
-  async endOf(submissionId: string): Promise<PromptEnd | null> {
-    await this.lifecycle.ready();
-    const found = this.#find(submissionId);
-    return found && isTerminal(found.status) ? shortEndOf(found) : null;
-  }
-
-  /** The destinations of a submission's end; undefined for an unknown one. */
-  async notified(submissionId: string): Promise<readonly Destination[] | undefined> {
-    await this.lifecycle.ready();
-    return this.#store.find(submissionId)?.notify;
-  }
-
-  /** A part of the answer of a completed submission, from 0; null where there is none. */
-  async answerPart(submissionId: string, part: number): Promise<AnswerPart | null> {
-    await this.lifecycle.ready();
-    const found = this.#find(submissionId);
-    return (found?.status === "completed" && found.output?.part(part)) || null;
   }
 
   /**
@@ -262,7 +249,18 @@ export class Submissions extends Capability implements TurnLedger {
     for (const submissionId of this.#store.open.forWorkflow(of)) {
       await this.#cancel(submissionId, reason);
     }
-    this.batches.cancelFor(of, { name: CANCELLED, message: reason });
+    const failure = { name: CANCELLED, message: reason };
+    for (const batch of this.#store.batches.forWorkflow(of)) this.cancelBatch(batch, failure);
+  }
+
+  /** For the waits: cancels what is open in a batch; pending items first, so that none of them starts in place of a running one. */
+  cancelBatch(batch: string, failure: Failure): void {
+    const { batches } = this.#store;
+    // The row stays until the last item has ended, so that a crash in between leaves it to be found.
+    batches.unwait(batch);
+    while (this.#engine.settlement.abortWaiting(batch, failure) > 0);
+    for (const running of batches.running(batch)) this.#engine.cancel(running, failure);
+    batches.forget(batch);
   }
 
   /**

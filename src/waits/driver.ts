@@ -7,8 +7,8 @@
 import type { Clock } from "../core/clock.ts";
 import { Sweep } from "../core/sweep.ts";
 import { withTimeout } from "../core/timeout.ts";
+import type { Closing, StoredKind, StoredKindName, Wait } from "./protocol.ts";
 import type { WaitStore } from "./store.ts";
-import type { Closing, Wait, WaitKind, WaitKindName, WaitKinds } from "./types.ts";
 
 /** After a drive that failed, or that the object did not survive. */
 export const AGAIN_MS = 30_000;
@@ -24,20 +24,8 @@ const LAST_LOOK_MS = 20_000;
 /** Closed waits stay readable for so long. */
 const KEPT_MS = 30 * 86_400_000;
 
-const FORGOTTEN: Closing = { status: "expired", result: { error: "Nobody asked for its end" } };
-
 /** Of a wait whose kind the agent no longer has: it stays open, for a deploy that has the kind again, until its step's time is over. */
-const MISSING: WaitKind = { answersLaterRuns: ({ status }) => status === "completed" };
-
-export type DriverOwner = {
-  readonly store: () => WaitStore;
-  readonly kinds: WaitKinds;
-  readonly clock: Clock;
-  /** Closes a wait, and stops what is under way for it. */
-  close(wait: Wait, closing: Closing): Wait | undefined;
-  wakeAt(time: number): void;
-  inHostContext(work: () => Promise<void>): Promise<void>;
-};
+const MISSING: StoredKind = { answersLaterRuns: ({ status }) => status === "completed" };
 
 /** A drive or a stop that is under way. */
 type Run = {
@@ -54,18 +42,21 @@ export class Driver {
   readonly #running = new Map<string, Run>();
   readonly #sweep = new Sweep(() => this.owner.clock.random());
 
-  readonly #kinds: Map<string, WaitKind>;
+  readonly kinds = new Map<string, StoredKind>();
 
-  constructor(private readonly owner: DriverOwner) {
-    this.#kinds = new Map(Object.entries(owner.kinds));
-  }
+  constructor(
+    private readonly owner: {
+      readonly store: () => WaitStore;
+      readonly clock: Clock;
+      /** Closes a wait whose step never asked for its end. */
+      close(wait: Wait): void;
+      wakeAt(time: number): void;
+      inHostContext(work: () => Promise<void>): Promise<void>;
+    },
+  ) {}
 
-  install(name: WaitKindName, kind: WaitKind): void {
-    this.#kinds.set(name, kind);
-  }
-
-  has(name: WaitKindName): boolean {
-    return this.#kinds.has(name);
+  has(name: string): name is StoredKindName {
+    return this.kinds.has(name);
   }
 
   /** A deploy may have left a kind out. Its waits are driven again by one that has it; until then their workflows ask in vain. */
@@ -77,8 +68,8 @@ export class Driver {
     );
   }
 
-  kindOf({ kind }: Wait): WaitKind {
-    return this.#kinds.get(kind) ?? MISSING;
+  kindOf({ kind }: Wait): StoredKind {
+    return this.kinds.get(kind) ?? MISSING;
   }
 
   /** In the background. Never fails. */
@@ -92,8 +83,8 @@ export class Driver {
 
   /** An earlier life may have been in the middle of any of them. */
   resume(): void {
-    const driven = [...this.#kinds].filter(([, { drive, stop }]) => drive ?? stop);
-    const names = driven.map(([name]) => name as WaitKindName);
+    const driven = [...this.kinds].filter(([, { drive, stop }]) => drive ?? stop);
+    const names = driven.map(([name]) => name as StoredKindName);
     for (const wait of this.owner.store().live(names)) this.begin(wait);
   }
 
@@ -137,7 +128,7 @@ export class Driver {
     this.#giveUpHung(now);
     for (const wait of store.due(now, AT_A_TIME)) {
       const isOpen = wait.status === "open";
-      if (isOpen && wait.expiresAt <= now) close(wait, FORGOTTEN);
+      if (isOpen && wait.expiresAt <= now) close(wait);
       else if (isOpen && this.kindOf(wait).drive === undefined) store.restUntil(wait.waitId, null);
       else if (this.#running.get(runIdOf(wait))?.isHung) this.#restHung(wait.waitId, now);
       else this.begin(wait);

@@ -1,4 +1,11 @@
-/** What is refused at the waits. */
+/** What the waits refuse, before anything is stored. */
+
+import { checkBytes, HALF_CHARACTER, type Json, preview } from "../core/json.ts";
+import { isWellFormedText } from "../core/text.ts";
+import type { Closing } from "./protocol.ts";
+
+/** Bytes of a request or of a result, as JSON: a row takes 2 MB. */
+export const MOST_BYTES = 1_500_000;
 
 /** A request, a result or a decision that cannot be taken. Nothing was stored. */
 export class InvalidWaitError extends Error {
@@ -33,4 +40,29 @@ export class InvalidApprovalError extends Error {
   ) {
     super(message);
   }
+}
+
+/**
+ * @param texts fields that must be well-formed
+ * @throws InvalidWaitError for what is too large, or would be another text in storage
+ */
+export function checkRequest(
+  kind: string,
+  request: Json,
+  texts: Readonly<Record<string, string>> = {},
+): void {
+  for (const [field, text] of Object.entries(texts)) {
+    if (isWellFormedText(text)) continue;
+    throw new InvalidWaitError(field, `${field} is ${preview(text)}, ${HALF_CHARACTER}`);
+  }
+  const refuse = (message: string) => new InvalidWaitError("request", message);
+  const name = `request of a step of kind ${kind}`;
+  checkBytes(name, JSON.stringify(request), { maxBytes: MOST_BYTES, refuse });
+}
+
+/** @throws InvalidWaitError for a result that is too large */
+export function checkResult({ result }: Closing): void {
+  const refuse = (message: string) => new InvalidWaitError("result", message);
+  // JSON has no text for undefined, which is no result.
+  checkBytes("result of a step", JSON.stringify(result) ?? "", { maxBytes: MOST_BYTES, refuse });
 }

@@ -1,6 +1,9 @@
-/** The room of the waits, for the hosts. */
+/** What the hosts use of the waits. */
 
-export { type AgentToolPort, AgentTools } from "./agent-tools/index.ts";
+export { InvalidApprovalError, InvalidWaitError } from "./errors.ts";
+export type { AgentToolPort } from "./kinds/agent-tool/types.ts";
+export { AgentTools } from "./kinds/agent-tool.ts";
+export { Approvals, approvalKind } from "./kinds/approval.ts";
 export type {
   Approval,
   ApprovalDecisionResult,
@@ -11,13 +14,15 @@ export type {
   GrantApprovalOptions,
   ListApprovalsOptions,
   RejectApprovalOptions,
-} from "./approval-types.ts";
-export { Approvals, approvalKind } from "./approvals.ts";
-export { InvalidApprovalError, InvalidWaitError } from "./errors.ts";
+} from "./kinds/approval-types.ts";
+export { BatchKind } from "./kinds/batch.ts";
+export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
 export type {
   Closing,
-  WaitEnd,
+  WaitKindName,
+  WaitKinds,
   WaitReceipt,
+  WaitRef,
   WaitRequest,
-} from "./types.ts";
+} from "./protocol.ts";
 export { Waits } from "./waits.ts";

@@ -8,14 +8,42 @@ import type { Json } from "../core/json.ts";
 import { migrate } from "../core/migrations.ts";
 import { SWEEP_ROWS, type Sweep, type SweptRow } from "../core/sweep.ts";
 import type { InstanceOf } from "../outbox/types.ts";
-import { MIGRATIONS, select, selectSome } from "./rows.ts";
 import {
   type Closing,
-  WAIT_KINDS,
+  STORED_KINDS,
+  type StoredKindName,
   type Wait,
-  type WaitKindName,
+  type WaitStatus,
   type WaitWorkflow,
-} from "./types.ts";
+} from "./protocol.ts";
+
+/** Numbered by their place; a published one is never edited. Columns that may be large come last. */
+const MIGRATIONS = [
+  `CREATE TABLE perdure_waits (
+     seq INTEGER PRIMARY KEY,
+     wait_id TEXT NOT NULL UNIQUE,
+     idempotency_key TEXT,
+     kind TEXT NOT NULL,
+     status TEXT NOT NULL DEFAULT 'open',
+     run TEXT NOT NULL,
+     workflow TEXT NOT NULL,
+     instance TEXT NOT NULL,
+     step TEXT NOT NULL,
+     parent TEXT,
+     proof TEXT NOT NULL,
+     wake_at INTEGER NOT NULL,
+     expires_at INTEGER NOT NULL,
+     created_at INTEGER NOT NULL,
+     settled_at INTEGER,
+     done_at INTEGER,
+     state TEXT,
+     request TEXT NOT NULL,
+     result TEXT
+   );
+   CREATE UNIQUE INDEX perdure_waits_key ON perdure_waits (idempotency_key) WHERE idempotency_key IS NOT NULL;
+   CREATE INDEX perdure_waits_live ON perdure_waits (kind, wake_at) WHERE done_at IS NULL;
+   CREATE INDEX perdure_waits_inside ON perdure_waits (parent) WHERE done_at IS NULL AND parent IS NOT NULL;`,
+] as const;
 
 /** Those that there is something to do about, by their own index: the planner would walk all rows. */
 const LIVE = "FROM perdure_waits INDEXED BY perdure_waits_live WHERE done_at IS NULL";
@@ -30,7 +58,7 @@ export type NewWait = {
   readonly waitId: string;
   /** None for a wait inside another one. */
   readonly idempotencyKey: string | undefined;
-  readonly kind: WaitKindName;
+  readonly kind: StoredKindName;
   readonly run: string;
   readonly workflow: WaitWorkflow;
   readonly parent: string | undefined;
@@ -40,7 +68,7 @@ export type NewWait = {
 
 /** What a list is asked for. */
 export type WaitQuery = {
-  readonly kind: WaitKindName;
+  readonly kind: StoredKindName;
   /** Only those that are open, or not. */
   readonly isOpen?: boolean | undefined;
   readonly statuses?: readonly Wait["status"][] | undefined;
@@ -183,14 +211,14 @@ export class WaitStore {
   nextWake(): number | null {
     const first = `SELECT wake_at ${LIVE} AND kind = value ORDER BY wake_at LIMIT 1`;
     const query = `SELECT MIN((${first})) AS time FROM json_each(?)`;
-    const kinds = JSON.stringify(WAIT_KINDS);
+    const kinds = JSON.stringify(STORED_KINDS);
     return this.storage.sql.exec<{ time: number | null }>(query, kinds).one().time;
   }
 
   /** Those whose time has come, of each kind the earliest, so many. */
   due(now: number, limit: number): Wait[] {
     const query = `SELECT * ${LIVE} AND kind = ? AND wake_at <= ? ORDER BY wake_at LIMIT ?`;
-    return WAIT_KINDS.flatMap((kind) => this.#select(query, kind, now, limit));
+    return STORED_KINDS.flatMap((kind) => this.#select(query, kind, now, limit));
   }
 
   /** Open ones of a workflow instance. */
@@ -208,7 +236,7 @@ export class WaitStore {
   }
 
   /** All of these kinds that there is something to do about. */
-  live(kinds: readonly WaitKindName[]): Wait[] {
+  live(kinds: readonly StoredKindName[]): Wait[] {
     const query = `SELECT * ${LIVE} AND kind IN (SELECT value FROM json_each(?))`;
     return this.#select(query, JSON.stringify(kinds));
   }
@@ -260,4 +288,71 @@ export class WaitStore {
   #one(query: string, ...bindings: SqlStorageValue[]): Wait | undefined {
     return this.#select(query, ...bindings)[0];
   }
+}
+
+type Row = {
+  wait_id: string;
+  kind: StoredKindName;
+  status: "open" | WaitStatus;
+  run: string;
+  workflow: string;
+  instance: string;
+  step: string;
+  parent: string | null;
+  proof: string;
+  request: string;
+  state: string | null;
+  result: string | null;
+  created_at: number;
+  expires_at: number;
+  settled_at: number | null;
+  done_at: number | null;
+};
+
+/** The waits that a query for whole rows returns. */
+function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]): Wait[] {
+  return sql
+    .exec<Row>(query, ...bindings)
+    .toArray()
+    .map(toWait);
+}
+
+/** As many of the waits that a query returns as have so many UTF-16 units of JSON; the first one in any case. */
+function selectSome(
+  sql: SqlStorage,
+  length: number,
+  query: string,
+  ...bindings: SqlStorageValue[]
+): Wait[] {
+  const waits: Wait[] = [];
+  let room = length;
+  for (const row of sql.exec<Row>(query, ...bindings)) {
+    room -= row.request.length + (row.state?.length ?? 0) + (row.result?.length ?? 0);
+    if (room < 0 && waits.length > 0) break;
+    waits.push(toWait(row));
+  }
+  return waits;
+}
+
+function toWait(row: Row): Wait {
+  return {
+    waitId: row.wait_id,
+    kind: row.kind,
+    run: row.run,
+    workflow: { name: row.workflow, id: row.instance, stepName: row.step },
+    parent: row.parent ?? undefined,
+    proof: row.proof,
+    request: JSON.parse(row.request) as Json,
+    state: parse(row.state),
+    status: row.status,
+    result: parse(row.result),
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    settledAt: row.settled_at ?? undefined,
+    isLive: row.done_at === null,
+  };
+}
+
+function parse(text: string | null): Json | undefined {
+  return text === null ? undefined : (JSON.parse(text) as Json);
 }

@@ -1,55 +1,64 @@
 /**
- * The waits: what workflows wait for at their agent, besides turns. Each is a
- * row that is closed once, and tells its workflow in the same transaction
- * (O1, W3). What brings the end about is up to the kind of wait.
+ * What workflows wait for at their agent. A kind of wait may keep its waits elsewhere; the waits of all other kinds are rows here.
+ * A row is closed once, in one transaction with the event that reports the end to the workflow.
  */
 
 import { Capability } from "../core/capability.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
-import { byteLength, type Json } from "../core/json.ts";
-import { PART_LENGTH, partsOf } from "../core/text.ts";
+import type { Json } from "../core/json.ts";
+import { partsOf } from "../core/text.ts";
 import { Wake } from "../core/wake.ts";
 import { workflowEvent } from "../outbox/destinations/workflow-event.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
-import { checkRequest, checkResult } from "./checks.ts";
 import { AGAIN_MS, Driver } from "./driver.ts";
-import { InvalidWaitError, missingKind } from "./errors.ts";
-import { type WaitQuery, WaitStore } from "./store.ts";
+import { checkRequest, checkResult, InvalidWaitError, missingKind } from "./errors.ts";
 import type {
   Closing,
+  StoredKind,
+  StoredKindName,
   Wait,
   WaitEnd,
-  WaitEvent,
   WaitKind,
   WaitKindName,
   WaitKinds,
+  WaitPart,
   WaitReceipt,
+  WaitRef,
   WaitRequest,
-} from "./types.ts";
+} from "./protocol.ts";
+import { endOf, receiptOf, reportOf } from "./reports.ts";
+import { type WaitQuery, WaitStore } from "./store.ts";
 
-/** How long after the step's own time a wait waits for the step to ask for its end. */
+/** How long after the step's own timeout a wait stays open for the step to ask for its end. */
 export const GRACE_MS = 86_400_000;
 
-/** What a wait inside a closed one is closed with. */
-const OVER: Closing = { status: "cancelled", result: { error: "What it was for has ended" } };
+/** Closes a wait inside a wait that was closed. */
+const PARENT_CLOSED: Closing = {
+  status: "cancelled",
+  result: { error: "What it was for has ended" },
+};
 
-/** What an open wait is closed with that another one takes the place of. */
+/** Closes an open wait that a later run replaces. */
 const REPLACED: Closing = {
   status: "cancelled",
   result: { error: "Its workflow was restarted, and asks something else now" },
 };
 
+/** Closes a wait whose step never asked for its end. */
+const FORGOTTEN: Closing = { status: "expired", result: { error: "Nobody asked for its end" } };
+
 export type WaitsOptions = {
   readonly outbox: Outbox;
-  /** Others are added by `install()`. */
+  /** More can be added by `install()`. */
   readonly kinds: (waits: Waits) => WaitKinds;
   readonly clock?: Clock;
 };
 
-export class Waits extends Capability {
+export class Waits extends Capability implements WaitKind {
   readonly #outbox: Outbox;
   readonly #clock: Clock;
+  readonly #kinds = new Map<WaitKindName, WaitKind>();
   readonly #driver: Driver;
   protected override readonly wake: Wake;
   #opened: WaitStore | undefined;
@@ -60,9 +69,8 @@ export class Waits extends Capability {
     this.#clock = clock;
     this.#driver = new Driver({
       store: () => this.#store,
-      kinds: kinds(this),
       clock,
-      close: (wait, closing) => this.#close(wait.waitId, closing, { isOrder: true }),
+      close: (wait) => this.#settle(wait.waitId, FORGOTTEN, { isOrder: true }),
       wakeAt: (time) => this.wake.request(time),
       inHostContext: (work) => this.lifecycle.runInHostContext(work) as Promise<void>,
     });
@@ -79,11 +87,20 @@ export class Waits extends Capability {
       },
       clock,
     );
+    for (const [name, kind] of Object.entries(kinds(this))) {
+      this.install(name as WaitKindName, kind);
+    }
   }
 
-  /** Adds a kind, in the constructor of its host: what an earlier life has left of it is driven from the start on. */
-  install(name: WaitKindName, kind: WaitKind): void {
-    this.#driver.install(name, kind);
+  /** Adds a kind, in the constructor of its host, so that its open waits are driven from the start on. */
+  install(name: WaitKindName, kind: WaitKind | StoredKind): void {
+    if ("open" in kind) this.#kinds.set(name, kind);
+    else this.#driver.kinds.set(name as StoredKindName, kind);
+  }
+
+  /** A kind, as the steps of workflows call it. */
+  kind(name: WaitKindName): WaitKind {
+    return this.#kinds.get(name) ?? this;
   }
 
   override async onStart(): Promise<void> {
@@ -95,33 +112,34 @@ export class Waits extends Capability {
   }
 
   /**
-   * Opens a wait, or finds the one that was opened before (W1): an open one is taken over by the run that asks, unless its
-   * kind says that what is asked now has to be asked anew; a closed one answers its own run, and a later run where its kind
-   * says so, unless the step refuses its result.
+   * Opens a wait, or finds the one that was opened before. An open wait is taken over by a later run, unless its kind asks
+   * anew. A closed one answers its own run, and a later run if its kind says so, unless the step refuses its result.
    *
-   * @throws InvalidWaitError for a request that cannot be stored, or of a kind that this agent does not have; nothing is
-   *   stored then
+   * @throws InvalidWaitError for a request that cannot be stored, or a kind that this agent does not have; nothing is stored then
    */
-  async open(request: WaitRequest): Promise<WaitReceipt> {
+  async open(asked: WaitRequest): Promise<WaitReceipt> {
     await this.lifecycle.ready();
-    checkRequest(request);
-    if (!this.#driver.has(request.kind)) throw missingKind(request.kind);
+    const { kind, idempotencyKey, run, workflow, timeoutMs, refuses } = asked;
+    const request = asked.request as Json;
+    checkRequest(kind, request, { idempotencyKey, run, ...workflow });
+    if (!this.#driver.has(kind)) throw missingKind(kind);
     const now = this.#clock.now();
-    const expiresAt = now + request.timeoutMs + GRACE_MS;
-    const known = this.#store.findByKey(request.idempotencyKey);
-    const isRefused = known !== undefined && known.waitId === request.refuses;
-    if (known && !isRefused && this.#answers(known, request.run)) return receiptOf(known);
-    if (known?.status === "open" && this.#isTaken(known, request)) {
-      const taken = this.#store.takeOver(known.waitId, request.run, expiresAt);
-      if (taken) await this.#look(expiresAt);
+    const expiresAt = now + timeoutMs + GRACE_MS;
+    const known = this.#store.findByKey(idempotencyKey);
+    const isRefused = known !== undefined && known.waitId === refuses;
+    if (known && !isRefused && this.#answers(known, run)) return receiptOf(known);
+    if (known?.status === "open" && this.#isTakenOver(known, run, request)) {
+      const taken = this.#store.takeOver(known.waitId, run, expiresAt);
+      if (taken) await this.#wakeAt(expiresAt);
       return receiptOf(taken ?? known);
     }
-    if (known?.status === "open") this.#close(known.waitId, REPLACED, { isOrder: true });
+    if (known?.status === "open") this.#settle(known.waitId, REPLACED, { isOrder: true });
+    const waitId = crypto.randomUUID();
     const opened = this.#store.transaction(() => {
       if (known) this.#store.releaseKey(known.waitId);
       if (isRefused) this.#store.refuse(known.waitId);
       return this.#store.open(
-        { ...request, waitId: crypto.randomUUID(), parent: undefined, expiresAt },
+        { waitId, idempotencyKey, kind, run, workflow, parent: undefined, request, expiresAt },
         now,
       );
     });
@@ -140,52 +158,61 @@ export class Waits extends Capability {
    */
   async openInside(
     { waitId: parent }: Pick<Wait, "waitId">,
-    inner: Pick<WaitRequest, "kind" | "request"> & { readonly waitId: string },
+    { waitId, kind, request }: Pick<Wait, "waitId" | "kind" | "request">,
   ): Promise<Wait | undefined> {
     await this.lifecycle.ready();
-    const known = this.#store.find(inner.waitId);
+    const known = this.#store.find(waitId);
     if (known) return known;
-    checkRequest(inner);
+    checkRequest(kind, request);
     const outer = this.#store.find(parent);
     if (outer?.status !== "open") return undefined;
     const { run, workflow, expiresAt } = outer;
     const opened = this.#store.open(
-      { ...inner, run, workflow, expiresAt, parent, idempotencyKey: undefined },
+      { waitId, kind, request, run, workflow, expiresAt, parent, idempotencyKey: undefined },
       this.#clock.now(),
     );
     await this.#begin(opened, expiresAt);
     return opened;
   }
 
-  /** Closes a wait and tells who waits. Returns it, or undefined where it was closed before, or is unknown. */
-  async close(waitId: string, closing: Closing): Promise<Wait | undefined> {
+  /** For its kind: closes a wait, and notifies its workflow. Returns it, or undefined if it was closed before, or is unknown. */
+  async settle(waitId: string, closing: Closing): Promise<Wait | undefined> {
     await this.lifecycle.ready();
-    return this.#close(waitId, closing, { isOrder: false });
+    return this.#settle(waitId, closing, { isOrder: false });
   }
 
-  /**
-   * How a wait was closed: the end that is there wins (W2). An open one is closed as the step says that waits no longer.
-   *
-   * @param closing null to ask only; null is the answer then, as long as it is open
-   * @throws InvalidWaitError for an unknown wait
-   */
-  async expire(waitId: string, closing: Closing | null): Promise<WaitEnd | null> {
+  /** How a wait was closed, or null while it is open. @throws InvalidWaitError for an unknown wait */
+  async check({ waitId }: Pick<WaitRef, "waitId">): Promise<WaitEnd | null> {
     await this.lifecycle.ready();
-    const found = closing ? this.#store.find(waitId) : undefined;
-    const last = found?.status === "open" ? await this.#driver.lastLook(found) : undefined;
-    // A later run may have taken it over during the look: its time is not over.
-    const isOver = found !== undefined && this.#store.find(waitId)?.run === found.run;
-    const closed =
-      closing && isOver ? this.#close(waitId, last ?? closing, { isOrder: true }) : undefined;
-    const wait = closed ?? this.#store.find(waitId);
-    if (!wait)
-      throw new InvalidWaitError("waitId", `There is no wait ${waitId}: it was forgotten.`);
+    const wait = this.#store.find(waitId);
+    if (!wait) {
+      const why = "closed waits are deleted after 30 days. Restart the workflow.";
+      throw new InvalidWaitError("waitId", `Unknown wait ${waitId}: ${why}`);
+    }
     this.#driver.reportMissing(wait);
     return wait.status === "open" ? null : endOf(wait);
   }
 
-  /** A part of the result of a closed wait, from 0 on; null where there is none (O4). */
-  async read(waitId: string, part: number): Promise<{ text: string; parts: number } | null> {
+  /**
+   * The step's time is over: an end that is there wins, and an open wait is closed as the step says, or its kind.
+   *
+   * @throws InvalidWaitError for an unknown wait
+   */
+  async close(wait: Pick<WaitRef, "waitId">, closing: Closing): Promise<WaitEnd | null> {
+    await this.lifecycle.ready();
+    const { waitId } = wait;
+    const found = this.#store.find(waitId);
+    if (found?.status === "open") {
+      const last = await this.#driver.lastLook(found);
+      // A later run may have taken the wait over meanwhile: its time is not over.
+      const isOver = this.#store.find(waitId)?.run === found.run;
+      if (isOver) this.#settle(waitId, last ?? closing, { isOrder: true });
+    }
+    return this.check(wait);
+  }
+
+  /** A part of the result of a closed wait, from 0 on; null where there is none. */
+  async read({ waitId }: Pick<WaitRef, "waitId">, part: number): Promise<WaitPart | null> {
     await this.lifecycle.ready();
     const found = this.#store.find(waitId);
     if (found?.result === undefined) return null;
@@ -194,10 +221,10 @@ export class Waits extends Capability {
     return text === undefined ? null : { text, parts: parts.length };
   }
 
-  /** The step could not take what the wait was closed with (W4): it stays the answer for this run, and for no later one (W1). */
-  async refuse(waitId: string): Promise<void> {
+  /** The step cannot take these results: they answer its own run, and no later one. */
+  async refuse(waitIds: readonly string[]): Promise<void> {
     await this.lifecycle.ready();
-    this.#store.refuse(waitId);
+    for (const waitId of waitIds) this.#store.refuse(waitId);
   }
 
   /** Notes how far an open wait has come, for its next drive. Returns whether it is open. */
@@ -206,26 +233,31 @@ export class Waits extends Capability {
     return this.#store.note(waitId, state) !== undefined;
   }
 
-  /** Closes what a workflow instance waits for: it is gone, and nobody wants the end (W5). */
+  /** Cancels what a workflow instance waits for, of all kinds: it was terminated. */
   async cancelFor(of: InstanceOf, reason: string): Promise<void> {
     await this.lifecycle.ready();
-    for (const { waitId } of this.#store.ofInstance(of)) {
-      const closing = { status: "cancelled", result: { error: reason } } as const;
-      this.#close(waitId, closing, { isOrder: true });
-    }
+    for (const kind of this.#kinds.values()) await kind.cancelFor?.(of, reason);
+    this.#cancelRows(of, reason);
   }
 
-  /** Closes what its workflow waits for, where that was terminated and the agent was not told of it (W5). */
+  /** Cancels the workflow's rows, if the workflow was terminated and the agent was not notified. */
   async cancelIfGone({ workflow: { name, id } }: Wait): Promise<void> {
     const of = { workflow: name, instance: id };
     const isGone = await this.#outbox
       .isGone(workflowEvent({ ...of, eventType: "none" }))
       .catch((error: unknown) => {
-        // A decision counts all the same: the workflow may well be there.
+        // The decision counts: the workflow may well exist.
         console.error(`[perdure] the status of workflow ${name} ${id} could not be read:`, error);
         return false;
       });
-    if (isGone) await this.cancelFor(of, "The workflow that waited for it was terminated");
+    if (isGone) this.#cancelRows(of, "The workflow that waited for it was terminated");
+  }
+
+  #cancelRows(of: InstanceOf, reason: string): void {
+    for (const { waitId } of this.#store.ofInstance(of)) {
+      const closing = { status: "cancelled", result: { error: reason } } as const;
+      this.#settle(waitId, closing, { isOrder: true });
+    }
   }
 
   /** Drives an open wait soon: something has happened that it waits for. */
@@ -265,9 +297,9 @@ export class Waits extends Capability {
   }
 
   /** Whether a run that asks for an open wait takes it over. */
-  #isTaken(wait: Wait, { run, request }: WaitRequest): boolean {
-    const kind = this.#driver.kindOf(wait);
-    return wait.run === run || !kind.asksAnew || isSame(wait.request, request);
+  #isTakenOver(wait: Wait, run: string, request: Json): boolean {
+    if (wait.run === run || !this.#driver.kindOf(wait).asksAnew) return true;
+    return JSON.stringify(wait.request) === JSON.stringify(request);
   }
 
   #announce(wait: Wait): void {
@@ -281,9 +313,9 @@ export class Waits extends Capability {
 
   async #begin(wait: Wait, expiresAt: number): Promise<void> {
     this.#announce(wait);
-    if (this.#driver.kindOf(wait).drive === undefined) return this.#look(expiresAt);
+    if (this.#driver.kindOf(wait).drive === undefined) return this.#wakeAt(expiresAt);
     this.#driver.begin(wait);
-    await this.#look(this.#clock.now() + AGAIN_MS);
+    await this.#wakeAt(this.#clock.now() + AGAIN_MS);
   }
 
   /** In the background, and again by a wake if this life does not see its end. */
@@ -300,7 +332,7 @@ export class Waits extends Capability {
     if (this.wake.armedFor !== null) this.wake.request(now + AGAIN_MS);
   }
 
-  async #look(time: number): Promise<void> {
+  async #wakeAt(time: number): Promise<void> {
     await this.wake
       .noLaterThan(time)
       .catch((error) => console.error("[perdure] the wake could not be armed:", error));
@@ -311,14 +343,17 @@ export class Waits extends Capability {
    *
    * @param isOrder whether the workflow wants it, which needs no word of it, and what is under way has to be stopped
    */
-  #close(waitId: string, closing: Closing, { isOrder }: { isOrder: boolean }): Wait | undefined {
+  #settle(waitId: string, closing: Closing, { isOrder }: { isOrder: boolean }): Wait | undefined {
     checkResult(closing);
     const now = this.#clock.now();
     const all = this.#store.transaction(() => {
-      const closed = this.#closeAll(waitId, closing, { isOrder, now });
+      const closed = this.#settleAll(waitId, closing, { isOrder, now });
       const [wait] = closed;
       if (wait?.parent !== undefined) this.#store.wakeAt(wait.parent, now);
-      else if (wait && !isOrder) this.#put(wait, closing, now);
+      else if (wait && !isOrder) {
+        const { destination, event } = reportOf(wait, closing, now);
+        this.#outbox.enqueue(crypto.randomUUID(), destination, event);
+      }
       return closed;
     });
     const [closed] = all;
@@ -335,7 +370,7 @@ export class Waits extends Capability {
   }
 
   /** The wait, and those inside it: nobody wants their ends any more. */
-  #closeAll(
+  #settleAll(
     waitId: string,
     closing: Closing,
     { isOrder, now }: { isOrder: boolean; now: number },
@@ -347,50 +382,14 @@ export class Waits extends Capability {
     const inside = this.#store.inside(waitId);
     return [
       wait,
-      ...inside.flatMap((inner) => this.#closeAll(inner.waitId, OVER, { isOrder: true, now })),
+      ...inside.flatMap((inner) =>
+        this.#settleAll(inner.waitId, PARENT_CLOSED, { isOrder: true, now }),
+      ),
     ];
-  }
-
-  #put({ waitId, workflow, proof }: Wait, { status, result }: Closing, now: number): void {
-    const event = {
-      type: `wait.${status}`,
-      timestamp: new Date(now).toISOString(),
-      data: { waitId, status, settledAt: now, result },
-    } satisfies WaitEvent;
-    const destination = {
-      kind: "workflow",
-      workflow: workflow.name,
-      instance: workflow.id,
-      eventType: eventTypeOf(waitId),
-      proof,
-    } as const;
-    this.#outbox.enqueue(crypto.randomUUID(), destination, JSON.stringify(event));
   }
 
   get #store(): WaitStore {
     this.#opened ??= new WaitStore(this.lifecycle.storage);
     return this.#opened;
   }
-}
-
-/** The event that reports the end of this wait, and of no other (W3). */
-function eventTypeOf(waitId: string): string {
-  return `perdure-wait-${waitId}`;
-}
-
-function receiptOf(wait: Wait): WaitReceipt {
-  const { waitId, proof, status } = wait;
-  const receipt = { waitId, eventType: eventTypeOf(waitId), proof };
-  return { ...receipt, ...(status !== "open" && { end: endOf(wait) }) };
-}
-
-function endOf({ waitId, status, settledAt, result = null }: Wait): WaitEnd {
-  if (status === "open" || settledAt === undefined) throw new Error(`Wait ${waitId} is open`);
-  const text = JSON.stringify(result);
-  if (text.length <= PART_LENGTH) return { waitId, status, settledAt, result };
-  return { waitId, status, settledAt, reference: { bytes: byteLength(text) } };
-}
-
-function isSame(one: Json, other: Json): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
 }

@@ -5,6 +5,7 @@
  */
 
 import { digest } from "../core/text.ts";
+import type { WaitKindName } from "../waits/protocol.ts";
 
 /**
  * The longest step name that the platform takes.
@@ -15,17 +16,8 @@ const MAX_STEP_NAME = 256;
 /** Longer keys are made a digest; no shorter one looks like that, as it has more parts. */
 const MAX_KEY = 512;
 
-/** What a kind of step begins its idempotency keys with. Those of prompts are Think's. */
-const KEY_PREFIX = {
-  prompt: "think-workflow",
-  approval: "perdure-approval",
-  "agent-tool": "perdure-agent-tool",
-  codemode: "perdure-codemode",
-  sleep: "perdure-sleep",
-} as const;
-
 /** A kind of step that has names. */
-type StepKind = keyof typeof KEY_PREFIX;
+type StepKind = WaitKindName | "sleep";
 
 /** What makes a step the same step within its workflow. */
 export type StepIdentity = {
@@ -40,33 +32,19 @@ export type InstanceIdentity = StepIdentity & {
   readonly workflowId: string;
 };
 
-/** The parts of a step that are steps of the platform; those of the repairs of a prompt come once for each. */
-export type StepPart = FirstPart | `repair-${number}-${FirstPart}`;
-
-type FirstPart =
-  | "submit"
-  | "resubmit"
-  | "ask"
-  | "wait"
-  | `wait-${number}`
-  | `check-${number}`
-  | "expire"
-  | "refuse"
-  | "done"
-  | "next"
-  | `hop-${number}`
-  | `answer-${number}`
-  | `result-${number}`;
+/** Names the platform's steps that a step consists of, by their parts, e.g. `submit`, `wait-2`. */
+export type NameOf = (part: string) => string;
 
 /** The idempotency key of a step: readable where it can be, and never that of another. */
-export async function stepKey({
+export function stepKey({
   kind,
   workflowName,
   workflowId,
   stepName,
   key,
-}: InstanceIdentity): Promise<string> {
-  const prefix = KEY_PREFIX[kind];
+}: InstanceIdentity): string {
+  // The keys of prompts are Think's.
+  const prefix = kind === "prompt" ? "think-workflow" : `perdure-${kind}`;
   const parts = [workflowName, workflowId, stepName].map(escaped);
   if (key !== undefined) parts.push(digest(key));
   const readable = `${prefix}:${parts.join(":")}`;
@@ -79,10 +57,7 @@ export async function stepKey({
  * a digest behind a `~`, which no plain one has. Two kinds of steps share none:
  * the kind is part of the name, but for a prompt, whose names are Think's.
  */
-export async function partName(
-  { kind, stepName, key }: StepIdentity,
-  part: StepPart,
-): Promise<string> {
+export function partName({ kind, stepName, key }: StepIdentity, part: string): string {
   const suffixed = kind === "prompt" ? part : `${kind}-${part}`;
   const plain = `${stepName}:${suffixed}`;
   const isPlain = !stepName.includes("~") && headOf(stepName, "") === stepName;
@@ -115,12 +90,12 @@ export function batchId({ workflowName, workflowId, stepName, keys }: BatchIdent
 }
 
 /** The idempotency keys of a batch's items, in their order; never that of another item or of a prompt (W1). */
-export async function batchItemKeys({
+export function batchItemKeys({
   workflowName,
   workflowId,
   stepName,
   keys,
-}: BatchIdentity): Promise<string[]> {
+}: BatchIdentity): string[] {
   const readable = [workflowName, workflowId, stepName].map(escaped).join(":");
   // Without a ":", a digest is never taken for three parts.
   const step = readable.length <= MAX_KEY ? readable : digest(readable);
@@ -134,7 +109,7 @@ export function repairBatchId(batch: string, round: number): string {
 }
 
 /** The event that ends the wait of one run of a workflow for a batch, and no other's (W3). */
-export async function batchEventType(batch: string, run: string): Promise<string> {
+export function batchEventType(batch: string, run: string): string {
   return `perdure-prompts-${digest(JSON.stringify([batch, run]))}`;
 }
 
@@ -144,20 +119,7 @@ export function batchProof(batch: string, run: string): string {
 }
 
 /** The name of one of the platform steps that a batch consists of: the step's own, as far as there is room, and the batch. */
-export function batchStepName(
-  stepName: string,
-  batch: string,
-  part:
-    | "await"
-    | "wait"
-    | `wait-${number}`
-    | `check-${number}`
-    | "expire"
-    | "refuse"
-    | `submit-${number}`
-    | `results-${number}`
-    | `item-${number}-answer-${number}`,
-): string {
+export function batchStepName(stepName: string, batch: string, part: string): string {
   const suffix = `~${batch}:${part}`;
   return headOf(stepName, suffix) + suffix;
 }

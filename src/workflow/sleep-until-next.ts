@@ -19,7 +19,7 @@ export type SleepUntilNextOptions = {
 
 /** @returns the occurrence in epoch milliseconds, or null without a sleep where there is none any more */
 export async function sleepUntilNext(
-  { step, name }: Pick<StepCall<never>, "step" | "name">,
+  { step, name }: Pick<StepCall, "step" | "name">,
   schedule: string,
   { timezone, key }: SleepUntilNextOptions,
 ): Promise<number | null> {
@@ -35,7 +35,7 @@ export async function sleepUntilNext(
   const identity = { kind: "sleep", stepName: name, key } as const;
   // The steps below would say the same again, hidden in the error of a step.
   next(0);
-  const { from, until } = await step.do(await partName(identity, "next"), async () => {
+  const { from, until } = await step.do(partName(identity, "next"), async () => {
     const now = Date.now();
     return { from: now, until: next(now) };
   });
@@ -44,7 +44,7 @@ export async function sleepUntilNext(
     at = Math.min(at + HOP_MS, until);
     // Not sleepUntil(), which throws for a time that has passed: so it has in a replay after the sleep.
     const left = at - Date.now();
-    if (left > 0) await step.sleep(await partName(identity, `hop-${hop}`), left);
+    if (left > 0) await step.sleep(partName(identity, `hop-${hop}`), left);
   }
   return until;
 }

@@ -8,10 +8,19 @@ import type { AgentWorkflowStep } from "agents/workflows";
 import { millisecondsOf } from "../core/duration.ts";
 import { HALF_CHARACTER, preview } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
-import type { UsedNames } from "./used-names.ts";
+import type { Closing, WaitKindName, WaitRef, WaitRequest } from "../waits/protocol.ts";
+
+/** What an agent offers to the steps of its workflows: the calls of the wait protocol. */
+export interface StepAgent {
+  openWait(request: WaitRequest): Promise<object | null>;
+  checkWait(wait: WaitRef): Promise<object | null>;
+  readWait(wait: WaitRef, part: number): Promise<object | null>;
+  refuseWait(kind: WaitKindName, waitIds: readonly string[]): Promise<void>;
+  closeWait(wait: WaitRef, closing: Closing): Promise<object | null>;
+}
 
 /** One step of one run of a workflow. */
-export type StepCall<Agent> = {
+export type StepCall<Agent = StepAgent> = {
   readonly step: AgentWorkflowStep;
   /** Asked anew for each attempt: a stub stays broken when its agent went down. */
   readonly agent: () => Agent | Promise<Agent>;
@@ -165,23 +174,6 @@ function reasonOf(error: Error): string {
   return `${error.message.replace(/[.]+$/, "")}. The class of the agent has to extend DurableThink of perdure/think, in the version of this workflow.`;
 }
 
-/** Reads a text that the agent keeps in parts, each in a step of its own, which its result can hold (O4). */
-export async function inParts(
-  step: AgentWorkflowStep,
-  nameOf: (part: number) => Promise<string>,
-  read: (part: number) => Promise<{ text: string; parts: number } | null>,
-): Promise<string | undefined> {
-  const texts: string[] = [];
-  for (let parts = 1; texts.length < parts; ) {
-    const part = texts.length;
-    const found = await durably(step, await nameOf(part), () => read(part));
-    if (!found) return undefined;
-    texts.push(found.text);
-    parts = found.parts;
-  }
-  return texts.join("");
-}
-
 /** A copy without the remote handle that an RPC result carries, which would outlive its call. */
 export function plain<T>(result: T): T {
   try {
@@ -189,4 +181,72 @@ export function plain<T>(result: T): T {
   } finally {
     (result as Partial<Disposable> | null)?.[Symbol.dispose]?.();
   }
+}
+
+/**
+ * The names and keys that a run has used. Each stands for one step, so that no answer is taken for another's. In memory: a
+ * replay uses the same names again. Called before anything is awaited, so that steps that start together are told apart in
+ * the order of the calls.
+ */
+export class UsedNames {
+  readonly #used = new Set<string>();
+
+  /**
+   * Notes a use of a step.
+   *
+   * @param kind the method of the step, e.g. `"prompt"`
+   * @param keys the keys of its items, of a step that has many
+   * @throws NonRetryableError where this run has used the name and key before, also for the same request
+   */
+  use(kind: string, name: string, key: string | undefined, keys?: readonly string[]): void {
+    const id = JSON.stringify([kind, name, keys ?? key]);
+    if (!this.#used.has(id)) {
+      this.#used.add(id);
+      return;
+    }
+    const withKey = keys ? " with the same keys of items" : key && ` with the key ${preview(key)}`;
+    const remedy = keys
+      ? "give the items other keys, or the step another name"
+      : "in a loop, pass a different `key` each time";
+    throw invalidStep(
+      kind,
+      name,
+      `was used before in this run of the workflow${withKey ?? ""}. Step names must be unique within a run: ${remedy}.`,
+    );
+  }
+}
+
+/**
+ * Undoes what a step has done. Tried again when it throws, so it must be
+ * idempotent. `this.agent` can be called in it, and no step: the run is over.
+ */
+export type Rollback<Result> = (result: Result) => Promise<void>;
+
+/**
+ * Hands the step's value on, and where a handler is given, makes a step of the
+ * platform that has it. The value stays in the workflow: of any size, with the types that its schema gave it.
+ */
+export async function compensated<Value>(
+  step: AgentWorkflowStep,
+  name: string,
+  value: Value,
+  rollback: Rollback<Value> | undefined,
+): Promise<Value> {
+  if (rollback) {
+    await step.do(name, async () => null, {
+      rollback: () => rollback(value),
+      rollbackConfig: { retries: AGENT_CALL_RETRIES },
+    });
+  }
+  return value;
+}
+
+/** @throws NonRetryableError for what is no function */
+export function checkRollback(kind: string, name: string, rollback: unknown): void {
+  if (rollback === undefined || typeof rollback === "function") return;
+  throw invalidStep(
+    kind,
+    name,
+    `got ${typeof rollback} as rollback; expected a function that takes the result.`,
+  );
 }

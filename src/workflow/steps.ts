@@ -4,25 +4,21 @@ import { preview } from "../core/json.ts";
 import type { AnySchema } from "../core/schema.ts";
 import type { Schedule } from "../scheduler/language/literal.ts";
 import { agentAt, agentBindings } from "./agent-stub.ts";
-import type { AnswerOf, PromptResult } from "./prompts/answer.ts";
-import type { PromptTarget, ThinkPromptOptions } from "./prompts/options.ts";
-import { type PromptableAgent, runPrompt } from "./prompts/prompt.ts";
-import { type PromptBatchAgent, runPromptAll } from "./prompts/prompt-all.ts";
-import type { PromptAllOptions, PromptAllResults } from "./prompts/prompt-all-options.ts";
-import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
-import { checkGiven, checkText, invalidStep, type StepCall } from "./step-call.ts";
 import {
   type AgentToolClass,
   type AgentToolOptions,
   type AgentToolOutput,
   type AgentToolResult,
   runAgentToolStep,
-} from "./waits/agent-tool.ts";
-import { type ApprovalDecision, type ApprovalOptions, runApproval } from "./waits/approval.ts";
-import type { WaitingAgent } from "./waits/wait.ts";
-
-/** What an agent offers to the steps of its workflows. */
-export type StepAgent = PromptableAgent & PromptBatchAgent & WaitingAgent;
+} from "./agent-tool.ts";
+import { type ApprovalDecision, type ApprovalOptions, runApproval } from "./approval.ts";
+import { runPrompt } from "./prompt.ts";
+import { runPromptAll } from "./prompt-all.ts";
+import type { PromptAllOptions, PromptAllResults } from "./prompt-all-options.ts";
+import type { AnswerOf, PromptResult } from "./prompt-answer.ts";
+import type { PromptTarget, ThinkPromptOptions } from "./prompt-options.ts";
+import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
+import { checkGiven, checkText, invalidStep, type StepAgent, type StepCall } from "./step-call.ts";
 
 export interface ThinkWorkflowSteps {
   /**
@@ -121,10 +117,7 @@ export interface ThinkWorkflowSteps {
 }
 
 /** @param callOf one step of this run, on the workflow's own agent */
-export function stepsOf(
-  env: object,
-  callOf: (name: string) => StepCall<StepAgent>,
-): ThinkWorkflowSteps {
+export function stepsOf(env: object, callOf: (name: string) => StepCall): ThinkWorkflowSteps {
   const promptResult: ThinkWorkflowSteps["promptResult"] = async (name, options) => {
     const call = callOf(name);
     checkGiven("prompt", name, options);
@@ -148,11 +141,7 @@ export function stepsOf(
 }
 
 /** The same step, on the agent that it asks. */
-function prompted(
-  env: object,
-  call: StepCall<StepAgent>,
-  target: PromptTarget | undefined,
-): StepCall<PromptableAgent> {
+function prompted(env: object, call: StepCall, target: PromptTarget | undefined): StepCall {
   if (target === undefined) return call;
   const { binding = "", name } = target ?? {};
   const bindings = agentBindings(env);
@@ -164,5 +153,5 @@ function prompted(
     );
   }
   checkText("prompt", call.name, "the name of agent", name);
-  return { ...call, agent: () => agentAt<PromptableAgent>(env, binding, name) };
+  return { ...call, agent: () => agentAt<StepAgent>(env, binding, name) };
 }

@@ -11,11 +11,8 @@ import {
 import { HALF_CHARACTER, preview } from "../core/json.ts";
 import { isWellFormedText } from "../core/text.ts";
 import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
-import type { PromptableAgent } from "./prompts/prompt.ts";
-import { CALL_OF, durably, type StepCall } from "./step-call.ts";
-import { type StepAgent, stepsOf, type ThinkWorkflowSteps } from "./steps.ts";
-import { UsedNames } from "./used-names.ts";
-import type { WaitingAgent } from "./waits/wait.ts";
+import { CALL_OF, durably, type StepAgent, type StepCall, UsedNames } from "./step-call.ts";
+import { stepsOf, type ThinkWorkflowSteps } from "./steps.ts";
 
 /** The step that `run()` of a {@link ThinkWorkflow} receives. */
 export interface ThinkWorkflowStep extends AgentWorkflowStep, ThinkWorkflowSteps {}
@@ -25,7 +22,7 @@ export interface ThinkWorkflowStep extends AgentWorkflowStep, ThinkWorkflowSteps
  * `runWorkflow()`, which tells it which agent is its own.
  */
 export class ThinkWorkflow<
-  AgentType extends Agent & PromptableAgent & WaitingAgent = Agent & PromptableAgent & WaitingAgent,
+  AgentType extends Agent & StepAgent = Agent & StepAgent,
   Params = unknown,
   ProgressType = DefaultProgress,
   Env extends Cloudflare.Env = Cloudflare.Env,
@@ -47,7 +44,7 @@ export class ThinkWorkflow<
     this.#stub = super.agent;
     const run = once(() => this.#begin(step));
     const used = new UsedNames();
-    const callOf = (name: string): StepCall<StepAgent> => ({
+    const callOf = (name: string): StepCall => ({
       step,
       agent: () => this.agent as unknown as StepAgent,
       workflowName: this.workflowName,

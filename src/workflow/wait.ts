@@ -1,11 +1,172 @@
 /**
- * Waits for an event from the agent, and asks the agent now and then (W2).
- * Anyone with the Workflow's binding can send an event of any type, so an event
- * without the agent's proof is only a reason to ask the agent (W3).
+ * How steps wait for something at their agent. `openWait()` asks for it, `waitForEnd()` waits for its event and asks the agent
+ * now and then, `readLarge()` reads what is too large for an event. `passWait()` is all of it, for kinds whose waits have rows.
  */
 
 import type { AgentWorkflowStep } from "agents/workflows";
-import { durably, plain } from "./step-call.ts";
+import { type Json, preview } from "../core/json.ts";
+import type {
+  Closing,
+  WaitEnd,
+  WaitKindName,
+  WaitPart,
+  WaitReceipt,
+  WaitRef,
+  WaitStatus,
+} from "../waits/protocol.ts";
+import { type NameOf, partName, stepKey } from "./names.ts";
+import { durably, plain, type StepCall } from "./step-call.ts";
+
+/** What a step asks its agent for. */
+export type WaitAsk = {
+  readonly kind: WaitKindName;
+  readonly key: string | undefined;
+  /** Defined by the kind. */
+  readonly request: unknown;
+  readonly timeoutMs: number;
+  /** How an open wait is closed when the time is over; undefined where it is left open. */
+  readonly closing: Closing | undefined;
+  /** Set where it is asked for again, because the step refuses the result of an earlier wait. */
+  readonly again?: {
+    readonly round: number;
+    readonly refuses: string;
+    /** When the first wait was opened, epoch milliseconds: the timeout covers all rounds. */
+    readonly startedAt: number;
+  };
+  /** Undoes what was done for the wait, which may still be open. */
+  readonly rollback?: (waitId: string) => Promise<void>;
+};
+
+/** What the agent has returned, and when: a replay finds the same time. */
+export type Timed<T> = T & { readonly at: number };
+
+async function timed<T extends object>(work: Promise<object | null>): Promise<Timed<T> | null> {
+  const result = plain(await work) as T | null;
+  return result && { ...result, at: Date.now() };
+}
+
+/** Names the platform's steps that a step consists of. */
+export function namesOf({ name }: Pick<StepCall, "name">, { kind, key, again }: WaitAsk): NameOf {
+  const identity = { kind, stepName: name, key };
+  return (part) => partName(identity, again ? `repair-${again.round}-${part}` : part);
+}
+
+/** Opens a wait, or finds the one that was opened before. Null where the kind cannot ask again. */
+export async function openWait<Receipt extends object = WaitReceipt>(
+  call: StepCall,
+  ask: WaitAsk,
+  part: "submit" | "resubmit" = "submit",
+): Promise<Timed<Receipt> | null> {
+  const { kind, key, request, timeoutMs, again, rollback } = ask;
+  const { step, agent, workflowName, workflowId, name } = call;
+  const idempotencyKey = stepKey({ kind, workflowName, workflowId, stepName: name, key });
+  const run = await call.run();
+  const workflow = { name: workflowName, id: workflowId, stepName: name };
+  const open = async () => {
+    const left = again ? timeoutMs - (Date.now() - again.startedAt) : timeoutMs;
+    const asked = { kind, idempotencyKey, run, workflow, request, timeoutMs: Math.max(1, left) };
+    const stub = await agent();
+    return timed<Receipt>(stub.openWait(again ? { ...asked, refuses: again.refuses } : asked));
+  };
+  const undo = async (receipt: Timed<Receipt> | null) => {
+    if (receipt && "waitId" in receipt) await rollback?.(String(receipt.waitId));
+  };
+  return durably(step, namesOf(call, ask)(part), open, rollback && undo);
+}
+
+/** A wait that was opened. */
+export type OpenedWait = WaitRef & {
+  readonly eventType: string;
+  readonly proof?: string | undefined;
+  /** When the step began to wait, epoch milliseconds. */
+  readonly at: number;
+};
+
+/**
+ * Waits until a wait has ended, or closes it when the time is over.
+ *
+ * @param timeoutMs how long, from `wait.at` on
+ * @param endIn the end that an event reports
+ * @returns null where the time is over, and there is no end
+ */
+export async function waitForEnd<End extends object>(
+  { step, agent }: Pick<StepCall, "step" | "agent">,
+  nameOf: NameOf,
+  { at: startedAt, ...wait }: OpenedWait,
+  { timeoutMs, closing }: Pick<WaitAsk, "timeoutMs" | "closing">,
+  endIn: (event: unknown) => End | Promise<End> = (event) => (event as { data: End }).data,
+): Promise<End | null> {
+  const { eventType: type, proof } = wait;
+  const ask = async (isOver: boolean) => {
+    const stub = await agent();
+    const end = isOver && closing ? stub.closeWait(wait, closing) : stub.checkWait(wait);
+    return (await end) as End | null;
+  };
+  const found = await eventOrEnd(step, nameOf, { type, proof, timeoutMs, startedAt }, ask);
+  return "end" in found ? found.end : endIn(found.event);
+}
+
+/** The large result of a wait, each part of it read in a step of its own, whose result can hold it. Undefined if it was deleted. */
+export async function readLarge(
+  { step, agent }: Pick<StepCall, "step" | "agent">,
+  nameOf: NameOf,
+  wait: WaitRef,
+): Promise<Json | undefined> {
+  const texts: string[] = [];
+  for (let parts = 1; texts.length < parts; ) {
+    const part = texts.length;
+    const read = async () => (await (await agent()).readWait(wait, part)) as WaitPart | null;
+    const found = await durably(step, nameOf(`result-${part}`), read);
+    if (!found) return undefined;
+    texts.push(found.text);
+    parts = found.parts;
+  }
+  return JSON.parse(texts.join("")) as Json;
+}
+
+/** How a wait with a row has ended. */
+export type PassedWait = {
+  /** When it was opened, epoch milliseconds: the same in every replay. */
+  readonly askedAt: number;
+  readonly waitId: string;
+  readonly status: WaitStatus;
+  /** Epoch milliseconds. */
+  readonly settledAt: number;
+  readonly result: Json;
+};
+
+/** Opens a wait that has a row, and waits for its end. */
+export async function passWait(call: StepCall, ask: WaitAsk): Promise<PassedWait> {
+  const { kind, timeoutMs, closing, again } = ask;
+  const step = preview(call.name);
+  const nameOf = namesOf(call, ask);
+  const receipt = await openWait(call, ask);
+  if (!receipt) throw new Error(`The agent opened no wait for the step ${step}`);
+  const { end: known, ...opened } = receipt;
+  const { waitId, at: askedAt } = opened;
+  const left = timeoutMs - (again ? askedAt - again.startedAt : 0);
+  const time = { timeoutMs: left, closing };
+  const end = known ?? (await waitForEnd<WaitEnd>(call, nameOf, { kind, ...opened }, time));
+  if (!end) throw new Error(`The agent did not say how the step ${step} ended`);
+  if ("result" in end) return { ...end, askedAt };
+  const { reference, ...rest } = end;
+  const result = await readLarge(call, nameOf, { kind, waitId });
+  if (result !== undefined) return { ...rest, result, askedAt };
+  throw new Error(
+    `The result of ${reference.bytes} bytes of the step ${step} was deleted before all of it was read: ` +
+      "its workflow was paused, or was not retried, for 30 days. Restart the workflow.",
+  );
+}
+
+/** The step cannot take these results: a later run of the workflow asks again. */
+export async function refuseWait(
+  { step, agent }: Pick<StepCall, "step" | "agent">,
+  name: string,
+  kind: WaitKindName,
+  waitIds: readonly string[],
+): Promise<void> {
+  await durably(step, name, async () => (await agent()).refuseWait(kind, waitIds));
+}
 
 /**
  * How long an event is waited for before the agent is asked how it stands; each time is ten times the one before. An
@@ -18,26 +179,16 @@ const WAIT_FACTOR = 10;
 const MOST_UNPROVEN = 20;
 const SLEEP_FACTOR = 2;
 
-/** What a step waits for. */
-export type EventWait = {
+/** The event that a step waits for. */
+type EventWait = {
   /** The type of the event. */
   readonly type: string;
-  /** Known to the agent and to this workflow only. Unset when an earlier version of the agent accepted the request. */
+  /** Known to the agent and to this workflow only. Without one, no event is believed. */
   readonly proof: string | undefined;
   readonly timeoutMs: number;
   /** When the wait began, epoch milliseconds: the same in every replay. */
   readonly startedAt: number | undefined;
 };
-
-/** Names the steps of the platform: the waits, and what asks between them. */
-export type WaitNames = (
-  part: `wait${"" | `-${number}`}` | `check-${number}` | "expire",
-) => Promise<string>;
-
-/** The result of a step, and when it ended: a replay finds the same time. */
-export async function timed<T extends object>(work: Promise<T>): Promise<T & { at: number }> {
-  return { ...plain(await work), at: Date.now() };
-}
 
 /**
  * Waits for an event with proof, and asks the agent now and then: whatever of the two is there first.
@@ -46,7 +197,7 @@ export async function timed<T extends object>(work: Promise<T>): Promise<T & { a
  */
 export async function eventOrEnd<End>(
   step: AgentWorkflowStep,
-  nameOf: WaitNames,
+  nameOf: NameOf,
   { type, proof, timeoutMs, startedAt }: EventWait,
   ask: (isOver: boolean) => Promise<End | null>,
 ): Promise<{ event: unknown } | { end: End | null }> {
@@ -54,7 +205,7 @@ export async function eventOrEnd<End>(
   let length = FIRST_WAIT_MS;
   let unproven = 0;
   for (let turn = 1; left > 0; turn++) {
-    const name = await nameOf(turn === 1 ? "wait" : `wait-${turn}`);
+    const name = nameOf(turn === 1 ? "wait" : `wait-${turn}`);
     const timeout = Math.min(length, left);
     const isListening = unproven < MOST_UNPROVEN;
     const came = isListening ? await eventOf(step, name, { type, timeout }) : undefined;
@@ -71,18 +222,10 @@ export async function eventOrEnd<End>(
       length *= isListening ? WAIT_FACTOR : SLEEP_FACTOR;
     }
     if (left <= 0) break;
-    const end = await durably(step, await nameOf(`check-${turn}`), () => ask(false));
+    const end = await durably(step, nameOf(`check-${turn}`), () => ask(false));
     if (end !== null) return { end };
   }
-  return { end: await durably(step, await nameOf("expire"), () => ask(true)) };
-}
-
-/** {@link eventOrEnd} for an event that tells how it ended. */
-export async function endTold<End>(
-  ...wait: Parameters<typeof eventOrEnd<End>>
-): Promise<End | null> {
-  const found = await eventOrEnd<End>(...wait);
-  return "end" in found ? found.end : (found.event as { readonly data: End }).data;
+  return { end: await durably(step, nameOf("close"), () => ask(true)) };
 }
 
 /**

@@ -1,10 +1,11 @@
 /** What becomes of a prompt when the agent dies between the attempts at an answer: turns by the AI SDK, with a scripted model. */
 
 import { env } from "cloudflare:workers";
-import { acceptPrompt } from "../../src/submissions/index.ts";
 import type { AnswerSpec } from "../../src/submissions/types.ts";
 import type { Script } from "../../src/testing/index.ts";
+import { PromptKind } from "../../src/waits/index.ts";
 import { type AnswerObject, lent } from "../support/answer-object.ts";
+import { asWait } from "../support/prompts.ts";
 import { type Planned, type Plans, planned } from "./matrix.ts";
 import { differs, given, inObject } from "./objects.ts";
 import { request } from "./prompts.ts";
@@ -19,7 +20,7 @@ const PORTO = { city: "Porto" };
 
 function answered(script: Script, answer: AnswerSpec): Planned {
   return planned<AnswerObject>({
-    verbs: ["prompts.acceptPrompt"],
+    verbs: ["PromptKind.open"],
     // What follows on an attempt that failed.
     soonAfter: /INTO perdure_attempts/,
     objects: given(env.AnswerObject, (name) => lent.set(name, {})),
@@ -28,7 +29,9 @@ function answered(script: Script, answer: AnswerSpec): Planned {
         // Its own text, so that its calls of the model are its own.
         inObject(stub, async ({ submissions }: AnswerObject) => {
           const of = { thread: "side", answer: { schema: SCHEMA, ...answer } };
-          await acceptPrompt(submissions, request({ id }, { ...script, text: id }, of));
+          await new PromptKind(submissions).open(
+            asWait(request({ id }, { ...script, text: id }, of)),
+          );
         }),
     ],
     check: (stub) =>

@@ -1,9 +1,9 @@
 /** What becomes of a workflow's prompts when their agent dies: one that is asked, and batches of them. */
 
-import type { PromptRequest } from "../../src/submissions/index.ts";
 import { ask, type Script } from "../../src/testing/index.ts";
 import type { LedgerObject, TurnScript } from "../support/ledger-object.ts";
 import { delivered } from "../support/ledger-object.ts";
+import type { AskedPrompt } from "../support/prompts.ts";
 import {
   begun,
   destinations,
@@ -19,11 +19,7 @@ import type { Plans } from "./matrix.ts";
 const BUSY: TurnScript = { delayMs: 400, answer: { ok: true } };
 
 /** As a step of the workflow asks, again and again until it is told that it was accepted. */
-export function request(
-  run: Run,
-  script: Script,
-  rest: Partial<PromptRequest> = {},
-): PromptRequest {
+export function request(run: Run, script: Script, rest: Partial<AskedPrompt> = {}): AskedPrompt {
   const [to] = destinations(run, "w");
   return {
     idempotencyKey: "k",
@@ -37,13 +33,13 @@ export function request(
 
 const REPAIRED = { answer: { schema: {}, repair: 1 } };
 
-const prompt = (object: LedgerObject, run: Run, script: Script, rest?: Partial<PromptRequest>) =>
+const prompt = (object: LedgerObject, run: Run, script: Script, rest?: Partial<AskedPrompt>) =>
   object.prompt(request(run, script, rest));
 
 /** The workflow was told of the end of the prompt, and its answer is there. */
 async function answered(object: LedgerObject, run: Run): Promise<string[]> {
   const { submissionId } = await prompt(object, run, {});
-  const end = await object.submissions.endOf(submissionId);
+  const end = await object.prompts.check({ kind: "prompt", waitId: submissionId });
   const told = new Set((delivered.get(`${run.id}-w`) ?? []).map(({ id }) => id));
   return [
     ...(end && "output" in end && end.output !== undefined ? [] : ["L7 there is no answer"]),
@@ -53,7 +49,7 @@ async function answered(object: LedgerObject, run: Run): Promise<string[]> {
 
 const PROMPTS: Readonly<Record<string, LedgerPlan>> = {
   "a prompt, and its answer": {
-    verbs: ["Submissions.answer", "prompts.acceptPrompt"],
+    verbs: ["Submissions.answer", "PromptKind.open"],
     steps: [(object, run) => prompt(object, run, { delayMs: 5, answer: { ok: true } })],
     soonAfter: /SET status = \?/,
     ends: { k: "completed" },
@@ -73,13 +69,13 @@ const PROMPTS: Readonly<Record<string, LedgerPlan>> = {
     },
   },
   "a prompt of which the wait is over": {
-    verbs: ["prompts.expirePrompt"],
+    verbs: ["PromptKind.close"],
     steps: [
       (object, run) => prompt(object, run, BUSY as Script),
       async (object, run) => {
         const { submissionId } = await prompt(object, run, BUSY as Script);
         await begun(object, submissionId);
-        await object.expire(submissionId, { cancel: true });
+        await object.expire(submissionId);
       },
     ],
     soonAfter: SETTLED,
@@ -100,13 +96,13 @@ const PROMPTS: Readonly<Record<string, LedgerPlan>> = {
     ends: { k: ["aborted", "completed"] },
   },
   "a prompt whose answer the workflow refuses": {
-    verbs: ["Batches.refuse", "prompt-batches.refusePrompts"],
+    verbs: ["PromptKind.refuse"],
     steps: [
       (object, run) => prompt(object, run, { answer: 1 }),
       async (object, run) => {
         const { submissionId } = await prompt(object, run, { answer: 1 });
         await ended(object, submissionId);
-        await object.submissions.batches.refuse([submissionId]);
+        await object.prompts.refuse([submissionId]);
       },
       (object, run) => prompt(object, run, { answer: 1 }, { run: "2" }),
     ],
@@ -117,14 +113,14 @@ const PROMPTS: Readonly<Record<string, LedgerPlan>> = {
     },
   },
   "a prompt whose answer is repaired for the workflow": {
-    verbs: ["Batches.repairOne", "prompts.repairPrompt"],
+    verbs: ["PromptKind.open"],
     steps: [
       (object, run) => prompt(object, run, { answer: 1 }, REPAIRED),
       async (object, run) => {
         const { submissionId } = await prompt(object, run, { answer: 1 }, REPAIRED);
         await ended(object, submissionId);
         const { workflow } = request(run, {});
-        await object.repair({ submissionId, run: "1", workflow, error: "it is 1" });
+        await object.repair({ submissionId, run: "1", workflow, problem: "it is 1" });
       },
     ],
     soonAfter: /perdure_attempts/,
@@ -185,12 +181,7 @@ const ALL_EITHER = { "b:0": EITHER, "b:1": EITHER, "b:2": EITHER } as const;
 
 const BATCHES: Readonly<Record<string, LedgerPlan>> = {
   "a batch of prompts, in two chunks": {
-    verbs: [
-      "Batches.accept",
-      "Batches.wait",
-      "prompt-batches.acceptPrompts",
-      "prompt-batches.awaitPrompts",
-    ],
+    verbs: ["BatchKind.open", "BatchKind.check"],
     steps: [
       (object, run) => batch(run, THREE).accept(object, 0, 2),
       (object, run) => batch(run, THREE).accept(object, 2, 3),
@@ -200,7 +191,7 @@ const BATCHES: Readonly<Record<string, LedgerPlan>> = {
     also: toldOnce,
   },
   "a batch of which items are repaired": {
-    verbs: ["Batches.repair", "prompt-batches.repairPrompts"],
+    verbs: ["BatchKind.open"],
     steps: [
       (object, run) => batch(run, THREE).accept(object),
       async (object, run) => {
@@ -208,8 +199,10 @@ const BATCHES: Readonly<Record<string, LedgerPlan>> = {
         const submissionIds = await all.ids(object);
         for (const id of submissionIds) await ended(object, id);
         const { workflow } = request(run, {});
-        const items = submissionIds.slice(1).map((id) => ({ submissionId: id, error: "wrong" }));
-        const repaired = await object.repairPrompts({ batch: "r", run: "1", workflow, items });
+        const refused = submissionIds
+          .slice(1)
+          .map((id) => ({ submissionId: id, problem: "wrong" }));
+        const repaired = await object.repairPrompts({ batch: "r", run: "1", workflow, refused });
         const ids = repaired.submissionIds.filter((id) => id !== null);
         const { isOver } = await all.wait(object, ids, false, "r");
         if (isOver) over.add(run.id);
@@ -223,26 +216,26 @@ const BATCHES: Readonly<Record<string, LedgerPlan>> = {
     },
   },
   "a batch of which one fails": {
-    verbs: ["Batches.wait"],
+    verbs: ["BatchKind.check"],
     steps: [(object, run) => awaits(object, run, [...SLOW.slice(0, 2), { fail: "no" }], true)],
     soonAfter: SETTLED,
     ends: { "b:0": EITHER, "b:1": EITHER, "b:2": "error" },
     also: toldOnce,
   },
   "a batch of which the wait is over": {
-    verbs: ["Batches.expire", "prompt-batches.expirePrompts"],
+    verbs: ["BatchKind.close"],
     steps: [
       (object, run) => awaits(object, run, SLOW),
       async (object, run) => {
         const submissionIds = await batch(run, SLOW).ids(object);
-        await object.expirePrompts({ batch: "b", submissionIds, because: "timeout", cancel: true });
+        await object.expirePrompts({ batch: "b", submissionIds });
       },
     ],
     soonAfter: /status = 'aborted'/,
     ends: ALL_EITHER,
   },
   "a batch whose workflow is terminated": {
-    verbs: ["Batches.cancelFor"],
+    verbs: ["Submissions.cancelBatch"],
     steps: [
       (object, run) => batch(run, SLOW).accept(object),
       async ({ submissions }, { id }) => {

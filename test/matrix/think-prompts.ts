@@ -41,7 +41,7 @@ const callsOf = (id: string, script: Script = {}) => modelCalls.get(prompt(id, s
 const ONE: readonly ThinkScenario[] = [
   workflow({
     name: "L1 W1 step.prompt in the main conversation",
-    verbs: ["step.prompt", "acceptPrompt"],
+    verbs: ["step.prompt", "openWait"],
     soonAfter: ENDED,
     stride: 89,
     plot: (step, id) => step.prompt("ask", { prompt: prompt(id), output }),
@@ -51,7 +51,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "L1 step.promptResult for a text, in a named thread",
-    verbs: ["step.promptResult", "acceptPrompt"],
+    verbs: ["step.promptResult", "openWait"],
     soonAfter: CLAIMED,
     stride: 97,
     plot: async (step, id) =>
@@ -62,7 +62,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "L1 step.prompt for a text in the main conversation",
-    verbs: ["step.prompt", "acceptPrompt"],
+    verbs: ["step.prompt", "openWait"],
     soonAfter: ACCEPTED,
     stride: 97,
     plot: (step, id) => step.prompt("ask", { prompt: prompt(id) }),
@@ -75,7 +75,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "L1 step.prompt in no conversation",
-    verbs: ["step.prompt", "acceptPrompt"],
+    verbs: ["step.prompt", "openWait"],
     soonAfter: ENDED,
     stride: 53,
     plot: (step, id) => step.prompt("ask", { prompt: prompt(id), output, thread: "isolated" }),
@@ -88,7 +88,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W4 step.prompt as JSON that is repaired, in main",
-    verbs: ["step.prompt", "acceptPrompt"],
+    verbs: ["step.prompt", "openWait"],
     soonAfter: TRIED,
     stride: 127,
     plot: (step, id) =>
@@ -104,7 +104,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W4 step.prompt with an answer that is repaired, in main",
-    verbs: ["step.prompt", "acceptPrompt"],
+    verbs: ["step.prompt", "openWait"],
     soonAfter: TRIED,
     stride: 113,
     plot: (step, id) =>
@@ -115,7 +115,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "L6 step.prompt whose tool has an effect",
-    verbs: ["step.prompt", "acceptPrompt"],
+    verbs: ["step.prompt", "openWait"],
     soonAfter: ACTED,
     stride: 101,
     plot: (step, id) => step.prompt("ask", { prompt: prompt(id, charging(id)), output }),
@@ -125,7 +125,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "O4 step.prompt with an answer that is told by a reference",
-    verbs: ["step.prompt", "acceptPrompt", "readPrompt"],
+    verbs: ["step.prompt", "openWait", "readWait"],
     soonAfter: ENDED,
     stride: 103,
     plot: async (step, id) => {
@@ -140,7 +140,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W2 step.prompt whose time is over",
-    verbs: ["step.prompt", "acceptPrompt", "expirePrompt"],
+    verbs: ["step.prompt", "openWait", "closeWait"],
     soonAfter: CLAIMED,
     stride: 83,
     plot: (step, id) =>
@@ -153,7 +153,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W4 step.prompt whose schema refuses, and that is repaired, in main",
-    verbs: ["step.prompt", "acceptPrompt", "repairPrompt"],
+    verbs: ["step.prompt", "openWait"],
     soonAfter: TRIED,
     stride: 127,
     plot: (step, id) =>
@@ -170,7 +170,7 @@ const ONE: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W4 W1 step.prompt whose schema refuses, and takes it after a restart",
-    verbs: ["step.prompt", "acceptPrompt", "refusePrompts", "restartWorkflow"],
+    verbs: ["step.prompt", "openWait", "refuseWait", "restartWorkflow"],
     soonAfter: REFUSED,
     stride: 101,
     plot: (step, id) =>
@@ -197,7 +197,7 @@ const ITEMS = ["one", "two", "three"];
 const MANY: readonly ThinkScenario[] = [
   workflow({
     name: "L1 W1 step.promptAll",
-    verbs: ["step.promptAll", "acceptPrompts", "awaitPrompts", "readPrompts"],
+    verbs: ["step.promptAll", "openWait", "checkWait", "readWait"],
     soonAfter: BATCHED,
     stride: 163,
     plot: (step, id) =>
@@ -217,7 +217,7 @@ const MANY: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W2 step.promptAll whose time is over",
-    verbs: ["step.promptAll", "acceptPrompts", "awaitPrompts", "expirePrompts"],
+    verbs: ["step.promptAll", "openWait", "checkWait", "closeWait"],
     soonAfter: BATCHED,
     stride: 97,
     plot: async (step, id) => {
@@ -235,7 +235,7 @@ const MANY: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W4 step.promptAll whose schema refuses, and that is repaired",
-    verbs: ["step.promptAll", "acceptPrompts", "repairPrompts"],
+    verbs: ["step.promptAll", "openWait"],
     soonAfter: TRIED,
     stride: 131,
     plot: (step, id) =>
@@ -249,7 +249,7 @@ const MANY: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W4 step.promptAll whose schema refuses",
-    verbs: ["step.promptAll", "acceptPrompts", "refusePrompts"],
+    verbs: ["step.promptAll", "openWait", "refuseWait"],
     soonAfter: REFUSED,
     stride: 113,
     plot: (step, id) =>
@@ -267,7 +267,7 @@ const MANY: readonly ThinkScenario[] = [
 const RUNS: readonly ThinkScenario[] = [
   workflow({
     name: "W1 restartWorkflow of a workflow that was answered",
-    verbs: ["restartWorkflow", "step.prompt", "acceptPrompt"],
+    verbs: ["restartWorkflow", "step.prompt", "openWait"],
     soonAfter: ANY,
     stride: 19,
     plot: (step, id) => step.prompt("ask", { prompt: prompt(id), output }),

@@ -72,7 +72,7 @@ const APPROVALS: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W2 step.approval whose time is over",
-    verbs: ["step.approval", "openWait", "expireWait"],
+    verbs: ["step.approval", "openWait", "closeWait"],
     soonAfter: OPENED,
     stride: 13,
     plot: (step) => step.approval("wait", { timeout: 400 }).catch((error: Error) => error.name),
@@ -172,7 +172,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
   }),
   workflow({
     name: "W2 step.agentTool whose time is over",
-    verbs: ["step.agentTool", "openWait", "expireWait"],
+    verbs: ["step.agentTool", "openWait", "closeWait"],
     soonAfter: NOTED,
     stride: 83,
     objects: env.ToolParent as never,

@@ -1,8 +1,8 @@
 /** What becomes of waits and approvals when the object dies: each verb, and what is under way for a wait. */
 
 import { env } from "cloudflare:workers";
-import { approvalRequest } from "../../src/waits/approvals.ts";
-import type { Closing, Wait, WaitKind, WaitRequest } from "../../src/waits/types.ts";
+import { approvalRequest } from "../../src/waits/kinds/approval.ts";
+import type { Closing, StoredKind, Wait } from "../../src/waits/protocol.ts";
 import { until } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
 import { ask } from "../support/waits.ts";
@@ -20,7 +20,7 @@ type Run = { readonly id: string };
 type Way = {
   readonly verbs: readonly string[];
   /** Of the waits of kind `codemode`. It is asked in the construction of the object, which has no waits yet. */
-  readonly kind?: (object: WaitsObject, seen: Seen) => Partial<WaitKind>;
+  readonly kind?: (object: WaitsObject, seen: Seen) => Partial<StoredKind>;
   readonly steps: readonly ((object: WaitsObject, run: Run, seen: Seen) => unknown)[];
   /** The statuses of the waits, oldest first. */
   readonly ends: readonly Wait["status"][];
@@ -112,7 +112,7 @@ function problemsOf({ ends, told }: Way, { id }: Run, { storage: { sql } }: Dura
 }
 
 /** The wait of the play's one step: opened, or found. */
-function open({ waits }: WaitsObject, { id }: Run, rest: Partial<WaitRequest> = {}) {
+function open({ waits }: WaitsObject, { id }: Run, rest: Parameters<typeof ask>[0] = {}) {
   return waits.open(ask({ instance: id, ...rest }));
 }
 
@@ -121,26 +121,26 @@ const driven = { kind: "codemode" } as const;
 const instance = ({ id }: Run) => ({ workflow: "W", instance: id });
 
 /** What each later step asks is about the wait that the first one has opened: asked for again, it is found. */
-const waitOf = async (object: WaitsObject, run: Run, rest: Partial<WaitRequest> = {}) =>
+const waitOf = async (object: WaitsObject, run: Run, rest: Parameters<typeof ask>[0] = {}) =>
   (await open(object, run, rest)).waitId;
 
 const WAITS: Plans = {
   "a wait is opened, and closed": plan({
-    verbs: ["Waits.open", "Waits.close"],
+    verbs: ["Waits.open", "Waits.settle"],
     soonAfter: CLOSED,
     steps: [
       (object, run) => open(object, run),
-      async (object, run) => object.waits.close(await waitOf(object, run), DONE),
+      async (object, run) => object.waits.settle(await waitOf(object, run), DONE),
     ],
     ends: ["completed"],
     told: 1,
   }),
   "a wait of which the wait is over": plan({
-    verbs: ["Waits.expire"],
+    verbs: ["Waits.close"],
     soonAfter: CLOSED,
     steps: [
       (object, run) => open(object, run),
-      async (object, run) => object.waits.expire(await waitOf(object, run), EXPIRED),
+      async (object, run) => object.waits.close({ waitId: await waitOf(object, run) }, EXPIRED),
     ],
     ends: ["expired"],
     told: 0,
@@ -161,11 +161,11 @@ const WAITS: Plans = {
     soonAfter: /SET status = 'failed'/,
     kind: () => ({ answersLaterRuns: ({ status }) => status === "completed" }),
     steps: [
-      async (object, run) => object.waits.close(await waitOf(object, run, driven), DONE),
-      async (object, run) => object.waits.refuse(await waitOf(object, run, driven)),
+      async (object, run) => object.waits.settle(await waitOf(object, run, driven), DONE),
+      async (object, run) => object.waits.refuse([await waitOf(object, run, driven)]),
       async (object, run) => {
         const again = await waitOf(object, run, { ...driven, run: "run-2" });
-        await object.waits.close(again, DONE);
+        await object.waits.settle(again, DONE);
       },
     ],
     ends: ["failed", "completed"],
@@ -175,14 +175,14 @@ const WAITS: Plans = {
     verbs: ["Waits.release"],
     soonAfter: /idempotency_key = NULL/,
     steps: [
-      async (object, run) => object.waits.close(await waitOf(object, run, driven), DONE),
+      async (object, run) => object.waits.settle(await waitOf(object, run, driven), DONE),
       async ({ waits }) => {
         const [first] = await waits.list({ kind: "codemode", limit: 1 });
         await waits.release(first?.waitId ?? "");
       },
       async (object, run) => {
         const again = await waitOf(object, run, { ...driven, run: "run-2" });
-        await object.waits.close(again, DONE);
+        await object.waits.settle(again, DONE);
       },
     ],
     ends: ["completed", "completed"],
@@ -230,7 +230,7 @@ const DRIVEN: Plans = {
       drive: async ({ waitId, state }) => {
         seen.states.push(state ?? null);
         if (state === undefined) await object.waits.note(waitId, "begun");
-        if (seen.isThere) await object.waits.close(waitId, DONE);
+        if (seen.isThere) await object.waits.settle(waitId, DONE);
         return null;
       },
     }),
@@ -253,7 +253,7 @@ const DRIVEN: Plans = {
           ...{ kind: "approval", ...approve },
           waitId: `${wait.waitId}-inner`,
         });
-        if (inner && inner.status !== "open") await object.waits.close(wait.waitId, DONE);
+        if (inner && inner.status !== "open") await object.waits.settle(wait.waitId, DONE);
         return null;
       },
     }),

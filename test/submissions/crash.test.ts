@@ -7,9 +7,8 @@
  */
 
 import { describe, expect, it } from "vitest";
-import * as batches from "../../src/submissions/prompt-batches.ts";
-import * as prompts from "../../src/submissions/prompts.ts";
 import { Submissions } from "../../src/submissions/submissions.ts";
+import { BatchKind, PromptKind } from "../../src/waits/index.ts";
 import { ANSWERS } from "../matrix/answers.ts";
 import { LEDGER } from "../matrix/ledger.ts";
 import { playMatrix } from "../matrix/matrix.ts";
@@ -37,9 +36,8 @@ playMatrix(
   {
     owners: {
       Submissions,
-      Batches: batches.Batches,
-      prompts: functionsOf(prompts),
-      "prompt-batches": functionsOf(batches),
+      PromptKind,
+      BatchKind,
     },
     harmless: {
       "Submissions.onStart": "each life begins with it",
@@ -48,10 +46,9 @@ playMatrix(
       "Submissions.list": READS,
       "Submissions.maxThreadMessages": READS,
       "Submissions.stats": READS,
-      "Submissions.endOf": READS,
-      "Submissions.notified": READS,
       "Submissions.hasKey": READS,
-      "Submissions.answerPart": READS,
+      "Submissions.engine": "holds what the waits use",
+      "Submissions.takeAll": "is played by submitMany() and BatchKind.open()",
       "Submissions.findByMessage": READS,
       "Submissions.mayContinue": READS,
       "Submissions.now": READS,
@@ -59,23 +56,17 @@ playMatrix(
       "Submissions.wait": "waits in memory, and writes nothing",
       "Submissions.waitBeside": "waits in memory, and writes nothing",
       "Submissions.ready": "waits for the start",
-      "Submissions.accept": "is played by submit() and acceptPrompt()",
+      "Submissions.accept": "is played by submit() and PromptKind.open()",
       "Submissions.stopTurn": "aborts a turn in memory; its end is played by cancel()",
       "Submissions.busy": "remembers a time in memory, and writes nothing",
-      "Batches.read": READS,
-      "prompts.readPrompt": READS,
-      "prompt-batches.readPrompts": READS,
+      "PromptKind.check": READS,
+      "PromptKind.read": READS,
+      "PromptKind.cancelFor": "calls Submissions.cancelFor()",
+      "BatchKind.read": READS,
+      "BatchKind.refuse": "does what PromptKind.refuse() does",
     },
   },
 );
-
-/** What a module exports, without its classes and constants. */
-function functionsOf(module: object): object {
-  const functions = Object.entries(module).filter(
-    ([, value]) => typeof value === "function" && !/^class\b/.test(String(value)),
-  );
-  return Object.fromEntries(functions);
-}
 
 /** What storage holds at the birth of an object's next life: its submission's status, and how many entries. */
 function atNextBirth(stub: Ledger): Promise<{ status: unknown; entries: number }> {

@@ -56,7 +56,7 @@ export async function givenTools(
     completeAgain: () => outputOf<ToolOutcome[]>(env.AGENT_TOOL_WORKFLOW, id),
     /** The run of a step that has asked for it. */
     runOf: async (step: string): Promise<string> => {
-      const receipt = await instance.waitForStepResult({ name: `${step}:agent-tool-ask` });
+      const receipt = await instance.waitForStepResult({ name: `${step}:agent-tool-submit` });
       return `perdure-${(receipt as { waitId: string }).waitId}-1`;
     },
     progress: () => progressOf.get(inside ?? name) ?? [],

@@ -136,7 +136,7 @@ export class CodemodeAgent extends withCodemode(DurableThink)<Cloudflare.Env> {
       decidedAt: 0,
       ...(reason !== undefined && { reason }),
     };
-    await this[CAPABILITIES].waits.close(waitId, { status, result });
+    await this[CAPABILITIES].waits.settle(waitId, { status, result });
   }
 
   async settleInChild(waitId: string): Promise<void> {

@@ -16,25 +16,10 @@ import {
 } from "../../src/outbox/index.ts";
 import {
   type AttemptRef,
-  acceptPrompt,
-  acceptPrompts,
-  awaitPrompts,
   type ConversationState,
   endWithAnswer,
-  expirePrompt,
-  expirePrompts,
   isIsolated,
   MAIN,
-  type PromptRepair,
-  type PromptRepairs,
-  type PromptRequest,
-  type PromptsExpiry,
-  type PromptsRequest,
-  type PromptsWait,
-  readPrompt,
-  readPrompts,
-  repairPrompt,
-  repairPrompts,
   type SubmissionInspection,
   Submissions,
   type SubmitMessagesOptions,
@@ -46,7 +31,16 @@ import {
 import type { SubmissionsOptions } from "../../src/submissions/options.ts";
 import type { Script } from "../../src/testing/index.ts";
 import { Meter, metered } from "../../src/testing/index.ts";
+import { BatchKind, PromptKind } from "../../src/waits/index.ts";
+import type { BatchRef, BatchRepairs, BatchRequest } from "../../src/waits/kinds/batch.ts";
+import { type AskedPrompt, asWait } from "./prompts.ts";
 import { WakeRoom } from "./wake-room.ts";
+
+/** A batch of prompts of a run of a workflow. */
+type AskedBatch = Pick<AskedPrompt, "run" | "workflow"> & { readonly batch: string };
+/** A prompt whose answer the workflow refuses. */
+type PromptRepair = Omit<AskedBatch, "batch"> & { submissionId: string; problem: string };
+const NO_PROMPT = { idempotencyKey: "", messages: [], answer: {} } as const;
 
 /** What left the outboxes, by the workflow instance it was for, and how often it is to be refused. */
 export const delivered = new Map<string, { id: string; payload: unknown }[]>();
@@ -238,6 +232,9 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
     clock: this.#clock,
   });
 
+  readonly prompts = new PromptKind(this.submissions);
+  readonly batches = new BatchKind(this.submissions);
+
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();
     super(metered(ctx, meter), env);
@@ -266,40 +263,50 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
     return this.submissions.wait(id, options);
   }
 
-  prompt(request: PromptRequest) {
-    return acceptPrompt(this.submissions, request);
+  async prompt(asked: AskedPrompt) {
+    const receipt = await this.prompts.open(asWait(asked));
+    if (!receipt || !("waitId" in receipt)) throw new Error("It has no receipt");
+    return { ...receipt, submissionId: receipt.waitId };
   }
 
-  expire(id: string, options: { cancel: boolean }) {
-    return expirePrompt(this.submissions, id, options);
+  expire(waitId: string) {
+    return this.prompts.close({ kind: "prompt", waitId });
   }
 
-  repair(repair: PromptRepair) {
-    return repairPrompt(this.submissions, repair);
+  async repair({ submissionId: refuses, run, workflow, problem }: PromptRepair) {
+    const asked = { ...asWait({ ...NO_PROMPT, run, workflow }), refuses, request: { problem } };
+    return this.prompts.open(asked);
   }
 
-  repairPrompts(repairs: PromptRepairs) {
-    return repairPrompts(this.submissions, repairs);
+  repairPrompts({ batch, run, workflow, refused }: BatchRepairs & AskedBatch) {
+    return this.#openBatch({ batch, run, workflow }, { refused });
   }
 
-  acceptPrompts(request: PromptsRequest) {
-    return acceptPrompts(this.submissions, request);
+  acceptPrompts({ batch, run, workflow, ...request }: BatchRequest & AskedBatch) {
+    return this.#openBatch({ batch, run, workflow }, request);
   }
 
-  awaitPrompts(wait: PromptsWait) {
-    return awaitPrompts(this.submissions, wait);
+  async #openBatch({ batch, run, workflow }: AskedBatch, request: BatchRequest | BatchRepairs) {
+    const asked = { ...asWait({ ...NO_PROMPT, run, workflow }), kind: "batch" } as const;
+    const receipt = await this.batches.open({ ...asked, idempotencyKey: batch, request });
+    return { submissionIds: receipt.submissionIds as string[] };
   }
 
-  expirePrompts(expiry: PromptsExpiry) {
-    return expirePrompts(this.submissions, expiry);
+  async awaitPrompts({ batch, ...wait }: Omit<BatchRef, "kind" | "waitId"> & { batch: string }) {
+    const end = await this.batches.check({ kind: "batch", waitId: batch, ...wait });
+    return { isOver: end !== null, ...end };
+  }
+
+  expirePrompts({ batch, submissionIds }: { batch: string; submissionIds: readonly string[] }) {
+    return this.batches.close({ kind: "batch", waitId: batch, submissionIds });
   }
 
   readPrompts(submissionIds: readonly string[]) {
-    return readPrompts(this.submissions, submissionIds);
+    return this.batches.read({ kind: "batch", waitId: "", submissionIds });
   }
 
   readPrompt(id: string, part: number) {
-    return readPrompt(this.submissions, id, part);
+    return this.prompts.read({ kind: "prompt", waitId: id }, part);
   }
 
   reset() {

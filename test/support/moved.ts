@@ -43,8 +43,9 @@ function note(name: string, ...status: string[]) {
 // The class keeps its name, of which Think makes keys.
 const First = class MovedAgent extends Think<Cloudflare.Env> {
   // The test runtime looks methods up in the second version; what an object has of its own is no method to it.
-  readonly acceptPrompt = undefined;
-  readonly expirePrompt = undefined;
+  readonly openWait = undefined;
+  readonly checkWait = undefined;
+  readonly closeWait = undefined;
   override chatRecovery: Think["chatRecovery"] = true;
   override getModel() {
     return new ScriptedModel();

@@ -23,6 +23,7 @@ import {
 import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
+import type { WaitRef } from "../../src/waits/protocol.ts";
 
 /** Hooks of the app, which a test can set by the agent's name. */
 export type AppHooks = {
@@ -230,9 +231,9 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return {};
   }
 
-  override async readPrompt(submissionId: string, part: number) {
+  override async readWait(wait: WaitRef, part: number) {
     appHooks.get(this.name)?.onRead?.(part, this);
-    return super.readPrompt(submissionId, part);
+    return super.readWait(wait, part);
   }
 
   /** The object dies where it stands. */

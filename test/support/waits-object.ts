@@ -9,11 +9,14 @@ import { Lifecycle } from "agents/lifecycle";
 import { type Destination, Outbox, type Transport } from "../../src/outbox/index.ts";
 import { Meter, metered } from "../../src/testing/index.ts";
 import { type Approval, Approvals, approvalKind, Waits } from "../../src/waits/index.ts";
-import type { WaitKind, WaitKindName } from "../../src/waits/types.ts";
+import type { StoredKind, StoredKindName } from "../../src/waits/protocol.ts";
 
 export type WaitsScript = {
   /** In place of a kind that does nothing. */
-  readonly kinds?: (object: WaitsObject, waits: Waits) => Partial<Record<WaitKindName, WaitKind>>;
+  readonly kinds?: (
+    object: WaitsObject,
+    waits: Waits,
+  ) => Partial<Record<StoredKindName, StoredKind>>;
   /** Before what is told reaches the workflow. */
   readonly deliver?: () => Promise<void>;
   /** What is announced of approvals. */

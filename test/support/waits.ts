@@ -2,6 +2,7 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import type { Json } from "../../src/core/json.ts";
 import type { WaitRequest } from "../../src/waits/index.ts";
 import { jobOf } from "./ledger.ts";
 import { type WaitsObject, type WaitsScript, waitsScripts } from "./waits-object.ts";
@@ -46,7 +47,9 @@ export async function wake(room: Capability): Promise<boolean> {
 }
 
 /** A request of a workflow instance of its own. */
-export function ask(rest: Partial<WaitRequest> & { instance?: string } = {}): WaitRequest {
+export function ask(
+  rest: Partial<WaitRequest<Json>> & { instance?: string } = {},
+): WaitRequest<Json> {
   const { instance = `instance-${crypto.randomUUID()}`, ...given } = rest;
   return {
     kind: "approval",

@@ -3,8 +3,8 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
-import { approvalRequest } from "../../src/waits/approvals.ts";
-import type { Approval, WaitRequest } from "../../src/waits/index.ts";
+import type { Approval } from "../../src/waits/index.ts";
+import { approvalRequest } from "../../src/waits/kinds/approval.ts";
 import { knob } from "../support/knobs.ts";
 import { ask, type Capability, givenWaits, inside, open, rowsOf } from "../support/waits.ts";
 import type { WaitsObject } from "../support/waits-object.ts";
@@ -15,7 +15,7 @@ const at = <T>(room: Capability, work: (approvals: WaitsObject["approvals"]) => 
 const SCHEMA = z.toJSONSchema(z.object({ amount: z.number().max(100) })) as never;
 
 /** An approval that is asked for, and its id. */
-async function given(room: Capability, schema?: never, rest?: Partial<WaitRequest>) {
+async function given(room: Capability, schema?: never, rest?: Parameters<typeof ask>[0]) {
   const request = approvalRequest({ title: "Pay", schema });
   return (await open(room, ask({ request, ...rest }))).waitId;
 }

@@ -1,8 +1,12 @@
 /** The kind `codemode` before a runtime that does what no real one should: no code is run twice, and no wait waits for nothing. */
 
 import { afterEach, expect, it } from "vitest";
-import { Codemode } from "../../src/codemode/codemode.ts";
-import type { CallRecord, CodemodeRuntime, ExecutionRecord } from "../../src/codemode/types.ts";
+import type {
+  CallRecord,
+  CodemodeRuntime,
+  ExecutionRecord,
+} from "../../src/waits/kinds/codemode/types.ts";
+import { Codemode } from "../../src/waits/kinds/codemode.ts";
 import { until } from "../support/given.ts";
 import { silence } from "../support/scheduler.ts";
 import { ask, givenWaits, inside, open, rowsOf } from "../support/waits.ts";

@@ -14,6 +14,8 @@ playMatrix("W1 W2 W3 W5 O1", WAIT_PLANS, {
   owners: { Waits, Approvals },
   harmless: {
     "Waits.install": "in the constructor, before anything is stored",
+    "Waits.kind": READS,
+    "Waits.check": READS,
     "Waits.onStart": "each life begins with it",
     "Waits.read": READS,
     "Waits.find": READS,

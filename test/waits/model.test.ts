@@ -44,7 +44,7 @@ async function play(sequence: readonly Command[]): Promise<void> {
       room,
       mark,
       id: ids[place ?? -1],
-      opened: ({ waitId: id, proof }) => {
+      opened: ({ waitId: id, proof = "" }) => {
         if (place !== undefined) ids[place] ??= id;
         // Whoever asks for it again is told the proof that its event comes with.
         expect(proofs.get(id) ?? proof).toBe(proof);
@@ -96,8 +96,8 @@ async function perform(command: Command, { room, mark, id, opened }: Stage): Pro
   else if (command.do === "wake") await wake(room);
   else if (id !== undefined) {
     await inside(room, async ({ waits }) => {
-      if (command.do === "close") await waits.close(id, { status: "completed", result: null });
-      else await waits.expire(id, { status: "expired", result: null });
+      if (command.do === "close") await waits.settle(id, { status: "completed", result: null });
+      else await waits.close({ waitId: id }, { status: "expired", result: null });
     });
   }
 }

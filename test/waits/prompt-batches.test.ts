@@ -60,10 +60,8 @@ function givenBatch(
       within(stub, (object) =>
         object.awaitPrompts({ batch, workflow, submissionIds: ids, eventType: run, failsFast }),
       ),
-    expire: (stub: Ledger, because: "timeout" | "failure", cancel = true) =>
-      within(stub, (object) =>
-        object.expirePrompts({ batch, submissionIds: ids, because, cancel }),
-      ),
+    close: (stub: Ledger) =>
+      within(stub, (object) => object.expirePrompts({ batch, submissionIds: ids })),
     /** All its ends, page by page. */
     read: async (stub: Ledger) => {
       const ends: PromptEnd[] = [];
@@ -239,7 +237,7 @@ describe("a failure", () => {
     await batch.accept(stub);
     await batch.wait(stub, true);
     await batch.told();
-    const state = await batch.expire(stub, "failure");
+    const state = await batch.wait(stub, true);
     expect(state).toMatchObject({
       isOver: true,
       failure: { index: 1, end: { error: "no model today" } },
@@ -277,31 +275,15 @@ describe("W2 a wait that is over", () => {
         if (query.includes("'aborted'") && ++aborts === 2) ctx.abort("crash");
       };
     });
-    await refusal(batch.expire(stub, "timeout"));
+    await refusal(batch.close(stub));
     const next = again(stub);
-    const state = await batch.expire(next, "timeout");
-    expect(state).toMatchObject({ isOver: true, failure: { index: 1 } });
+    expect(await batch.close(next)).toMatchObject({ failure: { index: 1 } });
     const ends = await batch.read(next);
     expect(ends.map(({ status }) => status)).toEqual(
       batch.ids.map((_, n) => (n ? "aborted" : "completed")),
     );
     expect(batch.events()).toEqual([]);
     expect(await rowsIn(next, "perdure_batches")).toBe(0);
-  });
-
-  it("W2 without cancel, what is open goes on, and nobody is told", async () => {
-    const stub = givenLedger();
-    const batch = givenBatch([{ answer: 0 }, { answer: 1, delayMs: 500 }]);
-    await batch.accept(stub);
-    await batch.wait(stub);
-    await expectState(stub, batch.ids[0] ?? "", "completed");
-    expect(await batch.expire(stub, "timeout", false)).toEqual({
-      isOver: false,
-      failure: { index: 1 },
-    });
-    await expectState(stub, batch.ids[1] ?? "", "completed");
-    expect(batch.events()).toEqual([]);
-    expect(await rowsIn(stub, "perdure_batches")).toBe(0);
   });
 });
 

@@ -1,7 +1,7 @@
 /** The room of the waits, whatever kind they are: closed once, told once, driven and stopped over crashes. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Wait, WaitKind } from "../../src/waits/types.ts";
+import type { StoredKind, Wait } from "../../src/waits/protocol.ts";
 import { until } from "../support/given.ts";
 import { jobOf } from "../support/ledger.ts";
 import { silence } from "../support/scheduler.ts";
@@ -36,16 +36,16 @@ afterEach(() => {
 const close = (
   room: Capability,
   waitId: string,
-  closing: Parameters<WaitsObject["waits"]["close"]>[1] = DONE,
-) => inside(room, ({ waits }) => waits.close(waitId, closing));
+  closing: Parameters<WaitsObject["waits"]["settle"]>[1] = DONE,
+) => inside(room, ({ waits }) => waits.settle(waitId, closing));
 
 const expire = (room: Capability, waitId: string) =>
-  inside(room, ({ waits }) => waits.expire(waitId, EXPIRED));
+  inside(room, ({ waits }) => waits.close({ waitId }, EXPIRED));
 
 const cameTo = (instance: string) => arrivals.get(instance) ?? [];
 
 /** A room with waits of a kind that is driven; `again` is what a drive returns. */
-function givenDriven(kind: (object: WaitsObject) => Partial<WaitKind>) {
+function givenDriven(kind: (object: WaitsObject) => Partial<StoredKind>) {
   return givenWaits({
     kinds: (object) => ({ codemode: { answersLaterRuns: () => true, ...kind(object) } }),
   });
@@ -135,7 +135,7 @@ describe("O1 a wait is closed once", () => {
           meter[when] = (now) => {
             if (now === write) ctx.abort("crash");
           };
-          await waits.close(waitId, DONE);
+          await waits.settle(waitId, DONE);
           await ctx.storage.sync();
           await new Promise((resolve) => setTimeout(resolve, 50));
         }).catch(() => {});
@@ -164,7 +164,7 @@ describe("O1 a wait is closed once", () => {
       meter.onWrite = (write) => {
         if (write === 2) throw new Error("no room in the outbox");
       };
-      await expect(waits.close(waitId, DONE)).rejects.toThrow("no room");
+      await expect(waits.settle(waitId, DONE)).rejects.toThrow("no room");
       meter.onWrite = undefined;
     });
     expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
@@ -220,7 +220,7 @@ describe("W2: a kind of wait that the object does not have", () => {
     waitsScripts.set(room.name ?? "", {});
     await crash(room);
     await wake(room);
-    expect(await inside(room, ({ waits }) => waits.expire(waitId, null))).toBeNull();
+    expect(await inside(room, ({ waits }) => waits.check({ waitId }))).toBeNull();
     const said = log.mock.calls.filter(([text]) => String(text).includes(waitId));
     expect(said).toHaveLength(1);
     expect(String(said[0])).toContain('does not have the kind "codemode" any more');
@@ -243,7 +243,7 @@ describe("W2 no wait stays open for ever", () => {
     expect(await expire(room, waitId)).toMatchObject({ waitId, ...EXPIRED });
     expect(await expire(room, waitId)).toMatchObject({ waitId, ...EXPIRED });
     expect(cameTo(request.workflow.id)).toEqual([]);
-    const unknown = inside(room, ({ waits }) => waits.expire("nobody", EXPIRED));
+    const unknown = inside(room, ({ waits }) => waits.close({ waitId: "nobody" }, EXPIRED));
     await expect(unknown).rejects.toMatchObject({ name: "InvalidWaitError", field: "waitId" });
   });
 
@@ -255,7 +255,7 @@ describe("W2 no wait stays open for ever", () => {
     const request = ask({ kind: "codemode" });
     const { waitId } = await open(room, request);
     await inside(room, async ({ waits }) => {
-      const expired = waits.expire(waitId, EXPIRED);
+      const expired = waits.close({ waitId }, EXPIRED);
       await until(() => looks.length === 1);
       await waits.open({ ...request, run: "run-2" });
       looks[0]?.();
@@ -350,7 +350,7 @@ describe("what is under way is driven", () => {
         drives++;
         if (drives === 1) throw new Error("not today");
         if (drives === 2) return new Promise<null>(() => {});
-        await object.waits.close(waitId, DONE);
+        await object.waits.settle(waitId, DONE);
         return null;
       },
     }));
@@ -532,7 +532,7 @@ describe("a wait inside another", () => {
         const opened = await object.waits.openInside(wait, inner);
         if (opened && opened.status !== "open") {
           const result = { inner: opened.status };
-          await object.waits.close(wait.waitId, { status: "completed", result });
+          await object.waits.settle(wait.waitId, { status: "completed", result });
         }
         return null;
       },
@@ -558,7 +558,7 @@ describe("a wait inside another", () => {
     const { waitId } = await open(room, request);
     await innerOf(room);
     await inside(room, ({ waits }, ctx) => {
-      void waits.close(`${waitId}:1`, DONE);
+      void waits.settle(`${waitId}:1`, DONE);
       return ctx.storage.sync().then(() => ctx.abort("crash"));
     }).catch(() => {});
     await start(room);
@@ -575,9 +575,9 @@ describe("a wait inside another", () => {
       meter.onWrite = (write) => {
         if (write === 2) throw new Error("no");
       };
-      await expect(waits.expire(waitId, EXPIRED)).rejects.toThrow("no");
+      await expect(waits.close({ waitId }, EXPIRED)).rejects.toThrow("no");
       meter.onWrite = undefined;
-      await waits.expire(waitId, EXPIRED);
+      await waits.close({ waitId }, EXPIRED);
       const late = { waitId: "late", kind: "approval", request: null } as const;
       expect(await waits.openInside(parent as Wait, late)).toBeUndefined();
     });
@@ -598,14 +598,14 @@ describe("O4 large things", () => {
     const texts: string[] = [];
     await inside(room, async ({ waits }) => {
       for (let part = 0; ; part++) {
-        const found = await waits.read(waitId, part);
+        const found = await waits.read({ waitId }, part);
         if (!found) break;
         expect(found.parts).toBeGreaterThan(1);
         texts.push(found.text);
       }
     });
     expect(JSON.parse(texts.join(""))).toEqual(result);
-    expect(await inside(room, ({ waits }) => waits.read("nobody", 0))).toBeNull();
+    expect(await inside(room, ({ waits }) => waits.read({ waitId: "nobody" }, 0))).toBeNull();
   });
 
   it("refuses a request or a result over 1.5 MB, and nothing is stored", async () => {
@@ -615,7 +615,7 @@ describe("O4 large things", () => {
       const asked = waits.open(ask({ request: large }));
       await expect(asked).rejects.toMatchObject({ name: "InvalidWaitError", field: "request" });
       const { waitId } = await waits.open(ask());
-      const closed = waits.close(waitId, { status: "completed", result: large });
+      const closed = waits.settle(waitId, { status: "completed", result: large });
       await expect(closed).rejects.toMatchObject({ name: "InvalidWaitError", field: "result" });
     });
     expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
@@ -642,7 +642,7 @@ it("L9: closed waits are forgotten although more than 256 open ones are older", 
     await lifecycle.start();
     for (let nth = 0; nth < 300; nth++) await waits.open(ask({ timeoutMs: 300 * DAY_MS }));
     const { waitId } = await waits.open(ask());
-    await waits.close(waitId, DONE);
+    await waits.settle(waitId, DONE);
   });
   waitsTime.aheadMs = 31 * DAY_MS;
   for (let wakes = 0; wakes < 3; wakes++) await wake(room);
@@ -672,7 +672,7 @@ describe("what it costs, in rows of Perdure's tables and statements", () => {
       statements: 2,
     });
     const { waitId } = await open(room, request);
-    expect(await cost(room, ({ waits }) => waits.close(waitId, DONE))).toMatchObject({ rows: 3 });
+    expect(await cost(room, ({ waits }) => waits.settle(waitId, DONE))).toMatchObject({ rows: 3 });
   });
 
   it("an end with something to stop 3, an inner wait 4 and its end 5", async () => {
@@ -683,10 +683,10 @@ describe("what it costs, in rows of Perdure's tables and statements", () => {
     const inner = { waitId: "inner", kind: "approval", request } as const;
     const opened = await cost(room, ({ waits }) => waits.openInside(parent as Wait, inner));
     expect(opened).toMatchObject({ rows: 4 });
-    const closed = await cost(room, ({ waits }) => waits.close("inner", DONE));
+    const closed = await cost(room, ({ waits }) => waits.settle("inner", DONE));
     // Its own row, its parent's and the index of that; and those again when the parent rests.
     expect(closed).toMatchObject({ rows: 5 });
-    const stopped = await cost(room, ({ waits }) => waits.expire(waitId, EXPIRED));
+    const stopped = await cost(room, ({ waits }) => waits.close({ waitId }, EXPIRED));
     expect(stopped).toMatchObject({ rows: 3 });
   });
 
@@ -706,7 +706,7 @@ describe("what it costs, in rows of Perdure's tables and statements", () => {
       return meter.read().rowsRead;
     });
     expect(read).toBeLessThan(5);
-    expect(await cost(room, ({ waits }) => waits.expire(waitId, EXPIRED))).toMatchObject({
+    expect(await cost(room, ({ waits }) => waits.close({ waitId }, EXPIRED))).toMatchObject({
       rows: 1,
     });
   });
@@ -729,8 +729,8 @@ it("L9 what is asked and decided reads the same number of rows, however many app
     return {
       start: await count(() => lifecycle.start()),
       takeOver: await count(() => waits.open({ ...request, run: "run-2" })),
-      close: await count(() => waits.close(first.waitId, DONE)),
-      expire: await count(() => waits.expire(second.waitId, EXPIRED)),
+      close: await count(() => waits.settle(first.waitId, DONE)),
+      expire: await count(() => waits.close({ waitId: second.waitId }, EXPIRED)),
     };
   });
   for (const [verb, rows] of Object.entries(reads)) expect(rows, verb).toBeLessThan(40);

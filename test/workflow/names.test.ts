@@ -14,16 +14,7 @@ import {
 import { knob } from "../support/knobs.ts";
 
 const KINDS = ["prompt", "approval", "agent-tool", "codemode"] as const;
-const PARTS = [
-  "submit",
-  "ask",
-  "wait",
-  "expire",
-  "refuse",
-  "answer-0",
-  "answer-12",
-  "result-0",
-] as const;
+const PARTS = ["submit", "wait", "close", "refuse", "result-0", "result-12"] as const;
 const kind = "prompt" as const;
 const RUNS = { numRuns: knob("NAMES_RUNS", 40) };
 
@@ -210,12 +201,12 @@ describe("a batch", () => {
         : { ...one, [differsIn]: other[differsIn as keyof BatchIdentity] },
     ]);
   const parts = [
-    "await",
+    "check-0",
     "wait",
-    "expire",
+    "close",
     "submit-0",
     "results-12",
-    "item-9999-answer-63",
+    "item-9999-result-63",
   ] as const;
 
   it("W1 is the same for the same step and items, and for no two different ones", async () => {

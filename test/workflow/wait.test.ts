@@ -93,7 +93,7 @@ function play({ timeoutMs, endsAt, isOld }: Case, platform: Platform) {
     proof: isOld ? undefined : PROOF,
     startedAt: isOld ? undefined : START,
   };
-  const nameOf = async (part: string) => part;
+  const nameOf = (part: string) => part;
   const ask = async (isOver: boolean) => {
     if (endsAt !== undefined && platform.now >= START + endsAt) return "ended";
     return isOver ? "expired" : null;

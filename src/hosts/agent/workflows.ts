@@ -19,15 +19,13 @@ import {
   workflow,
   workflowEvent,
 } from "../../outbox/index.ts";
+import type { Waits } from "../../waits/index.ts";
 
 /** Options of `runWorkflow()`: those of agents, and what happens if the id exists. */
 export type RunWorkflow = RunWorkflowOptions & Pick<WorkflowStartOptions, "ifExists">;
 
 /** An agent with those members that are protected in its type, as they are for its own class. */
 type OwnAgent = Agent & { env: object; readonly ctx: DurableObjectState };
-
-/** What can wait for an end on behalf of a workflow. */
-type Waiting = { cancelFor(workflow: InstanceOf, reason: string): Promise<unknown> };
 
 /** How long a caller waits for the instance. The start continues after that. */
 const WAIT_S = 10;
@@ -47,7 +45,7 @@ export class Workflows {
     agent: Agent,
     private readonly own: Pick<Agent, "runWorkflow" | "terminateWorkflow">,
     private readonly outbox: Outbox,
-    private readonly waits: readonly Waiting[],
+    private readonly waits: Pick<Waits, "cancelFor">,
   ) {
     this.#agent = agent as unknown as OwnAgent;
   }
@@ -260,7 +258,7 @@ export class Workflows {
 
   async #cancelFor(of: InstanceOf): Promise<void> {
     const reason = "The workflow that waited for it was terminated";
-    for (const each of this.waits) await each.cancelFor(of, reason);
+    await this.waits.cancelFor(of, reason);
   }
 }
 

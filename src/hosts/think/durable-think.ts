@@ -18,7 +18,14 @@ import type {
   SubmitMessagesResult,
   WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
-import { AgentTools, type Approval, Approvals, Waits } from "../../waits/index.ts";
+import {
+  AgentTools,
+  type Approval,
+  Approvals,
+  BatchKind,
+  PromptKind,
+  Waits,
+} from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { approvalsWithClients } from "../agent/approval-clients.ts";
 import { changeWakes, deletedBy, deleteWithWakes, type SubAgents } from "../agent/sub-agents.ts";
@@ -81,13 +88,14 @@ export class DurableThink<
     const agentTools = new AgentTools(agentToolPort(agent, "finishAgentToolStep"), () => waits);
     const waits: Waits = new Waits({
       outbox: this.outbox,
-      kinds: () => ({ approval: approvalsWithClients(agent), "agent-tool": agentTools }),
+      kinds: () => ({
+        prompt: new PromptKind(submissions, think),
+        batch: new BatchKind(submissions),
+        approval: approvalsWithClients(agent),
+        "agent-tool": agentTools,
+      }),
     });
-    const workflows = new Workflows(agent, Think.prototype, this.outbox, [
-      submissions,
-      think,
-      waits,
-    ]);
+    const workflows = new Workflows(agent, Think.prototype, this.outbox, waits);
     this[CAPABILITIES] = {
       submissions,
       think,

@@ -14,7 +14,6 @@ import {
   isTerminal,
   type ListSubmissionsOptions,
   MAIN,
-  NOT_FOUND,
   type PromptEnd,
   SubmissionIdentityError,
   type SubmissionInspection,
@@ -23,6 +22,7 @@ import {
   type SubmitMessagesResult,
   type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
+import { NOT_FOUND } from "../../waits/index.ts";
 import { textOf as replyText } from "../sdk/answer-text.ts";
 
 /** What Think's `step.prompt()` puts into the metadata of its submissions. */

@@ -8,7 +8,7 @@ import { codemode } from "../../../src/codemode/index.ts";
 import type { Json } from "../../../src/core/json.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import type { Meter } from "../../../src/testing/index.ts";
-import type { Wait } from "../../../src/waits/types.ts";
+import type { Wait } from "../../../src/waits/protocol.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { charging, givenCode, times } from "../../support/codemode.ts";
 import type { CodemodeAgent } from "../../support/codemode-agent.ts";
@@ -226,7 +226,7 @@ describe("W1 a restart of the workflow", () => {
   });
 
   it.each<[string, StepAt]>([
-    ["ask", { name: "charge:codemode-ask" }],
+    ["ask", { name: "charge:codemode-submit" }],
     ["run", { name: "perdure:run" }],
     ["wait", { name: "charge:codemode-wait", type: "waitForEvent" }],
   ])("W1 at the step boundary %s finds what was done", async (_, boundary) => {

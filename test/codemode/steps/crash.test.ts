@@ -73,7 +73,7 @@ describe("L6 the agent dies", () => {
     expect(first).toMatchObject({ error: "CodemodeInterruptedError" });
     const runs = times("run", code.id);
     // The step asks its agent again, within the same run of the workflow.
-    await restartFrom(env.CODEMODE_WORKFLOW, code.id, { name: "look:codemode-ask" });
+    await restartFrom(env.CODEMODE_WORKFLOW, code.id, { name: "look:codemode-submit" });
     await until(() => times("run", code.id) > runs);
     expect(await code.complete()).toEqual([first]);
     expect(times("look", code.order)).toBe(1);

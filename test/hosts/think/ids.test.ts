@@ -19,6 +19,7 @@ import {
   type Told,
   tellingHooks,
 } from "../../support/peers.ts";
+import { acceptPrompt } from "../../support/prompts.ts";
 import { type Agent, again, asked, ended, joined, running, submit } from "../../support/think.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
 
@@ -296,7 +297,7 @@ describe("L7: on DurableThink", () => {
   it("L7: a prompt of a workflow has its submission's id in hooks, and a new id when it is retried", async () => {
     const told: Told[] = [];
     const agent = givenPeer("DurableThink", (self) => tellingHooks(self, told, "submission"));
-    const { submissionId } = await agent.acceptPrompt({
+    const submissionId = await acceptPrompt(agent, {
       idempotencyKey: "k",
       run: "r",
       messages: [message({ id: crypto.randomUUID(), ignoreTools: true })],

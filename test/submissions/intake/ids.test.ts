@@ -1,7 +1,6 @@
 /** Ids of submissions: those that the ledger gives, and those that callers choose. */
 
 import { describe, expect, it } from "vitest";
-import { refusePrompts } from "../../../src/submissions/index.ts";
 import { generatedId, seqIn } from "../../../src/submissions/store/ids.ts";
 import { givenLedger } from "../../support/given.ts";
 import { crashOne, expectState, type Ledger, submit, within } from "../../support/ledger.ts";
@@ -143,7 +142,7 @@ describe("L3, L7: submissions of generated ids beside those of chosen ids", () =
     const asked = [last, "nobody", OWN, generatedId(7, crypto.randomUUID()), "own", first];
     const { ends } = await stub.readPrompts(asked);
     expect(ends.map(({ submissionId }) => submissionId)).toEqual([last, OWN, "own", first]);
-    await within(stub, ({ submissions }) => refusePrompts(submissions, asked));
+    await within(stub, ({ prompts }) => prompts.refuse(asked));
     const refused = await within(stub, (_, { storage }) =>
       storage.sql
         .exec("SELECT submission_id AS id FROM perdure_submissions WHERE is_refused ORDER BY seq")

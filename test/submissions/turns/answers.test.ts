@@ -346,7 +346,7 @@ describe("O4: a prompt's end in pieces that a step can hold", () => {
         submissionId,
         parts: texts.length,
         restarted: (await object.prompt({ ...request, run: "second" })).end,
-        expired: await object.expire(submissionId, { cancel: true }),
+        expired: await object.expire(submissionId),
       };
     });
   }

@@ -31,7 +31,7 @@ function once(work: (agent: ToolParent) => void): (agent: ToolParent) => void {
 /** The step asks its agent again within the same run of the workflow. Returns what came of it. */
 async function askedAgain(workflow: Awaited<ReturnType<typeof givenTools>>) {
   const startedAt = Date.now();
-  await restartFrom(env.AGENT_TOOL_WORKFLOW, workflow.id, { name: "tool:agent-tool-ask" });
+  await restartFrom(env.AGENT_TOOL_WORKFLOW, workflow.id, { name: "tool:agent-tool-submit" });
   return until(async () => {
     const found = await workflow.completeAgain();
     return (found[0] as { at: number }).at >= startedAt && found;
@@ -109,7 +109,7 @@ describe("W1 a step is the same step over restarts", () => {
 
   it.each([
     { name: "perdure:run" },
-    { name: "tool:agent-tool-ask" },
+    { name: "tool:agent-tool-submit" },
     { name: "tool:agent-tool-wait", type: "waitForEvent" },
   ] as const)("W1, W2 a restart from the step $name finds the completed run", async (step) => {
     const asked = input();

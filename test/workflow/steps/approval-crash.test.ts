@@ -68,7 +68,7 @@ describe("the engine dies", () => {
   });
 
   it.each<[string, StepAt]>([
-    ["the question", { name: "wait:approval-ask" }],
+    ["the question", { name: "wait:approval-submit" }],
     ["the wait", { name: "wait:approval-wait", type: "waitForEvent" }],
   ])("W1 and goes on from %s while a person is asked: the same approval", async (_, step) => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
@@ -90,10 +90,10 @@ describe("W1 a restart at every step", () => {
   ];
   const STEPS: [StepAt, number][] = [
     [{ name: "perdure:run" }, 2],
-    [{ name: "first:approval-ask" }, 0],
+    [{ name: "first:approval-submit" }, 0],
     [{ name: "first:approval-wait", type: "waitForEvent" }, 0],
     [{ name: "after first undefined" }, 0],
-    [{ name: "second:approval-ask" }, 0],
+    [{ name: "second:approval-submit" }, 0],
     [{ name: "second:approval-wait", type: "waitForEvent" }, 0],
     [{ name: "after second undefined" }, 0],
   ];

@@ -122,7 +122,7 @@ describe("answers", () => {
     await using workflow = await givenWorkflow({ items, title });
     await workflow.start();
     expect(await workflow.complete()).toEqual({ values: [true, true, true] });
-    const parts = (stepsOf.get(workflow.id) ?? []).filter((name) => name.includes("-answer-"));
+    const parts = (stepsOf.get(workflow.id) ?? []).filter((name) => name.includes("-result-"));
     expect(new Set(parts).size).toBe(6);
   });
 });
@@ -231,7 +231,7 @@ describe("W1 a batch is idempotent", () => {
   }, 60_000);
 });
 
-describe.each(["submit-0", "await", "wait", "expire", "results-0"])(
+describe.each(["submit-0", "check-0", "wait", "check", "results-0"])(
   "W1 at the border before the step %s",
   (part) => {
     it.each(["a crash of the workflow's isolate", "a restart"])(

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { ask, RecordingModel } from "../../../../src/testing/index.ts";
 import { until } from "../../../support/given.ts";
 import { sleep } from "../../../support/ledger.ts";
+import { acceptPrompt } from "../../../support/prompts.ts";
 import {
   type Agent,
   asked,
@@ -112,7 +113,7 @@ describe("a stalled turn", () => {
     const agent = givenAgent({ options });
     cutOff.add(agent.name ?? "");
     const script = { hangTimes: 1, answer: { title: crypto.randomUUID() } };
-    const { submissionId } = await agent.acceptPrompt({
+    const submissionId = await acceptPrompt(agent, {
       idempotencyKey: "k",
       run: "r",
       messages: [{ role: "user" as const, parts: [{ type: "text" as const, text: ask(script) }] }],

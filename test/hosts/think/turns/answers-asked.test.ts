@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
 import { jsonSchemaOf, type OutputSchema, readOutput } from "../../../../src/submissions/public.ts";
-import type { AnswerSpec, PromptRequest } from "../../../../src/submissions/types.ts";
+import type { AnswerSpec } from "../../../../src/submissions/types.ts";
 import {
   ask,
   modelCalls,
@@ -17,6 +17,7 @@ import {
   type Script,
 } from "../../../../src/testing/index.ts";
 import { message, refusal, until } from "../../../support/given.ts";
+import { type AskedPrompt, acceptPrompt } from "../../../support/prompts.ts";
 import { type Agent, again, ended, givenAgent, submit, texts } from "../../../support/think.ts";
 import { charges, cutOff, type ThinkAgent } from "../../../support/think-agent.ts";
 
@@ -50,9 +51,9 @@ async function prompt(
   agent: Agent,
   script: Script,
   answer: AnswerSpec,
-  rest: Partial<PromptRequest> = {},
+  rest: Partial<AskedPrompt> = {},
 ) {
-  const request: PromptRequest = {
+  const request: AskedPrompt = {
     idempotencyKey: crypto.randomUUID(),
     run: "r",
     messages: [{ role: "user", parts: [{ type: "text", text: ask(script) }] }],
@@ -60,7 +61,7 @@ async function prompt(
     answer,
     ...rest,
   };
-  return (await agent.acceptPrompt(request)).submissionId;
+  return acceptPrompt(agent, request);
 }
 
 /** Crashes the agent when something is there, and asks its next instance. */

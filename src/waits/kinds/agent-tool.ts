@@ -1,0 +1,229 @@
+/**
+ * Waits of the kind `agent-tool`: a child agent's run, which is started once
+ * and whose end closes the wait.
+ *
+ * Three tell of the end, and any of them may be lost: the agent, at least once
+ * and behind the turns that it runs; the child's stream, at once, as long as
+ * this life follows it; the child's record, whenever it is asked. The wait is
+ * closed by the first.
+ */
+
+import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { backoffMs, failureOf } from "../../core/failures.ts";
+import type { Closing, StoredKind, Wait } from "../protocol.ts";
+import { GRACE_MS, type Waits } from "../waits.ts";
+import {
+  closingOf,
+  endIn,
+  endOf,
+  endTold,
+  hasEnded,
+  requestOf,
+  runIdOf,
+  stateOf,
+  waitIdOf,
+} from "./agent-tool/ends.ts";
+import { Following } from "./agent-tool/following.ts";
+import type { AgentToolEnd, AgentToolPort, AgentToolState } from "./agent-tool/types.ts";
+
+/** Between attempts to start a run that the agent had no place for; an end that frees one is not waited for longer. */
+const REFUSED = { baseMs: 2_000, capMs: 300_000 } as const;
+/** Between attempts to start a run that failed to start, and how many there are. */
+const FAILED = { baseMs: 1_000, capMs: 30_000 } as const;
+const MOST_FAILURES = 4;
+/** When a run is looked at again that nothing is heard of. */
+const LOOK_MS = 60_000;
+/** When one is looked at again that was stopped, as long as the agent has not said why. */
+const STOPPED_LOOK_MS = 5_000;
+/** The child may run a little longer than the step waits, so that the step's own end is told. */
+const BUDGET_MARGIN_MS = 60_000;
+/** Open waits among which one that waits for a place is looked for. */
+const MOST_WAITING = 100;
+
+const UNWANTED = "Its workflow's step waits no longer";
+
+export class AgentTools implements StoredKind {
+  readonly #following: Following;
+  /** Whether this life knows of one that the agent had no place for. */
+  #hasRefused = false;
+
+  constructor(
+    private readonly port: AgentToolPort,
+    private readonly waits: () => Waits,
+    private readonly clock: Clock = systemClock,
+  ) {
+    this.#following = new Following(port, (waitId) => waits().nudge(waitId), clock);
+  }
+
+  answersLaterRuns({ status }: Wait): boolean {
+    return status === "completed";
+  }
+
+  async drive(wait: Wait): Promise<number | null> {
+    const { className } = requestOf(wait);
+    const state = stateOf(wait);
+    const runId = runIdOf(wait.waitId, state.dispatch);
+    if (!this.port.isExported(className)) {
+      const error =
+        `The Worker exports no class ${JSON.stringify(className)}. Export the child agent's class from the ` +
+        "Worker's entry point under its own name, and keep names when bundling (esbuild: keepNames).";
+      return this.#close(wait, { status: "error", runId, error });
+    }
+    if (this.port.has(className, runId)) {
+      if (state.isSent) return this.#look(wait, state);
+      // The start of it was cut off, or failed: a child that cannot be reached now may be one that can never be.
+      return this.#look(wait, state).catch((error) =>
+        this.#failed(wait, state, failureOf(error).message),
+      );
+    }
+    if (!state.isSent) return this.#start(wait, state);
+    const error = "The run was cleared from the agent (clearAgentToolRuns) before it had ended";
+    return this.#close(wait, { status: "aborted", runId, error });
+  }
+
+  async stop(wait: Wait): Promise<void> {
+    const runId = runIdOf(wait.waitId, stateOf(wait).dispatch);
+    this.#following.forget(runId);
+    // Cancelling it now would tell the app of another end than the run had.
+    if (hasEnded(wait)) return;
+    const end = endOf(wait);
+    await this.port.cancel(runId, end && "error" in end ? end.error : UNWANTED);
+  }
+
+  /** W2: what the child has to show before its step gives it up. */
+  async lastLook(wait: Wait): Promise<Closing> {
+    const { className } = requestOf(wait);
+    const { dispatch, problem, interrupted } = stateOf(wait);
+    const runId = runIdOf(wait.waitId, dispatch);
+    let error = problem ?? "The child agent had not ended its run";
+    let end: AgentToolEnd | undefined;
+    try {
+      const found = this.port.has(className, runId) && (await this.port.inspect(className, runId));
+      if (found) end = endIn(found);
+    } catch (cause) {
+      error = failureOf(cause).message;
+    }
+    return closingOf(end ?? interrupted ?? { status: "timeout", runId, error });
+  }
+
+  /** The agent's word that a run has ended: at least once for each, and again where an interrupted one ends after all. */
+  async finished({ runId, agentType }: AgentToolRunInfo, result: AgentToolLifecycleResult) {
+    const waitId = waitIdOf(runId);
+    const wait = waitId === undefined ? undefined : await this.waits().find(waitId);
+    if (wait?.status === "open" && runIdOf(wait.waitId, stateOf(wait).dispatch) === runId) {
+      await this.#finish(wait, endTold(runId, result) ?? (await this.#completed(agentType, runId)));
+    }
+    await this.#nextRefused();
+  }
+
+  async #finish(wait: Wait, end: AgentToolEnd): Promise<void> {
+    if (end.status === "interrupted" && end.childStillRunning) {
+      // It may still end, as long as its step waits: that is bounded (W2).
+      await this.waits().note(wait.waitId, { ...stateOf(wait), interrupted: end });
+    } else {
+      await this.#close(wait, end);
+    }
+  }
+
+  async #completed(className: string, runId: string): Promise<AgentToolEnd> {
+    const found = await this.port.inspect(className, runId);
+    const end = found && endIn(found);
+    if (end) return end;
+    const error = "The child agent completed its run, and has no record of it any more";
+    return { status: "error", runId, error };
+  }
+
+  async #start(wait: Wait, state: AgentToolState): Promise<number | null> {
+    const { className, input, display } = requestOf(wait);
+    const runId = runIdOf(wait.waitId, state.dispatch);
+    const left = wait.expiresAt - GRACE_MS - this.clock.now();
+    const maxBudgetMs = Math.max(0, left) + BUDGET_MARGIN_MS;
+    try {
+      const run = { runId, input, display, maxBudgetMs };
+      const { status, error } = await this.port.start(className, run);
+      if (status === "error") return this.#refused(wait, state, error ?? "The agent refused it");
+    } catch (error) {
+      return this.#failed(wait, state, failureOf(error).message);
+    }
+    const { problem: _, ...sent } = { ...state, isSent: true };
+    if (await this.waits().note(wait.waitId, sent)) return this.#follow(wait, runId);
+    const closed = await this.waits().find(wait.waitId);
+    // Its step has given it up while it was started, when the child had nothing to cancel yet.
+    if (!closed || !hasEnded(closed)) await this.port.abandon(className, runId, UNWANTED);
+    return null;
+  }
+
+  /** Tried again with another run: agents keep a refused one, under its id. */
+  async #refused(wait: Wait, state: AgentToolState, problem: string): Promise<number | null> {
+    const refusals = state.refusals + 1;
+    const next = { ...state, dispatch: state.dispatch + 1, refusals, problem };
+    if (!(await this.waits().note(wait.waitId, next))) return null;
+    this.#hasRefused = true;
+    return this.clock.now() + backoffMs(refusals, REFUSED, this.clock.random());
+  }
+
+  async #failed(wait: Wait, state: AgentToolState, error: string): Promise<number | null> {
+    const failures = state.failures + 1;
+    const runId = runIdOf(wait.waitId, state.dispatch);
+    if (failures < MOST_FAILURES) {
+      const next = { ...state, failures, problem: error };
+      if (!(await this.waits().note(wait.waitId, next))) return null;
+      return this.clock.now() + backoffMs(failures, FAILED, this.clock.random());
+    }
+    // It holds one of the agent's places for as long as it is not cancelled. That is told as an end, which is not this wait's.
+    await this.waits().note(wait.waitId, { ...state, dispatch: state.dispatch + 1, isSent: false });
+    await this.port.cancel(runId, error);
+    return this.#close(wait, { status: "error", runId, error });
+  }
+
+  /** What became of a run that was started earlier, maybe in an earlier life. */
+  async #look(wait: Wait, state: AgentToolState): Promise<number | null> {
+    const { className } = requestOf(wait);
+    const runId = runIdOf(wait.waitId, state.dispatch);
+    const found = await this.port.inspect(className, runId);
+    if (!found) return this.#startAgain(wait, state);
+    this.#following.tellMissed(wait, runId, found);
+    const end = endIn(found);
+    if (!end) return this.#follow(wait, runId);
+    // A child that was given up looks like a cancelled one. The agent knows which it is, and will say so.
+    if (end.status === "aborted") return this.clock.now() + STOPPED_LOOK_MS;
+    return this.#close(wait, end);
+  }
+
+  /** The agent knows the run and the child does not: the start was cut off between the two, and never comes there. */
+  async #startAgain(wait: Wait, state: AgentToolState): Promise<number | null> {
+    const next = { ...state, dispatch: state.dispatch + 1, isSent: false };
+    if (!(await this.waits().note(wait.waitId, next))) return null;
+    await this.port.cancel(
+      runIdOf(wait.waitId, state.dispatch),
+      "It was not started, and is replaced",
+    );
+    return this.#start(wait, next);
+  }
+
+  #follow(wait: Wait, runId: string): number | null {
+    return this.#following.begin(wait, runId) ? null : this.clock.now() + LOOK_MS;
+  }
+
+  /** A place is free: the one that has waited longest has it. */
+  async #nextRefused(): Promise<void> {
+    if (!this.#hasRefused) return;
+    const query = { kind: "agent-tool", isOpen: true, limit: MOST_WAITING } as const;
+    const waiting = (await this.waits().list(query)).findLast((wait) => {
+      const { refusals, isSent } = stateOf(wait);
+      return refusals > 0 && !isSent;
+    });
+    if (waiting) await this.waits().nudge(waiting.waitId);
+    else this.#hasRefused = false;
+  }
+
+  async #close({ waitId }: Wait, end: AgentToolEnd): Promise<null> {
+    const wait = await this.waits().find(waitId);
+    if (wait?.status !== "open") return null;
+    if (end.status === "completed") this.#following.tellMissed(wait, end.runId, end);
+    await this.waits().settle(waitId, closingOf(end));
+    this.#following.forget(end.runId);
+    return null;
+  }
+}

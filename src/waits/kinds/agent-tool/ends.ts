@@ -1,0 +1,110 @@
+/** How a wait is closed with what became of its run, and the ids of its runs. Pure. */
+
+import type { AgentToolLifecycleResult } from "agents/agent-tools";
+import { byteLength, type Json, jsonOf, tooLarge } from "../../../core/json.ts";
+import { MOST_BYTES } from "../../errors.ts";
+import type { Closing, Wait } from "../../protocol.ts";
+import type { AgentToolEnd, AgentToolRequest, AgentToolState, Inspection } from "./types.ts";
+
+/** Apart from the ids of the app's own runs. */
+const PREFIX = "perdure-";
+
+/** The id of a wait's run: a dispatch that is repeated after a crash has the same one. */
+export function runIdOf(waitId: string, dispatch: number): string {
+  return `${PREFIX}${waitId}-${dispatch}`;
+}
+
+/** The wait that a run was started for, or undefined for a run of the app's own. */
+export function waitIdOf(runId: string): string | undefined {
+  return runId.startsWith(PREFIX) ? runId.slice(PREFIX.length, runId.lastIndexOf("-")) : undefined;
+}
+
+export function requestOf({ request }: Wait): AgentToolRequest {
+  return request as AgentToolRequest;
+}
+
+export function stateOf({ state }: Wait): AgentToolState {
+  const none: AgentToolState = { dispatch: 1, isSent: false, refusals: 0, failures: 0 };
+  return { ...none, ...(state as AgentToolState | undefined) };
+}
+
+export function endOf({ result }: Wait): AgentToolEnd | undefined {
+  return (result as AgentToolEnd | null | undefined) ?? undefined;
+}
+
+/** Whether a wait was closed by the end of its run: nothing is under way for it. */
+export function hasEnded(wait: Wait): boolean {
+  const status = endOf(wait)?.status;
+  return status === "completed" || status === "error" || status === "aborted";
+}
+
+/** The end that a child's record tells of, or undefined for a run that has none yet. */
+export function endIn({
+  runId,
+  status,
+  output,
+  summary = "",
+  error,
+  milestones = [],
+}: Inspection): AgentToolEnd | undefined {
+  if (status === "completed") {
+    const plain = output === undefined ? undefined : jsonOf(output);
+    return {
+      status,
+      runId,
+      ...(plain !== undefined && { output: plain }),
+      summary,
+      milestones: milestones.map(({ data, ...rest }) => ({
+        ...rest,
+        ...(data !== undefined && { data: jsonOf(data) as Json }),
+      })),
+    };
+  }
+  if (status === "error") return failed(runId, error);
+  if (status === "aborted") return { status, runId, error: error ?? "The run was cancelled" };
+  return undefined;
+}
+
+/** The end that the agent tells of, but for what only the child knows of a completed one. */
+export function endTold(
+  runId: string,
+  { status, error, reason, childStillRunning = true }: AgentToolLifecycleResult,
+): Exclude<AgentToolEnd, { status: "completed" }> | undefined {
+  if (status === "completed") return undefined;
+  if (status !== "interrupted") {
+    if (status === "error") return failed(runId, error);
+    return { status, runId, error: error ?? "The run was cancelled" };
+  }
+  return {
+    status,
+    runId,
+    error: error ?? "The agent gave the run up",
+    ...(reason !== undefined && { reason }),
+    childStillRunning,
+  };
+}
+
+/** What Think says, as an error, of a child that went down and that nobody goes on with. */
+const CUT_OFF = /^Agent tool run was interrupted before the child could finish/;
+
+function failed(runId: string, error = "The child agent's run failed") {
+  return CUT_OFF.test(error)
+    ? ({ status: "interrupted", runId, error, childStillRunning: false } as const)
+    : ({ status: "error", runId, error } as const);
+}
+
+const CLOSED_AS = {
+  completed: "completed",
+  error: "failed",
+  aborted: "failed",
+  interrupted: "failed",
+  timeout: "expired",
+} as const;
+
+/** How it is closed; an output that no row can hold is an error, which says so. */
+export function closingOf(end: AgentToolEnd): Closing {
+  const bytes = byteLength(JSON.stringify(end));
+  if (bytes <= MOST_BYTES) return { status: CLOSED_AS[end.status], result: end };
+  const error = tooLarge("result of getAgentToolOutput()", bytes, MOST_BYTES);
+  return { status: "failed", result: { status: "error", runId: end.runId, error } };
+}

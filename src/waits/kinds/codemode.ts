@@ -1,0 +1,309 @@
+/**
+ * The kind `codemode`: runs code in the agent's Code Mode runtime, asks a
+ * person about each action that needs it, and closes the wait with what came of
+ * it. The runtime's record is the truth; what is noted here only tells what an
+ * earlier life was about to do (L6). `decide.ts` has the table of states.
+ */
+
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { InvalidWaitError } from "../errors.ts";
+import type { Closing, StoredKind, Wait } from "../protocol.ts";
+import type { Waits } from "../waits.ts";
+import { actionRequest, decisionOf } from "./codemode/approval-request.ts";
+import { type Action, decide } from "./codemode/decide.ts";
+import { completed, failed, interrupted, pendingAction, rejected } from "./codemode/outcome.ts";
+import { type Found, findExecution, markedCode } from "./codemode/records.ts";
+import type {
+  CallRecord,
+  CodemodePort,
+  CodemodeRequest,
+  CodemodeRuntime,
+  ExecutionRecord,
+  PassOutput,
+  Progress,
+} from "./codemode/types.ts";
+
+/** How soon, and how late, it is looked whether an action was approved elsewhere. */
+const SOONEST_MS = 60_000;
+const LATEST_MS = 6 * 3_600_000;
+
+/** An agent that has no runtime any more does not try to stop what it began for longer than that. */
+const GIVE_UP_MS = 86_400_000;
+
+const DENIALS: Record<string, string> = {
+  rejected: "was rejected",
+  expired: "was not decided in time",
+  cancelled: "was given up before it was decided",
+};
+
+export class Codemode implements StoredKind {
+  /** Passes of this life, by wait. */
+  readonly #passes = new Map<string, Promise<PassOutput | undefined>>();
+
+  constructor(
+    private readonly waits: Waits,
+    private readonly port: CodemodePort,
+    private readonly clock: Clock = systemClock,
+  ) {}
+
+  /** A result stays one; what failed is tried afresh (W1). */
+  answersLaterRuns({ status }: Wait): boolean {
+    return status === "completed";
+  }
+
+  async drive({ waitId }: Wait): Promise<number | null> {
+    let came: Came = {};
+    for (;;) {
+      const wait = await this.waits.find(waitId);
+      if (wait?.status !== "open") return null;
+      const runtime = await this.#runtimeFor(wait);
+      if (!runtime) return null;
+      const { refused, hasRun = false } = came;
+      const found = await this.#look(runtime, wait);
+      const situation = { ...found, refused, hasRun, now: this.clock.now() };
+      const next = await this.#perform(decide(situation), { wait, runtime, ...situation });
+      if (next === null || typeof next === "number") return next;
+      came = { ...next, hasRun: hasRun || next.hasRun === true };
+    }
+  }
+
+  /** What is paused is rejected, so that it ends; what runs is waited for, as nothing can stop it. */
+  async stop(wait: Wait): Promise<void> {
+    // How it ended is read from its record.
+    await this.#passes.get(wait.waitId)?.catch(() => undefined);
+    try {
+      await this.#end(wait.waitId);
+    } catch (error) {
+      const since = wait.settledAt ?? wait.createdAt;
+      if (this.clock.now() - since < GIVE_UP_MS) throw error;
+      console.error("[perdure] code that nobody waits for could not be stopped:", error);
+    }
+  }
+
+  async #end(waitId: string): Promise<void> {
+    const wait = await this.waits.find(waitId);
+    if (wait?.state === undefined) return;
+    const runtime = await this.port.runtime();
+    const { execution } = await executionOf(runtime, wait);
+    const action = execution?.status === "paused" ? pendingAction(execution) : undefined;
+    if (execution && action) await runtime.reject({ seq: action.seq, executionId: execution.id });
+  }
+
+  async #runtimeFor(wait: Wait): Promise<CodemodeRuntime | undefined> {
+    try {
+      return await this.port.runtime();
+    } catch (error) {
+      // Once something has begun, its end is worth another try.
+      if (wait.state !== undefined) throw error;
+      const problem = error instanceof Error ? error.message : String(error);
+      await this.#close(wait, failed(problem, undefined, "unavailable"));
+      return undefined;
+    }
+  }
+
+  async #look(runtime: CodemodeRuntime, wait: Wait) {
+    const progress = wait.state as Progress | undefined;
+    if (!progress) {
+      return { progress, execution: undefined, mayBeForgotten: false, approval: undefined };
+    }
+    const found = await executionOf(runtime, wait);
+    const asked =
+      progress.step === "asked"
+        ? await this.waits.find(approvalId(progress.executionId, progress.seq))
+        : undefined;
+    return { progress, ...found, approval: asked?.status, asked };
+  }
+
+  /** Returns when to look again, or what came of it: then it is looked at once more. */
+  async #perform(
+    next: Action,
+    { wait, runtime, progress, execution, asked }: Scene,
+  ): Promise<number | null | Came> {
+    switch (next.do) {
+      case "begin":
+        if (next.forget !== undefined) await runtime.deleteExecution(next.forget);
+        return this.#begin(wait, runtime);
+      case "ask":
+        return this.#ask(wait, progress, execution, next.action);
+      case "wait":
+        return this.#later(progress);
+      case "approve":
+        return this.#approve(wait, runtime, execution, next.action);
+      case "reject":
+        await runtime.reject({ seq: next.action.seq, executionId: execution?.id ?? "" });
+        return {};
+      case "complete":
+        return this.#close(wait, completed(execution as ExecutionRecord));
+      case "interrupted":
+        return this.#close(wait, interrupted(execution as ExecutionRecord));
+      case "rejected":
+        return this.#rejected(wait, runtime, execution as ExecutionRecord, asked);
+      case "fail":
+        return this.#fail(wait, runtime, execution, next.error);
+    }
+  }
+
+  #begin(wait: Wait, runtime: CodemodeRuntime) {
+    const { code } = wait.request as CodemodeRequest;
+    const progress: Progress = { step: "begun", since: this.clock.now() };
+    return this.#pass(wait, progress, () =>
+      runtime.execute({ code: markedCode(code, wait.waitId) }),
+    );
+  }
+
+  #approve(
+    wait: Wait,
+    runtime: CodemodeRuntime,
+    execution: ExecutionRecord | undefined,
+    { seq }: CallRecord,
+  ) {
+    const executionId = execution?.id ?? "";
+    const since = sinceOf(wait);
+    return this.#pass(wait, { step: "approved", since, executionId, seq }, () =>
+      runtime.approve({ executionId }),
+    );
+  }
+
+  /** Notes what is about to be done, makes sure that the note is kept, and does it. */
+  async #pass(wait: Wait, progress: Progress, run: () => Promise<PassOutput>): Promise<Came> {
+    const pass = (async () => {
+      if (!(await this.waits.note(wait.waitId, progress))) return undefined;
+      await this.port.sync();
+      return run();
+    })();
+    this.#passes.set(wait.waitId, pass);
+    try {
+      const output = await pass;
+      if (!output) return {};
+      return { hasRun: true, ...(output.status === "error" && { refused: output.error }) };
+    } finally {
+      this.#passes.delete(wait.waitId);
+    }
+  }
+
+  async #ask(
+    wait: Wait,
+    progress: Progress | undefined,
+    execution: ExecutionRecord | undefined,
+    action: CallRecord,
+  ) {
+    const executionId = execution?.id ?? "";
+    const { seq } = action;
+    await this.#withdraw(wait, approvalId(executionId, seq));
+    const approval = await this.waits.openInside(wait, {
+      waitId: approvalId(executionId, seq),
+      kind: "approval",
+      request: actionRequest(executionId, action),
+    });
+    // Closed meanwhile, as the next look will find.
+    if (!approval) return {};
+    const since = progress?.since ?? wait.createdAt;
+    const asked: Progress = { step: "asked", since, executionId, seq, askedAt: this.clock.now() };
+    await this.waits.note(wait.waitId, asked);
+    return approval.status === "open" ? this.#later(asked) : {};
+  }
+
+  /** Questions about actions that were decided elsewhere need no answer any more. */
+  async #withdraw({ waitId }: Wait, except?: string): Promise<void> {
+    for (const inner of await this.waits.inside(waitId)) {
+      if (inner.waitId === except) continue;
+      const result = { error: "The action was decided elsewhere" };
+      await this.waits.settle(inner.waitId, { status: "cancelled", result });
+    }
+  }
+
+  /** The longer it has waited, the longer it can wait: the runtime tells nobody of what is approved elsewhere. */
+  #later(progress: Progress | undefined): number {
+    const now = this.clock.now();
+    const waited = progress?.step === "asked" ? now - progress.askedAt : 0;
+    return now + Math.min(Math.max(waited / 2, SOONEST_MS), LATEST_MS);
+  }
+
+  async #rejected(
+    wait: Wait,
+    runtime: CodemodeRuntime,
+    execution: ExecutionRecord,
+    asked: Wait | undefined,
+  ): Promise<null> {
+    const { onReject } = wait.request as CodemodeRequest;
+    const progress = wait.state as Progress;
+    const action =
+      progress.step === "begun"
+        ? undefined
+        : execution.log.find((call) => call?.seq === progress.seq);
+    const denial = DENIALS[asked?.status ?? ""] ?? "was rejected elsewhere";
+    const undone = onReject === "rollback" ? await undo(runtime, execution.id) : "";
+    const what = action ? `${action.connector}.${action.method}` : "An action of the code";
+    const error = `${what} ${denial}.${undone}`;
+    return this.#close(wait, rejected(error, execution, action, decisionOf(asked?.result)));
+  }
+
+  /** What is paused, and cannot go on, is ended. */
+  async #fail(
+    wait: Wait,
+    runtime: CodemodeRuntime,
+    execution: ExecutionRecord | undefined,
+    error: string,
+  ): Promise<null> {
+    const action = execution?.status === "paused" ? pendingAction(execution) : undefined;
+    if (execution && action) await runtime.reject({ seq: action.seq, executionId: execution.id });
+    return this.#close(wait, failed(error, execution));
+  }
+
+  async #close({ waitId }: Wait, closing: Closing): Promise<null> {
+    try {
+      await this.waits.settle(waitId, closing);
+    } catch (error) {
+      if (!(error instanceof InvalidWaitError)) throw error;
+      const { executionId } = closing.result as { executionId?: string };
+      const result = {
+        error: error.message,
+        failure: "error",
+        ...(executionId && { executionId }),
+      };
+      await this.waits.settle(waitId, { status: "failed", result });
+    }
+    return null;
+  }
+}
+
+/** What a pass came to, if there was one. */
+type Came = { readonly refused?: string | undefined; readonly hasRun?: boolean };
+
+type Scene = {
+  readonly wait: Wait;
+  readonly runtime: CodemodeRuntime;
+  readonly progress: Progress | undefined;
+  readonly execution: ExecutionRecord | undefined;
+  /** The approval of the action that was asked about. */
+  readonly asked?: Wait | undefined;
+};
+
+/** The execution of a wait, by what was noted about it. */
+export async function executionOf(runtime: CodemodeRuntime, wait: Wait): Promise<Found> {
+  const progress = wait.state as Progress;
+  const { code } = wait.request as CodemodeRequest;
+  const marked = markedCode(code, wait.waitId);
+  return findExecution(runtime, progress.since, (execution) =>
+    progress.step === "begun" ? execution.code === marked : execution.id === progress.executionId,
+  );
+}
+
+/** The same for the same action, so that a person is asked once. */
+function approvalId(executionId: string, seq: number): string {
+  return `${executionId}-${seq}`;
+}
+
+function sinceOf({ state, createdAt }: Wait): number {
+  return (state as Progress | undefined)?.since ?? createdAt;
+}
+
+/** Tried once: a failure is told with the rejection, which must not wait for it. */
+async function undo(runtime: CodemodeRuntime, executionId: string): Promise<string> {
+  try {
+    await runtime.rollback({ executionId });
+    return " What had been applied before was rolled back.";
+  } catch (error) {
+    return ` Rolling back what had been applied before failed: ${error instanceof Error ? error.message : String(error)}.`;
+  }
+}

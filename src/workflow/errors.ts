@@ -1,0 +1,238 @@
+/** How the steps can fail. Names and fields of the errors of prompts are those that Think documents. */
+
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { durationText } from "../core/duration.ts";
+import { SchemaMismatchError } from "../core/schema.ts";
+import type { TerminalStatus } from "../submissions/states.ts";
+import type { InterruptedReason } from "../waits/kinds/agent-tool/types.ts";
+
+/** A prompt ended without an answer. */
+export class ThinkPromptError extends Error {
+  override name = "ThinkPromptError";
+  /** The name of the step. */
+  declare readonly stepName?: string;
+  /** Which item of `step.promptAll()` it was, from 0 on. */
+  declare readonly index?: number;
+  /** The key of that item. */
+  declare readonly key?: string;
+  constructor(
+    message: string,
+    /** The submission in the agent's ledger: `agent.inspectSubmission(submissionId)` tells more. */
+    readonly submissionId: string,
+    /** How the submission ended. */
+    readonly status: TerminalStatus,
+    cause?: unknown,
+  ) {
+    super(message, { cause });
+  }
+}
+
+/** The submission was cancelled. */
+export class ThinkPromptAbortedError extends ThinkPromptError {
+  override name = "ThinkPromptAbortedError";
+  constructor(submissionId: string, message = "Think prompt was aborted") {
+    super(message, submissionId, "aborted");
+  }
+}
+
+/** The agent's turns were reset before the prompt ran. */
+export class ThinkPromptSkippedError extends ThinkPromptError {
+  override name = "ThinkPromptSkippedError";
+  constructor(submissionId: string, message = "Think prompt was skipped") {
+    super(message, submissionId, "skipped");
+  }
+}
+
+/** The prompt had not ended within its `timeout`; the ledger was asked before (W2). */
+export class ThinkPromptTimeoutError extends ThinkPromptError {
+  override name = "ThinkPromptTimeoutError";
+  constructor(
+    submissionId: string,
+    cause?: unknown,
+    /** How long it was waited for, in milliseconds. */
+    readonly timeoutMs?: number,
+  ) {
+    const after = timeoutMs === undefined ? "" : ` after ${durationText(timeoutMs)}`;
+    super(`Timed out waiting for Think prompt${after}`, submissionId, "error", cause);
+  }
+}
+
+/** The agent no longer has the submission: it was deleted, or the agent was destroyed. The prompt is not run again. */
+export class ThinkPromptNotFoundError extends ThinkPromptError {
+  override name = "ThinkPromptNotFoundError";
+  constructor(submissionId: string, message: string) {
+    super(message, submissionId, "error");
+  }
+}
+
+/**
+ * The model's answer does not match the schema. `cause` is the error of the schema's library: a `ZodError` of Zod, the
+ * issues of any other; where the agent found it, an `Error` that says what was wrong.
+ */
+export class ThinkPromptValidationError extends ThinkPromptError {
+  override name = "ThinkPromptValidationError";
+  /** What was wrong, in one line. */
+  readonly problem: string;
+  constructor(submissionId: string, cause?: unknown) {
+    const problem = cause instanceof Error ? cause.message : "";
+    const message = `Think prompt returned invalid structured output${problem && `: ${problem}`}`;
+    const own = cause instanceof SchemaMismatchError ? cause.cause : cause;
+    super(message, submissionId, "error", own);
+    this.problem = problem;
+  }
+}
+
+/** The error, where it is of a prompt, with the step in its message: an instance may have many. */
+export function namingStep(error: unknown, stepName: string, step: string): unknown {
+  if (!(error instanceof ThinkPromptError) || error.stepName !== undefined) return error;
+  error.message = `${step}: ${error.message}`;
+  return Object.assign(error, { stepName });
+}
+
+/** There is no decision. A rejection is none of these: it is a decision. */
+export class ApprovalError extends Error {
+  override name = "ApprovalError";
+  constructor(
+    message: string,
+    /** The approval at the agent: `agent.inspectApproval(approvalId)` tells more. */
+    readonly approvalId: string,
+    cause?: unknown,
+  ) {
+    super(message, { cause });
+  }
+}
+
+/** Nobody decided within `timeout`, and `onTimeout` is `"throw"`; the agent was asked before (W2). */
+export class ApprovalTimeoutError extends ApprovalError {
+  override name = "ApprovalTimeoutError";
+  constructor(approvalId: string) {
+    super(
+      `Nobody decided about the approval ${approvalId} in time. ` +
+        'Wait longer with timeout, or say with onTimeout what that means, e.g. "reject".',
+      approvalId,
+    );
+  }
+}
+
+/** Nobody can decide any more: the workflow was terminated at its agent. */
+export class ApprovalCancelledError extends ApprovalError {
+  override name = "ApprovalCancelledError";
+  constructor(approvalId: string) {
+    super(
+      `The approval ${approvalId} was cancelled. Restart the workflow to ask again.`,
+      approvalId,
+    );
+  }
+}
+
+/** The workflow's schema has refused the payload of every approval that asked again, ten of them. */
+export class ApprovalPayloadError extends ApprovalError {
+  override name = "ApprovalPayloadError";
+  /** As the schema's library tells them. */
+  readonly issues: readonly StandardSchemaV1.Issue[];
+  /** What was wrong, in one line. */
+  readonly problem: string;
+  constructor(approvalId: string, cause: SchemaMismatchError) {
+    super(
+      `The payload of the approval ${approvalId} is refused by its schema: ${cause.message}. ` +
+        "To ask again, restart the workflow, or ask once more under another key. " +
+        "A rule that JSON Schema can express is checked before the decision is taken.",
+      approvalId,
+      cause,
+    );
+    this.issues = cause.issues;
+    this.problem = cause.message;
+  }
+}
+
+/** A child agent's run gave no result. */
+export class AgentToolError extends Error {
+  override name = "AgentToolError";
+  constructor(
+    message: string,
+    /** The child's name below its agent: `agent.subAgent(Child, runId)` shows what it did. */
+    readonly runId: string,
+    /** How the run ended, or `"timeout"`. */
+    readonly status: "completed" | "error" | "aborted" | "interrupted" | "timeout",
+    /** Whether the same call may do better. A restart of the workflow starts a new run. */
+    readonly retryable: boolean,
+    cause?: unknown,
+  ) {
+    super(`${message} Run id: ${runId}.`, { cause });
+  }
+}
+
+/** The child failed, or could not be started. */
+export class AgentToolFailedError extends AgentToolError {
+  override name = "AgentToolFailedError";
+  constructor(runId: string, error: string) {
+    super(
+      `The agent tool failed: ${error.replace(/[.!]+$/, "")}. What there is of its conversation is kept under the run id.`,
+      runId,
+      "error",
+      false,
+    );
+  }
+}
+
+/** Somebody cancelled the run. */
+export class AgentToolAbortedError extends AgentToolError {
+  override name = "AgentToolAbortedError";
+  constructor(runId: string, error: string) {
+    super(
+      `The agent tool was cancelled: ${error}. Restart the workflow to run it again.`,
+      runId,
+      "aborted",
+      false,
+    );
+  }
+}
+
+/** The agent gave the run up before it had ended: the child was silent for too long, or unreachable. */
+export class AgentToolInterruptedError extends AgentToolError {
+  override name = "AgentToolInterruptedError";
+  constructor(
+    runId: string,
+    error: string,
+    /** Why, in the words of agents. */
+    readonly reason: InterruptedReason | undefined,
+    /** Whether the child was still at work then. */
+    readonly childStillRunning: boolean,
+  ) {
+    super(
+      `The agent tool was interrupted: ${error}. Call the step again with another key, or restart the workflow.`,
+      runId,
+      "interrupted",
+      true,
+    );
+  }
+}
+
+/** The run had not ended within the step's `timeout`, and was cancelled; the child was asked before (W2). */
+export class AgentToolTimeoutError extends AgentToolError {
+  override name = "AgentToolTimeoutError";
+  constructor(runId: string, timeoutMs: number, error: string) {
+    super(
+      `The agent tool had no result within ${timeoutMs} ms: ${error}. Give it a longer timeout.`,
+      runId,
+      "timeout",
+      false,
+    );
+  }
+}
+
+/** The child's output does not match `output` (W4). */
+export class AgentToolValidationError extends AgentToolError {
+  override name = "AgentToolValidationError";
+  constructor(runId: string, cause: unknown) {
+    const detail = cause instanceof Error ? cause.message : String(cause);
+    super(
+      `The agent tool's output does not match its schema: ${detail}. See getAgentToolOutput() of the child, and ` +
+        "restart the workflow to run it again.",
+      runId,
+      "completed",
+      false,
+      cause,
+    );
+  }
+}

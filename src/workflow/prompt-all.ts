@@ -1,0 +1,328 @@
+/**
+ * `step.promptAll()`: many prompts as a batch. Submitted in chunks, waited for by one event, read in pages: each chunk and page
+ * is a step of the platform that its limits have room for, so that the steps are few, however many items there are.
+ */
+
+import { preview } from "../core/json.ts";
+import type { AnySchema } from "../core/schema.ts";
+import type { PromptEnd, SubmissionEnd } from "../submissions/types.ts";
+import type {
+  BATCH_TIMEOUT,
+  BatchEnd,
+  BatchFailure,
+  BatchItem,
+  BatchPage,
+  BatchReceipt,
+  BatchRef,
+  BatchRepairs,
+  BatchRequest,
+} from "../waits/kinds/batch.ts";
+import {
+  namingStep,
+  ThinkPromptError,
+  ThinkPromptNotFoundError,
+  ThinkPromptTimeoutError,
+  ThinkPromptValidationError,
+} from "./errors.ts";
+import {
+  batchEventType,
+  batchId,
+  batchItemKeys,
+  batchProof,
+  batchStepName,
+  repairBatchId,
+} from "./names.ts";
+import {
+  type AnyOptions,
+  type CheckedBatch,
+  checkedBatch,
+  type PromptAllOptions,
+  type PromptAllResults,
+  type PromptAllSettled,
+} from "./prompt-all-options.ts";
+import { answerOf, refusalOf, wholeEnd } from "./prompt-answer.ts";
+import { durably, plain, type StepCall } from "./step-call.ts";
+import { refuseWait, waitForEnd } from "./wait.ts";
+
+/** A chunk has so many items at most, and so many UTF-16 units of JSON, unless one item alone has more. */
+const CHUNK_ITEMS = 100;
+const CHUNK_LENGTH = 512 * 1024;
+/** Items that a page of results is asked for; it covers as many as its step can hold. */
+const PAGE_ITEMS = 1_000;
+const TIMED_OUT: typeof BATCH_TIMEOUT = "PromptBatchTimeoutError";
+
+/** Asks about all items, and returns what came of them in their order, or throws the first failure. */
+export async function runPromptAll<
+  Item,
+  Schema extends AnySchema | undefined,
+  OnError extends "throw" | "return",
+>(
+  call: StepCall,
+  items: readonly Item[],
+  options: PromptAllOptions<Item, Schema, OnError>,
+): Promise<PromptAllResults<Schema, OnError>> {
+  const { name } = call;
+  // The types of the items and of the answers are those of the caller alone.
+  const checked = checkedBatch(name, items, options as unknown as AnyOptions);
+  const { keys, failsFast } = checked;
+  if (keys.length === 0) return [] as PromptAllResults<Schema, OnError>;
+  const identity = { ...call, stepName: name, keys };
+  call.used.use("promptAll", name, undefined, keys);
+  const batch = batchId(identity);
+  const idempotencyKeys = batchItemKeys(identity);
+  const prompts: Prompts = { ...call, ...checked, batch, idempotencyKeys, outcomes: [] };
+  const chunk = (first: number) => chunkFrom(prompts, first);
+  const submissionIds = await submitChunks(prompts, batch, keys.length, chunk);
+  const { at } = await settle(prompts, {
+    batch,
+    submissionIds: submissionIds as string[],
+    indexes: [...keys.keys()],
+    left: () => prompts.timeoutMs,
+  });
+  await repair(prompts, at);
+  await refuse(prompts);
+  const { outcomes } = prompts;
+  if (!failsFast) return outcomes.map(settled) as PromptAllResults<Schema, OnError>;
+  const failed = outcomes.find((outcome) => "error" in outcome);
+  if (failed && "error" in failed) throw failed.error;
+  return outcomes.map((outcome) => "value" in outcome && outcome.value) as never;
+}
+
+/** The batch, as its steps know it. */
+type Prompts = StepCall &
+  CheckedBatch & {
+    readonly batch: string;
+    readonly idempotencyKeys: readonly string[];
+    /** What came of the items so far, in their order. */
+    readonly outcomes: Outcome[];
+  };
+
+type Outcome = {
+  readonly key: string;
+  /** Submissions whose answers the schema has refused, the latest last. */
+  readonly refused: readonly string[];
+  /** What is wrong with the latest of them, where that is what came of the item. */
+  readonly problem?: string | undefined;
+} & ({ readonly value: unknown } | { readonly error: unknown });
+
+/** Items that are waited for together: all of the batch, or those that are repaired. */
+type Round = {
+  readonly batch: string;
+  readonly submissionIds: readonly string[];
+  /** Which items they are. */
+  readonly indexes: readonly number[];
+  /** How long there is to wait, when the wait begins. */
+  readonly left: (at: number) => number;
+};
+
+/** Waits for the items, and reads what came of them. @throws the first failure where that ends the batch */
+async function settle(prompts: Prompts, round: Round): Promise<{ at: number }> {
+  const { failure, at } = await wait(prompts, round);
+  if (failure && prompts.failsFast) throw await thrown(prompts, round, failure);
+  await read(prompts, round);
+  return { at };
+}
+
+/** Shows the model what the schema refuses of its answers, as often as `repair` says (W4). */
+async function repair(prompts: Prompts, startedAt: number): Promise<void> {
+  const { outcomes, timeoutMs, request } = prompts;
+  const { repair: most = 0 } = request.answer;
+  for (let round = 1; round <= most; round++) {
+    const wrong = [...outcomes.keys()].filter((index) => outcomes[index]?.problem !== undefined);
+    if (wrong.length === 0) return;
+    const batch = repairBatchId(prompts.batch, round);
+    const repaired = await submitRepairs(prompts, batch, wrong);
+    const indexes = wrong.filter((_, place) => repaired[place]);
+    if (indexes.length === 0) return;
+    await settle(prompts, {
+      batch,
+      indexes,
+      submissionIds: repaired.filter((id) => id !== null),
+      // The time is that of all rounds together.
+      left: (at) => timeoutMs - (at - startedAt),
+    });
+  }
+}
+
+/** Shows the model why answers are refused. Null for an item that has no repair left, because the model has used them itself. */
+function submitRepairs(prompts: Prompts, batch: string, indexes: readonly number[]) {
+  return submitChunks(prompts, batch, indexes.length, (first) => ({
+    refused: indexes.slice(first, first + CHUNK_ITEMS).map((index) => {
+      const { refused = [], problem = "" } = prompts.outcomes[index] ?? {};
+      return { submissionId: refused.at(-1) ?? "", problem };
+    }),
+  }));
+}
+
+/** Submits all items. Each chunk begins where the receipt of the one before says that it has ended. */
+async function submitChunks(
+  prompts: Prompts,
+  batch: string,
+  count: number,
+  requestFrom: (first: number) => BatchRequest | BatchRepairs,
+): Promise<(string | null)[]> {
+  const { step, agent, name, workflowName, workflowId, timeoutMs } = prompts;
+  const run = await prompts.run();
+  const workflow = { name: workflowName, id: workflowId, stepName: name };
+  const asked = { kind: "batch", idempotencyKey: batch, run, workflow, timeoutMs } as const;
+  const submissionIds: (string | null)[] = [];
+  for (let chunk = 0; submissionIds.length < count; chunk++) {
+    const request = () => requestFrom(submissionIds.length);
+    const open = async () => (await agent()).openWait({ ...asked, request: request() });
+    const receipt = await durably(step, batchStepName(name, batch, `submit-${chunk}`), open);
+    submissionIds.push(...(receipt as BatchReceipt).submissionIds);
+  }
+  return submissionIds;
+}
+
+/** Made when it is sent: the prompts of all items may be more than the workflow can hold. */
+function chunkFrom({ keys, idempotencyKeys, promptOf, request }: Prompts, first: number) {
+  const items: BatchItem[] = [];
+  let length = 0;
+  for (const [place, key] of keys.slice(first, first + CHUNK_ITEMS).entries()) {
+    const index = first + place;
+    const messages = promptOf(index);
+    length += JSON.stringify(messages).length;
+    if (items.length > 0 && length > CHUNK_LENGTH) break;
+    items.push({ idempotencyKey: idempotencyKeys[index] as string, key, messages });
+  }
+  return { ...request, items };
+}
+
+/** Waits until all have ended, or the first has failed where that is enough. Returns the first that has failed. */
+async function wait(
+  prompts: Prompts,
+  { batch, submissionIds, left }: Round,
+): Promise<{ failure?: BatchFailure | undefined; at: number }> {
+  const { step, agent, failsFast, workflowName, workflowId } = prompts;
+  const run = await prompts.run();
+  const ref: BatchRef = {
+    kind: "batch",
+    waitId: batch,
+    workflow: { name: workflowName, id: workflowId },
+    submissionIds,
+    eventType: batchEventType(batch, run),
+    proof: batchProof(batch, run),
+    failsFast,
+  };
+  const nameOf = (part: string) => batchStepName(prompts.name, batch, part);
+  const check = async () => (await agent()).checkWait(ref) as Promise<BatchEnd | null>;
+  const first = async () => ({ end: plain(await check()), at: Date.now() });
+  const { end: known, at } = await durably(step, nameOf("check-0"), first);
+  if (known) return { ...known, at };
+  const time = { timeoutMs: left(at), closing: { status: "expired", result: null } } as const;
+  // The first failure cancels the rest when the agent is asked.
+  const endIn = async () => (failsFast && (await durably(step, nameOf("check"), check))) || {};
+  const end = await waitForEnd<BatchEnd>(prompts, nameOf, { ...ref, at }, time, endIn);
+  return { ...end, at };
+}
+
+/** Reads what came of the items, page by page, in their order. */
+async function read(prompts: Prompts, { batch, submissionIds, indexes }: Round): Promise<void> {
+  const { step, agent, name, outcomes } = prompts;
+  for (let page = 0, first = 0; first < submissionIds.length; page++) {
+    const asked = submissionIds.slice(first, first + PAGE_ITEMS);
+    const ref = { kind: "batch", waitId: batch, submissionIds: asked } as const;
+    const pageOf = async () => (await agent()).readWait(ref, 0);
+    const found = await durably(step, batchStepName(name, batch, `results-${page}`), pageOf);
+    const { ends, count } = found as BatchPage;
+    const byId = new Map(ends.map((end) => [end.submissionId, end]));
+    for (const [place, submissionId] of asked.slice(0, count).entries()) {
+      const index = indexes[first + place] as number;
+      const item = { batch, submissionId, index, end: byId.get(submissionId) };
+      outcomes[index] = await outcomeOf(prompts, item);
+    }
+    first += count;
+  }
+}
+
+/** A restart asks afresh what the schema itself did not take in the end (W1, W4). */
+async function refuse(prompts: Prompts): Promise<void> {
+  const { name, batch, outcomes } = prompts;
+  const wrong = outcomes.filter(
+    (outcome) => "error" in outcome && outcome.error instanceof ThinkPromptValidationError,
+  );
+  const refused = wrong.flatMap((outcome) => outcome.refused);
+  if (refused.length === 0) return;
+  await refuseWait(prompts, batchStepName(name, batch, "refuse"), "batch", refused);
+}
+
+/** What is returned of an item, where failures are. */
+function settled(outcome: Outcome): PromptAllSettled<unknown> {
+  const { key } = outcome;
+  if ("value" in outcome) return { status: "fulfilled", value: outcome.value, key };
+  const { error } = outcome;
+  if (!(error instanceof ThinkPromptError)) throw error;
+  const { name, message, submissionId } = error;
+  return { status: "rejected", reason: { name, message, submissionId }, key };
+}
+
+/** The error of the first item that has failed. */
+async function thrown(
+  prompts: Prompts,
+  { batch, submissionIds, indexes }: Round,
+  failure: BatchFailure,
+): Promise<unknown> {
+  const submissionId = submissionIds[failure.index] as string;
+  const index = indexes[failure.index] as number;
+  const { end } = failure;
+  // One that had not ended when the time was over.
+  if (!end) return ofItem(timeoutOf(prompts, submissionId), prompts, index);
+  const outcome = await outcomeOf(prompts, { batch, submissionId, index, end });
+  return "error" in outcome ? outcome.error : new Error(`Item ${index} has not failed`);
+}
+
+function timeoutOf({ timeoutMs }: Prompts, submissionId: string): ThinkPromptTimeoutError {
+  return new ThinkPromptTimeoutError(submissionId, undefined, timeoutMs);
+}
+
+/** An error that says which item it is about. */
+function ofItem(error: unknown, { keys, name }: Prompts, index: number): unknown {
+  const key = keys[index];
+  const step = `step.promptAll(${preview(name)}), item ${index} (key ${preview(key)})`;
+  const named = namingStep(error, name, step);
+  return named instanceof ThinkPromptError ? Object.assign(named, { index, key }) : named;
+}
+
+type EndedItem = {
+  readonly batch: string;
+  readonly submissionId: string;
+  readonly index: number;
+  readonly end: PromptEnd | undefined;
+};
+
+/** What came of an item: its answer, or a ThinkPromptError that says which item it is about. */
+async function outcomeOf(prompts: Prompts, item: EndedItem): Promise<Outcome> {
+  const { index, submissionId } = item;
+  const key = prompts.keys[index] as string;
+  const { refused = [] } = prompts.outcomes[index] ?? {};
+  let status: PromptEnd["status"] = "error";
+  try {
+    const whole = await wholeOf(prompts, item);
+    status = whole.status;
+    return { key, refused, value: (await answerOf(whole, prompts.schema)).output };
+  } catch (caught) {
+    const problem = refusalOf({ status }, caught);
+    const error = ofItem(caught, prompts, index);
+    return problem === undefined
+      ? { key, refused, error }
+      : { key, refused: [...refused, submissionId], problem, error };
+  }
+}
+
+/** The end of an item, whole. */
+async function wholeOf(
+  prompts: Prompts,
+  { batch, submissionId, index, end }: EndedItem,
+): Promise<SubmissionEnd> {
+  if (!end) {
+    const what = "The agent's ledger has no end of it: it was deleted, or another use of the name";
+    const how =
+      "at the same time asks it, too. Keep submissions until their workflows have ended, and give each use other keys.";
+    throw new ThinkPromptNotFoundError(submissionId, `${what} ${how}`);
+  }
+  const nameOf = (part: string) => batchStepName(prompts.name, batch, `item-${index}-${part}`);
+  const whole = await wholeEnd(prompts, nameOf, end);
+  if (whole.errorName === TIMED_OUT) throw timeoutOf(prompts, submissionId);
+  return whole;
+}
