@@ -1,9 +1,12 @@
-/** What can be asked of `codemode()`, checked before anything is stored. Pure. */
+/** The options of `codemode()`. */
 
-import { byteLength, type Json, preview } from "../core/json.ts";
+import * as z from "zod";
+import type { Duration } from "../core/duration.ts";
+import type { Json } from "../core/json.ts";
+import { flag, oneOf, optionsOf, text } from "../core/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema.ts";
 import type { CodemodeRequest } from "../waits/kinds/codemode/types.ts";
-import { checkText, invalidStep, timeoutMsOf, type WaitTimeout } from "../workflow/step-call.ts";
+import { KEY, readStep, refusalOf, TIMEOUT } from "../workflow/options.ts";
 
 /** Codemode takes a million characters, of which a comment that names the step takes some. */
 const MOST_CODE_BYTES = 999_000;
@@ -21,7 +24,7 @@ export type CodemodeOptions<Schema extends AnySchema | undefined = undefined> = 
    * How long to wait for its end, approvals included, e.g. `"3 days"` or milliseconds, at most 365 days.
    * @default "24 hours"
    */
-  timeout?: WaitTimeout;
+  timeout?: Duration;
   /**
    * What the code returns, as a schema of any library that follows Standard Schema (W4).
    * @default none: any JSON, or undefined
@@ -51,34 +54,24 @@ export type CodemodeResult<Schema extends AnySchema | undefined = undefined> = {
   readonly logs?: readonly string[];
 };
 
-const NAMES: readonly string[] = ["code", "key", "timeout", "output", "rollback", "onReject"];
+const OPTIONS = optionsOf<CodemodeOptions<AnySchema | undefined>>()({
+  code: text({ maxBytes: MOST_CODE_BYTES, remedy: "Let it read its data by a tool" }).refine(
+    (code) => code.trim() !== "",
+    { error: "expected a non-empty string" },
+  ),
+  key: KEY,
+  timeout: TIMEOUT,
+  output: z.unknown().optional(),
+  rollback: flag().default(false),
+  onReject: oneOf(["keep", "rollback"]).default("keep"),
+});
 
-/** @throws NonRetryableError for what cannot be meant */
+/** @throws NonRetryableError for an invalid option */
 export function checkedCodemode(
   name: string,
   options: CodemodeOptions<AnySchema | undefined>,
 ): { request: CodemodeRequest; timeoutMs: number } {
-  const refuse = (what: string, value: unknown, expected: string) =>
-    invalidStep("codemode", name, `got ${preview(value)} as ${what}; expected ${expected}.`);
-  const unknown = Object.keys(options).find((option) => !NAMES.includes(option));
-  if (unknown !== undefined) throw refuse("option", unknown, `one of ${NAMES.join(", ")}`);
-  const { code, key, timeout, rollback = false, onReject = "keep" } = options;
-  if (typeof code !== "string" || code.trim() === "") {
-    throw refuse("code", code, "a non-empty string");
-  }
-  const bytes = byteLength(code);
-  if (bytes > MOST_CODE_BYTES) {
-    throw refuse(
-      "code",
-      `${bytes} bytes`,
-      `at most ${MOST_CODE_BYTES}: let it read its data by a tool`,
-    );
-  }
-  checkText("codemode", name, "code", code);
-  checkText("codemode", name, "key", key);
-  if (typeof rollback !== "boolean") throw refuse("rollback", rollback, "true or false");
-  if (onReject !== "keep" && onReject !== "rollback") {
-    throw refuse("onReject", onReject, '"keep" or "rollback"');
-  }
-  return { request: { code, onReject }, timeoutMs: timeoutMsOf("codemode", name, timeout) };
+  const read = readStep(OPTIONS, options, refusalOf("codemode", name));
+  const { code, onReject, timeout: timeoutMs } = read;
+  return { request: { code, onReject }, timeoutMs };
 }

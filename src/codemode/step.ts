@@ -6,7 +6,7 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import { type AnySchema, validated } from "../core/schema.ts";
 import type { CodemodeEnd } from "../waits/kinds/codemode/types.ts";
-import { callOf, checkGiven, type StepAgent, type StepCall } from "../workflow/step-call.ts";
+import { callOf, type StepAgent, type StepCall } from "../workflow/step-call.ts";
 import type { ThinkWorkflowStep } from "../workflow/think-workflow.ts";
 import { type PassedWait, passWait } from "../workflow/wait.ts";
 import {
@@ -49,7 +49,6 @@ export async function codemode<Schema extends AnySchema | undefined = undefined>
   options: CodemodeOptions<Schema>,
 ): Promise<CodemodeResult<Schema>> {
   const call = callOf<CodemodeAgent>(step, name);
-  checkGiven("codemode", name, options);
   const { request, timeoutMs } = checkedCodemode(call.name, options);
   call.used.use("codemode", call.name, options.key);
   const passed = await passWait(call, {

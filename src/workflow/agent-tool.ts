@@ -5,7 +5,10 @@ import type {
   AgentToolDisplayMetadata,
   ChatCapableAgentClass,
 } from "agents/agent-tools";
-import { byteLength, type Json, malformedKeyIn, preview } from "../core/json.ts";
+import * as z from "zod";
+import type { Duration } from "../core/duration.ts";
+import type { Json } from "../core/json.ts";
+import { optionsOf, text } from "../core/option-schemas.ts";
 import { type AnySchema, type OutputOf, validated } from "../core/schema.ts";
 import type { AgentToolEnd, Milestone } from "../waits/kinds/agent-tool/types.ts";
 import {
@@ -15,16 +18,8 @@ import {
   AgentToolTimeoutError,
   AgentToolValidationError,
 } from "./errors.ts";
-import {
-  checkRollback,
-  checkText,
-  compensated,
-  invalidStep,
-  type Rollback,
-  type StepCall,
-  timeoutMsOf,
-  type WaitTimeout,
-} from "./step-call.ts";
+import { jsonFor, KEY, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
+import { compensated, type Rollback, type StepCall } from "./step-call.ts";
 import { namesOf, type PassedWait, passWait, refuseWait } from "./wait.ts";
 
 /** The class of a chat-capable agent: of Think, or of AIChatAgent. */
@@ -48,7 +43,7 @@ export type AgentToolOptions<Schema extends AnySchema | undefined = undefined> =
    * cancelled then.
    * @default "24 hours"
    */
-  timeout?: WaitTimeout;
+  timeout?: Duration;
   /** Tells repeated uses of one step name apart, e.g. in a loop (W1). */
   key?: string;
   /** For clients that show the run: a name, an icon, anything else that is JSON. */
@@ -78,7 +73,20 @@ export type AgentToolResult<Output = Json | undefined> = {
 
 /** The input travels in a row of the agent, beside other things. */
 const MOST_INPUT_BYTES = 1_000_000;
-const NAMES = ["input", "output", "timeout", "key", "display", "rollback"];
+
+const TOOL = optionsOf<AgentToolOptions<AnySchema | undefined>>()({
+  input: z.unknown(),
+  output: z
+    .custom<AnySchema | undefined>(
+      (given) => typeof (given as AnySchema | null)?.["~standard"]?.validate === "function",
+      { error: "expected a Standard Schema (https://standardschema.dev), e.g. of Zod" },
+    )
+    .optional(),
+  timeout: TIMEOUT,
+  key: KEY,
+  display: z.unknown().optional(),
+  rollback: ROLLBACK,
+});
 
 /** Runs the child to its result, or throws how it failed. */
 export async function runAgentToolStep<Schema extends AnySchema | undefined>(
@@ -87,14 +95,12 @@ export async function runAgentToolStep<Schema extends AnySchema | undefined>(
   options: AgentToolOptions<Schema>,
 ): Promise<AgentToolResult<AgentToolOutput<Schema>>> {
   const { name } = call;
-  checkOptions(name, options);
-  checkRollback("agentTool", name, options.rollback);
-  const { input, output, timeout, key, display } = options;
-  const timeoutMs = timeoutMsOf("agentTool", name, timeout);
+  const refuse = refusalOf("agentTool", name);
+  const { input, output, timeout: timeoutMs, key, display } = readStep(TOOL, options, refuse);
   const request = {
-    className: classNameOf(name, child),
-    input: jsonOf(name, "input", input),
-    ...(display !== undefined && { display: jsonOf(name, "display", display) }),
+    className: readStep(CHILD, typeof child === "string" ? child : child?.name, refuse, "child"),
+    input: jsonFor("input", input, MOST_INPUT_BYTES, refuse),
+    ...(display && { display: jsonFor("display", display, MOST_INPUT_BYTES, refuse) }),
   };
   call.used.use("agentTool", name, key);
   const closing = { status: "expired", result: null } as const;
@@ -156,52 +162,9 @@ async function outputOf(
   }
 }
 
-function checkOptions(name: string, options: AgentToolOptions<AnySchema | undefined>): void {
-  const given: unknown = options;
-  if (typeof given !== "object" || given === null) {
-    throw invalidStep("agentTool", name, `got ${preview(given)} as options; expected an object.`);
-  }
-  const unknown = Object.keys(options).find((option) => !NAMES.includes(option));
-  if (unknown !== undefined) {
-    const known = NAMES.map((option) => `"${option}"`).join(", ");
-    const problem = `got an unknown option ${preview(unknown)}; there are ${known}.`;
-    throw invalidStep("agentTool", name, problem);
-  }
-  const { key, output } = options;
-  checkText("agentTool", name, "key", key);
-  if (output !== undefined && typeof output["~standard"]?.validate !== "function") {
-    const problem = `got ${preview(output)} as output; expected a Standard Schema (https://standardschema.dev), e.g. of Zod.`;
-    throw invalidStep("agentTool", name, problem);
-  }
-}
-
-function classNameOf(name: string, child: AgentToolClass | string): string {
-  const className: unknown = typeof child === "string" ? child : child?.name;
-  if (typeof className === "string" && className !== "") {
-    checkText("agentTool", name, "child", className);
-    return className;
-  }
-  const problem = `got ${preview(child)} as child; expected the child agent's class, or its name as the Worker exports it.`;
-  throw invalidStep("agentTool", name, problem);
-}
-
-function jsonOf(name: string, option: string, value: unknown): Json {
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(value);
-  } catch (error) {
-    throw invalidStep("agentTool", name, `got an ${option} that is no JSON: ${String(error)}.`);
-  }
-  if (text === undefined) {
-    throw invalidStep("agentTool", name, `got ${preview(value)} as ${option}; expected JSON.`);
-  }
-  checkText("agentTool", name, `a key of ${option}`, malformedKeyIn(value));
-  const bytes = byteLength(text);
-  if (bytes > MOST_INPUT_BYTES) {
-    const problem =
-      `got an ${option} of ${bytes} bytes, and at most ${MOST_INPUT_BYTES} are taken. ` +
-      "Keep the content elsewhere (R2, a table) and pass a reference to it.";
-    throw invalidStep("agentTool", name, problem);
-  }
-  return JSON.parse(text) as Json;
-}
+const CHILD = z
+  .custom<string>((name) => typeof name === "string" && name !== "", {
+    error: "expected the child agent's class, or its name as the Worker exports it",
+    abort: true,
+  })
+  .pipe(text());

@@ -1,14 +1,12 @@
-/**
- * `step.approval()`: a person at the agent decides, and the workflow waits. The wait that it waits for is made in
- * `wait.ts`; here is what is asked, and what the decision means to the workflow.
- */
+/** `step.approval()`: a person at the agent decides, and the workflow waits. What is asked, and what the decision means to the workflow. */
 
-import { byteLength, type Json, malformedKeyIn, preview } from "../core/json.ts";
+import * as z from "zod";
+import type { Duration } from "../core/duration.ts";
+import { checkBytes, type Json, preview } from "../core/json.ts";
+import { optionsOf, text } from "../core/option-schemas.ts";
 import {
   type AnySchema,
   type InputOf,
-  type JsonForms,
-  jsonFormsOf,
   type OutputOf,
   SchemaMismatchError,
   validated,
@@ -16,12 +14,15 @@ import {
 import type { ApprovalRequest } from "../waits/kinds/approval-types.ts";
 import { ApprovalCancelledError, ApprovalPayloadError, ApprovalTimeoutError } from "./errors.ts";
 import {
-  checkText,
-  invalidStep,
-  type StepCall,
-  timeoutMsOf,
-  type WaitTimeout,
-} from "./step-call.ts";
+  formsOf,
+  jsonFor,
+  messageOf,
+  type Refuse,
+  readStep,
+  refusalOf,
+  TIMEOUT,
+} from "./options.ts";
+import type { StepCall } from "./step-call.ts";
 import { namesOf, type PassedWait, passWait, refuseWait, type WaitAsk } from "./wait.ts";
 
 export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = {
@@ -38,7 +39,7 @@ export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = 
    * How long to wait for the decision, e.g. `"3 days"` or milliseconds, at most 365 days.
    * @default "24 hours"
    */
-  timeout?: WaitTimeout;
+  timeout?: Duration;
   /**
    * What it means when nobody has decided in time: `"throw"` an `ApprovalTimeoutError`, `"reject"`, or approve: with the
    * payload of `{ approve }` where there is a schema, by `"approve"` where there is none.
@@ -160,38 +161,34 @@ async function payloadOf(
   }
 }
 
-/** @throws NonRetryableError for what cannot be meant; nothing was stored then */
+const APPROVAL = optionsOf<ApprovalOptions<AnySchema | undefined>>()({
+  title: text({ maxBytes: MOST_BYTES_BESIDE, remedy: "Put it into data" })
+    .refine((title) => title.trim() !== "", { error: "expected a non-empty string" })
+    .optional(),
+  data: z.unknown().optional(),
+  schema: z.unknown().optional(),
+  timeout: TIMEOUT,
+  onTimeout: z.unknown().optional(),
+  key: text().optional(),
+});
+
+/** @throws NonRetryableError for an invalid option; nothing is stored then */
 async function checkedAsk<Schema extends AnySchema | undefined>(
   name: string,
-  { title, data, schema, timeout, onTimeout = "throw", key, ...rest }: ApprovalOptions<Schema>,
+  options: ApprovalOptions<Schema>,
 ): Promise<WaitAsk> {
-  const [unknown] = Object.keys(rest);
-  if (unknown !== undefined) {
-    throw refused(
-      name,
-      `got an unknown option ${preview(unknown)}; there are "title", "data", "schema", "timeout", "onTimeout" and "key".`,
-    );
-  }
-  for (const [option, value] of Object.entries({ title, key })) {
-    checkText("approval", name, option, value);
-    if (value === undefined || value.trim() !== "") continue;
-    throw refused(name, `got ${preview(value)} as ${option}; expected a non-empty string.`);
-  }
-  if (title !== undefined) checkBytes(name, "a title", title, MOST_BYTES_BESIDE);
-  if (data !== undefined) checkJson(name, "data", data);
-  await checkOnTimeout(name, schema, onTimeout);
+  const refuse = refusalOf("approval", name);
+  const read = readStep(APPROVAL, options, refuse);
+  const { title = null, data, schema, timeout: timeoutMs, key } = read;
+  const onTimeout: unknown = read.onTimeout ?? "throw";
   const request: ApprovalRequest = {
-    title: title ?? null,
-    data: data ?? null,
-    ...(schema === undefined ? { schema: null } : await formsOf(name, schema)),
+    title,
+    data: data === undefined ? null : jsonFor("data", data, MOST_BYTES, refuse),
+    ...(schema === undefined ? { schema: null } : await formsFor(schema, refuse)),
   };
-  return {
-    kind: "approval",
-    key,
-    request,
-    timeoutMs: timeoutMsOf("approval", name, timeout),
-    closing: { status: "expired", result: timedOut(onTimeout) },
-  };
+  await checkOnTimeout(schema, onTimeout, refuse);
+  const closing = { status: "expired", result: timedOut(onTimeout) } as const;
+  return { kind: "approval", key, request, timeoutMs, closing };
 }
 
 /** What people at the agent see of an approval that nobody has decided in time. */
@@ -205,82 +202,37 @@ function timedOut(onTimeout: unknown): Json {
   };
 }
 
-function checkJson(name: string, what: string, value: unknown): void {
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(value);
-  } catch (error) {
-    throw refused(name, `got ${what} that JSON cannot hold: ${messageOf(error)}.`);
-  }
-  if (text === undefined) throw refused(name, `got ${preview(value)} as ${what}; expected JSON.`);
-  checkText("approval", name, `a key of ${what}`, malformedKeyIn(value));
-  checkBytes(name, what, text, MOST_BYTES);
-}
-
-function checkBytes(name: string, what: string, text: string, most: number): void {
-  const bytes = byteLength(text);
-  if (bytes <= most) return;
-  throw refused(
-    name,
-    `got ${what} of ${bytes} bytes, and at most ${most} are taken. ` +
-      "Keep the content elsewhere (R2, the agent's own tables) and show a reference to it.",
-  );
-}
-
 async function checkOnTimeout(
-  name: string,
   schema: AnySchema | undefined,
   onTimeout: unknown,
+  refuse: Refuse,
 ): Promise<void> {
   if (onTimeout === "throw" || onTimeout === "reject") return;
-  if (schema === undefined) {
-    if (onTimeout === "approve") return;
-    throw refused(
-      name,
-      `got ${preview(onTimeout)} as onTimeout; expected "throw", "reject", or without a schema "approve".`,
-    );
-  }
-  if (typeof onTimeout !== "object" || onTimeout === null || !("approve" in onTimeout)) {
-    throw refused(
-      name,
-      `got ${preview(onTimeout)} as onTimeout; expected "throw", "reject", or with a schema { approve: payload }.`,
-    );
+  if (schema === undefined && onTimeout === "approve") return;
+  const payload = approvedBy(onTimeout);
+  if (schema === undefined || payload === undefined) {
+    const third = schema ? "with a schema { approve: payload }" : 'without a schema "approve"';
+    const expected = `expected "throw", "reject", or ${third}`;
+    throw refuse(`Invalid onTimeout ${preview(onTimeout)}: ${expected}.`);
   }
   try {
-    await validated(schema, onTimeout.approve);
+    await validated(schema, payload);
   } catch (error) {
-    throw refused(name, `got a payload in onTimeout that its schema refuses: ${messageOf(error)}.`);
+    throw refuse(`Invalid onTimeout.approve: it does not match the schema: ${messageOf(error)}.`);
   }
-  // The agent keeps it, for people to see.
-  checkJson(name, "a payload in onTimeout", onTimeout.approve);
+  // The agent stores it, for people to see.
+  jsonFor("onTimeout.approve", payload, MOST_BYTES, refuse);
 }
 
-async function formsOf(
-  name: string,
+async function formsFor(
   schema: AnySchema,
+  refuse: Refuse,
 ): Promise<Pick<ApprovalRequest, "schema" | "check" | "isOptional">> {
-  let forms: JsonForms;
-  try {
-    forms = jsonFormsOf(schema);
-  } catch (error) {
-    throw refused(
-      name,
-      `got a schema that has no JSON Schema form: ${messageOf(error)}. ` +
-        "Use a type that JSON has, and convert it in the schema or afterwards, e.g. z.coerce.date().",
-    );
-  }
-  checkBytes(name, "a schema", JSON.stringify(forms), MOST_BYTES_BESIDE);
+  const forms = formsOf("schema", schema, refuse) as { schema: Json; check?: Json };
+  checkBytes("schema", JSON.stringify(forms), { maxBytes: MOST_BYTES_BESIDE, refuse });
   const isOptional = await validated(schema, undefined).then(
     () => true,
     () => false,
   );
-  return { ...(forms as { schema: Json; check?: Json }), ...(isOptional && { isOptional }) };
-}
-
-function refused(name: string, problem: string): Error {
-  return invalidStep("approval", name, problem);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return { ...forms, ...(isOptional && { isOptional }) };
 }

@@ -1,15 +1,14 @@
-/**
- * What `step.promptAll()` is told, and what is wrong with it. Everything is
- * looked at before anything is stored: neither a retry nor another run could
- * make it right.
- */
+/** The options of `step.promptAll()`. */
 
+import * as z from "zod";
+import type { Duration } from "../core/duration.ts";
 import { preview } from "../core/json.ts";
+import { count, hook, list, oneOf, optionsOf, text } from "../core/option-schemas.ts";
 import type { AnySchema } from "../core/schema.ts";
 import type { PromptMessage } from "../waits/kinds/prompt.ts";
+import { type Refuse, readStep, refusalOf } from "./options.ts";
 import type { AnswerOf } from "./prompt-answer.ts";
-import { checkedSettings, messagesOf, type PromptSettings } from "./prompt-options.ts";
-import { checkText, invalidStep, type WaitTimeout } from "./step-call.ts";
+import { ASKED, messagesOf, type PromptSettings, SETTINGS, settingsOf } from "./prompt-options.ts";
 
 export type PromptAllOptions<
   Item,
@@ -47,7 +46,7 @@ export type PromptAllOptions<
    * 365 days. What has not ended by then is cancelled.
    * @default "24 hours"
    */
-  timeout?: WaitTimeout;
+  timeout?: Duration;
   /**
    * The conversation that the turns are part of: `"isolated"`, none; `"main"`,
    * the agent's own, or a name: one after the other there, among its other turns.
@@ -75,69 +74,51 @@ export type PromptAllResults<
 /** The same options, where the types of one call do not matter. */
 export type AnyOptions = PromptAllOptions<unknown, AnySchema | undefined, "throw" | "return">;
 
-const KIND = "promptAll";
-const NAMES = ["prompt", "key", "concurrency", "onError"];
 const MAX_ITEMS = 10_000;
-const MAX_CONCURRENCY = 100;
-const DEFAULT_CONCURRENCY = 4;
+
+const PROMPT_ALL = optionsOf<AnyOptions>()({
+  prompt: hook(),
+  key: hook().optional(),
+  concurrency: count({ max: 100 }).default(4),
+  onError: oneOf(["throw", "return"]).default("throw"),
+  ...SETTINGS,
+});
 
 /** A batch as it can be submitted. */
 export type CheckedBatch = ReturnType<typeof checkedBatch>;
 
-/** @throws NonRetryableError naming the option, what it is and what it has to be */
+/** @throws NonRetryableError for an invalid option, item or key */
 export function checkedBatch(name: string, items: readonly unknown[], options: AnyOptions) {
-  const {
-    prompt,
-    key = (_, index) => String(index),
-    concurrency = DEFAULT_CONCURRENCY,
-    onError = "throw",
-    ...settings
-  } = options;
-  if (!Array.isArray(items)) throw wrong(name, items, "items", "an array");
-  if (items.length > MAX_ITEMS) {
-    throw wrong(name, items.length, "the number of items", `at most ${MAX_ITEMS}: split them`);
-  }
-  if (typeof prompt !== "function") throw wrong(name, prompt, "prompt", "a function of an item");
-  if (typeof key !== "function") throw wrong(name, key, "key", "a function of an item");
-  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > MAX_CONCURRENCY) {
-    const expected = `a whole number from 1 to ${MAX_CONCURRENCY}`;
-    throw wrong(name, concurrency, "concurrency", expected);
-  }
-  if (onError !== "throw" && onError !== "return") {
-    throw wrong(name, onError, "onError", '"throw" or "return"');
-  }
-  const { request, timeoutMs } = checkedSettings(KIND, name, settings, NAMES);
+  const refuse = refusalOf("promptAll", name);
+  readStep(list(z.unknown(), { max: MAX_ITEMS }), items, refuse, "items");
+  const read = readStep(PROMPT_ALL, options, refuse);
+  const { prompt, key = (_, index) => String(index), concurrency, onError } = read;
   const promptOf = (index: number) =>
-    messagesOf(KIND, name, prompt(items[index], index), `the prompt of item ${index}`);
+    messagesOf(readStep(ASKED, prompt(items[index], index), refuse, `prompt of item ${index}`));
   for (const index of items.keys()) promptOf(index);
   return {
-    request: { ...request, concurrency },
-    timeoutMs,
+    request: { ...settingsOf(read, refuse), concurrency },
+    timeoutMs: read.timeout,
     failsFast: onError === "throw",
     schema: options.output,
     keys: checkedKeys(
-      name,
       items.map((item, index) => key(item, index)),
+      refuse,
     ),
     promptOf,
   };
 }
 
-function checkedKeys(name: string, keys: string[]): string[] {
-  const places = new Map<unknown, number>();
+function checkedKeys(keys: readonly string[], refuse: Refuse): readonly string[] {
+  const indexes = new Map<string, number>();
   for (const [index, key] of keys.entries()) {
-    if (key === undefined) throw wrong(name, key, `the key of item ${index}`, "a string");
-    checkText(KIND, name, `the key of item ${index}`, key);
-    const place = places.get(key);
-    if (place !== undefined) {
-      const both = `the key of the items ${place} and ${index}`;
-      throw wrong(name, key, both, "a different one for each item");
+    readStep(text({ empty: true }), key, refuse, `key of item ${index}`);
+    const first = indexes.get(key);
+    if (first !== undefined) {
+      const both = `key ${preview(key)} of the items ${first} and ${index}`;
+      throw refuse(`Invalid ${both}: expected a different key for each item.`);
     }
-    places.set(key, index);
+    indexes.set(key, index);
   }
   return keys;
-}
-
-function wrong(name: string, value: unknown, what: string, expected: string): Error {
-  return invalidStep(KIND, name, `got ${preview(value)} as ${what}; expected ${expected}.`);
 }

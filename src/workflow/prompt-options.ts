@@ -1,18 +1,15 @@
-/** What can be asked of `step.prompt()`, checked before anything is stored. Pure. */
+/** The options of `step.prompt()`. */
 
+import * as z from "zod";
+import type { Duration } from "../core/duration.ts";
 import { preview } from "../core/json.ts";
-import { type AnySchema, type JsonForms, jsonFormsOf } from "../core/schema.ts";
-import type { AnswerSpec, AnswerStrategy } from "../submissions/types.ts";
+import { flag, optionsOf, text } from "../core/option-schemas.ts";
+import type { AnySchema } from "../core/schema.ts";
+import type { AnswerStrategy } from "../submissions/types.ts";
 import type { PromptMessage, PromptRequest } from "../waits/kinds/prompt.ts";
+import { formsOf, KEY, type Refuse, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
 import type { PromptResult } from "./prompt-answer.ts";
-import {
-  checkRollback,
-  checkText,
-  invalidStep,
-  type Rollback,
-  timeoutMsOf,
-  type WaitTimeout,
-} from "./step-call.ts";
+import type { Rollback } from "./step-call.ts";
 
 export type ThinkPromptOptions<Schema extends AnySchema | undefined = undefined> =
   PromptSettings<Schema> & {
@@ -58,7 +55,7 @@ export type PromptSettings<Schema extends AnySchema | undefined> = {
    * How long to wait for the answer, e.g. `"3 days"` or milliseconds, at most 365 days.
    * @default "24 hours"
    */
-  timeout?: WaitTimeout;
+  timeout?: Duration;
   /**
    * The conversation that the turn is part of: `"main"`, the agent's own; a
    * name, a conversation of its own; `"isolated"`, none: the agent's model,
@@ -99,146 +96,99 @@ export type PromptSettings<Schema extends AnySchema | undefined> = {
   maxSteps?: number;
 };
 
-/** A prompt as the agent takes it, and how long it is waited for. */
+/** A prompt as the agent accepts it, and how long the step waits for it. */
 export type CheckedPrompt = {
-  readonly request: Pick<PromptRequest, "messages"> & CheckedSettings["request"];
+  readonly request: PromptRequest;
   readonly timeoutMs: number;
   readonly cancelOnTimeout: boolean;
 };
 
-export type CheckedSettings = {
-  readonly request: Pick<PromptRequest, "answer" | "thread" | "budget" | "retry">;
-  readonly timeoutMs: number;
+/** The options that all prompts have in common. */
+export const SETTINGS = {
+  output: z.unknown().optional(),
+  timeout: TIMEOUT,
+  thread: text()
+    .refine((thread) => thread.trim() !== "" && !thread.startsWith("isolated/"), {
+      error: 'expected a non-empty string that does not begin with "isolated/"',
+    })
+    .optional(),
+  // The agent validates these.
+  strategy: z.unknown().optional(),
+  repair: z.unknown().optional(),
+  retry: z.unknown().optional(),
+  models: z.unknown().optional(),
+  budget: z.unknown().optional(),
+  maxSteps: z.unknown().optional(),
 };
 
-const NAMES = [
-  "output",
-  "timeout",
-  "thread",
-  "strategy",
-  "repair",
-  "retry",
-  "models",
-  "budget",
-  "maxSteps",
-] as const satisfies readonly (keyof PromptSettings<AnySchema>)[];
+/** What a prompt asks: a text, or messages. */
+export const ASKED = z.custom<string | readonly PromptMessage[]>(
+  (asked) =>
+    typeof asked === "string"
+      ? asked.trim() !== ""
+      : Array.isArray(asked) && asked.length > 0 && asked.every(isMessage),
+  { error: "expected a non-empty string, or a list of messages with role and parts" },
+);
 
-const PROMPT_NAMES = ["prompt", "key", "agent", "rollback", "cancelOnTimeout"];
+const PROMPT = optionsOf<ThinkPromptOptions<AnySchema | undefined>>()({
+  prompt: ASKED,
+  key: KEY,
+  agent: z.unknown().optional(),
+  rollback: ROLLBACK,
+  cancelOnTimeout: flag().default(true),
+  ...SETTINGS,
+});
 
-/** @throws NonRetryableError for what cannot be meant: neither a retry nor another run could make it right */
+/** @throws NonRetryableError for an invalid option */
 export function checkedPrompt<Schema extends AnySchema | undefined>(
   name: string,
-  {
-    prompt,
-    key,
-    agent: _agent,
-    rollback,
-    cancelOnTimeout = true,
-    ...settings
-  }: ThinkPromptOptions<Schema>,
+  options: ThinkPromptOptions<Schema>,
 ): CheckedPrompt {
-  checkText("prompt", name, "key", key);
-  if (typeof cancelOnTimeout !== "boolean") {
-    const got = `got ${preview(cancelOnTimeout)} as cancelOnTimeout`;
-    throw invalidStep("prompt", name, `${got}; expected true or false.`);
-  }
-  checkRollback("prompt", name, rollback);
-  const checked = checkedSettings("prompt", name, settings, PROMPT_NAMES);
-  return {
-    ...checked,
-    cancelOnTimeout,
-    request: { ...checked.request, messages: messagesOf("prompt", name, prompt) },
-  };
+  const refuse = refusalOf("prompt", name);
+  const read = readStep(PROMPT, options, refuse);
+  const request = { ...settingsOf(read, refuse), messages: messagesOf(read.prompt) };
+  const { timeout: timeoutMs, cancelOnTimeout } = read;
+  return { request, timeoutMs, cancelOnTimeout };
 }
 
-/**
- * @param others what the step can be told beside these, for the message about what is neither
- * @throws NonRetryableError
- */
-export function checkedSettings(
-  kind: string,
-  name: string,
-  settings: PromptSettings<AnySchema | undefined>,
-  others: readonly string[],
-): CheckedSettings {
-  const unknown = Object.keys(settings).find(
-    (option) => !(NAMES as readonly string[]).includes(option),
-  );
-  if (unknown !== undefined) {
-    const known = [...others, ...NAMES].map((option) => `"${option}"`).join(", ");
-    throw invalidStep(kind, name, `got an unknown option ${preview(unknown)}; there are ${known}.`);
-  }
-  const { thread, timeout, budget, retry } = settings;
-  const isThread = typeof thread === "string" && thread.trim() !== "";
-  if (thread !== undefined && (!isThread || thread.startsWith("isolated/"))) {
-    const expected = 'a non-empty string that does not begin with "isolated/"';
-    throw invalidStep(kind, name, `got ${preview(thread)} as thread; expected ${expected}.`);
-  }
-  checkText(kind, name, "thread", thread);
-  return {
-    request: {
-      answer: answerSpecOf(kind, name, settings),
-      ...(thread !== undefined && { thread }),
-      ...(budget && { budget }),
-      ...(retry && { retry }),
-    },
-    timeoutMs: timeoutMsOf(kind, name, timeout),
-  };
-}
-
-/** @throws NonRetryableError for what is neither a text nor messages */
-export function messagesOf(
-  kind: string,
-  name: string,
-  prompt: unknown,
-  what = "prompt",
-): PromptMessage[] {
-  const isText = typeof prompt === "string" && prompt.trim() !== "";
-  if (isText) return [{ role: "user", parts: [{ type: "text", text: prompt }] }];
-  if (Array.isArray(prompt) && prompt.length > 0 && prompt.every(isMessage)) return prompt;
-  throw invalidStep(
-    kind,
-    name,
-    `got ${preview(prompt)} as ${what}; expected a non-empty string, or a list of messages with role and parts.`,
-  );
-}
-
-function isMessage(said: Partial<PromptMessage> | null): said is PromptMessage {
-  return typeof said?.role === "string" && Array.isArray(said.parts);
-}
-
-function answerSpecOf(
-  kind: string,
-  name: string,
-  { output, strategy, repair, models, maxSteps }: PromptSettings<AnySchema | undefined>,
-): AnswerSpec {
+/** What prompts ask of the agent, besides their messages. */
+export function settingsOf(
+  {
+    output,
+    strategy,
+    thread,
+    budget,
+    retry,
+    ...rest
+  }: Omit<PromptSettings<AnySchema | undefined>, "timeout">,
+  refuse: Refuse,
+): Omit<PromptRequest, "messages"> {
   if (output === undefined && strategy !== undefined) {
-    const problem = `got ${preview(strategy)} as strategy without an output schema`;
-    throw invalidStep(
-      kind,
-      name,
-      `${problem}, which a text does not need. Leave it out, or give it an output.`,
+    throw refuse(
+      `Invalid strategy ${preview(strategy)}: expected no strategy for a text answer. Leave it out, or pass an output.`,
     );
   }
+  const { repair, models, maxSteps } = rest;
   return {
-    ...(output !== undefined && schemaOf(kind, name, output)),
-    ...(strategy !== undefined && { strategy }),
-    ...(repair !== undefined && { repair }),
-    ...(models !== undefined && { models }),
-    ...(maxSteps !== undefined && { maxSteps }),
+    answer: {
+      ...(output !== undefined && formsOf("output", output, refuse)),
+      ...(strategy !== undefined && { strategy }),
+      ...(repair !== undefined && { repair }),
+      ...(models !== undefined && { models }),
+      ...(maxSteps !== undefined && { maxSteps }),
+    },
+    ...(thread !== undefined && { thread }),
+    ...(budget && { budget }),
+    ...(retry && { retry }),
   };
 }
 
-function schemaOf(kind: string, name: string, output: AnySchema): JsonForms {
-  try {
-    return jsonFormsOf(output);
-  } catch (error) {
-    throw invalidStep(
-      kind,
-      name,
-      `got an output schema that has no JSON Schema form: ${error instanceof Error ? error.message : String(error)}. ` +
-        "Use a type that JSON has, and convert it in the schema or afterwards: e.g. z.coerce.date(), " +
-        '"string.date.parse" of ArkType, or v.pipe(v.string(), v.transform(...)) of Valibot.',
-    );
-  }
+/** A prompt as messages. */
+export function messagesOf(prompt: string | readonly PromptMessage[]): readonly PromptMessage[] {
+  if (typeof prompt !== "string") return prompt;
+  return [{ role: "user", parts: [{ type: "text", text: prompt }] }];
+}
+
+function isMessage(said: Partial<PromptMessage> | null): boolean {
+  return typeof said?.role === "string" && Array.isArray(said.parts);
 }

@@ -1,8 +1,11 @@
-/** `step.sleepUntilNext()`: sleeps to the next occurrence of a schedule (S2). */
+/** `step.sleepUntilNext()`: sleeps to the next occurrence of a schedule . */
 
+import * as z from "zod";
+import { optionsOf } from "../core/option-schemas.ts";
 import { nextOccurrence } from "../scheduler/calendar/occurrences.ts";
 import { partName } from "./names.ts";
-import { checkText, invalidStep, type StepCall } from "./step-call.ts";
+import { KEY, messageOf, readStep, refusalOf } from "./options.ts";
+import type { StepCall } from "./step-call.ts";
 
 /** The platform sleeps for a year at most, so longer sleeps are made of several. https://developers.cloudflare.com/workflows/reference/limits/ */
 const HOP_MS = 360 * 86_400_000;
@@ -17,19 +20,25 @@ export type SleepUntilNextOptions = {
   key?: string;
 };
 
+const OPTIONS = optionsOf<SleepUntilNextOptions>()({
+  // The schedule names it where it is invalid.
+  timezone: z.unknown().optional(),
+  key: KEY,
+});
+
 /** @returns the occurrence in epoch milliseconds, or null without a sleep where there is none any more */
 export async function sleepUntilNext(
   { step, name }: Pick<StepCall, "step" | "name">,
   schedule: string,
-  { timezone, key }: SleepUntilNextOptions,
+  options: SleepUntilNextOptions,
 ): Promise<number | null> {
-  checkText("sleepUntilNext", name, "key", key);
+  const refuse = refusalOf("sleepUntilNext", name);
+  const { timezone, key } = readStep(OPTIONS, options, refuse);
   const next = (after: number) => {
     try {
       return nextOccurrence(schedule, { after, timezone });
     } catch (error) {
-      const problem = error instanceof Error ? error.message : String(error);
-      throw invalidStep("sleepUntilNext", name, `got a schedule that cannot be meant: ${problem}`);
+      throw refuse(messageOf(error));
     }
   };
   const identity = { kind: "sleep", stepName: name, key } as const;

@@ -1,14 +1,10 @@
-/**
- * What every step of Perdure is made of: calls of the agent that are repeated
- * until they succeed, and options that are checked before anything is stored.
- */
+/** What every step uses: calls of the agent that are repeated until they succeed, names that a run has used, rollbacks. */
 
 import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
-import { millisecondsOf } from "../core/duration.ts";
-import { HALF_CHARACTER, preview } from "../core/json.ts";
-import { isWellFormedText } from "../core/text.ts";
+import { preview } from "../core/json.ts";
 import type { Closing, WaitKindName, WaitRef, WaitRequest } from "../waits/protocol.ts";
+import { refusalOf } from "./options.ts";
 
 /** What an agent offers to the steps of its workflows: the calls of the wait protocol. */
 export interface StepAgent {
@@ -51,63 +47,11 @@ export function callOf<Agent>(step: AgentWorkflowStep, name: string): StepCall<A
   );
 }
 
-/** A length of time as the platform's steps take it: milliseconds, or a text such as `"3 days"`. */
-export type WaitTimeout = NonNullable<Parameters<AgentWorkflowStep["waitForEvent"]>[1]["timeout"]>;
-
 /**
  * A call of the agent fails when a deploy or a crash takes the agent down in
  * the middle of it. It is idempotent, and the agent is back in a moment.
  */
 const AGENT_CALL_RETRIES = { limit: 12, delay: 500, backoff: "exponential" } as const;
-
-/** The platform's own default. */
-const DEFAULT_TIMEOUT_MS = 86_400_000;
-/** The longest that an event is waited for. https://developers.cloudflare.com/workflows/reference/limits/ */
-const MOST_MS = 365 * 86_400_000;
-
-/** Options of a step that cannot be meant. Nothing was stored, and no retry could make them right. */
-export function invalidStep(kind: string, name: string, problem: string): NonRetryableError {
-  return new NonRetryableError(
-    `step.${kind}(${preview(name)}) ${problem}`,
-    `Invalid${kind.charAt(0).toUpperCase()}${kind.slice(1)}Error`,
-  );
-}
-
-/** @throws NonRetryableError where JavaScript has left out what the types ask for */
-export function checkGiven(kind: string, name: string, options: unknown): void {
-  if (typeof options === "object" && options !== null) return;
-  throw invalidStep(kind, name, `got ${preview(options)} as options; expected an object.`);
-}
-
-/** @throws NonRetryableError for what is neither a text that storage keeps as it is nor undefined */
-export function checkText(kind: string, name: string, option: string, value: unknown): void {
-  if (value === undefined) return;
-  if (typeof value !== "string") {
-    throw invalidStep(kind, name, `got ${preview(value)} as ${option}; expected a string.`);
-  }
-  if (isWellFormedText(value)) return;
-  throw invalidStep(kind, name, `got ${preview(value)} as ${option}, ${HALF_CHARACTER}`);
-}
-
-/**
- * Milliseconds of a step's timeout. The platform takes a text that it does not understand for milliseconds.
- *
- * @throws NonRetryableError for what is no length of time, shorter than a millisecond, or longer than 365 days
- */
-export function timeoutMsOf(
-  kind: string,
-  name: string,
-  timeout: WaitTimeout = DEFAULT_TIMEOUT_MS,
-): number {
-  const ms = millisecondsOf(timeout);
-  if (ms !== undefined && ms <= MOST_MS) return ms;
-  throw invalidStep(
-    kind,
-    name,
-    `got ${preview(timeout)} as timeout; expected a positive number of milliseconds (at least 1), or a text such as ` +
-      `"30 minutes" or "3 days", of at most 365 days.`,
-  );
-}
 
 /**
  * `step.do()` for what the agent returns: JSON, though its type has an `unknown` that the platform's type refuses.
@@ -208,10 +152,11 @@ export class UsedNames {
     const remedy = keys
       ? "give the items other keys, or the step another name"
       : "in a loop, pass a different `key` each time";
-    throw invalidStep(
+    throw refusalOf(
       kind,
       name,
-      `was used before in this run of the workflow${withKey ?? ""}. Step names must be unique within a run: ${remedy}.`,
+    )(
+      `The name was used before in this run of the workflow${withKey ?? ""}. Step names must be unique within a run: ${remedy}.`,
     );
   }
 }
@@ -239,14 +184,4 @@ export async function compensated<Value>(
     });
   }
   return value;
-}
-
-/** @throws NonRetryableError for what is no function */
-export function checkRollback(kind: string, name: string, rollback: unknown): void {
-  if (rollback === undefined || typeof rollback === "function") return;
-  throw invalidStep(
-    kind,
-    name,
-    `got ${typeof rollback} as rollback; expected a function that takes the result.`,
-  );
 }

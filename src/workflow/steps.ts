@@ -1,6 +1,7 @@
 /** The steps that Perdure adds to a workflow's own: what each is called with, and where it is made. */
 
 import { preview } from "../core/json.ts";
+import { text } from "../core/option-schemas.ts";
 import type { AnySchema } from "../core/schema.ts";
 import type { Schedule } from "../scheduler/language/literal.ts";
 import { agentAt, agentBindings } from "./agent-stub.ts";
@@ -12,13 +13,14 @@ import {
   runAgentToolStep,
 } from "./agent-tool.ts";
 import { type ApprovalDecision, type ApprovalOptions, runApproval } from "./approval.ts";
+import { readStep, refusalOf } from "./options.ts";
 import { runPrompt } from "./prompt.ts";
 import { runPromptAll } from "./prompt-all.ts";
 import type { PromptAllOptions, PromptAllResults } from "./prompt-all-options.ts";
 import type { AnswerOf, PromptResult } from "./prompt-answer.ts";
 import type { PromptTarget, ThinkPromptOptions } from "./prompt-options.ts";
 import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
-import { checkGiven, checkText, invalidStep, type StepAgent, type StepCall } from "./step-call.ts";
+import type { StepAgent, StepCall } from "./step-call.ts";
 
 export interface ThinkWorkflowSteps {
   /**
@@ -118,40 +120,30 @@ export interface ThinkWorkflowSteps {
 
 /** @param callOf one step of this run, on the workflow's own agent */
 export function stepsOf(env: object, callOf: (name: string) => StepCall): ThinkWorkflowSteps {
-  const promptResult: ThinkWorkflowSteps["promptResult"] = async (name, options) => {
-    const call = callOf(name);
-    checkGiven("prompt", name, options);
-    return runPrompt(prompted(env, call, options.agent), options);
-  };
+  const promptResult: ThinkWorkflowSteps["promptResult"] = async (name, options) =>
+    runPrompt(prompted(env, callOf(name), options?.agent), options);
   return {
     promptResult,
     prompt: async (name, options) => (await promptResult(name, options)).output,
-    agentTool: async (name, child, options) => {
-      checkGiven("agentTool", name, options);
-      return runAgentToolStep(callOf(name), child, options);
-    },
-    promptAll: async (name, items, options) => {
-      checkGiven("promptAll", name, options);
-      return runPromptAll(callOf(name), items, options);
-    },
-    sleepUntilNext: (name, schedule, options = {}) =>
+    promptAll: async (name, items, options) => runPromptAll(callOf(name), items, options),
+    approval: async (name, options = {}) => runApproval(callOf(name), options),
+    agentTool: async (name, child, options) => runAgentToolStep(callOf(name), child, options),
+    sleepUntilNext: async (name, schedule, options = {}) =>
       sleepUntilNext(callOf(name), schedule, options),
-    approval: (name, options = {}) => runApproval(callOf(name), options),
   };
 }
 
 /** The same step, on the agent that it asks. */
 function prompted(env: object, call: StepCall, target: PromptTarget | undefined): StepCall {
   if (target === undefined) return call;
+  const refuse = refusalOf("prompt", call.name);
   const { binding = "", name } = target ?? {};
   const bindings = agentBindings(env);
-  if (!bindings.includes(binding) || typeof name !== "string" || name === "") {
-    throw invalidStep(
-      "prompt",
-      call.name,
-      `got ${preview(target)} as agent; expected a name, and as binding one of ${bindings.join(", ") || "none: env has no namespace"}.`,
-    );
+  if (!bindings.includes(binding)) {
+    const among = bindings.join(", ") || "none: env has no namespace";
+    const problem = `expected an object with name, and as binding one of ${among}`;
+    throw refuse(`Invalid agent ${preview(target)}: ${problem}.`);
   }
-  checkText("prompt", call.name, "the name of agent", name);
+  readStep(text(), name, refuse, "agent.name");
   return { ...call, agent: () => agentAt<StepAgent>(env, binding, name) };
 }

@@ -233,20 +233,23 @@ it("W3: waitForApproval() and approveWorkflow() of agents still work", async () 
 
 describe("an invalid request is refused at the call, and nothing is stored", () => {
   it.each<[object, string]>([
-    [{ schema: "date" }, "got a schema that has no JSON Schema form"],
-    [{ timeout: 0 }, "got 0 as timeout"],
-    [{ title: " " }, 'got " " as title'],
-    [{ title: "x".repeat(200_001) }, "got a title of 200001 bytes"],
-    [{ key: 7 }, "got 7 as key"],
-    [{ color: "red" }, 'unknown option "color"'],
-    [{ data: "x".repeat(1_000_001) }, "got data of 1000003 bytes"],
-    [{ onTimeout: "explode" }, 'got "explode" as onTimeout'],
+    [{ schema: "date" }, "Invalid schema: it has no JSON Schema form"],
+    [{ timeout: 0 }, "Invalid timeout 0"],
+    [{ title: " " }, 'Invalid title " ": expected a non-empty string.'],
+    [
+      { title: "x".repeat(200_001) },
+      "Invalid title of 200001 bytes: expected at most 200000 bytes.",
+    ],
+    [{ key: 7 }, "Invalid key 7"],
+    [{ color: "red" }, 'Unknown option "color" in options'],
+    [{ data: "x".repeat(1_000_001) }, "Invalid data of 1000003 bytes"],
+    [{ onTimeout: "explode" }, 'Invalid onTimeout "explode": expected'],
     [{ onTimeout: "approve", schema: "refund" }, "with a schema { approve: payload }"],
     [{ onTimeout: { approve: { amount: 1 } } }, 'without a schema "approve"'],
     [{ onTimeout: { approve: { amount: 13 } }, schema: "refund" }, "amount: 13 brings bad luck"],
     [
       { onTimeout: { approve: { amount: 1, note: "x".repeat(1_000_000) } }, schema: "refund" },
-      "got a payload in onTimeout of 1000022 bytes",
+      "Invalid onTimeout.approve of 1000022 bytes",
     ],
   ])("step.approval() with %j", async (options, text) => {
     const workflow = await givenWorkflow([

@@ -330,11 +330,11 @@ it("the app's own agent tools run as they did, and their ends are told once", as
 });
 
 it.each([
-  [{ input: undefined as unknown }, "as input;"],
-  [{ input: "x", key: 3 as unknown as string }, "as key;"],
-  [{ input: "x", timeout: -1 }, "as timeout;"],
-  [{ input: "x", retries: 1 }, "unknown option"],
-  [{ input: "x", child: "" }, "as child;"],
+  [{ input: undefined as unknown }, "Invalid input undefined"],
+  [{ input: "x", key: 3 as unknown as string }, "Invalid key 3"],
+  [{ input: "x", timeout: -1 }, "Invalid timeout -1"],
+  [{ input: "x", retries: 1 }, 'Unknown option "retries" in options'],
+  [{ input: "x", child: "" }, 'Invalid child ""'],
 ])("refuses what cannot be meant, without a retry: %#", async (tool, word) => {
   await using workflow = await givenTools([{ name: "bad", ...tool }]);
   await workflow.start();

@@ -377,20 +377,24 @@ it("W5 terminating a workflow cancels its batch, what runs and what waits, and n
 
 describe("bad input is refused at the call, and nothing is stored", () => {
   it.each<[string, PromptAllParams, string]>([
-    ["concurrency", { items: ["a"], options: { concurrency: 0 } }, "got 0 as concurrency"],
+    [
+      "concurrency",
+      { items: ["a"], options: { concurrency: 0 } },
+      "Invalid concurrency 0: expected a whole number from 1 to 100.",
+    ],
     ["concurrency", { items: ["a"], options: { concurrency: 101 } }, "from 1 to 100"],
     [
       "keys",
       { items: ["k=a", "l=b", "k=c"], hasKeys: true },
-      'got "k" as the key of the items 0 and 2',
+      'Invalid key "k" of the items 0 and 2: expected a different key for each item.',
     ],
-    ["prompt", { items: ["a", " "] }, 'got " " as the prompt of item 1'],
-    ["thread", { items: ["a"], options: { thread: "isolated/4/x" } }, "as thread; expected"],
-    ["timeout", { items: ["a"], options: { timeout: 0 } }, "got 0 as timeout"],
+    ["prompt", { items: ["a", " "] }, 'Invalid prompt of item 1 " ": expected'],
+    ["thread", { items: ["a"], options: { thread: "isolated/4/x" } }, "Invalid thread"],
+    ["timeout", { items: ["a"], options: { timeout: 0 } }, "Invalid timeout 0"],
     [
       "items",
       { items: Array.from({ length: 10_001 }, () => "") },
-      "got 10001 as the number of items",
+      "Invalid items of 10001 items: expected at most 10000 items.",
     ],
   ])("refuses bad %s", async (_, params, text) => {
     await using workflow = await givenWorkflow(params);

@@ -30,7 +30,7 @@ describe("W2: a prompt whose submission is gone", () => {
     expect(outcome).toMatchObject({
       error: "ThinkPromptNotFoundError",
       message: expect.stringMatching(
-        /^step\.prompt\("ask"\): The agent has no submission ".+" any more: it was deleted/,
+        /^step\.prompt\("ask"\): The agent no longer has the submission ".+": it was deleted/,
       ),
       submissionId: expect.any(String),
     });

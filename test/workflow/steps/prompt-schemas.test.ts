@@ -455,23 +455,26 @@ describe("what a prompt is", () => {
   });
 
   it.each([
-    [{ timeout: "366 days" }, "at most 365 days"],
-    [{ timeout: "2 years" }, "at most 365 days"],
-    [{ prompt: [] }, "got [] as prompt"],
-    [{ retries: 3 }, 'unknown option "retries"'],
-    [{ key: 7 }, "got 7 as key"],
+    [{ timeout: "366 days" }, 'at most "365 days"'],
+    [{ timeout: "2 years" }, 'at most "365 days"'],
+    [{ prompt: [] }, "Invalid prompt []: expected a non-empty string"],
+    [
+      { retries: 3 },
+      'step.prompt("ask"): Unknown option "retries" in options. Valid options: prompt, key',
+    ],
+    [{ key: 7 }, "Invalid key 7: expected a string."],
     [{ repair: -1, output: z.object({}) }, "repair"],
-    [{ strategy: "json" }, 'got "json" as strategy without an output schema'],
-    [{ agent: { binding: "NOBODY", name: "x" } }, "as binding one of"],
-    [{ timeout: 0.5 }, "got 0.5 as timeout"],
-    [{ timeout: "0.0001 seconds" }, "as timeout"],
-    [{ timeout: Number.NaN }, "got NaN as timeout"],
-    [{ timeout: Number.POSITIVE_INFINITY }, "got Infinity as timeout"],
-    [{ timeout: "53 weeks" }, "at most 365 days"],
-    [{ timeout: null }, "got null as timeout"],
-    [{ cancelOnTimeout: "no" }, 'got "no" as cancelOnTimeout'],
-    [{ agent: null }, "got null as agent"],
-    [{ agent: { binding: "ThinkAgent", name: 1n } }, "as agent"],
+    [{ strategy: "json" }, 'Invalid strategy "json": expected no strategy for a text answer'],
+    [{ agent: { binding: "NOBODY", name: "x" } }, "and as binding one of"],
+    [{ timeout: 0.5 }, "Invalid timeout 0.5: expected a positive number of milliseconds"],
+    [{ timeout: "0.0001 seconds" }, "Invalid timeout"],
+    [{ timeout: Number.NaN }, "Invalid timeout NaN"],
+    [{ timeout: Number.POSITIVE_INFINITY }, "Invalid timeout Infinity"],
+    [{ timeout: "53 weeks" }, 'at most "365 days"'],
+    [{ timeout: null }, "Invalid timeout null"],
+    [{ cancelOnTimeout: "no" }, 'Invalid cancelOnTimeout "no": expected true or false.'],
+    [{ agent: null }, "Invalid agent null: expected an object with name"],
+    [{ agent: { binding: "ThinkAgent", name: 1n } }, "Invalid agent.name 1n"],
   ])("refuses %o at once", async (options, expected) => {
     await using workflow = await givenPlot((step) =>
       step.prompt("ask", { prompt: "p", ...options } as never),
@@ -482,9 +485,15 @@ describe("what a prompt is", () => {
   });
 
   it.each([
-    [{ cancelOnTimeout: false }, '"cancelOnTimeout"; there are "prompt", "key", "concurrency"'],
-    [{ agent: { binding: "ThinkAgent", name: "x" } }, '"agent"; there are "prompt", "key"'],
-    [{ thread: "" }, 'got "" as thread'],
+    [
+      { cancelOnTimeout: false },
+      '"cancelOnTimeout" in options. Valid options: prompt, key, concurrency',
+    ],
+    [
+      { agent: { binding: "ThinkAgent", name: "x" } },
+      '"agent" in options. Valid options: prompt, key',
+    ],
+    [{ thread: "" }, 'Invalid thread "": expected a non-empty string'],
   ])("promptAll() refuses %o at once, and says what there is", async (options, expected) => {
     await using workflow = await givenPlot((step) =>
       step.promptAll("all", ["p"], { prompt: (item: string) => item, ...options } as never),

@@ -360,7 +360,7 @@ describe("bad input is refused at the call, and nothing is stored", () => {
     await workflow.start();
     await workflow.instance.waitForStatus("errored");
     const { message: text } = await workflow.instance.getError();
-    expect(text).toContain('step.prompt("when") got an output schema that has no JSON Schema form');
+    expect(text).toContain('step.prompt("when"): Invalid output: it has no JSON Schema form');
     expect(await workflow.agent.listSubmissions()).toEqual([]);
   });
 
@@ -368,11 +368,11 @@ describe("bad input is refused at the call, and nothing is stored", () => {
     [
       "timeout",
       { timeout: "3 dayz" as unknown as number },
-      "as timeout; expected a positive number",
+      'Invalid timeout "3 dayz": expected a positive number',
     ],
-    ["timeout", { timeout: 0 }, "got 0 as timeout"],
-    ["thread", { thread: "" }, 'got "" as thread'],
-    ["prompt", { prompt: " " }, 'got " " as prompt'],
+    ["timeout", { timeout: 0 }, "Invalid timeout 0"],
+    ["thread", { thread: "" }, 'Invalid thread ""'],
+    ["prompt", { prompt: " " }, 'Invalid prompt " "'],
   ])("refuses a bad %s at once, before anything is stored: %j", async (_, options, text) => {
     await using workflow = await givenWorkflow([{ name: "bad", prompt: script(), ...options }]);
     await workflow.start();

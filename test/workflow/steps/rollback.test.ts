@@ -208,6 +208,8 @@ describe("step.agentTool() with a rollback handler", () => {
       step.agentTool("tool", ToolChild, { input: {}, rollback: true as never }),
     );
     await workflow.start();
-    expect((await workflow.error()).message).toContain("got boolean as rollback");
+    expect((await workflow.error()).message).toContain(
+      "Invalid rollback true: expected a function.",
+    );
   });
 });

@@ -92,7 +92,7 @@ describe("L1: half of a surrogate pair is refused at the call, and nothing is st
     const error = await refusal(outcomeOf((step) => call(step)));
     expect(error.message).toMatch(/^errored: Error: Invalid\w+Error: /);
     expect(error.message).toContain("issue-\\ud83d");
-    expect(error.message).toContain("half of a character");
+    expect(error.message).toMatch(/half of (a character|one)/);
     expect(error.message).toContain("toWellFormed()");
   });
 });

@@ -1,0 +1,56 @@
+/** Options of steps. An invalid one ends the workflow at the call, before anything is stored: no retry could make it valid. */
+
+import { NonRetryableError } from "cloudflare:workflows";
+import type { z } from "zod";
+import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../core/json.ts";
+import { duration, hook, readOptions, text } from "../core/option-schemas.ts";
+import { type AnySchema, type JsonForms, jsonFormsOf } from "../core/schema.ts";
+
+/** Makes the error of an invalid option from a whole sentence. */
+export type Refuse = (problem: string) => NonRetryableError;
+
+/** @param kind the method of the step, e.g. `"prompt"` */
+export function refusalOf(kind: string, name: string): Refuse {
+  const errorName = `Invalid${kind.charAt(0).toUpperCase()}${kind.slice(1)}Error`;
+  return (problem) =>
+    new NonRetryableError(`step.${kind}(${preview(name)}): ${problem}`, errorName);
+}
+
+/** @throws the error of `refuse` for the first invalid option */
+export function readStep<Out>(
+  schema: z.ZodType<Out>,
+  value: unknown,
+  refuse: Refuse,
+  name = "options",
+): Out {
+  return readOptions(schema, value, name, (_, message) => refuse(message));
+}
+
+export const TIMEOUT = duration({ max: "365 days" }).default(86_400_000);
+export const KEY = text({ empty: true }).optional();
+export const ROLLBACK = hook().optional();
+
+/** A value as JSON, which the agent stores. */
+export function jsonFor(name: string, value: unknown, maxBytes: number, refuse: Refuse): Json {
+  const json = jsonTextOf(name, value, { maxBytes, refuse });
+  const malformed = malformedKeyIn(value);
+  if (malformed === undefined) return JSON.parse(json) as Json;
+  throw refuse(`Invalid key ${preview(malformed)} in ${name}, ${HALF_CHARACTER}`);
+}
+
+/** The JSON Schema forms of a schema, for the agent. */
+export function formsOf(name: string, schema: AnySchema, refuse: Refuse): JsonForms {
+  try {
+    return jsonFormsOf(schema);
+  } catch (error) {
+    throw refuse(
+      `Invalid ${name}: it has no JSON Schema form: ${messageOf(error)}. ` +
+        "Use a type that JSON has, and convert it in the schema or afterwards: e.g. z.coerce.date(), " +
+        '"string.date.parse" of ArkType, or v.pipe(v.string(), v.transform(...)) of Valibot.',
+    );
+  }
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
