@@ -20,7 +20,6 @@ export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
 export type {
   Closing,
   WaitKindName,
-  WaitKinds,
   WaitReceipt,
   WaitRef,
   WaitRequest,

@@ -75,7 +75,7 @@ export type AgentToolResult<Output = Json | undefined> = {
 const MOST_INPUT_BYTES = 1_000_000;
 
 const TOOL = optionsOf<AgentToolOptions<AnySchema | undefined>>()({
-  input: z.unknown(),
+  input: z.unknown().optional(),
   output: z
     .custom<AnySchema | undefined>(
       (given) => typeof (given as AnySchema | null)?.["~standard"]?.validate === "function",
