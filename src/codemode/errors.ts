@@ -47,7 +47,7 @@ export class CodemodeRejectedError extends CodemodeError {
   }
 }
 
-/** The agent went down while the code ran, and had begun calls that must not be repeated (L6). */
+/** The agent went down while the code ran, and had begun calls that must not be repeated. */
 export class CodemodeInterruptedError extends CodemodeError {
   override name = "CodemodeInterruptedError";
 }
@@ -57,7 +57,7 @@ export class CodemodeTimeoutError extends CodemodeError {
   override name = "CodemodeTimeoutError";
 }
 
-/** What the code returned does not match `output` (W4). */
+/** What the code returned does not match `output`. */
 export class CodemodeValidationError extends CodemodeError {
   override name = "CodemodeValidationError";
 }

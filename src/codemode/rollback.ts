@@ -11,9 +11,9 @@ const OVER: Closing = { status: "cancelled", result: { error: "Its workflow is r
 export type CodemodeRollback = "rolled-back" | "nothing" | "forgotten";
 
 /**
- * Stops the execution of that wait where it is under way, and reverts what it has applied, the latest first, where its
+ * Stops the execution of that wait if it runs, and reverts what it has applied, the latest first, where its
  * tools have a `revert`. May be called again after a failure: what was reverted is left alone. A later run of the workflow
- * runs the code afresh (W1).
+ * runs the code afresh.
  *
  * @throws Error while the execution is still being stopped, or when a revert failed
  */
@@ -25,7 +25,7 @@ export async function rollBack(
   if ((await waits.find(waitId))?.status === "open") await waits.close({ waitId }, OVER);
   const wait = await waits.find(waitId);
   if (!wait) return "forgotten";
-  if (wait.isLive) throw new Error(`The code of wait ${waitId} is still under way`);
+  if (wait.isLive) throw new Error(`The code of wait ${waitId} is still running`);
   await waits.release(waitId);
   if (wait.state === undefined) return "nothing";
   const runtime = await port.runtime();

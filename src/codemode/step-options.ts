@@ -18,7 +18,7 @@ export type CodemodeOptions<Schema extends AnySchema | undefined = undefined> = 
    * deterministic, or in `codemode.step()`.
    */
   code: string;
-  /** Tells repeated uses of one step name apart, e.g. in a loop (W1). */
+  /** Tells repeated uses of one step name apart, e.g. in a loop. */
   key?: string;
   /**
    * How long to wait for its end, approvals included, e.g. `"3 days"` or milliseconds, at most 365 days.
@@ -26,7 +26,7 @@ export type CodemodeOptions<Schema extends AnySchema | undefined = undefined> = 
    */
   timeout?: Duration;
   /**
-   * What the code returns, as a schema of any library that follows Standard Schema (W4).
+   * What the code returns, as a schema of any library that follows Standard Schema.
    * @default none: any JSON, or undefined
    */
   output?: Schema;

@@ -1,7 +1,6 @@
 /**
- * Drives the kinds of waits: one drive at a time for each wait, in the
- * background, again when its time has come. Decides nothing about an end but
- * that of a wait that nobody has asked for any more.
+ * Runs `drive()` and `stop()` of the kinds in the background, one of each at a time for a wait, and again when it is due. Expires
+ * waits whose step never asked for their end, and prunes closed ones.
  */
 
 import type { Clock } from "../core/clock.ts";
@@ -12,22 +11,22 @@ import type { WaitStore } from "./store.ts";
 
 /** After a drive that failed, or that the object did not survive. */
 export const AGAIN_MS = 30_000;
-/** While drives are under way, an alarm keeps the object alive. */
+/** While drives run, an alarm keeps the object alive. */
 const HEARTBEAT_MS = 30_000;
-/** One that is under way for so long may never come back: the object is not kept alive for it any more. */
+/** A drive that runs for so long may never return: the object is no longer kept alive for it. */
 const HUNG_MS = 3_600_000;
-/** How soon there is a wake for what hangs: the life that it finds may be another one, which begins afresh. */
+/** When a wake looks at a hanging drive: the object may have been restarted by then. */
 const AFTER_HUNG_MS = 3_600_000;
 const AT_A_TIME = 100;
-/** How long a step that has waited its time waits for a last look. */
+/** How long a last look may take. */
 const LAST_LOOK_MS = 20_000;
 /** Closed waits stay readable for so long. */
 const KEPT_MS = 30 * 86_400_000;
 
-/** Of a wait whose kind the agent no longer has: it stays open, for a deploy that has the kind again, until its step's time is over. */
+/** For a wait whose kind the agent no longer has: it stays open until its timeout, for a deploy that has the kind again. */
 const MISSING: StoredKind = { answersLaterRuns: ({ status }) => status === "completed" };
 
-/** A drive or a stop that is under way. */
+/** A running drive or stop. */
 type Run = {
   readonly waitId: string;
   /** Epoch milliseconds. */
@@ -81,14 +80,14 @@ export class Driver {
       .catch((error) => console.error(`[perdure] a wait could not be announced:`, error));
   }
 
-  /** An earlier life may have been in the middle of any of them. */
+  /** After a start of the object: a crash may have cut off any of them. */
   resume(): void {
     const driven = [...this.kinds].filter(([, { drive, stop }]) => drive ?? stop);
     const names = driven.map(([name]) => name as StoredKindName);
     for (const wait of this.owner.store().live(names)) this.begin(wait);
   }
 
-  /** Drives an open wait, once more where that is under way, or stops what is under way for a closed one. Never fails. */
+  /** Drives an open wait, or stops what runs for a closed one; once more if that is running already. Never fails. */
   begin({ waitId, status }: Wait): void {
     const id = runIdOf({ waitId, status });
     const running = this.#running.get(id);
@@ -106,7 +105,7 @@ export class Driver {
     });
   }
 
-  /** What a wait is closed with whose time is over, where its kind knows better than the step (W2). Never fails. */
+  /** How the kind closes a wait whose time is over, or undefined: as its step says. Never fails. */
   async lastLook(wait: Wait): Promise<Closing | undefined> {
     let closing: Closing | undefined;
     const look = async () => {
@@ -181,7 +180,7 @@ export class Driver {
     if (again !== null) wakeAt(again);
   }
 
-  /** Or nothing, where storage fails: the next start finds it. */
+  /** Undefined also if storage fails: the next start finds the wait. */
   #find(waitId: string): Wait | undefined {
     try {
       return this.owner.store().find(waitId);

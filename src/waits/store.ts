@@ -45,7 +45,7 @@ const MIGRATIONS = [
    CREATE INDEX perdure_waits_inside ON perdure_waits (parent) WHERE done_at IS NULL AND parent IS NOT NULL;`,
 ] as const;
 
-/** Those that there is something to do about, by their own index: the planner would walk all rows. */
+/** Live waits, by their own index: the planner would walk all rows. */
 const LIVE = "FROM perdure_waits INDEXED BY perdure_waits_live WHERE done_at IS NULL";
 /** Those of them that are inside another wait. */
 const INSIDE =
@@ -112,7 +112,7 @@ export class WaitStore {
     return opened as Wait;
   }
 
-  /** open → open, asked for by another run, which waits for a time of its own. */
+  /** open → open, for another run, with its own timeout. */
   takeOver(waitId: string, run: string, expiresAt: number): Wait | undefined {
     const [taken] = this.#select(
       `UPDATE perdure_waits SET run = ?1, expires_at = ?2, wake_at = IIF(wake_at = expires_at, ?2, MIN(wake_at, ?2))
@@ -128,7 +128,7 @@ export class WaitStore {
   /**
    * open → closed, once.
    *
-   * @param isDone false where something is under way for it that has to be stopped
+   * @param isDone false if something runs for it that must be stopped
    */
   close(
     waitId: string,
@@ -146,7 +146,7 @@ export class WaitStore {
     );
   }
 
-  /** closed → closed, with nothing under way any more. */
+  /** closed → closed, with nothing left to stop. */
   done(waitId: string, now: number): void {
     this.storage.sql.exec(
       "UPDATE perdure_waits SET done_at = ? WHERE wait_id = ? AND done_at IS NULL",
@@ -163,7 +163,7 @@ export class WaitStore {
     );
   }
 
-  /** open → open, with what its kind has to remember. */
+  /** open → open, with new state of its kind. */
   note(waitId: string, state: Json): Wait | undefined {
     return this.#one(
       "UPDATE perdure_waits SET state = ? WHERE wait_id = ? AND settled_at IS NULL RETURNING *",
@@ -172,7 +172,7 @@ export class WaitStore {
     );
   }
 
-  /** An open one rests until that time, or until it expires. Writes nothing where that is so already. */
+  /** An open wait is due at that time, or when it expires. Writes nothing if it is already. */
   restUntil(waitId: string, time: number | null): void {
     this.storage.sql.exec(
       `UPDATE perdure_waits SET wake_at = MIN(expires_at, ?1)
@@ -182,7 +182,7 @@ export class WaitStore {
     );
   }
 
-  /** There is something to do about it at that time. Writes nothing where that is so already. */
+  /** It is due at that time. Writes nothing if it is already. */
   wakeAt(waitId: string, time: number): void {
     this.storage.sql.exec(
       "UPDATE perdure_waits SET wake_at = ?1 WHERE wait_id = ?2 AND done_at IS NULL AND wake_at <> ?1",
@@ -207,7 +207,7 @@ export class WaitStore {
     return this.#one("SELECT * FROM perdure_waits WHERE idempotency_key = ?", idempotencyKey);
   }
 
-  /** When the first of them wants to be looked at, or null. */
+  /** When the first live wait is due, or null. */
   nextWake(): number | null {
     const first = `SELECT wake_at ${LIVE} AND kind = value ORDER BY wake_at LIMIT 1`;
     const query = `SELECT MIN((${first})) AS time FROM json_each(?)`;
@@ -215,7 +215,7 @@ export class WaitStore {
     return this.storage.sql.exec<{ time: number | null }>(query, kinds).one().time;
   }
 
-  /** Those whose time has come, of each kind the earliest, so many. */
+  /** Due waits, of each kind the earliest. */
   due(now: number, limit: number): Wait[] {
     const query = `SELECT * ${LIVE} AND kind = ? AND wake_at <= ? ORDER BY wake_at LIMIT ?`;
     return STORED_KINDS.flatMap((kind) => this.#select(query, kind, now, limit));
@@ -235,7 +235,7 @@ export class WaitStore {
     return this.#select(`SELECT * ${INSIDE} ?`, parent);
   }
 
-  /** All of these kinds that there is something to do about. */
+  /** All live waits of these kinds. */
   live(kinds: readonly StoredKindName[]): Wait[] {
     const query = `SELECT * ${LIVE} AND kind IN (SELECT value FROM json_each(?))`;
     return this.#select(query, JSON.stringify(kinds));

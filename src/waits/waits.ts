@@ -46,7 +46,10 @@ const REPLACED: Closing = {
 };
 
 /** Closes a wait whose step never asked for its end. */
-const FORGOTTEN: Closing = { status: "expired", result: { error: "Nobody asked for its end" } };
+const FORGOTTEN: Closing = {
+  status: "expired",
+  result: { error: "Its step never asked for its end" },
+};
 
 export type WaitsOptions = {
   readonly outbox: Outbox;
@@ -153,7 +156,7 @@ export class Waits extends Capability implements WaitKind {
    * Opens a wait for another one, which is driven again when this one is closed, and closes it with itself. Its id is
    * the caller's, so that it is opened once.
    *
-   * @returns undefined where the other one was closed meanwhile: nobody would want this one
+   * @returns undefined if the other one was closed meanwhile
    * @throws InvalidWaitError for a request that cannot be stored
    */
   async openInside(
@@ -227,7 +230,7 @@ export class Waits extends Capability implements WaitKind {
     for (const waitId of waitIds) this.#store.refuse(waitId);
   }
 
-  /** Notes how far an open wait has come, for its next drive. Returns whether it is open. */
+  /** Stores the progress of an open wait, for its next drive. Returns whether it is open. */
   async note(waitId: string, state: Json): Promise<boolean> {
     await this.lifecycle.ready();
     return this.#store.note(waitId, state) !== undefined;
@@ -260,14 +263,14 @@ export class Waits extends Capability implements WaitKind {
     }
   }
 
-  /** Drives an open wait soon: something has happened that it waits for. */
+  /** Drives an open wait at once: something has happened that it waits for. */
   async nudge(waitId: string): Promise<void> {
     await this.lifecycle.ready();
     const wait = this.#store.find(waitId);
     if (wait?.status === "open") this.#drive(wait);
   }
 
-  /** What is known of it answers no other run any more: what was done for it has been undone. */
+  /** The wait answers no other run any more, because its effects were undone. */
   async release(waitId: string): Promise<void> {
     await this.lifecycle.ready();
     this.#store.releaseKey(waitId);
@@ -290,7 +293,7 @@ export class Waits extends Capability implements WaitKind {
     return this.#store.inside(parent);
   }
 
-  /** Whether what is known of a wait is the answer for that run. */
+  /** Whether a closed wait is the answer for that run. */
   #answers(wait: Wait, run: string): boolean {
     if (wait.status === "open") return false;
     return wait.run === run || this.#driver.kindOf(wait).answersLaterRuns(wait);
@@ -318,7 +321,7 @@ export class Waits extends Capability implements WaitKind {
     await this.#wakeAt(this.#clock.now() + AGAIN_MS);
   }
 
-  /** In the background, and again by a wake if this life does not see its end. */
+  /** In the background, and again by a wake if the object restarts before it has returned. */
   #drive(wait: Wait): void {
     this.#driver.begin(wait);
     this.wake.request(this.#clock.now() + AGAIN_MS);
@@ -339,9 +342,9 @@ export class Waits extends Capability implements WaitKind {
   }
 
   /**
-   * The end, and its entry in the outbox, or the waking of the wait that it is inside of, commit together (O1).
+   * The end, and its entry in the outbox, or the waking of the wait that it is inside of, commit together.
    *
-   * @param isOrder whether the workflow wants it, which needs no word of it, and what is under way has to be stopped
+   * @param isOrder whether it is closed from outside: the workflow needs no event, and what runs for the wait must be stopped
    */
   #settle(waitId: string, closing: Closing, { isOrder }: { isOrder: boolean }): Wait | undefined {
     checkResult(closing);
@@ -369,7 +372,7 @@ export class Waits extends Capability implements WaitKind {
     return closed;
   }
 
-  /** The wait, and those inside it: nobody wants their ends any more. */
+  /** Closes the wait and the waits inside it. */
   #settleAll(
     waitId: string,
     closing: Closing,

@@ -34,7 +34,7 @@ export type AgentToolOptions<Schema extends AnySchema | undefined = undefined> =
   /** What the child is given, as JSON of at most 1 MB: its `formatAgentToolInput()` makes a message of it. */
   input: unknown;
   /**
-   * What the child's `getAgentToolOutput()` has to return: any Standard Schema (W4).
+   * What the child's `getAgentToolOutput()` has to return: any Standard Schema.
    * @default none: the output is what the child returns
    */
   output?: Schema;
@@ -44,7 +44,7 @@ export type AgentToolOptions<Schema extends AnySchema | undefined = undefined> =
    * @default "24 hours"
    */
   timeout?: Duration;
-  /** Tells repeated uses of one step name apart, e.g. in a loop (W1). */
+  /** Tells repeated uses of one step name apart, e.g. in a loop. */
   key?: string;
   /** For clients that show the run: a name, an icon, anything else that is JSON. */
   display?: AgentToolDisplayMetadata;
@@ -139,7 +139,7 @@ type FailedEnd = Exclude<AgentToolEnd, { status: "completed" }>;
 
 function failureOf(end: FailedEnd | null, waitId: string, timeoutMs: number | undefined): Error {
   // A wait that was closed without a look at its run has no more than an error.
-  const { runId = waitId, error = "nobody knows how the run ended" } = end ?? {};
+  const { runId = waitId, error = "the end of the run is unknown" } = end ?? {};
   if (timeoutMs !== undefined) return new AgentToolTimeoutError(runId, timeoutMs, error);
   if (end?.status === "interrupted") {
     const { reason, childStillRunning } = end;

@@ -31,7 +31,7 @@ export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = 
   /** What the person is shown: anything that JSON can hold, up to 1 MB. */
   data?: Json;
   /**
-   * What approving takes, as a schema of any library that says its JSON Schema, e.g. Zod (W4).
+   * What approving takes, as a schema of any library that says its JSON Schema, e.g. Zod.
    * @default none: approving takes nothing but the click
    */
   schema?: Schema;
@@ -41,12 +41,12 @@ export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = 
    */
   timeout?: Duration;
   /**
-   * What it means when nobody has decided in time: `"throw"` an `ApprovalTimeoutError`, `"reject"`, or approve: with the
+   * What happens when it was not decided in time: `"throw"` an `ApprovalTimeoutError`, `"reject"`, or approve: with the
    * payload of `{ approve }` where there is a schema, by `"approve"` where there is none.
    * @default "throw"
    */
   onTimeout?: ApprovalOnTimeout<Schema>;
-  /** Tells repeated uses of one step name apart, e.g. in a loop (W1). */
+  /** Tells repeated uses of one step name apart, e.g. in a loop. */
   key?: string;
 };
 
@@ -70,7 +70,7 @@ type Decided = {
   readonly reason?: string;
   /** Epoch milliseconds. */
   readonly decidedAt: number;
-  /** Nobody decided, and `onTimeout` did. */
+  /** It was not decided in time, and `onTimeout` applied. */
   readonly isTimeout: boolean;
 };
 
@@ -144,7 +144,7 @@ function approvedBy(onTimeout: unknown): unknown {
     : undefined;
 }
 
-/** What only the schema itself knows, e.g. a refinement, is checked here (W4). */
+/** What only the schema itself knows, e.g. a refinement, is checked here. */
 async function payloadOf(
   approvalId: string,
   schema: AnySchema | undefined,
@@ -191,13 +191,13 @@ async function checkedAsk<Schema extends AnySchema | undefined>(
   return { kind: "approval", key, request, timeoutMs, closing };
 }
 
-/** What people at the agent see of an approval that nobody has decided in time. */
+/** The result of an approval that was not decided in time, as people at the agent see it. */
 function timedOut(onTimeout: unknown): Json {
-  if (onTimeout === "throw") return { reason: "Nobody decided in time" };
-  if (onTimeout === "reject") return { reason: "Nobody decided in time: rejected by default" };
+  if (onTimeout === "throw") return { reason: "Not decided in time" };
+  if (onTimeout === "reject") return { reason: "Not decided in time: rejected by default" };
   const payload = approvedBy(onTimeout) as Json | undefined;
   return {
-    reason: "Nobody decided in time: approved by default",
+    reason: "Not decided in time: approved by default",
     ...(payload !== undefined && { payload }),
   };
 }

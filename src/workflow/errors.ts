@@ -43,7 +43,7 @@ export class ThinkPromptSkippedError extends ThinkPromptError {
   }
 }
 
-/** The prompt had not ended within its `timeout`; the ledger was asked before (W2). */
+/** The prompt had not ended within its `timeout`; the ledger was asked before. */
 export class ThinkPromptTimeoutError extends ThinkPromptError {
   override name = "ThinkPromptTimeoutError";
   constructor(
@@ -102,19 +102,19 @@ export class ApprovalError extends Error {
   }
 }
 
-/** Nobody decided within `timeout`, and `onTimeout` is `"throw"`; the agent was asked before (W2). */
+/** It was not decided within `timeout`, and `onTimeout` is `"throw"`. The agent was asked before. */
 export class ApprovalTimeoutError extends ApprovalError {
   override name = "ApprovalTimeoutError";
   constructor(approvalId: string) {
     super(
-      `Nobody decided about the approval ${approvalId} in time. ` +
+      `The approval ${approvalId} was not decided in time. ` +
         'Wait longer with timeout, or say with onTimeout what that means, e.g. "reject".',
       approvalId,
     );
   }
 }
 
-/** Nobody can decide any more: the workflow was terminated at its agent. */
+/** The approval was cancelled: the workflow was terminated at its agent. */
 export class ApprovalCancelledError extends ApprovalError {
   override name = "ApprovalCancelledError";
   constructor(approvalId: string) {
@@ -175,7 +175,7 @@ export class AgentToolFailedError extends AgentToolError {
   }
 }
 
-/** Somebody cancelled the run. */
+/** The run was cancelled. */
 export class AgentToolAbortedError extends AgentToolError {
   override name = "AgentToolAbortedError";
   constructor(runId: string, error: string) {
@@ -208,7 +208,7 @@ export class AgentToolInterruptedError extends AgentToolError {
   }
 }
 
-/** The run had not ended within the step's `timeout`, and was cancelled; the child was asked before (W2). */
+/** The run had not ended within the step's `timeout`, and was cancelled; the child was asked before. */
 export class AgentToolTimeoutError extends AgentToolError {
   override name = "AgentToolTimeoutError";
   constructor(runId: string, timeoutMs: number, error: string) {
@@ -221,7 +221,7 @@ export class AgentToolTimeoutError extends AgentToolError {
   }
 }
 
-/** The child's output does not match `output` (W4). */
+/** The child's output does not match `output`. */
 export class AgentToolValidationError extends AgentToolError {
   override name = "AgentToolValidationError";
   constructor(runId: string, cause: unknown) {

@@ -1,6 +1,5 @@
 /**
- * Every name that a step gives away: step names, idempotency keys. Built here
- * only, within the platform's limits for any input, and different for any two
+ * Step names, idempotency keys and event types. Within the platform's limits for any input, and different for any two
  * different steps.
  */
 
@@ -26,7 +25,7 @@ export type StepIdentity = {
   readonly key: string | undefined;
 };
 
-/** What makes it the same step of the same instance (W1). */
+/** What makes it the same step of the same instance. */
 export type InstanceIdentity = StepIdentity & {
   readonly workflowName: string;
   readonly workflowId: string;
@@ -35,7 +34,7 @@ export type InstanceIdentity = StepIdentity & {
 /** Names the platform's steps that a step consists of, by their parts, e.g. `submit`, `wait-2`. */
 export type NameOf = (part: string) => string;
 
-/** The idempotency key of a step: readable where it can be, and never that of another. */
+/** The idempotency key of a step: readable if it is short, and never that of another step. */
 export function stepKey({
   kind,
   workflowName,
@@ -66,7 +65,7 @@ export function partName({ kind, stepName, key }: StepIdentity, part: string): s
   return headOf(stepName, suffix) + suffix;
 }
 
-/** As much of a step name as there is room for beside its suffix, without the control characters that the platform refuses. */
+/** The start of a step name that fits before its suffix, without the control characters that the platform refuses. */
 function headOf(stepName: string, suffix: string): string {
   const head = stepName.replace(/\p{Cc}/gu, "").slice(0, MAX_STEP_NAME - suffix.length);
   // A cut through a character would leave half of it.
@@ -89,7 +88,7 @@ export function batchId({ workflowName, workflowId, stepName, keys }: BatchIdent
   return digest(JSON.stringify(["batch", workflowName, workflowId, stepName, keys]));
 }
 
-/** The idempotency keys of a batch's items, in their order; never that of another item or of a prompt (W1). */
+/** The idempotency keys of a batch's items, in their order; never that of another item or of a prompt. */
 export function batchItemKeys({
   workflowName,
   workflowId,
@@ -108,17 +107,17 @@ export function repairBatchId(batch: string, round: number): string {
   return digest(JSON.stringify(["repair", batch, round]));
 }
 
-/** The event that ends the wait of one run of a workflow for a batch, and no other's (W3). */
+/** The event that ends the wait of one run of a workflow for a batch, and no other's. */
 export function batchEventType(batch: string, run: string): string {
   return `perdure-prompts-${digest(JSON.stringify([batch, run]))}`;
 }
 
-/** What only that run of the workflow, and the agent that it has told, can know (W3). */
+/** What only that run of the workflow, and the agent that it has told, can know. */
 export function batchProof(batch: string, run: string): string {
   return digest(JSON.stringify(["proof", batch, run]));
 }
 
-/** The name of one of the platform steps that a batch consists of: the step's own, as far as there is room, and the batch. */
+/** The name of one of the platform steps that a batch consists of: the start of the step's own, and the batch. */
 export function batchStepName(stepName: string, batch: string, part: string): string {
   const suffix = `~${batch}:${part}`;
   return headOf(stepName, suffix) + suffix;

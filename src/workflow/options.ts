@@ -11,9 +11,14 @@ export type Refuse = (problem: string) => NonRetryableError;
 
 /** @param kind the method of the step, e.g. `"prompt"` */
 export function refusalOf(kind: string, name: string): Refuse {
-  const errorName = `Invalid${kind.charAt(0).toUpperCase()}${kind.slice(1)}Error`;
-  return (problem) =>
-    new NonRetryableError(`step.${kind}(${preview(name)}): ${problem}`, errorName);
+  return (problem) => invalidStep(kind, `step.${kind}(${preview(name)}): ${problem}`);
+}
+
+export function invalidStep(kind: string, message: string): NonRetryableError {
+  return new NonRetryableError(
+    message,
+    `Invalid${kind.charAt(0).toUpperCase()}${kind.slice(1)}Error`,
+  );
 }
 
 /** @throws the error of `refuse` for the first invalid option */

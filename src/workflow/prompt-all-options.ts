@@ -21,14 +21,14 @@ export type PromptAllOptions<
    */
   prompt: (item: Item, index: number) => string | readonly PromptMessage[];
   /**
-   * Tells the items apart, over restarts and changes of their order (W1): an
+   * Tells the items apart, over restarts and changes of their order: an
    * item whose key was answered before is not asked again.
    * @default the index as a text
    */
   key?: (item: Item, index: number) => string;
   /**
    * How many isolated turns of these run at a time, from 1 to 100; never more than
-   * the agent's `maxConcurrentTurns` (L4). In any other thread it is one.
+   * the agent's `maxConcurrentTurns`. In any other thread it is one.
    * @default 4
    */
   concurrency?: number;

@@ -123,7 +123,7 @@ async function settle(prompts: Prompts, round: Round): Promise<{ at: number }> {
   return { at };
 }
 
-/** Shows the model what the schema refuses of its answers, as often as `repair` says (W4). */
+/** Shows the model what the schema refuses of its answers, as often as `repair` says. */
 async function repair(prompts: Prompts, startedAt: number): Promise<void> {
   const { outcomes, timeoutMs, request } = prompts;
   const { repair: most = 0 } = request.answer;
@@ -236,7 +236,7 @@ async function read(prompts: Prompts, { batch, submissionIds, indexes }: Round):
   }
 }
 
-/** A restart asks afresh what the schema itself did not take in the end (W1, W4). */
+/** A restart asks afresh what the schema itself did not take in the end. */
 async function refuse(prompts: Prompts): Promise<void> {
   const { name, batch, outcomes } = prompts;
   const wrong = outcomes.filter(

@@ -1,4 +1,4 @@
-/** What has become of a prompt: its answer, as the schema takes it, or the error that says how it failed (W4). */
+/** What has become of a prompt: its answer, as the schema takes it, or the error that says how it failed. */
 
 import { type AnySchema, type OutputOf, validated } from "../core/schema.ts";
 import type { PromptEnd, SubmissionEnd, TokenUsage } from "../submissions/types.ts";
@@ -24,11 +24,11 @@ export type AnswerOf<Schema extends AnySchema | undefined> = Schema extends AnyS
 /** What `step.promptResult()` returns. */
 export type PromptResult<Schema extends AnySchema | undefined> = {
   readonly output: AnswerOf<Schema>;
-  /** Tokens of all attempts, where the model reports them (L7). */
+  /** Tokens of all attempts, where the model reports them. */
   readonly usage?: TokenUsage;
   /** The submission in the agent's ledger. */
   readonly submissionId: string;
-  /** The assistant message that the turn wrote, if it wrote one (L7). */
+  /** The assistant message that the turn wrote, if it wrote one. */
   readonly messageId?: string;
   /** Why the model's last call ended: `"stop"`, `"tool-calls"`, `"length"` and so on. */
   readonly finishReason?: string;
@@ -92,7 +92,7 @@ async function causeOf(
   return new Error(error);
 }
 
-/** What is wrong with an answer that the agent accepted and the schema itself refuses; undefined for any other failure (W4). */
+/** What is wrong with an answer that the agent accepted and the schema itself refuses; undefined for any other failure. */
 export function refusalOf(
   { status }: Pick<SubmissionEnd, "status">,
   error: unknown,

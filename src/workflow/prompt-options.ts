@@ -15,7 +15,7 @@ export type ThinkPromptOptions<Schema extends AnySchema | undefined = undefined>
   PromptSettings<Schema> & {
     /** What the agent is asked: a text, or messages. */
     prompt: string | readonly PromptMessage[];
-    /** Tells repeated uses of one step name apart, e.g. in a loop (W1). */
+    /** Tells repeated uses of one step name apart, e.g. in a loop. */
     key?: string;
     /**
      * Whether the turn is cancelled when the time is over.
@@ -47,7 +47,7 @@ export type PromptTarget = {
 export type PromptSettings<Schema extends AnySchema | undefined> = {
   /**
    * The answer, as a schema of Zod, ArkType, Valibot (by
-   * `toStandardJsonSchema()`) or any other library that says its JSON Schema (W4).
+   * `toStandardJsonSchema()`) or any other library that says its JSON Schema.
    * @default none: the answer is the text of the reply
    */
   output?: Schema;
@@ -80,7 +80,7 @@ export type PromptSettings<Schema extends AnySchema | undefined> = {
    */
   repair?: number;
   /**
-   * How often the turn is attempted after crashes and failures of the model, and when not (L6, L8).
+   * How often the turn is attempted after crashes and failures of the model, and when not.
    * @default what the agent is constructed with: 5 attempts in all, none after a tool has run
    */
   retry?: NonNullable<PromptRequest["retry"]>;

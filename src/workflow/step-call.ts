@@ -4,7 +4,7 @@ import { NonRetryableError } from "cloudflare:workflows";
 import type { AgentWorkflowStep } from "agents/workflows";
 import { preview } from "../core/json.ts";
 import type { Closing, WaitKindName, WaitRef, WaitRequest } from "../waits/protocol.ts";
-import { refusalOf } from "./options.ts";
+import { invalidStep } from "./options.ts";
 
 /** What an agent offers to the steps of its workflows: the calls of the wait protocol. */
 export interface StepAgent {
@@ -22,10 +22,10 @@ export type StepCall<Agent = StepAgent> = {
   readonly agent: () => Agent | Promise<Agent>;
   readonly workflowName: string;
   readonly workflowId: string;
-  /** Identifies this run of the workflow; a restart has another one (W1). */
+  /** Identifies this run of the workflow; a restart has another one. */
   readonly run: () => Promise<string>;
   readonly name: string;
-  /** What this run has asked for so far (W3). */
+  /** What this run has asked for so far. */
   readonly used: UsedNames;
 };
 
@@ -92,7 +92,7 @@ function isRefused(result: unknown): result is { [REFUSED]: Pick<Error, "name" |
   return typeof result === "object" && result !== null && REFUSED in result;
 }
 
-/** Errors by which an agent says that a call cannot be meant, as they are called over RPC. */
+/** Errors of an agent for invalid input, by their names over RPC. */
 const REFUSALS: ReadonlySet<string> = new Set([
   "InvalidApprovalError",
   "InvalidDestinationError",
@@ -102,7 +102,7 @@ const REFUSALS: ReadonlySet<string> = new Set([
   "InvalidSubmissionError",
 ]);
 
-/** Whether the agent would refuse the call again. By its very name: the app and the platform have errors that are called alike. */
+/** Whether the agent would refuse the call again. By its exact name: the app and the platform have errors with similar names. */
 function isRefusal(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
   return REFUSALS.has(error.name) || isNoAgent(error);
@@ -152,11 +152,10 @@ export class UsedNames {
     const remedy = keys
       ? "give the items other keys, or the step another name"
       : "in a loop, pass a different `key` each time";
-    throw refusalOf(
+    throw invalidStep(
       kind,
-      name,
-    )(
-      `The name was used before in this run of the workflow${withKey ?? ""}. Step names must be unique within a run: ${remedy}.`,
+      `step.${kind}(${preview(name)}) was used before in this run of the workflow${withKey ?? ""}. ` +
+        `Step names must be unique within a run: ${remedy}.`,
     );
   }
 }

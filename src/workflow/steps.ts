@@ -25,9 +25,9 @@ import type { StepAgent, StepCall } from "./step-call.ts";
 export interface ThinkWorkflowSteps {
   /**
    * Asks the agent and waits for its answer: what `output` takes, or without one the text of the reply. Idempotent per
-   * workflow, instance, step name and key (W1); what it returns matches `output` (W4).
+   * workflow, instance, step name and key; what it returns matches `output`.
    *
-   * @throws ThinkPromptTimeoutError when no answer came within `timeout` (W2)
+   * @throws ThinkPromptTimeoutError when no answer came within `timeout`
    * @throws ThinkPromptAbortedError when the submission was cancelled
    * @throws ThinkPromptSkippedError when the agent's turns were reset first
    * @throws ThinkPromptValidationError when the answer does not match `output`
@@ -48,15 +48,15 @@ export interface ThinkWorkflowSteps {
   /**
    * Asks the agent about each of many items, some at a time, and waits for all
    * the answers, which come in the order of the items. Idempotent per workflow,
-   * instance, step name and the item's key (W1). Up to 10,000 items; a thousand small ones take about 15
+   * instance, step name and the item's key. Up to 10,000 items; a thousand small ones take about 15
    * steps of the platform. Uses of one name at the same time need different keys.
    *
    * With `onError: "return"` it throws none of the errors below, and returns them as values.
    *
-   * @throws ThinkPromptTimeoutError when not all answers came within `timeout` (W2)
+   * @throws ThinkPromptTimeoutError when not all answers came within `timeout`
    * @throws ThinkPromptAbortedError when a submission was cancelled
    * @throws ThinkPromptSkippedError when the agent's turns were reset first
-   * @throws ThinkPromptValidationError when an answer does not match `output` (W4)
+   * @throws ThinkPromptValidationError when an answer does not match `output`
    * @throws ThinkPromptError when a turn failed; like the others with `index` and `key` of its item
    */
   promptAll<
@@ -71,7 +71,7 @@ export interface ThinkWorkflowSteps {
 
   /**
    * Sleeps to the first occurrence of a schedule after now, e.g. `"every monday at 09:00 in Europe/Paris"`, and returns
-   * it in epoch milliseconds; null, without a sleep, where there is none any more (S2). A restart of the workflow sleeps to the one after then.
+   * it in epoch milliseconds; null, without a sleep, where there is none any more. A restart of the workflow sleeps to the one after then.
    */
   sleepUntilNext<const Text extends string>(
     name: string,
@@ -82,11 +82,11 @@ export interface ThinkWorkflowSteps {
   /**
    * Asks a person at the agent, durably, and waits for the decision: `agent.listApprovals()`, `grantApproval()` and
    * `rejectApproval()`. Idempotent per workflow, instance, step name and key within a run; a restarted workflow takes
-   * over what is still pending where it asks the same, and asks again for what was decided before (W1). Uses of one name in
+   * over what is still pending where it asks the same, and asks again for what was decided before. Uses of one name in
    * one run need different keys. No event and no click can answer another
-   * approval (W3); the payload matches `schema` (W4).
+   * approval; the payload matches `schema`.
    *
-   * @throws ApprovalTimeoutError when nobody decided within `timeout` and `onTimeout` is `"throw"` (W2)
+   * @throws ApprovalTimeoutError when it was not decided within `timeout` and `onTimeout` is `"throw"`
    * A payload that only `schema` itself refuses, e.g. by a refinement, is not the decision: another approval asks again, with
    * the reason as its `refusal`, up to ten times within the same `timeout`.
    *
@@ -100,15 +100,15 @@ export interface ThinkWorkflowSteps {
 
   /**
    * Runs a child agent as a tool of the workflow's agent, and waits for the end of its run. Idempotent per workflow,
-   * instance, step name and key (W1): a completed run answers a restart at once, one that failed is tried afresh by
-   * it, one that is under way is waited for. Progress and milestones go to `onWorkflowProgress()` of the agent and to its clients.
+   * instance, step name and key: a completed run answers a restart at once, one that failed is tried afresh by
+   * it, a running one is waited for. Progress and milestones go to `onWorkflowProgress()` of the agent and to its clients.
    * The child's turn is recovered by Think, or by the child's own class, after a crash of the child: a tool of it may run again.
    *
    * @param child the child's class, or its name: the Worker has to export it; a binding and a migration it needs none
-   * @throws AgentToolTimeoutError when it had not ended within `timeout`; it is cancelled then (W2)
+   * @throws AgentToolTimeoutError when it had not ended within `timeout`; it is cancelled then
    * @throws AgentToolAbortedError when the run was cancelled
    * @throws AgentToolInterruptedError when the agent gave the run up
-   * @throws AgentToolValidationError when its output does not match `output` (W4)
+   * @throws AgentToolValidationError when its output does not match `output`
    * @throws AgentToolFailedError when the child failed, or could not be started
    */
   agentTool<Schema extends AnySchema | undefined = undefined>(

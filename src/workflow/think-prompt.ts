@@ -1,6 +1,6 @@
 /**
  * Prompts that Think's own `step.prompt()` has submitted, in an instance that started before the app changed to Perdure.
- * Think's code in the agent still runs them and sends their ends. What the workflow knows of Think's form is in this file.
+ * Think's code in the agent still runs them, and sends their ends.
  */
 
 import { digest } from "../core/text.ts";
@@ -13,7 +13,7 @@ import { eventOf, namesOf, type Timed, type WaitAsk } from "./wait.ts";
 
 /** How long the event of an ended prompt is waited for. Think sends it at the end, and after a failure 2, 4, 8 and 16 s later. */
 const EVENT_MS = 30_000;
-/** After so many events that are not the prompt's, the step waits no longer: each takes a step of the instance. */
+/** After so many events that are not the prompt's, the step stops waiting: each takes a step of the instance. */
 const MOST_EVENTS = 100;
 
 type Identity = Omit<InstanceIdentity, "kind">;
@@ -88,7 +88,7 @@ async function thinkEvent(
   return undefined;
 }
 
-/** Think's events have no proof: whoever can send events to the workflow can send this one, as before the change. */
+/** Think's events have no proof: anyone with the Workflow's binding can send one, as before the change. */
 function isEnd(
   payload: unknown,
   submissionId: string,

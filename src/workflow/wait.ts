@@ -230,7 +230,7 @@ export async function eventOrEnd<End>(
 
 /**
  * Whether the agent has sent it, and all of it is there: what is too large for an event comes as a reference, and the
- * agent is asked for the rest (O4).
+ * agent is asked for the rest.
  */
 function isProven(payload: unknown, proof: string | undefined): payload is { event: unknown } {
   if (typeof payload !== "object" || payload === null || proof === undefined) return false;

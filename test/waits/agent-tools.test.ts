@@ -39,7 +39,7 @@ function givenChildren(given: Partial<AgentToolPort>) {
 
 const request = () => ask({ kind: "agent-tool", request: { className: "Child", input: null } });
 
-it("W5 a child whose step waits no longer is not listened to any more", async () => {
+it("W5: a child whose step has timed out is no longer followed", async () => {
   let isCancelled = false;
   const { room } = givenChildren({
     tail: async () =>

@@ -1,11 +1,8 @@
 /**
- * Waits of the kind `agent-tool`: a child agent's run, which is started once
- * and whose end closes the wait.
+ * The kind `agent-tool`, for `step.agentTool()`: starts the run of a child agent once, and closes the wait with its end.
  *
- * Three tell of the end, and any of them may be lost: the agent, at least once
- * and behind the turns that it runs; the child's stream, at once, as long as
- * this life follows it; the child's record, whenever it is asked. The wait is
- * closed by the first.
+ * The end is reported in three ways, and each may be lost: by the agent, at least once and after the turns that it runs; by the
+ * child's stream, at once, while this object instance follows it; by the child's record, when it is read. The first closes the wait.
  */
 
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
@@ -17,8 +14,8 @@ import {
   closingOf,
   endIn,
   endOf,
-  endTold,
   hasEnded,
+  reportedEnd,
   requestOf,
   runIdOf,
   stateOf,
@@ -27,25 +24,25 @@ import {
 import { Following } from "./agent-tool/following.ts";
 import type { AgentToolEnd, AgentToolPort, AgentToolState } from "./agent-tool/types.ts";
 
-/** Between attempts to start a run that the agent had no place for; an end that frees one is not waited for longer. */
+/** Between attempts to start a run that the agent had no slot for. The end of another run triggers one at once. */
 const REFUSED = { baseMs: 2_000, capMs: 300_000 } as const;
 /** Between attempts to start a run that failed to start, and how many there are. */
 const FAILED = { baseMs: 1_000, capMs: 30_000 } as const;
 const MOST_FAILURES = 4;
-/** When a run is looked at again that nothing is heard of. */
+/** When a run that is not followed is looked at again. */
 const LOOK_MS = 60_000;
-/** When one is looked at again that was stopped, as long as the agent has not said why. */
+/** When a stopped run is looked at again, until the agent has reported why it stopped. */
 const STOPPED_LOOK_MS = 5_000;
-/** The child may run a little longer than the step waits, so that the step's own end is told. */
+/** The child's budget is a little longer than the step waits, so that the step's timeout comes first. */
 const BUDGET_MARGIN_MS = 60_000;
-/** Open waits among which one that waits for a place is looked for. */
+/** Open waits among which one that waits for a slot is searched. */
 const MOST_WAITING = 100;
 
-const UNWANTED = "Its workflow's step waits no longer";
+const UNWANTED = "Its workflow's step has stopped waiting";
 
 export class AgentTools implements StoredKind {
   readonly #following: Following;
-  /** Whether this life knows of one that the agent had no place for. */
+  /** Whether a run was refused since the last start because the agent had no slot. */
   #hasRefused = false;
 
   constructor(
@@ -91,7 +88,7 @@ export class AgentTools implements StoredKind {
     await this.port.cancel(runId, end && "error" in end ? end.error : UNWANTED);
   }
 
-  /** W2: what the child has to show before its step gives it up. */
+  /** The child's end, if there is one, before its step times out. */
   async lastLook(wait: Wait): Promise<Closing> {
     const { className } = requestOf(wait);
     const { dispatch, problem, interrupted } = stateOf(wait);
@@ -107,19 +104,22 @@ export class AgentTools implements StoredKind {
     return closingOf(end ?? interrupted ?? { status: "timeout", runId, error });
   }
 
-  /** The agent's word that a run has ended: at least once for each, and again where an interrupted one ends after all. */
+  /** The agent reports that a run has ended: at least once, and again if an interrupted run ends after all. */
   async finished({ runId, agentType }: AgentToolRunInfo, result: AgentToolLifecycleResult) {
     const waitId = waitIdOf(runId);
     const wait = waitId === undefined ? undefined : await this.waits().find(waitId);
     if (wait?.status === "open" && runIdOf(wait.waitId, stateOf(wait).dispatch) === runId) {
-      await this.#finish(wait, endTold(runId, result) ?? (await this.#completed(agentType, runId)));
+      await this.#finish(
+        wait,
+        reportedEnd(runId, result) ?? (await this.#completed(agentType, runId)),
+      );
     }
     await this.#nextRefused();
   }
 
   async #finish(wait: Wait, end: AgentToolEnd): Promise<void> {
     if (end.status === "interrupted" && end.childStillRunning) {
-      // It may still end, as long as its step waits: that is bounded (W2).
+      // It may still end, as long as its step waits: that is bounded.
       await this.waits().note(wait.waitId, { ...stateOf(wait), interrupted: end });
     } else {
       await this.#close(wait, end);
@@ -154,7 +154,7 @@ export class AgentTools implements StoredKind {
     return null;
   }
 
-  /** Tried again with another run: agents keep a refused one, under its id. */
+  /** Tried again with another run id: agents keep a refused run under its id. */
   async #refused(wait: Wait, state: AgentToolState, problem: string): Promise<number | null> {
     const refusals = state.refusals + 1;
     const next = { ...state, dispatch: state.dispatch + 1, refusals, problem };
@@ -171,19 +171,19 @@ export class AgentTools implements StoredKind {
       if (!(await this.waits().note(wait.waitId, next))) return null;
       return this.clock.now() + backoffMs(failures, FAILED, this.clock.random());
     }
-    // It holds one of the agent's places for as long as it is not cancelled. That is told as an end, which is not this wait's.
+    // It holds a slot of the agent until it is cancelled. The agent reports that as an end, which is not this wait's.
     await this.waits().note(wait.waitId, { ...state, dispatch: state.dispatch + 1, isSent: false });
     await this.port.cancel(runId, error);
     return this.#close(wait, { status: "error", runId, error });
   }
 
-  /** What became of a run that was started earlier, maybe in an earlier life. */
+  /** Looks at a run that was started earlier, maybe before the last start. */
   async #look(wait: Wait, state: AgentToolState): Promise<number | null> {
     const { className } = requestOf(wait);
     const runId = runIdOf(wait.waitId, state.dispatch);
     const found = await this.port.inspect(className, runId);
     if (!found) return this.#startAgain(wait, state);
-    this.#following.tellMissed(wait, runId, found);
+    this.#following.reportMissed(wait, runId, found);
     const end = endIn(found);
     if (!end) return this.#follow(wait, runId);
     // A child that was given up looks like a cancelled one. The agent knows which it is, and will say so.
@@ -206,7 +206,7 @@ export class AgentTools implements StoredKind {
     return this.#following.begin(wait, runId) ? null : this.clock.now() + LOOK_MS;
   }
 
-  /** A place is free: the one that has waited longest has it. */
+  /** A slot is free: starts the run that has waited longest. */
   async #nextRefused(): Promise<void> {
     if (!this.#hasRefused) return;
     const query = { kind: "agent-tool", isOpen: true, limit: MOST_WAITING } as const;
@@ -221,7 +221,7 @@ export class AgentTools implements StoredKind {
   async #close({ waitId }: Wait, end: AgentToolEnd): Promise<null> {
     const wait = await this.waits().find(waitId);
     if (wait?.status !== "open") return null;
-    if (end.status === "completed") this.#following.tellMissed(wait, end.runId, end);
+    if (end.status === "completed") this.#following.reportMissed(wait, end.runId, end);
     await this.waits().settle(waitId, closingOf(end));
     this.#following.forget(end.runId);
     return null;

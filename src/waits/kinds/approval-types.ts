@@ -1,4 +1,4 @@
-/** The words of approvals, as the people who decide see them. */
+/** Types of approvals, as the people who decide see them. */
 
 import type { Json } from "../../core/json.ts";
 import type { WaitWorkflow } from "../protocol.ts";
@@ -7,9 +7,9 @@ export type ApprovalStatus =
   | "pending"
   | "approved"
   | "rejected"
-  /** Nobody decided in time; the step's `onTimeout` said what that meant to the workflow. */
+  /** It was not decided in time: the step's `onTimeout` decides. */
   | "expired"
-  /** It was approved, and the workflow's schema refuses the payload: another approval asks again. */
+  /** It was approved, and the workflow's schema does not accept the payload: another approval asks again. */
   | "refused"
   /** The workflow was terminated, or what the approval was part of has ended. */
   | "cancelled";
@@ -62,7 +62,7 @@ export type ApprovalRequest = {
   readonly refusal?: ApprovalRefusal;
 };
 
-/** What a decision did: the first one counts, and any later one changes nothing (W3). */
+/** What a decision did: the first one counts, and any later one changes nothing. */
 export type ApprovalDecisionResult =
   | { readonly outcome: "decided"; readonly approval: Approval }
   | { readonly outcome: "already_decided"; readonly approval: Approval }

@@ -1,7 +1,4 @@
-/**
- * Approvals: the waits that a person opens. What is asked, how it is listed,
- * and the one decision that counts. The row is a wait's; nothing else is stored.
- */
+/** The kind `approval`, for `step.approval()`: a person decides. The request, the list, and the first decision, which counts. */
 
 import { byteLength, HALF_CHARACTER, type Json, malformedKeyIn, preview } from "../../core/json.ts";
 import { problemOfNames } from "../../core/options.ts";
@@ -20,10 +17,10 @@ import type {
   RejectApprovalOptions,
 } from "./approval-types.ts";
 
-/** A person is asked, and the list of what is asked is read whole. */
+/** Approvals on one page. */
 const MOST_LISTED = 100;
 const DEFAULT_LISTED = 50;
-/** Bytes of what a decision says, as JSON: well within what a wait's result may have. */
+/** Bytes of a decision, as JSON. */
 const MOST_DECISION_BYTES = 1_000_000;
 
 /** The statuses of a wait, in the words of an approval. */
@@ -38,7 +35,7 @@ const STATUS_OF = {
 
 const STATUSES = [...new Set<ApprovalStatus>(Object.values(STATUS_OF))];
 
-/** What a decision leaves in the wait. */
+/** The result of a decided wait. */
 type Decided = Pick<Approval, "by" | "reason" | "payload">;
 
 /** The request of a wait of kind `approval`, for a step or for a kind of wait that has to ask a person. */
@@ -52,11 +49,11 @@ export function approvalRequest(ask: {
   return { title, data, schema };
 }
 
-/** How waits of this kind behave: nothing is driven, and a person who has answered an earlier run is asked again (W1). */
+/** Approvals as a kind of wait. A later run asks the person again. */
 export function approvalKind(tell: (approval: Approval) => void | Promise<void>): StoredKind {
   return {
     answersLaterRuns: () => false,
-    // Whoever has been shown one thing has not agreed to another.
+    // A person who was shown one request has not agreed to another.
     asksAnew: true,
     announce: (wait) => tell(approvalOf(wait)),
   };
@@ -158,7 +155,7 @@ export class Approvals {
     return this.#decide(approvalId, () => ({ status: "rejected", result }));
   }
 
-  /** The first decision closes the wait; any other finds it closed (W3). */
+  /** The first decision closes the wait; any other finds it closed. */
   async #decide(
     approvalId: string,
     closingOf: (wait: Wait) => Closing,

@@ -1,8 +1,7 @@
 /**
- * The kind `codemode`: runs code in the agent's Code Mode runtime, asks a
- * person about each action that needs it, and closes the wait with what came of
- * it. The runtime's record is the truth; what is noted here only tells what an
- * earlier life was about to do (L6). `decide.ts` has the table of states.
+ * The kind `codemode`, for `codemode()`: runs code in the agent's Code Mode runtime, asks a person about each action that needs
+ * an approval, and closes the wait with the outcome. The runtime's record is the truth; the stored progress only says what was about
+ * to happen before a restart. `decide.ts` has the table of states.
  */
 
 import { type Clock, systemClock } from "../../core/clock.ts";
@@ -23,11 +22,11 @@ import type {
   Progress,
 } from "./codemode/types.ts";
 
-/** How soon, and how late, it is looked whether an action was approved elsewhere. */
+/** Between looks whether an action was approved elsewhere. */
 const SOONEST_MS = 60_000;
 const LATEST_MS = 6 * 3_600_000;
 
-/** An agent that has no runtime any more does not try to stop what it began for longer than that. */
+/** How long an agent without a runtime tries to stop what it began. */
 const GIVE_UP_MS = 86_400_000;
 
 const DENIALS: Record<string, string> = {
@@ -37,7 +36,7 @@ const DENIALS: Record<string, string> = {
 };
 
 export class Codemode implements StoredKind {
-  /** Passes of this life, by wait. */
+  /** Running passes, by wait. */
   readonly #passes = new Map<string, Promise<PassOutput | undefined>>();
 
   constructor(
@@ -46,7 +45,7 @@ export class Codemode implements StoredKind {
     private readonly clock: Clock = systemClock,
   ) {}
 
-  /** A result stays one; what failed is tried afresh (W1). */
+  /** A result answers later runs; a failed execution is run again. */
   answersLaterRuns({ status }: Wait): boolean {
     return status === "completed";
   }
@@ -67,7 +66,7 @@ export class Codemode implements StoredKind {
     }
   }
 
-  /** What is paused is rejected, so that it ends; what runs is waited for, as nothing can stop it. */
+  /** Rejects a paused action, so that the execution ends; waits for a running pass, which cannot be stopped. */
   async stop(wait: Wait): Promise<void> {
     // How it ended is read from its record.
     await this.#passes.get(wait.waitId)?.catch(() => undefined);
@@ -76,7 +75,7 @@ export class Codemode implements StoredKind {
     } catch (error) {
       const since = wait.settledAt ?? wait.createdAt;
       if (this.clock.now() - since < GIVE_UP_MS) throw error;
-      console.error("[perdure] code that nobody waits for could not be stopped:", error);
+      console.error("[perdure] code of a closed wait could not be stopped:", error);
     }
   }
 
@@ -114,7 +113,7 @@ export class Codemode implements StoredKind {
     return { progress, ...found, approval: asked?.status, asked };
   }
 
-  /** Returns when to look again, or what came of it: then it is looked at once more. */
+  /** Returns when to look again, or what a pass came to: then the execution is looked at once more. */
   async #perform(
     next: Action,
     { wait, runtime, progress, execution, asked }: Scene,
@@ -164,7 +163,7 @@ export class Codemode implements StoredKind {
     );
   }
 
-  /** Notes what is about to be done, makes sure that the note is kept, and does it. */
+  /** Stores the progress durably, and runs the pass. */
   async #pass(wait: Wait, progress: Progress, run: () => Promise<PassOutput>): Promise<Came> {
     const pass = (async () => {
       if (!(await this.waits.note(wait.waitId, progress))) return undefined;
@@ -203,7 +202,7 @@ export class Codemode implements StoredKind {
     return approval.status === "open" ? this.#later(asked) : {};
   }
 
-  /** Questions about actions that were decided elsewhere need no answer any more. */
+  /** Cancels the approvals of actions that were decided elsewhere. */
   async #withdraw({ waitId }: Wait, except?: string): Promise<void> {
     for (const inner of await this.waits.inside(waitId)) {
       if (inner.waitId === except) continue;
@@ -212,7 +211,7 @@ export class Codemode implements StoredKind {
     }
   }
 
-  /** The longer it has waited, the longer it can wait: the runtime tells nobody of what is approved elsewhere. */
+  /** At growing intervals: the runtime does not report what is approved elsewhere. */
   #later(progress: Progress | undefined): number {
     const now = this.clock.now();
     const waited = progress?.step === "asked" ? now - progress.askedAt : 0;
@@ -238,7 +237,7 @@ export class Codemode implements StoredKind {
     return this.#close(wait, rejected(error, execution, action, decisionOf(asked?.result)));
   }
 
-  /** What is paused, and cannot go on, is ended. */
+  /** Rejects the paused action, if there is one, and closes the wait as failed. */
   async #fail(
     wait: Wait,
     runtime: CodemodeRuntime,
@@ -298,7 +297,7 @@ function sinceOf({ state, createdAt }: Wait): number {
   return (state as Progress | undefined)?.since ?? createdAt;
 }
 
-/** Tried once: a failure is told with the rejection, which must not wait for it. */
+/** Tried once: the rejection reports a failure, and does not wait for it. */
 async function undo(runtime: CodemodeRuntime, executionId: string): Promise<string> {
   try {
     await runtime.rollback({ executionId });

@@ -163,7 +163,7 @@ describe("W2 no wait hangs", () => {
     expect(outcomes).toMatchObject([outcome]);
     const expired = await workflow.agent.inspectApproval(approvalId);
     expect(expired?.status).toBe("expired");
-    expect(expired?.reason).toContain("Nobody decided in time");
+    expect(expired?.reason).toContain("Not decided in time");
     expect(await workflow.agent.grantApproval(approvalId)).toMatchObject({
       outcome: "already_decided",
       approval: { status: "expired" },

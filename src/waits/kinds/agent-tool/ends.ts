@@ -32,7 +32,7 @@ export function endOf({ result }: Wait): AgentToolEnd | undefined {
   return (result as AgentToolEnd | null | undefined) ?? undefined;
 }
 
-/** Whether a wait was closed by the end of its run: nothing is under way for it. */
+/** Whether a wait was closed by the end of its run: nothing runs for it any more. */
 export function hasEnded(wait: Wait): boolean {
   const status = endOf(wait)?.status;
   return status === "completed" || status === "error" || status === "aborted";
@@ -66,7 +66,7 @@ export function endIn({
 }
 
 /** The end that the agent tells of, but for what only the child knows of a completed one. */
-export function endTold(
+export function reportedEnd(
   runId: string,
   { status, error, reason, childStillRunning = true }: AgentToolLifecycleResult,
 ): Exclude<AgentToolEnd, { status: "completed" }> | undefined {
@@ -84,7 +84,7 @@ export function endTold(
   };
 }
 
-/** What Think says, as an error, of a child that went down and that nobody goes on with. */
+/** Think's error for a child that went down and is not recovered. */
 const CUT_OFF = /^Agent tool run was interrupted before the child could finish/;
 
 function failed(runId: string, error = "The child agent's run failed") {

@@ -1,7 +1,6 @@
 /**
- * Follows runs in this life: tells what their children report, and has a wait
- * looked at when its child's stream has ended. Keeps nothing over a restart,
- * and decides nothing.
+ * Follows the streams of running children: reports their progress, and triggers a look at the wait when a stream has ended. In
+ * memory only; it decides nothing.
  */
 
 import type { Clock } from "../../../core/clock.ts";
@@ -10,21 +9,21 @@ import { requestOf } from "./ends.ts";
 import { type Report, reportsOf } from "./reports.ts";
 import type { AgentToolPort } from "./types.ts";
 
-/** A stream that ends sooner than this, with its run under way, is not followed again at once. */
+/** A stream that ends sooner than this, while its run goes on, is not followed again at once. */
 const SHORT_MS = 5_000;
 
-/** A stream may never end, where its child was deleted: its run is looked at so often all the same. */
+/** The stream of a deleted child may never end, so each followed run is also looked at on a timer. */
 const LOOK_MS = 300_000;
 
 type Followed = {
-  /** The milestones that this life has told, by their numbers. */
-  readonly told: Set<number>;
+  /** Milestones that this object instance has reported, by their numbers. */
+  readonly reported: Set<number>;
   isLive: boolean;
-  /** When it was followed last, epoch milliseconds. */
+  /** When it was last followed, epoch milliseconds. */
   since: number;
   timer: ReturnType<typeof setInterval> | undefined;
   reader: ReadableStreamDefaultReader<unknown> | undefined;
-  /** Nobody wants to hear of it any more. */
+  /** Its wait was closed: nothing more is reported. */
   isForgotten: boolean;
 };
 
@@ -33,12 +32,12 @@ export class Following {
 
   constructor(
     private readonly port: AgentToolPort,
-    /** Has a wait looked at. */
+    /** Triggers a look at a wait. */
     private readonly nudge: (waitId: string) => Promise<void>,
     private readonly clock: Clock,
   ) {}
 
-  /** Follows a run, once at a time. Returns whether it is followed; if not, nothing will be heard of it. */
+  /** Follows a run, once at a time. Returns false where its stream has just ended: the run must be looked at later. */
   begin(wait: Wait, runId: string): boolean {
     const run = this.#of(runId);
     if (run.isLive) return true;
@@ -53,8 +52,8 @@ export class Following {
     return true;
   }
 
-  /** Tells the milestones that this life has not told yet. */
-  tellMissed(
+  /** Reports the milestones that were not reported since the last start. */
+  reportMissed(
     wait: Wait,
     runId: string,
     { milestones = [] }: { milestones?: readonly { name: string; sequence: number }[] },
@@ -62,11 +61,11 @@ export class Following {
     for (const { name, sequence, ...rest } of milestones) {
       const { data } = rest as Pick<Report, "data">;
       const report = { milestone: name, sequence, ...(data !== undefined && { data }) };
-      this.#tell(wait, runId, report);
+      this.#report(wait, runId, report);
     }
   }
 
-  /** The run has ended, or nobody wants its end: a timer or a stream would keep the object in memory. */
+  /** Stops following a run: a timer or a stream would keep the object in memory. */
   forget(runId: string): void {
     const run = this.#runs.get(runId);
     if (!run) return;
@@ -88,7 +87,7 @@ export class Following {
       const stream = await this.port.tail(requestOf(wait).className, runId);
       if (run.isForgotten) return await stream.cancel();
       run.reader = stream.getReader();
-      for await (const report of reportsOf(chunksOf(run.reader))) this.#tell(wait, runId, report);
+      for await (const report of reportsOf(chunksOf(run.reader))) this.#report(wait, runId, report);
     } catch {
       // The child went down, or has no stream: the look at its record that follows says what became of it.
     } finally {
@@ -97,11 +96,11 @@ export class Following {
     }
   }
 
-  #tell({ workflow }: Wait, runId: string, { sequence, ...report }: Report): void {
+  #report({ workflow }: Wait, runId: string, { sequence, ...report }: Report): void {
     if (sequence !== undefined) {
-      const { told } = this.#of(runId);
-      if (told.has(sequence)) return;
-      told.add(sequence);
+      const { reported } = this.#of(runId);
+      if (reported.has(sequence)) return;
+      reported.add(sequence);
     }
     const progress = { step: workflow.stepName, status: "running", runId, ...report } as const;
     this.port
@@ -114,7 +113,7 @@ export class Following {
     if (!run) {
       const since = Number.NEGATIVE_INFINITY;
       const none = { timer: undefined, reader: undefined };
-      run = { told: new Set(), isLive: false, isForgotten: false, since, ...none };
+      run = { reported: new Set(), isLive: false, isForgotten: false, since, ...none };
       this.#runs.set(runId, run);
     }
     return run;

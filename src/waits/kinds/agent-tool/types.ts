@@ -1,4 +1,4 @@
-/** The words of agent tools: what a step asks for, what it is told, and what the agent lends. */
+/** Types of agent tools: requests and ends of their waits, and the methods of the agent that they use. */
 
 import type { AgentToolChildAdapter } from "agents/agent-tools";
 import type { Json } from "../../../core/json.ts";
@@ -33,7 +33,7 @@ export type InterruptedReason =
   | "recovery-deadline"
   | "budget-exceeded";
 
-/** How a run ended, or that its step waits no longer. */
+/** How a run ended, or that its step has timed out. */
 export type AgentToolEnd =
   | {
       status: "completed";
@@ -67,7 +67,7 @@ export type AgentToolState = {
   interrupted?: Extract<AgentToolEnd, { status: "interrupted" }>;
 };
 
-/** How a workflow's progress is told: the platform's own form, and where it comes from. */
+/** A workflow's progress, in the form of the platform, with the step and the run. */
 export type AgentToolProgress = {
   /** The step's name. */
   step: string;
@@ -87,11 +87,11 @@ export type Inspection = NonNullable<
   Awaited<ReturnType<AgentToolChildAdapter["inspectAgentToolRun"]>>
 >;
 
-/** What the agent lends: its public methods, and those of the child. */
+/** Public methods of the agent and of the child. */
 export interface AgentToolPort {
   /** Whether the Worker exports a class of that name. */
   isExported(className: string): boolean;
-  /** Starts a run that outlives this call; the end is told to `AgentTools.finished()`. A known id starts none. */
+  /** Starts a run that outlives this call; the agent reports its end to `AgentTools.finished()`. A known id starts none. */
   start(
     className: string,
     run: { runId: string; input: Json; display: Json | undefined; maxBudgetMs: number },
@@ -106,6 +106,6 @@ export interface AgentToolPort {
   inspect(className: string, runId: string): Promise<Inspection | null>;
   /** What the child reports from now on, until the run has ended. */
   tail(className: string, runId: string): Promise<ReadableStream<unknown>>;
-  /** Tells the app and its clients. */
+  /** Reports progress to the app and its clients. */
   tell(workflow: WaitWorkflow, progress: AgentToolProgress): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * What is to be done next about an execution, from what was noted and what the
- * runtime has recorded. Pure. Codemode resumes what is paused, and nothing
+ * Decides what to do next with an execution, from the stored progress and the
+ * runtime's record. Pure. Codemode resumes what is paused, and nothing
  * else: a run that was cut off stays `running` for ever.
  *
  * | noted            | recorded                       | then                                          |
@@ -9,7 +9,7 @@
  * | begun            | none                           | begin; failed where it may be forgotten       |
  * | asked, approved  | none                           | failed: its record was deleted                |
  * | begun, approved  | running, no call begun         | forget it, begin again                        |
- * | begun, approved  | running, calls begun           | interrupted (L6)                              |
+ * | begun, approved  | running, calls begun           | interrupted                              |
  * | asked            | running                        | approved elsewhere: wait, until it stands still |
  * | begun            | paused                         | ask                                           |
  * | asked            | paused at another action       | ask                                           |
@@ -39,9 +39,9 @@ export type Situation = {
   readonly mayBeForgotten: boolean;
   /** The status of the approval of the action that was asked about. */
   readonly approval: "open" | WaitStatus | undefined;
-  /** Why a pass of this life was refused. */
+  /** Why a pass since the last start was refused. */
   readonly refused: string | undefined;
-  /** Whether a pass of this drive has come to its end. */
+  /** Whether a pass of this drive has ended. */
   readonly hasRun: boolean;
   readonly now: number;
 };

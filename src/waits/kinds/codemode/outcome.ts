@@ -46,7 +46,7 @@ export function failed(
   };
 }
 
-/** A person said no, or nobody said anything. */
+/** An action was rejected, or was not decided in time. */
 export function rejected(
   error: string,
   execution: ExecutionRecord,
@@ -64,7 +64,7 @@ export function rejected(
   };
 }
 
-/** The agent went down while the code ran, and what had begun must not begin again. */
+/** The agent went down while the code ran, and calls that had begun must not be repeated. */
 export function interrupted(execution: ExecutionRecord): Closing {
   const calls = begunCalls(execution);
   const named = (wanted: (call: CodemodeCall) => boolean) =>

@@ -1,4 +1,4 @@
-/** The words of Code Mode as a wait: what a step asks, what it is told, and what of the runtime is used. */
+/** Types of Code Mode as a wait: requests and ends, and the part of the runtime that is used. */
 
 import type { Json } from "../../../core/json.ts";
 
@@ -41,7 +41,7 @@ export interface CodemodeRuntime {
   deleteExecution(id: string): Promise<boolean>;
 }
 
-/** What the agent lends to its Code Mode steps. */
+/** The agent's Code Mode runtime and its storage. */
 export type CodemodePort = {
   /** @throws Error that says how to make one */
   runtime(): Promise<CodemodeRuntime>;
@@ -84,7 +84,7 @@ export type CodemodeEnd = {
   readonly reason?: Json;
 };
 
-/** How far it has come. Noted before what it says is done, so that a restart can tell. */
+/** Progress, stored before the action that it names, so that a restart knows what may have happened. */
 export type Progress =
   /** `execute()` is called. */
   | { readonly step: "begun"; readonly since: number }
