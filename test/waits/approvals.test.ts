@@ -28,10 +28,20 @@ describe("W4 what a decision says is checked at the agent", () => {
       "payload",
       /amount: .*still pending/s,
     ],
-    ["no payload", {}, "payload", /payload is undefined/],
-    ["who is no text", { payload: { amount: 1 }, by: 7 }, "by", /by is 7/],
-    ["no reason", { payload: { amount: 1 }, reason: "" }, "reason", /reason is ""/],
-    ["an unknown name", { amount: 1 }, "amount", /Unknown option "amount" in grantApproval/],
+    ["no payload", {}, "payload", /Invalid payload undefined/],
+    [
+      "who is no text",
+      { payload: { amount: 1 }, by: 7 },
+      "by",
+      /Invalid by 7: expected a non-empty string/,
+    ],
+    ["no reason", { payload: { amount: 1 }, reason: "" }, "reason", /Invalid reason ""/],
+    [
+      "an unknown name",
+      { amount: 1 },
+      "amount",
+      /Unknown option "amount" in options of grantApproval\(\)/,
+    ],
     [
       "too much",
       { payload: { amount: 1, x: "x".repeat(1_000_000) } },
@@ -60,7 +70,7 @@ describe("W4 what a decision says is checked at the agent", () => {
     const room = givenWaits();
     const id = await given(room);
     await at(room, (approvals) =>
-      expect(approvals.grant(id, { payload: 1 })).rejects.toThrow(/takes none/),
+      expect(approvals.grant(id, { payload: 1 })).rejects.toThrow(/expected no payload/),
     );
     expect(await at(room, (approvals) => approvals.grant(id))).toMatchObject({
       outcome: "decided",
@@ -227,7 +237,7 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
             await expect(call()).rejects.toMatchObject({
               name: expect.stringMatching(/^Invalid(Approval|Wait)Error$/),
               field,
-              message: expect.stringContaining("half of a character"),
+              message: expect.stringMatching(/half of (a character|one)/),
             });
           }
         }),

@@ -1,9 +1,10 @@
 /** The kind `approval`, for `step.approval()`: a person decides. The request, the list, and the first decision, which counts. */
 
-import { byteLength, HALF_CHARACTER, type Json, malformedKeyIn, preview } from "../../core/json.ts";
-import { problemOfNames } from "../../core/options.ts";
+import * as z from "zod";
+import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../../core/json.ts";
+import { count, list, oneOf, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
+import { invalidMessage } from "../../core/options.ts";
 import { mismatchesOf } from "../../core/schema/json-schema.ts";
-import { isWellFormedText } from "../../core/text.ts";
 import { InvalidApprovalError } from "../errors.ts";
 import type { Closing, StoredKind, Wait } from "../protocol.ts";
 import { GRACE_MS, type Waits } from "../waits.ts";
@@ -17,9 +18,6 @@ import type {
   RejectApprovalOptions,
 } from "./approval-types.ts";
 
-/** Approvals on one page. */
-const MOST_LISTED = 100;
-const DEFAULT_LISTED = 50;
 /** Bytes of a decision, as JSON. */
 const MOST_DECISION_BYTES = 1_000_000;
 
@@ -32,8 +30,6 @@ const STATUS_OF = {
   cancelled: "cancelled",
   failed: "refused",
 } as const satisfies Record<Wait["status"], ApprovalStatus>;
-
-const STATUSES = [...new Set<ApprovalStatus>(Object.values(STATUS_OF))];
 
 /** The result of a decided wait. */
 type Decided = Pick<Approval, "by" | "reason" | "payload">;
@@ -96,23 +92,18 @@ export class Approvals {
    * @throws InvalidApprovalError for what cannot be asked by
    */
   async list(options: ListApprovalsOptions = {}): Promise<Approval[]> {
-    const problem = problemOfNames("listApprovals()", options, LIST_NAMES);
-    if (problem) throw new InvalidApprovalError(problem.name, problem.message);
-    const { status = "pending", workflowId, limit = DEFAULT_LISTED, before } = options;
-    checkText("workflowId", workflowId);
-    checkText("before", before);
-    if (!Number.isInteger(limit) || limit < 1 || limit > MOST_LISTED) {
-      throw new InvalidApprovalError(
-        "limit",
-        `limit is ${preview(limit)}; expected a whole number from 1 to ${MOST_LISTED}.`,
-      );
-    }
-    const statuses = waitStatusesOf([status].flat());
+    const { status, workflowId, limit, before } = readOptions(
+      LIST,
+      options,
+      "options of listApprovals()",
+      invalid,
+    );
+    const wanted = new Set([status].flat());
+    const all = Object.keys(STATUS_OF) as Wait["status"][];
+    const statuses = all.filter((one) => wanted.has(STATUS_OF[one]));
     if (before !== undefined && !(await this.#find(before))) {
-      throw new InvalidApprovalError(
-        "before",
-        `There is no approval ${preview(before)}: it was forgotten. Begin again with the first page.`,
-      );
+      const problem = "expected an approval that exists. Begin again with the first page";
+      throw invalid("before", invalidMessage("before", preview(before), problem));
     }
     const isPending = statuses.every((one) => one === "open");
     const found = await this.waits.list({
@@ -135,14 +126,11 @@ export class Approvals {
     approvalId: string,
     options: GrantApprovalOptions = {},
   ): Promise<ApprovalDecisionResult> {
-    const decided = decisionOf("grantApproval()", options, ["payload", "by", "reason"]);
+    const name = "options of grantApproval()";
+    const decision = readOptions(GRANT, options, name, invalid);
     return this.#decide(approvalId, (wait) => {
-      checkPayload(options.payload, wait);
-      const { payload } = options;
-      return {
-        status: "completed",
-        result: { ...decided, ...(payload !== undefined && { payload }) },
-      };
+      checkPayload(decision.payload, wait);
+      return { status: "completed", result: decision };
     });
   }
 
@@ -151,7 +139,7 @@ export class Approvals {
     approvalId: string,
     options: RejectApprovalOptions = {},
   ): Promise<ApprovalDecisionResult> {
-    const result = decisionOf("rejectApproval()", options, ["by", "reason"]);
+    const result = readOptions(REJECT, options, "options of rejectApproval()", invalid);
     return this.#decide(approvalId, () => ({ status: "rejected", result }));
   }
 
@@ -173,66 +161,42 @@ export class Approvals {
   }
 
   async #find(approvalId: string): Promise<Wait | undefined> {
-    checkText("approvalId", approvalId);
+    readOptions(text(), approvalId, "approvalId", invalid);
     const wait = await this.waits.find(approvalId);
     return wait?.kind === "approval" ? wait : undefined;
   }
 }
 
-const LIST_NAMES = [
-  "status",
-  "workflowId",
-  "limit",
-  "before",
-] as const satisfies readonly (keyof ListApprovalsOptions)[];
+const STATUS = oneOf<ApprovalStatus>([...new Set(Object.values(STATUS_OF))]);
+const LIST = optionsOf<ListApprovalsOptions>()({
+  status: z.union([STATUS, list(STATUS)]).default("pending"),
+  workflowId: text().optional(),
+  limit: count({ max: 100 }).default(50),
+  before: text().optional(),
+});
+const REJECT = optionsOf<RejectApprovalOptions>()({
+  by: text().optional(),
+  reason: text().optional(),
+});
+const GRANT = optionsOf<GrantApprovalOptions>()({
+  payload: z.unknown().optional(),
+  by: text().optional(),
+  reason: text().optional(),
+});
 
-function waitStatusesOf(statuses: readonly ApprovalStatus[]): Wait["status"][] {
-  const unknown = statuses.find((status) => !STATUSES.includes(status));
-  if (unknown !== undefined) {
-    throw new InvalidApprovalError(
-      "status",
-      `${preview(unknown)} is no status of an approval; one of ${STATUSES.join(", ")}.`,
-    );
-  }
-  const all = Object.keys(STATUS_OF) as Wait["status"][];
-  return all.filter((status) => statuses.includes(STATUS_OF[status]));
-}
-
-/** Who decides and why, checked. */
-function decisionOf(
-  verb: string,
-  options: GrantApprovalOptions,
-  names: readonly (keyof GrantApprovalOptions)[],
-): { by?: string; reason?: string } {
-  const problem = problemOfNames(verb, options, names);
-  if (problem) throw new InvalidApprovalError(problem.name, problem.message);
-  const { by, reason } = options;
-  checkText("by", by);
-  checkText("reason", reason);
-  return { ...(by !== undefined && { by }), ...(reason !== undefined && { reason }) };
-}
-
-function checkText(field: string, value: unknown): void {
-  if (value === undefined) return;
-  if (typeof value !== "string" || value === "") {
-    throw new InvalidApprovalError(
-      field,
-      `${field} is ${preview(value)}; expected a non-empty string, or leave it out.`,
-    );
-  }
-  if (isWellFormedText(value)) return;
-  throw new InvalidApprovalError(field, `${field} is ${preview(value)}, ${HALF_CHARACTER}`);
+function invalid(field: string, message: string): InvalidApprovalError {
+  return new InvalidApprovalError(field, message);
 }
 
 /** The workflow has the schema itself, and checks again: what only it can know is found there. */
 function checkPayload(payload: Json | undefined, wait: Wait): void {
   const { schema, check = schema, isOptional } = wait.request as ApprovalRequest;
+  const refuse = (problem: string) =>
+    invalid("payload", invalidMessage("payload", preview(payload), problem));
   if (schema === null) {
     if (payload === undefined) return;
-    throw new InvalidApprovalError(
-      "payload",
-      `payload is ${preview(payload)}, and the approval ${wait.waitId} takes none: its step has no schema. ` +
-        "Leave it out, and say why in reason.",
+    throw refuse(
+      `expected no payload, because the step of the approval ${wait.waitId} has no schema. Omit it, and use reason`,
     );
   }
   const isMissing = payload === undefined && !isOptional;
@@ -240,35 +204,16 @@ function checkPayload(payload: Json | undefined, wait: Wait): void {
     ? ["payload: is missing"]
     : mismatchesOf("payload", payload, check as object);
   if (problems.length === 0) return;
-  throw new InvalidApprovalError(
-    "payload",
-    `payload is ${preview(payload)}, and does not match the schema of the approval ${wait.waitId}: ${problems.join("; ")}. ` +
-      "The approval is still pending: correct the payload and decide again.",
+  throw refuse(
+    `it does not match the schema of the approval ${wait.waitId}: ${problems.join("; ")}. ` +
+      "The approval is still pending: correct the payload and decide again",
   );
 }
 
 function checkDecision(result: Json): void {
-  let bytes: number;
-  let malformed: string | undefined;
-  try {
-    bytes = byteLength(JSON.stringify(result));
-    malformed = malformedKeyIn(result);
-  } catch (error) {
-    throw new InvalidApprovalError(
-      "payload",
-      `payload cannot be stored as JSON: ${error instanceof Error ? error.message : String(error)}.`,
-    );
-  }
-  if (malformed !== undefined) {
-    throw new InvalidApprovalError(
-      "payload",
-      `payload has the key ${preview(malformed)}, ${HALF_CHARACTER}`,
-    );
-  }
-  if (bytes <= MOST_DECISION_BYTES) return;
-  throw new InvalidApprovalError(
-    "payload",
-    `The decision is ${bytes} bytes, and at most ${MOST_DECISION_BYTES} are taken. ` +
-      "Keep the content elsewhere (R2, the agent's own tables) and pass a reference to it.",
-  );
+  const refuse = (message: string) => invalid("payload", message);
+  jsonTextOf("payload", result, { maxBytes: MOST_DECISION_BYTES, refuse });
+  const malformed = malformedKeyIn(result);
+  if (malformed !== undefined)
+    throw refuse(`Invalid key ${preview(malformed)} in payload, ${HALF_CHARACTER}`);
 }
