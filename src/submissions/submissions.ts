@@ -10,7 +10,7 @@ import type { Failure } from "../core/failures.ts";
 import { checkHook } from "../core/options.ts";
 import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
-import type { Destination, InstanceOf } from "../outbox/types.ts";
+import type { InstanceOf } from "../outbox/types.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
 import {
   type AttemptRef,
@@ -22,7 +22,7 @@ import {
   type TurnHost,
   type TurnLedger,
 } from "./host.ts";
-import { inspect, inspectPage, shortEndOf } from "./inspection.ts";
+import { inspect, inspectPage } from "./inspection.ts";
 import { checkId, checkNamedThread, checkWait, readDeletion, readList } from "./intake/filters.ts";
 import { resubmit, resultOf, take } from "./intake/intake.ts";
 import { internalOptions } from "./intake/output.ts";
@@ -36,14 +36,12 @@ import { afterSideEffects } from "./turns/retry.ts";
 import { ToolReplay } from "./turns/tool-replay.ts";
 import { type IntakeItem, TurnEngine } from "./turns/turn-engine.ts";
 import type {
-  AnswerPart,
   CancelSubmissionResult,
   DeleteSubmissionsOptions,
   InternalSubmitOptions,
   ListSubmissionsOptions,
   OutputOfRef,
   OutputSchema,
-  PromptEnd,
   SubmissionInspection,
   SubmissionOutput,
   SubmissionStats,
