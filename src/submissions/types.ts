@@ -1,6 +1,5 @@
 /** The types of submissions: options, inspections, results and events. */
 
-import type { UIMessage } from "ai";
 import type { Duration } from "../core/duration.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";

@@ -50,7 +50,7 @@ const untouched = execution("running");
 const touched = execution("running", [call(0, "applied"), call(1, "executing")]);
 const still = execution("running", [call(0, "applied")], NOW - STILL_MS);
 
-describe("L6 what is decided", () => {
+describe("L6: what is decided", () => {
   it.each<[string, Partial<Situation>, Action["do"]]>([
     ["nothing noted", {}, "begin"],
     ["begun, no record", { progress: begun }, "begin"],
@@ -118,7 +118,7 @@ describe("L6 what is decided", () => {
     expect(decide(situation(known)).do).toBe(expected);
   });
 
-  it("L6 whatever is found, no call that was begun is begun again, and no action is approved that was not granted", () => {
+  it("L6: whatever is found, no call that was begun is begun again, and no action is approved that was not granted", () => {
     const states = fc.constantFrom("executing", "applied", "pending", "reverted", "error");
     const record = fc.record({
       id: fc.constant("e"),
@@ -170,7 +170,7 @@ describe("L6 what is decided", () => {
   });
 });
 
-describe("L6 an execution is found again", () => {
+describe("L6: an execution is found again", () => {
   it("by a comment, inside the fences of a model", () => {
     expect(markedCode("async () => 1", "g")).toBe("/* perdure:g */\nasync () => 1");
     expect(markedCode("```js\nasync () => 1\n```", "g")).toBe(
@@ -178,7 +178,7 @@ describe("L6 an execution is found again", () => {
     );
   });
 
-  it("L6 or it was never there, or that is not sure: for any history and any pruning", async () => {
+  it("L6: or it was never there, or that is not sure: for any history and any pruning", async () => {
     const history = fc.array(fc.record({ isEnded: fc.boolean(), gap: fc.nat(90_000) }), {
       maxLength: 40,
     });

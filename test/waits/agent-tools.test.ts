@@ -62,7 +62,7 @@ it("W5: a child whose step has timed out is no longer followed", async () => {
   expect(isCancelled).toBe(true);
 });
 
-it("O2 a child that ends while it is started is not abandoned", async () => {
+it("O2: a child that ends while it is started is not abandoned", async () => {
   const abandoned: string[] = [];
   const { room, known, tools } = givenChildren({
     start: async (_, { runId }) => {

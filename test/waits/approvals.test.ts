@@ -20,7 +20,7 @@ async function given(room: Capability, schema?: never, rest?: Parameters<typeof 
   return (await open(room, ask({ request, ...rest }))).waitId;
 }
 
-describe("W4 what a decision says is checked at the agent", () => {
+describe("W4: what a decision says is checked at the agent", () => {
   it.each<[string, object, string, RegExp]>([
     [
       "a payload that does not match",
@@ -49,7 +49,7 @@ describe("W4 what a decision says is checked at the agent", () => {
       /at most 1000000/,
     ],
     ["no JSON", { payload: { amount: 1, big: 1n } }, "payload", /JSON/],
-  ])("W4 %s is refused, and it stays pending", async (_, options, field, message) => {
+  ])("W4: %s is refused, and it stays pending", async (_, options, field, message) => {
     const open = z.toJSONSchema(z.looseObject({ amount: z.number().max(100) })) as never;
     const room = givenWaits();
     const id = await given(room, open);
@@ -66,7 +66,7 @@ describe("W4 what a decision says is checked at the agent", () => {
     expect(granted).toMatchObject({ outcome: "decided", approval: { payload: { amount: 1 } } });
   });
 
-  it("W4 a payload for an approval that takes none is refused, and not dropped", async () => {
+  it("W4: a payload for an approval that takes none is refused, and not dropped", async () => {
     const room = givenWaits();
     const id = await given(room);
     await at(room, (approvals) =>
@@ -85,7 +85,7 @@ describe("W4 what a decision says is checked at the agent", () => {
   });
 });
 
-it("W3 the first decision counts, whatever comes after it", async () => {
+it("W3: the first decision counts, whatever comes after it", async () => {
   const room = givenWaits();
   const id = await given(room, SCHEMA);
   const outcomes = await at(room, (approvals) =>

@@ -45,7 +45,7 @@ function paused(code: string, args: unknown): ExecutionRecord {
   return { id: "e", code, status: "paused", log: [action], createdAt: now, updatedAt: now };
 }
 
-it("L6 code whose record is not kept is run once, and fails", async () => {
+it("L6: code whose record is not kept is run once, and fails", async () => {
   let runs = 0;
   const room = givenCodemode({
     execute: async () => {
@@ -64,7 +64,7 @@ it("L6 code whose record is not kept is run once, and fails", async () => {
   expect(wait?.result).toMatchObject({ error: expect.stringContaining("maxExecutions") });
 });
 
-it("L6 an approval that changes nothing is given once, and fails", async () => {
+it("L6: an approval that changes nothing is given once, and fails", async () => {
   let [record, approvals]: [ExecutionRecord | undefined, number] = [undefined, 0];
   const room = givenCodemode({
     execute: async ({ code }) => {
@@ -86,7 +86,7 @@ it("L6 an approval that changes nothing is given once, and fails", async () => {
   expect(await rowsOf(room)).toMatchObject([{ status: "failed" }, { status: "completed" }]);
 });
 
-it("W2 an action is asked about whatever its arguments are: of those that no row holds, the beginning is shown", async () => {
+it("W2: an action is asked about whatever its arguments are: of those that no row holds, the beginning is shown", async () => {
   silence();
   // What codemode takes: a million characters, here of three bytes.
   const args = { text: "あ".repeat(900_000) };

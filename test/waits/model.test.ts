@@ -115,7 +115,7 @@ function requestOf(
   });
 }
 
-it("W1 W2 W5 O1 any sequence of calls, crashes and wakes leaves what the model says", {
+it("W1 W2 W5 O1: any sequence of calls, crashes and wakes leaves what the model says", {
   timeout: limitMs(120_000),
 }, async () => {
   silence();

@@ -123,7 +123,7 @@ describe("what a batch costs", () => {
     expect(one.rows).toBe(6 + 5);
   });
 
-  it("O1 it is told by one event, and nothing is left of it", async () => {
+  it("O1: it is told by one event, and nothing is left of it", async () => {
     const stub = givenLedger();
     const batch = givenBatch(answering(150, { delayMs: 1 }));
     await batch.accept(stub, 0, 100);
@@ -136,7 +136,7 @@ describe("what a batch costs", () => {
   });
 });
 
-describe("L4 a batch is a pool of its own", () => {
+describe("L4: a batch is a pool of its own", () => {
   it("L9: a list of the isolated thread finds the prompts of batches, too", async () => {
     const stub = givenLedger();
     const batch = givenBatch(answering(2));
@@ -151,7 +151,7 @@ describe("L4 a batch is a pool of its own", () => {
     ]);
   });
 
-  it("L4 runs no more than its lanes, over a crash, too", async () => {
+  it("L4: runs no more than its lanes, over a crash, too", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { maxConcurrentTurns: 10 });
     const batch = givenBatch(answering(8, hold), { concurrency: 3 });
@@ -165,7 +165,7 @@ describe("L4 a batch is a pool of its own", () => {
     expect(await running(next)).toBe(3);
   });
 
-  it("L4 other turns are not behind it, and two batches share the places", async () => {
+  it("L4: other turns are not behind it, and two batches share the places", async () => {
     const stub = givenLedger();
     const long = givenBatch(answering(60, { delayMs: 20 }));
     const short = givenBatch(answering(10, { delayMs: 20 }));
@@ -183,7 +183,7 @@ describe("L4 a batch is a pool of its own", () => {
     expect(meanwhile.length).toBeLessThan(20);
   });
 
-  it("L4 no other thread can have the name of a pool", async () => {
+  it("L4: no other thread can have the name of a pool", async () => {
     const stub = givenLedger();
     await expect(submit(stub, "x", { thread: "isolated/4/x" })).rejects.toThrow(
       'Invalid thread "isolated/4/x": names that begin with "isolated/"',
@@ -191,8 +191,8 @@ describe("L4 a batch is a pool of its own", () => {
   });
 });
 
-describe("W1 a batch is asked again", () => {
-  it("W1 what was answered is found, what failed is tried afresh, in another run only", async () => {
+describe("W1: a batch is asked again", () => {
+  it("W1: what was answered is found, what failed is tried afresh, in another run only", async () => {
     const stub = givenLedger();
     const scripts = [{ answer: 0 }, { ...failing, failTimes: 1, answer: 1 }, { answer: 2 }];
     const shared = { batch: "b", instance: "i", keyOf: (index: number) => `k${index}` };
@@ -211,7 +211,7 @@ describe("W1 a batch is asked again", () => {
     expect(ids[1]).not.toBe(first.ids[1]);
   });
 
-  it("W1 a batch of other items takes over what is open, and whoever waited for it does not hang", async () => {
+  it("W1: a batch of other items takes over what is open, and whoever waited for it does not hang", async () => {
     const stub = givenLedger();
     const keyOf = (index: number) => `shared-${index}`;
     const first = givenBatch([{ answer: 0, delayMs: 300 }], { keyOf, batch: "first" });
@@ -262,8 +262,8 @@ describe("a failure", () => {
   });
 });
 
-describe("W2 a wait that is over", () => {
-  it("W2 leaves what has ended, and cancels the rest, over a crash in the middle of it", async () => {
+describe("W2: a wait that is over", () => {
+  it("W2: leaves what has ended, and cancels the rest, over a crash in the middle of it", async () => {
     const stub = givenLedger();
     const batch = givenBatch([{ answer: 0 }, ...answering(250, hold)]);
     await batch.accept(stub);
@@ -287,7 +287,7 @@ describe("W2 a wait that is over", () => {
   });
 });
 
-it("W5 cancelFor() ends the batches of an instance, awaited or not, and no others", async () => {
+it("W5: cancelFor() ends the batches of an instance, awaited or not, and no others", async () => {
   const stub = givenLedger();
   const instance = `instance-${crypto.randomUUID()}`;
   const [awaited, begun, other] = [
@@ -308,7 +308,7 @@ it("W5 cancelFor() ends the batches of an instance, awaited or not, and no other
   expect(await rowsIn(stub, "perdure_batches")).toBe(1);
 });
 
-it("O4 a page holds no more than a step's result, and large answers come as references", async () => {
+it("O4: a page holds no more than a step's result, and large answers come as references", async () => {
   const stub = givenLedger();
   const sizes = [100_000, 100_000, 100_000, 400_000, 10];
   const batch = givenBatch(sizes.map((size) => ({ answer: "x".repeat(size) })));
@@ -339,7 +339,7 @@ const fate = fc.constantFrom<{ script: TurnScript; isAnswered: boolean }>(
   { script: { ...failing, delayMs: 15 }, isAnswered: false },
 );
 
-it("W1 W2 batches of any size, in any chunks, with any ends and a crash at any time, lose nothing and keep their order", {
+it("W1 W2: batches of any size, in any chunks, with any ends and a crash at any time, lose nothing and keep their order", {
   timeout: limitMs(120_000),
 }, async () => {
   await fc.assert(

@@ -51,8 +51,8 @@ function givenDriven(kind: (object: WaitsObject) => Partial<StoredKind>) {
   });
 }
 
-describe("W1 a wait is asked for again", () => {
-  it("W1 is the same one while it is open, also for a later run, which takes it over", async () => {
+describe("W1: a wait is asked for again", () => {
+  it("W1: is the same one while it is open, also for a later run, which takes it over", async () => {
     const room = givenWaits();
     const request = ask();
     const first = await open(room, request);
@@ -65,7 +65,7 @@ describe("W1 a wait is asked for again", () => {
     expect(await rowsOf(room)).toHaveLength(1);
   });
 
-  it("W1 answers its own run with its end, and a later run where its kind says so", async () => {
+  it("W1: answers its own run with its end, and a later run where its kind says so", async () => {
     const room = givenDriven(() => ({}));
     const requests = [ask(), ask({ kind: "codemode" })];
     const ids: string[] = [];
@@ -84,10 +84,10 @@ describe("W1 a wait is asked for again", () => {
   });
 });
 
-describe("W1 a later run that asks something else", () => {
+describe("W1: a later run that asks something else", () => {
   const titled = (title: string) => ({ title, data: null, schema: null });
 
-  it("W1 a person is asked anew where a later run asks something else than is pending; what runs is taken over", async () => {
+  it("W1: a person is asked anew where a later run asks something else than is pending; what runs is taken over", async () => {
     const told: string[] = [];
     const room = givenWaits({
       onApproval: ({ title, status }) => void told.push(`${title} ${status}`),
@@ -108,8 +108,8 @@ describe("W1 a later run that asks something else", () => {
   });
 });
 
-describe("O1 a wait is closed once", () => {
-  it("L2 the first end stands, and the workflow is told of it once", async () => {
+describe("O1: a wait is closed once", () => {
+  it("L2: the first end stands, and the workflow is told of it once", async () => {
     const room = givenWaits();
     const request = ask();
     const { waitId, eventType, proof } = await open(room, request);
@@ -121,7 +121,7 @@ describe("O1 a wait is closed once", () => {
     expect(cameTo(instance)).toMatchObject([{ eventType, proof, data: { waitId, ...DONE } }]);
   });
 
-  it("O1 a crash before or after any write leaves it open and untold, or closed and told", async () => {
+  it("O1: a crash before or after any write leaves it open and untold, or closed and told", async () => {
     silence();
     const seen = new Set<string>();
     for (const when of ["onWrite", "onWritten"] as const) {
@@ -156,7 +156,7 @@ describe("O1 a wait is closed once", () => {
     expect(seen).toEqual(new Set(["open", "completed"]));
   });
 
-  it("O1 a close that cannot be told is no close", async () => {
+  it("O1: a close that cannot be told is no close", async () => {
     const room = givenWaits();
     const { waitId } = await open(room, ask());
     await inside(room, async ({ meter, waits }) => {
@@ -172,7 +172,7 @@ describe("O1 a wait is closed once", () => {
   });
 });
 
-it("O2 an end whose delivery hangs is delivered by the next life, by the alarm alone", async () => {
+it("O2: an end whose delivery hangs is delivered by the next life, by the alarm alone", async () => {
   silence();
   let tries = 0;
   const room = givenWaits({
@@ -235,8 +235,8 @@ describe("W2: a kind of wait that the object does not have", () => {
   });
 });
 
-describe("W2 no wait stays open for ever", () => {
-  it("W2 the step's time is over: closed as it says, and no event comes", async () => {
+describe("W2: no wait stays open for ever", () => {
+  it("W2: the step's time is over: closed as it says, and no event comes", async () => {
     const room = givenWaits();
     const request = ask();
     const { waitId } = await open(room, request);
@@ -247,7 +247,7 @@ describe("W2 no wait stays open for ever", () => {
     await expect(unknown).rejects.toMatchObject({ name: "InvalidWaitError", field: "waitId" });
   });
 
-  it("W2 the time of one run does not end the wait of a later one that has taken the wait over meanwhile", async () => {
+  it("W2: the time of one run does not end the wait of a later one that has taken the wait over meanwhile", async () => {
     const looks: (() => void)[] = [];
     const room = givenDriven(() => ({
       lastLook: () => new Promise<undefined>((resolve) => looks.push(() => resolve(undefined))),
@@ -267,19 +267,22 @@ describe("W2 no wait stays open for ever", () => {
   it.each<[string, (room: Capability, waitId: string) => Promise<unknown>]>([
     ["was closed", (room, waitId) => close(room, waitId)],
     ["was cancelled", (room, waitId) => expire(room, waitId)],
-  ])("O5 one that %s leaves no wake for the day on which it would have expired", async (_, end) => {
-    const room = givenWaits();
-    const { waitId } = await open(room, ask({ timeoutMs: 30 * DAY_MS }));
-    const armedFor = () => inside(room, (__, ctx) => jobOf("perdure.waits", ctx));
-    expect(await armedFor()).toBeGreaterThan(Date.now() + 30 * DAY_MS);
-    await end(room, waitId);
-    // The one that is left may lapse, which takes half a minute.
-    expect((await armedFor()) ?? 0).toBeLessThanOrEqual(Date.now() + 30_000);
-    await wake(room);
-    expect(await armedFor()).toBeNull();
-  });
+  ])(
+    "O5: one that %s leaves no wake for the day on which it would have expired",
+    async (_, end) => {
+      const room = givenWaits();
+      const { waitId } = await open(room, ask({ timeoutMs: 30 * DAY_MS }));
+      const armedFor = () => inside(room, (__, ctx) => jobOf("perdure.waits", ctx));
+      expect(await armedFor()).toBeGreaterThan(Date.now() + 30 * DAY_MS);
+      await end(room, waitId);
+      // The one that is left may lapse, which takes half a minute.
+      expect((await armedFor()) ?? 0).toBeLessThanOrEqual(Date.now() + 30_000);
+      await wake(room);
+      expect(await armedFor()).toBeNull();
+    },
+  );
 
-  it("O5 the wake of those that are still open comes after the one that an end has drawn near", async () => {
+  it("O5: the wake of those that are still open comes after the one that an end has drawn near", async () => {
     const room = givenWaits();
     const { waitId } = await open(room, ask({ timeoutMs: 30 * DAY_MS }));
     await open(room, ask({ timeoutMs: 60 * DAY_MS }));
@@ -289,7 +292,7 @@ describe("W2 no wait stays open for ever", () => {
     expect(armedFor).toBe((await rowsOf(room))[1]?.wake_at);
   });
 
-  it("W2 nobody asks for it any more: it expires a day after its step's time, by the alarm alone", async () => {
+  it("W2: nobody asks for it any more: it expires a day after its step's time, by the alarm alone", async () => {
     const room = givenWaits();
     await open(room, ask({ timeoutMs: 60_000 }));
     await crash(room);
@@ -303,7 +306,7 @@ describe("W2 no wait stays open for ever", () => {
     expect(await wake(room)).toBe(false);
   });
 
-  it("W2 a wait that was taken over waits for the time of the run that took it", async () => {
+  it("W2: a wait that was taken over waits for the time of the run that took it", async () => {
     const room = givenWaits();
     const request = ask({ timeoutMs: 60_000 });
     await open(room, request);
@@ -384,10 +387,10 @@ describe("what is under way is driven", () => {
   });
 });
 
-describe("O5 a drive that hangs for ever", () => {
+describe("O5: a drive that hangs for ever", () => {
   const jobTime = (room: Capability) => inside(room, (_, ctx) => jobOf("perdure.waits", ctx));
 
-  it("O5 keeps its object awake for an hour, is looked at hourly then, and its wait expires all the same", async () => {
+  it("O5: keeps its object awake for an hour, is looked at hourly then, and its wait expires all the same", async () => {
     let [drives, stops] = [0, 0];
     const room = givenDriven(() => ({
       drive: () => {
@@ -417,7 +420,7 @@ describe("O5 a drive that hangs for ever", () => {
     expect(await jobTime(room)).toBeNull();
   });
 
-  it("O5 nor does a stop; the next life stops it", async () => {
+  it("O5: nor does a stop; the next life stops it", async () => {
     silence();
     let stops = 0;
     const room = givenDriven(() => ({
@@ -440,8 +443,8 @@ describe("O5 a drive that hangs for ever", () => {
   });
 });
 
-describe("W5 what is under way is stopped", () => {
-  it("W5 until stop has returned once, over failures and crashes", async () => {
+describe("W5: what is under way is stopped", () => {
+  it("W5: until stop has returned once, over failures and crashes", async () => {
     silence();
     let stops = 0;
     const room = givenDriven(() => ({
@@ -474,7 +477,7 @@ describe("W5 what is under way is stopped", () => {
     expect(cameTo(request.workflow.id)).toEqual([]);
   });
 
-  it("W5 a drive that ends after the wait was closed does not put off its stop", async () => {
+  it("W5: a drive that ends after the wait was closed does not put off its stop", async () => {
     silence();
     let [stops, drives] = [0, 0];
     const room = givenDriven(() => ({
@@ -509,7 +512,7 @@ describe("W5 what is under way is stopped", () => {
     expect(stops).toBe(0);
   });
 
-  it("W5 cancelFor() closes what one instance waits for, and nothing else", async () => {
+  it("W5: cancelFor() closes what one instance waits for, and nothing else", async () => {
     const room = givenWaits();
     const [mine, other] = [ask(), ask()];
     const ids = [mine, other, { ...mine, idempotencyKey: "second" }];
@@ -551,7 +554,7 @@ describe("a wait inside another", () => {
     expect(cameTo(request.workflow.id)).toMatchObject([{ data }]);
   });
 
-  it("O1 drives its parent also when the object dies right after it was closed", async () => {
+  it("O1: drives its parent also when the object dies right after it was closed", async () => {
     silence();
     const room = givenNested();
     const request = ask({ kind: "codemode" });
@@ -565,7 +568,7 @@ describe("a wait inside another", () => {
     await until(() => cameTo(request.workflow.id).length > 0);
   });
 
-  it("W5 is cancelled with its parent, in one transaction, and none is opened in a closed one", async () => {
+  it("W5: is cancelled with its parent, in one transaction, and none is opened in a closed one", async () => {
     const room = givenNested();
     const { waitId } = await open(room, ask({ kind: "codemode" }));
     await innerOf(room);
@@ -586,8 +589,8 @@ describe("a wait inside another", () => {
   });
 });
 
-describe("O4 large things", () => {
-  it("O4 a result that no event holds comes as a reference, and is read in parts", async () => {
+describe("O4: large things", () => {
+  it("O4: a result that no event holds comes as a reference, and is read in parts", async () => {
     const room = givenWaits();
     const request = ask();
     const { waitId } = await open(room, request);
@@ -622,7 +625,7 @@ describe("O4 large things", () => {
   });
 });
 
-it("L9 closed waits are forgotten after 30 days, open ones never", async () => {
+it("L9: closed waits are forgotten after 30 days, open ones never", async () => {
   const room = givenWaits();
   const { waitId } = await open(room, ask());
   await close(room, waitId);
@@ -712,7 +715,7 @@ describe("what it costs, in rows of Perdure's tables and statements", () => {
   });
 });
 
-it("L9 what is asked and decided reads the same number of rows, however many approvals are pending", async () => {
+it("L9: what is asked and decided reads the same number of rows, however many approvals are pending", async () => {
   const room = givenWaits();
   const request = ask();
   const [first, second] = [await open(room, request), await open(room, ask())];

@@ -62,7 +62,7 @@ function isTaken(name: string): boolean {
 const same = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
 describe("stepKey", () => {
-  it("W1 is the same for the same prompt, and for no two different ones", async () => {
+  it("W1: is the same for the same prompt, and for no two different ones", async () => {
     await fc.assert(
       fc.asyncProperty(pair, async ([one, other]) => {
         expect(await stepKey({ ...one })).toBe(await stepKey(one));
@@ -72,7 +72,7 @@ describe("stepKey", () => {
     );
   });
 
-  it("W1 tells a border from a colon in a part", async () => {
+  it("W1: tells a border from a colon in a part", async () => {
     const parts = { kind, workflowName: "w", workflowId: "i", key: undefined };
     const keys = await Promise.all([
       stepKey({ ...parts, stepName: "a:b" }),
@@ -84,20 +84,20 @@ describe("stepKey", () => {
     expect(new Set(keys).size).toBe(5);
   });
 
-  it("W1 a key is not the same as no key, even an empty one", async () => {
+  it("W1: a key is not the same as no key, even an empty one", async () => {
     const parts = { kind, workflowName: "w", workflowId: "i", stepName: "s" };
     expect(await stepKey({ ...parts, key: "" })).not.toBe(
       await stepKey({ ...parts, key: undefined }),
     );
   });
 
-  it("W1 takes any text at all, also half of a surrogate pair in a name", async () => {
+  it("W1: takes any text at all, also half of a surrogate pair in a name", async () => {
     const cut = "😀".slice(0, 1);
     const parts = { kind, workflowName: "w", workflowId: "i", stepName: cut, key: undefined };
     await expect(stepKey(parts)).resolves.toEqual(expect.any(String));
   });
 
-  it("W1 two keys that differ in half of a surrogate pair are different", async () => {
+  it("W1: two keys that differ in half of a surrogate pair are different", async () => {
     const parts = { kind, workflowName: "w", workflowId: "i", stepName: "s" };
     const [one, other] = await Promise.all([
       stepKey({ ...parts, key: "😀".slice(0, 1) }),
@@ -136,7 +136,7 @@ describe("partName", () => {
     },
   );
 
-  it("W1 is the same for the same step, and for no two different ones", async () => {
+  it("W1: is the same for the same step, and for no two different ones", async () => {
     await fc.assert(
       fc.asyncProperty(step, step, fc.boolean(), async (one, other, isNameShared) => {
         const second = isNameShared ? { ...one, key: other.key } : other;
@@ -149,7 +149,7 @@ describe("partName", () => {
     );
   });
 
-  it("W3 the parts of one step are different steps", async () => {
+  it("W3: the parts of one step are different steps", async () => {
     await fc.assert(
       fc.asyncProperty(step, async (of) => {
         expect(new Set(await Promise.all(PARTS.map((part) => partName(of, part)))).size).toBe(
@@ -160,7 +160,7 @@ describe("partName", () => {
     );
   });
 
-  it("W1 a step named like another one with a key is another step", async () => {
+  it("W1: a step named like another one with a key is another step", async () => {
     const keyed = await partName({ kind, stepName: "s", key: "k" }, "wait");
     const named = await partName(
       { kind, stepName: `s:${await digest("k")}`, key: undefined },
@@ -169,7 +169,7 @@ describe("partName", () => {
     expect(named).not.toBe(keyed);
   });
 
-  it("W1 a step named like a shortened one is another step", async () => {
+  it("W1: a step named like a shortened one is another step", async () => {
     const long = await partName({ kind, stepName: "n".repeat(300), key: undefined }, "wait");
     const named = await partName(
       { kind, stepName: long.replace(/:wait$/, ""), key: undefined },
@@ -209,7 +209,7 @@ describe("a batch", () => {
     "item-9999-result-63",
   ] as const;
 
-  it("W1 is the same for the same step and items, and for no two different ones", async () => {
+  it("W1: is the same for the same step and items, and for no two different ones", async () => {
     await fc.assert(
       fc.asyncProperty(pairs, async ([one, other]) => {
         expect(await batchId({ ...one })).toBe(await batchId(one));
@@ -219,7 +219,7 @@ describe("a batch", () => {
     );
   });
 
-  it("W1 no two items share an idempotency key, and no item that of a prompt", async () => {
+  it("W1: no two items share an idempotency key, and no item that of a prompt", async () => {
     await fc.assert(
       fc.asyncProperty(pairs, key, async ([one, other], promptsKey) => {
         const [ones, others] = await Promise.all([batchItemKeys(one), batchItemKeys(other)]);
@@ -237,7 +237,7 @@ describe("a batch", () => {
     );
   });
 
-  it("W1 step names are short enough, different for each part and batch, and no prompt's", async () => {
+  it("W1: step names are short enough, different for each part and batch, and no prompt's", async () => {
     await fc.assert(
       fc.asyncProperty(text, key, fc.tuple(text, text), async (stepName, promptsKey, ids) => {
         const batches = await Promise.all(ids.map((id) => digest(id)));
@@ -253,7 +253,7 @@ describe("a batch", () => {
     );
   });
 
-  it("W3 the event type is that of one run alone, and one that the platform takes", async () => {
+  it("W3: the event type is that of one run alone, and one that the platform takes", async () => {
     const types = await Promise.all([
       batchEventType("a", "b"),
       batchEventType("a", "c"),

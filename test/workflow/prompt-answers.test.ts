@@ -80,7 +80,7 @@ async function crashAt(stub: Stub, isThere: () => unknown): Promise<void> {
   await runInDurableObject(stub, (_, ctx) => ctx.abort("crash")).catch(() => {});
 }
 
-describe("W4 without a schema the answer is the text of the reply", () => {
+describe("W4: without a schema the answer is the text of the reply", () => {
   it.each(THREADS)("W4 the text after the last call of a tool (%s)", async (thread) => {
     const stub = given();
     const script = { first: "Let me see. ", tool: charge(), text: "The bill is paid." };
@@ -89,14 +89,14 @@ describe("W4 without a schema the answer is the text of the reply", () => {
     expect(end.attempts).toBe(1);
   });
 
-  it("W4 a turn that says nothing is an error with a remedy", async () => {
+  it("W4: a turn that says nothing is an error with a remedy", async () => {
     const stub = given();
     const end = await prompted(stub, { ...unique(), text: " " }, { repair: 3, models: ["a", "b"] });
     expect(end).toMatchObject({ status: "error", errorName: "EmptyReplyError", attempts: 1 });
     expect(end.error).toContain("maxSteps");
   });
 
-  it("W4 has a step left to say something in, whatever the app's tools are good for", async () => {
+  it("W4: has a step left to say something in, whatever the app's tools are good for", async () => {
     const stub = given({ toolChoice: "required" });
     const tools = [charge(), charge(), charge()];
     const end = await prompted(stub, { tools, text: "done at last" }, { maxSteps: 2 });
@@ -104,7 +104,7 @@ describe("W4 without a schema the answer is the text of the reply", () => {
     expect(callsOf(stub).map((call) => call.tools)).toEqual([["charge"], []]);
   });
 
-  it("W4 a crash in the middle of it loses nothing", async () => {
+  it("W4: a crash in the middle of it loses nothing", async () => {
     const stub = given();
     const script = { ...unique(), delayMs: 300, text: "at last" };
     await submit(stub, script, { answer: {} });
@@ -114,10 +114,10 @@ describe("W4 without a schema the answer is the text of the reply", () => {
   });
 });
 
-describe("W4 the strategy json", () => {
+describe("W4: the strategy json", () => {
   const answer = { schema: SCHEMA, strategy: "json" } as const;
 
-  it("W4 asks for a text, and leaves the agent its tools", async () => {
+  it("W4: asks for a text, and leaves the agent its tools", async () => {
     const stub = given();
     const end = await prompted(stub, { tool: charge(), answer: PORTO }, answer);
     expect(end).toMatchObject({ status: "completed", output: PORTO, attempts: 1 });
@@ -128,19 +128,19 @@ describe("W4 the strategy json", () => {
   it.each([
     ["a fenced block", 'Here it is:\n\n```json\n{ "city": "Porto" }\n```\nAnything else?'],
     ["words around it", 'I think [so]: {"city": "Porto"}, or do you {disagree}?'],
-  ])("W4 takes %s", async (_, text) => {
+  ])("W4: takes %s", async (_, text) => {
     const stub = given();
     const end = await prompted(stub, { answers: [text] }, answer);
     expect(end).toMatchObject({ status: "completed", output: PORTO });
   });
 
-  it("W4 a text without JSON is no answer", async () => {
+  it("W4: a text without JSON is no answer", async () => {
     const end = await prompted(given(), { ...unique(), text: "It is Porto." }, answer);
     expect(end).toMatchObject({ status: "error", errorName: "InvalidAnswerError", attempts: 1 });
     expect(end.error).toContain("JSON");
   });
 
-  it("W4 a text without JSON can be repaired, and the model sees what was wrong", async () => {
+  it("W4: a text without JSON can be repaired, and the model sees what was wrong", async () => {
     const stub = given();
     const script = { answers: ["It is Porto.", PORTO] };
     const end = await prompted(stub, script, { ...answer, repair: 1 });
@@ -151,8 +151,8 @@ describe("W4 the strategy json", () => {
   });
 });
 
-describe("W4 the strategy auto", () => {
-  it("W4 takes a text that is the answer, though the model ignores the tool", async () => {
+describe("W4: the strategy auto", () => {
+  it("W4: takes a text that is the answer, though the model ignores the tool", async () => {
     const stub = given();
     const script = { ignoreTools: true, text: JSON.stringify(PORTO) };
     const end = await prompted(stub, script, { schema: SCHEMA });
@@ -176,20 +176,20 @@ describe("W4 the strategy auto", () => {
     expect(callsOf(stub).map((call) => call.tools)).toEqual([["charge", FINAL], tools]);
   });
 
-  it("W4 switches once", async () => {
+  it("W4: switches once", async () => {
     const stub = given();
     const script = { ...unique(), ignoreTools: true, text: "It is Porto." };
     const end = await prompted(stub, script, { schema: SCHEMA });
     expect(end).toMatchObject({ status: "error", errorName: "InvalidAnswerError", attempts: 2 });
   });
 
-  it("W4 the strategy tool does not switch", async () => {
+  it("W4: the strategy tool does not switch", async () => {
     const script = { ...unique(), ignoreTools: true, text: JSON.stringify(PORTO) };
     const end = await prompted(given(), script, { schema: SCHEMA, strategy: "tool" });
     expect(end).toMatchObject({ errorName: "UnansweredPromptError", attempts: 1 });
   });
 
-  it("W4 L6 after a tool has run, only the answer is asked for", async () => {
+  it("W4 L6: after a tool has run, only the answer is asked for", async () => {
     const stub = given();
     const tool = charge();
     talksAfter(stub, 1);
@@ -207,7 +207,7 @@ describe("W4 the strategy auto", () => {
     expect(last?.prompt.at(-1)).toContain("I have paid for Porto.");
   });
 
-  it("W4 L6 an isolated one is not asked for an answer that it could only make up", async () => {
+  it("W4 L6: an isolated one is not asked for an answer that it could only make up", async () => {
     const stub = given();
     talksAfter(stub, 1);
     const script = { tool: charge(), text: "", answer: PORTO };
@@ -216,10 +216,10 @@ describe("W4 the strategy auto", () => {
   });
 });
 
-describe("W4 repair", () => {
+describe("W4: repair", () => {
   const answer = { schema: SCHEMA, repair: 2 };
 
-  it("W4 L6 the model sees what was wrong, and no tool runs twice", async () => {
+  it("W4 L6: the model sees what was wrong, and no tool runs twice", async () => {
     const stub = given();
     const tool = charge();
     const script = { tool, answers: [WRONG, PORTO] };
@@ -239,7 +239,7 @@ describe("W4 repair", () => {
     expect(end.messageId).toBe("s:reply");
   });
 
-  it("W4 leaves what was said, and nothing of what only the model was told", async () => {
+  it("W4: leaves what was said, and nothing of what only the model was told", async () => {
     const stub = given();
     const script = { answers: ['{"town": 1}', PORTO] };
     await prompted(stub, script, { ...answer, strategy: "json" });
@@ -249,7 +249,7 @@ describe("W4 repair", () => {
     ]);
   });
 
-  it("W4 in an isolated turn the model sees its former answer all the same", async () => {
+  it("W4: in an isolated turn the model sees its former answer all the same", async () => {
     const stub = given();
     const end = await prompted(stub, { answers: [WRONG, PORTO] }, answer, { thread: "isolated" });
     expect(end).toMatchObject({ output: PORTO, attempts: 2 });
@@ -259,7 +259,7 @@ describe("W4 repair", () => {
     ]);
   });
 
-  it("W4 is tried so often and no more, and ends as it did before", async () => {
+  it("W4: is tried so often and no more, and ends as it did before", async () => {
     const stub = given();
     const end = await prompted(stub, { ...unique(), answers: [WRONG] }, answer);
     expect(end).toMatchObject({ status: "error", errorName: "InvalidAnswerError", attempts: 3 });
@@ -267,7 +267,7 @@ describe("W4 repair", () => {
     expect(end.usage?.totalTokens).toBe(45);
   });
 
-  it("W4 L6 a crash in the middle of it repeats the repair, and no tool", async () => {
+  it("W4 L6: a crash in the middle of it repeats the repair, and no tool", async () => {
     const stub = given();
     const tool = charge();
     const script = { tool, delayMs: 200, answers: [WRONG, PORTO] };
@@ -282,7 +282,7 @@ describe("W4 repair", () => {
     expect(await texts(again(stub))).toEqual([`user: ${ask(script)}`, "assistant: [tool-charge]"]);
   });
 
-  it("L8 a provider that fails in the middle of it is asked the same later, though tools have run", async () => {
+  it("L8: a provider that fails in the middle of it is asked the same later, though tools have run", async () => {
     const stub = given();
     const tool = charge();
     const script = { tool, answers: [WRONG, PORTO], fail: "overloaded", status: 503, failTimes: 0 };
@@ -303,7 +303,7 @@ describe("W4 repair", () => {
   });
 });
 
-it("W4 O4 an answer that is too large can be repaired, and is shown cut", async () => {
+it("W4 O4: an answer that is too large can be repaired, and is shown cut", async () => {
   const stub = given();
   const script = { answer: {}, long: { title: { text: "too large ", times: 1_800_000 } } };
   const schema = { type: "object", properties: { title: { type: "string" } } };
@@ -343,7 +343,7 @@ describe("what it costs", () => {
 describe("a call of the final answer whose arguments are no JSON", () => {
   const broken = (brokenTimes: number) => ({ ...unique(), brokenTimes, answer: PORTO });
 
-  it("W4 is repaired: the model sees what it gave, and calls again", async () => {
+  it("W4: is repaired: the model sees what it gave, and calls again", async () => {
     const stub = given();
     const answer = { schema: SCHEMA, strategy: "tool", repair: 1 } as const;
     const end = await prompted(stub, broken(1), answer);
@@ -352,27 +352,27 @@ describe("a call of the final answer whose arguments are no JSON", () => {
     expect(callsOf(stub).at(-1)?.prompt.at(-1)).toContain("cut o");
   });
 
-  it("W4 without a repair says what was wrong, and not that there was no call", async () => {
+  it("W4: without a repair says what was wrong, and not that there was no call", async () => {
     const end = await prompted(given(), broken(9), { schema: SCHEMA, strategy: "tool" });
     expect(end).toMatchObject({ status: "error", errorName: "InvalidAnswerError", attempts: 1 });
     expect(end.error).toContain("JSON");
   });
 
-  it("W4 without a repair is asked for as a text, with auto", async () => {
+  it("W4: without a repair is asked for as a text, with auto", async () => {
     const end = await prompted(given(), broken(9), { schema: SCHEMA });
     expect(end).toMatchObject({ status: "completed", output: PORTO, attempts: 2 });
   });
 });
 
-describe("W4 schemas whose JSON form is read with care", () => {
-  it("W4 a pattern with Unicode classes refuses no answer that has them", async () => {
+describe("W4: schemas whose JSON form is read with care", () => {
+  it("W4: a pattern with Unicode classes refuses no answer that has them", async () => {
     const city = { type: "string", pattern: "^\\p{Lu}\\p{L}+$" };
     const schema = { ...SCHEMA, properties: { city } };
     const end = await prompted(given(), { ...unique(), answer: { city: "Évora" } }, { schema });
     expect(end).toMatchObject({ status: "completed", output: { city: "Évora" } });
   });
 
-  it("W4 of a union the model is told what is wrong by each member", async () => {
+  it("W4: of a union the model is told what is wrong by each member", async () => {
     const stub = given();
     const city = { anyOf: [{ type: "null" }, SCHEMA] };
     const schema = { ...SCHEMA, properties: { city } };
@@ -385,7 +385,7 @@ describe("W4 schemas whose JSON form is read with care", () => {
   });
 });
 
-it("W4 L6 a model that calls what it is not offered does not run it", async () => {
+it("W4 L6: a model that calls what it is not offered does not run it", async () => {
   const stub = given();
   const tool = charge();
   const script = { tool, callMissingTools: true, answers: [WRONG] };
@@ -394,7 +394,7 @@ it("W4 L6 a model that calls what it is not offered does not run it", async () =
   expect(charges.get(tool.input.account)).toBe(1);
 });
 
-it("W4 L1 a crash between any two writes of a repaired prompt loses nothing", async () => {
+it("W4 L1: a crash between any two writes of a repaired prompt loses nothing", async () => {
   const answer = { schema: SCHEMA, repair: 1 };
   /** Crashes before a write, counted from the accept on; returns how many there were. */
   const run = async (at: number) => {
@@ -423,12 +423,12 @@ it("W4 L1 a crash between any two writes of a repaired prompt loses nothing", as
   print.mockRestore();
 }, 120_000);
 
-describe("W4 models", () => {
+describe("W4: models", () => {
   const answer = { models: ["a", "b"] };
   const models = (stub: Stub) => callsOf(stub).map(({ model }) => model);
 
   it.each([401, 503])(
-    "W4 the next one is asked at once where one fails with %i",
+    "W4: the next one is asked at once where one fails with %i",
     async (status) => {
       const stub = given();
       const script = { fail: "no", status, failOn: ["a"], headers: { "retry-after": "60" } };
@@ -441,12 +441,12 @@ describe("W4 models", () => {
     },
   );
 
-  it("W4 an id that nobody knows is a failure of the model", async () => {
+  it("W4: an id that nobody knows is a failure of the model", async () => {
     const end = await prompted(given(), { text: "known" }, { models: ["unknown", "b"] });
     expect(end).toMatchObject({ status: "completed", output: "known", attempts: 2 });
   });
 
-  it("L8 after the last one the first is asked again later, within maxAttempts", async () => {
+  it("L8: after the last one the first is asked again later, within maxAttempts", async () => {
     const stub = given();
     const script = { ...unique(), fail: "overloaded", status: 503 };
     const end = await prompted(stub, script, answer, { retry: { maxAttempts: 2 } });
@@ -454,13 +454,13 @@ describe("W4 models", () => {
     expect(models(stub)).toEqual(["a", "b", "a", "b"]);
   });
 
-  it("W4 what is permanent ends with the last of them", async () => {
+  it("W4: what is permanent ends with the last of them", async () => {
     const stub = given();
     const end = await prompted(stub, { ...unique(), fail: "no", status: 401 }, answer);
     expect(end).toMatchObject({ status: "error", error: "no", attempts: 2 });
   });
 
-  it("W4 L6 after a tool has run no other one is asked, without leave", async () => {
+  it("W4 L6: after a tool has run no other one is asked, without leave", async () => {
     const script = () => ({ tool: charge(), fail: "no", failOn: ["a"] });
     for (const afterSideEffects of [false, true]) {
       const stub = given();
@@ -481,7 +481,7 @@ describe("W4 models", () => {
     }
   });
 
-  it("W4 a repair asks the model that gave the answer", async () => {
+  it("W4: a repair asks the model that gave the answer", async () => {
     const stub = given();
     const script = { fail: "no", status: 401, failOn: ["a"], answers: [WRONG, PORTO] };
     const end = await prompted(stub, script, { ...answer, schema: SCHEMA, repair: 1 });
@@ -489,7 +489,7 @@ describe("W4 models", () => {
     expect(models(stub)).toEqual(["a", "b", "b"]);
   });
 
-  it("W4 a crash in the middle of the second asks the second again", async () => {
+  it("W4: a crash in the middle of the second asks the second again", async () => {
     const stub = given();
     const script = { fail: "no", status: 401, failOn: ["a"], delayMs: 200, text: "b said it" };
     await submit(stub, script, { answer });
@@ -516,8 +516,8 @@ describe("W4 models", () => {
   });
 });
 
-describe("W4 maxSteps", () => {
-  it("W4 wins over the agent's, and the last step gives the answer", async () => {
+describe("W4: maxSteps", () => {
+  it("W4: wins over the agent's, and the last step gives the answer", async () => {
     const stub = given({ maxSteps: 9 });
     const script = { tools: [charge(), charge(), charge()], answer: PORTO };
     const end = await prompted(stub, script, { schema: SCHEMA, maxSteps: 2 });
@@ -525,7 +525,7 @@ describe("W4 maxSteps", () => {
     expect(callsOf(stub).map((call) => call.tools)).toEqual([["charge", FINAL], [FINAL]]);
   });
 
-  it("W4 can be more than the agent's", async () => {
+  it("W4: can be more than the agent's", async () => {
     const stub = given({ maxSteps: 1 });
     const script = { tools: [charge(), charge()], answer: PORTO };
     await prompted(stub, script, { schema: SCHEMA, maxSteps: 3 });

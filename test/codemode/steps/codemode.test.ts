@@ -39,7 +39,7 @@ describe("a run", () => {
     expect(nothing).not.toHaveProperty("output");
   });
 
-  it("O4 hands a large result on whole, which codemode would cut for a model", async () => {
+  it("O4: hands a large result on whole, which codemode would cut for a model", async () => {
     const code = givenCode();
     await code.start([{ name: "large", code: `async () => "ab".repeat(450_000)` }]);
     const [large] = await code.complete();
@@ -81,7 +81,7 @@ describe("a run", () => {
     expect(await code.agent().waitsOfCode()).toEqual([]);
   });
 
-  it("W4 what the code returned is checked against the schema", async () => {
+  it("W4: what the code returned is checked against the schema", async () => {
     const code = givenCode();
     await code.start([
       { name: "wrong", code: `async () => ({ done: 3, order: "1" })`, isOrder: true },
@@ -104,7 +104,7 @@ describe("an approval", () => {
     expect(times("charge", code.order)).toBe(1);
   });
 
-  it("W3 two in one run are two, and one decision answers one of them", async () => {
+  it("W3: two in one run are two, and one decision answers one of them", async () => {
     const code = givenCode();
     const { order } = code;
     const text = `async () => {
@@ -178,7 +178,7 @@ describe("an approval", () => {
     expect((outcome as { message: string }).message).toContain("it sticks");
   });
 
-  it("W2 granted elsewhere is found when it is looked for, and the question is withdrawn", async () => {
+  it("W2: granted elsewhere is found when it is looked for, and the question is withdrawn", async () => {
     const code = givenCode();
     await code.start([{ name: "charge", code: charging(code.order) }]);
     await code.approval();
@@ -191,8 +191,8 @@ describe("an approval", () => {
   });
 });
 
-describe("W1 a restart of the workflow", () => {
-  it("W1 is answered by a completed execution, and nothing runs again", async () => {
+describe("W1: a restart of the workflow", () => {
+  it("W1: is answered by a completed execution, and nothing runs again", async () => {
     const code = givenCode();
     const text = `async () => shop.look({ order: "${code.order}" })`;
     await code.start([{ name: "look", code: text }]);
@@ -213,7 +213,7 @@ describe("W1 a restart of the workflow", () => {
     await until(() => times("look", code.order) === 2);
   });
 
-  it("W1 while it is paused, waits for the same approval", async () => {
+  it("W1: while it is paused, waits for the same approval", async () => {
     const code = givenCode();
     await code.start([{ name: "charge", code: charging(code.order) }]);
     const before = await code.approval();
@@ -229,7 +229,7 @@ describe("W1 a restart of the workflow", () => {
     ["ask", { name: "charge:codemode-submit" }],
     ["run", { name: "perdure:run" }],
     ["wait", { name: "charge:codemode-wait", type: "waitForEvent" }],
-  ])("W1 at the step boundary %s finds what was done", async (_, boundary) => {
+  ])("W1: at the step boundary %s finds what was done", async (_, boundary) => {
     const code = givenCode();
     // A restart from the wait itself has lost the event, and asks when the time is over (W2).
     await code.start([{ name: "charge", code: charging(code.order), timeout: 4_000 }]);
@@ -242,7 +242,7 @@ describe("W1 a restart of the workflow", () => {
     expect(await code.agent().executions()).toHaveLength(1);
   });
 
-  it("W1 keys tell repeated uses of one name apart", async () => {
+  it("W1: keys tell repeated uses of one name apart", async () => {
     const code = givenCode();
     const text = `async () => shop.look({ order: "${code.order}" })`;
     await code.start(["a", "b"].map((key) => ({ name: "loop", key, code: text })));
@@ -253,7 +253,7 @@ describe("W1 a restart of the workflow", () => {
 });
 
 describe("an end from outside", () => {
-  it("W2 a timeout rejects the action that waits, and says so", async () => {
+  it("W2: a timeout rejects the action that waits, and says so", async () => {
     const code = givenCode();
     await code.start([{ name: "slow", code: charging(code.order), timeout: 1_000 }]);
     await code.approval();
@@ -263,7 +263,7 @@ describe("an end from outside", () => {
     expect(times("charge", code.order)).toBe(0);
   });
 
-  it("W2 a timeout while the code runs rejects the action that it comes to", async () => {
+  it("W2: a timeout while the code runs rejects the action that it comes to", async () => {
     const code = givenCode({
       before: async (what) => {
         if (what === "look") await new Promise((resolve) => setTimeout(resolve, 2_500));
@@ -275,7 +275,7 @@ describe("an end from outside", () => {
     expect(await code.agent().approvals()).toEqual([]);
   });
 
-  it("W5 terminateWorkflow() rejects the action that waits", async () => {
+  it("W5: terminateWorkflow() rejects the action that waits", async () => {
     const code = givenCode();
     await code.start([{ name: "charge", code: charging(code.order) }]);
     await code.approval();
@@ -299,7 +299,7 @@ it("no wait is opened inside one that was closed", async () => {
   expect(inner).toBeUndefined();
 });
 
-it("W1 a sub-agent runs code, is asked, and goes on", async () => {
+it("W1: a sub-agent runs code, is asked, and goes on", async () => {
   const code = givenCode();
   await code
     .agent()

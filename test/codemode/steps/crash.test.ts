@@ -8,7 +8,7 @@ import { pauseAndResume, restartFrom } from "../../support/engine.ts";
 import { refusal, until } from "../../support/given.ts";
 import { silence } from "../../support/scheduler.ts";
 
-describe("L6 the agent dies", () => {
+describe("L6: the agent dies", () => {
   it("before the code has begun: it runs once", async () => {
     silence();
     const code = givenCode(dyingAt("before", "execute"));
@@ -63,7 +63,7 @@ describe("L6 the agent dies", () => {
     expect(times("charge", code.order)).toBe(1);
   });
 
-  it("W1 and an interrupted run is run afresh by a restart of the workflow only", async () => {
+  it("W1: and an interrupted run is run afresh by a restart of the workflow only", async () => {
     silence();
     const code = givenCode(dyingAt("after", "look"));
     const text = `async () => shop.look({ order: "${code.order}" })`;
@@ -129,7 +129,7 @@ describe("L6 the agent dies", () => {
     expect(times("charge", code.order)).toBe(0);
   });
 
-  it("W2 while what has timed out is stopped: the action is rejected after all", async () => {
+  it("W2: while what has timed out is stopped: the action is rejected after all", async () => {
     silence();
     const code = givenCode(dyingAt("before", "reject"));
     await code.start([{ name: "charge", code: charging(code.order), timeout: 1_000 }]);
@@ -176,8 +176,8 @@ describe("L6 the agent dies", () => {
   });
 });
 
-describe("L6 the engine begins again", () => {
-  it("W1 while the code is paused: it takes the same execution's result", async () => {
+describe("L6: the engine begins again", () => {
+  it("W1: while the code is paused: it takes the same execution's result", async () => {
     const code = givenCode();
     await code.start([{ name: "charge", code: charging(code.order) }]);
     await code.approval();

@@ -38,8 +38,8 @@ async function askedAgain(workflow: Awaited<ReturnType<typeof givenTools>>) {
   });
 }
 
-describe("W1 a step is the same step over restarts", () => {
-  it("W1 a completed run answers a restart at once, and is not run again", async () => {
+describe("W1: a step is the same step over restarts", () => {
+  it("W1: a completed run answers a restart at once, and is not run again", async () => {
     const asked = input({ tools: [record("kept")], delayMs: 300 });
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
     await workflow.start();
@@ -56,7 +56,7 @@ describe("W1 a step is the same step over restarts", () => {
     expect(modelCalls.get(asked)).toBe(calls);
   });
 
-  it("W1 a failed run stays failed within its run, and is tried afresh after a restart", async () => {
+  it("W1: a failed run stays failed within its run, and is tried afresh after a restart", async () => {
     const asked = input({ fail: "no model today", failTimes: 1 });
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
     await workflow.start();
@@ -88,7 +88,7 @@ describe("W1 a step is the same step over restarts", () => {
     await until(() => modelCalls.get(asked) === 4);
   });
 
-  it("W1 an open run is waited for by the run that follows", async () => {
+  it("W1: an open run is waited for by the run that follows", async () => {
     const asked = input({ delayMs: 3_000 });
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
     await workflow.start();
@@ -98,7 +98,7 @@ describe("W1 a step is the same step over restarts", () => {
     expect(modelCalls.get(asked)).toBe(1);
   });
 
-  it("W1 keys tell repeated uses of one name apart", async () => {
+  it("W1: keys tell repeated uses of one name apart", async () => {
     const tools = ["a", "b"].map((key) => ({ name: "loop", key, input: input({ text: key }) }));
     await using workflow = await givenTools(tools);
     await workflow.start();
@@ -127,7 +127,7 @@ describe("W1 a step is the same step over restarts", () => {
   });
 });
 
-it("W5 terminating a workflow cancels its child", async () => {
+it("W5: terminating a workflow cancels its child", async () => {
   const asked = input({ delayMs: 60_000 });
   await using workflow = await givenTools([{ name: "tool", input: asked }]);
   await workflow.start();
@@ -138,7 +138,7 @@ it("W5 terminating a workflow cancels its child", async () => {
   expect(workflow.finishes()).toEqual([`${runId} aborted`]);
 });
 
-it("W5 a termination while the run is started leaves no child at work", async () => {
+it("W5: a termination while the run is started leaves no child at work", async () => {
   const asked = input({ delayMs: 60_000 });
   let id = "";
   await using workflow = await givenTools([{ name: "tool", input: asked }], {
@@ -303,7 +303,7 @@ describe("a sub-agent as the agent", () => {
     expect(workflow.finishes()).toEqual([`${runId} completed`]);
   });
 
-  it("W5 cancels them when its workflow is terminated", async () => {
+  it("W5: cancels them when its workflow is terminated", async () => {
     const asked = input({ delayMs: 60_000 });
     const inside = `inner-${crypto.randomUUID()}`;
     await using workflow = await givenTools([{ name: "tool", input: asked }], { inside });

@@ -40,13 +40,13 @@ describe("what a child returns", () => {
     expect(workflow.finishes()).toEqual([`${runId} completed`]);
   });
 
-  it("W4 is what the schema makes of its output", async () => {
+  it("W4: is what the schema makes of its output", async () => {
     const asked = input({ tools: [record({ title: "hello" })] });
     const { outcome } = await outcomeOf({ input: asked, hasSchema: true });
     expect(outcome).toMatchObject({ result: { output: { title: "hello", count: 7 } } });
   });
 
-  it("W4 is an error where it does not match, which says what was wrong", async () => {
+  it("W4: is an error where it does not match, which says what was wrong", async () => {
     const asked = input({ tools: [record({ title: 7 })] });
     const { outcome, runId } = await outcomeOf({ input: asked, hasSchema: true });
     expect(outcome).toMatchObject({
@@ -58,7 +58,7 @@ describe("what a child returns", () => {
     });
   });
 
-  it("O4 is whole where no event can hold it, and an error where no row can", async () => {
+  it("O4: is whole where no event can hold it, and an error where no row can", async () => {
     const large = (times: number) => input({ tools: [{ name: "record", input: { times } }] });
     await using workflow = await givenTools([
       { name: "large", input: large(1_200_000) },
@@ -219,8 +219,8 @@ describe("how a run fails", () => {
   });
 });
 
-describe("W2 no wait hangs", () => {
-  it("W2 a timeout cancels the child and says so", async () => {
+describe("W2: no wait hangs", () => {
+  it("W2: a timeout cancels the child and says so", async () => {
     const asked = input({ delayMs: 60_000 });
     await using workflow = await givenTools([{ name: "tool", input: asked, timeout: 1_500 }]);
     await workflow.start();
@@ -236,7 +236,7 @@ describe("W2 no wait hangs", () => {
     expect(workflow.finishes()).toEqual([`${runId} aborted`]);
   });
 
-  it("W2 a run whose end nobody has told of wins over the timeout", async () => {
+  it("W2: a run whose end nobody has told of wins over the timeout", async () => {
     streams.areSilent = true;
     const asked = input({ tools: [record("kept")] });
     await using workflow = await givenTools([{ name: "tool", input: asked, timeout: 2_500 }]);
@@ -248,7 +248,7 @@ describe("W2 no wait hangs", () => {
     }
   });
 
-  it("W2 an interrupted child that still runs is waited for, and may end", async () => {
+  it("W2: an interrupted child that still runs is waited for, and may end", async () => {
     const asked = input({ delayMs: 1_500 });
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
     await workflow.start();
@@ -262,7 +262,7 @@ describe("W2 no wait hangs", () => {
     expect(await workflow.complete()).toMatchObject([{ result: { runId } }]);
   });
 
-  it("W2 an interrupted child that still runs when the time is over is told of as such", async () => {
+  it("W2: an interrupted child that still runs when the time is over is told of as such", async () => {
     const asked = input({ delayMs: 60_000 });
     await using workflow = await givenTools([{ name: "tool", input: asked, timeout: 1_500 }]);
     await workflow.start();
@@ -280,7 +280,7 @@ describe("W2 no wait hangs", () => {
   });
 });
 
-it("O2 the end does not wait for the turn that the agent runs", async () => {
+it("O2: the end does not wait for the turn that the agent runs", async () => {
   await using workflow = await givenTools([{ name: "tool", input: input() }]);
   await workflow.agent().submitMessages([message({ delayMs: 20_000 })], { submissionId: "busy" });
   const startedAt = Date.now();

@@ -28,7 +28,7 @@ async function crash(agent: Agent): Promise<void> {
 }
 
 describe("the agent dies", () => {
-  it("L1 while a person is asked: the approval is there, and its decision arrives", async () => {
+  it("L1: while a person is asked: the approval is there, and its decision arrives", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await crash(workflow.agent);
@@ -40,7 +40,7 @@ describe("the agent dies", () => {
 });
 
 describe("the engine dies", () => {
-  it("L1 with every agent of the machine, while a person is asked", async () => {
+  it("L1: with every agent of the machine, while a person is asked", async () => {
     const workflow = await givenWorkflow([{ name: "first" }, { name: "second" }]);
     const first = await workflow.pending();
     await workflow.agent.grantApproval(first.approvalId);
@@ -57,7 +57,7 @@ describe("the engine dies", () => {
     expect(await workflow.agent.listApprovals({ status: "approved" })).toHaveLength(1);
   });
 
-  it("L1 a pause, a decision, and a resume", async () => {
+  it("L1: a pause, a decision, and a resume", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await pauseAndResume(env.APPROVAL_WORKFLOW, workflow.id, async () => {
@@ -70,7 +70,7 @@ describe("the engine dies", () => {
   it.each<[string, StepAt]>([
     ["the question", { name: "wait:approval-submit" }],
     ["the wait", { name: "wait:approval-wait", type: "waitForEvent" }],
-  ])("W1 and goes on from %s while a person is asked: the same approval", async (_, step) => {
+  ])("W1: and goes on from %s while a person is asked: the same approval", async (_, step) => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await until(async () => (await workflow.status()) !== "queued");
@@ -83,7 +83,7 @@ describe("the engine dies", () => {
   });
 });
 
-describe("W1 a restart at every step", () => {
+describe("W1: a restart at every step", () => {
   const APPROVALS = [
     { name: "first", timeout: 1_500 },
     { name: "second", timeout: 1_500 },

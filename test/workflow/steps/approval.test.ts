@@ -8,7 +8,7 @@ import { refusal, until } from "../../support/given.ts";
 import { cutOff } from "../../support/think-agent.ts";
 
 describe("a decision", () => {
-  it("W4 approves with a payload, as the schema takes it", async () => {
+  it("W4: approves with a payload, as the schema takes it", async () => {
     const data = { order: 7, lines: ["a", null] };
     const ask = { name: "refund", title: "Refund order 7", data, schema: "refund" as const };
     const workflow = await givenWorkflow([ask]);
@@ -51,7 +51,7 @@ describe("a decision", () => {
     expect(outcomes).toMatchObject([{ approved: false, by: "bob", reason: "no" }]);
   });
 
-  it("W4 a payload that does not match is refused, and the approval stays pending", async () => {
+  it("W4: a payload that does not match is refused, and the approval stays pending", async () => {
     const workflow = await givenWorkflow([{ name: "refund", schema: "refund" }]);
     const { approvalId } = await workflow.pending();
     const error = await refusal(
@@ -104,7 +104,7 @@ describe("a decision", () => {
     expect(await workflow.agent.listApprovals()).toEqual([]);
   });
 
-  it("W3 two approvals in a row cannot be answered by one click", async () => {
+  it("W3: two approvals in a row cannot be answered by one click", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }, { name: "wait", key: "second" }]);
     const first = await workflow.pending();
     const clicks = await Promise.all(
@@ -134,7 +134,7 @@ describe("a decision", () => {
     expect(outcomes).toMatchObject([{ approved: true }, { approved: false }]);
   });
 
-  it("O4 a payload that no event holds comes whole", async () => {
+  it("O4: a payload that no event holds comes whole", async () => {
     const workflow = await givenWorkflow([{ name: "refund", schema: "refund" }]);
     const { approvalId } = await workflow.pending();
     const note = "é".repeat(450_000);
@@ -144,7 +144,7 @@ describe("a decision", () => {
   });
 });
 
-describe("W2 no wait hangs", () => {
+describe("W2: no wait hangs", () => {
   it.each([
     ["throw", "throw", { error: "ApprovalTimeoutError" }, undefined],
     ["reject", "reject", { approved: false, isTimeout: true }, undefined],
@@ -170,7 +170,7 @@ describe("W2 no wait hangs", () => {
     });
   });
 
-  it("W2 a decision whose event is lost wins over the timeout", async () => {
+  it("W2: a decision whose event is lost wins over the timeout", async () => {
     const workflow = await givenWorkflow([{ name: "slow", timeout: 2_000 }]);
     const { approvalId } = await workflow.pending();
     cutOff.add(workflow.agent.name ?? "");
@@ -181,8 +181,8 @@ describe("W2 no wait hangs", () => {
   });
 });
 
-describe("W1 a workflow that is restarted", () => {
-  it("W1 takes over what is pending: an old card still works", async () => {
+describe("W1: a workflow that is restarted", () => {
+  it("W1: takes over what is pending: an old card still works", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await workflow.agent.restart(workflow.id);
@@ -194,7 +194,7 @@ describe("W1 a workflow that is restarted", () => {
     expect(outcomes).toMatchObject([{ approved: true, by: "old card" }]);
   });
 
-  it("W1 asks again for what was decided in an earlier run, and takes over what was not", async () => {
+  it("W1: asks again for what was decided in an earlier run, and takes over what was not", async () => {
     const workflow = await givenWorkflow([{ name: "first" }, { name: "second" }]);
     const first = await workflow.pending();
     await workflow.agent.grantApproval(first.approvalId);
@@ -214,7 +214,7 @@ describe("W1 a workflow that is restarted", () => {
     expect(outcomes).toMatchObject([{ approved: false }, { approved: true }]);
   });
 
-  it("W1 a finished one asks again", async () => {
+  it("W1: a finished one asks again", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const first = await workflow.pending();
     await workflow.agent.grantApproval(first.approvalId);
@@ -227,8 +227,8 @@ describe("W1 a workflow that is restarted", () => {
   });
 });
 
-describe("W5 a workflow that is terminated", () => {
-  it("W5 elsewhere: a click finds it out, decides nothing, and cancels", async () => {
+describe("W5: a workflow that is terminated", () => {
+  it("W5: elsewhere: a click finds it out, decides nothing, and cancels", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await (await env.APPROVAL_WORKFLOW.get(workflow.id)).terminate();
@@ -238,7 +238,7 @@ describe("W5 a workflow that is terminated", () => {
     });
   });
 
-  it("W5 has its approval cancelled, and a restart asks anew", async () => {
+  it("W5: has its approval cancelled, and a restart asks anew", async () => {
     const told: string[] = [];
     const workflow = await givenWorkflow([{ name: "wait" }], {
       onApproval: ({ status }) => void told.push(status),

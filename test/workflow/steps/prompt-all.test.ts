@@ -81,7 +81,7 @@ function rowsIn(agent: DurableObjectStub<ThinkAgent>, table: string): Promise<nu
 }
 
 describe("answers", () => {
-  it("L4 come in the order of the items, whatever the order of their ends, and leave no trace", async () => {
+  it("L4: come in the order of the items, whatever the order of their ends, and leave no trace", async () => {
     const items = Array.from({ length: 9 }, (_, n) => script(n, { delayMs: (9 - n) * 30 }));
     await using workflow = await givenWorkflow({ items });
     await workflow.start();
@@ -105,7 +105,7 @@ describe("answers", () => {
     expect(await workflow.complete()).toEqual({ values: counted(2) });
   });
 
-  it("L4 come one after the other in a thread that has a name", async () => {
+  it("L4: come one after the other in a thread that has a name", async () => {
     const items = scripts(3, { delayMs: 20 });
     await using workflow = await givenWorkflow({ items, options: { thread: "side" } });
     await workflow.start();
@@ -114,7 +114,7 @@ describe("answers", () => {
     expect(said.filter((text) => text.startsWith("user:"))).toHaveLength(3);
   });
 
-  it("O4 that are large are read in parts, each in a step of its own", async () => {
+  it("O4: that are large are read in parts, each in a step of its own", async () => {
     const title = { text: "é", times: 400_000 };
     const items = scripts(3).map((item) =>
       ask({ ...(JSON.parse(item) as Script), long: { title } }),
@@ -156,8 +156,8 @@ it(`${ITEMS} items take at most ${MOST_STEPS} steps, never run more than the con
   expect(under.most).toBeGreaterThan(4);
 });
 
-describe("W1 a batch is idempotent", () => {
-  it("W1 a restart finds what was answered, asks the model nothing, and waits for nothing", async () => {
+describe("W1: a batch is idempotent", () => {
+  it("W1: a restart finds what was answered, asks the model nothing, and waits for nothing", async () => {
     const items = scripts(5);
     await using workflow = await givenWorkflow({ items });
     await workflow.start();
@@ -171,7 +171,7 @@ describe("W1 a batch is idempotent", () => {
     expect(await rowsIn(workflow.agent(), "perdure_batches")).toBe(0);
   });
 
-  it("W1 a restart tries those that have failed afresh, and only those", async () => {
+  it("W1: a restart tries those that have failed afresh, and only those", async () => {
     const items = [script(0), failing({ failTimes: 1 }), script(2)];
     await using workflow = await givenWorkflow({ items, options: { onError: "return" } });
     await workflow.start();
@@ -197,7 +197,7 @@ describe("W1 a batch is idempotent", () => {
     expect(callsOf(items)).toEqual([1, 2, 1]);
   });
 
-  it("W1 a crash of the agent in the middle of a batch loses nothing, and repeats nothing that had ended", async () => {
+  it("W1: a crash of the agent in the middle of a batch loses nothing, and repeats nothing that had ended", async () => {
     const quick = scripts(4);
     const items = [...quick, ...scripts(8, { delayMs: 1_500 })];
     await using workflow = await givenWorkflow({ items });
@@ -214,7 +214,7 @@ describe("W1 a batch is idempotent", () => {
     expect(callsOf(quick)).toEqual([1, 1, 1, 1]);
   }, 60_000);
 
-  it("W1 a crash of the workflow's isolate while it waits is replayed, and nothing is asked twice", async () => {
+  it("W1: a crash of the workflow's isolate while it waits is replayed, and nothing is asked twice", async () => {
     const items = scripts(6, { delayMs: 400 });
     await using workflow = await givenWorkflow({ items, options: { concurrency: 2 } });
     await workflow.start();
@@ -232,7 +232,7 @@ describe("W1 a batch is idempotent", () => {
 });
 
 describe.each(["submit-0", "check-0", "wait", "check", "results-0"])(
-  "W1 at the border before the step %s",
+  "W1: at the border before the step %s",
   (part) => {
     it.each(["a crash of the workflow's isolate", "a restart"])(
       "%s loses nothing, and nothing is asked twice",
@@ -291,7 +291,7 @@ describe("partial failure", () => {
     expect(await rowsIn(workflow.agent(), "perdure_batches")).toBe(0);
   });
 
-  it("W1 is over by a restart, which asks again what had failed and what was cancelled for it", async () => {
+  it("W1: is over by a restart, which asks again what had failed and what was cancelled for it", async () => {
     const items = [
       script(0),
       failing({ failTimes: 1, delayMs: 300 }),
@@ -306,7 +306,7 @@ describe("partial failure", () => {
     expect(callsOf(items)).toEqual([1, 2, 2]);
   });
 
-  it("W4 an answer that does not match is that item's failure", async () => {
+  it("W4: an answer that does not match is that item's failure", async () => {
     const items = [script(0), script(1, { answer: { title: 7 } })];
     await using workflow = await givenWorkflow({ items, options: { onError: "return" } });
     await workflow.start();
@@ -316,10 +316,10 @@ describe("partial failure", () => {
   });
 });
 
-describe("W2 no wait hangs", () => {
+describe("W2: no wait hangs", () => {
   const slow = () => [script(0), script(1, { delayMs: 60_000 }), script(2)];
 
-  it("W2 a timeout cancels what has not ended, and throws the first of it", async () => {
+  it("W2: a timeout cancels what has not ended, and throws the first of it", async () => {
     await using workflow = await givenWorkflow({ items: slow(), options: { timeout: 2_000 } });
     await workflow.start();
     expect(await workflow.complete()).toMatchObject({
@@ -346,7 +346,7 @@ describe("W2 no wait hangs", () => {
     });
   });
 
-  it("W2 results whose event never came win over the timeout", async () => {
+  it("W2: results whose event never came win over the timeout", async () => {
     await using workflow = await givenWorkflow({
       items: scripts(3, { delayMs: 100 }),
       options: { timeout: 2_000 },
@@ -357,7 +357,7 @@ describe("W2 no wait hangs", () => {
   });
 });
 
-it("W5 terminating a workflow cancels its batch, what runs and what waits, and nothing else", async () => {
+it("W5: terminating a workflow cancels its batch, what runs and what waits, and nothing else", async () => {
   const items = scripts(30, { delayMs: 60_000 });
   await using workflow = await givenWorkflow({ items, options: { concurrency: 2 } });
   await workflow.start();

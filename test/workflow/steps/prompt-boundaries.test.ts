@@ -28,7 +28,7 @@ async function givenPrompt(delayMs?: number, options: { isSub?: boolean } = {}) 
   return { prompt, workflow, effects: () => effects };
 }
 
-describe("W1 a restart at a step boundary", () => {
+describe("W1: a restart at a step boundary", () => {
   it.each([
     ["perdure:run", "do"],
     ["ask:submit", "do"],
@@ -49,7 +49,7 @@ describe("W1 a restart at a step boundary", () => {
     },
   );
 
-  it("W1 while the turn runs waits for that turn", async () => {
+  it("W1: while the turn runs waits for that turn", async () => {
     const { prompt, workflow } = await givenPrompt(1_000);
     await using _ = workflow;
     await workflow.start();
@@ -60,8 +60,8 @@ describe("W1 a restart at a step boundary", () => {
   });
 });
 
-describe("W1 another isolate of the workflow", () => {
-  it("W1 while the turn runs takes its answer once", async () => {
+describe("W1: another isolate of the workflow", () => {
+  it("W1: while the turn runs takes its answer once", async () => {
     const { prompt, workflow, effects } = await givenPrompt(1_000);
     await using _ = workflow;
     await workflow.start();
@@ -77,7 +77,7 @@ describe.each([
   ["an agent", false],
   ["a sub-agent", true],
 ])("a crash of %s", (_, isSub) => {
-  it("L1 W1 in the middle of the turn: it is answered once", async () => {
+  it("L1 W1: in the middle of the turn: it is answered once", async () => {
     const { prompt, workflow, effects } = await givenPrompt(1_500, { isSub });
     await using _ = workflow;
     await workflow.start();
@@ -88,7 +88,7 @@ describe.each([
     expect(effects()).toBe(1);
   }, 70_000);
 
-  it("W1 between two steps: the stub of the workflow is a new one", async () => {
+  it("W1: between two steps: the stub of the workflow is a new one", async () => {
     await using workflow = await givenPlot(
       async (step) => {
         const first = await step.prompt("one", { prompt: script(), output });

@@ -20,7 +20,7 @@ function script(rest: Script = {}): string {
   return ask({ answer: ANSWER, delayMs: 20, text: crypto.randomUUID(), ...rest });
 }
 
-describe("W4 an answer is what any schema takes", () => {
+describe("W4: an answer is what any schema takes", () => {
   const SCHEMAS = {
     "Zod 4": z.object({ title: z.string(), count: z.number().int() }),
     "Zod 3": z3.object({ title: z3.string(), count: z3.number().int() }),
@@ -31,7 +31,7 @@ describe("W4 an answer is what any schema takes", () => {
   };
 
   for (const [library, output] of Object.entries(SCHEMAS)) {
-    it(`W4 ${library}: a right answer is returned`, async () => {
+    it(`W4: ${library}: a right answer is returned`, async () => {
       await using workflow = await givenPlot((step) =>
         step.prompt("ask", { prompt: script(), output }),
       );
@@ -39,7 +39,7 @@ describe("W4 an answer is what any schema takes", () => {
       expect(await workflow.output()).toEqual(ANSWER);
     });
 
-    it(`W4 ${library}: the agent checks by its JSON Schema, and refuses a wrong one`, async () => {
+    it(`W4: ${library}: the agent checks by its JSON Schema, and refuses a wrong one`, async () => {
       const prompt = script({ answer: { title: "hello", count: "three" } });
       await using workflow = await givenPlot((step) => step.prompt("ask", { prompt, output }));
       await workflow.start();
@@ -51,7 +51,7 @@ describe("W4 an answer is what any schema takes", () => {
     });
   }
 
-  it("W4 what only the schema itself can tell is checked in the workflow", async () => {
+  it("W4: what only the schema itself can tell is checked in the workflow", async () => {
     const output = z.object({ title: z.string().refine((title) => title !== "hello", "is taken") });
     await using workflow = await givenPlot((step) =>
       step.prompt("ask", { prompt: script(), output }),
@@ -63,7 +63,7 @@ describe("W4 an answer is what any schema takes", () => {
     expect(submission).toMatchObject({ status: "completed" });
   });
 
-  it("W1 W4 an answer that the workflow refused is asked for afresh by a restart, and only then", async () => {
+  it("W1 W4: an answer that the workflow refused is asked for afresh by a restart, and only then", async () => {
     let isTaken = true;
     const output = z.object({ title: z.string().refine(() => !isTaken, "is taken") });
     const prompt = script();
@@ -100,7 +100,7 @@ describe("W4 an answer is what any schema takes", () => {
     },
   );
 
-  it.each(["main", "side"])("W4 a call that is no JSON is repaired (%s)", async (thread) => {
+  it.each(["main", "side"])("W4: a call that is no JSON is repaired (%s)", async (thread) => {
     const prompt = script({ brokenTimes: 1 });
     const options = { prompt, output: z.object({ title: z.string() }), thread };
     await using workflow = await givenPlot((step) =>
@@ -113,7 +113,7 @@ describe("W4 an answer is what any schema takes", () => {
     expect(end?.failedAttempts).toMatchObject([{ errorName: "InvalidAnswerError" }]);
   });
 
-  it("W4 transforms and defaults of the schema make the value", async () => {
+  it("W4: transforms and defaults of the schema make the value", async () => {
     const output = z.object({
       title: z.string().transform((title) => title.length),
       tags: z.array(z.string()).default(["none"]),
@@ -129,7 +129,7 @@ describe("W4 an answer is what any schema takes", () => {
     ["a list", z.array(z.string()), ["a", "b"]],
     ["one of several words", z.enum(["low", "high"]), "high"],
     ["a number", z.number(), 7],
-  ])("W4 %s is an answer, too", async (_, output, answer) => {
+  ])("W4: %s is an answer, too", async (_, output, answer) => {
     const prompt = script({ answer: { answer } });
     await using workflow = await givenPlot((step) => step.prompt("ask", { prompt, output }));
     await workflow.start();
@@ -140,7 +140,7 @@ describe("W4 an answer is what any schema takes", () => {
     ["Valibot without its converter", v.object({}), "toStandardJsonSchema()"],
     ["no schema", { title: "string" }, "no Standard Schema"],
     ["a type that JSON has not", z.object({ when: z.date() }), "Date"],
-  ])("W4 refuses %s at once", async (_, output, expected) => {
+  ])("W4: refuses %s at once", async (_, output, expected) => {
     await using workflow = await givenPlot((step) =>
       step.prompt("ask", { prompt: "p", output: output as never }),
     );
@@ -150,7 +150,7 @@ describe("W4 an answer is what any schema takes", () => {
   });
 });
 
-describe("W4 repair covers what only the schema refuses", () => {
+describe("W4: repair covers what only the schema refuses", () => {
   const titled = (title: string) => ({ title, count: 1 });
   const output = z.object({
     title: z.string().refine((title) => title.startsWith("good"), "has to be good"),
@@ -229,7 +229,7 @@ describe("W4 repair covers what only the schema refuses", () => {
     expect(await workflow.agent.listSubmissions()).toHaveLength(2);
   });
 
-  it("W4 W1: repair bounds both sides together; a restart asks afresh", async () => {
+  it("W4: W1: repair bounds both sides together; a restart asks afresh", async () => {
     const answers = [{ title: 7 }, titled("bad"), titled("worse"), titled("good")];
     const prompt = script({ answers });
     await using workflow = await givenPlot((step) =>
@@ -244,7 +244,7 @@ describe("W4 repair covers what only the schema refuses", () => {
     expect(all.map(({ attempts }) => attempts)).toEqual([1, 3, 2]);
   });
 
-  it("W2 W4: the timeout is that of all repairs together, and cancels the last", async () => {
+  it("W2: W4: the timeout is that of all repairs together, and cancels the last", async () => {
     const answers = [titled("bad"), titled("good")];
     const prompt = script({ answers, delayMs: 700 });
     await using workflow = await givenPlot((step) =>
@@ -399,7 +399,7 @@ describe("what a prompt is", () => {
     expect(await workflow.output()).toBe((JSON.parse(prompt) as Script).text);
   });
 
-  it("L7 promptResult() says what the answer has cost, and where it is", async () => {
+  it("L7: promptResult() says what the answer has cost, and where it is", async () => {
     const prompt = script({ fail: "busy", status: 503, failTimes: 1 });
     await using workflow = await givenPlot((step) =>
       step.promptResult("ask", { prompt, output: z.object({ title: z.string() }) }),
@@ -429,7 +429,7 @@ describe("what a prompt is", () => {
     ]);
   });
 
-  it("L7 promptResult() of a text names its message", async () => {
+  it("L7: promptResult() of a text names its message", async () => {
     const prompt = ask({ text: `said ${crypto.randomUUID()}` });
     await using workflow = await givenPlot((step) => step.promptResult("ask", { prompt }));
     await workflow.start();
@@ -513,7 +513,7 @@ describe("what a prompt is", () => {
   });
 });
 
-describe("W3 a name and key stand for one thing in a run", () => {
+describe("W3: a name and key stand for one thing in a run", () => {
   const output = z.object({ title: z.string() });
 
   it("W3: a prompt with a name and key that the run has used is refused, also with the same text", async () => {
@@ -561,7 +561,7 @@ describe("W3 a name and key stand for one thing in a run", () => {
     );
   });
 
-  it("W3 one click answers one approval: the second of a name is refused, the same or not", async () => {
+  it("W3: one click answers one approval: the second of a name is refused, the same or not", async () => {
     await using workflow = await givenPlot(async (step) => {
       for (const _ of [0, 1]) await step.approval("delete", { title: "Delete it?" });
     });
@@ -578,7 +578,7 @@ describe("W3 a name and key stand for one thing in a run", () => {
 });
 
 describe("another agent", () => {
-  it("W1 is asked by its binding and name, and its answer comes back", async () => {
+  it("W1: is asked by its binding and name, and its answer comes back", async () => {
     const other = givenThink();
     const prompt = script();
     await using workflow = await givenPlot((step) =>
@@ -594,7 +594,7 @@ describe("another agent", () => {
     expect(await workflow.agent.listSubmissions()).toEqual([]);
   });
 
-  it("W1 is asked again after a crash of its own, and answers once", async () => {
+  it("W1: is asked again after a crash of its own, and answers once", async () => {
     const other = givenThink();
     const prompt = script({ delayMs: 500 });
     await using workflow = await givenPlot((step) =>

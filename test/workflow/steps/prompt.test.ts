@@ -48,7 +48,7 @@ async function discarded(agent: Agent, submissionId = "", how = "terminated") {
   expect(await agent.outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
 }
 
-describe("L4 a prompt in a thread", () => {
+describe("L4: a prompt in a thread", () => {
   it("is answered while the conversation is busy, and leaves no trace where it is isolated", async () => {
     const prompts = ["isolated", "side"].map((thread) => ({
       name: thread,
@@ -66,8 +66,8 @@ describe("L4 a prompt in a thread", () => {
   });
 });
 
-describe("W1 a prompt is idempotent", () => {
-  it("W1 answers, and the model is called once", async () => {
+describe("W1: a prompt is idempotent", () => {
+  it("W1: answers, and the model is called once", async () => {
     const prompt = script();
     await using workflow = await givenWorkflow([{ name: "first", prompt }]);
     await workflow.start();
@@ -75,7 +75,7 @@ describe("W1 a prompt is idempotent", () => {
     expect(modelCalls.get(prompt)).toBe(1);
   });
 
-  it("W1 restartWorkflow() of a finished workflow completes at once, without a second model call", async () => {
+  it("W1: restartWorkflow() of a finished workflow completes at once, without a second model call", async () => {
     const prompt = script({ delayMs: 500 });
     await using workflow = await givenWorkflow([{ name: "first", prompt }]);
     await workflow.start();
@@ -103,7 +103,7 @@ describe("W1 a prompt is idempotent", () => {
     await until(() => (modelCalls.get(prompt) ?? 0) > callsBefore);
   });
 
-  it("W1 keys tell repeated uses of one name apart", async () => {
+  it("W1: keys tell repeated uses of one name apart", async () => {
     const prompts = ["a", "b"].map((key) => ({
       name: "loop",
       key,
@@ -118,8 +118,8 @@ describe("W1 a prompt is idempotent", () => {
   });
 });
 
-describe("W2 no wait hangs", () => {
-  it("W2 a timeout cancels the turn and says so", async () => {
+describe("W2: no wait hangs", () => {
+  it("W2: a timeout cancels the turn and says so", async () => {
     const prompt = script({ delayMs: 60_000 });
     await using workflow = await givenWorkflow([{ name: "slow", prompt, timeout: 1_000 }]);
     await workflow.start();
@@ -132,7 +132,7 @@ describe("W2 no wait hangs", () => {
     });
   });
 
-  it("W2 cancelOnTimeout: false lets the turn go on", async () => {
+  it("W2: cancelOnTimeout: false lets the turn go on", async () => {
     const prompt = script({ delayMs: 2_500 });
     await using workflow = await givenWorkflow([
       { name: "slow", prompt, timeout: 1_000, cancelOnTimeout: false },
@@ -144,7 +144,7 @@ describe("W2 no wait hangs", () => {
     expect(submission).toMatchObject({ status: "completed", output: ANSWER });
   });
 
-  it("W2 a result whose event never came wins over the timeout", async () => {
+  it("W2: a result whose event never came wins over the timeout", async () => {
     const prompt = script();
     await using workflow = await givenWorkflow([{ name: "lost", prompt, timeout: 1_500 }]);
     await workflow.start();
@@ -155,7 +155,7 @@ describe("W2 no wait hangs", () => {
   });
 });
 
-it("W3 no event can answer another wait: each wait has an event type of its own", async () => {
+it("W3: no event can answer another wait: each wait has an event type of its own", async () => {
   const [first, second] = [
     script(),
     script({ answer: { title: "second", count: 2 }, delayMs: 300 }),
@@ -186,8 +186,8 @@ it("W3 no event can answer another wait: each wait has an event type of its own"
   ]);
 });
 
-describe("W4 both sides validate", () => {
-  it("W4 an answer that does not match is an error of the submission and of the step", async () => {
+describe("W4: both sides validate", () => {
+  it("W4: an answer that does not match is an error of the submission and of the step", async () => {
     const prompt = script({ answer: { title: 7 } });
     await using workflow = await givenWorkflow([{ name: "wrong", prompt }]);
     await workflow.start();
@@ -201,7 +201,7 @@ describe("W4 both sides validate", () => {
     });
   });
 
-  it("W4 a model that does without the tool answers all the same", async () => {
+  it("W4: a model that does without the tool answers all the same", async () => {
     await using workflow = await givenWorkflow([
       { name: "talks", prompt: script({ ignoreTools: true }) },
     ]);
@@ -211,7 +211,7 @@ describe("W4 both sides validate", () => {
     expect(submission).toMatchObject({ status: "completed", attempts: 2 });
   });
 
-  it("W4 a model that ends without an answer is an error that says so", async () => {
+  it("W4: a model that ends without an answer is an error that says so", async () => {
     const prompt = script({ ignoreTools: true, answer: undefined });
     await using workflow = await givenWorkflow([{ name: "silent", prompt }]);
     await workflow.start();
@@ -222,7 +222,7 @@ describe("W4 both sides validate", () => {
 });
 
 describe("what the agent keeps", () => {
-  it("L7 the conversation keeps the prompt and not the final-answer call; the ledger keeps the answer", async () => {
+  it("L7: the conversation keeps the prompt and not the final-answer call; the ledger keeps the answer", async () => {
     const prompt = script();
     await using workflow = await givenWorkflow([{ name: "first", prompt }]);
     await workflow.start();
@@ -251,7 +251,7 @@ describe("what the agent keeps", () => {
   });
 });
 
-it("W5 terminating a workflow cancels the turns that it waits for, and no others", async () => {
+it("W5: terminating a workflow cancels the turns that it waits for, and no others", async () => {
   const prompt = script({ delayMs: 30_000 });
   await using workflow = await givenWorkflow([{ name: "first", prompt }]);
   await workflow.start();
@@ -268,7 +268,7 @@ it("W5 terminating a workflow cancels the turns that it waits for, and no others
   await discarded(workflow.agent, submissions[0]?.submissionId);
 });
 
-it("W1 O3: an answer whose workflow was terminated elsewhere is discarded, and answers its next run", async () => {
+it("W1: O3: an answer whose workflow was terminated elsewhere is discarded, and answers its next run", async () => {
   const prompt = script({ delayMs: 1_000 });
   await using workflow = await givenWorkflow([{ name: "first", prompt }]);
   await workflow.start();
@@ -282,7 +282,7 @@ it("W1 O3: an answer whose workflow was terminated elsewhere is discarded, and a
   expect(modelCalls.get(prompt)).toBe(1);
 });
 
-it("W2 O3: an answer that comes after its step timed out and its workflow completed is discarded", async () => {
+it("W2: O3: an answer that comes after its step timed out and its workflow completed is discarded", async () => {
   const prompt = script({ delayMs: 1_500 });
   const prompts = [{ name: "first", prompt, timeout: 500, cancelOnTimeout: false }];
   await using workflow = await givenWorkflow(prompts);
@@ -292,7 +292,7 @@ it("W2 O3: an answer that comes after its step timed out and its workflow comple
   await discarded(workflow.agent, submission?.submissionId, "complete");
 });
 
-it("W5 terminating a workflow that was terminated elsewhere cancels what it waited for", async () => {
+it("W5: terminating a workflow that was terminated elsewhere cancels what it waited for", async () => {
   const prompt = script({ delayMs: 30_000 });
   await using workflow = await givenWorkflow([{ name: "first", prompt }]);
   await workflow.start();
@@ -320,7 +320,7 @@ it("a prompt's turn may use the agent's tools before it answers", async () => {
   expect(replies.join()).not.toContain("final_answer");
 });
 
-it("O2 ten queued turns of 500 ms do not delay a workflow's resume by more than 100 ms", async () => {
+it("O2: ten queued turns of 500 ms do not delay a workflow's resume by more than 100 ms", async () => {
   const prompt = script({ delayMs: 500 });
   await using workflow = await givenWorkflow([{ name: "first", prompt }]);
   await workflow.start();
@@ -390,7 +390,7 @@ describe("bad input is refused at the call, and nothing is stored", () => {
   });
 });
 
-it("L1 a sub-agent has a ledger of its own", async () => {
+it("L1: a sub-agent has a ledger of its own", async () => {
   const agent = givenThink();
   const ended = await agent.delegate(ask({ text: "from the child" }));
   expect(ended).toMatchObject({ status: "completed", attempts: 1 });
@@ -410,7 +410,7 @@ it("resetTurnState() skips what waits for its turn, and the workflow is told", a
   expect((await agent.texts()).join()).not.toContain("waiting");
 });
 
-it("L5 cancel of a running turn aborts it, and the model's late answer changes nothing", async () => {
+it("L5: cancel of a running turn aborts it, and the model's late answer changes nothing", async () => {
   const agent = givenThink();
   const text = ask({ delayMs: 5_000, text: "late" });
   const { submissionId } = await agent.submitMessages([message(text)]);
@@ -429,7 +429,7 @@ it("L5 cancel of a running turn aborts it, and the model's late answer changes n
   });
 });
 
-it("L7 a turn that writes a message reports its id", async () => {
+it("L7: a turn that writes a message reports its id", async () => {
   const agent = givenThink();
   const { submissionId } = await agent.submitMessages([message({ text: "hello back" })]);
   const ended = await agent.waitForSubmission(submissionId);

@@ -95,7 +95,7 @@ describe("codemode() with rollback", () => {
     expect(await code.agent().approvals()).toEqual([]);
   });
 
-  it("L6 the agent dies when it has undone it: what is marked is not undone again", async () => {
+  it("L6: the agent dies when it has undone it: what is marked is not undone again", async () => {
     silence();
     const code = givenCode(dyingAt("after", "rollback"));
     const step = { name: "reserve", code: reserving(code.order), rollback: true };
@@ -115,7 +115,7 @@ describe("codemode() with rollback", () => {
     expect(times("unreserve", code.order)).toBe(0);
   });
 
-  it("W1 a restart after a rollback runs the code afresh", async () => {
+  it("W1: a restart after a rollback runs the code afresh", async () => {
     const code = givenCode();
     const step = { name: "reserve", code: reserving(code.order), rollback: true };
     await code.start([step], { fail: "late trouble" });

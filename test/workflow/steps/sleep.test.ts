@@ -7,8 +7,8 @@ import { givenPlot } from "../../support/plot-workflow.ts";
 
 const MONDAYS = "every monday at 09:00 in Europe/Paris";
 
-describe("S2 step.sleepUntilNext()", () => {
-  it("S2 sleeps to the next occurrence and returns it", async () => {
+describe("S2: step.sleepUntilNext()", () => {
+  it("S2: sleeps to the next occurrence and returns it", async () => {
     await using workflow = await givenPlot(async (step) => [
       await step.sleepUntilNext("weekly", MONDAYS),
     ]);
@@ -18,7 +18,7 @@ describe("S2 step.sleepUntilNext()", () => {
     expect(await workflow.output()).toEqual([expected]);
   });
 
-  it("S2 is asleep until then", async () => {
+  it("S2: is asleep until then", async () => {
     await using workflow = await givenPlot((step) => step.sleepUntilNext("weekly", MONDAYS));
     await workflow.start();
     await workflow.instance.waitForStepResult({ name: "weekly:sleep-next" });
@@ -45,7 +45,7 @@ describe("S2 step.sleepUntilNext()", () => {
     expect(await workflow.output()).toBe(1_000);
   });
 
-  it("S2 goes on where the occurrence has passed before the sleep is begun, or begun again by a replay", async () => {
+  it("S2: goes on where the occurrence has passed before the sleep is begun, or begun again by a replay", async () => {
     const hour = 3_600_000;
     const early = Date.now() - 2 * hour;
     await using workflow = await givenPlot(async (step) => {
