@@ -129,8 +129,8 @@ export class BatchKind implements WaitKind {
     { items, concurrency, thread = ISOLATED, ...settings }: BatchRequest,
     { idempotencyKey: id, run, workflow }: WaitRequest,
   ): () => IntakeItem[] {
-    const problem = this.#ledger.outbox.problemOf(destinationOf(workflow, "perdure"));
-    if (problem) throw new InvalidSubmissionError("workflow", `The workflow ${problem}`);
+    const problem = this.#ledger.outbox.problemOf(destinationOf(workflow, "perdure"), "workflow");
+    if (problem) throw new InvalidSubmissionError("workflow", problem);
     readOptions(CONCURRENCY, concurrency, "concurrency", invalidSubmission);
     const common = { ...settings, run, thread, batch: { id, concurrency } };
     const { current } = this.submissions.engine;
