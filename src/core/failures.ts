@@ -1,10 +1,4 @@
-/** Classifies what was thrown (transient, platform reset, or final) and computes the delay before a retry. */
-
-import {
-  isDurableObjectCodeUpdateReset,
-  isDurableObjectMemoryLimitReset,
-  isDurableObjectStorageReset,
-} from "agents";
+/** Classifies what was thrown (transient or final) and computes the delay before a retry. */
 
 export type Failure = {
   /** The error's stable name, e.g. `APICallError`. */
@@ -109,18 +103,6 @@ function readSafely<T>(read: () => T, otherwise: T): T {
 /** The part of a message of {@link failureOf} that the error began with. */
 export function uncut(message: string): string {
   return message.endsWith(CUT) ? message.slice(0, -CUT.length) : message;
-}
-
-/**
- * Whether the platform is stopping this isolate (deploy, memory limit, storage reset). Writes no longer commit, and the
- * work itself has not failed: the next start recovers from the rows.
- */
-export function isReset(error: unknown): boolean {
-  const isOne = () =>
-    isDurableObjectCodeUpdateReset(error) ||
-    isDurableObjectMemoryLimitReset(error) ||
-    isDurableObjectStorageReset(error);
-  return readSafely(isOne, false);
 }
 
 /** Exponential backoff with a cap and full jitter. */

@@ -5,7 +5,8 @@
 
 import type { Sessions } from "agents/sessions";
 import { convertToModelMessages, type UIMessage } from "ai";
-import { failureOf, isReset } from "../../core/failures.ts";
+import { failureOf } from "../../core/failures.ts";
+import { isReset } from "../../core/resets.ts";
 import {
   type ConversationState,
   isIsolated,

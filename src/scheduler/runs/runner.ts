@@ -4,7 +4,8 @@
  */
 
 import type { Clock } from "../../core/clock.ts";
-import { backoffMs, failureOf, isReset } from "../../core/failures.ts";
+import { backoffMs, failureOf } from "../../core/failures.ts";
+import { isReset } from "../../core/resets.ts";
 import type { App } from "../app.ts";
 import { PromptLostError, RunCancelledError, RunInterruptedError } from "../errors.ts";
 import { nameOf, type Run, scheduledRunOf } from "../rows.ts";

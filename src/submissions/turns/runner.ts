@@ -4,7 +4,8 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import { type Failure, failureOf, isReset } from "../../core/failures.ts";
+import { type Failure, failureOf } from "../../core/failures.ts";
+import { isReset } from "../../core/resets.ts";
 import { TurnStalledError } from "../errors.ts";
 import {
   type AttemptRef,
