@@ -2,8 +2,8 @@
 declare namespace Cloudflare {
   interface Env {
     ThinkAgent: DurableObjectNamespace<import("./support/think-agent.ts").ThinkAgent>;
-    ToolAgent: DurableObjectNamespace<import("./support/tool-agent.ts").ToolAgent>;
-    Till: DurableObjectNamespace<import("./support/tool-agent.ts").Till>;
+    ToolAgent: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").ToolAgent>;
+    Till: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").Till>;
     AnswerObject: DurableObjectNamespace<import("./support/answer-object.ts").AnswerObject>;
     ToolChild: DurableObjectNamespace<import("./support/agent-tool-agents.ts").ToolChild>;
     ToolParent: DurableObjectNamespace<import("./support/agent-tool-agents.ts").ToolParent>;
@@ -13,18 +13,20 @@ declare namespace Cloudflare {
     LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
     WaitsObject: DurableObjectNamespace<import("./support/waits-object.ts").WaitsObject>;
     OutboxObject: DurableObjectNamespace<import("./support/outbox-object.ts").OutboxObject>;
-    PlantedObject: DurableObjectNamespace<import("./support/planted-object.ts").PlantedObject>;
-    BuiltInAgent: DurableObjectNamespace<import("./support/built-in.ts").BuiltInAgent>;
-    MovedAgent: DurableObjectNamespace<import("./support/moved.ts").MovedAgent>;
-    SdkObject: DurableObjectNamespace<import("./support/sdk-object.ts").SdkObject>;
-    Receiver: DurableObjectNamespace<import("./support/recipients.ts").Receiver>;
-    ReceiverAgent: DurableObjectNamespace<import("./support/recipients.ts").ReceiverAgent>;
-    OutboxAgent: DurableObjectNamespace<import("./support/outbox-agent.ts").OutboxAgent>;
+    PlantedObject: DurableObjectNamespace<import("./testing/planted-object.ts").PlantedObject>;
+    BuiltInAgent: DurableObjectNamespace<import("./hosts/think/turns/built-in.ts").BuiltInAgent>;
+    MovedAgent: DurableObjectNamespace<import("./hosts/think/moved-app.ts").MovedAgent>;
+    SdkObject: DurableObjectNamespace<import("./hosts/sdk/sdk-object.ts").SdkObject>;
+    Receiver: DurableObjectNamespace<import("./outbox/recipients.ts").Receiver>;
+    ReceiverAgent: DurableObjectNamespace<import("./outbox/recipients.ts").ReceiverAgent>;
+    OutboxAgent: DurableObjectNamespace<import("./outbox/outbox-agent.ts").OutboxAgent>;
     SchedulerObject: DurableObjectNamespace<
       import("./support/scheduler-object.ts").SchedulerObject
     >;
-    SchedulerAgent: DurableObjectNamespace<import("./support/scheduler-agent.ts").SchedulerAgent>;
-    CodemodeAgent: DurableObjectNamespace<import("./support/codemode-agent.ts").CodemodeAgent>;
+    SchedulerAgent: DurableObjectNamespace<import("./scheduler/scheduler-agent.ts").SchedulerAgent>;
+    CodemodeAgent: DurableObjectNamespace<
+      import("./codemode/steps/codemode-agent.ts").CodemodeAgent
+    >;
     PeerThink: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     PeerDurable: DurableObjectNamespace<import("./peers/app.ts").PeerAgent>;
     LOADER: WorkerLoader;

@@ -4,7 +4,6 @@ import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
 import { Outbox, queue } from "../../src/outbox/index.ts";
 import { Meter, metered } from "../../src/testing/meter.ts";
-import { Recorder } from "../../test/support/ledger-scale.ts";
 import {
   type Crowd,
   type Delays,
@@ -13,7 +12,8 @@ import {
   STATEMENTS,
   type Tally,
   tally,
-} from "../../test/support/outbox-load.ts";
+} from "../../test/outbox/outbox-load.ts";
+import { Recorder } from "../../test/support/ledger-scale.ts";
 
 /** Entries that are put in one transaction. */
 const TOGETHER = 100;

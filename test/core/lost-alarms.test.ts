@@ -6,11 +6,11 @@ import type { Lifecycle } from "agents/lifecycle";
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Meter } from "../../src/testing/index.ts";
+import { agentScopes, agentTasks } from "../scheduler/scheduler-agent.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import { jobOf, sleep, within } from "../support/ledger.ts";
 import { givenListening, inside, putAll, workflowNamed } from "../support/outbox.ts";
 import { recorder, Stage, silence, task } from "../support/scheduler.ts";
-import { agentScopes, agentTasks } from "../support/scheduler-agent.ts";
 import { ask, givenWaits, open } from "../support/waits.ts";
 import { waitsScripts } from "../support/waits-object.ts";
 

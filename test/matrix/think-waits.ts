@@ -4,8 +4,8 @@ import { env } from "cloudflare:workers";
 import { z } from "zod";
 import { codemode } from "../../src/codemode/index.ts";
 import { ask, type Script } from "../../src/testing/index.ts";
+import { charging, times } from "../codemode/steps/codemode.ts";
 import { ToolChild } from "../support/agent-tool-agents.ts";
-import { charging, times } from "../support/codemode.ts";
 import {
   type Agent,
   begun,

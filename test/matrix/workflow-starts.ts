@@ -2,10 +2,10 @@
 
 import { env } from "cloudflare:workers";
 import { workflow } from "../../src/outbox/index.ts";
+import { counted } from "../outbox/recipients.ts";
 import { until } from "../support/given.ts";
 import { wakesOf } from "../support/outbox.ts";
 import type { OutboxObject } from "../support/outbox-object.ts";
-import { counted } from "../support/recipients.ts";
 import { type Plans, planned } from "./matrix.ts";
 import { differs, inObject, surely, wakeAll } from "./objects.ts";
 

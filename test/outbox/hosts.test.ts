@@ -7,9 +7,9 @@ import { getAgentByName } from "agents";
 import { describe, expect, it } from "vitest";
 import { agent, method, queue, webhook, workflowEvent } from "../../src/outbox/index.ts";
 import { crash, refusal, until } from "../support/given.ts";
-import { toldAgents } from "../support/outbox-agent.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../support/receivers/client.ts";
-import { received } from "../support/recipients.ts";
+import { toldAgents } from "./outbox-agent.ts";
+import { received } from "./recipients.ts";
 
 describe("A plain agent with an outbox", () => {
   it("O1: it delivers to every kind of destination, once each", async () => {

@@ -13,9 +13,9 @@
 import fc from "fast-check";
 import { it } from "vitest";
 import { limitMs } from "../support/knobs.ts";
-import { OutboxRun } from "../support/outbox-run.ts";
-import { outboxStep } from "../support/outbox-steps.ts";
-import { playSequences } from "../support/sequences.ts";
+import { playSequences } from "../support/model-test.ts";
+import { outboxStep } from "./model/commands.ts";
+import { OutboxRun } from "./model/outbox-comparison.ts";
 
 it(
   "O1-O5: the outbox behaves like the model in any order of events",

@@ -14,14 +14,7 @@ import { knob } from "../support/knobs.ts";
 import { jobOf, waitingIn, within } from "../support/ledger.ts";
 import { couriers } from "../support/ledger-object.ts";
 import { Recorder, type Statement } from "../support/ledger-scale.ts";
-import {
-  type Crowd,
-  Load,
-  type LoadEvent,
-  SLOW_MS,
-  STATEMENTS,
-  tally,
-} from "../support/outbox-load.ts";
+import { type Crowd, Load, type LoadEvent, SLOW_MS, STATEMENTS, tally } from "./outbox-load.ts";
 
 const LOAD = knob("OUTBOX_LOAD", 2_000);
 /** Entries that are put in one transaction. */

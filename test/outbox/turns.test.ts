@@ -14,7 +14,7 @@ import {
 } from "../support/ledger.ts";
 import { chance, couriers, type LedgerObject, time } from "../support/ledger-object.ts";
 import { Recorder } from "../support/ledger-scale.ts";
-import { STATEMENTS, tally } from "../support/outbox-load.ts";
+import { STATEMENTS, tally } from "./outbox-load.ts";
 
 beforeEach(() => {
   // No alarm comes while something is counted.

@@ -5,7 +5,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { forever, jobOf } from "../support/ledger.ts";
 import { MINUTE, MONDAY, recorder, Stage, silence, task } from "../support/scheduler.ts";
-import { agentScopes, agentTasks } from "../support/scheduler-agent.ts";
+import { agentScopes, agentTasks } from "./scheduler-agent.ts";
 
 /** The class of the object has another name from its next life on, as after a deploy that minifies names. */
 async function rename(stage: Stage, name: string): Promise<void> {

@@ -7,9 +7,9 @@
 import fc from "fast-check";
 import { it } from "vitest";
 import { limitMs } from "../support/knobs.ts";
+import { playSequences } from "../support/model-test.ts";
 import { silence } from "../support/scheduler.ts";
-import { Play, STEP } from "../support/scheduler-play.ts";
-import { playSequences } from "../support/sequences.ts";
+import { Play, STEP } from "./model/scheduler-comparison.ts";
 
 it("S1 S3 S5: each slot that passed has one run, whatever happens in whatever order", {
   timeout: limitMs(300_000),

@@ -9,7 +9,7 @@ import type { InvalidTaskError } from "../../src/scheduler/errors.ts";
 import { type ScheduledTask, type ScheduledTasks, Scheduler } from "../../src/scheduler/index.ts";
 import { refusal, until } from "../support/given.ts";
 import { DAY, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
-import { agentScopes, agentTasks, type SchedulerAgent } from "../support/scheduler-agent.ts";
+import { agentScopes, agentTasks, type SchedulerAgent } from "./scheduler-agent.ts";
 
 /** What the code complains of in this test, which stays quiet. */
 function complaints(kind: "error" | "warn") {

@@ -24,9 +24,9 @@ import {
   within,
 } from "../support/ledger.ts";
 import { chance, ledgerOptions, time } from "../support/ledger-object.ts";
-import { Run } from "../support/ledger-run.ts";
-import { RULES, step } from "../support/ledger-steps.ts";
-import { playSequences } from "../support/sequences.ts";
+import { playSequences } from "../support/model-test.ts";
+import { RULES, step } from "./model/commands.ts";
+import { Run } from "./model/ledger-comparison.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -11,7 +11,7 @@ import {
 import { message, refusal } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
 import { couriers } from "../support/ledger-object.ts";
-import type { PlantedObject } from "../support/planted-object.ts";
+import type { PlantedObject } from "./planted-object.ts";
 
 type Scenario = CrashScenario<PlantedObject>;
 

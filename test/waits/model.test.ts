@@ -16,14 +16,8 @@ import {
   rowsOf,
   wake,
 } from "../support/waits.ts";
-import {
-  type Command,
-  commands,
-  STEPS,
-  type StepNumber,
-  WaitsModel,
-} from "../support/waits-model.ts";
 import { arrivals, waitsTime } from "../support/waits-object.ts";
+import { type Command, commands, STEPS, type StepNumber, WaitsModel } from "./model/waits-model.ts";
 
 afterEach(() => {
   waitsTime.stoppedAt = undefined;

@@ -1,19 +1,19 @@
 /** The worker of the tests that need no Think. */
 
 import { crashable } from "../../src/testing/index.ts";
+import { queue } from "../outbox/recipients.ts";
 import { AnswerObject as Answer } from "../support/answer-object.ts";
 import { LedgerObject as Ledger } from "../support/ledger-object.ts";
 import { OutboxObject as Outbox } from "../support/outbox-object.ts";
-import { PlantedObject as Planted } from "../support/planted-object.ts";
-import { queue } from "../support/recipients.ts";
 import { SchedulerObject as Scheduler } from "../support/scheduler-object.ts";
 import { WaitsObject as Waits } from "../support/waits-object.ts";
+import { PlantedObject as Planted } from "../testing/planted-object.ts";
 
-export { OutboxAgent } from "../support/outbox-agent.ts";
+export { SdkObject } from "../hosts/sdk/sdk-object.ts";
+export { OutboxAgent } from "../outbox/outbox-agent.ts";
+export { Receiver, ReceiverAgent, WaitingWorkflow } from "../outbox/recipients.ts";
+export { SchedulerAgent } from "../scheduler/scheduler-agent.ts";
 export { PromptWorkflow } from "../support/prompt-workflow.ts";
-export { Receiver, ReceiverAgent, WaitingWorkflow } from "../support/recipients.ts";
-export { SchedulerAgent } from "../support/scheduler-agent.ts";
-export { SdkObject } from "../support/sdk-object.ts";
 
 // For scenarios that crash them at every write.
 export const AnswerObject = crashable(Answer);

@@ -1,12 +1,16 @@
 /** The worker of the tests that need Think: all that the other one has, and agents of Think. */
 
 import { crashable } from "../../src/testing/index.ts";
+import { CodemodeAgent as Codemode } from "../codemode/steps/codemode-agent.ts";
+import { ToolAgent as Tools } from "../hosts/think/turns/tool-agent.ts";
 import { ToolParent as Parent } from "../support/agent-tool-agents.ts";
-import { CodemodeAgent as Codemode } from "../support/codemode-agent.ts";
 import { ThinkAgent as Think } from "../support/think-agent.ts";
-import { ToolAgent as Tools } from "../support/tool-agent.ts";
 
 export { CodemodeRuntime } from "@cloudflare/codemode";
+export { CodemodeWorkflow } from "../codemode/steps/codemode-workflow.ts";
+export { MovedAgent, MovedWorkflow } from "../hosts/think/moved-app.ts";
+export { BuiltInAgent, BuiltInWorkflow } from "../hosts/think/turns/built-in.ts";
+export { Till } from "../hosts/think/turns/tool-agent.ts";
 export {
   PeerBuiltInWorkflow,
   PeerDurable,
@@ -14,14 +18,10 @@ export {
   PeerThink,
 } from "../peers/app.ts";
 export { ImpatientToolParent, ToolChild } from "../support/agent-tool-agents.ts";
-export { AgentToolWorkflow } from "../support/agent-tool-workflow.ts";
 export { ApprovalWorkflow } from "../support/approval-workflow.ts";
-export { BuiltInAgent, BuiltInWorkflow } from "../support/built-in.ts";
-export { CodemodeWorkflow } from "../support/codemode-workflow.ts";
-export { MovedAgent, MovedWorkflow } from "../support/moved.ts";
 export { PlotWorkflow } from "../support/plot-workflow.ts";
 export { PromptAllWorkflow } from "../support/prompt-all-workflow.ts";
-export { Till } from "../support/tool-agent.ts";
+export { AgentToolWorkflow } from "../workflow/steps/agent-tool-workflow.ts";
 export * from "./modules.ts";
 export { default } from "./modules.ts";
 

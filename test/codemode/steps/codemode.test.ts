@@ -10,10 +10,10 @@ import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import type { Meter } from "../../../src/testing/index.ts";
 import type { Wait } from "../../../src/waits/protocol.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
-import { charging, givenCode, times } from "../../support/codemode.ts";
-import type { CodemodeAgent } from "../../support/codemode-agent.ts";
 import { reached, restartFrom, type StepAt } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
+import { charging, givenCode, times } from "./codemode.ts";
+import type { CodemodeAgent } from "./codemode-agent.ts";
 
 describe("a run", () => {
   it("returns what the code returned and logged", async () => {

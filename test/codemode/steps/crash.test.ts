@@ -2,11 +2,11 @@
 
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { charging, dyingAt, givenCode, times } from "../../support/codemode.ts";
-import type { CodemodeAgent, CodemodeHooks } from "../../support/codemode-agent.ts";
 import { pauseAndResume, restartFrom } from "../../support/engine.ts";
 import { refusal, until } from "../../support/given.ts";
 import { silence } from "../../support/scheduler.ts";
+import { charging, dyingAt, givenCode, times } from "./codemode.ts";
+import type { CodemodeAgent, CodemodeHooks } from "./codemode-agent.ts";
 
 describe("L6: the agent dies", () => {
   it("before the code has begun: it runs once", async () => {

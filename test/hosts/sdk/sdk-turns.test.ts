@@ -6,7 +6,7 @@ import { transientOf } from "../../../src/core/failures.ts";
 import { ISOLATED, TurnRefused } from "../../../src/submissions/host.ts";
 import { ask, modelCalls, type Script, ScriptedModel } from "../../../src/testing/index.ts";
 import { crash, message, until } from "../../support/given.ts";
-import type { SdkObject } from "../../support/sdk-object.ts";
+import type { SdkObject } from "./sdk-object.ts";
 
 /** Runs in an object of the plain host, a fresh one unless it has a name. */
 function inside<T>(

@@ -11,17 +11,10 @@ import type {
 } from "../../../src/submissions/index.ts";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { message, until } from "../../support/given.ts";
-import {
-  chatClient,
-  eventsOf,
-  givenPeer,
-  PEERS,
-  type Told,
-  tellingHooks,
-} from "../../support/peers.ts";
 import { acceptPrompt } from "../../support/prompts.ts";
 import { type Agent, again, asked, ended, joined, running, submit } from "../../support/think.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
+import { chatClient, eventsOf, givenPeer, PEERS, type Told, tellingHooks } from "./peers.ts";
 
 const RECOVERY_MS = 60_000;
 const look = tool({ inputSchema: z.object({}), execute: async () => "nothing there" });

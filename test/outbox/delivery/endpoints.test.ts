@@ -18,7 +18,7 @@ import {
 } from "../../support/ledger.ts";
 import { chance, time, told } from "../../support/ledger-object.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
-import { NEW } from "../../support/webhooks.ts";
+import { NEW } from "../destinations/webhooks.ts";
 
 function givenOutbox(): Ledger {
   const stub = givenLedgerWith({ allowPrivateAddresses: true });

@@ -14,7 +14,7 @@ import {
 } from "../../../src/outbox/destinations/workflow-event.ts";
 import { UndeliverableError } from "../../../src/outbox/errors.ts";
 import { refusal, until } from "../../support/given.ts";
-import { received, released } from "../../support/recipients.ts";
+import { received, released } from "../recipients.ts";
 
 const MIB = 1_048_576;
 const unaborted = new AbortController().signal;

@@ -4,7 +4,7 @@ import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";
 import { webhooks } from "../../../src/outbox/destinations/webhook.ts";
 import { refusalOf } from "../../support/receivers/signature.ts";
-import { arrivalOf, env, NEW, OLD, STRANGER, some } from "../../support/webhooks.ts";
+import { arrivalOf, env, NEW, OLD, STRANGER, some } from "./webhooks.ts";
 
 describe("the independent receiver", () => {
   const headers = {

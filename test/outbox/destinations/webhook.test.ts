@@ -12,7 +12,7 @@ import {
   sentBy,
   someReceiver,
 } from "../../support/receivers/client.ts";
-import { attempt, env, NEW, retried, taken, to, undeliverable } from "../../support/webhooks.ts";
+import { attempt, env, NEW, retried, taken, to, undeliverable } from "./webhooks.ts";
 
 /** More than the sockets between can hold, far less than the whole. */
 const MUCH = 32 * 1_024 * 1_024;

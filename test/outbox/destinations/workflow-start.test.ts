@@ -6,7 +6,7 @@ import { workflow } from "../../../src/outbox/index.ts";
 import { until } from "../../support/given.ts";
 import { crashBox, givenOutbox, inside, wakeBox } from "../../support/outbox.ts";
 import type { OutboxObject } from "../../support/outbox-object.ts";
-import { counted } from "../../support/recipients.ts";
+import { counted } from "../recipients.ts";
 
 function given() {
   const id = `start-${crypto.randomUUID()}`;

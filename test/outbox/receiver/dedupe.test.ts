@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { agents } from "../../../src/outbox/destinations/agent.ts";
 import { type DedupeOptions, dedupe, type Once } from "../../../src/outbox/receiver/dedupe.ts";
 import { refusal } from "../../support/given.ts";
-import type { Fate, Receiver } from "../../support/recipients.ts";
+import type { Fate, Receiver } from "../recipients.ts";
 
 const DAY = 86_400_000;
 let made = 0;

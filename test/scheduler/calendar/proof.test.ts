@@ -8,8 +8,8 @@ import { describe, expect, it } from "vitest";
 import { nextInstant } from "../../../src/scheduler/calendar/next.ts";
 import { ZoneClock } from "../../../src/scheduler/calendar/zones.ts";
 import { knob } from "../../support/knobs.ts";
-import { allTransitions, cases, FROM, TO, ZONES } from "../../support/schedule/random.ts";
-import { offsetOf, referenceNext, transitionsOf } from "../../support/schedule/reference.ts";
+import { allTransitions, cases, FROM, TO, ZONES } from "./random-rules.ts";
+import { offsetOf, referenceNext, transitionsOf } from "./reference.ts";
 
 const YEAR_MS = 366 * 86_400_000;
 const QUARTER_DAY_MS = 21_600_000;

@@ -6,12 +6,12 @@ import { z } from "zod";
 import type { Json } from "../../../src/core/json.ts";
 import { modelCalls } from "../../../src/testing/index.ts";
 import type { AgentToolResult, ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { OutboxAgent } from "../../outbox/outbox-agent.ts";
 import { streams, ToolChild, type ToolParent } from "../../support/agent-tool-agents.ts";
-import type { ToolParams } from "../../support/agent-tool-workflow.ts";
-import { givenTools, input } from "../../support/agent-tools.ts";
 import { message, until } from "../../support/given.ts";
 import { sleep } from "../../support/ledger.ts";
-import { OutboxAgent } from "../../support/outbox-agent.ts";
+import type { ToolParams } from "./agent-tool-workflow.ts";
+import { givenTools, input } from "./agent-tools.ts";
 
 const LONG_MS = 90_000;
 

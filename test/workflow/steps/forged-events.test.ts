@@ -4,15 +4,15 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { ask } from "../../../src/testing/index.ts";
-import { givenTools, input } from "../../support/agent-tools.ts";
+import { charging, givenCode, times } from "../../codemode/steps/codemode.ts";
 import { givenWorkflow } from "../../support/approvals.ts";
-import { charging, givenCode, times } from "../../support/codemode.ts";
 import { outputOf, restartFrom } from "../../support/engine.ts";
-import { type Event, floodOf, forged, send } from "../../support/forged-events.ts";
 import { givenThink, until } from "../../support/given.ts";
 import { beforeStep, type PromptAllOutcome } from "../../support/prompt-all-workflow.ts";
 import type { PromptOutcome } from "../../support/prompt-workflow.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
+import { givenTools, input } from "./agent-tools.ts";
+import { type Event, floodOf, forged, send } from "./forged-events.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 const FORGED_ANSWER = { title: "forged", count: 666 };

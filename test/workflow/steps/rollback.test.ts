@@ -3,13 +3,13 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { ask } from "../../../src/testing/index.ts";
+import { dyingAt, givenCode, times } from "../../codemode/steps/codemode.ts";
 import { ToolChild } from "../../support/agent-tool-agents.ts";
-import { input } from "../../support/agent-tools.ts";
-import { dyingAt, givenCode, times } from "../../support/codemode.ts";
 import { pauseAndResume, reached } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
 import { givenPlot } from "../../support/plot-workflow.ts";
 import { silence } from "../../support/scheduler.ts";
+import { input } from "./agent-tools.ts";
 
 function reserving(order: string): string {
   return `async () => {

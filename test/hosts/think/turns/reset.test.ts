@@ -5,7 +5,6 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { isPlainObject } from "../../../../src/core/options.ts";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
-import type { BuiltInAgent } from "../../../support/built-in.ts";
 import { givenThink, message, until } from "../../../support/given.ts";
 import { sleep } from "../../../support/ledger.ts";
 import {
@@ -20,6 +19,7 @@ import {
   wakeNow,
 } from "../../../support/think.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
+import type { BuiltInAgent } from "./built-in.ts";
 
 /** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
 const RECOVERY_MS = 60_000;

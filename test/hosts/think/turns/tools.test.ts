@@ -10,7 +10,7 @@ import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import type { ToolCall } from "../../../../src/testing/script.ts";
 import { message, until } from "../../../support/given.ts";
 import { thinkOptions } from "../../../support/think-agent.ts";
-import { lastAsked, limited, mcpTools, type ToolAgent } from "../../../support/tool-agent.ts";
+import { lastAsked, limited, mcpTools, type ToolAgent } from "./tool-agent.ts";
 
 const RECOVERY_MS = 60_000;
 /** How long a tool runs that a crash interrupts. */

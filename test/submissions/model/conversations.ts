@@ -1,6 +1,6 @@
 /** The conversations of the model: what was said in which thread, all of it in one list. */
 
-import { type Entry, replyId } from "./ledger-plots.ts";
+import { type Entry, replyId } from "./entries.ts";
 
 export class Talk {
   said: string[] = [];

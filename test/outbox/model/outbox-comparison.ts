@@ -4,8 +4,8 @@
  */
 
 import { expect } from "vitest";
-import { until } from "./given.ts";
-import { WEBHOOK } from "./outbox.ts";
+import { until } from "../../support/given.ts";
+import { WEBHOOK } from "../../support/outbox.ts";
 import {
   type Answer,
   answerAt,
@@ -16,14 +16,7 @@ import {
   OutboxModel,
   type Place,
 } from "./outbox-model.ts";
-import {
-  type CrashPoint,
-  DESTINATIONS,
-  eventOf,
-  RULES,
-  type Sight,
-  World,
-} from "./outbox-world.ts";
+import { type CrashPoint, DESTINATIONS, eventOf, RULES, type Sight, World } from "./test-outbox.ts";
 
 export type CalmStep =
   | { readonly op: "put"; readonly events: readonly NewEvent[]; readonly commits: boolean }

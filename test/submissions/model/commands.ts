@@ -1,9 +1,9 @@
 /** Random sequences: of what they are made, and how often each of it comes. */
 
 import fc from "fast-check";
-import type { WhenBusy } from "../../src/submissions/types.ts";
-import type { Ask, Plot, Rules } from "./ledger-plots.ts";
-import type { CalmStep, Step } from "./ledger-run.ts";
+import type { WhenBusy } from "../../../src/submissions/types.ts";
+import type { Ask, Plot, Rules } from "./entries.ts";
+import type { CalmStep, Step } from "./ledger-comparison.ts";
 
 /** The steps of time below never add up to one of the delays, so that milliseconds do not matter. */
 export const RULES: Rules = {

@@ -2,10 +2,10 @@
 
 import { CodemodeConnector, type CodemodeRuntimeHandle } from "@cloudflare/codemode";
 import { createExecuteTool } from "@cloudflare/think/tools/execute";
-import { withCodemode } from "../../src/codemode/index.ts";
-import { DurableThink } from "../../src/hosts/think/index.ts";
-import { CAPABILITIES } from "../../src/hosts/verbs.ts";
-import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
+import { withCodemode } from "../../../src/codemode/index.ts";
+import { DurableThink } from "../../../src/hosts/think/index.ts";
+import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
+import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 
 /** How often something was done, over the lives of all agents: `charge:<order>`, `uncharge:<order>` ... */
 export const effects = new Map<string, number>();

@@ -1,7 +1,7 @@
 /** What random sequences are made of: what is submitted, what its turn does, and what is known of it. */
 
-import { NEXT, type SubmissionStatus } from "../../src/submissions/states.ts";
-import type { WhenBusy } from "../../src/submissions/types.ts";
+import { NEXT, type SubmissionStatus } from "../../../src/submissions/states.ts";
+import type { WhenBusy } from "../../../src/submissions/types.ts";
 
 /** What the turn of a submission does in each of its attempts. */
 export type Plot = {

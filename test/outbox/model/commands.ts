@@ -1,8 +1,8 @@
 /** Random sequences for an outbox: of what they are made, and how often each of it comes. */
 
 import fc from "fast-check";
+import type { CalmStep, Step } from "./outbox-comparison.ts";
 import { type Answer, type NewEvent, PLACES } from "./outbox-model.ts";
-import type { CalmStep, Step } from "./outbox-run.ts";
 
 /** Steps of time that never add up to one of the delays. */
 const TIMES_MS = [35_001, 70_003, 500_009];

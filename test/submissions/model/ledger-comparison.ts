@@ -4,10 +4,9 @@
  */
 
 import { expect } from "vitest";
-import { NEXT, type SubmissionStatus } from "../../src/submissions/states.ts";
-import { sleep } from "./ledger.ts";
-import { LedgerModel } from "./ledger-model.ts";
-import { time } from "./ledger-object.ts";
+import { NEXT, type SubmissionStatus } from "../../../src/submissions/states.ts";
+import { sleep } from "../../support/ledger.ts";
+import { time } from "../../support/ledger-object.ts";
 import {
   type Ask,
   type Entry,
@@ -17,8 +16,9 @@ import {
   LAST_URGENT,
   type Rules,
   reachable,
-} from "./ledger-plots.ts";
-import { type CrashPoint, type Sight, World } from "./ledger-world.ts";
+} from "./entries.ts";
+import { LedgerModel } from "./ledger-model.ts";
+import { type CrashPoint, type Sight, World } from "./test-ledger.ts";
 
 export type CalmStep =
   | ({ readonly op: "submit" } & Omit<Ask, "id">)

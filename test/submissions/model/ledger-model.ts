@@ -6,7 +6,8 @@
  * turns go on one at a time, in the order in which they were started.
  */
 
-import type { SubmissionStatus, TerminalStatus } from "../../src/submissions/states.ts";
+import type { SubmissionStatus, TerminalStatus } from "../../../src/submissions/states.ts";
+import { Talk } from "./conversations.ts";
 import {
   type Ask,
   type Entry,
@@ -17,8 +18,7 @@ import {
   LAST_URGENT,
   type Rules,
   replyId,
-} from "./ledger-plots.ts";
-import { Talk } from "./ledger-talk.ts";
+} from "./entries.ts";
 
 const MAIN = "main";
 const ISOLATED = "isolated";

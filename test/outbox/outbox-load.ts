@@ -4,7 +4,7 @@
  * delivery takes and whether it fails follows from the entry's number.
  */
 
-import type { Statement } from "./ledger-scale.ts";
+import type { Statement } from "../support/ledger-scale.ts";
 
 /** How many destinations there are of each kind. */
 export type Crowd = {

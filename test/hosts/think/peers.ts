@@ -3,8 +3,8 @@
 import { env } from "cloudflare:workers";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Think } from "@cloudflare/think";
-import type { Agent } from "./think.ts";
-import { made, thinkOptions } from "./think-agent.ts";
+import type { Agent } from "../../support/think.ts";
+import { made, thinkOptions } from "../../support/think-agent.ts";
 
 export const PEERS = ["Think", "DurableThink"] as const;
 export type Peer = (typeof PEERS)[number];

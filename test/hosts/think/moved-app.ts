@@ -11,11 +11,11 @@ import {
   ThinkWorkflow as BuiltInWorkflow,
 } from "@cloudflare/think/workflows";
 import type { UIMessage } from "ai";
-import { DurableThink } from "../../src/hosts/think/index.ts";
-import type { SubmissionInspection } from "../../src/submissions/index.ts";
-import { ScriptedModel } from "../../src/testing/index.ts";
-import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
-import { outputOf, restartFrom, type StepAt } from "./engine.ts";
+import { DurableThink } from "../../../src/hosts/think/index.ts";
+import type { SubmissionInspection } from "../../../src/submissions/index.ts";
+import { ScriptedModel } from "../../../src/testing/index.ts";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { outputOf, restartFrom, type StepAt } from "../../support/engine.ts";
 
 /** What both versions of the workflow can do. */
 type MovedStep = Pick<BuiltInStep, "do" | "prompt">;

@@ -4,9 +4,9 @@ import { DurableObject } from "cloudflare:workers";
 import type { TurnConfig, TurnContext } from "@cloudflare/think";
 import { APICallError, tool } from "ai";
 import { z } from "zod";
-import { safeToRepeat } from "../../src/hosts/think/index.ts";
-import { ScriptedModel } from "../../src/testing/index.ts";
-import { ThinkAgent } from "./think-agent.ts";
+import { safeToRepeat } from "../../../../src/hosts/think/index.ts";
+import { ScriptedModel } from "../../../../src/testing/index.ts";
+import { ThinkAgent } from "../../../support/think-agent.ts";
 
 /** Counts effects in its own storage. */
 export class Till extends DurableObject<Cloudflare.Env> {

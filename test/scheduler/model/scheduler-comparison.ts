@@ -6,9 +6,9 @@
  */
 
 import fc from "fast-check";
-import type { ScheduledTaskContext, ScheduledTasks } from "../../src/scheduler/index.ts";
-import { sleep } from "./ledger.ts";
-import { MINUTE, MONDAY, Stage, task } from "./scheduler.ts";
+import type { ScheduledTaskContext, ScheduledTasks } from "../../../src/scheduler/index.ts";
+import { sleep } from "../../support/ledger.ts";
+import { MINUTE, MONDAY, Stage, task } from "../../support/scheduler.ts";
 
 const IDS = ["a", "b"] as const;
 type Id = (typeof IDS)[number];

@@ -6,13 +6,21 @@
  */
 
 import { runDurableObjectAlarm } from "cloudflare:test";
-import type { Turn } from "../../src/submissions/index.ts";
-import type { SubmissionStatus } from "../../src/submissions/states.ts";
-import { givenLedger } from "./given.ts";
-import { again, forever, jobOf, type Ledger, notByItself, sleep, within } from "./ledger.ts";
-import { births, type LedgerObject, ledgerOptions, time } from "./ledger-object.ts";
-import { type Ask, idOf, messageIds, type Plot, type Rules, replyId } from "./ledger-plots.ts";
-import { plotOf, Stage } from "./ledger-stage.ts";
+import type { Turn } from "../../../src/submissions/index.ts";
+import type { SubmissionStatus } from "../../../src/submissions/states.ts";
+import { givenLedger } from "../../support/given.ts";
+import {
+  again,
+  forever,
+  jobOf,
+  type Ledger,
+  notByItself,
+  sleep,
+  within,
+} from "../../support/ledger.ts";
+import { births, type LedgerObject, ledgerOptions, time } from "../../support/ledger-object.ts";
+import { type Ask, idOf, messageIds, type Plot, type Rules, replyId } from "./entries.ts";
+import { plotOf, Stage } from "./held-turns.ts";
 
 const RETRY = ":retry";
 /** How long a status hook is waited for, and how long a slow one takes. */

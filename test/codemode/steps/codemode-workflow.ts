@@ -7,8 +7,8 @@ import {
   type CodemodeOptions,
   CodemodeRejectedError,
   codemode,
-} from "../../src/codemode/index.ts";
-import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
+} from "../../../src/codemode/index.ts";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { type CodemodeAgent, effects } from "./codemode-agent.ts";
 
 const orderSchema = z.object({ done: z.string(), order: z.string() });

@@ -10,10 +10,10 @@ import {
   type Submissions,
   type Turn,
   type TurnEnd,
-} from "../../src/submissions/index.ts";
-import { sleep } from "./ledger.ts";
-import { act } from "./ledger-object.ts";
-import { idOf, type Plot, type Rules, replyId } from "./ledger-plots.ts";
+} from "../../../src/submissions/index.ts";
+import { sleep } from "../../support/ledger.ts";
+import { act } from "../../support/ledger-object.ts";
+import { idOf, type Plot, type Rules, replyId } from "./entries.ts";
 
 const ISOLATED = "isolated";
 

@@ -1,6 +1,8 @@
 /** A workflow of Code Mode on an agent of its own, and how a test waits for it. */
 
 import { env } from "cloudflare:workers";
+import { reached } from "../../support/engine.ts";
+import { until } from "../../support/given.ts";
 import {
   type CodemodeAgent,
   type CodemodeHooks,
@@ -8,8 +10,6 @@ import {
   effects,
 } from "./codemode-agent.ts";
 import type { CodeOutcome, CodeParams } from "./codemode-workflow.ts";
-import { reached } from "./engine.ts";
-import { until } from "./given.ts";
 
 type Code = CodeParams["codes"][number];
 

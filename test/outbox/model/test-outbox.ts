@@ -4,9 +4,9 @@
  * it; time stands still unless a sequence lets it pass.
  */
 
-import type { DeliveryPolicy, Destination } from "../../src/outbox/index.ts";
-import { UndeliverableError } from "../../src/outbox/index.ts";
-import { forever, notByItself } from "./ledger.ts";
+import type { DeliveryPolicy, Destination } from "../../../src/outbox/index.ts";
+import { UndeliverableError } from "../../../src/outbox/index.ts";
+import { forever, notByItself } from "../../support/ledger.ts";
 import {
   type Box,
   crashBox,
@@ -17,7 +17,8 @@ import {
   wakeBox,
   wakesOf,
   workflowNamed,
-} from "./outbox.ts";
+} from "../../support/outbox.ts";
+import type { OutboxObject, OutboxScript, Sent } from "../../support/outbox-object.ts";
 import {
   type Answer,
   type Call,
@@ -30,7 +31,6 @@ import {
   type Place,
   type Rules,
 } from "./outbox-model.ts";
-import type { OutboxObject, OutboxScript, Sent } from "./outbox-object.ts";
 
 const DAY_MS = 86_400_000;
 const LARGE_LENGTH = 300_000;

@@ -1,10 +1,10 @@
 /** Attempts of the webhook destination, and the words for what came of them. */
 
 import { expect } from "vitest";
-import { type WebhookDestination, webhooks } from "../../src/outbox/destinations/webhook.ts";
-import type { Delivery } from "../../src/outbox/types.ts";
-import { receivedBy, receiverUrl, someReceiver } from "./receivers/client.ts";
-import type { SignedHeaders } from "./receivers/signature.ts";
+import { type WebhookDestination, webhooks } from "../../../src/outbox/destinations/webhook.ts";
+import type { Delivery } from "../../../src/outbox/types.ts";
+import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
+import type { SignedHeaders } from "../../support/receivers/signature.ts";
 
 export const NEW = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 export const OLD = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
