@@ -1,11 +1,9 @@
 /**
- * L1-L9 on random sequences: submissions of every kind, cancellations, crashes
- * between and in the middle of steps, time and wakes, each compared with a
- * small model of the ledger after every step.
+ * L1-L9 on random sequences: submissions of every kind, cancellations, crashes between and within commands, time and
+ * wakes. The ledger is compared with a small model after every step (test/support/model-test.ts).
  *
- * The seed is fixed. `VITE_PERDURE_MODEL_SEED` and `VITE_PERDURE_MODEL_RUNS`
- * try others and more; a failure prints the seed, the path to it and the
- * shortest sequence that was found, and `VITE_PERDURE_MODEL_PATH` goes there.
+ * The seed is fixed. `VITE_PERDURE_MODEL_SEED` and `VITE_PERDURE_MODEL_RUNS` try others and more. A failure prints the
+ * seed, the path and the shortest sequence that fails; `VITE_PERDURE_MODEL_PATH` replays it.
  */
 
 import fc from "fast-check";
@@ -23,27 +21,21 @@ import {
   wakeNow,
   within,
 } from "../support/ledger.ts";
-import { chance, ledgerOptions, time } from "../support/ledger-object.ts";
-import { playSequences } from "../support/model-test.ts";
-import { RULES, step } from "./model/commands.ts";
-import { Run } from "./model/ledger-comparison.ts";
-
-const DAY_MS = 86_400_000;
+import { chance, ledgerOptions } from "../support/ledger-object.ts";
+import { testAgainstModel } from "../support/model-test.ts";
+import { ledgerSteps, RULES } from "./model/commands.ts";
+import { LedgerComparison } from "./model/ledger-comparison.ts";
 
 it(
-  "L1-L9 the ledger does what the model does, whatever comes in whatever order",
+  "L1-L9: the ledger does what the model does after any sequence of commands and crashes",
   () =>
-    playSequences({
+    testAgainstModel({
       name: "MODEL",
       runs: 40,
-      step,
-      given: fc.constant(null),
-      hastyMs: 300,
-      begin: (_, patienceMs) => {
-        // So far ahead that no alarm comes on its own: a sequence alone decides when the object wakes.
-        time.aheadMs = DAY_MS;
-        return new Run(RULES, patienceMs);
-      },
+      steps: ledgerSteps,
+      start: fc.constant(undefined),
+      shrinkMs: 300,
+      subject: () => new LedgerComparison(RULES),
     }),
   limitMs(600_000),
 );

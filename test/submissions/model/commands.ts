@@ -1,9 +1,17 @@
-/** Random sequences: of what they are made, and how often each of it comes. */
+/** The commands of the ledger's model test, and how often each comes. */
 
 import fc from "fast-check";
 import type { WhenBusy } from "../../../src/submissions/types.ts";
-import type { Ask, Plot, Rules } from "./entries.ts";
-import type { CalmStep, Step } from "./ledger-comparison.ts";
+import { stepsOf } from "../../support/model-test.ts";
+import type { PlannedTurn, Request, Rules } from "./entries.ts";
+
+export type LedgerCommand =
+  | ({ readonly op: "submit" } & Omit<Request, "id">)
+  /** The nth submission with a key is submitted again, unchanged. */
+  | { readonly op: "repeat"; readonly nth: number }
+  | { readonly op: "cancel"; readonly nth: number; readonly of: "open" | "all" }
+  | { readonly op: "release" | "retry" | "delete"; readonly nth: number }
+  | { readonly op: "wake" | "reset" };
 
 /** The steps of time below never add up to one of the delays, so that milliseconds do not matter. */
 export const RULES: Rules = {
@@ -18,12 +26,12 @@ const LONG_MS = 1_000_000;
 const NOT_BEFORE_MS = 50_000;
 const EXPIRES_MS = 90_000;
 
-const plot: fc.Arbitrary<Plot> = fc
+const turn: fc.Arbitrary<PlannedTurn> = fc
   .record({
     fails: fc.constantFrom(0, 0, 0, 1, 2, 9),
     failure: fc.constantFrom("permanent", "transient", "transient", "reset"),
     holds: fc.constantFrom(0, 0, 1, 1, 2),
-    deaf: fc.constantFrom(false, false, true),
+    ignoresAbort: fc.constantFrom(false, false, true),
     answers: fc.constantFrom(false, false, true),
     effects: fc.constantFrom(false, false, true),
     hook: fc.constantFrom("fast", "fast", "fast", "fast", "slow", "hangs"),
@@ -31,16 +39,16 @@ const plot: fc.Arbitrary<Plot> = fc
   .map((drawn) => ({
     ...drawn,
     failure: drawn.fails === 0 ? ("permanent" as const) : drawn.failure,
-    deaf: drawn.deaf && drawn.holds > 0,
+    ignoresAbort: drawn.ignoresAbort && drawn.holds > 0,
   }));
 
-type Submit = { readonly op: "submit" } & Omit<Ask, "id">;
+type Submit = Extract<LedgerCommand, { op: "submit" }>;
 
 const submit: fc.Arbitrary<Submit> = fc
   .record({
     op: fc.constant("submit" as const),
     key: fc.constantFrom(undefined, undefined, "a", "b", "c"),
-    plot,
+    turn,
     thread: fc.constantFrom("main", "main", "main", "side", "side", "other", "isolated"),
     priority: fc.constantFrom(0, 0, 1, -1),
     whenBusy: fc.constantFrom<WhenBusy>(
@@ -53,24 +61,24 @@ const submit: fc.Arbitrary<Submit> = fc
     expiresMs: fc.constantFrom(undefined, undefined, EXPIRES_MS),
     debounce: fc.constantFrom(undefined, undefined, undefined, undefined, "d"),
   })
-  .map(allowed);
+  .map(withoutConflicts);
 
-/** What cannot be combined is left out. */
-function allowed(ask: Submit): Submit {
-  const isolated = ask.thread === "isolated" ? ({ whenBusy: "enqueue" } as const) : {};
+/** Options that exclude each other are left out. */
+function withoutConflicts(request: Submit): Submit {
+  const isolated = request.thread === "isolated" ? ({ whenBusy: "enqueue" } as const) : {};
   const debounced =
-    ask.debounce === undefined
+    request.debounce === undefined
       ? {}
       : ({ key: undefined, whenBusy: "enqueue", delayMs: undefined } as const);
-  const urgent = ["interrupt", "rollback", "steer"].includes(ask.whenBusy)
+  const urgent = ["interrupt", "rollback", "steer"].includes(request.whenBusy)
     ? ({ delayMs: undefined } as const)
     : {};
-  const together = { ...ask, ...isolated, ...urgent, ...debounced };
-  const givesNone = together.whenBusy === "steer" || together.debounce !== undefined;
-  return givesNone ? { ...together, plot: { ...ask.plot, answers: false } } : together;
+  const together = { ...request, ...isolated, ...urgent, ...debounced };
+  const hasNoAnswer = together.whenBusy === "steer" || together.debounce !== undefined;
+  return hasNoAnswer ? { ...together, turn: { ...request.turn, answers: false } } : together;
 }
 
-const calm: fc.Arbitrary<CalmStep> = fc.oneof(
+const commands: fc.Arbitrary<LedgerCommand> = fc.oneof(
   { weight: 8, arbitrary: submit },
   { weight: 1, arbitrary: fc.record({ op: fc.constant("repeat" as const), nth: fc.nat(5) }) },
   {
@@ -88,25 +96,8 @@ const calm: fc.Arbitrary<CalmStep> = fc.oneof(
   { weight: 2, arbitrary: fc.constant({ op: "reset" as const }) },
 );
 
-export const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 20, arbitrary: calm },
-  { weight: 2, arbitrary: fc.constant({ op: "crash" as const }) },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      op: fc.constant("pass" as const),
-      ms: fc.constantFrom(SHORT_MS, LONG_MS),
-    }),
-  },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      op: fc.constant("crash in" as const),
-      step: calm,
-      point: fc.record({
-        write: fc.integer({ min: 1, max: 8 }),
-        when: fc.constantFrom("before" as const, "after" as const),
-      }),
-    }),
-  },
-);
+export const ledgerSteps = stepsOf(commands, {
+  weights: { command: 20, crash: 2, pass: 3, crashIn: 4 },
+  times: [SHORT_MS, LONG_MS],
+  maxWrite: 8,
+});

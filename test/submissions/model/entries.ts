@@ -1,19 +1,19 @@
-/** What random sequences are made of: what is submitted, what its turn does, and what is known of it. */
+/** What the ledger's model knows of a submission, and the order of those that wait. */
 
 import { NEXT, type SubmissionStatus } from "../../../src/submissions/states.ts";
 import type { WhenBusy } from "../../../src/submissions/types.ts";
 
 /** What the turn of a submission does in each of its attempts. */
-export type Plot = {
-  /** It fails so often before it succeeds, */
+export type PlannedTurn = {
+  /** So many attempts fail before one succeeds. */
   readonly fails: number;
-  /** for good, for now, or with what a reset object says. */
+  /** How they fail: permanently, transiently, or with the error of an object that is reset. */
   readonly failure: "permanent" | "transient" | "reset";
-  /** It calls the model, and so often it is held until it is released, and calls the model again. */
+  /** After its first call of the model it is held so often, until it is released, and calls the model again. */
   readonly holds: number;
-  /** It goes on, though it is told to stop. */
-  readonly deaf: boolean;
-  /** It is to end with a structured answer, and gives it before it holds. */
+  /** It goes on after its signal has aborted. */
+  readonly ignoresAbort: boolean;
+  /** It must end with a structured answer, and gives it before it is held. */
   readonly answers: boolean;
   /** One of its tools has had effects. */
   readonly effects: boolean;
@@ -21,34 +21,34 @@ export type Plot = {
   readonly hook: "fast" | "slow" | "hangs";
 };
 
-export type Ask = {
+export type Request = {
   readonly id: string;
   readonly key: string | undefined;
-  readonly plot: Plot;
+  readonly turn: PlannedTurn;
   readonly thread: string;
   readonly priority: number;
   readonly whenBusy: WhenBusy;
   readonly maxAttempts: number | undefined;
   readonly afterSideEffects: "tell" | "fail" | "repeat";
   readonly onConflict: "return" | "throw";
-  /** How long from now it must not start, */
+  /** It must not start before so many milliseconds from now, */
   readonly delayMs: number | undefined;
-  /** and by when it has to. */
+  /** and expires after so many. */
   readonly expiresMs: number | undefined;
-  /** What makes it a repetition. */
+  /** Submissions with the same debounce key become one. */
   readonly debounce: string | undefined;
 };
 
 export type Entry = {
   readonly id: string;
-  readonly ask: Ask;
-  /** The one that goes first has the lowest. */
+  readonly request: Request;
+  /** The lowest goes first. */
   readonly rank: number;
   /** A crash has interrupted its turn: it goes before all others. */
   isNext?: boolean;
   key: string | undefined;
   /** Those of the latest repetition, where there are any. */
-  plot: Plot;
+  turn: PlannedTurn;
   messages: readonly string[];
   status: SubmissionStatus;
   attempts: number;
@@ -57,11 +57,11 @@ export type Entry = {
   /** When one that is not in line yet joins it. */
   notBefore: number | undefined;
   expiresAt: number | undefined;
-  /** Until when repetitions are gathered in it, and put it off. */
+  /** Until when repetitions are gathered in it, and delay it. */
   gathersUntil: number | undefined;
-  /** Whose turn it has joined. */
+  /** The submission whose turn it has joined. */
   mergedInto: string | undefined;
-  /** Its messages are still to leave the conversation. */
+  /** Its messages must still leave the conversation. */
   isToBeUndone: boolean;
   /** Whether its answer is written. */
   isAnswered: boolean;
@@ -69,7 +69,7 @@ export type Entry = {
   deferrals: number;
   /** How often its turn has failed. */
   failed: number;
-  /** Attempts that resets have ended, which cost none. */
+  /** Attempts that resets have ended, which do not count towards the limit. */
   resets: number;
 };
 
@@ -77,19 +77,19 @@ export type Rules = {
   readonly maxPending: number;
   readonly maxAttempts: number;
   readonly maxConcurrentTurns: number;
-  /** How long the attempt after the nth failure is put off. */
+  /** The delay before the next attempt, after so many failures. */
   readonly delayMs: (failures: number) => number;
-  /** How long a repetition puts its submission off, and all of them together. */
+  /** How long a repetition delays its submission, and all of them together. */
   readonly debounce: { readonly delayMs: number; readonly maxDelayMs: number };
 };
 
-/** What each submission says, all or nothing. */
+/** The ids of the messages of a submission: both are in the conversation, or neither. */
 export const messageIds = (id: string) => [`${id}.1`, `${id}.2`];
 
-/** What its turn says in the end. */
+/** The id of the reply of its turn. */
 export const replyId = (id: string) => `${id}.reply`;
 
-/** Of an attempt `s1#2` or a message `main/s1.2`. */
+/** The submission's id in an attempt `s1#2` or a message `main/s1.2`. */
 export function idOf(name: string): string {
   return name.split("/").at(-1)?.split(/[.#]/)[0] ?? "";
 }
@@ -97,8 +97,8 @@ export function idOf(name: string): string {
 export const isOpen = ({ status }: Pick<Entry, "status">) =>
   status === "pending" || status === "running";
 
-/** Those that want the turn that runs out of the way, or to join it, go before all others. */
-export const isUrgent = ({ whenBusy }: Pick<Ask, "whenBusy">) =>
+/** Those that interrupt the running turn, or join it, go before all others. */
+export const isUrgent = ({ whenBusy }: Pick<Request, "whenBusy">) =>
   whenBusy === "interrupt" || whenBusy === "rollback" || whenBusy === "steer";
 
 const compare = (a: number, b: number) => (a === b ? 0 : a - b);
@@ -106,59 +106,59 @@ const compare = (a: number, b: number) => (a === b ? 0 : a - b);
 /** Those in line in a thread, by priority and then by the order of acceptance (L4). */
 export function inLine(entries: readonly Entry[], thread: string): Entry[] {
   return entries
-    .filter(({ ask, status, notBefore }) => {
-      return ask.thread === thread && status === "pending" && notBefore === undefined;
+    .filter(({ request, status, notBefore }) => {
+      return request.thread === thread && status === "pending" && notBefore === undefined;
     })
     .sort(
       (a, b) => Number(b.isNext ?? false) - Number(a.isNext ?? false) || compare(a.rank, b.rank),
     );
 }
 
-/** A repetition of one that has not begun takes its place there, which is returned. */
+/** A repetition of a debounced submission that has not begun replaces its contents. Returns that submission. */
 export function gather(
   entries: readonly Entry[],
-  { ask, plot, messages, notBefore, expiresAt }: Entry,
+  { request, turn, messages, notBefore, expiresAt }: Entry,
 ): Entry | undefined {
   const gathering = entries.find(
     (entry) =>
       entry.status === "pending" &&
       entry.gathersUntil !== undefined &&
-      entry.ask.debounce === ask.debounce &&
-      entry.ask.thread === ask.thread,
+      entry.request.debounce === request.debounce &&
+      entry.request.thread === request.thread,
   );
   if (!gathering) return undefined;
   const { gathersUntil = 0 } = gathering;
   const isInLine = gathering.notBefore === undefined;
-  const putOffTo = isInLine ? undefined : Math.min(notBefore ?? 0, gathersUntil);
-  return Object.assign(gathering, { plot, messages, expiresAt, notBefore: putOffTo });
+  const delayedTo = isInLine ? undefined : Math.min(notBefore ?? 0, gathersUntil);
+  return Object.assign(gathering, { turn, messages, expiresAt, notBefore: delayedTo });
 }
 
-/** All that a submission in this status can still become. */
+/** Every status that a submission in this status can still reach. */
 export function reachable(status: SubmissionStatus): Set<SubmissionStatus> {
   const found = new Set<SubmissionStatus>([status]);
   for (const from of found) for (const to of NEXT[from]) found.add(to);
   return found;
 }
 
-/** Where one that interrupted goes when it is tried again: with the highest priority, and not before it. */
+/** The rank of a retried submission that once interrupted: that of the highest priority. */
 export const LAST_URGENT = -100;
 
-/** @param id that of the submission, which is another one where it is tried again */
-export function entryOf(ask: Ask, { debounce }: Rules, now: number): Entry {
-  const { id, key, plot, priority, delayMs, expiresMs } = ask;
-  const isDebounced = ask.debounce !== undefined;
-  const putOffMs = isDebounced ? debounce.delayMs : delayMs;
+/** A submission as it is accepted. */
+export function entryOf(request: Request, { debounce }: Rules, now: number): Entry {
+  const { id, key, turn, priority, delayMs, expiresMs } = request;
+  const isDebounced = request.debounce !== undefined;
+  const startsInMs = isDebounced ? debounce.delayMs : delayMs;
   return {
     id,
-    ask,
-    rank: isUrgent(ask) ? Number.NEGATIVE_INFINITY : -priority,
+    request,
+    rank: isUrgent(request) ? Number.NEGATIVE_INFINITY : -priority,
     key,
-    plot,
+    turn,
     messages: messageIds(id),
     status: "pending",
     attempts: 0,
     dueAt: undefined,
-    notBefore: putOffMs === undefined ? undefined : now + putOffMs,
+    notBefore: startsInMs === undefined ? undefined : now + startsInMs,
     expiresAt: expiresMs === undefined ? undefined : now + expiresMs,
     gathersUntil: isDebounced ? now + debounce.maxDelayMs : undefined,
     mergedInto: undefined,
@@ -168,4 +168,26 @@ export function entryOf(ask: Ask, { debounce }: Rules, now: number): Entry {
     failed: 0,
     resets: 0,
   };
+}
+
+/** The conversations of the model: the messages of all threads, in one list. */
+export class Conversations {
+  said: string[] = [];
+
+  /** An isolated turn stores no messages. A message that is added again stays where it is. */
+  add({ request: { thread } }: Entry, messages: readonly string[]): void {
+    if (thread === "isolated") return;
+    const names = messages.map((id) => `${thread}/${id}`);
+    this.said.push(...names.filter((name) => !this.said.includes(name)));
+  }
+
+  /** L5. Its messages and its reply are removed. */
+  removeMessages({ id, request: { thread }, messages }: Entry): void {
+    const gone = [...messages, replyId(id)].map((name) => `${thread}/${name}`);
+    this.said = this.said.filter((name) => !gone.includes(name));
+  }
+
+  has({ request: { thread }, messages }: Entry): boolean {
+    return messages.some((id) => this.said.includes(`${thread}/${id}`));
+  }
 }

@@ -1,8 +1,6 @@
 /**
- * The turns of one life of an object: each does what its plot says. Several of
- * them can be held at a time, but only one at a time goes on, and those that
- * have been started begin in that order: what comes of many is then no matter
- * of milliseconds.
+ * The turns of an object instance. Each does what it is planned to do. Several can be held at a time, but only one at a
+ * time goes on, in the order in which they were started. So the outcome does not depend on timing.
  */
 
 import {
@@ -13,39 +11,39 @@ import {
 } from "../../../src/submissions/index.ts";
 import { sleep } from "../../support/ledger.ts";
 import { act } from "../../support/ledger-object.ts";
-import { idOf, type Plot, type Rules, replyId } from "./entries.ts";
+import { idOf, type PlannedTurn, replyId } from "./entries.ts";
 
 const ISOLATED = "isolated";
 
-export type StageOwner = {
-  readonly rules: Rules;
+type Settings = {
+  readonly maxConcurrentTurns: number;
   /** How often the turn of a submission has failed, which no crash undoes. */
   readonly failed: Map<string, number>;
   /** Whether the app's status hook runs for a submission. */
-  isTelling(name: string): boolean;
-  /** What a submission is called by the model. */
-  nameOf(submissionId: string): string;
+  readonly isInHook: (name: string) => boolean;
+  /** The model's id of a submission. */
+  readonly nameOf: (submissionId: string) => string;
 };
 
-export class Stage {
-  /** Turns that ran side by side, and tools that ran twice, and must not have (L4, L6). */
+export class HeldTurns {
+  /** Turns that ran at the same time, and tools that ran twice, and must not have (L4, L6). */
   readonly breaches: string[] = [];
-  /** The attempts whose turns are held, and what lets each of them go on. */
+  /** The attempts whose turns are held, each with what releases it. */
   readonly #held = new Map<string, () => void>();
-  /** How many turns the ledger has started that have not come to their end. */
+  /** How many turns the ledger has started that have not ended. */
   #count = 0;
   /** The attempts that have begun and not ended, and their threads. */
   readonly #running = new Map<string, string>();
-  /** Until when somebody else goes on. */
+  /** Resolves when no other turn goes on. */
   #taken: Promise<void> = Promise.resolve();
 
   constructor(
-    private readonly owner: StageOwner,
     private readonly submissions: Submissions,
     private readonly sql: SqlStorage,
+    private readonly settings: Settings,
   ) {}
 
-  /** How many turns are on their way to be held, or to their end. */
+  /** How many turns run and are not held. */
   get playing(): number {
     return this.#count - this.#held.size;
   }
@@ -55,16 +53,16 @@ export class Stage {
     return [...this.#held.keys()];
   }
 
-  /** The nth of those that are held goes on. */
+  /** The nth held turn goes on. */
   release(nth: number): void {
     [...this.#held.values()][nth % Math.max(1, this.#held.size)]?.();
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
-    const name = this.owner.nameOf(turn.submissionId);
-    const place = new Place(() => this.#enter());
+    const name = this.settings.nameOf(turn.submissionId);
+    const turnstile = new Turnstile(() => this.#enter());
     this.#count++;
-    await place.take();
+    await turnstile.take();
     let attempt: string | undefined;
     try {
       const ref = turn.begin();
@@ -72,20 +70,20 @@ export class Stage {
       this.#begin(attempt, turn);
       await turn.announced();
       this.#say(turn.thread, turn.messages);
-      if (!turn.signal.aborted && this.owner.isTelling(name)) {
+      if (!turn.signal.aborted && this.settings.isInHook(name)) {
         this.breaches.push(`${attempt} calls the model while its hook runs`);
       }
-      if (plotOf(turn.messages).effects) await this.#act(ref, attempt);
-      return await this.#play(turn, ref, attempt, place);
+      if (plannedTurnOf(turn.messages).effects) await this.#callTool(ref, attempt);
+      return await this.#play(turn, ref, attempt, turnstile);
     } finally {
       if (attempt !== undefined) this.#running.delete(attempt);
       this.#count--;
-      place.leave();
+      turnstile.leave();
     }
   }
 
   /** Its tool has an effect, unless an earlier attempt has recorded the call. */
-  async #act(ref: ReturnType<Turn["begin"]>, attempt: string): Promise<void> {
+  async #callTool(ref: ReturnType<Turn["begin"]>, attempt: string): Promise<void> {
     const calls = this.submissions.toolCalls(ref, ref.attempt > 1 ? () => [] : undefined);
     const decision = await calls.start(act());
     if (decision.action !== "run") return;
@@ -96,7 +94,7 @@ export class Stage {
     decision.end({ output: "done" });
   }
 
-  /** Resolves when nobody else goes on, with what lets the next one. */
+  /** Resolves when no other turn goes on, with what lets the next one go on. */
   async #enter(): Promise<() => void> {
     const before = this.#taken;
     let leave = () => {};
@@ -104,7 +102,7 @@ export class Stage {
       leave = resolve;
     });
     await before;
-    // The ledger takes note of what has been before, and the commit is one of its own.
+    // What the turn before has written is a commit of its own.
     await sleep(0);
     return leave;
   }
@@ -114,7 +112,7 @@ export class Stage {
     const all = [...this.#running].map(([name, in_]) => `${name} in ${in_}`).join(", ");
     const sameThread = [...this.#running.values()].filter((other) => other === thread);
     const isAlone = thread === ISOLATED || sameThread.length === 1;
-    const { maxConcurrentTurns } = this.owner.rules;
+    const { maxConcurrentTurns } = this.settings;
     if (!isAlone || this.#running.size > maxConcurrentTurns) this.breaches.push(all);
     const [, number] = attempt.split("#");
     this.sql.exec("INSERT INTO began VALUES (?, ?)", idOf(attempt), Number(number));
@@ -124,32 +122,31 @@ export class Stage {
     turn: Turn,
     ref: ReturnType<Turn["begin"]>,
     attempt: string,
-    place: Place,
+    turnstile: Turnstile,
   ): Promise<TurnEnd> {
     const { messages, thread, signal, plan } = turn;
     const name = idOf(attempt);
-    const plot = plotOf(messages);
-    const failed = this.owner.failed.get(name) ?? 0;
+    const planned = plannedTurnOf(messages);
+    const failed = this.settings.failed.get(name) ?? 0;
     await sleep(0);
     let isAnswered = false;
-    for (let call = 0; call <= plot.holds; call++) {
-      if (call > 0) await this.#hold(attempt, place, plot.deaf ? undefined : signal);
+    for (let call = 0; call <= planned.holds; call++) {
+      if (call > 0) await this.#hold(attempt, turnstile, planned.ignoresAbort ? undefined : signal);
       await this.#callModel(thread, ref);
-      if (call === 0 && plot.answers && failed >= plot.fails) {
+      if (call === 0 && planned.answers && failed >= planned.fails) {
         isAnswered = this.submissions.answer(ref, { of: name });
       }
     }
-    if (failed < plot.fails) {
-      this.owner.failed.set(name, failed + 1);
-      const error = errorOf(plot);
-      throw error;
+    if (failed < planned.fails) {
+      this.settings.failed.set(name, failed + 1);
+      throw errorOf(planned);
     }
     this.#say(thread, [{ id: replyId(name) }]);
     const end = { outcome: "completed", text: `said by ${name}` } as const;
     return plan ? endWithAnswer(end, { isAnswered, problem: undefined }) : end;
   }
 
-  /** Those that join are in the conversation a little later, as in a host that asks before it writes. */
+  /** Messages that join are stored a little later, as in a host that awaits something before it writes. */
   async #callModel(thread: string, ref: ReturnType<Turn["begin"]>): Promise<void> {
     const messages = this.submissions.nextStep(ref);
     const names = new Set(messages.map(({ id }) => idOf(id)));
@@ -169,23 +166,27 @@ export class Stage {
     }
   }
 
-  async #hold(attempt: string, place: Place, signal: AbortSignal | undefined): Promise<void> {
+  async #hold(
+    attempt: string,
+    turnstile: Turnstile,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     signal?.throwIfAborted();
     try {
       await new Promise<void>((resolve, reject) => {
         this.#held.set(attempt, resolve);
         signal?.addEventListener("abort", () => reject(signal.reason));
-        place.leave();
+        turnstile.leave();
       });
     } finally {
       this.#held.delete(attempt);
     }
-    await place.take();
+    await turnstile.take();
   }
 }
 
 /** The right of one turn to go on. */
-class Place {
+class Turnstile {
   leave = () => {};
 
   constructor(private readonly enter: () => Promise<() => void>) {}
@@ -195,13 +196,13 @@ class Place {
   }
 }
 
-export function plotOf(messages: Turn["messages"]): Plot {
+export function plannedTurnOf(messages: Turn["messages"]): PlannedTurn {
   const part = messages[0]?.parts[0];
-  if (part?.type !== "text") throw new Error("A turn without a plot");
-  return JSON.parse(part.text) as Plot;
+  if (part?.type !== "text") throw new Error("A turn without a plan");
+  return JSON.parse(part.text) as PlannedTurn;
 }
 
-function errorOf({ failure }: Plot): Error {
+function errorOf({ failure }: PlannedTurn): Error {
   if (failure === "reset") return new Error("Durable Object reset because its code was updated.");
   const statusCode = failure === "transient" ? 503 : 401;
   return Object.assign(new Error(failure), { statusCode });

@@ -1,51 +1,35 @@
-/**
- * One random sequence on a real ledger and on the model at once. After each
- * step it waits until the two agree, and checks what has to hold in any case.
- */
+/** The real ledger beside its model: how a command is performed on both, and what must be equal after it. */
 
 import { expect } from "vitest";
 import { NEXT, type SubmissionStatus } from "../../../src/submissions/states.ts";
-import { sleep } from "../../support/ledger.ts";
 import { time } from "../../support/ledger-object.ts";
+import type { Action, Compared, Subject } from "../../support/model-test.ts";
+import type { LedgerCommand } from "./commands.ts";
 import {
-  type Ask,
   type Entry,
   idOf,
   isOpen,
   isUrgent,
   LAST_URGENT,
+  type Request,
   type Rules,
   reachable,
 } from "./entries.ts";
 import { LedgerModel } from "./ledger-model.ts";
-import { type CrashPoint, type Sight, World } from "./test-ledger.ts";
+import { type Snapshot, TestLedger } from "./test-ledger.ts";
 
-export type CalmStep =
-  | ({ readonly op: "submit" } & Omit<Ask, "id">)
-  /** The nth submission with a key, once more as it was. */
-  | { readonly op: "repeat"; readonly nth: number }
-  | { readonly op: "cancel"; readonly nth: number; readonly of: "open" | "all" }
-  | { readonly op: "release" | "retry" | "delete"; readonly nth: number }
-  | { readonly op: "wake" | "reset" };
-
-export type Step =
-  | CalmStep
-  | { readonly op: "crash" }
-  | { readonly op: "pass"; readonly ms: number }
-  /** The object dies in the middle of the step, if that makes so many writes. */
-  | { readonly op: "crash in"; readonly step: CalmStep; readonly point: CrashPoint };
-
-/** What the alarm's own clock may be ahead or behind by: a step takes milliseconds. */
+/** By how much the alarm's clock may differ: a step takes milliseconds. */
 const SLACK_MS = 5_000;
-/** While something is open, the object looks after itself at least this often. */
+/** While a submission is open, the object wakes at least this often. */
 const HEARTBEAT_MS = 30_000;
 const ISOLATED = "isolated";
-/** A submission needs at most so many releases and wakes: the resets of a plot, its attempts, and the holds of each. */
+/** The most releases and wakes that a submission needs: its resets and attempts, each with its holds. */
 const ROUNDS_EACH = 14 * 4;
 /** Longer than any delay of the rules. */
 const LONG_MS = 3_600_000;
+const DAY_MS = 86_400_000;
 
-/** What the app is told of different submissions has no order among them. */
+/** Notifications of different submissions come in any order. */
 const bySubmission = (events: readonly string[]) =>
   events.toSorted((a, b) => named(a).localeCompare(named(b)));
 const named = (event: string) => event.slice(0, event.lastIndexOf(":"));
@@ -53,156 +37,140 @@ const named = (event: string) => event.slice(0, event.lastIndexOf(":"));
 const now = () => Date.now() + time.aheadMs;
 const ends = new Set<SubmissionStatus>(["completed", "error", "aborted", "skipped"]);
 
-export class Run {
-  readonly #world: World;
+export class LedgerComparison implements Subject<LedgerCommand, Snapshot> {
+  readonly #ledger: TestLedger;
   readonly #model: LedgerModel;
-  readonly #asks = new Map<string, Ask>();
-  /** How many crashes came in the middle of a step. */
-  crashes = 0;
+  readonly #requests = new Map<string, Request>();
 
-  /** @param patienceMs how long the ledger may take to come to what the model says */
-  constructor(
-    rules: Rules,
-    private readonly patienceMs: number,
-  ) {
+  constructor(rules: Rules) {
+    // So far ahead that no alarm comes by itself: only the sequence decides when the object wakes.
+    time.aheadMs = DAY_MS;
     this.#model = new LedgerModel(rules);
-    this.#world = new World(rules);
+    this.#ledger = new TestLedger(rules);
   }
 
-  async play(steps: readonly Step[]): Promise<void> {
-    await this.#world.begin();
-    try {
-      for (const [index, step] of steps.entries()) {
-        await this.#named(`step ${index + 1}, ${JSON.stringify(step)}`, () => this.#step(step));
-      }
-      await this.#named("the end", () => this.#settle());
-    } finally {
-      await this.#world.end();
-    }
+  begin(): Promise<void> {
+    return this.#ledger.begin();
   }
 
-  async #named(what: string, work: () => Promise<void>): Promise<void> {
-    try {
-      await work();
-    } catch (error) {
-      throw new Error(`After ${what}: ${error instanceof Error ? error.message : error}`);
-    }
+  end(): Promise<void> {
+    return this.#ledger.end();
   }
 
-  async #step(step: Step): Promise<void> {
-    if (step.op === "pass") time.aheadMs += step.ms;
-    else if (step.op === "crash") {
-      await this.#world.crash();
-      this.#model.crash();
-    } else if (step.op === "crash in") return this.#crashIn(step.step, step.point);
-    else await this.#calm(step);
-    await this.#agree();
+  pass(ms: number): void {
+    time.aheadMs += ms;
   }
 
-  async #calm(step: CalmStep): Promise<void> {
-    const { expected, told } = await this.#act(step);
-    if (!expected) return;
-    const wrong = differences(told ?? {}, expected);
-    if (wrong) throw new Error(`what the caller is told differs in ${wrong}`);
+  async crash(hasCrashed: boolean): Promise<void> {
+    if (!hasCrashed) await this.#ledger.crash();
+    this.#ledger.restart();
+    this.#model.crash();
   }
 
-  /** The step on both. Returns what the caller has to be told, and what it was told. */
-  async #act(step: CalmStep): Promise<{ expected?: object; told?: object }> {
+  inside: TestLedger["inside"] = (work) => this.#ledger.inside(work);
+
+  look(): Promise<Snapshot> {
+    return this.#ledger.look();
+  }
+
+  actionOf(command: LedgerCommand): Action {
     const model = this.#model;
-    const world = this.#world;
-    if (step.op === "submit" || step.op === "repeat") {
-      const ask = this.#askOf(step);
-      if (!ask) return {};
-      const isKnown = model.entries.some((entry) => ask.key !== undefined && entry.key === ask.key);
-      const expected = model.submit(ask, now());
-      return { expected, told: await world.submit(ask, isKnown) };
+    const ledger = this.#ledger;
+    switch (command.op) {
+      case "submit":
+      case "repeat":
+        return this.#submit(command);
+      case "cancel": {
+        const id = nth(command, command.of === "open" ? model.open : model.entries);
+        return { expect: () => model.cancel(id, now()), act: () => ledger.cancel(id) };
+      }
+      case "retry":
+        return this.#retry(nth(command, model.entries));
+      case "delete": {
+        // A retried submission that is retried again would get the same name as the first one in this test.
+        // Deleting one whose turn still runs is tested in submissions.test.ts.
+        const firsts = model.entries.filter(
+          (entry) => !entry.id.includes(":") && !model.isRunning(entry),
+        );
+        const id = nth(command, firsts);
+        return { expect: () => model.delete(id), act: () => ledger.delete(id) };
+      }
+      case "release":
+        return {
+          expect: () => model.release(command.nth, now()),
+          act: () => ledger.release(command.nth),
+        };
+      case "reset":
+        return { expect: () => model.reset(now()), act: () => ledger.reset() };
+      case "wake":
+        return { expect: () => model.wake(now()), act: () => ledger.wake() };
     }
-    if (step.op === "cancel") {
-      const id = this.#nth(step, step.of === "open" ? model.open : model.entries);
-      const expected = model.cancel(id, now());
-      return { expected, told: await world.cancel(id) };
-    }
-    if (step.op === "retry") return this.#retry(this.#nth(step, model.entries));
-    if (step.op === "delete") {
-      // An id that is tried again once more would be told apart from the first one by nobody here.
-      // What is deleted while its turn is under way is gone at once, and the turn goes on: tests of their own show that.
-      const firsts = model.entries.filter(
-        (entry) => !entry.id.includes(":") && !model.isUnderWay(entry),
-      );
-      const id = this.#nth(step, firsts);
-      const isGone = model.delete(id);
-      return { expected: { isGone }, told: { isGone: await world.delete(id) } };
-    }
-    if (step.op === "wake") model.wake(now());
-    if (step.op === "release") model.release(step.nth, now());
-    if (step.op === "reset") model.reset(now());
-    if (step.op === "release") await world.release(step.nth);
-    else await (step.op === "reset" ? world.reset() : world.wake());
-    return {};
   }
 
-  async #retry(id: string): Promise<{ expected: object; told: object }> {
+  #submit(command: Extract<LedgerCommand, { op: "submit" | "repeat" }>): Action {
+    const request = this.#requestOf(command);
+    if (!request) return { expect: () => undefined, act: async () => undefined };
+    const { entries } = this.#model;
+    const isKnown = entries.some(({ key }) => key !== undefined && key === request.key);
+    return {
+      expect: () => this.#model.submit(request, now()),
+      act: () => this.#ledger.submit(request, isKnown),
+    };
+  }
+
+  #retry(id: string): Action {
     const again = `${id}:retry`;
     const old = this.#model.find(id);
-    if (old) this.#asks.set(again, { ...old.ask, id: again });
-    const expected = this.#model.retry(id, now());
-    const told = await this.#world.retry(id);
-    return { expected: expected ?? { isKnown: false }, told: told ?? { isKnown: false } };
+    if (old) this.#requests.set(again, { ...old.request, id: again });
+    return { expect: () => this.#model.retry(id, now()), act: () => this.#ledger.retry(id) };
   }
 
-  #nth({ nth }: { readonly nth: number }, among: readonly Entry[]): string {
-    return among[nth % among.length]?.id ?? "nobody";
-  }
-
-  #askOf(step: Extract<CalmStep, { op: "submit" | "repeat" }>): Ask | undefined {
-    const id = `s${this.#asks.size + 1}`;
+  #requestOf(command: Extract<LedgerCommand, { op: "submit" | "repeat" }>): Request | undefined {
+    const id = `s${this.#requests.size + 1}`;
     const keyed = this.#model.entries.filter(
-      ({ ask, key }) => key !== undefined && key === ask.key,
+      ({ request, key }) => key !== undefined && key === request.key,
     );
-    const first = step.op === "submit" ? step : keyed[step.nth % Math.max(1, keyed.length)]?.ask;
+    const first =
+      command.op === "submit" ? command : keyed[command.nth % Math.max(1, keyed.length)]?.request;
     if (!first) return undefined;
-    const ask: Ask = { ...first, id };
-    this.#asks.set(id, ask);
-    return ask;
+    const request: Request = { ...first, id };
+    this.#requests.set(id, request);
+    return request;
   }
 
-  /** L1 L6: the step is done in part. What is left of it is taken over from the rows, if they can be so. */
-  async #crashIn(step: CalmStep, point: CrashPoint): Promise<void> {
-    const before = structuredClone(this.#model.entries);
-    await this.#world.crashAt(point);
-    const { told } = await this.#act(step).catch(() => ({ told: undefined }));
-    if (!this.#world.hasCrashed) await this.#agree(() => this.#world.hasCrashed);
-    if (!this.#world.hasCrashed) await this.#world.callOffCrash().catch(() => {});
-    if (!this.#world.hasCrashed) return this.#agree();
-    this.crashes++;
-    this.#world.nextLife();
-    const sight = await this.#world.look();
-    const rows = new Map(sight.submissions.map((row) => [row.id, row]));
-    for (const { id, status, attempts } of before) {
+  /** L1 L6: no submission is lost or goes back, and what the caller was promised holds. */
+  async recover(command: LedgerCommand, before: Snapshot, reply: unknown): Promise<boolean> {
+    const found = await this.#ledger.look();
+    const rows = new Map(found.submissions.map((row) => [row.id, row]));
+    for (const { id, status, attempts } of before.submissions) {
       const row = rows.get(id);
-      if (!row && step.op === "delete") continue;
+      if (!row && command.op === "delete") continue;
       if (!row) throw new Error(`${id} was ${status}, and is gone`);
       expect([...reachable(status)], `${id} was ${status}`).toContain(row.status);
       expect(row.attempts, `attempts of ${id}`).toBeGreaterThanOrEqual(attempts);
     }
-    const promised = told as { accepted?: boolean; submissionId?: string; outcome?: string };
-    const promise = rows.get(promised?.submissionId ?? "")?.status;
-    if (promised?.accepted) expect(promise, "of what was accepted").toBeDefined();
-    if (promised?.outcome === "cancelled") expect(promise).toBe("aborted");
-    this.#adopt(sight);
-    await this.#agree();
+    const promised = (reply ?? {}) as {
+      accepted?: boolean;
+      submissionId?: string;
+      outcome?: string;
+    };
+    const status = rows.get(promised.submissionId ?? "")?.status;
+    if (promised.accepted) expect(status, "status of an accepted submission").toBeDefined();
+    if (promised.outcome === "cancelled") expect(status).toBe("aborted");
+    this.#adopt(found);
+    return false;
   }
 
-  #adopt({ submissions, conversation, began }: Sight): void {
+  #adopt({ submissions, conversation, began }: Snapshot): void {
     this.#model.entries = submissions.map((row) => {
       const { id, dueAt, notBefore, expiresAt, gathersUntil, mergedInto } = row;
-      const ask = this.#asks.get(id);
-      if (!ask) throw new Error(`Nobody submitted ${id}`);
+      const request = this.#requests.get(id);
+      if (!request) throw new Error(`${id} was never submitted`);
       return {
         ...row,
-        ask,
-        rank: this.#rankOf(ask),
-        failed: this.#world.failed.get(id) ?? 0,
+        request,
+        rank: this.#rankOf(request),
+        failed: this.#ledger.failed.get(id) ?? 0,
         key: row.key ?? undefined,
         dueAt: dueAt ?? undefined,
         notBefore: notBefore ?? undefined,
@@ -211,53 +179,29 @@ export class Run {
         mergedInto: mergedInto ?? undefined,
       };
     });
-    this.#model.talk.said = [...conversation];
+    this.#model.conversations.said = [...conversation];
     this.#model.began = [...began];
     this.#model.crash();
   }
 
-  /** Everything that is open comes to its end, given time and wakes; then the object sleeps. */
-  async #settle(): Promise<void> {
-    const most = this.#model.entries.length * ROUNDS_EACH + 8;
+  /** Everything that is open ends, given time and wakes. Then the object sets no alarm. */
+  async finish(run: (command: LedgerCommand) => Promise<void>): Promise<void> {
     const model = this.#model;
-    for (let round = 0; model.open.length + model.live.length + model.orphans.size > 0; round++) {
-      if (round > most) throw new Error(`It does not come to an end: ${model.events}`);
-      const isHeld = model.live.length > 0;
+    const most = model.entries.length * ROUNDS_EACH + 8;
+    for (let round = 0; model.open.length + model.held.length + model.orphans.size > 0; round++) {
+      if (round > most) throw new Error(`It does not end: ${model.events}`);
+      const isHeld = model.held.length > 0;
       if (!isHeld) time.aheadMs += LONG_MS;
-      await this.#calm(isHeld ? { op: "release", nth: 0 } : { op: "wake" });
-      await this.#agree();
+      await run(isHeld ? { op: "release", nth: 0 } : { op: "wake" });
     }
-    // One that was put off and is not waited for any more may cost a wake at its time.
+    // A deferred submission that has ended may still cost one wake at its time.
     time.aheadMs += LONG_MS;
-    for (let wake = 0; wake < 2; wake++) {
-      await this.#world.wake();
-      await this.#agree();
-    }
-    expect((await this.#world.look()).job, "the wake of a ledger with nothing open").toBeNull();
+    for (let wake = 0; wake < 2; wake++) await run({ op: "wake" });
+    expect((await this.#ledger.look()).job, "the wake of a ledger with nothing open").toBeNull();
   }
 
-  /** Waits until the ledger is as the model says, and checks what has to hold always. */
-  async #agree(isOver: () => boolean = () => false): Promise<void> {
-    const deadline = Date.now() + this.patienceMs;
-    for (;;) {
-      const sight = await this.#world.look().catch((error: unknown) => {
-        if (isOver()) return undefined;
-        throw error;
-      });
-      if (!sight || isOver()) return;
-      const { seen, expected } = this.#compared(sight);
-      const isSame = JSON.stringify(seen) === JSON.stringify(expected);
-      if (isSame || Date.now() > deadline) {
-        this.#check(sight);
-        if (isSame) return;
-        throw new Error(`the ledger and the model differ in ${differences(seen, expected)}`);
-      }
-      await sleep(1);
-    }
-  }
-
-  #compared(sight: Sight) {
-    const { entries, talk, began, events, live } = this.#model;
+  compare(snapshot: Snapshot): Compared {
+    const { entries, conversations, began, events, held } = this.#model;
     const wakeBy = this.#wakeBy();
     const expected = {
       submissions: entries.map((entry) => ({
@@ -274,19 +218,19 @@ export class Run {
         resets: entry.resets,
         deferrals: entry.deferrals,
       })),
-      conversation: talk.said,
+      conversation: conversations.said,
       began,
       events: bySubmission(events),
-      held: live.map(({ entry, attempt }) => `${entry.id}#${attempt}`),
+      held: held.map(({ entry, attempt }) => `${entry.id}#${attempt}`),
       playing: 0,
       isWakeArmed: wakeBy === undefined ? "either" : true,
     };
-    const { submissions, job, breaches, history, joined, events: told, ...rest } = sight;
+    const { submissions, job, breaches, history, joined, events: notified, ...rest } = snapshot;
     const seen = {
       ...rest,
-      events: bySubmission(told),
+      events: bySubmission(notified),
       submissions: submissions.map((row, index) => {
-        const { expiresAt, gathersUntil, plot, ...compared } = row;
+        const { expiresAt, gathersUntil, turn, ...compared } = row;
         const wanted = expected.submissions[index];
         const dueAt = row.status === "pending" ? near(row.dueAt, wanted?.dueAt) : null;
         return { ...compared, dueAt, notBefore: near(row.notBefore, wanted?.notBefore) };
@@ -296,15 +240,14 @@ export class Run {
     return { seen: ordered(seen, expected), expected };
   }
 
-  /** When the object has to wake at the latest, if it has to. */
+  /** When the object must wake at the latest, if it must. */
   #wakeBy(): number | undefined {
     const due = this.#model.entries.flatMap((entry) => this.#model.dueOf(entry) ?? []);
     if (due.length === 0) return undefined;
     return Math.max(now() + HEARTBEAT_MS, Math.min(...due)) + SLACK_MS;
   }
 
-  /** What no model is needed for. */
-  #check({ submissions, conversation, began, joined, history, breaches }: Sight): void {
+  check({ submissions, conversation, began, joined, history, breaches }: Snapshot): void {
     expect(breaches, "L4 turns that ran at a time, L6 tools that ran twice").toEqual([]);
     this.#checkOrder(began);
     for (const { before, after, id } of history) {
@@ -314,11 +257,12 @@ export class Run {
     expect(keys, "L3 keys").toEqual([...new Set(keys)]);
     for (const row of submissions) {
       const { id, status, attempts, resets } = row;
-      const ask = this.#asks.get(id);
+      const request = this.#requests.get(id);
       const isOf = (name: string) => idOf(name) === id;
       // To join a turn that crashes at once is no attempt of its own.
       const most =
-        (ask?.maxAttempts ?? this.#model.rules.maxAttempts) + (ask?.whenBusy === "steer" ? 1 : 0);
+        (request?.maxAttempts ?? this.#model.rules.maxAttempts) +
+        (request?.whenBusy === "steer" ? 1 : 0);
       expect(attempts - resets, `L6 L8 attempts of ${id}`).toBeLessThanOrEqual(most);
       const turns = began.filter(isOf).length + joined.filter(isOf).length;
       expect(turns, `turns of ${id}`).toBe(attempts);
@@ -328,16 +272,16 @@ export class Run {
     }
   }
 
-  /** L4 in a thread, among those that have the same priority and do not go first for any reason. */
+  /** L4: in a thread, those of the same priority begin in the order of acceptance, unless something puts one first. */
   #checkOrder(began: readonly string[]): void {
     const first = [...new Set(began.map(idOf))];
     const lines = new Map<string, string[]>();
     for (const id of first) {
-      const ask = this.#asks.get(id);
-      if (!ask || isUrgent(ask) || ask.delayMs !== undefined || ask.debounce !== undefined)
-        continue;
-      if (id.includes(":") || ask.thread === ISOLATED) continue;
-      const line = `${ask.thread} with priority ${ask.priority}`;
+      const request = this.#requests.get(id);
+      if (!request || isUrgent(request)) continue;
+      if (request.delayMs !== undefined || request.debounce !== undefined) continue;
+      if (id.includes(":") || request.thread === ISOLATED) continue;
+      const line = `${request.thread} with priority ${request.priority}`;
       lines.set(line, [...(lines.get(line) ?? []), id]);
     }
     const numberOf = (id: string) => Number(id.slice(1));
@@ -347,11 +291,11 @@ export class Run {
     }
   }
 
-  /** L4 L5: all or nothing, and nothing of what has not begun, is isolated or was taken back. */
+  /** L4 L5: all messages or none; none of one that has not begun, is isolated or was rolled back. */
   #checkMessages({ id, messages, attempts, mergedInto, status }: SeenRow, all: readonly string[]) {
-    const thread = this.#asks.get(id)?.thread;
-    // What is tried again shares its messages with the one before.
-    if (id.includes(":") || this.#asks.has(`${id}:retry`)) return;
+    const thread = this.#requests.get(id)?.thread;
+    // A retried submission shares its messages with the one before.
+    if (id.includes(":") || this.#requests.has(`${id}:retry`)) return;
     const said = messages.filter((said) => all.includes(`${thread}/${said}`));
     if (said.length > 0) expect(said, `L4 messages of ${id}`).toEqual(messages);
     const isAbsent = attempts === 0 || thread === ISOLATED;
@@ -360,18 +304,18 @@ export class Run {
     if (isPresent && !isAbsent) expect(said, `L4 L7 messages of ${id}`).toEqual(messages);
   }
 
-  /** Only one that was tried again has another rank than what it asks for says. */
-  #rankOf({ id, whenBusy, priority }: Ask): number {
-    const first = this.#asks.get(id.split(":")[0] ?? id);
+  /** Only a retried submission has another rank than its request says. */
+  #rankOf({ id, whenBusy, priority }: Request): number {
+    const first = this.#requests.get(id.split(":")[0] ?? id);
     const isFirst = first ? isUrgent(first) : isUrgent({ whenBusy });
     if (!isFirst) return -priority;
     return id.includes(":") ? LAST_URGENT : Number.NEGATIVE_INFINITY;
   }
 }
 
-type SeenRow = Sight["submissions"][number];
+type SeenRow = Snapshot["submissions"][number];
 
-/** A time of the real ledger as the model has it, where it is not much later. */
+/** The time of the model, where that of the ledger is only a little later. */
 function near(seen: number | null, wanted: number | null | undefined): number | null {
   const late = (seen ?? 0) - (wanted ?? 0);
   return seen !== null && wanted != null && late >= 0 && late <= SLACK_MS ? wanted : seen;
@@ -389,10 +333,6 @@ function ordered(seen: object, like: object): object {
   );
 }
 
-function differences(seen: object, expected: object): string {
-  const all = Object.entries(expected).flatMap(([name, wanted]) => {
-    const [is, was] = [Reflect.get(seen, name), wanted].map((value) => JSON.stringify(value));
-    return is === was ? [] : [`${name}\n  is       ${is}\n  expected ${was}`];
-  });
-  return all.join("\nand ");
+function nth({ nth }: { readonly nth: number }, among: readonly Entry[]): string {
+  return among[nth % among.length]?.id ?? "none";
 }

@@ -1,21 +1,19 @@
 /**
- * What the ledger has to do, in memory and without time of its own: the
- * reference that random sequences compare the real one with. It knows the
- * guarantees (L1-L9) and nothing of rows, wakes or promises. All of it is
- * about moments at which nothing is under way any more; between two of them
- * turns go on one at a time, in the order in which they were started.
+ * A model of the ledger, in memory and without a clock. It implements the guarantees L1-L9 and knows no rows, wakes or
+ * promises. It describes moments at which nothing is running. Between two of them turns go on one at a time, in the
+ * order in which they were started.
  */
 
 import type { SubmissionStatus, TerminalStatus } from "../../../src/submissions/states.ts";
-import { Talk } from "./conversations.ts";
 import {
-  type Ask,
+  Conversations,
   type Entry,
   entryOf,
   gather,
   inLine,
   isOpen,
   LAST_URGENT,
+  type Request,
   type Rules,
   replyId,
 } from "./entries.ts";
@@ -23,30 +21,30 @@ import {
 const MAIN = "main";
 const ISOLATED = "isolated";
 
-/** A turn that is held; what it belongs to may have been cancelled already. */
-type Turn = { readonly entry: Entry; readonly attempt: number; holds: number };
+/** A turn that is held. Its submission may have been cancelled already. */
+type HeldTurn = { readonly entry: Entry; readonly attempt: number; holds: number };
 
 export class LedgerModel {
-  /** By the order of acceptance. */
+  /** In the order of acceptance. */
   entries: Entry[] = [];
-  readonly talk = new Talk();
-  /** The attempts, by the order in which they began. */
+  readonly conversations = new Conversations();
+  /** The attempts, in the order in which they began. */
   began: string[] = [];
-  /** What the app was told in this life, for each submission in its order. */
+  /** The status changes that the app was notified of since the last start, in order for each submission. */
   events: string[] = [];
   /** The turns that are held, the longest held first. */
-  live: Turn[] = [];
-  /** Left by a crash, a reset or a rollback, and not decided about. */
+  held: HeldTurn[] = [];
+  /** Interrupted by a crash, a reset or a rollback, and not recovered yet. */
   readonly orphans = new Set<Entry>();
-  /** Those among them whose reset this life has seen. */
+  /** Those of them whose object was reset since the last start. */
   readonly #reset = new Set<Entry>();
-  /** Had joined a turn when the object crashed. */
+  /** Had joined another turn when the object crashed. */
   readonly #strays = new Set<Entry>();
-  /** Have a place, and begin next. */
+  /** Have a slot, and begin next. */
   readonly #starting: Entry[] = [];
-  /** Threads in which somebody may wait, the longest unserved first (L4). */
+  /** Threads in which a submission may wait. The one served longest ago is first (L4). */
   readonly #waiting = new Set<string>();
-  /** Want to join the turn that runs. */
+  /** To join the running turn at its next model call. */
   #joining: Entry[] = [];
 
   constructor(readonly rules: Rules) {}
@@ -59,52 +57,52 @@ export class LedgerModel {
     return this.entries.filter(isOpen);
   }
 
-  /** L3 L9. Returns what the caller is told. */
-  submit(ask: Ask, now: number): object {
-    const { key, thread } = ask;
+  /** L3 L9. Returns the reply to the caller. */
+  submit(request: Request, now: number): object {
+    const { key, thread } = request;
     const known = key === undefined ? undefined : this.entries.find((entry) => entry.key === key);
     if (known) {
-      const same = [known.plot, known.ask.thread];
-      const isSame = JSON.stringify(same) === JSON.stringify([ask.plot, thread]);
-      if (!isSame && ask.onConflict === "throw") return { refused: "IdempotencyConflictError" };
-      const told = { submissionId: known.id, status: known.status, accepted: false };
-      return isSame ? told : { ...told, conflict: true };
+      const same = [known.turn, known.request.thread];
+      const isSame = JSON.stringify(same) === JSON.stringify([request.turn, thread]);
+      if (!isSame && request.onConflict === "throw") return { refused: "IdempotencyConflictError" };
+      const reply = { submissionId: known.id, status: known.status, accepted: false };
+      return isSame ? reply : { ...reply, conflict: true };
     }
-    const gathered = gather(this.entries, entryOf(ask, this.rules, now));
+    const gathered = gather(this.entries, entryOf(request, this.rules, now));
     if (gathered) {
       return { submissionId: gathered.id, status: "pending", accepted: true, debounced: true };
     }
     const isBusy = this.#current(thread) || inLine(this.entries, thread).length > 0;
-    if (ask.whenBusy === "reject" && isBusy) return { refused: "BusyError" };
-    return this.#accept(entryOf(ask, this.rules, now), now);
+    if (request.whenBusy === "reject" && isBusy) return { refused: "BusyError" };
+    return this.#accept(entryOf(request, this.rules, now), now);
   }
 
-  /** L5. Returns what the caller is told. */
+  /** L5. Returns the reply to the caller. */
   cancel(id: string, now: number): object {
     const entry = this.find(id);
     if (!entry) return { outcome: "not_found", submissionId: id };
     if (!isOpen(entry)) return { outcome: "already_terminal", submissionId: id };
     const previousStatus = entry.status;
-    const isLive = this.live.some((turn) => turn.entry === entry);
-    const isSaid = isLive || (entry.attempts > 0 && this.talk.has(entry));
-    const messagesApplied = isSaid && entry.ask.thread !== ISOLATED;
+    const isHeld = this.held.some((turn) => turn.entry === entry);
+    const isApplied = isHeld || (entry.attempts > 0 && this.conversations.has(entry));
+    const messagesApplied = isApplied && entry.request.thread !== ISOLATED;
     this.#cancel(entry, false, now);
     this.#play(now);
     return { outcome: "cancelled", submissionId: id, previousStatus, messagesApplied };
   }
 
-  /** L1 L3. An end that is no success is tried again, as a new submission that takes over the key. */
+  /** L1 L3. An unsuccessful submission is retried as a new one, which takes over the key. */
   retry(id: string, now: number): object | null {
     const old = this.find(id);
     if (!old) return null;
     const again = this.find(`${id}:retry`);
     const known = isOpen(old) || old.status === "completed" ? old : again;
     if (known) return { submissionId: known.id, status: known.status, accepted: false };
-    const { plot, messages, rank, key } = old;
-    const ask = { ...old.ask, ...UNTIMED, id: `${id}:retry`, whenBusy: "enqueue" } as const;
+    const { turn, messages, rank, key } = old;
+    const request = { ...old.request, ...UNTIMED, id: `${id}:retry`, whenBusy: "enqueue" } as const;
     const entry = {
-      ...entryOf(ask, this.rules, now),
-      plot,
+      ...entryOf(request, this.rules, now),
+      turn,
       messages,
       rank: Math.max(rank, LAST_URGENT),
       key,
@@ -112,12 +110,12 @@ export class LedgerModel {
     return this.#accept(entry, now, old);
   }
 
-  /** Whether its turn has not come to its end, though it may have ended. */
-  isUnderWay(entry: Entry): boolean {
+  /** Whether its turn still runs. The submission itself may have ended. */
+  isRunning(entry: Entry): boolean {
     return this.#holders.includes(entry);
   }
 
-  /** Returns whether there was one that has ended. */
+  /** Returns false unless it has ended. */
   delete(id: string): boolean {
     const entry = this.find(id);
     if (!entry || isOpen(entry)) return false;
@@ -125,32 +123,32 @@ export class LedgerModel {
     return true;
   }
 
-  /** A turn that is held goes on, to its next call of the model or its end. */
+  /** A held turn goes on, to its next model call or its end. */
   release(nth: number, now: number): void {
-    const [turn] = this.live.splice(nth % Math.max(1, this.live.length), 1);
+    const [turn] = this.held.splice(nth % Math.max(1, this.held.length), 1);
     if (!turn) return;
-    this.live.push(turn);
+    this.held.push(turn);
     turn.holds--;
     this.#goOn(turn, now);
     this.#play(now);
   }
 
-  /** The main conversation is reset, and all that is open in it ends. */
+  /** The main conversation is reset. Everything open in it ends. */
   reset(now: number): void {
-    const open = this.open.filter(({ ask }) => ask.thread === MAIN);
+    const open = this.open.filter(({ request }) => request.thread === MAIN);
     for (const entry of open) if (entry.status === "pending") this.#settle(entry, "skipped");
     for (const entry of open) {
       if (entry.status !== "running" || entry.mergedInto !== undefined) continue;
-      const isLive = this.live.some((turn) => turn.entry === entry);
-      this.#stop(entry, isLive ? "aborted" : "skipped", false, now);
+      const isHeld = this.held.some((turn) => turn.entry === entry);
+      this.#stop(entry, isHeld ? "aborted" : "skipped", false, now);
     }
     this.#play(now);
   }
 
-  /** L6. Whatever was in memory is gone. */
+  /** L6. Memory is lost. */
   crash(): void {
     for (const gone of [this.orphans, this.#reset, this.#strays, this.#waiting]) gone.clear();
-    this.live = [];
+    this.held = [];
     this.events = [];
     this.#joining = [];
     const running = this.entries.filter(({ status }) => status === "running");
@@ -161,25 +159,25 @@ export class LedgerModel {
     for (const entry of this.entries) if (entry.isToBeUndone) this.orphans.add(entry);
     const threads = this.open
       .filter(({ notBefore }) => notBefore === undefined)
-      .map(({ ask }) => ask.thread);
+      .map(({ request }) => request.thread);
     for (const thread of threads.sort()) this.#waiting.add(thread);
   }
 
-  /** The object's alarm comes, with every job due. */
+  /** The alarm comes, with every job due. */
   wake(now: number): void {
     this.#recoverAll(now);
     this.#start(now);
     this.#play(now);
   }
 
-  /** When something has to be done about it at the latest, if it has to be; 0 for soon. */
+  /** When the object must handle it at the latest: undefined for never, 0 for soon. */
   dueOf(entry: Entry): number | undefined {
     const target = this.find(entry.mergedInto);
-    // One that has joined a turn waits for it, however long that is put off.
+    // One that has joined a turn waits for it, even while that turn is deferred.
     if (target && isOpen(entry)) return this.dueOf(target);
     if (entry.isToBeUndone || entry.status === "running") return 0;
     if (entry.status !== "pending") return undefined;
-    const [head] = inLine(this.entries, entry.ask.thread);
+    const [head] = inLine(this.entries, entry.request.thread);
     return entry.notBefore ?? head?.dueAt ?? 0;
   }
 
@@ -187,7 +185,7 @@ export class LedgerModel {
     const pending = this.entries.filter(({ status }) => status === "pending").length;
     if (pending >= this.rules.maxPending) return { refused: "BacklogFullError" };
     if (holder) holder.key = undefined;
-    const { thread, whenBusy } = entry.ask;
+    const { thread, whenBusy } = entry.request;
     this.entries.push(entry);
     this.#change(entry, "pending");
     if (whenBusy === "steer" && entry.notBefore === undefined) this.#joining.push(entry);
@@ -195,7 +193,7 @@ export class LedgerModel {
     this.#start(now);
     const current = this.#current(thread);
     const interrupts = whenBusy === "interrupt" || whenBusy === "rollback";
-    // One that is only about to run is not lost for it (L5).
+    // One that is only about to start is not aborted (L5).
     if (interrupts && current?.status === "running" && current !== entry) {
       this.#cancel(current, whenBusy === "rollback", now);
     }
@@ -203,27 +201,27 @@ export class LedgerModel {
     return { submissionId: entry.id, status: "pending", accepted: true };
   }
 
-  /** What keeps a thread closed, as long as it has not ended. */
+  /** The open submission whose turn occupies the thread. */
   #current(thread: string): Entry | undefined {
-    const [entry] = this.#holders.filter(({ ask }) => ask.thread === thread);
+    const [entry] = this.#holders.filter(({ request }) => request.thread === thread);
     return entry && isOpen(entry) ? entry : undefined;
   }
 
-  /** Who has a place. */
+  /** Those that have a slot. */
   get #holders(): Entry[] {
-    return [...this.orphans, ...this.live.map(({ entry }) => entry), ...this.#starting];
+    return [...this.orphans, ...this.held.map(({ entry }) => entry), ...this.#starting];
   }
 
-  /** L4. Gives places to whoever is next, thread by thread. */
+  /** L4. Gives free slots to the next submissions, thread by thread. */
   #start(now: number): void {
     for (const entry of this.entries) {
       if (entry.status !== "pending" || entry.notBefore === undefined || entry.notBefore > now)
         continue;
       entry.notBefore = undefined;
-      this.#waiting.add(entry.ask.thread);
+      this.#waiting.add(entry.request.thread);
     }
     for (const thread of [...this.#waiting]) {
-      while (this.#hasPlace(thread)) {
+      while (this.#hasSlot(thread)) {
         const next = this.#next(thread, now);
         if (!next) break;
         this.#starting.push(next);
@@ -231,10 +229,10 @@ export class LedgerModel {
     }
   }
 
-  #hasPlace(thread: string): boolean {
+  #hasSlot(thread: string): boolean {
     const holders = this.#holders;
     if (holders.length >= this.rules.maxConcurrentTurns) return false;
-    return thread === ISOLATED || !holders.some(({ ask }) => ask.thread === thread);
+    return thread === ISOLATED || !holders.some(({ request }) => request.thread === thread);
   }
 
   #next(thread: string, now: number): Entry | undefined {
@@ -252,36 +250,36 @@ export class LedgerModel {
     return undefined;
   }
 
-  /** Those that have got a place begin, one after the other. */
+  /** Those that have got a slot begin, one after the other. */
   #play(now: number): void {
     for (let entry = this.#starting.shift(); entry; entry = this.#starting.shift()) {
-      const turn = { entry, attempt: entry.attempts + 1, holds: entry.plot.holds };
-      this.live.push(turn);
+      const turn = { entry, attempt: entry.attempts + 1, holds: entry.turn.holds };
+      this.held.push(turn);
       if (entry.status === "pending") this.#begin(turn, now);
       else this.#over(turn, now);
     }
   }
 
-  #begin(turn: Turn, now: number): void {
+  #begin(turn: HeldTurn, now: number): void {
     const { entry, attempt } = turn;
-    const { id, plot, messages } = entry;
+    const { id, turn: planned, messages } = entry;
     entry.attempts = attempt;
     entry.isNext = false;
     entry.dueAt = undefined;
     entry.gathersUntil = undefined;
     this.#change(entry, "running");
     this.began.push(`${id}#${attempt}`);
-    this.talk.add(entry, messages);
-    // L6 L7: what waits in memory for the end of the turn is lost with a crash, which is followed by another attempt.
+    this.conversations.add(entry, messages);
+    // L6 L7: an answer held in memory is lost in a crash, and another attempt follows. It is written at once where none may follow.
     const isLast = attempt - entry.resets >= this.#maxAttempts(entry);
-    const isWritten = plot.effects || isLast;
-    entry.isAnswered = isWritten && plot.answers && entry.failed >= plot.fails;
+    const isWritten = planned.effects || isLast;
+    entry.isAnswered = isWritten && planned.answers && entry.failed >= planned.fails;
     this.#goOn(turn, now);
   }
 
-  /** A call of the model, and what follows it. */
-  #goOn(turn: Turn, now: number): void {
-    // One that was cancelled is refused the call, and nothing more comes of it (L2).
+  /** One model call and what follows it. */
+  #goOn(turn: HeldTurn, now: number): void {
+    // After a cancellation the call is refused, and the turn changes nothing more (L2).
     if (turn.entry.status === "running") {
       this.#join(turn.entry, now);
       if (turn.holds > 0) return;
@@ -289,14 +287,15 @@ export class LedgerModel {
     }
     this.#over(turn, now);
     const { id, status } = turn.entry;
-    // What has joined a turn that is put off is looked at, and with it all that is left.
-    const isPutOff = status === "pending" && this.open.some(({ mergedInto }) => mergedInto === id);
-    if (isPutOff) this.#recoverAll(now);
+    // Submissions that have joined a deferred turn are recovered, and all others with them.
+    const isDeferred =
+      status === "pending" && this.open.some(({ mergedInto }) => mergedInto === id);
+    if (isDeferred) this.#recoverAll(now);
   }
 
-  /** Those that want to join a turn do so when it calls the model. */
+  /** Submissions join a turn when it calls the model. */
   #join(target: Entry, now: number): void {
-    const joining = this.#joining.filter(({ ask }) => ask.thread === target.ask.thread);
+    const joining = this.#joining.filter(({ request }) => request.thread === target.request.thread);
     this.#joining = this.#joining.filter((entry) => !joining.includes(entry));
     for (const entry of joining) {
       const { expiresAt, status } = entry;
@@ -305,42 +304,42 @@ export class LedgerModel {
       entry.isNext = false;
       entry.mergedInto = target.id;
       this.#change(entry, "running");
-      this.talk.add(entry, entry.messages);
+      this.conversations.add(entry, entry.messages);
     }
   }
 
   #finish(entry: Entry, now: number): void {
-    const { plot, ask } = entry;
-    const hasFailed = entry.failed < plot.fails;
+    const { turn, request } = entry;
+    const hasFailed = entry.failed < turn.fails;
     if (hasFailed) entry.failed++;
-    else this.talk.add(entry, [replyId(entry.id)]);
+    else this.conversations.add(entry, [replyId(entry.id)]);
     const mayRetry =
-      plot.failure === "transient" &&
-      (!plot.effects || ask.afterSideEffects !== "fail") &&
+      turn.failure === "transient" &&
+      (!turn.effects || request.afterSideEffects !== "fail") &&
       entry.attempts - entry.resets < this.#maxAttempts(entry);
-    if (hasFailed && plot.failure === "reset") {
+    if (hasFailed && turn.failure === "reset") {
       this.orphans.add(entry);
       this.#reset.add(entry);
       return;
     }
     if (!hasFailed) {
-      entry.isAnswered = plot.answers;
+      entry.isAnswered = turn.answers;
       this.#settle(entry, "completed");
     } else if (mayRetry) {
       entry.dueAt = now + this.rules.delayMs(entry.attempts - entry.resets);
-      // Nobody is behind an isolated one.
-      if (ask.thread === ISOLATED) entry.notBefore = entry.dueAt;
+      // No submission waits behind an isolated one.
+      if (request.thread === ISOLATED) entry.notBefore = entry.dueAt;
       entry.deferrals++;
       this.#change(entry, "pending");
     } else this.#settle(entry, "error");
-    // Those whose time has come since the last look are in line before its place is free.
+    // Scheduled ones that have become due get in line before the slot is free.
     this.#start(now);
   }
 
-  /** Its place is free, and its thread goes behind the others that wait (L4). */
-  #over(turn: Turn, now: number): void {
-    const { thread } = turn.entry.ask;
-    this.live = this.live.filter((other) => other !== turn);
+  /** Its slot is free, and its thread goes behind the others that wait (L4). */
+  #over(turn: HeldTurn, now: number): void {
+    const { thread } = turn.entry.request;
+    this.held = this.held.filter((other) => other !== turn);
     const isUndoing = turn.entry.isToBeUndone;
     if (isUndoing) this.#leave(turn.entry);
     this.#waiting.delete(thread);
@@ -354,9 +353,9 @@ export class LedgerModel {
   }
 
   #stop(entry: Entry, status: TerminalStatus, isToBeUndone: boolean, now: number): void {
-    const turn = this.live.find((held) => held.entry === entry);
+    const turn = this.held.find((held) => held.entry === entry);
     this.#settle(entry, status, isToBeUndone);
-    this.#waiting.add(entry.ask.thread);
+    this.#waiting.add(entry.request.thread);
     if (!isToBeUndone) {
       this.orphans.delete(entry);
       this.#strays.delete(entry);
@@ -365,10 +364,10 @@ export class LedgerModel {
       if (!turn && !this.#starting.includes(entry)) this.#leave(entry);
       this.#recoverAll(now);
     }
-    if (turn && !entry.plot.deaf) this.#over(turn, now);
+    if (turn && !entry.turn.ignoresAbort) this.#over(turn, now);
   }
 
-  /** L5. It and those that had joined it are to leave the conversation; the thread is closed until then. */
+  /** L5. It and those that had joined it must leave the conversation. The thread is occupied until then. */
   #leave(entry: Entry): void {
     const joined = this.entries.filter(
       (other) => other.isToBeUndone && other.mergedInto === entry.id,
@@ -376,30 +375,30 @@ export class LedgerModel {
     for (const left of [entry, ...joined]) this.orphans.add(left);
   }
 
-  /** L5 L6. Decides about what was left. */
+  /** L5 L6. Recovers what was interrupted. */
   #recoverAll(now: number): void {
     for (const entry of this.#strays) {
       this.#strays.delete(entry);
-      if (entry.status !== "running" || this.talk.has(entry)) continue;
+      if (entry.status !== "running" || this.conversations.has(entry)) continue;
       entry.mergedInto = undefined;
       this.#change(entry, "pending");
-      this.#waiting.add(entry.ask.thread);
+      this.#waiting.add(entry.request.thread);
     }
     for (const entry of [...this.orphans]) {
-      if (entry.isToBeUndone) this.talk.removeMessages(entry);
+      if (entry.isToBeUndone) this.conversations.removeMessages(entry);
       else this.#recover(entry);
       entry.isToBeUndone = false;
       this.orphans.delete(entry);
-      this.#waiting.add(entry.ask.thread);
+      this.#waiting.add(entry.request.thread);
       this.#start(now);
     }
   }
 
   #recover(entry: Entry): void {
-    const { plot, ask } = entry;
+    const { turn, request } = entry;
     const resets = entry.resets + (this.#reset.delete(entry) ? 1 : 0);
     const isLast = entry.attempts - resets >= this.#maxAttempts(entry);
-    const mayRun = (!plot.effects || ask.afterSideEffects !== "fail") && !isLast;
+    const mayRun = (!turn.effects || request.afterSideEffects !== "fail") && !isLast;
     if (entry.isAnswered) this.#settle(entry, "completed");
     else if (!mayRun) this.#settle(entry, "error");
     else {
@@ -409,12 +408,12 @@ export class LedgerModel {
     }
   }
 
-  /** Ends it, and those that have joined its turn with it. */
+  /** Ends it, and those that have joined its turn. */
   #settle(entry: Entry, status: TerminalStatus, isToBeUndone = false): void {
     const joined = this.open.filter(({ mergedInto }) => mergedInto === entry.id);
     for (const ended of [entry, ...joined]) {
       ended.isToBeUndone = isToBeUndone;
-      // L7: without an answer the text of the reply is the output, also of those that have joined.
+      // L7: without an answer the reply's text is the output, also of those that have joined.
       if (status === "completed") ended.isAnswered = true;
       this.#change(ended, status);
     }
@@ -425,8 +424,8 @@ export class LedgerModel {
     this.events.push(`${entry.id}:${status}`);
   }
 
-  #maxAttempts({ ask }: Entry): number {
-    return ask.maxAttempts ?? this.rules.maxAttempts;
+  #maxAttempts({ request }: Entry): number {
+    return request.maxAttempts ?? this.rules.maxAttempts;
   }
 }
 

@@ -1,8 +1,7 @@
 /**
- * One object of the light host with turns that do what a plot says, and all
- * that can be seen of it from outside: its rows, its conversation, what the
- * app was told. What has to survive a crash is written beside the rows that
- * it is about, so that it commits and is lost together with them.
+ * The real ledger of the model test: a LedgerObject whose turns do what they are planned to do, and a snapshot of all
+ * that can be seen of it from outside. What must survive a crash is stored in the object, so that it commits or is lost
+ * together with the rows that it is about.
  */
 
 import { runDurableObjectAlarm } from "cloudflare:test";
@@ -19,11 +18,18 @@ import {
   within,
 } from "../../support/ledger.ts";
 import { births, type LedgerObject, ledgerOptions, time } from "../../support/ledger-object.ts";
-import { type Ask, idOf, messageIds, type Plot, type Rules, replyId } from "./entries.ts";
-import { plotOf, Stage } from "./held-turns.ts";
+import {
+  idOf,
+  messageIds,
+  type PlannedTurn,
+  type Request,
+  type Rules,
+  replyId,
+} from "./entries.ts";
+import { HeldTurns, plannedTurnOf } from "./held-turns.ts";
 
 const RETRY = ":retry";
-/** How long a status hook is waited for, and how long a slow one takes. */
+/** The time limit of a status hook, and how long a slow one takes. */
 const HOOK_TIMEOUT_MS = 20;
 const SLOW_HOOK_MS = 2;
 
@@ -35,7 +41,6 @@ type SeenSubmission = {
   dueAt: number | null;
   notBefore: number | null;
   expiresAt: number | null;
-  /** Until when repetitions are gathered in it. */
   gathersUntil: number | null;
   mergedInto: string | null;
   isToBeUndone: boolean;
@@ -43,14 +48,14 @@ type SeenSubmission = {
   deferrals: number;
   resets: number;
   messages: readonly string[];
-  plot: Plot;
+  turn: PlannedTurn;
 };
 type Flags = "isToBeUndone" | "isAnswered";
-type SeenRow = Omit<SeenSubmission, Flags | "messages" | "plot"> &
+type SeenRow = Omit<SeenSubmission, Flags | "messages" | "turn"> &
   Record<Flags, number> & { messages: string; retriedBy: string | null };
 
 /** All that can be seen at one moment. */
-export type Sight = {
+export type Snapshot = {
   readonly submissions: readonly SeenSubmission[];
   readonly conversation: readonly string[];
   readonly began: readonly string[];
@@ -58,56 +63,51 @@ export type Sight = {
   readonly joined: readonly string[];
   /** Each change of a status, as committed. */
   readonly history: readonly Change[];
-  /** What the app was told in this life. */
+  /** The status changes that the app was notified of since the last start. */
   readonly events: readonly string[];
   readonly job: number | null;
   /** The attempts whose turns are held, the longest held first. */
   readonly held: readonly string[];
-  /** How many turns are being played. */
+  /** How many turns run and are not held. */
   readonly playing: number;
-  /** Turns that ran side by side, and must not have (L4). */
+  /** Turns that ran at the same time, and tools that ran twice, and must not have (L4, L6). */
   readonly breaches: readonly string[];
 };
 type Change = { readonly id: string; before: SubmissionStatus; after: SubmissionStatus };
 
-/** When a crash comes: at this write from now on, before or after it. */
-export type CrashPoint = { readonly write: number; readonly when: "before" | "after" };
-
-export class World {
-  stub: Ledger = givenLedger();
+export class TestLedger {
+  #stub: Ledger = givenLedger();
   /** How often the turn of a submission has failed, which no crash undoes. */
   readonly failed = new Map<string, number>();
-  /** Whether the crash that was ordered has come. */
-  hasCrashed = false;
   #events: { readonly id: string; readonly status: SubmissionStatus }[] = [];
-  /** The calls of the hook that have not returned, of this life. */
-  readonly #telling = new Set<string>();
-  /** Of this life, if it has begun. */
-  #stage: Stage | undefined;
-  /** What the ledger calls those that chose no id, by the messages that they came with. */
+  /** The calls of the status hook that have not returned, since the last start. */
+  readonly #hookCalls = new Set<string>();
+  /** Those since the last start, if the object has started. */
+  #turns: HeldTurns | undefined;
+  /** The model's id of each submission, by its real one: a generated id is known by the messages it came with. */
   readonly #names = new Map<string, string>();
 
   constructor(private readonly rules: Rules) {
-    const name = this.stub.name ?? "";
+    const name = this.#stub.name ?? "";
     const { maxPending, maxConcurrentTurns, maxAttempts, delayMs } = rules;
     ledgerOptions.set(name, {
       maxPending,
       maxConcurrentTurns,
       onProblem: () => {},
       retry: { maxAttempts, baseDelay: delayMs(1) * 2, maxDelay: 3_600_000 },
-      // A held turn is silent for as long as the sequence likes.
+      // A held turn makes no progress for as long as the sequence likes.
       stallTimeout: "365 days",
-      // And so is its answer held: none is written by itself at a moment that only a clock knows.
+      // Its answer is held as long: otherwise it is written at a moment that only a clock knows.
       holdAnswer: Number.POSITIVE_INFINITY,
       statusHookTimeout: HOOK_TIMEOUT_MS,
     });
-    births.set(name, (object, ctx) => this.#inhabit(object, ctx));
+    births.set(name, (object, ctx) => this.#prepare(object, ctx));
   }
 
-  /** The first life begins. */
+  /** The object starts for the first time. */
   async begin(): Promise<void> {
-    await this.stub.list();
-    await within(this.stub, (_, { storage }) =>
+    await this.#stub.list();
+    await within(this.#stub, (_, { storage }) =>
       storage.sql.exec(`CREATE TABLE began (id TEXT, attempt INTEGER);
         CREATE TABLE joined (id TEXT);
         CREATE TABLE effects (id TEXT);
@@ -117,28 +117,28 @@ export class World {
     );
   }
 
-  /** Nothing of it is needed any more. */
   async end(): Promise<void> {
-    const name = this.stub.name ?? "";
+    const name = this.#stub.name ?? "";
     await this.crash();
+    this.restart();
     births.delete(name);
     ledgerOptions.delete(name);
   }
 
-  /** @param isKnown whether the key has a submission, which has an id of its own already */
-  submit(ask: Ask, isKnown: boolean): Promise<object> {
-    const { id, key, plot, thread, priority, whenBusy, maxAttempts, afterSideEffects } = ask;
-    const { delayMs, expiresMs, debounce, onConflict } = ask;
-    const text = JSON.stringify(plot);
+  /** @param isKnown whether a submission with its key exists, whose id is not this one */
+  submit(request: Request, isKnown: boolean): Promise<object> {
+    const { id, key, turn, thread, priority, whenBusy, maxAttempts, afterSideEffects } = request;
+    const { delayMs, expiresMs, debounce, onConflict } = request;
+    const text = JSON.stringify(turn);
     const messages = messageIds(id).map((messageId) => ({
       id: messageId,
       role: "user" as const,
       parts: [{ type: "text" as const, text }],
     }));
     const { delayMs: delay, maxDelayMs: maxDelay } = this.rules.debounce;
-    return within(this.stub, async ({ submissions }) => {
-      // What asks for an answer is no submission of the app.
-      const verb = plot.answers ? "accept" : "submit";
+    return within(this.#stub, async ({ submissions }) => {
+      // A structured answer cannot be requested by the app's own verb.
+      const verb = turn.answers ? "accept" : "submit";
       return submissions[verb](messages, {
         ...(!isKnown && debounce === undefined && { submissionId: id }),
         ...(key !== undefined && { idempotencyKey: key }),
@@ -152,97 +152,80 @@ export class World {
         whenBusy,
         onConflict,
         retry: { afterSideEffects, ...(maxAttempts !== undefined && { maxAttempts }) },
-        ...(plot.answers && { answer: { schema: {} } }),
+        ...(turn.answers && { answer: { schema: {} } }),
       })
-        .then((told) => this.#toldOf(this.#named(told, id), verb === "submit"))
+        .then((reply) => this.#checked(this.#named(reply, id), verb === "submit"))
         .catch((error: Error) => ({ refused: error.name }));
     });
   }
 
   retry(id: string): Promise<object | null> {
-    return within(this.stub, ({ submissions }) =>
-      submissions.retry(this.#realName(id)).then((told) => {
-        const isNew = told?.accepted || told?.submissionId !== this.#realName(id);
-        return told && this.#toldOf(this.#named(told, isNew ? `${id}${RETRY}` : id), true);
+    return within(this.#stub, ({ submissions }) =>
+      submissions.retry(this.#realName(id)).then((reply) => {
+        const isNew = reply?.accepted || reply?.submissionId !== this.#realName(id);
+        return reply && this.#checked(this.#named(reply, isNew ? `${id}${RETRY}` : id), true);
       }),
     );
   }
 
   delete(id: string): Promise<boolean> {
-    return within(this.stub, ({ submissions }) => submissions.delete(this.#realName(id)));
+    return within(this.#stub, ({ submissions }) => submissions.delete(this.#realName(id)));
   }
 
   cancel(id: string): Promise<object> {
-    return within(this.stub, ({ submissions }) =>
+    return within(this.#stub, ({ submissions }) =>
       submissions
         .cancel(this.#realName(id))
-        .then((told) => this.#toldOf(this.#named(told, id), true)),
+        .then((reply) => this.#checked(this.#named(reply, id), true)),
     );
   }
 
-  /** The nth of the turns that are held goes on. */
+  /** The nth held turn goes on. */
   release(nth: number): Promise<void> {
-    return within(this.stub, () => this.#stage?.release(nth));
+    return within(this.#stub, () => this.#turns?.release(nth));
   }
 
   reset(): Promise<void> {
-    return within(this.stub, async (object) => {
+    return within(this.#stub, async (object) => {
       await object.lifecycle.start();
       object.reset();
     });
   }
 
-  /** Every job becomes due, and the alarm comes, if there is one. */
+  /** Every job becomes due, and the alarm comes if there is one. */
   async wake(): Promise<void> {
-    await within(this.stub, (_, ctx) => {
+    await within(this.#stub, (_, ctx) => {
       if (jobOf("perdure.submissions", ctx) === null) return;
       ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = ?", Date.now());
     });
     try {
-      await runDurableObjectAlarm(this.stub);
+      await runDurableObjectAlarm(this.#stub);
     } catch (error) {
       const now = Date.now() + time.aheadMs;
-      await within(again(this.stub), (_, ctx) => notByItself(ctx, now));
+      await within(again(this.#stub), (_, ctx) => notByItself(ctx, now));
       throw error;
     }
   }
 
-  /** The object dies; what it had committed stays. */
+  /** The object crashes. What it had committed stays. */
   async crash(): Promise<void> {
-    await within(this.stub, async (_, ctx) => {
+    await within(this.#stub, async (_, ctx) => {
       await ctx.storage.sync();
       ctx.abort("crash");
     }).catch(() => {});
-    this.nextLife();
   }
 
-  nextLife(): void {
-    this.stub = again(this.stub);
-    this.hasCrashed = false;
+  /** After a crash: a stub does not survive it. */
+  restart(): void {
+    this.#stub = again(this.#stub);
   }
 
-  /** The object dies at a write that is still to come. */
-  crashAt({ write, when }: CrashPoint): Promise<void> {
-    return within(this.stub, ({ meter }, ctx) => {
-      meter.reset();
-      meter[when === "before" ? "onWrite" : "onWritten"] = (now) => {
-        if (now !== write) return;
-        this.hasCrashed = true;
-        ctx.abort("crash");
-      };
-    });
+  inside(work: (object: LedgerObject, ctx: DurableObjectState) => void): Promise<void> {
+    return within(this.#stub, work);
   }
 
-  /** It does not, if it has not yet. */
-  callOffCrash(): Promise<void> {
-    return within(this.stub, ({ meter }) => {
-      meter.onWrite = undefined;
-      meter.onWritten = undefined;
-    });
-  }
-
-  look(): Promise<Sight> {
-    return within(this.stub, (_, ctx) => {
+  look(): Promise<Snapshot> {
+    return within(this.#stub, (_, ctx) => {
       const all = <T extends Record<string, SqlStorageValue>>(query: string) =>
         ctx.storage.sql.exec<T>(query).toArray();
       const rows = all<SeenRow>(
@@ -268,20 +251,20 @@ export class World {
         })),
         events: this.#events.map(({ id, status }) => `${this.#name(id)}:${status}`),
         job: jobOf("perdure.submissions", ctx),
-        held: this.#stage?.held ?? [],
-        playing: this.#stage?.playing ?? 0,
-        breaches: this.#stage?.breaches ?? [],
+        held: this.#turns?.held ?? [],
+        playing: this.#turns?.playing ?? 0,
+        breaches: this.#turns?.breaches ?? [],
       };
     });
   }
 
-  /** A row in the words of the model. */
+  /** A row as the model has it. */
   #seen({ messages, retriedBy, ...row }: SeenRow): SeenSubmission {
     const read = JSON.parse(messages) as Turn["messages"];
     const [first] = read;
-    // The first look at it comes before any repetition.
+    // The first snapshot of it comes before any repetition.
     this.#learn(row.id, idOf(first?.id ?? ""));
-    // It has the same messages, and comes after this one.
+    // The retried one has the same messages, and comes after this one.
     if (retriedBy !== null) this.#learn(retriedBy, `${this.#name(row.id)}${RETRY}`);
     return {
       ...row,
@@ -290,11 +273,10 @@ export class World {
       isToBeUndone: row.isToBeUndone === 1,
       isAnswered: row.isAnswered === 1,
       messages: read.map(({ id }) => id),
-      plot: plotOf(read),
+      turn: plannedTurnOf(read),
     };
   }
 
-  /** One that chose no id is called by the messages that it came with. */
   #learn(realName: string, otherwise: string): void {
     if (!this.#names.has(realName))
       this.#names.set(realName, /^s\d/.test(realName) ? realName : otherwise);
@@ -309,28 +291,28 @@ export class World {
     return realName;
   }
 
-  /** What the caller is told, in the words of the model. */
-  #named<T extends { submissionId: string }>(told: T, id: string): T {
-    const { submissionId } = told;
+  /** A reply with the model's id. */
+  #named<T extends { submissionId: string }>(reply: T, id: string): T {
+    const { submissionId } = reply;
     this.#learn(submissionId, id);
-    return { ...told, submissionId: this.#name(submissionId) };
+    return { ...reply, submissionId: this.#name(submissionId) };
   }
 
-  /** L1 L5 Whoever is told that it was accepted or cancelled is so after the app. */
-  #toldOf<T extends { submissionId: string }>(told: T, isPublic: boolean): T {
-    const { accepted, outcome } = told as { accepted?: boolean; outcome?: string };
+  /** L1 L5: a caller gets the reply "accepted" or "cancelled" after the app's hook has run. */
+  #checked<T extends { submissionId: string }>(reply: T, isPublic: boolean): T {
+    const { accepted, outcome } = reply as { accepted?: boolean; outcome?: string };
     const isChanged = isPublic && (accepted || outcome === "cancelled");
-    if (isChanged && this.#isTelling(told.submissionId, accepted ? "pending" : "aborted")) {
-      throw new Error(`The hook runs for ${told.submissionId} when its caller goes on`);
+    if (isChanged && this.#isInHook(reply.submissionId, accepted ? "pending" : "aborted")) {
+      throw new Error(`The hook still runs for ${reply.submissionId} when its caller goes on`);
     }
-    return told;
+    return reply;
   }
 
-  #isTelling(name: string, status: SubmissionStatus): boolean {
-    return this.#telling.has(`${name}:${status}`);
+  #isInHook(name: string, status: SubmissionStatus): boolean {
+    return this.#hookCalls.has(`${name}:${status}`);
   }
 
-  /** The name of one that nobody has looked at so far, which may be made of another. */
+  /** The model's id of a submission that is in no snapshot yet. It may be a retried one. */
   #nameIn(realName: string, sql: SqlStorage): string {
     const query = "SELECT submission_id AS id FROM perdure_submissions WHERE retried_by = ?";
     const [old] = sql.exec<{ id: string }>(query, realName).toArray();
@@ -338,33 +320,32 @@ export class World {
     return this.#name(realName);
   }
 
-  #plotOf(submissionId: string, sql: SqlStorage): Plot {
+  #plannedTurn(submissionId: string, sql: SqlStorage): PlannedTurn {
     const query = "SELECT messages FROM perdure_submissions WHERE submission_id = ?";
     const [row] = sql.exec<{ messages: string }>(query, submissionId).toArray();
-    return plotOf(JSON.parse(row?.messages ?? "[]") as Turn["messages"]);
+    return plannedTurnOf(JSON.parse(row?.messages ?? "[]") as Turn["messages"]);
   }
 
-  #inhabit({ turns, submissions }: LedgerObject, { storage }: DurableObjectState): void {
+  #prepare({ turns, submissions }: LedgerObject, { storage }: DurableObjectState): void {
     const { sql } = storage;
     this.#events = [];
-    const owner = {
-      rules: this.rules,
+    const held = new HeldTurns(submissions, sql, {
+      maxConcurrentTurns: this.rules.maxConcurrentTurns,
       failed: this.failed,
       nameOf: (id: string) => this.#nameIn(id, sql),
-      isTelling: (name: string) => this.#isTelling(name, "running"),
-    };
-    const stage = new Stage(owner, submissions, sql);
-    this.#stage = stage;
-    turns.run = (turn) => stage.run(turn);
-    this.#telling.clear();
+      isInHook: (name: string) => this.#isInHook(name, "running"),
+    });
+    this.#turns = held;
+    turns.run = (turn) => held.run(turn);
+    this.#hookCalls.clear();
     turns.onStatus = async ({ submissionId, status }) => {
       this.#events.push({ id: submissionId, status });
-      const { hook } = this.#plotOf(submissionId, sql);
+      const { hook } = this.#plannedTurn(submissionId, sql);
       if (hook === "hangs") return forever();
       const call = `${this.#nameIn(submissionId, sql)}:${status}`;
-      this.#telling.add(call);
+      this.#hookCalls.add(call);
       if (hook === "slow") await sleep(SLOW_HOOK_MS);
-      this.#telling.delete(call);
+      this.#hookCalls.delete(call);
     };
     turns.removeMessages = async ({ submissionId, messages }) => {
       const gone = [...messages.map(({ id }) => id), replyId(this.#nameIn(submissionId, sql))];
