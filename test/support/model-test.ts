@@ -267,6 +267,7 @@ class SequenceRun<Command, Snapshot> {
     const { subject } = this;
     const deadline = Date.now() + this.patienceMs;
     for (;;) {
+      if (isOver()) return;
       const snapshot = await subject.look().catch((error: unknown) => {
         if (isOver()) return undefined;
         throw error;

@@ -1,13 +1,22 @@
-/** Random sequences for an outbox: of what they are made, and how often each of it comes. */
+/** The commands of the outbox's model test, and how often each comes. */
 
 import fc from "fast-check";
-import type { CalmStep, Step } from "./outbox-comparison.ts";
-import { type Answer, type NewEvent, PLACES } from "./outbox-model.ts";
 
-/** Steps of time that never add up to one of the delays. */
+export type OutboxCommand =
+  /** Several events in one transaction, which commits or rolls back. */
+  | { readonly op: "put"; readonly events: readonly NewEvent[]; readonly commits: boolean }
+  | { readonly op: "redrive" | "delete"; readonly nth: number }
+  | { readonly op: "redrive all"; readonly ageMs?: number; readonly place?: Place }
+  | { readonly op: "delete before"; readonly ageMs: number }
+  | { readonly op: "disable" | "enable" | "wake" | "page" };
+
+import { stepsOf } from "../../support/model-test.ts";
+import { type Answer, type NewEvent, PLACES, type Place } from "./outbox-model.ts";
+
+/** They never add up to one of the delays. */
 const TIMES_MS = [35_001, 70_003, 500_009];
 
-const plot: fc.Arbitrary<readonly Answer[]> = fc
+const answers: fc.Arbitrary<readonly Answer[]> = fc
   .tuple(
     fc.array(fc.constantFrom<Answer>("fail", "fail", "fail", "later", "hang", "hang", "kill"), {
       maxLength: 3,
@@ -16,32 +25,34 @@ const plot: fc.Arbitrary<readonly Answer[]> = fc
   )
   .map(([first, last]) => [...first, last]);
 
-/** An id is for one place: put for another, it is refused. */
+/** An id belongs to one place. Put for another place it is refused. */
 const OFTEN = [...PLACES, "ordered", "hook"] as const;
 
 const event: fc.Arbitrary<NewEvent> = fc
   .record({
-    // Few of them, so that the same one comes again.
+    // Few ids, so that the same one is put again.
     number: fc.integer({ min: 1, max: 14 }),
     isLarge: fc.constantFrom(false, false, false, true),
-    plot,
+    answers,
   })
   .map(({ number, ...rest }) => {
     const place = OFTEN[number % OFTEN.length] ?? "plain";
     return { id: `e${number}`, place, ...rest };
   });
 
-const put: fc.Arbitrary<CalmStep> = fc.record({
+const put: fc.Arbitrary<OutboxCommand> = fc.record({
   op: fc.constant("put" as const),
   events: fc.array(event, { minLength: 1, maxLength: 4 }),
   commits: fc.constantFrom(true, true, true, true, false),
 });
 
-const only = <Op extends Extract<CalmStep, { op: "disable" | "enable" | "wake" | "page" }>["op"]>(
+const only = <
+  Op extends Extract<OutboxCommand, { op: "disable" | "enable" | "wake" | "page" }>["op"],
+>(
   op: Op,
 ) => fc.constant({ op });
 
-const calm: fc.Arbitrary<CalmStep> = fc.oneof(
+const commands: fc.Arbitrary<OutboxCommand> = fc.oneof(
   { weight: 10, arbitrary: put },
   { weight: 8, arbitrary: only("wake") },
   { weight: 3, arbitrary: only("page") },
@@ -74,22 +85,8 @@ const calm: fc.Arbitrary<CalmStep> = fc.oneof(
   },
 );
 
-export const outboxStep: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 16, arbitrary: calm },
-  { weight: 2, arbitrary: fc.constant({ op: "crash" as const }) },
-  {
-    weight: 8,
-    arbitrary: fc.record({ op: fc.constant("pass" as const), ms: fc.constantFrom(...TIMES_MS) }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      op: fc.constant("crash in" as const),
-      step: calm,
-      point: fc.record({
-        write: fc.integer({ min: 1, max: 12 }),
-        when: fc.constantFrom("before" as const, "after" as const),
-      }),
-    }),
-  },
-);
+export const outboxSteps = stepsOf(commands, {
+  weights: { command: 16, crash: 2, pass: 8, crashIn: 3 },
+  times: TIMES_MS,
+  maxWrite: 12,
+});

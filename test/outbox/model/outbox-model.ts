@@ -1,10 +1,9 @@
 /**
- * A model of the outbox: what it promises, played on plain lists, one entry
- * and one attempt after the other. Written from the guarantees and the words
- * of its types; it shares no code with the outbox, and knows no SQL.
+ * A model of the outbox on plain lists: one entry and one attempt after the other. Written from the guarantees and the
+ * docs of its types. It shares no code with the outbox and knows no SQL.
  */
 
-/** What a destination does with one attempt. Those that a place does not know are a failure there. */
+/** How a destination answers an attempt. An answer that a place does not know is a failure there. */
 export type Answer = "take" | "fail" | "refuse" | "gone" | "later" | "hang" | "kill";
 export const PLACES = ["plain", "ordered", "hasty", "queue", "hook"] as const;
 export type Place = (typeof PLACES)[number];
@@ -21,7 +20,7 @@ export type Rules = {
   readonly delayMs: (failures: number) => number;
   /** After so many attempts in a row that a crash may have interrupted. */
   readonly lostDelayMs: (lost: number) => number;
-  /** So many of them, and it is given up. */
+  /** After so many lost attempts the entry is buried. */
   readonly maxLost: number;
   readonly retryAfterMs: number;
 };
@@ -30,11 +29,11 @@ export type NewEvent = {
   readonly id: string;
   readonly place: Place;
   readonly isLarge: boolean;
-  /** What the attempts are answered; the last answer for all others. */
-  readonly plot: readonly Answer[];
+  /** The answers to its attempts. The last one is repeated. */
+  readonly answers: readonly Answer[];
 };
 
-export type Entry = Omit<NewEvent, "plot"> & {
+export type Entry = Omit<NewEvent, "answers"> & {
   readonly seq: number;
   /** The number of the attempt that comes next. */
   attempt: number;
@@ -51,13 +50,13 @@ export type Entry = Omit<NewEvent, "plot"> & {
   wasAlone: boolean;
 };
 export type Letter = Entry & { readonly diedAt: number };
-export type Trouble = { since: number; heldUntil: number | null; isDisabled: boolean };
+export type FailingEndpoint = { since: number; heldUntil: number | null; isDisabled: boolean };
 
-/** What is known of an endpoint, of letters and entries, after a crash in the middle of something. */
+/** What the object has stored after a crash within a command. */
 export type Found = {
   readonly waiting: readonly Entry[];
   readonly dead: readonly Letter[];
-  readonly trouble: Trouble | undefined;
+  readonly endpoint: FailingEndpoint | undefined;
   readonly calls: readonly Call[];
 };
 export type Call = {
@@ -72,22 +71,22 @@ export type Call = {
 export class OutboxModel {
   waiting: Entry[] = [];
   dead: Letter[] = [];
-  trouble: Trouble | undefined;
+  endpoint: FailingEndpoint | undefined;
   calls: Call[] = [];
-  /** How often each of them has come about, as the app is told. */
+  /** How often the app must have been notified of each death. */
   readonly deaths = new Map<string, number>();
-  /** When the present life began, or null between two. */
-  bornAt: number | null = null;
-  /** Places of which the present life has met the one that the last life may have attempted. */
+  /** When the object last started, or null after a crash. */
+  startedAt: number | null = null;
+  /** Places whose possibly attempted entry of before the crash has been seen since the start. */
   doubted = new Set<Place>();
-  /** The one that was tried alone when the last life ended: no other was under way. */
-  loner: string | undefined;
-  /** All that was accepted, whatever became of it, and what somebody has forgotten on purpose. */
+  /** The entry that was attempted alone when the object crashed: no other was in flight. */
+  loneEntry: string | undefined;
+  /** Every id that was accepted, and those that were deleted by a caller. */
   readonly accepted = new Set<string>();
-  readonly forgotten = new Set<string>();
-  readonly #plots = new Map<string, { answers: readonly Answer[]; used: number }>();
+  readonly deleted = new Set<string>();
+  readonly #plans = new Map<string, { answers: readonly Answer[]; used: number }>();
   #seq = 0;
-  /** From now on everything is taken. */
+  /** From now on every attempt succeeds. */
   isCalm = false;
 
   constructor(
@@ -96,13 +95,13 @@ export class OutboxModel {
   ) {}
 
   start(): void {
-    this.bornAt ??= this.clock();
+    this.startedAt ??= this.clock();
   }
 
   crash(): void {
-    this.bornAt = null;
+    this.startedAt = null;
     this.doubted = new Set();
-    this.loner = undefined;
+    this.loneEntry = undefined;
   }
 
   isOpen(id: string): boolean {
@@ -116,27 +115,27 @@ export class OutboxModel {
     for (const { id, place, isLarge } of commits ? events : []) {
       if (this.isOpen(id)) continue;
       this.accepted.add(id);
-      this.forgotten.delete(id);
+      this.deleted.delete(id);
       const fresh = { attempt: 1, before: 0, since: now, dueAt: now, isFresh: true, lost: 0 };
       this.waiting.push({ id, place, isLarge, seq: ++this.#seq, wasAlone: false, ...fresh });
     }
     this.flush();
   }
 
-  /** How the attempts of one that is about to be put are answered. */
+  /** Sets the answers to the attempts of an event that is put next. */
   plan(id: string, answers: readonly Answer[]): void {
-    this.#plots.set(id, { answers, used: 0 });
+    this.#plans.set(id, { answers, used: 0 });
   }
 
-  /** What the next attempt of this one is answered. */
+  /** The answer to the next attempt. */
   answer(id: string, place: Place): Answer {
     if (this.isCalm) return "take";
-    const plot = this.#plots.get(id);
-    const answer = plot?.answers[Math.min(plot.used++, plot.answers.length - 1)] ?? "take";
+    const plan = this.#plans.get(id);
+    const answer = plan?.answers[Math.min(plan.used++, plan.answers.length - 1)] ?? "take";
     return answerAt(place, answer);
   }
 
-  /** All that is due is attempted, until nothing is. */
+  /** Attempts everything that is due. */
   flush(): void {
     this.start();
     for (const place of PLACES) {
@@ -146,7 +145,7 @@ export class OutboxModel {
 
   /** When an entry can be attempted. */
   readyAt(entry: Entry): number {
-    const held = entry.place === "hook" ? (this.trouble?.heldUntil ?? 0) : 0;
+    const held = entry.place === "hook" ? (this.endpoint?.heldUntil ?? 0) : 0;
     const ahead = this.waiting.filter(
       ({ place, seq }) => place === "ordered" && entry.place === place && seq < entry.seq,
     );
@@ -164,11 +163,11 @@ export class OutboxModel {
     const { id, place, isLarge } = entry;
     const { takesLarge } = this.rules[place];
     const isFirst = entry.attempt === entry.before + 1 && entry.lost === 0;
-    const isOld = entry.isFresh && entry.dueAt < (this.bornAt ?? 0);
-    const isOthers = this.loner !== undefined && this.loner !== id;
+    const isOld = entry.isFresh && entry.dueAt < (this.startedAt ?? 0);
+    const isOthers = this.loneEntry !== undefined && this.loneEntry !== id;
     const isDoubtful = isOld && !isOthers && !(isFirst && this.doubted.has(place));
     if (isDoubtful) this.doubted.add(place);
-    const isClosed = place === "hook" && this.trouble?.isDisabled;
+    const isClosed = place === "hook" && this.endpoint?.isDisabled;
     if (isClosed) {
       this.#bury(entry, isDoubtful ? entry.attempt : entry.attempt - 1);
       return;
@@ -182,14 +181,14 @@ export class OutboxModel {
     this.calls.push({ id, place, attempt: entry.attempt, answer, isLarge, isWhole });
     if (answer === "take") {
       this.#remove(entry);
-      if (place === "hook" && !this.trouble?.isDisabled) this.trouble = undefined;
+      if (place === "hook" && !this.endpoint?.isDisabled) this.endpoint = undefined;
     } else this.#failed(entry, answer);
   }
 
   /** A crash may have interrupted its attempt: the next one comes later, and it counts if it was made alone. */
   #lose(entry: Entry): void {
     const { maxAttempts, maxAgeMs } = this.rules[entry.place];
-    const wasAlone = this.loner === entry.id;
+    const wasAlone = this.loneEntry === entry.id;
     const attempts = entry.attempt - entry.before;
     const counted = wasAlone || entry.place === "hook" || entry.lost < 2;
     const lost = entry.lost + (counted ? 1 : 0);
@@ -209,21 +208,21 @@ export class OutboxModel {
     const wait = answer === "later" ? this.rules.retryAfterMs : 0;
     const asked = now + wait;
     const dueAt = Math.max(asked, gathered(now, this.rules.delayMs(failures)));
-    const isForGood = answer === "refuse" || answer === "gone";
-    const isOver = isForGood || failures >= maxAttempts || dueAt - since > maxAgeMs;
+    const isPermanent = answer === "refuse" || answer === "gone";
+    const isOver = isPermanent || failures >= maxAttempts || dueAt - since > maxAgeMs;
     if (place === "hook" && answer !== "refuse") {
-      this.trouble ??= { since: now, heldUntil: null, isDisabled: false };
+      this.endpoint ??= { since: now, heldUntil: null, isDisabled: false };
       if (answer === "gone") {
-        Object.assign(this.trouble, { isDisabled: true, heldUntil: null });
-        this.hasten(place);
-      } else if (answer === "later") this.trouble.heldUntil = asked;
+        Object.assign(this.endpoint, { isDisabled: true, heldUntil: null });
+        this.makeDue(place);
+      } else if (answer === "later") this.endpoint.heldUntil = asked;
     }
     if (isOver) this.#bury(entry, attempt);
     else Object.assign(entry, { attempt: attempt + 1, dueAt, lost: 0, isFresh: false });
   }
 
-  /** What waits for a place is due now. */
-  hasten(place: Place): void {
+  /** All entries for a place are due now. */
+  makeDue(place: Place): void {
     for (const entry of this.waiting) {
       if (entry.place === place) entry.dueAt = Math.min(entry.dueAt, this.clock());
     }
@@ -241,7 +240,7 @@ export class OutboxModel {
     this.waiting = this.waiting.filter((entry) => entry.id !== id);
   }
 
-  /** Tries again those that are meant, each in its old place in line. Returns how many. */
+  /** Retries the chosen letters, each in its old place in line. Returns how many. */
   redrive(isMeant: (letter: Letter) => boolean): number {
     this.start();
     const now = this.clock();
@@ -260,24 +259,24 @@ export class OutboxModel {
     this.start();
     const gone = this.dead.filter(isMeant);
     this.dead = this.dead.filter((letter) => !gone.includes(letter));
-    for (const { id } of gone) this.forgotten.add(id);
+    for (const { id } of gone) this.deleted.add(id);
     return gone.length;
   }
 
   disable(): void {
     this.start();
-    const since = this.trouble?.since ?? this.clock();
-    this.trouble = { since, heldUntil: null, isDisabled: true };
-    this.hasten("hook");
+    const since = this.endpoint?.since ?? this.clock();
+    this.endpoint = { since, heldUntil: null, isDisabled: true };
+    this.makeDue("hook");
     this.flush();
   }
 
   enable(): number {
     this.start();
-    const since = this.trouble?.since;
+    const since = this.endpoint?.since;
     if (since === undefined) return 0;
-    this.trouble = undefined;
-    this.hasten("hook");
+    this.endpoint = undefined;
+    this.makeDue("hook");
     const count = this.redrive(({ place, diedAt }) => place === "hook" && diedAt >= since);
     this.flush();
     return count;
@@ -295,34 +294,31 @@ export class OutboxModel {
       .map(({ id }) => id);
   }
 
-  /** What a crash in the middle of something has left is taken over as it is. */
-  adopt({ waiting, dead, trouble, calls }: Found, plots: ReadonlyMap<string, number>): void {
+  /** Takes over what the object has stored after a crash within a command. */
+  adopt({ waiting, dead, endpoint, calls }: Found, used: ReadonlyMap<string, number>): void {
     this.crash();
     this.waiting = waiting.map((entry) => ({ ...entry }));
-    this.loner = waiting.find(({ wasAlone }) => wasAlone)?.id;
+    this.loneEntry = waiting.find(({ wasAlone }) => wasAlone)?.id;
     this.dead = [...dead];
-    this.trouble = trouble;
+    this.endpoint = endpoint;
     this.calls = [...calls];
     this.#seq = Math.max(this.#seq, ...[...waiting, ...dead].map(({ seq }) => seq));
-    for (const [id, used] of plots) {
-      const plot = this.#plots.get(id);
-      if (plot) plot.used = used;
-    }
+    for (const [id, plan] of this.#plans) plan.used = used.get(id) ?? 0;
   }
 }
 
-/** One death of one event, by what the app is told of it. */
+/** One death of one event, as the app is notified of it. */
 export const deathOf = (id: string, attempts: number, diedAt: number) =>
   `${id} after ${attempts} at ${diedAt}`;
 
-/** What a place makes of an answer. */
+/** How a place treats an answer. */
 export function answerAt(place: Place, answer: Answer): Answer {
   if (answer === "gone" && place !== "hook") return "refuse";
   if (answer === "later" && place !== "hook") return "fail";
   return answer === "hang" && place !== "hasty" && place !== "hook" ? "fail" : answer;
 }
 
-/** When a delay is over, put off to where others end, too: on a grid of about a sixteenth of it. */
+/** When a delay ends, rounded up to a grid of about a sixteenth of it, so that entries come due together. */
 function gathered(now: number, delay: number): number {
   let step = 1;
   while (step * 2 <= delay / 16) step *= 2;

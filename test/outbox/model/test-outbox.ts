@@ -1,10 +1,9 @@
 /**
- * One real outbox whose destinations answer as a model says, and all that can
- * be seen of it from outside. What has arrived is kept where no crash undoes
- * it; time stands still unless a sequence lets it pass.
+ * The real outbox of the model test, whose destinations answer as planned, and a snapshot of all that can be seen of it.
+ * Deliveries are recorded outside of the object, so that no crash undoes them. Only the sequence moves the clock.
  */
 
-import type { DeliveryPolicy, Destination } from "../../../src/outbox/index.ts";
+import type { DeliveryPolicy, Destination, Outbox } from "../../../src/outbox/index.ts";
 import { UndeliverableError } from "../../../src/outbox/index.ts";
 import { forever, notByItself } from "../../support/ledger.ts";
 import {
@@ -34,7 +33,7 @@ import {
 
 const DAY_MS = 86_400_000;
 const LARGE_LENGTH = 300_000;
-/** How long an attempt may take at the places that may hang: that is waited for in fact. */
+/** The time limit of an attempt at the places that may hang. It takes real time. */
 const HASTY_MS = 60;
 
 export const RULES: Rules = {
@@ -94,28 +93,27 @@ type Row = {
   length: number;
 };
 
-export type Sight = Found & {
+export type Snapshot = Found & {
   readonly untold: readonly string[];
   readonly job: number | null;
   readonly alarm: number | null;
   readonly orphans: readonly string[];
 };
 
-export type CrashPoint = { readonly write: number; readonly when: "before" | "after" };
-
-export class World {
+export class TestOutbox {
   readonly calls: Call[] = [];
-  /** How often the app was told of the nth death of an id. */
-  readonly told = new Map<string, number>();
-  /** Attempts that have come, by id, since it was put. */
+  /** How often the app was notified of each death. */
+  readonly notified = new Map<string, number>();
+  /** Attempts of each id since it was put. */
   readonly used = new Map<string, number>();
-  /** What came and was not what was put. */
+  /** Ids of events that arrived changed. */
   readonly wrong: string[] = [];
+  /** A delivery has crashed the object. */
   hasCrashed = false;
   now = Date.now() + DAY_MS;
   readonly #box: Box;
 
-  /** @param answerTo what the nth attempt of an id is answered, 0 for the first since it was put */
+  /** @param answerTo the answer to the nth attempt of an id, 0 for the first since it was put */
   constructor(
     private readonly answerTo: (id: string, place: Place, nth: number) => Answer,
     keepDelivered: { maxAge: number; maxCount: number } | undefined,
@@ -126,7 +124,7 @@ export class World {
       deliver: (sent, to, object) => this.#deliver(sent, to, object),
       told: ({ id, attempts, diedAt }) => {
         const death = deathOf(id, attempts, diedAt);
-        this.told.set(death, (this.told.get(death) ?? 0) + 1);
+        this.notified.set(death, (this.notified.get(death) ?? 0) + 1);
       },
     };
     this.#box = givenOutbox(script);
@@ -138,13 +136,13 @@ export class World {
     const nth = this.used.get(id) ?? 0;
     this.used.set(id, nth + 1);
     const answer = this.answerTo(id, place, nth);
-    const { isWhole, isLarge } = this.#look(sent);
+    const { isWhole, isLarge } = this.#verify(sent);
     this.calls.push({ id, place, attempt, answer, isLarge, isWhole });
     if (answer === "take") return;
     if (answer === "hang") return forever();
     if (answer === "kill") {
       this.hasCrashed = true;
-      // It is protected to everybody but the object itself.
+      // It is protected.
       (object as unknown as { ctx: DurableObjectState }).ctx.abort("killed by a delivery");
     }
     if (answer === "refuse" || answer === "gone") {
@@ -155,7 +153,7 @@ export class World {
     throw Object.assign(new Error(answer), answer === "later" && later);
   }
 
-  #look(sent: Sent): { isWhole: boolean; isLarge: boolean } {
+  #verify(sent: Sent): { isWhole: boolean; isLarge: boolean } {
     if (!("event" in sent)) return { isWhole: false, isLarge: sent.reference.bytes > LARGE_LENGTH };
     const { of, text } = sent.event as ReturnType<typeof eventOf>;
     const isLarge = text.length > 10;
@@ -163,12 +161,16 @@ export class World {
     return { isWhole: true, isLarge };
   }
 
-  run<T>(work: (object: OutboxObject, ctx: DurableObjectState) => T | Promise<T>): Promise<T> {
+  inside<T>(work: (object: OutboxObject, ctx: DurableObjectState) => T | Promise<T>): Promise<T> {
     return inside(this.#box, work);
   }
 
+  run<T>(work: (outbox: Outbox) => T | Promise<T>): Promise<T> {
+    return this.inside(({ outbox }) => work(outbox));
+  }
+
   put(events: readonly NewEvent[], commits: boolean): Promise<void> {
-    return this.run(async ({ lifecycle, outbox }, { storage }) => {
+    return this.inside(async ({ lifecycle, outbox }, { storage }) => {
       await lifecycle.start();
       const undo = new Error("undo");
       try {
@@ -185,8 +187,8 @@ export class World {
   }
 
   async wake(): Promise<void> {
-    // The start comes first: beside this clock, which is ahead, a job that is due by the machine's seems to be long overdue.
-    await this.run(async ({ lifecycle }, ctx) => {
+    // It starts first: by its own clock, which is ahead, a job that is due by the machine's clock seems long overdue.
+    await this.inside(async ({ lifecycle }, ctx) => {
       if ((await wakesOf(ctx)).job !== null) await lifecycle.start();
     });
     try {
@@ -199,35 +201,16 @@ export class World {
 
   async crash(): Promise<void> {
     await crashBox(this.#box);
-    this.nextLife();
   }
 
-  /** No two lives begin and end at the same time. */
-  nextLife(): void {
+  /** The next start is at a later time than the crash. */
+  restart(): void {
     this.hasCrashed = false;
     this.now++;
   }
 
-  crashAt({ write, when }: CrashPoint): Promise<void> {
-    return this.run(({ meter }, ctx) => {
-      meter.reset();
-      meter[when === "before" ? "onWrite" : "onWritten"] = (now) => {
-        if (now !== write) return;
-        this.hasCrashed = true;
-        ctx.abort("crash");
-      };
-    });
-  }
-
-  callOffCrash(): Promise<void> {
-    return this.run(({ meter }) => {
-      meter.onWrite = undefined;
-      meter.onWritten = undefined;
-    });
-  }
-
-  look(): Promise<Sight> {
-    return this.run(async (_, ctx) => {
+  look(): Promise<Snapshot> {
+    return this.inside(async (_, ctx) => {
       const { sql } = ctx.storage;
       const hasBegun =
         sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_outbox'").toArray().length > 0;
@@ -239,7 +222,7 @@ export class World {
          FROM perdure_dead_letters e ORDER BY seq`,
       );
       const [row] = hasBegun ? sql.exec("SELECT * FROM perdure_endpoints").toArray() : [];
-      const trouble = row && {
+      const endpoint = row && {
         since: Number(row.failing_since),
         heldUntil: row.held_until as number | null,
         isDisabled: row.disabled_at !== null,
@@ -248,7 +231,7 @@ export class World {
         waiting: rows(`SELECT *, ${length} FROM perdure_outbox e ORDER BY seq`).map(toEntry),
         dead: dead.map((letter): Letter => ({ ...toEntry(letter), diedAt: letter.died_at })),
         untold: dead.filter(({ is_notified }) => is_notified === 0).map(({ id }) => id),
-        trouble,
+        endpoint,
         calls: this.calls,
         orphans: hasBegun ? orphansIn(ctx) : [],
         ...(await wakesOf(ctx)),

@@ -1,9 +1,7 @@
-/**
- * What waits are to be, as a model of a few lines: what a sequence of
- * commands leaves of them, whatever crashes come in between.
- */
+/** A model of the waits, and its commands. */
 
 import fc from "fast-check";
+import { stepsOf } from "../../support/model-test.ts";
 
 const DAY_MS = 86_400_000;
 /** Two steps of one instance, and one of another. */
@@ -14,83 +12,77 @@ export const STEPS = [
 ] as const;
 export type StepNumber = 0 | 1 | 2;
 
-export type Command =
+export type WaitsCommand =
   | {
-      readonly do: "open";
+      readonly op: "open";
       readonly at: StepNumber;
       readonly run: 1 | 2;
       readonly timeoutMs: number;
     }
-  | { readonly do: "close" | "expire"; readonly at: StepNumber }
-  | { readonly do: "cancel"; readonly instance: "a" | "b" }
-  | { readonly do: "pass"; readonly ms: number }
-  | { readonly do: "crash" }
-  | { readonly do: "wake" };
+  | { readonly op: "close" | "expire"; readonly at: StepNumber }
+  | { readonly op: "cancel"; readonly instance: "a" | "b" }
+  | { readonly op: "wake" };
 
-export type Expected = {
+export type ExpectedWait = {
   readonly status: "open" | "completed" | "expired" | "cancelled";
   readonly at: StepNumber;
   readonly run: number;
   readonly expiresAt: number;
-  readonly isTold: boolean;
+  /** Its workflow must get an event. */
+  readonly isNotified: boolean;
 };
 
 const at = fc.constantFrom<StepNumber[]>(0, 1, 2);
 
-export const commands: fc.Arbitrary<Command[]> = fc.array(
-  fc.oneof(
-    {
-      weight: 4,
-      arbitrary: fc.record({
-        do: fc.constant("open" as const),
-        at,
-        run: fc.constantFrom<(1 | 2)[]>(1, 2),
-        timeoutMs: fc.constantFrom(1_000, DAY_MS),
-      }),
-    },
-    {
-      weight: 3,
-      arbitrary: fc.record({ do: fc.constantFrom("close" as const, "expire" as const), at }),
-    },
-    {
-      weight: 1,
-      arbitrary: fc.record({
-        do: fc.constant("cancel" as const),
-        instance: fc.constantFrom("a" as const, "b" as const),
-      }),
-    },
-    {
-      weight: 1,
-      arbitrary: fc.record({
-        do: fc.constant("pass" as const),
-        ms: fc.constantFrom(1, DAY_MS, 2 * DAY_MS),
-      }),
-    },
-    { weight: 2, arbitrary: fc.record({ do: fc.constant("crash" as const) }) },
-    { weight: 2, arbitrary: fc.record({ do: fc.constant("wake" as const) }) },
-  ),
-  { minLength: 3, maxLength: 14 },
+const commands: fc.Arbitrary<WaitsCommand> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      op: fc.constant("open" as const),
+      at,
+      run: fc.constantFrom<(1 | 2)[]>(1, 2),
+      timeoutMs: fc.constantFrom(1_000, DAY_MS),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ op: fc.constantFrom("close" as const, "expire" as const), at }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      op: fc.constant("cancel" as const),
+      instance: fc.constantFrom("a" as const, "b" as const),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ op: fc.constant("wake" as const) }) },
 );
 
-/** The waits that the commands so far have left, oldest first. */
+export const waitsSteps = stepsOf(commands, {
+  weights: { command: 8, crash: 2, pass: 1, crashIn: 2 },
+  times: [1, DAY_MS, 2 * DAY_MS],
+  maxWrite: 4,
+});
+
 export class WaitsModel {
-  readonly waits: Expected[] = [];
+  /** The waits, oldest first. */
+  readonly waits: ExpectedWait[] = [];
   now = 0;
 
-  /** Does it, and returns which wait it was about, by its place. */
-  apply(command: Command): number | undefined {
-    if (command.do === "open") return this.#open(command);
-    if (command.do === "pass") this.now += command.ms;
-    if (command.do === "wake")
+  /** Performs it. Returns the place of the wait that it is about. */
+  apply(command: WaitsCommand): number | undefined {
+    if (command.op === "open") return this.#open(command);
+    if (command.op === "wake") {
       this.#closeWhere(({ expiresAt }) => expiresAt <= this.now, "expired");
-    if (command.do === "cancel") {
+    }
+    if (command.op === "cancel") {
       this.#closeWhere((wait) => STEPS[wait.at].instance === command.instance, "cancelled");
     }
-    if (command.do !== "close" && command.do !== "expire") return undefined;
+    if (command.op !== "close" && command.op !== "expire") return undefined;
     const place = this.latest(command.at);
-    const isClose = command.do === "close";
+    const isClose = command.op === "close";
     if (place !== undefined) {
-      this.#change(place, { status: isClose ? "completed" : "expired", isTold: isClose });
+      this.#change(place, { status: isClose ? "completed" : "expired", isNotified: isClose });
     }
     return place;
   }
@@ -100,7 +92,7 @@ export class WaitsModel {
     return place === -1 ? undefined : place;
   }
 
-  #open({ at, run, timeoutMs }: Extract<Command, { do: "open" }>): number {
+  #open({ at, run, timeoutMs }: Extract<WaitsCommand, { op: "open" }>): number {
     const expiresAt = this.now + timeoutMs + DAY_MS;
     const known = this.latest(at);
     const wait = known === undefined ? undefined : this.waits[known];
@@ -109,17 +101,17 @@ export class WaitsModel {
       return known;
     }
     if (known !== undefined && wait?.run === run) return known;
-    return this.waits.push({ status: "open", at, run, expiresAt, isTold: false }) - 1;
+    return this.waits.push({ status: "open", at, run, expiresAt, isNotified: false }) - 1;
   }
 
-  #closeWhere(isMeant: (wait: Expected) => boolean, status: "expired" | "cancelled"): void {
+  #closeWhere(isMeant: (wait: ExpectedWait) => boolean, status: "expired" | "cancelled"): void {
     this.waits.forEach((wait, place) => {
-      if (isMeant(wait)) this.#change(place, { status, isTold: false });
+      if (isMeant(wait)) this.#change(place, { status, isNotified: false });
     });
   }
 
-  /** Once only. */
-  #change(place: number, change: Pick<Expected, "status" | "isTold">): void {
+  /** A wait ends once. */
+  #change(place: number, change: Pick<ExpectedWait, "status" | "isNotified">): void {
     const wait = this.waits[place];
     if (wait?.status === "open") this.waits[place] = { ...wait, ...change };
   }
