@@ -10,7 +10,7 @@ import type { Meter } from "../../src/testing/index.ts";
 import { knob, textKnob } from "./knobs.ts";
 
 /** The object crashes at this write, counted from when the command starts. */
-export type CrashPoint = { readonly write: number; readonly when: "before" | "after" };
+type CrashPoint = { readonly write: number; readonly when: "before" | "after" };
 
 /** One step of a sequence: a command of the module, or what happens to every object. */
 export type Step<Command> = Command | Pass | CrashIn<Command> | { readonly op: "crash" };
