@@ -4,9 +4,9 @@
  */
 
 import { Outbox } from "../../src/outbox/index.ts";
-import { playMatrix } from "../matrix/matrix.ts";
-import { OUTBOX } from "../matrix/outbox.ts";
-import { WORKFLOW_STARTS } from "../matrix/workflow-starts.ts";
+import { playMatrix } from "../support/crash-matrix.ts";
+import { OUTBOX } from "./crash-scenarios.ts";
+import { WORKFLOW_STARTS } from "./destinations/workflow-start-crash.test.ts";
 
 const READS = "reads only";
 

@@ -5,8 +5,8 @@
  */
 
 import { Scheduler } from "../../src/scheduler/index.ts";
-import { playMatrix } from "../matrix/matrix.ts";
-import { SCHEDULER } from "../matrix/scheduler.ts";
+import { playMatrix } from "../support/crash-matrix.ts";
+import { SCHEDULER } from "./crash-scenarios.ts";
 
 const READS = "reads only";
 

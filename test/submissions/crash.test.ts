@@ -9,10 +9,7 @@
 import { describe, expect, it } from "vitest";
 import { Submissions } from "../../src/submissions/submissions.ts";
 import { BatchKind, PromptKind } from "../../src/waits/index.ts";
-import { ANSWERS } from "../matrix/answers.ts";
-import { LEDGER } from "../matrix/ledger.ts";
-import { playMatrix } from "../matrix/matrix.ts";
-import { PROMPT_PLANS } from "../matrix/prompts.ts";
+import { playMatrix } from "../support/crash-matrix.ts";
 import { givenLedger, until } from "../support/given.ts";
 import {
   again,
@@ -27,6 +24,9 @@ import {
   within,
 } from "../support/ledger.ts";
 import { births, couriers } from "../support/ledger-object.ts";
+import { ANSWERS } from "./crash/answers.ts";
+import { PROMPT_PLANS } from "./crash/prompts.ts";
+import { LEDGER } from "./crash/submissions.ts";
 
 const READS = "reads only";
 

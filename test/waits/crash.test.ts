@@ -5,8 +5,8 @@
  */
 
 import { Approvals, Waits } from "../../src/waits/index.ts";
-import { playMatrix } from "../matrix/matrix.ts";
-import { WAIT_PLANS } from "../matrix/waits.ts";
+import { playMatrix } from "../support/crash-matrix.ts";
+import { WAIT_PLANS } from "./crash-scenarios.ts";
 
 const READS = "reads only";
 

@@ -1,13 +1,13 @@
 /** What becomes of the start of a workflow when the plain object that has put it dies: it is started once. */
 
 import { env } from "cloudflare:workers";
-import { workflow } from "../../src/outbox/index.ts";
-import { counted } from "../outbox/recipients.ts";
-import { until } from "../support/given.ts";
-import { wakesOf } from "../support/outbox.ts";
-import type { OutboxObject } from "../support/outbox-object.ts";
-import { type Plans, planned } from "./matrix.ts";
-import { differs, inObject, surely, wakeAll } from "./objects.ts";
+import { workflow } from "../../../src/outbox/index.ts";
+import { type Plans, planned } from "../../support/crash-matrix.ts";
+import { differs, inObject, surely, wakeAll } from "../../support/crash-objects.ts";
+import { until } from "../../support/given.ts";
+import { wakesOf } from "../../support/outbox.ts";
+import type { OutboxObject } from "../../support/outbox-object.ts";
+import { counted } from "../recipients.ts";
 
 /** `ctx` is protected to everybody but the object itself. */
 type Inner = Pick<OutboxObject, "lifecycle" | "outbox"> & { readonly ctx: DurableObjectState };

@@ -1,8 +1,7 @@
 /** What becomes of `step.prompt()` and `step.promptAll()` when their agent dies. */
 
 import { z } from "zod";
-import { ask, longText, modelCalls, type Script } from "../../src/testing/index.ts";
-import { charges } from "../support/think-agent.ts";
+import { ask, longText, modelCalls, type Script } from "../../../src/testing/index.ts";
 import {
   type Agent,
   begun,
@@ -16,8 +15,18 @@ import {
   type ThinkScenario,
   terminate,
   workflow,
-} from "../support/think-matrix.ts";
-import { ACCEPTED, ACTED, ANY, BATCHED, CLAIMED, ENDED, REFUSED, TRIED } from "./think-writes.ts";
+} from "../../support/crash-think.ts";
+import {
+  ACCEPTED,
+  ACTED,
+  ANY,
+  BATCHED,
+  CLAIMED,
+  ENDED,
+  REFUSED,
+  TRIED,
+} from "../../support/crash-writes.ts";
+import { charges } from "../../support/think-agent.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 const WRONG = { title: 3 };

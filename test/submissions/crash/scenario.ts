@@ -6,9 +6,11 @@ import type {
   LedgerOptions,
   SubmissionStatus,
   SubmitMessagesOptions,
-} from "../../src/submissions/index.ts";
-import { message, until } from "../support/given.ts";
-import { sleep } from "../support/ledger.ts";
+} from "../../../src/submissions/index.ts";
+import { type Plan, type Planned, planned } from "../../support/crash-matrix.ts";
+import { differs, given, inObject, surely, wakeAll } from "../../support/crash-objects.ts";
+import { message, until } from "../../support/given.ts";
+import { sleep } from "../../support/ledger.ts";
 import {
   aheadOf,
   births,
@@ -17,9 +19,7 @@ import {
   type LedgerObject,
   ledgerOptions,
   type TurnScript,
-} from "../support/ledger-object.ts";
-import { type Plan, type Planned, planned } from "./matrix.ts";
-import { differs, given, inObject, surely, wakeAll } from "./objects.ts";
+} from "../../support/ledger-object.ts";
 
 /** One play, as a step sees it. */
 export type Run = { readonly id: string };

@@ -11,6 +11,16 @@ import type {
   ScheduledTaskContext,
   ScheduledTasks,
 } from "../../src/scheduler/index.ts";
+import { type Planned, type Plans, planned } from "../support/crash-matrix.ts";
+import {
+  differs,
+  given,
+  inObject,
+  PerPlay,
+  rest,
+  surely,
+  wakeAll,
+} from "../support/crash-objects.ts";
 import { forever, sleep } from "../support/ledger.ts";
 import { at, MINUTE, MONDAY, task } from "../support/scheduler.ts";
 import {
@@ -18,8 +28,6 @@ import {
   type SchedulerScript,
   schedulerScripts,
 } from "../support/scheduler-object.ts";
-import { type Planned, type Plans, planned } from "./matrix.ts";
-import { differs, given, inObject, PerPlay, rest, surely, wakeAll } from "./objects.ts";
 
 /** A number is the time that it is from then on, in minutes, until all is quiet. */
 type Step = number | ((object: SchedulerObject, world: World) => unknown);

@@ -1,7 +1,8 @@
 /** What becomes of what was submitted when the object dies: each way to submit, and each verb that follows on it. */
 
-import type { SubmitMessagesOptions } from "../../src/submissions/index.ts";
-import type { LedgerObject, TurnScript } from "../support/ledger-object.ts";
+import type { SubmitMessagesOptions } from "../../../src/submissions/index.ts";
+import type { Plans } from "../../support/crash-matrix.ts";
+import type { LedgerObject, TurnScript } from "../../support/ledger-object.ts";
 import {
   ACCEPTED,
   begun,
@@ -16,8 +17,7 @@ import {
   said,
   submit,
   toldProblems,
-} from "./ledger-play.ts";
-import type { Plans } from "./matrix.ts";
+} from "./scenario.ts";
 
 /** Long enough to be in somebody's way. */
 const BUSY: TurnScript = { delayMs: 400 };

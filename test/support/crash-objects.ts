@@ -1,8 +1,8 @@
 /** What scenarios of the crash matrix do to objects, whatever room they are of. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { until } from "../support/given.ts";
-import { sleep } from "../support/ledger.ts";
+import { until } from "./given.ts";
+import { sleep } from "./ledger.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 

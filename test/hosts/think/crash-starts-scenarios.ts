@@ -1,6 +1,5 @@
 /** What becomes of the start of a workflow when its agent dies: it is started once, and tracked. */
 
-import { plots } from "../support/plot-workflow.ts";
 import {
   type Agent,
   differs,
@@ -8,8 +7,9 @@ import {
   type Run,
   stateOf,
   type ThinkScenario,
-} from "../support/think-matrix.ts";
-import { ENDED } from "./think-writes.ts";
+} from "../../support/crash-think.ts";
+import { ENDED } from "../../support/crash-writes.ts";
+import { plots } from "../../support/plot-workflow.ts";
 
 /** How often a workflow has had its effect, by its id. */
 const effects = new Map<string, number>();

@@ -2,10 +2,10 @@
 
 import { env } from "cloudflare:workers";
 import { z } from "zod";
-import { codemode } from "../../src/codemode/index.ts";
-import { ask, type Script } from "../../src/testing/index.ts";
-import { charging, times } from "../codemode/steps/codemode.ts";
-import { ToolChild } from "../support/agent-tool-agents.ts";
+import { codemode } from "../../../src/codemode/index.ts";
+import { ask, type Script } from "../../../src/testing/index.ts";
+import { charging, times } from "../../codemode/steps/codemode.ts";
+import { ToolChild } from "../../support/agent-tool-agents.ts";
 import {
   type Agent,
   begun,
@@ -16,8 +16,8 @@ import {
   type ThinkScenario,
   terminate,
   workflow,
-} from "../support/think-matrix.ts";
-import { ACCEPTED, ANY, CLOSED, ENDED, NOTED, OPENED } from "./think-writes.ts";
+} from "../../support/crash-think.ts";
+import { ACCEPTED, ANY, CLOSED, ENDED, NOTED, OPENED } from "../../support/crash-writes.ts";
 
 const DECIDED = ["pending", "approved", "rejected", "refused"] as const;
 const refund = z.object({ amount: z.number() });

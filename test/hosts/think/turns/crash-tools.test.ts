@@ -1,11 +1,11 @@
 /** What becomes of the tool calls of an agent's turns when it dies. */
 
-import { method } from "../../src/outbox/index.ts";
-import type { SubmissionInspection } from "../../src/submissions/index.ts";
-import { appHooks, charges, type ThinkAgent, thinkOptions } from "../support/think-agent.ts";
-import { type Agent, differs, type ThinkScenario } from "../support/think-matrix.ts";
-import { script, statusesAre, submit } from "./think-turns.ts";
-import { ACTED, ANY } from "./think-writes.ts";
+import { method } from "../../../../src/outbox/index.ts";
+import type { SubmissionInspection } from "../../../../src/submissions/index.ts";
+import { type Agent, differs, type ThinkScenario } from "../../../support/crash-think.ts";
+import { ACTED, ANY } from "../../../support/crash-writes.ts";
+import { appHooks, charges, type ThinkAgent, thinkOptions } from "../../../support/think-agent.ts";
+import { script, statusesAre, submit } from "./crash-turns-scenarios.ts";
 
 const charge = (account: string) => ({ name: "charge", input: { account } });
 /** Two calls in one step, and then the first of them again, on purpose. */

@@ -1,9 +1,10 @@
 /** What becomes of a workflow's prompts when their agent dies: one that is asked, and batches of them. */
 
-import { ask, type Script } from "../../src/testing/index.ts";
-import type { LedgerObject, TurnScript } from "../support/ledger-object.ts";
-import { delivered } from "../support/ledger-object.ts";
-import type { AskedPrompt } from "../support/prompts.ts";
+import { ask, type Script } from "../../../src/testing/index.ts";
+import type { Plans } from "../../support/crash-matrix.ts";
+import type { LedgerObject, TurnScript } from "../../support/ledger-object.ts";
+import { delivered } from "../../support/ledger-object.ts";
+import type { AskedPrompt } from "../../support/prompts.ts";
 import {
   begun,
   destinations,
@@ -12,8 +13,7 @@ import {
   ledgerPlan,
   type Run,
   SETTLED,
-} from "./ledger-play.ts";
-import type { Plans } from "./matrix.ts";
+} from "./scenario.ts";
 
 /** Long enough to be cancelled. */
 const BUSY: TurnScript = { delayMs: 400, answer: { ok: true } };

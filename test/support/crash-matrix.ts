@@ -15,7 +15,7 @@ import {
   crashAtEveryWrite,
   type Moment,
 } from "../../src/testing/index.ts";
-import { knob } from "../support/knobs.ts";
+import { knob } from "./knobs.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 

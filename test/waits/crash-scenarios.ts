@@ -3,6 +3,8 @@
 import { env } from "cloudflare:workers";
 import { approvalRequest } from "../../src/waits/kinds/approval.ts";
 import type { Closing, StoredKind, Wait } from "../../src/waits/protocol.ts";
+import { type Planned, type Plans, planned } from "../support/crash-matrix.ts";
+import { differs, given, inObject, PerPlay, surely, wakeAll } from "../support/crash-objects.ts";
 import { until } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
 import { ask } from "../support/waits.ts";
@@ -12,8 +14,6 @@ import {
   type WaitsScript,
   waitsScripts,
 } from "../support/waits-object.ts";
-import { type Planned, type Plans, planned } from "./matrix.ts";
-import { differs, given, inObject, PerPlay, surely, wakeAll } from "./objects.ts";
 
 type Run = { readonly id: string };
 

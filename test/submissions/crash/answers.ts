@@ -1,13 +1,13 @@
 /** What becomes of a prompt when the agent dies between the attempts at an answer: turns by the AI SDK, with a scripted model. */
 
 import { env } from "cloudflare:workers";
-import type { AnswerSpec } from "../../src/submissions/types.ts";
-import type { Script } from "../../src/testing/index.ts";
-import { PromptKind } from "../../src/waits/index.ts";
-import { type AnswerObject, lent } from "../support/answer-object.ts";
-import { asWait } from "../support/prompts.ts";
-import { type Planned, type Plans, planned } from "./matrix.ts";
-import { differs, given, inObject } from "./objects.ts";
+import type { AnswerSpec } from "../../../src/submissions/types.ts";
+import type { Script } from "../../../src/testing/index.ts";
+import { PromptKind } from "../../../src/waits/index.ts";
+import { type AnswerObject, lent } from "../../support/answer-object.ts";
+import { type Planned, type Plans, planned } from "../../support/crash-matrix.ts";
+import { differs, given, inObject } from "../../support/crash-objects.ts";
+import { asWait } from "../../support/prompts.ts";
 import { request } from "./prompts.ts";
 
 const SCHEMA = {

@@ -8,12 +8,20 @@ import { env } from "cloudflare:workers";
 import { NotNeededError } from "../../src/outbox/errors.ts";
 import type { DeadLetter, Destination, OutboxSettings } from "../../src/outbox/index.ts";
 import { UndeliverableError } from "../../src/outbox/index.ts";
+import { type Planned, type Plans, planned } from "../support/crash-matrix.ts";
+import {
+  differs,
+  given,
+  inObject,
+  PerPlay,
+  rest,
+  surely,
+  wakeAll,
+} from "../support/crash-objects.ts";
 import { until } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
 import { WEBHOOK, wakesOf, workflowNamed } from "../support/outbox.ts";
 import { type OutboxObject, outboxScripts, type Sent } from "../support/outbox-object.ts";
-import { type Planned, type Plans, planned } from "./matrix.ts";
-import { differs, given, inObject, PerPlay, rest, surely, wakeAll } from "./objects.ts";
 
 type Way = {
   readonly to: Destination;

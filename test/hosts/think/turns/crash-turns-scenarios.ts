@@ -1,10 +1,8 @@
 /** What becomes of an agent's submissions, schedules and dead letters, asked for by whoever calls it, when it dies. */
 
-import { defineScheduledTasks } from "../../src/hosts/think/index.ts";
-import { method, webhook } from "../../src/outbox/index.ts";
-import { ask, modelCalls, type Script } from "../../src/testing/index.ts";
-import { message } from "../support/given.ts";
-import { declared } from "../support/think-agent.ts";
+import { defineScheduledTasks } from "../../../../src/hosts/think/index.ts";
+import { method, webhook } from "../../../../src/outbox/index.ts";
+import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import {
   type Agent,
   differs,
@@ -15,7 +13,7 @@ import {
   said,
   statuses,
   type ThinkScenario,
-} from "../support/think-matrix.ts";
+} from "../../../support/crash-think.ts";
 import {
   ACCEPTED,
   ANY,
@@ -25,7 +23,9 @@ import {
   RUN,
   SETTLED,
   SKIPPED,
-} from "./think-writes.ts";
+} from "../../../support/crash-writes.ts";
+import { message } from "../../../support/given.ts";
+import { declared } from "../../../support/think-agent.ts";
 
 /** A script that no other play has. */
 export const script = (id: string, rest: Script = {}): Script => ({ text: id, ...rest });
