@@ -22,7 +22,7 @@ const SECONDS: Readonly<Record<string, number>> = {
   "test/codemode/steps/crash.test.ts": 24,
   "test/workflow/steps/prompt-all.test.ts": 22,
   "test/workflow/steps/prompt-schemas.test.ts": 21,
-  "test/hosts/think/turns/crash-turns.test.ts": 19,
+  "test/hosts/think/turns/crash-turns.test.ts": 14,
   "test/peers/peers.test.ts": 18,
   "test/hosts/think/workflow-start.test.ts": 16,
   "test/workflow/steps/prompt-boundaries.test.ts": 16,
@@ -38,6 +38,7 @@ const SECONDS: Readonly<Record<string, number>> = {
   "test/hosts/think/turns/answers.test.ts": 8,
   "test/workflow/steps/approval.test.ts": 7,
   "test/hosts/think/approval-clients.test.ts": 7,
+  "test/hosts/think/turns/crash-tools.test.ts": 6,
   "test/hosts/think/turns/threads.test.ts": 6,
   "test/workflow/steps/approval-crash.test.ts": 6,
 };

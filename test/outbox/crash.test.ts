@@ -1,18 +1,395 @@
 /**
- * A crash at every write and every delivery of every scenario of the outbox, and again during the recovery. No accepted
- * event is lost, and no rolled-back event is delivered. The scenarios are in `matrix/outbox.ts`.
+ * A crash at every write and delivery of every way that an event can take through the outbox, and a second crash in what
+ * follows. Nothing that was accepted is lost, and nothing that was rolled back arrives.
  */
 
-import { Outbox } from "../../src/outbox/index.ts";
-import { playMatrix } from "../support/crash-matrix.ts";
-import { OUTBOX } from "./crash-scenarios.ts";
-import { WORKFLOW_STARTS } from "./destinations/workflow-start-crash.test.ts";
+import { env } from "cloudflare:workers";
+import { NotNeededError } from "../../src/outbox/errors.ts";
+import type { DeadLetter, Destination, OutboxSettings } from "../../src/outbox/index.ts";
+import { Outbox, UndeliverableError } from "../../src/outbox/index.ts";
+import { type Planned, type Plans, planned, playMatrix } from "../support/crash-matrix.ts";
+import {
+  differs,
+  inObject,
+  PerPlay,
+  prepared,
+  rest,
+  surely,
+  wakeAll,
+} from "../support/crash-objects.ts";
+import { until } from "../support/given.ts";
+import { sleep } from "../support/ledger.ts";
+import { WEBHOOK, wakesOf, workflowNamed } from "../support/outbox.ts";
+import { type OutboxObject, outboxScripts, type Sent } from "../support/outbox-object.ts";
+
+type Way = {
+  readonly to: Destination;
+  /** The ids of the events; one unless it says otherwise. */
+  readonly ids?: readonly string[];
+  readonly event?: unknown;
+  readonly settings?: OutboxSettings;
+  /** Throws for an attempt that the destination does not take; `nth` is 1 for the first that comes with this id. */
+  readonly answer?: (nth: number, sent: Sent, seen: Seen) => void;
+  /** What the operator does, once all that can be has been delivered or given up. */
+  readonly operator?: (
+    object: OutboxObject,
+    seen: Seen,
+    ids: readonly string[],
+  ) => Promise<unknown>;
+  /** While it waits to be delivered still. */
+  readonly isEarly?: boolean;
+  readonly verbs?: readonly string[];
+  /** Ids that end as dead letters, and are never taken. */
+  readonly isGivenUp?: boolean;
+  /** Ids that end as discarded, and are never taken: nobody waits for them. */
+  readonly isDiscarded?: boolean;
+  /** Dead letters that are left in the end. */
+  readonly left?: number;
+  /** What has to be so of each event in the end, beside that it has arrived. */
+  readonly check?: (seen: Seen) => string[];
+  readonly soonAfter?: RegExp;
+};
+
+/** All that was seen outside of the object, in one play. */
+class Seen {
+  /** Every attempt that has come, in the order in which they came. */
+  readonly sent: Sent[] = [];
+  readonly taken: Sent[] = [];
+  readonly letters: DeadLetter[] = [];
+  /** What `read()` gave for a reference. */
+  readonly fetched: unknown[] = [];
+  /** How often the caller has put, being told or not. */
+  puts = 0;
+  /** The operator has seen to it that it is taken. */
+  isMended = false;
+}
+
+const QUICK = { backoff: { base: 1, cap: 1 } } as const;
+const SMALL = { a: 1 };
+/** The write that ends a delivery. */
+const TAKEN = /DELETE FROM perdure_outbox/;
+/** The write that gives one up. */
+const GIVEN_UP = /INTO perdure_dead_letters/;
+
+function plan(way: Way): Planned {
+  const { ids = ["e"], operator, verbs = [], soonAfter = TAKEN, left = 0 } = way;
+  const plays = new PerPlay(() => new Seen());
+  const at = (id: string) => plays.of(id);
+  return planned<OutboxObject>({
+    verbs: ["Outbox.put", ...verbs],
+    soonAfter,
+    objects: prepared(env.OutboxObject, (name) => outboxScripts.set(name, scriptOf(way, at(name)))),
+    steps: [
+      (stub, { id }) => inObject(stub, (object: OutboxObject) => put(object, way, at(id))),
+      ...(operator
+        ? [
+            async (_: object, run: { id: string; stub(): object }) => {
+              const look = () => inObject(run.stub(), (_object, ctx) => isOver(ctx));
+              if (!way.isEarly) await rest(() => run.stub(), look);
+              await inObject(run.stub(), async (object: OutboxObject) => {
+                await object.lifecycle.start();
+                await operator(object, at(run.id), ids);
+              });
+            },
+          ]
+        : []),
+    ],
+    isOver: (stub) => inObject(stub, (_, ctx) => isOver(ctx)),
+    touch: wakeAll,
+    check: async (_, run) => {
+      const letters = await surely(() =>
+        inObject(run.stub(), ({ outbox }: OutboxObject) => outbox.countDeadLetters()),
+      );
+      const isQuiet = () =>
+        inObject(run.stub(), async (_object, ctx) => {
+          const { job, alarm } = await wakesOf(ctx);
+          return job === null && alarm === null;
+        });
+      const isAsleep = await surely(() => until(isQuiet, 1_000).catch(isQuiet));
+      return [
+        ...problemsOf(way, at(run.id)),
+        ...differs("O3 the count of dead letters", letters, left),
+        ...differs("O3 the discarded ones", await discardedOf(run), way.isDiscarded ? ids : []),
+        ...(isAsleep ? [] : ["O5 it holds a job or an alarm"]),
+      ];
+    },
+    // Those that are left are counted; those that were deleted are nowhere, and that is right.
+    expect: { deadLetters: left > 0 || way.isGivenUp === true },
+  });
+}
+
+/** Ids of the deliveries that are listed as discarded. */
+async function discardedOf(run: { stub(): object }): Promise<string[]> {
+  const { deliveries } = await surely(() =>
+    inObject(run.stub(), ({ outbox }: OutboxObject) =>
+      outbox.listDeliveries({ state: "discarded" }),
+    ),
+  );
+  return deliveries.map(({ id }) => id).toSorted();
+}
+
+function scriptOf({ settings, answer }: Way, seen: Seen) {
+  return {
+    settings: { ...settings, policy: { ...QUICK, ...settings?.policy } },
+    deliver: async (sent: Sent, _: Destination, { outbox }: OutboxObject) => {
+      seen.sent.push(sent);
+      answer?.(seen.sent.filter(({ id }) => id === sent.id).length, sent, seen);
+      seen.taken.push(sent);
+      if ("reference" in sent) seen.fetched.push(await outbox.read(sent.id));
+      // The note of it is a commit of its own.
+      await sleep(2);
+    },
+    told: async (letter: DeadLetter) => {
+      seen.letters.push(letter);
+      await sleep(2);
+    },
+  };
+}
+
+/** `ctx` is protected to everybody but the object itself. */
+type Inner = Pick<OutboxObject, "lifecycle" | "outbox"> & { readonly ctx: DurableObjectState };
+
+async function put(object: OutboxObject, { to, ids = ["e"], event = SMALL }: Way, seen: Seen) {
+  const { lifecycle, outbox, ctx } = object as unknown as Inner;
+  await lifecycle.start();
+  seen.puts++;
+  rollBack(ctx.storage, () => outbox.put(to, event, { id: "rolled back" }));
+  ctx.storage.transactionSync(() => {
+    for (const id of ids) outbox.put(to, event, { id });
+  });
+}
+
+function rollBack(storage: DurableObjectStorage, work: () => void): void {
+  const undo = new Error("undo");
+  try {
+    storage.transactionSync(() => {
+      work();
+      throw undo;
+    });
+  } catch (error) {
+    if (error !== undo) throw error;
+  }
+}
+
+/** Each event has arrived or was given up, and whoever is to be told of it has been. */
+function isOver({ storage: { sql } }: DurableObjectState): boolean {
+  const open = sql.exec(
+    "SELECT 1 FROM perdure_outbox UNION ALL SELECT 1 FROM perdure_dead_letters WHERE is_notified = 0",
+  );
+  return open.toArray().length === 0;
+}
+
+function problemsOf(way: Way, seen: Seen): string[] {
+  const { ids = ["e"], event = SMALL, isGivenUp, isDiscarded, check } = way;
+  const problems: string[] = [];
+  const known = new Set(ids);
+  for (const { id } of seen.sent) if (!known.has(id)) problems.push(`O1 ${id} has arrived`);
+  for (const id of ids) {
+    const taken = seen.taken.filter((sent) => sent.id === id);
+    if (isGivenUp && taken.length > 0) problems.push(`O3 ${id} was taken and given up`);
+    const isTaken = !isGivenUp && !isDiscarded;
+    if (isTaken && taken.length === 0) problems.push(`O2 ${id} was lost`);
+    const isAsPut = (sent: Sent) => !("event" in sent) || same(sent.event, event);
+    if (!taken.every(isAsPut)) problems.push(`O2 ${id} has changed`);
+    if (isGivenUp && !seen.letters.some((letter) => letter.id === id)) {
+      problems.push(`O3 nobody was told of the dead letter ${id}`);
+    }
+    problems.push(...numbersOf(id, seen));
+  }
+  return [...problems, ...(check?.(seen) ?? [])];
+}
+
+/** Attempt numbers rise; they begin anew only when a caller has put the same id once more after it had left. */
+function numbersOf(id: string, { sent, puts }: Seen): string[] {
+  const numbers = sent.filter((one) => one.id === id).map(({ attempt }) => attempt);
+  const falls = numbers.filter((number, index) => index > 0 && number <= (numbers[index - 1] ?? 0));
+  const isRight = falls.length < puts && falls.every((number) => number === 1);
+  return isRight || falls.length === 0 ? [] : [`O2 attempts of ${id} were numbered ${numbers}`];
+}
+
+const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
+
+function failing(times: number): (nth: number) => void {
+  return (nth) => {
+    if (nth <= times) throw new Error("not now");
+  };
+}
+
+/** The first that comes is refused for good. */
+function refusing(nth: number): void {
+  if (nth === 1) throw new UndeliverableError("never");
+}
+
+/** All are refused for good. */
+function refusingAll(): void {
+  throw new UndeliverableError("never");
+}
+
+/** Whole only with all of its parts. */
+const LARGE = { text: `${"x".repeat(300_000)}é${"y".repeat(300_000)}` };
+const OVER_THE_QUEUES_LIMIT = { text: "z".repeat(20_000) };
+
+const fetchedWhole =
+  (event: unknown) =>
+  ({ fetched }: Seen): string[] =>
+    fetched.length > 0 && fetched.every((one) => same(one, event)) ? [] : ["O4 not fetched whole"];
+
+/** The first of each id comes in the order of put. */
+function inOrder(ids: readonly string[]) {
+  return ({ taken }: Seen): string[] => {
+    const firsts = [...new Set(taken.map(({ id }) => id))];
+    return same(firsts, ids) ? [] : [`O2 they were taken in the order ${firsts}`];
+  };
+}
+
+const THREE = ["a", "b", "c"];
+const somewhere = workflowNamed("w");
+const queue = { kind: "queue", queue: "Q" } as const;
+
+/** Taken, once the operator has seen to it. */
+function onceMended(_: number, __: Sent, { isMended }: Seen): void {
+  if (!isMended) throw new UndeliverableError("gone", { isGone: true });
+}
+
+const DELIVERED: Plans = {
+  "put and delivered": plan({ to: somewhere }),
+  "put and delivered, several at once": plan({ to: somewhere, ids: THREE }),
+  "put and delivered and kept": plan({
+    to: somewhere,
+    settings: { keepDelivered: {} },
+    soonAfter: /INTO perdure_delivered/,
+  }),
+  "failed twice and delivered": plan({
+    to: somewhere,
+    answer: failing(2),
+    soonAfter: /UPDATE perdure_outbox/,
+  }),
+  "given up after its attempts": plan({
+    to: somewhere,
+    isGivenUp: true,
+    left: 1,
+    soonAfter: GIVEN_UP,
+    settings: { policy: { maxAttempts: 3 } },
+    answer: failing(1_000),
+    check: ({ sent, letters }) =>
+      [...sent, ...letters.map(({ attempts }) => ({ attempt: attempts }))]
+        .filter(({ attempt }) => attempt > 3)
+        .map(({ attempt }) => `O3 attempt ${attempt} of 3`),
+  }),
+  "discarded, for a workflow that has ended": plan({
+    to: somewhere,
+    ids: THREE,
+    event: LARGE,
+    answer: () => {
+      throw new NotNeededError("it is complete");
+    },
+    isDiscarded: true,
+    soonAfter: /INTO perdure_delivered/,
+  }),
+  "in parts, delivered whole": plan({ to: somewhere, event: LARGE }),
+  "in parts, by reference": plan({ to: queue, event: LARGE, check: fetchedWhole(LARGE) }),
+  "by reference, after a failure": plan({
+    to: queue,
+    event: OVER_THE_QUEUES_LIMIT,
+    answer: failing(1),
+    check: fetchedWhole(OVER_THE_QUEUES_LIMIT),
+  }),
+  "ordered, of which the first fails": plan({
+    to: workflowNamed("o", { ordered: true, ...QUICK }),
+    ids: THREE,
+    answer: (nth, { id }) => {
+      if (id === "a" && nth <= 2) throw new Error("not now");
+    },
+    check: inOrder(THREE),
+  }),
+  "an endpoint that asks to be left alone": plan({
+    to: WEBHOOK,
+    ids: THREE,
+    soonAfter: /INTO perdure_endpoints/,
+    answer: (nth, { id }) => {
+      if (id !== "a" || nth > 1) return;
+      throw Object.assign(new Error("later"), {
+        statusCode: 429,
+        responseHeaders: { "retry-after-ms": "5" },
+      });
+    },
+  }),
+};
+
+const OPERATED: Plans = {
+  "refused, told of, redriven and delivered": plan({
+    to: somewhere,
+    answer: refusing,
+    verbs: ["Outbox.redrive"],
+    soonAfter: GIVEN_UP,
+    operator: ({ outbox }, _, [id = ""]) => outbox.redrive(id),
+  }),
+  "in parts, refused and redriven with all": plan({
+    to: somewhere,
+    event: LARGE,
+    answer: refusing,
+    verbs: ["Outbox.redriveAll"],
+    soonAfter: GIVEN_UP,
+    operator: ({ outbox }) => outbox.redriveAll({}),
+  }),
+  "refused, and the dead letter deleted": plan({
+    to: somewhere,
+    ids: THREE,
+    event: LARGE,
+    answer: refusingAll,
+    isGivenUp: true,
+    left: 2,
+    verbs: ["Outbox.deleteDeadLetter"],
+    soonAfter: /DELETE FROM perdure_dead_letters/,
+    operator: ({ outbox }, _, [id = ""]) => outbox.deleteDeadLetter(id),
+  }),
+  "refused, and all dead letters deleted": plan({
+    to: somewhere,
+    ids: THREE,
+    event: LARGE,
+    answer: refusingAll,
+    isGivenUp: true,
+    verbs: ["Outbox.deleteDeadLetters"],
+    soonAfter: /DELETE FROM perdure_dead_letters/,
+    operator: ({ outbox }) => outbox.deleteDeadLetters({ before: new Date(Date.now() + 1_000) }),
+  }),
+  "an endpoint that is gone and comes back": plan({
+    to: WEBHOOK,
+    ids: THREE,
+    answer: onceMended,
+    verbs: ["Outbox.enableEndpoint"],
+    soonAfter: /INTO perdure_endpoints/,
+    operator: async ({ outbox }, seen) => {
+      seen.isMended = true;
+      await outbox.enableEndpoint(WEBHOOK.url);
+    },
+  }),
+  "an endpoint that is disabled by hand, and enabled": plan({
+    to: WEBHOOK,
+    ids: THREE,
+    settings: { policy: { backoff: { base: 50, cap: 50 } } },
+    answer: (_, __, { isMended }) => {
+      if (!isMended) throw new Error("not now");
+    },
+    verbs: ["Outbox.disableEndpoint", "Outbox.enableEndpoint"],
+    soonAfter: GIVEN_UP,
+    // What waits is given up, and sent again.
+    isEarly: true,
+    operator: async ({ outbox }, seen) => {
+      const { state } = await outbox.inspectEndpoint(WEBHOOK.url);
+      if (state !== "disabled") await outbox.disableEndpoint(WEBHOOK.url, "by hand");
+      await sleep(10);
+      seen.isMended = true;
+      await outbox.enableEndpoint(WEBHOOK.url);
+    },
+  }),
+};
 
 const READS = "reads only";
 
 playMatrix(
-  "O1 O2 O3 O4 O5 W6",
-  { ...OUTBOX, ...WORKFLOW_STARTS },
+  "O1 O2 O3 O4 O5",
+  { ...DELIVERED, ...OPERATED },
   {
     owners: { Outbox },
     harmless: {

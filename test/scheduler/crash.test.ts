@@ -1,24 +1,414 @@
 /**
- * A crash at every write of what a scheduler does. Whatever was committed when,
- * no slot is lost, none has two runs, and no attempt is made twice under the
- * same number. What is played is in `matrix/scheduler.ts`.
+ * A crash at every write of what a scheduler does. No slot is lost, none has two runs, and no attempt is made twice under
+ * the same number.
  */
 
+import { env } from "cloudflare:workers";
+import type {
+  PromptPort,
+  ScheduledTask,
+  ScheduledTaskContext,
+  ScheduledTasks,
+} from "../../src/scheduler/index.ts";
 import { Scheduler } from "../../src/scheduler/index.ts";
-import { playMatrix } from "../support/crash-matrix.ts";
-import { SCHEDULER } from "./crash-scenarios.ts";
+import { type Planned, type Plans, planned, playMatrix } from "../support/crash-matrix.ts";
+import {
+  differs,
+  inObject,
+  PerPlay,
+  prepared,
+  rest,
+  surely,
+  wakeAll,
+} from "../support/crash-objects.ts";
+import { forever, sleep } from "../support/ledger.ts";
+import { at, MINUTE, MONDAY, task } from "../support/scheduler.ts";
+import {
+  type SchedulerObject,
+  type SchedulerScript,
+  schedulerScripts,
+} from "../support/scheduler-object.ts";
+
+/** A number is the time that it is from then on, in minutes, until all is quiet. */
+type Step = number | ((object: SchedulerObject, world: World) => unknown);
+
+type Way = {
+  readonly verbs: readonly string[];
+  readonly tasks: (world: World) => ScheduledTasks;
+  readonly prompts?: PromptPort;
+  readonly steps: readonly Step[];
+  /** The slots, in minutes, and how their runs have ended. */
+  readonly history: readonly string[];
+  /** What else is wrong in the end. */
+  readonly also?: (object: SchedulerObject) => Promise<string[]>;
+};
+
+/** What is around the object in one play, and outlives it. */
+class World {
+  readonly script: SchedulerScript;
+  readonly calls: string[] = [];
+  /** Runs that wait for it do not end, and are nothing to wait for. */
+  isHeld = false;
+  /** What the app declares may change, and what happens once has happened. */
+  hasChanged = false;
+  #storage: DurableObjectStorage | undefined;
+
+  constructor(readonly way: Way) {
+    this.script = {
+      ...(way.prompts && { prompts: way.prompts }),
+      now: MONDAY,
+      tasks: () => way.tasks(this),
+      born: (_, ctx) => {
+        this.#storage = ctx.storage;
+      },
+    };
+  }
+
+  /** What a handler does first. */
+  readonly note = async ({ occurrenceKey, attempt }: ScheduledTaskContext): Promise<void> => {
+    // What leaves an object waits until all that was written before is durable.
+    await this.#storage?.sync();
+    this.calls.push(`${occurrenceKey} #${attempt}`);
+  };
+}
+
+/** The write that begins an attempt. */
+const ATTEMPTED = /UPDATE perdure_runs/;
+/** The write that fires a slot. */
+const FIRED = /INTO perdure_runs/;
+const CHANGED = /perdure_tasks/;
+
+/** @param make made anew for each play: a way may remember what has happened */
+function plan(make: () => Way, soonAfter = ATTEMPTED): Planned {
+  const worlds = new PerPlay(() => new World(make()));
+  const { verbs, steps } = make();
+  return planned<SchedulerObject>({
+    verbs,
+    soonAfter,
+    objects: prepared(env.SchedulerObject, (name) =>
+      schedulerScripts.set(name, worlds.of(name).script),
+    ),
+    steps: [
+      async (_, run) => {
+        await inside(run.stub(), () => {});
+        // A crash may be on its way still, and nothing may have been stored before.
+        await sleep(15);
+        await inside(run.stub(), () => {});
+      },
+      ...steps.map((_, index) => async (_stub: object, run: { id: string; stub(): object }) => {
+        const world = worlds.of(run.id);
+        const step = world.way.steps[index] ?? 0;
+        if (typeof step === "number") {
+          world.script.now = MONDAY + step * MINUTE;
+          await wakeAll(run.stub());
+        } else await inside(run.stub(), (object) => step(object, world));
+        await rest(
+          () => run.stub(),
+          () => isAtRest(run.stub(), world),
+        );
+      }),
+    ],
+    isOver: (stub, { id }) => isAtRest(stub, worlds.of(id)),
+    touch: wakeAll,
+    check: (_, run) =>
+      surely(() => inside(run.stub(), (object) => problemsOf(object, worlds.of(run.id)))),
+  });
+}
+
+/** Runs `work` in the started object, its declarations read. */
+function inside<R>(stub: object, work: (object: SchedulerObject) => R | Promise<R>): Promise<R> {
+  return inObject(stub, async (object: SchedulerObject) => {
+    await object.lifecycle.start();
+    await object.scheduler.list({ occurrences: 0 });
+    return work(object);
+  });
+}
+
+/** Nothing is due, and nothing is open but what is held. */
+function isAtRest(stub: object, { script, isHeld }: World): Promise<boolean> {
+  return inObject(stub, (_, { storage: { sql } }) => {
+    const due = sql.exec(
+      "SELECT 1 FROM perdure_tasks WHERE paused_at IS NULL AND next_at <= ?",
+      script.now ?? 0,
+    );
+    const open = sql.exec("SELECT 1 FROM perdure_runs WHERE ended_at IS NULL AND NOT ?", +isHeld);
+    return due.toArray().length + open.toArray().length === 0;
+  });
+}
+
+async function problemsOf(object: SchedulerObject, { calls, way }: World): Promise<string[]> {
+  const runs = await object.scheduler.runs("t");
+  const found = runs
+    .toReversed()
+    .map(({ scheduledFor, status }) => `${at(scheduledFor)} ${status}`);
+  return [
+    ...differs("S1 the history", found, way.history),
+    ...(new Set(calls).size < calls.length ? [`S1 called twice: ${calls.join(", ")}`] : []),
+    ...((await way.also?.(object)) ?? []),
+  ];
+}
+
+const one = (options: Parameters<typeof task>[1] = {}) => {
+  return ({ note }: World): ScheduledTasks => ({ t: task(note, options) });
+};
+const minutes = (count: number) => new Date(MONDAY + count * MINUTE);
+
+/** The run of the first slot goes on until it is released. */
+function meeting(overlap: NonNullable<ScheduledTask["overlap"]>, history: readonly string[]): Way {
+  return {
+    verbs: [],
+    tasks: (world) => ({
+      t: task(
+        async (context) => {
+          await world.note(context);
+          while (world.isHeld && at(context.scheduledFor) === 10) await sleep(5);
+        },
+        { overlap },
+      ),
+    }),
+    steps: [
+      (_, world) => {
+        world.isHeld = true;
+      },
+      10,
+      20,
+      (_, world) => {
+        world.isHeld = false;
+      },
+      30,
+    ],
+    history,
+  };
+}
+
+/** A host of prompts that knows each for ever. */
+function prompting(): PromptPort {
+  const known = new Set<string>();
+  return {
+    submit: async (_, { idempotencyKey }) => {
+      known.add(idempotencyKey);
+      return { submissionId: idempotencyKey };
+    },
+    ended: async (id) => (known.has(id) ? { status: "completed" } : null),
+    cancel: async () => {},
+  };
+}
+
+const FIRING: Plans = {
+  "two occurrences": plan(() => ({
+    verbs: [],
+    tasks: one(),
+    steps: [10, 20],
+    history: ["10 completed", "20 completed"],
+  })),
+  "an attempt that fails, and is tried again": plan(() => ({
+    verbs: [],
+    tasks: (world) => ({
+      t: task(async (context) => {
+        await world.note(context);
+        if (world.hasChanged) return;
+        world.hasChanged = true;
+        throw new Error("once");
+      }),
+    }),
+    steps: [10],
+    history: ["10 completed"],
+  })),
+  "a run that fails, and pauses its task": plan(() => ({
+    verbs: [],
+    tasks: (world) => ({
+      t: task(
+        async (context) => {
+          await world.note(context);
+          throw new Error("always");
+        },
+        { retry: { maxAttempts: 1 }, pauseOnFailure: true },
+      ),
+    }),
+    steps: [10, 20],
+    history: ["10 failed"],
+    also: async ({ scheduler }) => {
+      const { state } = (await scheduler.inspect("t")) ?? {};
+      return state === "paused" ? [] : [`S5 it is ${state}`];
+    },
+  })),
+  "a prompt": plan(() => ({
+    verbs: [],
+    tasks: () => ({ t: { schedule: "every 10 minutes", prompt: "report" } }),
+    prompts: prompting(),
+    steps: [10],
+    history: ["10 completed"],
+  })),
+  "three caught up": plan(
+    () => ({
+      verbs: [],
+      tasks: one({ catchUp: "all" }),
+      steps: [35],
+      history: ["10 completed", "20 completed", "30 completed"],
+    }),
+    FIRED,
+  ),
+  "the latest caught up": plan(() => ({
+    verbs: [],
+    tasks: one({ catchUp: "latest" }),
+    steps: [35, 40],
+    history: ["30 completed", "40 completed"],
+  })),
+  "those of a while caught up": plan(() => ({
+    verbs: [],
+    tasks: one({ catchUp: { all: "20 minutes" } }),
+    steps: [35],
+    history: ["20 completed", "30 completed"],
+  })),
+  "none caught up": plan(() => ({
+    verbs: [],
+    tasks: one({ catchUp: "none" }),
+    steps: [35, 40],
+    history: ["40 completed"],
+  })),
+  "one that meets another, and is skipped": plan(() =>
+    meeting("skip", ["10 completed", "20 skipped", "30 completed"]),
+  ),
+  "one that meets another, and queues": plan(() =>
+    meeting("queue", ["10 completed", "20 completed", "30 completed"]),
+  ),
+  "one that meets another, and runs beside it": plan(() =>
+    meeting("allow", ["10 completed", "20 completed", "30 completed"]),
+  ),
+  "one that meets another, which makes room": plan(() => ({
+    verbs: [],
+    tasks: ({ note }) => ({
+      t: task(
+        async (context) => {
+          await note(context);
+          if (at(context.scheduledFor) === 10) await forever();
+        },
+        { overlap: "cancelPrevious" },
+      ),
+    }),
+    steps: [
+      (_, world) => {
+        world.isHeld = true;
+      },
+      10,
+      (_, world) => {
+        world.isHeld = false;
+        world.script.now = MONDAY + 20 * MINUTE;
+      },
+      20,
+    ],
+    history: ["10 cancelled", "20 completed"],
+  })),
+};
+
+const OPERATED: Plans = {
+  "a trigger": plan(() => ({
+    verbs: ["Scheduler.trigger"],
+    tasks: one(),
+    steps: [({ scheduler }) => scheduler.trigger("t", { key: "k" }), 10],
+    history: ["0 completed", "10 completed"],
+  })),
+  "a backfill": plan(
+    () => ({
+      verbs: ["Scheduler.backfill"],
+      tasks: one({ catchUp: "none" }),
+      steps: [
+        35,
+        ({ scheduler }) => scheduler.backfill("t", { from: minutes(0), to: minutes(35) }),
+      ],
+      history: ["10 completed", "20 completed", "30 completed"],
+    }),
+    FIRED,
+  ),
+  "a pause": plan(
+    () => ({
+      verbs: ["Scheduler.pause", "Scheduler.resume"],
+      tasks: one(),
+      steps: [
+        ({ scheduler }) => scheduler.pause("t"),
+        25,
+        ({ scheduler }) => scheduler.resume("t"),
+        30,
+      ],
+      history: ["30 completed"],
+    }),
+    CHANGED,
+  ),
+  "one that is left out": plan(
+    () => ({
+      verbs: ["Scheduler.skipNext"],
+      tasks: one(),
+      steps: [
+        // Whoever was not told looks first: said twice, it leaves out two.
+        async ({ scheduler }) => {
+          const { next } = (await scheduler.inspect("t")) ?? {};
+          if (next && at(next) === 10) await scheduler.skipNext("t");
+        },
+        20,
+      ],
+      history: ["10 skipped", "20 completed"],
+    }),
+    FIRED,
+  ),
+  "an edit of the times, and a new task": plan(
+    () => ({
+      verbs: ["Scheduler.reconcile"],
+      tasks: ({ note, hasChanged }) => ({
+        t: task(note, { schedule: hasChanged ? "every 25 minutes" : "every 10 minutes" }),
+        ...(hasChanged && { fresh: task(() => {}) }),
+      }),
+      steps: [
+        10,
+        ({ scheduler }, world) => {
+          world.hasChanged = true;
+          return scheduler.reconcile();
+        },
+        35,
+      ],
+      history: ["10 completed", "35 completed"],
+    }),
+    CHANGED,
+  ),
+  "a task that is not declared any more": plan(
+    () => ({
+      verbs: ["Scheduler.reconcile"],
+      tasks: ({ note, hasChanged }) => ({
+        t: task(note),
+        ...(!hasChanged && { old: task(() => {}) }),
+      }),
+      steps: [
+        10,
+        ({ scheduler }, world) => {
+          world.hasChanged = true;
+          return scheduler.reconcile();
+        },
+        20,
+      ],
+      history: ["10 completed", "20 completed"],
+      also: async (object) => {
+        const ids = (await object.scheduler.list()).map(({ taskId }) => taskId);
+        return differs("S4 what is declared", ids, ["t"]);
+      },
+    }),
+    /DELETE FROM perdure_tasks/,
+  ),
+};
 
 const READS = "reads only";
 
-playMatrix("S1 S3 S4 S5", SCHEDULER, {
-  owners: { Scheduler },
-  harmless: {
-    "Scheduler.onStart": "each life begins with it",
-    "Scheduler.wake": "the room's alarm, which wakes every scenario",
-    "Scheduler.adopt":
-      "one transaction, which each start repeats until the other scheduler has disarmed",
-    "Scheduler.list": READS,
-    "Scheduler.inspect": READS,
-    "Scheduler.runs": READS,
+playMatrix(
+  "S1 S3 S4 S5",
+  { ...FIRING, ...OPERATED },
+  {
+    owners: { Scheduler },
+    harmless: {
+      "Scheduler.onStart": "each life begins with it",
+      "Scheduler.wake": "the room's alarm, which wakes every scenario",
+      "Scheduler.adopt":
+        "one transaction, which each start repeats until the other scheduler has disarmed",
+      "Scheduler.list": READS,
+      "Scheduler.inspect": READS,
+      "Scheduler.runs": READS,
+    },
   },
-});
+);

@@ -1,9 +1,6 @@
 /**
- * What was submitted, and a crash at every write and delivery of it: of its
- * acceptance, its turn, its end, of what is done with it later, and of the
- * recovery from an earlier crash. What is played is in `matrix/ledger.ts`,
- * `matrix/prompts.ts` and `matrix/answers.ts`. And O1 by itself: an end and its
- * entries are one commit.
+ * A crash at every write and delivery of a submission: its acceptance, its turn, its end, what is done with it later, and
+ * the recovery from an earlier crash. The scenarios are in crash/. And O1: an end and its entries are one commit.
  */
 
 import { describe, expect, it } from "vitest";

@@ -1,11 +1,9 @@
 /**
- * The crash matrix: each verb of a room, and what happens to it when the object
- * dies at any write or delivery. The scenarios are data, one file for each
- * room; this one plays them as tests, and sees to it that no verb is left out.
+ * The crash matrix: the object crashes at any write or delivery of a scenario. The scenarios are data in the crash tests of
+ * each module. This file plays them as tests and checks that no verb is left out.
  *
- * `VITE_PERDURE_CRASH_STRIDE=1` plays all points, and every seventh of those of
- * a second crash. Without it every so manieth is played, and for each scenario
- * the one soon after its most interesting write, with a second crash.
+ * `VITE_PERDURE_CRASH_STRIDE=1` plays all points, and every seventh of those of a second crash. Otherwise every 29th point
+ * is played, and for each scenario a second crash, soon after its most interesting write.
  */
 
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
@@ -22,13 +20,13 @@ type Objects = Rpc.DurableObjectBranded | undefined;
 type Scenario<T extends Objects> = Omit<CrashScenario<T>, "name" | "stride" | "again" | "moments">;
 
 export type Plan<T extends Objects> = Scenario<T> & {
-  /** Verbs that it plays, e.g. `Outbox.put`. */
+  /** Verbs that it calls, e.g. `Outbox.put`. */
   readonly verbs: readonly string[];
   /** The first write that matches: a crash soon after it is always played, and every second crash follows on it. */
   readonly soonAfter: RegExp;
 };
 
-/** What is played under a name, whatever the objects are. */
+/** A scenario of the matrix, whatever its objects are. */
 export type Planned = Pick<Plan<Objects>, "verbs" | "soonAfter"> & {
   crash(
     points: Pick<CrashScenario<Objects>, "name" | "moments" | "stride" | "again">,
@@ -57,7 +55,7 @@ type Owner = object | (abstract new (...args: never[]) => object);
 export type Verbs = {
   /** By name. Every public method of the classes, and every function of the modules, is a verb. */
   readonly owners: Readonly<Record<string, Owner>>;
-  /** What no crash can do anything to, and why. */
+  /** Verbs that no crash can harm, and why. */
   readonly harmless: Readonly<Record<string, string>>;
 };
 
@@ -67,74 +65,97 @@ const IS_FULL = STRIDE === 1;
 /** Of the points of a second crash. */
 const STRIDE_AGAIN = IS_FULL ? 7 : 3 * STRIDE - 1;
 const MOMENTS: readonly Moment[] = ["soon after", "before", "after"];
-/** Plays of one scenario at a time; five scenarios are played beside each other. */
+/** Plays of one scenario at a time. Vitest runs five scenarios at a time. */
 const CONCURRENCY = 4;
+const TIMEOUT_MS = 3_600_000;
 
-/** Another moment comes first in each scenario, so that also the first points differ. */
-function momentsFrom(index: number): readonly Moment[] {
-  const first = IS_FULL ? 0 : index % MOMENTS.length;
+/** Each scenario begins with another moment, so that its first points differ. */
+export function momentsFrom(index: number): readonly Moment[] {
+  const first = index % MOMENTS.length;
   return [...MOMENTS.slice(first), ...MOMENTS.slice(0, first)];
 }
 
+type Total = { points: number; crashed: number; wrong: number };
+
 /**
- * Plays the plans of one kind of object, a test for each. Call it once in a file for each room.
+ * Plays each scenario as a test and prints what was found. `npm test` adds up the last line of each file.
  *
- * @param guarantees begins the names of the tests, e.g. `O1 O2`
+ * @param play once, and once more with a second crash
+ * @returns the counts, complete when all tests have run
+ */
+export function playScenarios<Scenario extends { readonly name: string }>(
+  title: string,
+  scenarios: readonly Scenario[],
+  play: (scenario: Scenario, index: number) => Promise<readonly CrashReport[]>,
+): Readonly<Total> {
+  const lines: string[] = [];
+  const total: Total = { points: 0, crashed: 0, wrong: 0 };
+  afterAll(() => {
+    lines.push(`crash matrix total: ${total.points} points, ${total.wrong} wrong`);
+    console.log(lines.join("\n"));
+  });
+  describe.concurrent(title, () => {
+    it.each(scenarios.map((scenario, index) => ({ name: scenario.name, scenario, index })))(
+      "$name",
+      async ({ scenario, index }) => {
+        const reports = await play(scenario, index);
+        for (const report of reports) {
+          lines.push(String(report));
+          total.points += report.points;
+          total.crashed += report.crashed;
+          total.wrong += report.wrong.length;
+        }
+        expect(reports.flatMap(({ wrong }) => wrong)).toEqual([]);
+      },
+      TIMEOUT_MS,
+    );
+  });
+  return total;
+}
+
+/**
+ * Plays the scenarios of a module. Call it once in a file.
+ *
+ * @param guarantees prefix of the names of the tests, e.g. `O1 O2`
  */
 export function playMatrix(guarantees: string, plans: Plans, { owners, harmless }: Verbs): void {
-  const lines: string[] = [];
-  const total = { points: 0, crashed: 0, wrong: 0 };
   const called = new Set<string>();
   let restore = () => {};
 
   beforeAll(() => {
     const forget = noteCalls(owners, called);
-    // What goes wrong as it is meant to.
+    // Errors that the scenarios cause on purpose.
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     restore = () => {
       forget();
       log.mockRestore();
     };
   });
-  afterAll(() => {
-    restore();
-    lines.push(`crash matrix total: ${total.points} points, ${total.wrong} wrong`);
-    console.log(lines.join("\n"));
-  });
+  afterAll(() => restore());
 
-  describe.concurrent(`${guarantees} whenever the object crashes, all is well in the end`, () => {
-    it.each(Object.entries(plans).map(([name, plan], index) => ({ name, plan, index })))(
-      "$name",
-      async ({ name, plan, index }) => {
-        const moments = momentsFrom(index);
-        const once = await plan.crash({ name, moments, stride: STRIDE });
-        const again = await plan.crash({
-          ...{ name, moments, stride: STRIDE_AGAIN },
-          again: plan.soonAfter,
-        });
-        for (const report of [once, again]) {
-          lines.push(String(report));
-          total.points += report.points;
-          total.crashed += report.crashed;
-          total.wrong += report.wrong.length;
-        }
-        expect([...once.wrong, ...again.wrong]).toEqual([]);
-      },
-      1_200_000,
-    );
-  });
+  const total = playScenarios(
+    `${guarantees}: all is well after a crash at any write or delivery of`,
+    Object.entries(plans).map(([name, plan]) => ({ name, plan })),
+    async ({ name, plan }, index) => {
+      const moments = momentsFrom(IS_FULL ? 0 : index);
+      return [
+        await plan.crash({ name, moments, stride: STRIDE }),
+        await plan.crash({ name, moments, stride: STRIDE_AGAIN, again: plan.soonAfter }),
+      ];
+    },
+  );
 
-  it(`${guarantees} every verb is played, or cannot be harmed`, () => {
+  it(`${guarantees}: every verb is crashed, or cannot be harmed`, () => {
     const played = new Set(Object.values(plans).flatMap(({ verbs }) => verbs));
     const accounted = [...played, ...Object.keys(harmless)];
     expect(accounted.toSorted()).toEqual(verbsOf(owners).toSorted());
     expect([...played].filter((verb) => !called.has(verb))).toEqual([]);
-    // Plays differ a little, and leave the last points of some out.
+    // The number of writes varies from play to play, so the last points of some scenarios are not reached.
     expect(total.crashed).toBeGreaterThan(total.points * 0.75);
   });
 }
 
-/** All that can be called from outside, as `Owner.name`. */
+/** All public members of the owners, as `Owner.name`. */
 function verbsOf(owners: Verbs["owners"]): string[] {
   return Object.entries(owners).flatMap(([owner, value]) =>
     Object.getOwnPropertyNames(membersOf(value))
@@ -148,8 +169,8 @@ function membersOf(owner: Owner): object {
 }
 
 /**
- * Remembers which methods were called: a scenario that names a verb plays it. Functions of a module are taken at their
- * word. Returns what undoes it.
+ * Records which methods are called, so that a scenario that names a verb must call it. Functions of a module cannot be
+ * watched and count as called. Returns a function that undoes it.
  */
 function noteCalls(owners: Verbs["owners"], called: Set<string>): () => void {
   const undo: (() => void)[] = [];

@@ -1,4 +1,4 @@
-/** What scenarios of the crash matrix do to objects, whatever room they are of. */
+/** Helpers of crash scenarios for objects of any module. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { until } from "./given.ts";
@@ -6,17 +6,17 @@ import { sleep } from "./ledger.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 
-/** The same objects; before one is constructed for the first time, `give` says what is there for it. */
-export function given<T extends Objects>(
+/** The same namespace. `prepare` runs before an object is constructed for the first time. */
+export function prepared<T extends Objects>(
   objects: DurableObjectNamespace<T>,
-  give: (name: string) => void,
+  prepare: (name: string) => void,
 ): DurableObjectNamespace<T> {
   const known = new Set<string>();
   return new Proxy(objects, {
     get(target, key) {
       if (key !== "getByName") return Reflect.get(target, key) as unknown;
       return (name: string) => {
-        if (!known.has(name)) give(name);
+        if (!known.has(name)) prepare(name);
         known.add(name);
         return target.getByName(name);
       };
@@ -24,7 +24,7 @@ export function given<T extends Objects>(
   });
 }
 
-/** Runs `work` in the object's present life, which may begin with it. */
+/** Runs `work` in the object, which starts if it does not run. */
 export function inObject<T, R>(
   stub: object,
   work: (object: T, ctx: DurableObjectState) => R | Promise<R>,
@@ -33,11 +33,11 @@ export function inObject<T, R>(
   return runInDurableObject(plain, (object, ctx) => work(object as unknown as T, ctx));
 }
 
-/** All its jobs become due, and its alarm comes, as when their time has come: the queue has the machine's clock. */
+/** All its jobs become due, and its alarm comes. The job queue uses the machine's clock. */
 export async function wakeAll(stub: object): Promise<void> {
   await inObject(stub, (_, { storage: { sql } }) => {
     const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'cf_agents_jobs'").toArray();
-    // The comment keeps it from being counted as a write of the object's own.
+    // The SQL comment keeps it from being counted as a write of the scenario.
     if (made.length > 0) {
       sql.exec("/* time */ UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
     }
@@ -45,19 +45,19 @@ export async function wakeAll(stub: object): Promise<void> {
   await runDurableObjectAlarm(stub as DurableObjectStub);
 }
 
-/** The alarm comes until nothing is left to do: for a step that goes on from there. */
+/** The alarm comes until nothing is left to do, for a step that continues from there. */
 export async function rest(stub: () => object, isAtRest: () => Promise<boolean>): Promise<void> {
   for (let wake = 0; wake < 10; wake++) {
     const isQuiet = await until(isAtRest, 120).catch(() => false);
-    // A crash may be on its way still.
+    // A crash may still come.
     await sleep(10);
     if (isQuiet && (await isAtRest())) return;
     await wakeAll(stub());
   }
-  throw new Error("It never came to rest");
+  throw new Error("The object did not come to rest within 10 wakes");
 }
 
-/** One for each play, by the name of its object. */
+/** A state for each play, by the name of its object. */
 export class PerPlay<State> {
   readonly #states = new Map<string, State>();
 
@@ -72,13 +72,13 @@ export class PerPlay<State> {
   }
 }
 
-/** What is different from what is expected, in words; nothing where it is not. */
+/** A problem in words where the two differ, else nothing. */
 export function differs(what: string, found: unknown, expected: unknown): string[] {
   const [is, should] = [JSON.stringify(found), JSON.stringify(expected)];
-  return is === should ? [] : [`${what} is ${is}, not ${should}`];
+  return is === should ? [] : [`${what}: ${is}, expected ${should}`];
 }
 
-/** Asks again when the object dies meanwhile: a crash may come as late as in the last look at it. */
+/** Calls again if the object crashes meanwhile: a crash may come as late as the last look at it. */
 export async function surely<R>(ask: () => Promise<R>): Promise<R> {
   try {
     return await ask();

@@ -1,9 +1,9 @@
-/** Plays crash scenarios of Think agents, says what was found, and knows which verbs each has really used. */
+/** Crash scenarios of Think agents and their workflows, and which verbs each of them has called. */
 
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
-import { afterAll, describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { withCodemode } from "../../src/codemode/index.ts";
 import { DurableThink } from "../../src/hosts/think/index.ts";
 import {
@@ -11,30 +11,33 @@ import {
   type CrashRun,
   type CrashScenario,
   crashAtEveryWrite,
-  type Moment,
+  type Script,
 } from "../../src/testing/index.ts";
 import { openWorkOf } from "../../src/testing/invariants/invariants.ts";
 import type { ThinkWorkflowStep } from "../../src/workflow/index.ts";
 import { CALL_OF } from "../../src/workflow/step-call.ts";
 import { stepsOf } from "../../src/workflow/steps.ts";
+import { momentsFrom, playScenarios } from "./crash-matrix.ts";
+import { differs } from "./crash-objects.ts";
+import { message } from "./given.ts";
 import { knob } from "./knobs.ts";
 import { type Plot, plots } from "./plot-workflow.ts";
 import type { ThinkAgent } from "./think-agent.ts";
 
 export type Run = CrashRun<ThinkAgent>;
 export type Agent = DurableObjectStub<ThinkAgent>;
-/** A crash scenario, and which verbs of an agent or of a step (`step.prompt`) it is about. */
+/** A crash scenario, and the verbs of an agent or a workflow (`step.prompt`) that it calls. */
 export type ThinkScenario = Omit<CrashScenario<ThinkAgent>, "objects"> & {
   readonly verbs: readonly string[];
-  /** The first write that matches: a crash soon after it is tried in any case, and a second crash after that one. */
+  /** The first write that matches: a crash soon after it is always tried, and a second crash follows on it. */
   readonly soonAfter: RegExp;
-  /** In `npm test` every so manieth point is tried: a prime, so that moments and writes vary. */
+  /** `npm test` tries one of so many points: a prime, so that moments and writes vary. */
   readonly stride: number;
   /** @default env.ThinkAgent */
   readonly objects?: DurableObjectNamespace<ThinkAgent>;
 };
 
-/** One that is about a workflow of the agent: what it does, and what it has to return, once and whatever crashes. */
+/** A scenario of a workflow of the agent. */
 type WorkflowScenario = ThinkScenario & {
   readonly plot: (step: ThinkWorkflowStep, id: string) => Promise<unknown>;
   /** What the workflow returns, as JSON. */
@@ -43,10 +46,10 @@ type WorkflowScenario = ThinkScenario & {
   readonly status?: InstanceStatus["status"];
 };
 
-/** Verbs of Think and of agents that are more in a DurableThink than they were. */
+/** Verbs of Think and of agents that a DurableThink extends. */
 const MORE_VERBS = ["restartWorkflow", "runTurn"] as const;
 
-/** The step of an entry of its own, which is a function of the step that `run()` receives. */
+/** The step of `perdure/codemode`, a function that takes the step that `run()` receives. */
 const CODEMODE = "codemode";
 
 /** Every method of the layers of a DurableThink with Code Mode, and every step. */
@@ -62,7 +65,7 @@ export function allVerbs(): string[] {
   ];
 }
 
-/** From DurableThink with Code Mode down to what Think itself is. */
+/** The prototypes from DurableThink with Code Mode down to the class above Think. */
 function layers(): object[] {
   const found: object[] = [];
   let layer = withCodemode(DurableThink).prototype as object;
@@ -81,10 +84,10 @@ function note(agent: string | undefined, verb: string): void {
   called.set(agent ?? "", verbs.add(verb));
 }
 
-/** Prototypes of which each call of a verb is noted. */
+/** Prototypes whose verbs are watched. */
 const watched = new WeakSet<object>();
 
-/** Notes each call of a verb of objects of this class from now on: of the class that lives, whoever has loaded it. */
+/** Notes each call of a verb of objects of this class from now on. */
 function watchVerbs(object: object): void {
   const verbs = new Set(allVerbs());
   let layer = Object.getPrototypeOf(object) as object | null;
@@ -105,7 +108,7 @@ function watchVerbs(object: object): void {
   }
 }
 
-/** The steps, of which each use is noted. */
+/** A step that notes each use. */
 function watchedStep(step: ThinkWorkflowStep, agent: string): ThinkWorkflowStep {
   return new Proxy(step, {
     get(target, name) {
@@ -119,7 +122,7 @@ function watchedStep(step: ThinkWorkflowStep, agent: string): ThinkWorkflowStep 
   });
 }
 
-/** How the workflow of a run stands, if there is one. The agent, its workflow and its order have one name. */
+/** The status of the workflow of a run, if there is one. The agent, its workflow and its order have one name. */
 export async function stateOf(id: string): Promise<InstanceStatus | undefined> {
   try {
     return await (await env.PLOT_WORKFLOW.get(id)).status();
@@ -128,10 +131,10 @@ export async function stateOf(id: string): Promise<InstanceStatus | undefined> {
   }
 }
 
-/** Ids of workflows whose plots may begin. */
+/** Ids of workflows that may begin their first step. */
 const released = new Set<string>();
 
-/** Starts the workflow before anything may crash: `matrix/think-starts.ts` crashes starts. */
+/** Starts the workflow before anything may crash. crash-starts.test.ts crashes starts. */
 async function start(agent: Agent, { id }: Run): Promise<void> {
   await agent.runWorkflow("PLOT_WORKFLOW", {}, { id, ifExists: "return" });
   await met(() => isAtRest(agent));
@@ -141,21 +144,21 @@ function release(_: Agent, { id }: Run): void {
   released.add(id);
 }
 
-/** Waits until a probe says yes; what it throws is of a crash, and it is asked again. */
+/** Waits until a probe returns something truthy. An error of it comes from a crash, and it is called again. */
 export async function met(probe: () => unknown): Promise<void> {
   const deadline = performance.now() + 20_000;
   while (performance.now() < deadline) {
     try {
       if (await probe()) return;
     } catch {
-      // Its object has crashed in between.
+      // The object has crashed meanwhile.
     }
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   throw new Error(`Not met within 20 seconds: ${String(probe)}`);
 }
 
-/** What has ended cannot be terminated again, which is no failure for somebody who was not told of the first time. */
+/** A second call after a crash may find the workflow terminated, which is no failure. */
 export async function terminate(agent: Agent, { id }: Run, options = {}): Promise<void> {
   const wasOver = (await stateOf(id))?.status === "terminated";
   await agent.terminateWorkflow(id, options).catch((error: Error) => {
@@ -163,14 +166,14 @@ export async function terminate(agent: Agent, { id }: Run, options = {}): Promis
   });
 }
 
-/** Lets the workflow come so far, before anything may crash. */
+/** Lets the workflow run until the probe holds, before anything may crash. */
 export async function begun(agent: Agent, run: Run, isFar: () => unknown): Promise<void> {
   release(agent, run);
   await agent.runWorkflow("PLOT_WORKFLOW", {}, { id: run.id, ifExists: "return" });
   await met(isFar);
 }
 
-/** The scenario of a workflow whose plot begins with the first step, unless `prepare` has begun it. */
+/** The scenario of a workflow, which begins with the first step unless `prepare` has begun it. */
 export function workflow(scenario: WorkflowScenario): ThinkScenario {
   const { plot, output, status: wanted = "complete", ...rest } = scenario;
   const { prepare, steps, check, isOver } = rest;
@@ -205,15 +208,9 @@ export function workflow(scenario: WorkflowScenario): ThinkScenario {
   };
 }
 
-/** Nothing in its rooms is open or due. */
+/** Nothing is open or due in any module. */
 export async function isAtRest(agent: Agent): Promise<boolean> {
   return (await openWorkOf(agent as unknown as DurableObjectStub)).length === 0;
-}
-
-/** A problem, where it is not what it has to be. */
-export function differs(what: string, found: unknown, wanted: unknown): string[] {
-  const [is, hasToBe] = [found, wanted].map((value) => JSON.stringify(value));
-  return is === hasToBe ? [] : [`${what} ${is}, not ${hasToBe}`];
 }
 
 /** `status` of each submission of the agent, the oldest first. */
@@ -221,12 +218,12 @@ export async function statuses(agent: Agent): Promise<string[]> {
   return (await agent.listSubmissions()).map(({ status }) => status).reverse();
 }
 
-/** What the user has said in a thread: each message once, in its order (L4). */
+/** The user messages of a thread, each once and in order (L4). */
 export function said(agent: Agent, thread = "main"): Promise<string[]> {
   return textsOf(agent, thread, "user");
 }
 
-/** What the model has said there: a recovered turn goes on with its reply, or adds a message to it (L6). */
+/** The text of the replies there: a recovered turn continues its reply, or adds a message (L6). */
 export async function replied(agent: Agent, thread = "main"): Promise<string> {
   return (await textsOf(agent, thread, "assistant")).join("");
 }
@@ -238,72 +235,92 @@ async function textsOf(agent: Agent, thread: string, of: string): Promise<string
     .map(({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join(""));
 }
 
-/** Some plays wait for seconds, of recoveries and timeouts: five scenarios are played side by side. */
-const TIMEOUT_MS = 3_600_000;
-/** Of the points of a second crash, in a full run; in any other the first. */
-const AGAIN = 11;
+/** The scripts and calls that several scenarios share. Each play has texts of its own. */
+export const script = (id: string, rest: Script = {}): Script => ({ text: id, ...rest });
+export const submit =
+  (of: (id: string) => Script, options: object = {}) =>
+  (agent: Agent, { id }: Run) =>
+    agent.submitMessages([message(of(id), id)], {
+      idempotencyKey: id,
+      submissionId: id,
+      ...options,
+    });
+
+export const statusesAre = async (agent: Agent, ...wanted: string[]) =>
+  differs("the submissions are", await statuses(agent), wanted);
+
+/** Plays of one scenario at a time. They wait for seconds, for recoveries and timeouts. */
 const CONCURRENCY = knob("CRASH_CONCURRENCY", 6);
-const MOMENTS: readonly Moment[] = ["soon after", "before", "after"];
+/** The stride of the points of a second crash in a full run. Otherwise the first one is played. */
+const STRIDE_AGAIN = 11;
 
 /**
- * Plays the scenarios, each as a test, and prints what was found. `VITE_PERDURE_CRASH_STRIDE=1` tries all points: run one
- * file at a time then, which takes some ten minutes each.
+ * Plays the scenarios of a file. `VITE_PERDURE_CRASH_STRIDE=1` tries all points: run one file at a time then, which takes
+ * some ten minutes each.
+ *
+ * @param verbs what these scenarios must call, together; `PLAYED` of hosts/think/crash-verbs.ts
  */
-export function playMatrix(scenarios: readonly ThinkScenario[]): void {
-  const lines: string[] = [];
-  const total = { points: 0, wrong: 0 };
-  afterAll(() => {
-    lines.push(`crash matrix total: ${total.points} points, ${total.wrong} wrong`);
-    console.log(lines.join("\n"));
-  });
-  describe.concurrent("a crash at every write and every delivery", () => {
-    const numbered = scenarios.map((scenario, number) => ({ ...scenario, number }));
-    it.each(numbered)(
-      "$name",
-      async ({ verbs, number, ...scenario }) => {
-        const names = new Set<string>();
-        const prepare: ThinkScenario["prepare"] = async (agent, run) => {
-          names.add(run.id);
-          await runInDurableObject(agent as unknown as DurableObjectStub, watchVerbs);
-          await scenario.prepare?.(agent, run);
-        };
-        const reports = await crashes({ ...scenario, prepare }, number);
-        for (const report of reports) {
-          lines.push(String(report));
-          total.points += report.points;
-          total.wrong += report.wrong.length;
-        }
-        expect(reports.flatMap(({ wrong }) => wrong)).toEqual([]);
-        const used = new Set([...names].flatMap((name) => [...(called.get(name) ?? [])]));
-        expect(verbs.filter((verb) => !used.has(verb))).toEqual([]);
-      },
-      TIMEOUT_MS,
-    );
+export function playThinkMatrix(
+  verbs: readonly string[],
+  scenarios: readonly ThinkScenario[],
+): void {
+  playScenarios(
+    "All is well after a crash at any write or delivery of",
+    scenarios,
+    async (scenario, index) => {
+      const names = new Set<string>();
+      const prepare: ThinkScenario["prepare"] = async (agent, run) => {
+        names.add(run.id);
+        await runInDurableObject(agent as unknown as DurableObjectStub, watchVerbs);
+        await scenario.prepare?.(agent, run);
+      };
+      const reports = await crashes({ ...scenario, prepare }, index);
+      const used = new Set([...names].flatMap((name) => [...(called.get(name) ?? [])]));
+      expect(scenario.verbs.filter((verb) => !used.has(verb))).toEqual([]);
+      return reports;
+    },
+  );
+  it("the scenarios call the verbs that hosts/think/crash-verbs.ts lists for this file", () => {
+    const played = new Set(scenarios.flatMap((scenario) => scenario.verbs));
+    expect([...played].toSorted()).toEqual(verbs.toSorted());
   });
 }
 
 /** One crash in each play, and then two. */
 async function crashes(
-  {
-    soonAfter,
-    stride,
-    objects = env.ThinkAgent as never,
-    ...scenario
-  }: Omit<ThinkScenario, "verbs">,
-  number: number,
+  { soonAfter, stride, verbs: _, objects = env.ThinkAgent as never, ...scenario }: ThinkScenario,
+  index: number,
 ): Promise<CrashReport[]> {
   const chosen = knob("CRASH_STRIDE", stride);
-  // Another moment comes first in each scenario, as the first point is always tried.
-  const first = number % MOMENTS.length;
   const all = {
-    // A workflow whose event is lost to a lapsing wait asks after 110 seconds (W2), and calls of an agent that is down are repeated ever more rarely.
+    // A workflow whose event is lost to a lapsing wait asks after 110 seconds (W2), and retries of calls to an agent that is down get ever rarer.
     timeout: "4 minutes",
     ...scenario,
     objects,
     concurrency: CONCURRENCY,
-    moments: [...MOMENTS.slice(first), ...MOMENTS.slice(0, first)],
+    moments: momentsFrom(index),
   } as const;
   const once = await crashAtEveryWrite({ ...all, stride: chosen });
-  const again = chosen === 1 ? AGAIN : 10_000;
+  const again = chosen === 1 ? STRIDE_AGAIN : 10_000;
   return [once, await crashAtEveryWrite({ ...all, stride: again, again: soonAfter })];
 }
+
+// Writes after which a crash is always tried: each is a promise to a caller or another system.
+export const ACCEPTED = /INSERT INTO perdure_submissions/;
+export const CLAIMED = /UPDATE perdure_submissions SET status = 'running'/;
+export const ACTED = /INSERT INTO perdure_tool_calls/;
+export const TRIED = /INSERT INTO perdure_attempts/;
+/** The event of an end is written with it. */
+export const ENDED = /INSERT INTO perdure_outbox/;
+export const BURIED = /INSERT.* INTO perdure_dead_letters/;
+export const SETTLED = /UPDATE perdure_submissions\s+SET status = \?, error = /;
+export const SKIPPED = /UPDATE perdure_submissions SET status = 'skipped'/;
+export const FORGOTTEN = /DELETE FROM perdure_submissions/;
+export const REFUSED = /UPDATE perdure_submissions SET is_refused/;
+export const BATCHED = /INSERT INTO perdure_batches/;
+export const OPENED = /INSERT INTO perdure_waits/;
+export const NOTED = /UPDATE perdure_waits SET state/;
+export const CLOSED = /UPDATE perdure_waits SET status/;
+export const RUN = /INSERT.* INTO perdure_runs/;
+export const DECLARED = /perdure_tasks/;
+export const ANY = /./;

@@ -1,27 +1,355 @@
 /**
- * A crash at every write and delivery of what workflows wait for besides
- * turns: each wait is closed once, told of once, and what is under way for it
- * is gone on with or stopped. What is played is in `matrix/waits.ts`.
+ * A crash at every write and delivery of the waits. Each wait is closed once, its workflow gets one result, and work that
+ * runs for it continues or is stopped.
  */
 
+import { env } from "cloudflare:workers";
 import { Approvals, Waits } from "../../src/waits/index.ts";
-import { playMatrix } from "../support/crash-matrix.ts";
-import { WAIT_PLANS } from "./crash-scenarios.ts";
+import { approvalRequest } from "../../src/waits/kinds/approval.ts";
+import type { Closing, StoredKind, Wait } from "../../src/waits/protocol.ts";
+import { type Planned, type Plans, planned, playMatrix } from "../support/crash-matrix.ts";
+import { differs, inObject, PerPlay, prepared, surely, wakeAll } from "../support/crash-objects.ts";
+import { until } from "../support/given.ts";
+import { sleep } from "../support/ledger.ts";
+import { ask } from "../support/waits.ts";
+import {
+  arrivals,
+  type WaitsObject,
+  type WaitsScript,
+  waitsScripts,
+} from "../support/waits-object.ts";
+
+type Run = { readonly id: string };
+
+type Way = {
+  readonly verbs: readonly string[];
+  /** Of the waits of kind `codemode`. It is asked in the construction of the object, which has no waits yet. */
+  readonly kind?: (object: WaitsObject, seen: Seen) => Partial<StoredKind>;
+  readonly steps: readonly ((object: WaitsObject, run: Run, seen: Seen) => unknown)[];
+  /** The statuses of the waits, oldest first. */
+  readonly ends: readonly Wait["status"][];
+  /** How often the workflow is told, as far as it can tell: by ids. */
+  readonly told: number;
+  /** What else is wrong in the end. */
+  readonly also?: (object: WaitsObject, run: Run, seen: Seen) => Promise<string[]>;
+  readonly soonAfter?: RegExp;
+};
+
+/** What was seen outside of the object, in one play. */
+class Seen {
+  /** Stops that have come to their end. */
+  stops = 0;
+  /** What a drive has found in the wait's state, each time. */
+  readonly states: unknown[] = [];
+  /** The workflow was terminated, and its agent not told. */
+  isGone = false;
+  /** What a driven wait waits for has come. */
+  isThere = false;
+  /** How far the object's clock is ahead. */
+  aheadMs = 0;
+}
+
+const DONE: Closing = { status: "completed", result: { answer: 42 } };
+const EXPIRED: Closing = { status: "expired", result: null };
+const CLOSED = /UPDATE perdure_waits SET status/;
+const OPENED = /INTO perdure_waits/;
+const DAY = 86_400_000;
+
+function plan(way: Way): Planned {
+  const plays = new PerPlay(() => new Seen());
+  const { verbs, steps, soonAfter = OPENED } = way;
+  return planned<WaitsObject>({
+    verbs,
+    soonAfter,
+    objects: prepared(env.WaitsObject, (name) =>
+      waitsScripts.set(name, scriptOf(way, plays.of(name))),
+    ),
+    steps: steps.map((step) => (stub: object, run: Run) => {
+      return inObject(stub, async (object: WaitsObject) => {
+        await step(object, run, plays.of(run.id));
+      });
+    }),
+    isOver: (stub) => inObject(stub, (_, ctx) => isOver(ctx)),
+    touch: wakeAll,
+    check: (_, run) =>
+      surely(() =>
+        inObject(run.stub(), async (object: WaitsObject, ctx) => [
+          ...problemsOf(way, run, ctx),
+          ...((await way.also?.(object, run, plays.of(run.id))) ?? []),
+        ]),
+      ),
+    // The wake of a day after its time is left to lapse where the wait was closed before.
+    expect: { alarm: true },
+  });
+}
+
+function scriptOf({ kind }: Way, seen: Seen): WaitsScript {
+  return {
+    aheadMs: () => seen.aheadMs,
+    isGone: () => seen.isGone,
+    deliver: () => sleep(5),
+    kinds: (object) => ({
+      codemode: { answersLaterRuns: () => true, ...kind?.(object, seen) },
+    }),
+  };
+}
+
+/** Nothing is open, and nothing is left to stop or to tell. */
+function isOver({ storage: { sql } }: DurableObjectState): boolean {
+  const live = sql.exec(
+    "SELECT 1 FROM perdure_waits WHERE done_at IS NULL UNION ALL SELECT 1 FROM perdure_outbox",
+  );
+  return live.toArray().length === 0;
+}
+
+function problemsOf({ ends, told }: Way, { id }: Run, { storage: { sql } }: DurableObjectState) {
+  const rows = sql.exec<{ status: string }>("SELECT status FROM perdure_waits ORDER BY seq");
+  const statuses = rows.toArray().map(({ status }) => status);
+  const came = arrivals.get(id) ?? [];
+  const events = new Map(came.map((one) => [one.id, JSON.stringify(one.data)]));
+  const isSame = came.every((one) => events.get(one.id) === JSON.stringify(one.data));
+  const isRight = events.size === told && isSame;
+  return [
+    ...differs("W3 the waits", statuses, ends),
+    ...(isRight ? [] : [`O2 the workflow was told under ${events.size} ids, not ${told}`]),
+  ];
+}
+
+/** The wait of the play's one step: opened, or found. */
+function open({ waits }: WaitsObject, { id }: Run, rest: Parameters<typeof ask>[0] = {}) {
+  return waits.open(ask({ instance: id, ...rest }));
+}
+
+const approve = { request: approvalRequest({ title: "Pay" }) };
+const driven = { kind: "codemode" } as const;
+const instance = ({ id }: Run) => ({ workflow: "W", instance: id });
+
+/** What each later step asks is about the wait that the first one has opened: asked for again, it is found. */
+const waitOf = async (object: WaitsObject, run: Run, rest: Parameters<typeof ask>[0] = {}) =>
+  (await open(object, run, rest)).waitId;
+
+const WAITS: Plans = {
+  "a wait is opened, and closed": plan({
+    verbs: ["Waits.open", "Waits.settle"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run),
+      async (object, run) => object.waits.settle(await waitOf(object, run), DONE),
+    ],
+    ends: ["completed"],
+    told: 1,
+  }),
+  "a wait of which the wait is over": plan({
+    verbs: ["Waits.close"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run),
+      async (object, run) => object.waits.close({ waitId: await waitOf(object, run) }, EXPIRED),
+    ],
+    ends: ["expired"],
+    told: 0,
+  }),
+  "a wait that nobody asks for any more": plan({
+    verbs: ["Waits.open"],
+    steps: [
+      (object, run) => open(object, run),
+      (_, __, seen) => {
+        seen.aheadMs = 2 * DAY;
+      },
+    ],
+    ends: ["expired"],
+    told: 0,
+  }),
+  "a wait whose end the workflow refuses, and asks for in a later run": plan({
+    verbs: ["Waits.refuse"],
+    soonAfter: /SET status = 'failed'/,
+    kind: () => ({ answersLaterRuns: ({ status }) => status === "completed" }),
+    steps: [
+      async (object, run) => object.waits.settle(await waitOf(object, run, driven), DONE),
+      async (object, run) => object.waits.refuse([await waitOf(object, run, driven)]),
+      async (object, run) => {
+        const again = await waitOf(object, run, { ...driven, run: "run-2" });
+        await object.waits.settle(again, DONE);
+      },
+    ],
+    ends: ["failed", "completed"],
+    told: 2,
+  }),
+  "a wait that is let go, and asked for in a later run": plan({
+    verbs: ["Waits.release"],
+    soonAfter: /idempotency_key = NULL/,
+    steps: [
+      async (object, run) => object.waits.settle(await waitOf(object, run, driven), DONE),
+      async ({ waits }) => {
+        const [first] = await waits.list({ kind: "codemode", limit: 1 });
+        await waits.release(first?.waitId ?? "");
+      },
+      async (object, run) => {
+        const again = await waitOf(object, run, { ...driven, run: "run-2" });
+        await object.waits.settle(again, DONE);
+      },
+    ],
+    ends: ["completed", "completed"],
+    told: 2,
+  }),
+  "a wait whose workflow is terminated": plan({
+    verbs: ["Waits.cancelFor"],
+    kind: (_, seen) => ({
+      stop: async () => {
+        await sleep(2);
+        seen.stops++;
+      },
+    }),
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run, driven),
+      (object, run) => object.waits.cancelFor(instance(run), "it was terminated"),
+    ],
+    ends: ["cancelled"],
+    told: 0,
+    also: async (_, __, { stops }) => (stops > 0 ? [] : ["W5 nothing was stopped"]),
+  }),
+  "a wait whose workflow is gone, and nobody was told": plan({
+    verbs: ["Waits.cancelIfGone"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run),
+      async (object, run, seen) => {
+        seen.isGone = true;
+        const [wait] = await object.waits.list({ kind: "approval", instance: run.id, limit: 1 });
+        if (wait) await object.waits.cancelIfGone(wait);
+      },
+    ],
+    ends: ["cancelled"],
+    told: 0,
+  }),
+};
+
+/** Driven: notes how far it has come, and waits to be told that it is there. */
+const DRIVEN: Plans = {
+  "a driven wait notes how far it is, and is nudged": plan({
+    verbs: ["Waits.note", "Waits.nudge"],
+    soonAfter: /SET state/,
+    kind: (object, seen) => ({
+      drive: async ({ waitId, state }) => {
+        seen.states.push(state ?? null);
+        if (state === undefined) await object.waits.note(waitId, "begun");
+        if (seen.isThere) await object.waits.settle(waitId, DONE);
+        return null;
+      },
+    }),
+    steps: [
+      (object, run) => open(object, run, driven),
+      async (object, run, seen) => {
+        await until(() => seen.states.length > 0, 5_000);
+        seen.isThere = true;
+        await object.waits.nudge(await waitOf(object, run, driven));
+      },
+    ],
+    ends: ["completed"],
+    told: 1,
+  }),
+  "a wait inside another": plan({
+    verbs: ["Waits.openInside"],
+    kind: (object) => ({
+      drive: async (wait) => {
+        const inner = await object.waits.openInside(wait, {
+          ...{ kind: "approval", ...approve },
+          waitId: `${wait.waitId}-inner`,
+        });
+        if (inner && inner.status !== "open") await object.waits.settle(wait.waitId, DONE);
+        return null;
+      },
+    }),
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run, driven),
+      async (object, run) => {
+        const inner = `${await waitOf(object, run, driven)}-inner`;
+        await until(() => object.waits.find(inner), 5_000);
+        await object.approvals.grant(inner, {});
+      },
+    ],
+    ends: ["completed", "completed"],
+    told: 1,
+  }),
+};
+
+const APPROVALS: Plans = {
+  "an approval is granted": plan({
+    verbs: ["Approvals.grant"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run, approve),
+      async (object, run) =>
+        object.approvals.grant(await waitOf(object, run, approve), { by: "me" }),
+    ],
+    ends: ["completed"],
+    told: 1,
+  }),
+  "an approval is rejected": plan({
+    verbs: ["Approvals.reject"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run, approve),
+      async (object, run) => {
+        await object.approvals.reject(await waitOf(object, run, approve), { reason: "no" });
+      },
+    ],
+    ends: ["rejected"],
+    told: 1,
+  }),
+  "an approval whose payload the step refuses": plan({
+    verbs: ["Waits.open"],
+    soonAfter: /SET status = 'failed'/,
+    steps: [
+      (object, run) => open(object, run, approve),
+      async (object, run) => {
+        const all = await object.waits.list({ kind: "approval", instance: run.id, limit: 10 });
+        const waitId = all.at(-1)?.waitId ?? "";
+        await object.approvals.grant(waitId, {});
+        const again = { ...approve, refuses: waitId };
+        const { waitId: second } = await open(object, run, again);
+        await object.approvals.grant(second, {});
+      },
+    ],
+    ends: ["failed", "completed"],
+    told: 2,
+  }),
+  "an approval that a later run asks for otherwise": plan({
+    verbs: ["Waits.open"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run, approve),
+      async (object, run) => {
+        const request = approvalRequest({ title: "Pay more" });
+        const later = { request, run: "run-2" };
+        await object.approvals.grant(await waitOf(object, run, later), {});
+      },
+    ],
+    ends: ["cancelled", "completed"],
+    told: 1,
+  }),
+};
 
 const READS = "reads only";
 
-playMatrix("W1 W2 W3 W5 O1", WAIT_PLANS, {
-  owners: { Waits, Approvals },
-  harmless: {
-    "Waits.install": "in the constructor, before anything is stored",
-    "Waits.kind": READS,
-    "Waits.check": READS,
-    "Waits.onStart": "each life begins with it",
-    "Waits.read": READS,
-    "Waits.find": READS,
-    "Waits.list": READS,
-    "Waits.inside": READS,
-    "Approvals.list": READS,
-    "Approvals.inspect": READS,
+playMatrix(
+  "W1 W2 W3 W5 O1",
+  { ...WAITS, ...DRIVEN, ...APPROVALS },
+  {
+    owners: { Waits, Approvals },
+    harmless: {
+      "Waits.install": "in the constructor, before anything is stored",
+      "Waits.onStart": "each life begins with it",
+      "Waits.read": READS,
+      "Waits.find": READS,
+      "Waits.kind": READS,
+      "Waits.check": READS,
+      "Waits.list": READS,
+      "Waits.inside": READS,
+      "Approvals.list": READS,
+      "Approvals.inspect": READS,
+    },
   },
-});
+);

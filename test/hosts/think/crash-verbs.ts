@@ -1,16 +1,80 @@
-/** Verbs of a DurableThink that no crash can do anything to, and why. */
+/** The verbs of a DurableThink and the steps of a workflow: which crash test calls each, and which no crash can harm. */
+
+/** By the name of the test file. Each file checks that its scenarios call these verbs. */
+export const PLAYED = {
+  "crash-prompts": [
+    "step.prompt",
+    "acceptPrompt",
+    "step.promptResult",
+    "readPrompt",
+    "expirePrompt",
+    "repairPrompt",
+    "refusePrompts",
+    "restartWorkflow",
+    "step.promptAll",
+    "acceptPrompts",
+    "awaitPrompts",
+    "readPrompts",
+    "expirePrompts",
+    "repairPrompts",
+    "terminateWorkflow",
+  ],
+  "crash-waits": [
+    "step.approval",
+    "openWait",
+    "grantApproval",
+    "rejectApproval",
+    "expireWait",
+    "terminateWorkflow",
+    "step.agentTool",
+    "finishAgentToolStep",
+    "readWait",
+    "refuseWait",
+    "codemode",
+    "rollbackCodemode",
+    "step.sleepUntilNext",
+    "step.prompt",
+  ],
+  "crash-turns": [
+    "runTurn",
+    "submitMessages",
+    "submitMany",
+    "cancelSubmission",
+    "retrySubmission",
+    "deleteSubmission",
+    "deleteSubmissions",
+    "clearThread",
+    "resetTurnState",
+    "clearMessages",
+    "triggerScheduledTask",
+    "backfillScheduledTask",
+    "pauseScheduledTask",
+    "resumeScheduledTask",
+    "skipNextScheduledRun",
+    "internal_reconcileScheduledTasks",
+    "redriveDeadLetter",
+    "redriveDeadLetters",
+    "deleteDeadLetter",
+    "deleteDeadLetters",
+    "disableEndpoint",
+    "enableEndpoint",
+  ],
+  "crash-tools": ["submitMessages"],
+  "crash-starts": ["runWorkflow"],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
 
 const READS = "It only reads.";
-const HOOK = "The app's own: it is called, and may be left out by a crash, as it says.";
+const HOOK = "A hook of the app: a crash may leave a call out, as its docs say.";
 const STOPS =
-  "It aborts a turn in memory, as Think's own; a turn that a crash interrupts is recovered.";
+  "It aborts a turn in memory, as in Think. A turn that a crash interrupts is recovered.";
 
+/** The reason for each. */
 export const HARMLESS: Readonly<Record<string, string>> = {
   inspectSubmission: READS,
   listSubmissions: READS,
   submissionStats: READS,
   threadMessages: READS,
-  waitForSubmission: "It only waits; the caller asks again after a crash, as it says.",
+  waitForSubmission: "It only waits. The caller calls again after a crash, as its docs say.",
   listApprovals: READS,
   inspectApproval: READS,
   listScheduledTasks: READS,
@@ -25,15 +89,14 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   inspectDelivery: READS,
   outboxStats: READS,
   agentPath: READS,
-  dynamicAgents:
-    "What its `delete()` leaves behind is tried at each of its writes: think-schedules.test.ts.",
-  destroy:
-    "Of a sub-agent it deletes what `delete()` does, and what is left comes due within half a minute.",
+  dynamicAgents: "schedules.test.ts crashes its `delete()` at each write.",
+  destroy: "It deletes what `delete()` does, and a backstop does the rest within half a minute.",
   activeTurn: READS,
   replyAttachments: READS,
   cancelChat: STOPS,
   abortRequest: STOPS,
-  onDeadLetter: "The app's own: it is called at least once, of which the outbox's matrix is.",
+  onDeadLetter:
+    "A hook of the app: the outbox's crash test checks that it is called at least once.",
   onProblem: HOOK,
   onSubmissionStatus: HOOK,
   onApproval: HOOK,

@@ -33,7 +33,7 @@ const repeatable: fc.Arbitrary<SchedulerCommand> = fc.oneof(
     }),
   },
   {
-    weight: 2,
+    weight: 3,
     arbitrary: fc.record({
       op: fc.constant("declare" as const),
       id,

@@ -6,7 +6,7 @@ import type { Script } from "../../../src/testing/index.ts";
 import { PromptKind } from "../../../src/waits/index.ts";
 import { type AnswerObject, lent } from "../../support/answer-object.ts";
 import { type Planned, type Plans, planned } from "../../support/crash-matrix.ts";
-import { differs, given, inObject } from "../../support/crash-objects.ts";
+import { differs, inObject, prepared } from "../../support/crash-objects.ts";
 import { asWait } from "../../support/prompts.ts";
 import { request } from "./prompts.ts";
 
@@ -23,7 +23,7 @@ function answered(script: Script, answer: AnswerSpec): Planned {
     verbs: ["PromptKind.open"],
     // What follows on an attempt that failed.
     soonAfter: /INTO perdure_attempts/,
-    objects: given(env.AnswerObject, (name) => lent.set(name, {})),
+    objects: prepared(env.AnswerObject, (name) => lent.set(name, {})),
     steps: [
       (stub, { id }) =>
         // Its own text, so that its calls of the model are its own.

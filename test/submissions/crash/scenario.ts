@@ -8,7 +8,7 @@ import type {
   SubmitMessagesOptions,
 } from "../../../src/submissions/index.ts";
 import { type Plan, type Planned, planned } from "../../support/crash-matrix.ts";
-import { differs, given, inObject, surely, wakeAll } from "../../support/crash-objects.ts";
+import { differs, inObject, prepared, surely, wakeAll } from "../../support/crash-objects.ts";
 import { message, until } from "../../support/given.ts";
 import { sleep } from "../../support/ledger.ts";
 import {
@@ -56,7 +56,7 @@ export function ledgerPlan(plan: LedgerPlan): Planned {
   return planned<LedgerObject>({
     verbs,
     soonAfter,
-    objects: given(env.LedgerObject, (name) => {
+    objects: prepared(env.LedgerObject, (name) => {
       ledgerOptions.set(name, { retry: { baseDelay: 1, maxDelay: 1 }, ...options });
       births.set(name, (object) => {
         slowDown(object);

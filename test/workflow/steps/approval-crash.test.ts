@@ -1,4 +1,4 @@
-/** `step.approval()` when the agent dies while a person is asked (at its writes: `matrix/think-waits.ts`), when the engine dies, when the workflow is restarted at any of its steps, and in a sub-agent. */
+/** `step.approval()` when the agent crashes while a person is asked, when the engine crashes, when the workflow is restarted at any of its steps, and in a sub-agent. Crashes at its writes: crash-waits.test.ts. */
 
 import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";

@@ -1,11 +1,20 @@
-/** What becomes of the tool calls of an agent's turns when it dies. */
+/** An agent crashes at any write or delivery of turns with tool calls. */
 
 import { method } from "../../../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../../../src/submissions/index.ts";
-import { type Agent, differs, type ThinkScenario } from "../../../support/crash-think.ts";
-import { ACTED, ANY } from "../../../support/crash-writes.ts";
+import { differs } from "../../../support/crash-objects.ts";
+import {
+  ACTED,
+  type Agent,
+  ANY,
+  playThinkMatrix,
+  script,
+  statusesAre,
+  submit,
+  type ThinkScenario,
+} from "../../../support/crash-think.ts";
 import { appHooks, charges, type ThinkAgent, thinkOptions } from "../../../support/think-agent.ts";
-import { script, statusesAre, submit } from "./crash-turns-scenarios.ts";
+import { PLAYED } from "../crash-verbs.ts";
 
 const charge = (account: string) => ({ name: "charge", input: { account } });
 /** Two calls in one step, and then the first of them again, on purpose. */
@@ -35,7 +44,7 @@ async function calledOnce(agent: Agent, id: string, thread: string): Promise<str
   return isTwice || !isTold ? differs("the accounts were charged", ran, made) : [];
 }
 
-export const TOOLS: readonly ThinkScenario[] = [
+const TOOLS: readonly ThinkScenario[] = [
   {
     name: "L1 L3 submitMessages, with a tool that has an effect",
     verbs: ["submitMessages"],
@@ -122,3 +131,5 @@ export const TOOLS: readonly ThinkScenario[] = [
     ],
   },
 ];
+
+playThinkMatrix(PLAYED["crash-tools"], TOOLS);

@@ -1,7 +1,386 @@
-/** An agent dies at any write or delivery of what its callers ask for: see `matrix/think-turns.ts`, `matrix/think-tools.ts`. */
+/** An agent crashes at any write or delivery of its submissions, schedules and events. */
 
-import { playMatrix } from "../../../support/crash-think.ts";
-import { TOOLS } from "./crash-tools.test.ts";
-import { TURNS } from "./crash-turns-scenarios.ts";
+import { defineScheduledTasks } from "../../../../src/hosts/think/index.ts";
+import { method, webhook } from "../../../../src/outbox/index.ts";
+import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
+import { differs } from "../../../support/crash-objects.ts";
+import {
+  ACCEPTED,
+  type Agent,
+  ANY,
+  BURIED,
+  DECLARED,
+  FORGOTTEN,
+  isAtRest,
+  met,
+  playThinkMatrix,
+  RUN,
+  type Run,
+  replied,
+  SETTLED,
+  SKIPPED,
+  said,
+  script,
+  statuses,
+  statusesAre,
+  submit,
+  type ThinkScenario,
+} from "../../../support/crash-think.ts";
+import { message } from "../../../support/given.ts";
+import { declared } from "../../../support/think-agent.ts";
+import { PLAYED } from "../crash-verbs.ts";
 
-playMatrix([...TOOLS, ...TURNS]);
+/** One that does not end by itself. */
+const endless = (id: string): Script => script(id, { delayMs: 60_000 });
+const slow = (id: string): Script => script(id, { delayMs: 3_000 });
+
+/** A second one, behind it. */
+const submitBehind =
+  (options: object = {}) =>
+  (agent: Agent, { id }: Run) => {
+    const next = `${id}-next`;
+    const said = [message(script(next), next)];
+    return agent.submitMessages(said, { idempotencyKey: next, submissionId: next, ...options });
+  };
+
+/** The turn that ran was ended; called again after a crash, a reset ends what the crash has interrupted. */
+async function endedByReset(agent: Agent, starts: number): Promise<string[]> {
+  const [first] = await statuses(agent);
+  const isInterrupted = starts > 1 && first === "skipped";
+  return statusesAre(agent, isInterrupted ? "skipped" : "aborted", "skipped");
+}
+
+/** The model has been asked, in whatever life. AttemptPlan its agent wakes it. */
+const asked = (of: (id: string) => Script) => async (_: Agent, run: Run) =>
+  met(async () => {
+    await run.stub().listSubmissions();
+    return modelCalls.get(ask(of(run.id)));
+  });
+
+const ended = async (_: Agent, run: Run) => met(() => isAtRest(run.stub()));
+
+const SUBMISSIONS: readonly ThinkScenario[] = [
+  {
+    name: "L1 runTurn as a submission",
+    verbs: ["runTurn", "submitMessages"],
+    soonAfter: ACCEPTED,
+    stride: 101,
+    prepare: (agent) => agent.listSubmissions(),
+    steps: [
+      (agent, { id }) =>
+        // Over RPC an overloaded method has its last form only.
+        agent.runTurn({
+          mode: "submit",
+          input: ask(script(id)),
+          idempotencyKey: id,
+        } as never) as never,
+    ],
+    check: async (agent, { id }) => [
+      ...(await statusesAre(agent, "completed")),
+      ...differs("the model has said", await replied(agent), id),
+      ...differs("main has", await said(agent), [ask(script(id))]),
+    ],
+  },
+  {
+    name: "L1 L4 submitMany",
+    verbs: ["submitMany"],
+    soonAfter: ACCEPTED,
+    stride: 163,
+    prepare: (agent) => agent.listSubmissions(),
+    steps: [
+      (agent, { id }) =>
+        agent.submitMany(
+          ["one", "two"].map((which) => ({
+            messages: [message(script(`${id} ${which}`), `${id}-${which}`)],
+            options: { idempotencyKey: `${id}-${which}` },
+          })),
+        ) as never,
+    ],
+    check: async (agent, { id }) => [
+      ...(await statusesAre(agent, "completed", "completed")),
+      ...differs(
+        "main has",
+        await said(agent),
+        ["one", "two"].map((which) => ask(script(`${id} ${which}`))),
+      ),
+    ],
+  },
+  {
+    name: "L5 cancelSubmission of one that runs, and of one that waits behind it",
+    verbs: ["cancelSubmission", "submitMessages"],
+    soonAfter: SETTLED,
+    stride: 97,
+    prepare: async (agent, run) => {
+      await submit(endless)(agent, run);
+      await submitBehind()(agent, run);
+      await asked(endless)(agent, run);
+    },
+    steps: [
+      (agent, { id }) => agent.cancelSubmission(`${id}-next`) as never,
+      (agent, { id }) => agent.cancelSubmission(id, "not needed") as never,
+    ],
+    check: async (agent, { id }) => [
+      ...(await statusesAre(agent, "aborted", "aborted")),
+      ...((await said(agent)).includes(ask(script(`${id}-next`)))
+        ? ["L5 the one that waited is in the conversation"]
+        : []),
+    ],
+  },
+  {
+    name: "L3 retrySubmission",
+    verbs: ["retrySubmission"],
+    soonAfter: ACCEPTED,
+    stride: 101,
+    prepare: async (agent, run) => {
+      await submit(endless)(agent, run);
+      await submitBehind()(agent, run);
+      await agent.cancelSubmission(`${run.id}-next`);
+      await agent.cancelSubmission(run.id);
+      await ended(agent, run);
+    },
+    steps: [(agent, { id }) => agent.retrySubmission(`${id}-next`) as never],
+    check: async (agent, { id }) => [
+      ...(await statusesAre(agent, "aborted", "aborted", "completed")),
+      ...differs(
+        "of it main has",
+        (await said(agent)).filter((text) => text === ask(script(`${id}-next`))).length,
+        1,
+      ),
+    ],
+  },
+  {
+    name: "L9 deleteSubmission and deleteSubmissions",
+    verbs: ["deleteSubmission", "deleteSubmissions"],
+    soonAfter: FORGOTTEN,
+    stride: 5,
+    prepare: async (agent, run) => {
+      await submit(script)(agent, run);
+      await submitBehind()(agent, run);
+      await ended(agent, run);
+    },
+    steps: [
+      (agent, { id }) => agent.deleteSubmission(id) as never,
+      (agent) => agent.deleteSubmissions() as never,
+    ],
+    check: (agent) => statusesAre(agent),
+  },
+  {
+    name: "L5 clearThread with a turn that runs, and one behind it",
+    verbs: ["clearThread"],
+    soonAfter: SKIPPED,
+    stride: 17,
+    prepare: async (agent, run) => {
+      await submit(endless, { thread: "side" })(agent, run);
+      await submitBehind({ thread: "side" })(agent, run);
+      await asked(endless)(agent, run);
+    },
+    steps: [(agent) => agent.clearThread("side")],
+    check: async (agent) => [
+      ...(await statusesAre(agent, "aborted", "skipped")),
+      ...differs("the thread has", await said(agent, "side"), []),
+    ],
+  },
+  {
+    name: "L1 resetTurnState with a turn that runs, and one behind it",
+    verbs: ["resetTurnState"],
+    soonAfter: SKIPPED,
+    stride: 83,
+    prepare: async (agent, run) => {
+      await submit(slow)(agent, run);
+      await submitBehind()(agent, run);
+      await asked(slow)(agent, run);
+    },
+    steps: [(agent) => agent.resetTurns()],
+    check: (agent, { starts }) => endedByReset(agent, starts()),
+  },
+  {
+    name: "L5 clearMessages with a turn that runs, and one behind it",
+    verbs: ["clearMessages"],
+    soonAfter: SKIPPED,
+    stride: 41,
+    prepare: async (agent, run) => {
+      await submit(slow)(agent, run);
+      await submitBehind()(agent, run);
+      await asked(slow)(agent, run);
+    },
+    steps: [(agent) => agent.clearMessages()],
+    check: async (agent, { starts }) => [
+      ...(await endedByReset(agent, starts())),
+      ...differs("the conversation has", await said(agent, "main"), []),
+    ],
+  },
+];
+
+/** So far off that it runs by hand only. */
+const YEARLY = "every year on january 1 at 00:00" as const;
+const TASK = "digest";
+
+/** The agent declares one task, which asks it. */
+async function declare(agent: Agent, { id }: Run): Promise<void> {
+  const digest = { schedule: YEARLY, prompt: ask(script(id)) };
+  declared.set(id, { tasks: () => defineScheduledTasks({ digest }) });
+  await agent.listScheduledTasks();
+}
+
+const SCHEDULES: readonly ThinkScenario[] = [
+  {
+    name: "S1 S5 triggerScheduledTask with a prompt",
+    verbs: ["triggerScheduledTask"],
+    soonAfter: RUN,
+    stride: 101,
+    prepare: declare,
+    steps: [(agent, { id }) => agent.triggerScheduledTask(TASK, { key: id }) as never],
+    check: async (agent, { id }) => [
+      ...(await statusesAre(agent, "completed")),
+      ...differs("main has", await said(agent), [ask(script(id))]),
+      ...differs(
+        "its runs are",
+        (await agent.listScheduledRuns(TASK)).map(({ status }) => status),
+        ["completed"],
+      ),
+    ],
+  },
+  {
+    name: "S1 S5 backfillScheduledTask",
+    verbs: ["backfillScheduledTask"],
+    soonAfter: RUN,
+    stride: 163,
+    prepare: declare,
+    steps: [
+      (agent) =>
+        agent.backfillScheduledTask(TASK, {
+          from: new Date("2024-12-01T00:00:00Z"),
+          to: new Date("2026-02-01T00:00:00Z"),
+        }) as never,
+    ],
+    check: async (agent) => [
+      ...(await statusesAre(agent, "completed", "completed")),
+      ...differs("it has runs", (await agent.listScheduledRuns(TASK)).length, 2),
+    ],
+  },
+  {
+    name: "S5 pauseScheduledTask, resumeScheduledTask, skipNextScheduledRun",
+    verbs: ["pauseScheduledTask", "resumeScheduledTask", "skipNextScheduledRun"],
+    soonAfter: RUN,
+    stride: 11,
+    prepare: declare,
+    steps: [
+      (agent) => agent.pauseScheduledTask(TASK, "a holiday"),
+      (agent) => agent.resumeScheduledTask(TASK),
+      (agent) => agent.skipNextScheduledRun(TASK) as never,
+    ],
+    check: async (agent) => {
+      const task = await agent.inspectScheduledTask(TASK);
+      const skipped = (await agent.listScheduledRuns(TASK)).map(({ status }) => status);
+      // Whoever was not told skips the one after it, too.
+      return [
+        ...differs("it is paused", task?.state === "paused", false),
+        ...differs("it is left out", skipped.length > 0 && skipped.length < 3, true),
+        ...differs("all of them are", [...new Set(skipped)], ["skipped"]),
+      ];
+    },
+  },
+  {
+    name: "S4 internal_reconcileScheduledTasks",
+    verbs: ["internal_reconcileScheduledTasks"],
+    soonAfter: DECLARED,
+    stride: 5,
+    prepare: declare,
+    steps: [
+      async (agent, { id }) => {
+        const other = { schedule: YEARLY, prompt: ask(script(id)) };
+        declared.set(id, { tasks: () => defineScheduledTasks({ other }) });
+        await agent.internal_reconcileScheduledTasks();
+      },
+    ],
+    check: async (agent) =>
+      differs(
+        "its tasks are",
+        (await agent.listScheduledTasks()).map(({ taskId }) => taskId),
+        ["other"],
+      ),
+  },
+];
+
+const deadLetters = true;
+/** `onEnd` of the agent takes nothing. */
+const refused = { notify: [method("onEnd", { policy: { maxAttempts: 1 } })] };
+/** Nobody has it, as the name says. */
+const NOWHERE = "https://hooks.invalid/ended";
+
+const lettersAre = async (agent: Agent, wanted: number) =>
+  differs("the dead letters are", await agent.countDeadLetters(), wanted);
+
+/** A turn has ended, and nobody could be told. */
+const unheard = async (agent: Agent, run: Run) => {
+  await submit(script, refused)(agent, run);
+  await met(async () => (await run.stub().countDeadLetters()) === 1);
+};
+
+const DELIVERIES: readonly ThinkScenario[] = [
+  {
+    name: "O3 redriveDeadLetter and redriveDeadLetters of what is refused again",
+    verbs: ["redriveDeadLetter", "redriveDeadLetters"],
+    soonAfter: BURIED,
+    stride: 17,
+    expect: { deadLetters },
+    prepare: unheard,
+    steps: [
+      async (agent) => {
+        const [letter] = (await agent.listDeadLetters()).deadLetters;
+        if (letter) await agent.redriveDeadLetter(letter.id);
+      },
+      ended,
+      (agent) => agent.redriveDeadLetters({ since: new Date(0) }) as never,
+      ended,
+    ],
+    check: (agent) => lettersAre(agent, 1),
+  },
+  {
+    name: "O3 deleteDeadLetter",
+    verbs: ["deleteDeadLetter"],
+    soonAfter: ANY,
+    stride: 5,
+    expect: { deadLetters },
+    prepare: unheard,
+    steps: [
+      async (agent) => {
+        const [letter] = (await agent.listDeadLetters()).deadLetters;
+        if (letter) await agent.deleteDeadLetter(letter.id);
+      },
+    ],
+    check: (agent) => lettersAre(agent, 0),
+  },
+  {
+    name: "O3 deleteDeadLetters",
+    verbs: ["deleteDeadLetters"],
+    soonAfter: ANY,
+    stride: 5,
+    expect: { deadLetters },
+    prepare: unheard,
+    steps: [(agent) => agent.deleteDeadLetters({ before: new Date(Date.now() + 60_000) }) as never],
+    check: (agent) => lettersAre(agent, 0),
+  },
+  {
+    name: "O3 disableEndpoint and enableEndpoint",
+    verbs: ["disableEndpoint", "enableEndpoint"],
+    soonAfter: ANY,
+    stride: 19,
+    expect: { deadLetters },
+    prepare: async (agent, run) => {
+      await agent.disableEndpoint(NOWHERE, "not yet");
+      await submit(script, { notify: [webhook(NOWHERE, { secret: "HOOK_SECRET" })] })(agent, run);
+      await met(async () => (await run.stub().countDeadLetters()) === 1);
+    },
+    steps: [
+      (agent) => agent.enableEndpoint(NOWHERE) as never,
+      (agent) => agent.disableEndpoint(NOWHERE, "by hand"),
+    ],
+    check: async (agent) => [
+      ...(await lettersAre(agent, 1)),
+      ...differs("the endpoint is", (await agent.inspectEndpoint(NOWHERE)).state, "disabled"),
+    ],
+  },
+];
+
+playThinkMatrix(PLAYED["crash-turns"], [...SUBMISSIONS, ...SCHEDULES, ...DELIVERIES]);

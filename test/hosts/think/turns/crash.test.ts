@@ -1,4 +1,4 @@
-/** Crashes of a DurableThink agent in the middle of a prompt, while the model thinks. At its writes: `matrix/think-prompts.ts`. */
+/** A DurableThink agent crashes in the middle of a prompt, while the model thinks. Crashes at its writes: crash-prompts.test.ts. */
 
 import {
   evictDurableObject,
