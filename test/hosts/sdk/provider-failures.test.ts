@@ -1,0 +1,104 @@
+/** Turns by the AI SDK whose model fails. */
+
+import { APICallError } from "ai";
+import { describe, expect, it, vi } from "vitest";
+import { transientOf } from "../../../src/core/failures.ts";
+import { ScriptedModel } from "../../../src/testing/index.ts";
+import { message } from "../../support/given.ts";
+import { call, inside } from "./given-turns.ts";
+
+const overloaded = () =>
+  new APICallError({
+    message: "overloaded",
+    url: "http://model.test",
+    requestBodyValues: {},
+    statusCode: 529,
+    responseHeaders: { "retry-after-ms": "1" },
+    isRetryable: true,
+  });
+
+/** A model that cannot be reached. */
+class OverloadedModel extends ScriptedModel {
+  override async doStream(): Promise<never> {
+    throw overloaded();
+  }
+}
+
+/** Fails as overloaded. */
+class FaultyModel extends ScriptedModel {
+  override async doStream(options: Parameters<ScriptedModel["doStream"]>[0]) {
+    const { stream } = await super.doStream(options);
+    const faulty = new TransformStream({
+      start: (controller) => controller.enqueue({ type: "error", error: overloaded() }),
+    });
+    return { stream: stream.pipeThrough(faulty) };
+  }
+}
+
+describe("failures of the provider", () => {
+  it("L8: a provider error keeps its status", () =>
+    inside(async (object) => {
+      const headers = { "retry-after": "7" };
+      const messages = [message({ fail: "overloaded", status: 529, headers })];
+      const end = await object.run({ messages });
+      expect(end).toMatchObject({
+        outcome: "error",
+        failure: { name: "AI_APICallError", message: "overloaded" },
+      });
+      const cause = end.outcome === "error" ? end.cause : undefined;
+      expect(transientOf(cause, 0)).toEqual({ retryAfterMs: 7_000 });
+    }));
+
+  it("L8: a provider error keeps its status through the AI SDK's own retries", () =>
+    inside(async (object) => {
+      object.lent = { model: new OverloadedModel(), maxRetries: 1 };
+      const end = await object.run({ messages: [message("hello")] });
+      const cause = end.outcome === "error" ? end.cause : undefined;
+      expect(cause).toMatchObject({ name: "AI_RetryError" });
+      expect(transientOf(cause, 0)).toEqual({ retryAfterMs: 1 });
+    }));
+
+  it("L7: an error in the middle of a reply ends the turn, whatever comes after it", () =>
+    inside(async (object) => {
+      object.lent = { model: new FaultyModel() };
+      const end = await object.run({ messages: [message({ tool: call("charge") })] });
+      expect(end).toMatchObject({ outcome: "error" });
+      expect(end).toHaveProperty("cause.statusCode", 529);
+      expect(object.ledger.log.filter((entry) => entry.startsWith("step"))).toEqual(["step 0"]);
+    }));
+
+  it("L7: a provider error prints nothing and leaves no unhandled rejection", () =>
+    inside(async (object) => {
+      const unhandled = vi.fn();
+      const printed = vi.spyOn(console, "error");
+      globalThis.addEventListener("unhandledrejection", unhandled);
+      for (const script of [{ fail: "a" }, { fail: "b", status: 500 }, { first: "c", fail: "c" }]) {
+        const end = await object.run({ messages: [message(script)], submissionId: script.fail });
+        expect(end.outcome).toBe("error");
+      }
+      await object.run({ messages: [message("d")], submissionId: "d", budgetEndsAt: 0 });
+      const signal = AbortSignal.abort(new Error("cancelled"));
+      const end = await object.run({ messages: [message("e")], submissionId: "e", signal });
+      expect(end.outcome).toBe("aborted");
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      globalThis.removeEventListener("unhandledrejection", unhandled);
+      expect(unhandled).not.toHaveBeenCalled();
+      expect(printed).not.toHaveBeenCalled();
+      printed.mockRestore();
+    }));
+
+  it("L6: an error of the platform is thrown, and is not the turn's error", () =>
+    inside(async (object) => {
+      const reset = Object.assign(new Error("Durable Object reset because its code was updated."), {
+        durableObjectReset: true,
+      });
+      object.lent = {
+        hooks: {
+          beforeStep: () => {
+            throw reset;
+          },
+        },
+      };
+      await expect(object.run({ messages: [message("hello")] })).rejects.toBe(reset);
+    }));
+});
