@@ -1,9 +1,10 @@
 /** The room of the waits, whatever kind they are: closed once, told once, driven and stopped over crashes. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { Meter } from "../../src/testing/index.ts";
 import type { StoredKind, Wait } from "../../src/waits/protocol.ts";
 import { until } from "../support/given.ts";
-import { jobOf } from "../support/ledger.ts";
+import { jobOf, sleep, waitingIn } from "../support/ledger.ts";
 import { silence } from "../support/scheduler.ts";
 import {
   ask,
@@ -136,8 +137,8 @@ describe("O1: a wait is closed once", () => {
             if (now === write) ctx.abort("crash");
           };
           await waits.settle(waitId, DONE);
+          await until(() => waitingIn(ctx).length === 0, 5_000);
           await ctx.storage.sync();
-          await new Promise((resolve) => setTimeout(resolve, 50));
         }).catch(() => {});
         await crash(room);
         await start(room);
@@ -323,11 +324,12 @@ describe("W2: no wait stays open for ever", () => {
 describe("what is under way is driven", () => {
   it("never twice at a time, once more where something happened meanwhile, and again at its time", async () => {
     let [running, most, drives] = [0, 0, 0];
+    let isNudged = false;
     const room = givenDriven(() => ({
       drive: async () => {
         drives++;
         most = Math.max(most, ++running);
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        await until(() => isNudged);
         running--;
         return drives < 2 ? null : Date.now() + 3_600_000;
       },
@@ -336,6 +338,7 @@ describe("what is under way is driven", () => {
     await inside(room, async ({ waits }) => {
       for (let n = 0; n < 5; n++) await waits.nudge(waitId);
     });
+    isNudged = true;
     await until(() => drives === 2);
     await until(() => running === 0);
     await until(async () => ((await rowsOf(room))[0]?.wake_at ?? 0) < Date.now() + DAY_MS);
@@ -480,10 +483,12 @@ describe("W5: what is under way is stopped", () => {
   it("W5: a drive that ends after the wait was closed does not put off its stop", async () => {
     silence();
     let [stops, drives] = [0, 0];
+    let [isClosed, hasDriven] = [false, false];
     const room = givenDriven(() => ({
       drive: async () => {
         drives++;
-        await new Promise((resolve) => setTimeout(resolve, 100));
+        await until(() => isClosed);
+        hasDriven = true;
         return null;
       },
       stop: async () => {
@@ -494,7 +499,9 @@ describe("W5: what is under way is stopped", () => {
     const { waitId } = await open(room, ask({ kind: "codemode" }));
     await until(() => drives === 1);
     await expire(room, waitId);
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    isClosed = true;
+    await until(() => hasDriven);
+    await inside(room, (_, { storage }) => storage.sync());
     const [row] = await rowsOf(room);
     expect(row?.wake_at).toBeLessThan(Date.now() + 60_000);
     await crash(room);
@@ -654,16 +661,22 @@ it("L9: closed waits are forgotten although more than 256 open ones are older", 
   expect(states).toHaveLength(300);
 });
 
+const countOf = (meter: Meter) => meter.statementsOf(() => true);
+
 describe("what it costs, in rows of Perdure's tables and statements", () => {
   const cost = (room: Capability, work: (object: WaitsObject) => Promise<unknown>) =>
     inside(room, async (object, ctx) => {
       await object.lifecycle.start();
       object.meter.reset();
       await work(object);
-      await ctx.storage.sync();
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      const ours = (query: string) => query.includes("perdure_");
       const { meter } = object;
+      await until(async () => {
+        const before = countOf(meter);
+        await ctx.storage.sync();
+        await sleep(20);
+        return countOf(meter) === before;
+      });
+      const ours = (query: string) => query.includes("perdure_");
       return { rows: meter.rowsWrittenBy(ours), statements: meter.statementsOf(ours) };
     });
 

@@ -13,6 +13,8 @@ export const effects = new Map<string, number>();
 export type CodemodeHooks = {
   /** Around the calls of the connector and of the runtime: `charge`, `execute`, `approve` ... */
   before?: (what: string, agent: CodemodeAgent) => void | Promise<void>;
+  /** Of the tool `look`, which code can read without a call of it. */
+  description?: string;
   after?: (what: string, agent: CodemodeAgent) => void | Promise<void>;
   /** No runtime is made. */
   hasNone?: boolean;
@@ -46,7 +48,10 @@ class Shop extends CodemodeConnector<Cloudflare.Env> {
       await effect(`un${what}`)(args);
     };
     return {
-      look: { execute: effect("look") },
+      look: {
+        description: codemodeHooks.get(this.agent.name)?.description ?? "",
+        execute: effect("look"),
+      },
       reserve: { execute: effect("reserve"), revert: undo("reserve") },
       charge: { requiresApproval: true, execute: effect("charge"), revert: undo("charge") },
       stick: {

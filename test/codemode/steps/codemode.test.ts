@@ -264,13 +264,15 @@ describe("an end from outside", () => {
   });
 
   it("W2: a timeout while the code runs rejects the action that it comes to", async () => {
+    let isOver = false;
     const code = givenCode({
       before: async (what) => {
-        if (what === "look") await new Promise((resolve) => setTimeout(resolve, 2_500));
+        if (what === "look") await until(() => isOver);
       },
     });
     await code.start([{ name: "slow", code: charging(code.order), timeout: 1_000 }]);
     expect(await code.complete()).toMatchObject([{ error: "CodemodeTimeoutError" }]);
+    isOver = true;
     await until(async () => (await code.agent().executions())[0]?.status === "rejected");
     expect(await code.agent().approvals()).toEqual([]);
   });

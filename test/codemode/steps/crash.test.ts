@@ -22,14 +22,16 @@ describe("L6: the agent dies", () => {
 
   it("in the code before any call: it runs afresh, and the cut-off record is gone", async () => {
     silence();
-    const code = givenCode();
+    const hooks = { description: "at first" };
+    const code = givenCode(hooks);
     const text = `async () => {
-      await codemode.search("charge");
-      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      const found = JSON.stringify(await codemode.search("look"));
+      if (!found.includes("after the crash")) await new Promise(() => {});
       return shop.look({ order: "${code.order}" });
     }`;
     await code.start([{ name: "look", code: text }]);
     await until(async () => (await code.agent().executions())[0]?.status === "running");
+    hooks.description = "after the crash";
     await code
       .agent()
       .die()
