@@ -5,10 +5,12 @@ declare namespace Cloudflare {
     ToolAgent: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").ToolAgent>;
     Till: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").Till>;
     AnswerObject: DurableObjectNamespace<import("./support/answer-object.ts").AnswerObject>;
-    ToolChild: DurableObjectNamespace<import("./support/agent-tool-agents.ts").ToolChild>;
-    ToolParent: DurableObjectNamespace<import("./support/agent-tool-agents.ts").ToolParent>;
+    ToolChild: DurableObjectNamespace<import("./support/workflows/agent-tool-agents.ts").ToolChild>;
+    ToolParent: DurableObjectNamespace<
+      import("./support/workflows/agent-tool-agents.ts").ToolParent
+    >;
     ImpatientToolParent: DurableObjectNamespace<
-      import("./support/agent-tool-agents.ts").ImpatientToolParent
+      import("./support/workflows/agent-tool-agents.ts").ImpatientToolParent
     >;
     LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
     WaitsObject: DurableObjectNamespace<import("./support/waits-object.ts").WaitsObject>;

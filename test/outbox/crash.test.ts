@@ -7,7 +7,7 @@ import { env } from "cloudflare:workers";
 import { NotNeededError } from "../../src/outbox/errors.ts";
 import type { DeadLetter, Destination, OutboxSettings } from "../../src/outbox/index.ts";
 import { Outbox, UndeliverableError } from "../../src/outbox/index.ts";
-import { type Planned, type Plans, planned, playMatrix } from "../support/crash-matrix.ts";
+import { type Planned, type Plans, planned, playMatrix } from "../support/crash/matrix.ts";
 import {
   differs,
   inObject,
@@ -16,7 +16,7 @@ import {
   rest,
   surely,
   wakeAll,
-} from "../support/crash-objects.ts";
+} from "../support/crash/objects.ts";
 import { until } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
 import { WEBHOOK, wakesOf, workflowNamed } from "../support/outbox.ts";

@@ -11,7 +11,7 @@ import type {
   ScheduledTasks,
 } from "../../src/scheduler/index.ts";
 import { Scheduler } from "../../src/scheduler/index.ts";
-import { type Planned, type Plans, planned, playMatrix } from "../support/crash-matrix.ts";
+import { type Planned, type Plans, planned, playMatrix } from "../support/crash/matrix.ts";
 import {
   differs,
   inObject,
@@ -20,7 +20,7 @@ import {
   rest,
   surely,
   wakeAll,
-} from "../support/crash-objects.ts";
+} from "../support/crash/objects.ts";
 import { forever, sleep } from "../support/ledger.ts";
 import { at, MINUTE, MONDAY, task } from "../support/scheduler.ts";
 import {

@@ -6,7 +6,7 @@
 import { describe, expect, it } from "vitest";
 import { Submissions } from "../../src/submissions/submissions.ts";
 import { BatchKind, PromptKind } from "../../src/waits/index.ts";
-import { playMatrix } from "../support/crash-matrix.ts";
+import { playMatrix } from "../support/crash/matrix.ts";
 import { givenLedger, until } from "../support/given.ts";
 import {
   again,

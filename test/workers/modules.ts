@@ -13,7 +13,7 @@ export { SdkObject } from "../hosts/sdk/sdk-object.ts";
 export { OutboxAgent } from "../outbox/outbox-agent.ts";
 export { Receiver, ReceiverAgent, WaitingWorkflow } from "../outbox/recipients.ts";
 export { SchedulerAgent } from "../scheduler/scheduler-agent.ts";
-export { PromptWorkflow } from "../support/prompt-workflow.ts";
+export { PromptWorkflow } from "../support/workflows/prompt-workflow.ts";
 
 // For scenarios that crash them at every write.
 export const AnswerObject = crashable(Answer);

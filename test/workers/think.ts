@@ -3,8 +3,8 @@
 import { crashable } from "../../src/testing/index.ts";
 import { CodemodeAgent as Codemode } from "../codemode/steps/codemode-agent.ts";
 import { ToolAgent as Tools } from "../hosts/think/turns/tool-agent.ts";
-import { ToolParent as Parent } from "../support/agent-tool-agents.ts";
 import { ThinkAgent as Think } from "../support/think-agent.ts";
+import { ToolParent as Parent } from "../support/workflows/agent-tool-agents.ts";
 
 export { CodemodeRuntime } from "@cloudflare/codemode";
 export { CodemodeWorkflow } from "../codemode/steps/codemode-workflow.ts";
@@ -17,11 +17,11 @@ export {
   PeerPerdureWorkflow,
   PeerThink,
 } from "../peers/app.ts";
-export { ImpatientToolParent, ToolChild } from "../support/agent-tool-agents.ts";
-export { ApprovalWorkflow } from "../support/approval-workflow.ts";
-export { PlotWorkflow } from "../support/plot-workflow.ts";
-export { PromptAllWorkflow } from "../support/prompt-all-workflow.ts";
-export { AgentToolWorkflow } from "../workflow/steps/agent-tool-workflow.ts";
+export { ImpatientToolParent, ToolChild } from "../support/workflows/agent-tool-agents.ts";
+export { AgentToolWorkflow } from "../support/workflows/agent-tool-workflow.ts";
+export { ApprovalWorkflow } from "../support/workflows/approval-workflow.ts";
+export { PlotWorkflow } from "../support/workflows/plot-workflow.ts";
+export { PromptAllWorkflow } from "../support/workflows/prompt-all-workflow.ts";
 export * from "./modules.ts";
 export { default } from "./modules.ts";
 

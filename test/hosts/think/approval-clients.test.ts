@@ -11,11 +11,11 @@ import type {
   ReplyMessage,
   SubmissionMessage,
 } from "../../../src/hosts/think/index.ts";
-import type { ApprovalParams } from "../../support/approval-workflow.ts";
-import { givenWorkflow } from "../../support/approvals.ts";
 import { givenThink, refusal, until } from "../../support/given.ts";
 import { type Agent, ended, givenAgent, submit } from "../../support/think.ts";
 import { type AppHooks, appHooks, ThinkAgent } from "../../support/think-agent.ts";
+import type { ApprovalParams } from "../../support/workflows/approval-workflow.ts";
+import { givenWorkflow } from "../../support/workflows/approvals.ts";
 
 type Message = { type: string; approval: ApprovalMessage["approval"] };
 

@@ -1,6 +1,6 @@
 /** An agent crashes at any write or delivery of the start of a workflow, which is started once and tracked. */
 
-import { differs } from "../../support/crash-objects.ts";
+import { differs } from "../../support/crash/objects.ts";
 import {
   type Agent,
   ENDED,
@@ -9,8 +9,8 @@ import {
   type Run,
   stateOf,
   type ThinkScenario,
-} from "../../support/crash-think.ts";
-import { plots } from "../../support/plot-workflow.ts";
+} from "../../support/crash/think.ts";
+import { plots } from "../../support/workflows/plot-workflow.ts";
 import { PLAYED } from "./crash-verbs.ts";
 
 /** How often a workflow has had its effect, by its id. */

@@ -10,7 +10,7 @@ import { describe, expect, it } from "vitest";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { reached } from "../../support/engine.ts";
 import { message, refusal, until } from "../../support/given.ts";
-import { answerSchema } from "../../support/prompt-workflow.ts";
+import { answerSchema } from "../../support/workflows/prompt-workflow.ts";
 import { givenApp, type MovedPlot, movedStatuses, movedTasks, unbound } from "./moved-app.ts";
 
 const ANSWER = { title: "hello", count: 3 };

@@ -5,8 +5,8 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { workflow } from "../../../src/outbox/index.ts";
 import { givenThink, refusal, until } from "../../support/given.ts";
-import { plots } from "../../support/plot-workflow.ts";
 import { creating, deadLetters, type ThinkAgent, thinkOptions } from "../../support/think-agent.ts";
+import { plots } from "../../support/workflows/plot-workflow.ts";
 
 /** A workflow of a fresh agent, which counts its runs, and the params that it was given. */
 function given() {

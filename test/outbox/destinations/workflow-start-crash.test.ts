@@ -2,8 +2,8 @@
 
 import { env } from "cloudflare:workers";
 import { workflow } from "../../../src/outbox/index.ts";
-import { type Plans, planned, playMatrix } from "../../support/crash-matrix.ts";
-import { differs, inObject, surely, wakeAll } from "../../support/crash-objects.ts";
+import { type Plans, planned, playMatrix } from "../../support/crash/matrix.ts";
+import { differs, inObject, surely, wakeAll } from "../../support/crash/objects.ts";
 import { until } from "../../support/given.ts";
 import { wakesOf } from "../../support/outbox.ts";
 import type { OutboxObject } from "../../support/outbox-object.ts";

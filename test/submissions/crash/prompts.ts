@@ -1,7 +1,7 @@
 /** What becomes of a workflow's prompts when their agent dies: one that is asked, and batches of them. */
 
 import { ask, type Script } from "../../../src/testing/index.ts";
-import type { Plans } from "../../support/crash-matrix.ts";
+import type { Plans } from "../../support/crash/matrix.ts";
 import type { LedgerObject, TurnScript } from "../../support/ledger-object.ts";
 import { delivered } from "../../support/ledger-object.ts";
 import type { AskedPrompt } from "../../support/prompts.ts";

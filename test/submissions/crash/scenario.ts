@@ -7,8 +7,8 @@ import type {
   SubmissionStatus,
   SubmitMessagesOptions,
 } from "../../../src/submissions/index.ts";
-import { type Plan, type Planned, planned } from "../../support/crash-matrix.ts";
-import { differs, inObject, prepared, surely, wakeAll } from "../../support/crash-objects.ts";
+import { type Plan, type Planned, planned } from "../../support/crash/matrix.ts";
+import { differs, inObject, prepared, surely, wakeAll } from "../../support/crash/objects.ts";
 import { message, until } from "../../support/given.ts";
 import { sleep } from "../../support/ledger.ts";
 import {

@@ -1,7 +1,7 @@
 /** What becomes of what was submitted when the object dies: each way to submit, and each verb that follows on it. */
 
 import type { SubmitMessagesOptions } from "../../../src/submissions/index.ts";
-import type { Plans } from "../../support/crash-matrix.ts";
+import type { Plans } from "../../support/crash/matrix.ts";
 import type { LedgerObject, TurnScript } from "../../support/ledger-object.ts";
 import {
   ACCEPTED,

@@ -3,11 +3,11 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { modelCalls } from "../../../src/testing/index.ts";
-import { streams, type ToolParent } from "../../support/agent-tool-agents.ts";
 import { pauseAndResume, restartFrom } from "../../support/engine.ts";
 import { crash, until } from "../../support/given.ts";
-import type { ToolOutcome } from "./agent-tool-workflow.ts";
-import { givenTools, input } from "./agent-tools.ts";
+import { streams, type ToolParent } from "../../support/workflows/agent-tool-agents.ts";
+import type { ToolOutcome } from "../../support/workflows/agent-tool-workflow.ts";
+import { givenTools, input } from "../../support/workflows/agent-tools.ts";
 
 /** After a crash the objects are found again by their alarms: at most half a minute each. */
 const RECOVERY_MS = 120_000;

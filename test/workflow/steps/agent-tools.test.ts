@@ -7,11 +7,11 @@ import type { Json } from "../../../src/core/json.ts";
 import { modelCalls } from "../../../src/testing/index.ts";
 import type { AgentToolResult, ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { OutboxAgent } from "../../outbox/outbox-agent.ts";
-import { streams, ToolChild, type ToolParent } from "../../support/agent-tool-agents.ts";
 import { message, until } from "../../support/given.ts";
 import { sleep } from "../../support/ledger.ts";
-import type { ToolParams } from "./agent-tool-workflow.ts";
-import { givenTools, input } from "./agent-tools.ts";
+import { streams, ToolChild, type ToolParent } from "../../support/workflows/agent-tool-agents.ts";
+import type { ToolParams } from "../../support/workflows/agent-tool-workflow.ts";
+import { givenTools, input } from "../../support/workflows/agent-tools.ts";
 
 const LONG_MS = 90_000;
 

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { ask } from "../../../src/testing/index.ts";
 import { until } from "../../support/given.ts";
-import { givenPlot } from "../../support/plot-workflow.ts";
+import { givenPlot } from "../../support/workflows/plot-workflow.ts";
 
 describe("what a workflow tells its agent", () => {
   it("progress, events, the end and an error arrive as callbacks", async () => {

@@ -4,11 +4,16 @@ import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Approval } from "../../../src/hosts/think/index.ts";
-import { effects, runs } from "../../support/approval-workflow.ts";
-import { type Agent, givenWorkflow, type Output, pendingAt } from "../../support/approvals.ts";
 import { outputOf, pauseAndResume, restartFrom, type StepAt } from "../../support/engine.ts";
 import { givenThink, until } from "../../support/given.ts";
 import { ThinkAgent } from "../../support/think-agent.ts";
+import { effects, runs } from "../../support/workflows/approval-workflow.ts";
+import {
+  type Agent,
+  givenWorkflow,
+  type Output,
+  pendingAt,
+} from "../../support/workflows/approvals.ts";
 
 const logged: unknown[] = [];
 beforeEach(() => {

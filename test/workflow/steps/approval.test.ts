@@ -3,9 +3,9 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import type { Approval } from "../../../src/hosts/think/index.ts";
-import { decidedBy, givenWorkflow, pendingAt } from "../../support/approvals.ts";
 import { refusal, until } from "../../support/given.ts";
 import { cutOff } from "../../support/think-agent.ts";
+import { decidedBy, givenWorkflow, pendingAt } from "../../support/workflows/approvals.ts";
 
 describe("a decision", () => {
   it("W4: approves with a payload, as the schema takes it", async () => {

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { ask, longText, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { PLAYED } from "../../hosts/think/crash-verbs.ts";
-import { differs } from "../../support/crash-objects.ts";
+import { differs } from "../../support/crash/objects.ts";
 import {
   ACCEPTED,
   ACTED,
@@ -25,7 +25,7 @@ import {
   TRIED,
   terminate,
   workflow,
-} from "../../support/crash-think.ts";
+} from "../../support/crash/think.ts";
 import { charges } from "../../support/think-agent.ts";
 
 const ANSWER = { title: "hello", count: 3 };

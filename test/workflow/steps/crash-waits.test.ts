@@ -6,8 +6,7 @@ import { codemode } from "../../../src/codemode/index.ts";
 import { ask, type Script } from "../../../src/testing/index.ts";
 import { charging, times } from "../../codemode/steps/codemode.ts";
 import { PLAYED } from "../../hosts/think/crash-verbs.ts";
-import { ToolChild } from "../../support/agent-tool-agents.ts";
-import { differs } from "../../support/crash-objects.ts";
+import { differs } from "../../support/crash/objects.ts";
 import {
   ACCEPTED,
   type Agent,
@@ -24,7 +23,8 @@ import {
   type ThinkScenario,
   terminate,
   workflow,
-} from "../../support/crash-think.ts";
+} from "../../support/crash/think.ts";
+import { ToolChild } from "../../support/workflows/agent-tool-agents.ts";
 
 const DECIDED = ["pending", "approved", "rejected", "refused"] as const;
 const refund = z.object({ amount: z.number() });

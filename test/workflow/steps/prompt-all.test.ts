@@ -7,12 +7,6 @@ import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { givenThink, message, until } from "../../support/given.ts";
 import { knob, limitMs } from "../../support/knobs.ts";
 import { forever } from "../../support/ledger.ts";
-import {
-  beforeStep,
-  type PromptAllOutcome,
-  type PromptAllParams,
-  stepsOf,
-} from "../../support/prompt-all-workflow.ts";
 import { silence } from "../../support/scheduler.ts";
 import { type Agent, texts } from "../../support/think.ts";
 import {
@@ -22,6 +16,12 @@ import {
   type ThinkAgent,
   thinkOptions,
 } from "../../support/think-agent.ts";
+import {
+  beforeStep,
+  type PromptAllOutcome,
+  type PromptAllParams,
+  stepsOf,
+} from "../../support/workflows/prompt-all-workflow.ts";
 
 /** Every script is another text, so that its model calls are its own. */
 function script(count: number, rest: Script = {}): string {

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { ask, modelCalls } from "../../../src/testing/index.ts";
 import { outputOf, pauseAndResume, restartFrom } from "../../support/engine.ts";
 import { crash, until } from "../../support/given.ts";
-import { givenPlot } from "../../support/plot-workflow.ts";
+import { givenPlot } from "../../support/workflows/plot-workflow.ts";
 
 const output = z.object({ title: z.string() });
 

@@ -5,8 +5,8 @@ import { describe, expect, it } from "vitest";
 import { ask, modelCalls } from "../../../src/testing/index.ts";
 import { outputOf } from "../../support/engine.ts";
 import { givenThink, until } from "../../support/given.ts";
-import type { PromptOutcome } from "../../support/prompt-workflow.ts";
 import { cutOff } from "../../support/think-agent.ts";
+import type { PromptOutcome } from "../../support/workflows/prompt-workflow.ts";
 
 const script = (delayMs: number) =>
   ask({ answer: { title: "hello", count: 3 }, delayMs, text: crypto.randomUUID() });

@@ -10,7 +10,7 @@ import { z as z3 } from "zod3";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { outputOf } from "../../support/engine.ts";
 import { givenThink, message, until } from "../../support/given.ts";
-import { givenPlot } from "../../support/plot-workflow.ts";
+import { givenPlot } from "../../support/workflows/plot-workflow.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 const messageOf = ({ message }: Error) => message;

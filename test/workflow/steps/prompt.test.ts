@@ -5,9 +5,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { givenThink, message, refusal, until } from "../../support/given.ts";
-import type { PromptOutcome, PromptParams } from "../../support/prompt-workflow.ts";
 import type { Agent } from "../../support/think.ts";
 import { type AppHooks, appHooks, charges, cutOff } from "../../support/think-agent.ts";
+import type { PromptOutcome, PromptParams } from "../../support/workflows/prompt-workflow.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 

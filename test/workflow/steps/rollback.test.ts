@@ -4,12 +4,12 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { ask } from "../../../src/testing/index.ts";
 import { dyingAt, givenCode, times } from "../../codemode/steps/codemode.ts";
-import { ToolChild } from "../../support/agent-tool-agents.ts";
 import { pauseAndResume, reached } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
-import { givenPlot } from "../../support/plot-workflow.ts";
 import { silence } from "../../support/scheduler.ts";
-import { input } from "./agent-tools.ts";
+import { ToolChild } from "../../support/workflows/agent-tool-agents.ts";
+import { input } from "../../support/workflows/agent-tools.ts";
+import { givenPlot } from "../../support/workflows/plot-workflow.ts";
 
 function reserving(order: string): string {
   return `async () => {

@@ -2,7 +2,7 @@
 
 import { describe, expect, it, vi } from "vitest";
 import { nextOccurrence } from "../../../src/scheduler/index.ts";
-import { givenPlot } from "../../support/plot-workflow.ts";
+import { givenPlot } from "../../support/workflows/plot-workflow.ts";
 
 const MONDAYS = "every monday at 09:00 in Europe/Paris";
 

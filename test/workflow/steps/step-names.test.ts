@@ -7,7 +7,7 @@ import { ask } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { outputOf } from "../../support/engine.ts";
 import { refusal, until } from "../../support/given.ts";
-import { givenPlot, type Plot } from "../../support/plot-workflow.ts";
+import { givenPlot, type Plot } from "../../support/workflows/plot-workflow.ts";
 
 const say = (text: string) => ask({ text: `${text} ${crypto.randomUUID()}` });
 const HALF = "issue-👩".slice(0, 7);

@@ -7,8 +7,8 @@ import { expect, it } from "vitest";
 import { PART_LENGTH } from "../../../../src/core/text.ts";
 import { ask, type LongText, longText, modelCalls } from "../../../../src/testing/index.ts";
 import { givenThink, until } from "../../../support/given.ts";
-import type { PromptOutcome } from "../../../support/prompt-workflow.ts";
 import { appHooks, cutOff, type ThinkAgent } from "../../../support/think-agent.ts";
+import type { PromptOutcome } from "../../../support/workflows/prompt-workflow.ts";
 
 const WHOLE = [{ isWhole: true }];
 const MIB = 1_048_576;

@@ -2,7 +2,7 @@
 
 import { method } from "../../../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../../../src/submissions/index.ts";
-import { differs } from "../../../support/crash-objects.ts";
+import { differs } from "../../../support/crash/objects.ts";
 import {
   ACTED,
   type Agent,
@@ -12,7 +12,7 @@ import {
   statusesAre,
   submit,
   type ThinkScenario,
-} from "../../../support/crash-think.ts";
+} from "../../../support/crash/think.ts";
 import { appHooks, charges, type ThinkAgent, thinkOptions } from "../../../support/think-agent.ts";
 import { PLAYED } from "../crash-verbs.ts";
 

@@ -3,7 +3,7 @@
 import { defineScheduledTasks } from "../../../../src/hosts/think/index.ts";
 import { method, webhook } from "../../../../src/outbox/index.ts";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
-import { differs } from "../../../support/crash-objects.ts";
+import { differs } from "../../../support/crash/objects.ts";
 import {
   ACCEPTED,
   type Agent,
@@ -25,7 +25,7 @@ import {
   statusesAre,
   submit,
   type ThinkScenario,
-} from "../../../support/crash-think.ts";
+} from "../../../support/crash/think.ts";
 import { message } from "../../../support/given.ts";
 import { declared } from "../../../support/think-agent.ts";
 import { PLAYED } from "../crash-verbs.ts";

@@ -9,8 +9,8 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import { crash, givenThink, message, until } from "../../../support/given.ts";
-import type { PromptOutcome } from "../../../support/prompt-workflow.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
+import type { PromptOutcome } from "../../../support/workflows/prompt-workflow.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 /** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */

@@ -8,8 +8,8 @@ import {
 } from "agents/agent-tools";
 import { tool } from "ai";
 import { z } from "zod";
-import { ScriptedModel } from "../../src/testing/index.ts";
-import { ThinkAgent } from "./think-agent.ts";
+import { ScriptedModel } from "../../../src/testing/index.ts";
+import { ThinkAgent } from "../think-agent.ts";
 
 /** What the app of the agent with that name was told, across its lives. */
 export const progressOf = new Map<string, Record<string, unknown>[]>();

@@ -1,15 +1,15 @@
 /** A workflow that asks about many items as its params say, and returns what came of it. */
 
 import type { AgentWorkflowEvent, AgentWorkflowStep } from "agents/workflows";
-import { type LongText, longText } from "../../src/testing/index.ts";
+import { type LongText, longText } from "../../../src/testing/index.ts";
 import {
   type PromptAllSettled,
   ThinkPromptError,
   ThinkWorkflow,
   type ThinkWorkflowStep,
-} from "../../src/workflow/index.ts";
+} from "../../../src/workflow/index.ts";
+import type { ThinkAgent } from "../think-agent.ts";
 import { answerSchema } from "./prompt-workflow.ts";
-import type { ThinkAgent } from "./think-agent.ts";
 
 export type PromptAllParams = {
   name?: string;

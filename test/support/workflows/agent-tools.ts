@@ -3,13 +3,8 @@
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { ask, type Script } from "../../../src/testing/index.ts";
-import {
-  finishesOf,
-  progressOf,
-  type ToolParent,
-  toolHooks,
-} from "../../support/agent-tool-agents.ts";
-import { outputOf } from "../../support/engine.ts";
+import { outputOf } from "../engine.ts";
+import { finishesOf, progressOf, type ToolParent, toolHooks } from "./agent-tool-agents.ts";
 import type { ToolOutcome, ToolParams } from "./agent-tool-workflow.ts";
 
 /** An input that is another text each time, so that its calls of the model are its own. */

@@ -2,13 +2,13 @@
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
-import { type LongText, longText } from "../../src/testing/index.ts";
+import { type LongText, longText } from "../../../src/testing/index.ts";
 import {
   ThinkPromptError,
   ThinkWorkflow,
   type ThinkWorkflowStep,
-} from "../../src/workflow/index.ts";
-import type { ThinkAgent } from "./think-agent.ts";
+} from "../../../src/workflow/index.ts";
+import type { ThinkAgent } from "../think-agent.ts";
 
 export const answerSchema = z.object({ title: z.string(), count: z.number().int() });
 

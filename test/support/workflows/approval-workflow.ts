@@ -2,15 +2,15 @@
 
 import type { AgentWorkflowEvent } from "agents/workflows";
 import { z } from "zod";
-import type { Json } from "../../src/core/json.ts";
+import type { Json } from "../../../src/core/json.ts";
 import {
   type ApprovalDecision,
   ApprovalError,
   ApprovalPayloadError,
   ThinkWorkflow,
   type ThinkWorkflowStep,
-} from "../../src/workflow/index.ts";
-import type { ThinkAgent } from "./think-agent.ts";
+} from "../../../src/workflow/index.ts";
+import type { ThinkAgent } from "../think-agent.ts";
 
 /** With a default, a transform, and a rule that JSON Schema cannot express. */
 const refundSchema = z.object({

@@ -8,7 +8,7 @@ import {
   ThinkWorkflow,
   type ThinkWorkflowStep,
 } from "../../../src/workflow/index.ts";
-import { ToolChild, type ToolParent } from "../../support/agent-tool-agents.ts";
+import { ToolChild, type ToolParent } from "./agent-tool-agents.ts";
 
 const answerSchema = z.object({ title: z.string(), count: z.number().int().default(7) });
 

@@ -12,8 +12,8 @@ import {
   type CrashScenario,
   crashAtEveryWrite,
   type Moment,
-} from "../../src/testing/index.ts";
-import { knob } from "./knobs.ts";
+} from "../../../src/testing/index.ts";
+import { knob } from "../knobs.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 

@@ -4,25 +4,25 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
 import { expect, it } from "vitest";
-import { withCodemode } from "../../src/codemode/index.ts";
-import { DurableThink } from "../../src/hosts/think/index.ts";
+import { withCodemode } from "../../../src/codemode/index.ts";
+import { DurableThink } from "../../../src/hosts/think/index.ts";
 import {
   type CrashReport,
   type CrashRun,
   type CrashScenario,
   crashAtEveryWrite,
   type Script,
-} from "../../src/testing/index.ts";
-import { openWorkOf } from "../../src/testing/invariants/invariants.ts";
-import type { ThinkWorkflowStep } from "../../src/workflow/index.ts";
-import { CALL_OF } from "../../src/workflow/step-call.ts";
-import { stepsOf } from "../../src/workflow/steps.ts";
-import { momentsFrom, playScenarios } from "./crash-matrix.ts";
-import { differs } from "./crash-objects.ts";
-import { message } from "./given.ts";
-import { knob } from "./knobs.ts";
-import { type Plot, plots } from "./plot-workflow.ts";
-import type { ThinkAgent } from "./think-agent.ts";
+} from "../../../src/testing/index.ts";
+import { openWorkOf } from "../../../src/testing/invariants/invariants.ts";
+import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { CALL_OF } from "../../../src/workflow/step-call.ts";
+import { stepsOf } from "../../../src/workflow/steps.ts";
+import { message } from "../given.ts";
+import { knob } from "../knobs.ts";
+import type { ThinkAgent } from "../think-agent.ts";
+import { type Plot, plots } from "../workflows/plot-workflow.ts";
+import { momentsFrom, playScenarios } from "./matrix.ts";
+import { differs } from "./objects.ts";
 
 export type Run = CrashRun<ThinkAgent>;
 export type Agent = DurableObjectStub<ThinkAgent>;

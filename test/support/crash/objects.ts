@@ -1,8 +1,8 @@
 /** Helpers of crash scenarios for objects of any module. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { until } from "./given.ts";
-import { sleep } from "./ledger.ts";
+import { until } from "../given.ts";
+import { sleep } from "../ledger.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 

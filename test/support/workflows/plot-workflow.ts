@@ -3,9 +3,9 @@
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { AgentWorkflowEvent } from "agents/workflows";
-import { ThinkWorkflow, type ThinkWorkflowStep } from "../../src/workflow/index.ts";
-import { givenThink } from "./given.ts";
-import { type AppHooks, appHooks, type ThinkAgent } from "./think-agent.ts";
+import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/index.ts";
+import { givenThink } from "../given.ts";
+import { type AppHooks, appHooks, type ThinkAgent } from "../think-agent.ts";
 
 export type Plot = (step: ThinkWorkflowStep, workflow: PlotWorkflow) => Promise<unknown>;
 

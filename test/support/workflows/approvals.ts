@@ -1,11 +1,11 @@
 /** Workflows that ask people, and the people. */
 
 import { env } from "cloudflare:workers";
-import type { Approval, ApprovalDecisionResult } from "../../src/hosts/think/index.ts";
+import type { Approval, ApprovalDecisionResult } from "../../../src/hosts/think/index.ts";
+import { outputOf } from "../engine.ts";
+import { givenThink, until } from "../given.ts";
+import { type AppHooks, appHooks } from "../think-agent.ts";
 import type { ApprovalOutcome, ApprovalParams } from "./approval-workflow.ts";
-import { outputOf } from "./engine.ts";
-import { givenThink, until } from "./given.ts";
-import { type AppHooks, appHooks } from "./think-agent.ts";
 
 export type Output = { outcomes: ApprovalOutcome[]; metadata: unknown };
 export type Agent = ReturnType<typeof givenThink>;
