@@ -1,7 +1,5 @@
 /** The ledger with turns by the AI SDK on a plain Durable Object: a scripted model, a tool with an effect, and no Think. */
 
-import { DurableObject } from "cloudflare:workers";
-import { Lifecycle } from "agents/lifecycle";
 import { Sessions } from "agents/sessions";
 import { tool } from "ai";
 import { z } from "zod";
@@ -9,18 +7,19 @@ import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
 import type { TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
 import { Outbox } from "../../src/outbox/index.ts";
 import { Submissions, type TurnHost } from "../../src/submissions/index.ts";
-import { Meter, metered, RecordingModel } from "../../src/testing/index.ts";
+import { RecordingModel } from "../../src/testing/index.ts";
+import { MeteredObject } from "./metered-object.ts";
 
-/** How often an account was charged, across the lives of all objects. */
+/** How often an account was charged, over all objects and restarts. */
 export const charges = new Map<string, number>();
-/** What was asked of the models, by the object's name, across its lives. */
+/** The model calls, by the object's name, over all restarts. */
 export const asked = new Map<string, { model: string; tools: string[]; prompt: string[] }[]>();
-/** What the object with that name lends in place of what it has. */
+/** Overrides of the turn setup, by the name of the object. */
 export const lent = new Map<string, Partial<TurnSetup>>();
 
-/** Tells what it was asked. */
+/** Records its calls. */
 export class WatchedModel extends RecordingModel {
-  /** @param talks whether it calls no tools, also where it has to */
+  /** @param talks whether it calls no tools, even when it must */
   constructor(
     modelId: string,
     private readonly name: string,
@@ -42,10 +41,8 @@ export class WatchedModel extends RecordingModel {
   }
 }
 
-export class AnswerObject extends DurableObject<Cloudflare.Env> {
-  readonly meter: Meter;
+export class AnswerObject extends MeteredObject {
   readonly sessions = new Sessions();
-  readonly lifecycle = Lifecycle.install(this).use(this.sessions);
   readonly outbox = new Outbox({ host: this, env: this.env });
   readonly turns = new SdkTurns({
     source: {
@@ -77,9 +74,7 @@ export class AnswerObject extends DurableObject<Cloudflare.Env> {
   });
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
-    const meter = new Meter();
-    super(metered(ctx, meter), env);
-    this.meter = meter;
+    super(ctx, env);
     const host: TurnHost = {
       start: () => {},
       run: (turn) => this.turns.run(turn),
@@ -93,7 +88,7 @@ export class AnswerObject extends DurableObject<Cloudflare.Env> {
       isInsideTurn: () => false,
     };
     this.submissions = new Submissions(host, this.outbox, { retry: { baseDelay: 1 } });
-    this.lifecycle.use(this.outbox).use(this.submissions);
+    this.lifecycle.use(this.sessions).use(this.outbox).use(this.submissions);
   }
 
   get #name(): string {

@@ -1,17 +1,17 @@
-/** What can happen to the engine of a workflow instance, and to the isolate that runs it. */
+/** Restarts, pauses and results of workflow instances. */
 
 import { until } from "./given.ts";
 
 /** A step of the platform, by its name and what made it. */
 export type StepAt = { name: string; type?: "do" | "sleep" | "waitForEvent" };
 
-/** The engine dies where it stands, and the instance goes on: what was done before that step is not done again. */
+/** The instance is restarted from a step. Steps before it are not run again. */
 export async function restartFrom(workflow: Workflow, id: string, step: StepAt): Promise<void> {
   const instance = await workflow.get(id);
   await instance.restart({ from: { name: step.name, type: step.type ?? "do" } });
 }
 
-/** The run ends at its wait; another one goes on from there after what happens meanwhile. */
+/** The instance is paused at its wait, and resumed after `meanwhile`. */
 export async function pauseAndResume(
   workflow: Workflow,
   id: string,
@@ -26,7 +26,7 @@ export async function pauseAndResume(
   await instance.resume();
 }
 
-/** What the instance has come to, once it has ended; throws what it failed with. */
+/** Waits for the end of the instance. Returns its output, or throws its error. */
 export async function outputOf<T>(workflow: Workflow, id: string, timeoutMs = 20_000): Promise<T> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
@@ -41,7 +41,7 @@ export async function outputOf<T>(workflow: Workflow, id: string, timeoutMs = 20
   }
 }
 
-/** Waits until the instance has come to one of these states. */
+/** Waits until the instance is in one of these states. */
 export function reached(workflow: Workflow, id: string, ...states: InstanceStatus["status"][]) {
   return until(async () => {
     const found = await (await workflow.get(id)).status();

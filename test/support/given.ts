@@ -1,4 +1,4 @@
-/** What tests begin with and wait for, in the words of the ledger. */
+/** New objects, messages and waiting, for all tests. */
 
 import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -7,12 +7,12 @@ import type { Script } from "../../src/testing/index.ts";
 
 let made = 0;
 
-/** A fresh object of the light host. */
+/** A new LedgerObject. */
 export function givenLedger() {
   return env.LedgerObject.getByName(`ledger-${++made}-${crypto.randomUUID()}`);
 }
 
-/** A fresh DurableThink agent. */
+/** A new DurableThink agent, unless the name is known. */
 export function givenThink(name = `think-${++made}-${crypto.randomUUID()}`) {
   return env.ThinkAgent.getByName(name);
 }
@@ -22,7 +22,7 @@ export function message(script: Script | string, id: string = crypto.randomUUID(
   return { id, role: "user", parts: [{ type: "text", text }] };
 }
 
-/** Every object dies where it stands, as in a crash of the machine. Storage stays. */
+/** Every object crashes, as when the machine does. Storage stays. */
 export function crash(): Promise<void> {
   return abortAllDurableObjects();
 }
@@ -36,7 +36,8 @@ export async function until<T>(
   for (;;) {
     const found = await probe();
     if (found) return found;
-    if (Date.now() > deadline) throw new Error(`Nothing happened within ${timeoutMs} ms`);
+    if (Date.now() > deadline)
+      throw new Error(`until(): the condition was not met within ${timeoutMs} ms: ${probe}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
@@ -51,5 +52,5 @@ export async function refusal(call: PromiseLike<unknown>): Promise<Error> {
   } catch (error) {
     return error as Error;
   }
-  throw new Error("The call was expected to be refused, and was not");
+  throw new Error("The call succeeded and should have been refused");
 }

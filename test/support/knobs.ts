@@ -1,15 +1,15 @@
 /**
- * Numbers that a run of the tests can be given from outside, e.g.
+ * The sizes of tests, set by environment variables, e.g.
  * `VITE_PERDURE_MODEL_RUNS=5000 npx vitest run test/submissions/model.test.ts`.
- * Vite hands on what begins with VITE_; the environment itself does not reach workerd.
+ * Vite passes variables that begin with VITE_ to workerd, and no others.
  *
- * Each begins with `VITE_PERDURE_`. `npm test` takes the first number, `npm run prove` the second (scripts/prove.ts):
+ * Each name begins with `VITE_PERDURE_`. `npm test` uses the first number, `npm run prove` the second (scripts/prove.ts):
  *
- *   CRASH_STRIDE           its own, 1      every so many points of the crash matrix
+ *   CRASH_STRIDE           varies, 1       one of so many points of the crash matrix is tried
  *   MODEL_RUNS             40, 1000        sequences for the ledger; also MODEL_SEED, MODEL_PATH
  *   OUTBOX_MODEL_RUNS      24, 500         for the outbox; also OUTBOX_MODEL_SEED, OUTBOX_MODEL_PATH
  *   SCHEDULER_MODEL_RUNS   14, 200         for the scheduler; also SCHEDULER_MODEL_SEED, SCHEDULER_MODEL_PATH
- *   WAITS_RUNS             40, 1000        for the waits
+ *   WAITS_RUNS             40, 1000        for the waits; also WAITS_SEED, WAITS_PATH
  *   BATCH_RUNS             15, 200         batches of any size with a crash at any time
  *   BATCH_ITEMS            250, 1000       items of the largest batch
  *   NAMES_RUNS             40, 400         pairs of names for each of their rules
@@ -18,7 +18,7 @@
  *   OUTBOX_LOAD            2000, 10000     entries at once
  *   SCHEDULE_RUNS          500, 10000      schedules; also SCHEDULE_SEED
  *   SCHEDULE_FULL          0, 1            1: every zone and every change from 1990 to 2060
- *   LIMIT_MS               each its own    how long a test of these may take
+ *   LIMIT_MS               varies          the time limit of these tests
  */
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -38,7 +38,7 @@ export function knob(name: string, otherwise: number): number {
   throw new Error(`VITE_PERDURE_${name} is ${JSON.stringify(text)}; expected a number`);
 }
 
-/** How long a test may take whose size is a knob: `shortMs`, unless LIMIT_MS says otherwise. */
+/** The time limit of a test whose size can be set: `shortMs`, unless LIMIT_MS is set. */
 export function limitMs(shortMs: number): number {
   return knob("LIMIT_MS", shortMs);
 }

@@ -1,11 +1,8 @@
 /**
- * The ledger and the outbox on a plain Durable Object, with a host that does
- * what a message tells it to. No model and no Think: loads fast, and shows
- * that the rooms need neither.
+ * The ledger and the outbox on a plain Durable Object. Its turns do what their message says. It needs no model and no Think,
+ * so it loads fast, and shows that the modules need neither.
  */
 
-import { DurableObject } from "cloudflare:workers";
-import { Lifecycle } from "agents/lifecycle";
 import type { UIMessage } from "ai";
 import {
   type Delivery,
@@ -30,9 +27,9 @@ import {
 } from "../../src/submissions/index.ts";
 import type { SubmissionsOptions } from "../../src/submissions/options.ts";
 import type { Script } from "../../src/testing/index.ts";
-import { Meter, metered } from "../../src/testing/index.ts";
 import { BatchKind, PromptKind } from "../../src/waits/index.ts";
 import type { BatchRef, BatchRepairs, BatchRequest } from "../../src/waits/kinds/batch.ts";
+import { MeteredObject } from "./metered-object.ts";
 import { type AskedPrompt, asWait } from "./prompts.ts";
 import { WakeRoom } from "./wake-room.ts";
 
@@ -49,7 +46,7 @@ export function act(step = 0) {
   return { toolCallId: crypto.randomUUID(), toolName: "act", input: { step } };
 }
 
-/** How often the app was told of a dead letter, by its id. */
+/** How often the hook of dead letters was called, by the id of the letter. */
 export const told = new Map<string, number>();
 /** What the outbox of the object with that name is constructed with. */
 export const outboxSettings = new Map<string, OutboxSettings>();
@@ -59,9 +56,9 @@ export const gone = new Set<string>();
 /** Runs before a delivery to that workflow instance; what it throws is the delivery's failure. */
 export const couriers = new Map<string, (sent: Sent) => Promise<void>>();
 type Sent = Delivery | ReferencedDelivery;
-/** Called at the birth of each life of the object with that name, before it starts. */
+/** Called at each construction of the object with that name, before its start. */
 export const births = new Map<string, (object: LedgerObject, ctx: DurableObjectState) => void>();
-/** The chance in the rooms' backoff, the same in every run: 0 makes every retry due at once. */
+/** The random number of the backoff, the same in every run. 0 makes every retry due at once. */
 export const chance = { random: half };
 /** How far the objects' clock is ahead of the machine's, in milliseconds. */
 export const time = { aheadMs: 0 };
@@ -90,7 +87,7 @@ export type TurnScript = Script & {
   tokens?: number;
   /** A tool runs in each call. */
   acts?: boolean;
-  /** It goes on, though it is told to stop. */
+  /** It goes on after its signal has aborted. */
   isDeaf?: boolean;
 };
 
@@ -201,9 +198,7 @@ class ScriptedTurns implements TurnHost {
   }
 }
 
-export class LedgerObject extends DurableObject<Cloudflare.Env> {
-  readonly meter: Meter;
-  readonly lifecycle = Lifecycle.install(this);
+export class LedgerObject extends MeteredObject {
   readonly turns = new ScriptedTurns(this.ctx.storage, () => this.submissions);
   readonly room = new WakeRoom();
   readonly #clock = clockOf(this.ctx.id.name ?? "");
@@ -215,7 +210,7 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
     transports: {
       workflow: {
         deliver: async ({ instance }, delivery) => {
-          // Nothing leaves the object before what was written is stored.
+          // As a request would: nothing leaves the object before earlier writes are durable.
           await this.ctx.storage.sync();
           await hand(instance, delivery);
         },
@@ -236,9 +231,7 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
   readonly batches = new BatchKind(this.submissions);
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
-    const meter = new Meter();
-    super(metered(ctx, meter), env);
-    this.meter = meter;
+    super(ctx, env);
     this.lifecycle.use(this.outbox).use(this.submissions).use(this.room);
     births.get(ctx.id.name ?? "")?.(this, ctx);
   }
@@ -324,7 +317,7 @@ export class LedgerObject extends DurableObject<Cloudflare.Env> {
   }
 }
 
-/** Takes what is for a workflow instance, as the test says. */
+/** Delivers to a workflow instance, or fails as the test says. */
 async function hand(instance: string, sent: Sent): Promise<void> {
   await couriers.get(instance)?.(sent);
   const refusal = refusals.get(instance);
@@ -337,7 +330,7 @@ async function hand(instance: string, sent: Sent): Promise<void> {
   delivered.set(instance, [...inbox, { id: sent.id, payload }]);
 }
 
-/** How often a message's script has failed, across the lives of its object. */
+/** How often a message's script has failed, over all restarts. */
 const failures = new Map<string, number>();
 
 /** Throws what a provider would, as often as the script says; always, where it does not say. */

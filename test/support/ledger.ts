@@ -1,4 +1,4 @@
-/** Looking into an object of the light host, and ending its life. */
+/** Access to a LedgerObject, and its crashes. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -18,22 +18,22 @@ export type Ledger = DurableObjectStub<LedgerObject>;
 
 export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** For work that never ends. */
+/** Never resolves. */
 export const forever = () => new Promise<never>(() => {});
 
-/** A fresh object whose outbox is set up as said. */
+/** A new object whose outbox has these settings. */
 export function givenLedgerWith(settings: OutboxSettings): Ledger {
   const stub = givenLedger();
   outboxSettings.set(stub.name ?? "", settings);
   return stub;
 }
 
-/** The same object, in its next life: a stub does not outlive an abort. */
+/** The same object after a crash, which no stub survives. */
 export function again(stub: Ledger): Ledger {
   return env.LedgerObject.getByName(stub.name ?? "");
 }
 
-/** Runs `work` in the object, without starting its rooms. */
+/** Runs `work` in the object without starting its modules. */
 export function within<T>(
   stub: Ledger,
   work: (object: LedgerObject, ctx: DurableObjectState) => T | Promise<T>,
@@ -41,13 +41,13 @@ export function within<T>(
   return runInDurableObject(stub, work);
 }
 
-/** This one object dies; what it had committed stays. Returns its next life, not yet begun. */
+/** This one object crashes. What it has committed stays. Returns a new stub, whose object has not started yet. */
 export async function crashOne(stub: Ledger): Promise<Ledger> {
   await runInDurableObject(stub, (_, ctx) => ctx.abort("crash")).catch(() => {});
   return again(stub);
 }
 
-/** Turns of this one submission do what the test says, in place of their script. */
+/** The turns of this one submission run `play` in place of their script. */
 export function playing(
   stub: Ledger,
   submissionId: string,
@@ -60,40 +60,40 @@ export function playing(
   });
 }
 
-/** Holds up whoever comes to `pass()` inside the object, until the test opens it for the first of them. */
+/** Callers inside the object wait in `pass()`. `open()` lets the first of them go on. */
 export function givenWait() {
   const waiting: (() => void)[] = [];
   return {
     pass: () => new Promise<void>((resolve) => waiting.push(resolve)),
-    /** Somebody is held up. */
+    /** Resolves when a caller waits. */
     reached: () => until(() => waiting.length > 0, 5_000),
-    /** From within the object, which owns what goes on then. */
+    /** Runs within the object, because its work continues there. */
     open: (stub: Ledger) => within(stub, () => waiting.shift()?.()),
   };
 }
 
-/** When the job of a room is due, or null when it holds none. */
-export function jobOf(room: string, { storage }: DurableObjectState): number | null {
+/** When the job of a module is due, or null when it has none. */
+export function jobOf(capability: string, { storage }: DurableObjectState): number | null {
   const { sql } = storage;
   // The queue makes its table with the first job.
   const table = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'cf_agents_jobs'").toArray();
   if (table.length === 0) return null;
   const jobs = sql.exec<{ time: number }>(
     "SELECT time FROM cf_agents_jobs WHERE capability = ?",
-    room,
+    capability,
   );
   return jobs.toArray()[0]?.time ?? null;
 }
 
 /**
- * After a crash in an alarm that a test has let come: the next start sets the lost alarm again, and it would come at a
- * moment that no model knows. The jobs are due by the object's clock, which is ahead, and not by the platform's.
+ * After a crash in an alarm, the next start sets the alarm again, and it would come at a moment that a model cannot know.
+ * This makes all jobs due by the object's clock, which is ahead of the platform's.
  */
 export function notByItself({ storage }: DurableObjectState, now: number): void {
   storage.sql.exec("UPDATE cf_agents_jobs SET time = max(time, ?)", now);
 }
 
-/** A destination of its own for one test. */
+/** A new destination. */
 export function somewhere(): WorkflowDestination {
   return {
     kind: "workflow",
@@ -103,12 +103,12 @@ export function somewhere(): WorkflowDestination {
   };
 }
 
-/** Submits by the capability itself, in the object: RPC would lose the classes of errors. */
+/** Submits inside the object: RPC would lose the classes of errors. */
 export function submit(stub: Ledger, text: TurnScript | string, options?: InternalSubmitOptions) {
   return within(stub, ({ submissions }) => submissions.accept([message(text)], options));
 }
 
-/** Puts events into the outbox as a room would, and lets them go. */
+/** Puts events into the outbox in one transaction. */
 export function send(
   stub: Ledger,
   entries: { id: string; to: Destination; payload?: unknown }[],
@@ -121,12 +121,12 @@ export function send(
   });
 }
 
-/** The delivery ids of what has come to a destination. */
+/** The ids of the deliveries that a destination got. */
 export function idsAt({ instance }: { instance: string }): string[] {
   return (delivered.get(instance) ?? []).map(({ id }) => id);
 }
 
-/** Waits until something has come to a destination. */
+/** Waits until a destination got a delivery. */
 export function arrived(to: { instance: string }, timeoutMs = 5_000): Promise<string[]> {
   return until(() => idsAt(to).length > 0 && idsAt(to), timeoutMs);
 }

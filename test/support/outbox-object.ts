@@ -1,11 +1,8 @@
 /**
- * The outbox alone on a plain Durable Object. What its destinations do is
- * scripted by the test that has named the object; an event reaches them only
- * after what was written before is durable, as a request would leave.
+ * The outbox alone on a plain Durable Object. The script of its name says what its destinations do. As with a request, an
+ * event reaches them only when earlier writes are durable.
  */
 
-import { DurableObject } from "cloudflare:workers";
-import { Lifecycle } from "agents/lifecycle";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import {
   type DeadLetter,
@@ -16,7 +13,7 @@ import {
   type ReferencedDelivery,
   type Transport,
 } from "../../src/outbox/index.ts";
-import { Meter, metered } from "../../src/testing/index.ts";
+import { MeteredObject } from "./metered-object.ts";
 
 export type Sent = Delivery | ReferencedDelivery;
 
@@ -25,27 +22,23 @@ export type OutboxScript = {
   readonly clock?: Clock;
   /** Takes what is sent, or throws. */
   readonly deliver: (sent: Sent, to: Destination, object: OutboxObject) => Promise<void> | void;
-  /** The app is told of a dead letter. */
+  /** The hook of dead letters. */
   readonly told?: (letter: DeadLetter) => void | Promise<void>;
-  /** At the birth of each life, before it starts. */
+  /** Called at each construction, before the start. */
   readonly born?: (object: OutboxObject, ctx: DurableObjectState) => void;
 };
 
 /** By the object's name. */
 export const outboxScripts = new Map<string, OutboxScript>();
 
-/** Bytes that a queue takes; the other destinations take all. */
+/** The limit of a queue in bytes. The other destinations have none. */
 const QUEUE_BYTES = 8_192;
 
-export class OutboxObject extends DurableObject<Cloudflare.Env> {
-  readonly meter: Meter;
-  readonly lifecycle = Lifecycle.install(this);
+export class OutboxObject extends MeteredObject {
   readonly outbox: Outbox;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
-    const meter = new Meter();
-    super(metered(ctx, meter), env);
-    this.meter = meter;
+    super(ctx, env);
     const script = outboxScripts.get(ctx.id.name ?? "") ?? { deliver: () => {} };
     const scripted = <To extends Destination>(
       keyOf: (to: To) => string,

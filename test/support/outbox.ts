@@ -1,6 +1,5 @@
-/** Looking into an outbox on a plain object, and making time pass for it. */
+/** An outbox on a plain object: inspected, woken and crashed. */
 
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type {
   Destination,
@@ -8,49 +7,30 @@ import type {
   WorkflowDestination,
 } from "../../src/outbox/index.ts";
 import { jobOf } from "./ledger.ts";
+import { accessTo } from "./objects.ts";
 import { type OutboxObject, type OutboxScript, outboxScripts } from "./outbox-object.ts";
 
 export type Box = DurableObjectStub<OutboxObject>;
 
-/** A fresh object with an outbox that does what the script says. */
+/** A new object whose outbox does what the script says. */
 export function givenOutbox(script: OutboxScript): Box {
   const name = `outbox-${crypto.randomUUID()}`;
   outboxScripts.set(name, script);
   return env.OutboxObject.getByName(name);
 }
 
-/** Runs `work` in the object's present life, which may begin with it; starts no outbox. */
-export function inside<T>(
-  box: Box,
-  work: (object: OutboxObject, ctx: DurableObjectState) => T | Promise<T>,
-): Promise<T> {
-  // A stub does not outlive an abort.
-  return runInDurableObject(env.OutboxObject.getByName(box.name ?? ""), work);
-}
+export const {
+  inside,
+  crash: crashBox,
+  wake: wakeBox,
+} = accessTo(() => env.OutboxObject, "perdure.outbox");
 
-/** The object dies; what it had committed stays. */
-export async function crashBox(box: Box): Promise<void> {
-  await inside(box, async (_, ctx) => {
-    await ctx.storage.sync();
-    ctx.abort("crash");
-  }).catch(() => {});
-}
-
-/** Its jobs become due, and its alarm comes. Returns false when it has none. */
-export async function wakeBox(box: Box): Promise<boolean> {
-  await inside(box, (_, ctx) => {
-    if (jobOf("perdure.outbox", ctx) === null) return;
-    ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
-  });
-  return runDurableObjectAlarm(env.OutboxObject.getByName(box.name ?? ""));
-}
-
-/** What it holds to be woken by. */
+/** Its job and its alarm. */
 export async function wakesOf(ctx: DurableObjectState) {
   return { job: jobOf("perdure.outbox", ctx), alarm: await ctx.storage.getAlarm() };
 }
 
-/** Rows that belong to nothing, and rows whose parts are gone. Empty before the first start. */
+/** Parts without a row, and rows without their parts. */
 export function orphansIn({ storage: { sql } }: DurableObjectState): string[] {
   const inParts = `SELECT id FROM perdure_outbox WHERE payload IS NULL
     UNION SELECT id FROM perdure_dead_letters WHERE payload IS NULL
@@ -88,7 +68,7 @@ export const WEBHOOK: WebhookDestination = {
   secrets: ["S"],
 };
 
-/** An outbox whose destinations do what `deliver` says, and what has come to them. */
+/** An outbox whose destinations do what `deliver` says, and a record of what has arrived. */
 export function givenListening(script: Partial<OutboxScript> = {}) {
   const came: string[] = [];
   const box = givenOutbox({

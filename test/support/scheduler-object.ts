@@ -1,12 +1,7 @@
-/**
- * A scheduler alone on a plain Durable Object. Its tasks and its clock are
- * those of the test that has named the object, and outlive its lives.
- */
+/** A scheduler alone on a plain Durable Object. Its tasks and its clock are in the script of its name and survive a crash. */
 
-import { DurableObject } from "cloudflare:workers";
-import { Lifecycle } from "agents/lifecycle";
 import { Scheduler, type SchedulerSettings } from "../../src/scheduler/index.ts";
-import { Meter, metered } from "../../src/testing/index.ts";
+import { MeteredObject } from "./metered-object.ts";
 
 export type SchedulerScript = Omit<SchedulerSettings, "tasks"> & {
   tasks: SchedulerSettings["tasks"];
@@ -16,23 +11,19 @@ export type SchedulerScript = Omit<SchedulerSettings, "tasks"> & {
   chance?: number;
   /** The host's own start, which follows the scheduler's. */
   readonly started?: (object: SchedulerObject) => void | Promise<void>;
-  /** At the birth of each life, before it starts. */
+  /** Called at each construction, before the start. */
   born?: (object: SchedulerObject, ctx: DurableObjectState) => void;
 };
 
 /** By the object's name. */
 export const schedulerScripts = new Map<string, SchedulerScript>();
 
-export class SchedulerObject extends DurableObject<Cloudflare.Env> {
-  readonly meter: Meter;
-  readonly lifecycle = Lifecycle.install(this);
+export class SchedulerObject extends MeteredObject {
   readonly scheduler: Scheduler;
   readonly #script: SchedulerScript;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
-    const meter = new Meter();
-    super(metered(ctx, meter), env);
-    this.meter = meter;
+    super(ctx, env);
     const script: SchedulerScript = schedulerScripts.get(ctx.id.name ?? "") ?? {
       tasks: () => ({}),
     };
@@ -47,7 +38,7 @@ export class SchedulerObject extends DurableObject<Cloudflare.Env> {
     } = script;
     this.scheduler = new Scheduler({
       ...settings,
-      // Read each time: a test declares others between two lives, or within one.
+      // Read each time: a test may change the declarations.
       tasks: () => script.tasks(),
       clock: { now: () => script.now ?? Date.now(), random: () => script.chance ?? 0 },
     });

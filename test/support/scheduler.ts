@@ -1,6 +1,5 @@
-/** Looking into a scheduler on a plain object, and making time pass for it. */
+/** A scheduler on a plain object: inspected, woken and crashed, with a clock of its own. */
 
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { onTestFinished, vi } from "vitest";
 import type {
@@ -11,6 +10,7 @@ import type {
 } from "../../src/scheduler/index.ts";
 import { until } from "./given.ts";
 import { jobOf, sleep } from "./ledger.ts";
+import { accessTo } from "./objects.ts";
 import {
   type SchedulerObject,
   type SchedulerScript,
@@ -21,16 +21,18 @@ export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
-/** A Monday, far ahead of the machine's clock, so that no alarm comes by itself: 2030-01-07T00:00Z. */
+/** A Monday far in the future, so that no alarm comes by itself: 2030-01-07T00:00Z. */
 export const MONDAY = Date.UTC(2030, 0, 7);
 
 type Handler = NonNullable<Extract<ScheduledTask, { prompt?: never }>["handler"]>;
 type Options = Omit<ScheduledTask, "prompt" | "handler" | "schedule"> & { schedule?: string };
 
-/** A task every ten minutes, that does what it is given to do. */
+/** A task every ten minutes with this handler. */
 export function task(handler: Handler, options: Options = {}): ScheduledTask {
   return { schedule: "every 10 minutes", ...options, handler };
 }
+
+const access = accessTo(() => env.SchedulerObject, "perdure.scheduler");
 
 export class Stage {
   readonly script: SchedulerScript;
@@ -45,15 +47,14 @@ export class Stage {
     return this.script.now ?? Date.now();
   }
 
-  /** Runs `work` in the object's present life, which may begin with it; starts nothing. */
+  /** Runs `work` in the object without starting its modules. */
   inside<T>(
     work: (object: SchedulerObject, ctx: DurableObjectState) => T | Promise<T>,
   ): Promise<T> {
-    // A stub does not outlive an abort.
-    return runInDurableObject(env.SchedulerObject.getByName(this.name), work);
+    return access.inside(this, work);
   }
 
-  /** Runs `work` in the started object, its declarations read. */
+  /** Runs `work` in the object after its start, with its declarations read. */
   in<T>(work: (object: SchedulerObject, ctx: DurableObjectState) => T | Promise<T>): Promise<T> {
     return this.inside(async (object, ctx) => {
       await object.lifecycle.start();
@@ -72,7 +73,7 @@ export class Stage {
     await this.in(({ scheduler }) => scheduler.reconcile());
   }
 
-  /** Lets time pass, and the alarm come that is due then, until all is quiet. */
+  /** Lets time pass and the alarm come. */
   async pass(ms: number): Promise<void> {
     this.script.now = this.now + ms;
     await this.wake();
@@ -80,21 +81,14 @@ export class Stage {
 
   /** The alarm comes, due or not. Returns false when there is none. */
   async wake(): Promise<boolean> {
-    await this.inside((_, ctx) => {
-      if (jobOf("perdure.scheduler", ctx) === null) return;
-      ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
-    });
-    const hasRun = await runDurableObjectAlarm(env.SchedulerObject.getByName(this.name));
+    const hasRun = await access.wake(this);
     await sleep(5);
     return hasRun;
   }
 
-  /** The object dies; what it had committed stays. */
-  async crash(): Promise<void> {
-    await this.inside(async (_, ctx) => {
-      await ctx.storage.sync();
-      ctx.abort("crash");
-    }).catch(() => {});
+  /** The object crashes. What it has committed stays. */
+  crash(): Promise<void> {
+    return access.crash(this);
   }
 
   /** When the job of its wake is due, in milliseconds from now; null when it holds none. */
@@ -136,15 +130,15 @@ export function at(time: Date | number): number {
 }
 
 /**
- * What objects log until the test is over is dropped. The runner is told of a log by a timer of the object that has
- * logged: one that dies before leaves the runner waiting for ever.
+ * Drops what objects log until the test is over. Vitest hears of a log by a timer of the object that has logged, and waits
+ * forever if the object crashes before.
  */
 export function silence(): void {
   const spy = vi.spyOn(console, "error").mockImplementation(() => {});
   onTestFinished(() => spy.mockRestore());
 }
 
-/** Notes what has come. */
+/** Records the calls of a handler. */
 export function recorder() {
   const came: ScheduledTaskContext[] = [];
   return {

@@ -32,7 +32,7 @@ export type AppHooks = {
   onTool?: (agent: ThinkAgent) => Promise<void>;
   onProblem?: (problem: Problem) => void;
   chatRecovery?: ChatRecoveryConfig;
-  /** What a workflow has told its agent. */
+  /** The messages of a workflow to its agent. */
   onCallback?: (callback: WorkflowCallback) => void;
   onApproval?: (approval: Approval, agent: ThinkAgent) => void | Promise<void>;
   shouldSendApproval?: (approval: Approval, connection: Connection) => boolean;
@@ -75,7 +75,7 @@ function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.En
   });
 }
 
-/** How often an account was charged, across the lives of all agents. */
+/** How often an account was charged, over all agents and restarts. */
 export const charges = new Map<string, number>();
 
 /** What the ledger of the agent with that name is constructed with. */
@@ -93,7 +93,7 @@ export type Declared = {
 };
 export const declared = new Map<string, Declared>();
 
-/** The latest dead letter that the agent with that name was told of. */
+/** The latest dead letter that the agent with that name was notified of. */
 export const deadLetters = new Map<string, DeadLetter>();
 
 /** What is done to the agent with that name when it has been made, by Think or by Perdure. */
@@ -164,7 +164,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     throw new Error("not today");
   }
 
-  /** A destination whose object dies of the first delivery. */
+  /** A destination whose object crashes at the first delivery. */
   async onFatal(): Promise<void> {
     if (!(await this.ctx.storage.get("died of a delivery"))) {
       await this.ctx.storage.put("died of a delivery", true);
@@ -236,7 +236,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return super.readWait(wait, part);
   }
 
-  /** The object dies where it stands. */
+  /** The object crashes. */
   die(): void {
     this.ctx.abort("crash");
   }

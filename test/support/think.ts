@@ -1,4 +1,4 @@
-/** Talking to a Think agent, and looking into it. */
+/** Calls to a Think agent, and access to its storage. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { LedgerOptions, SubmitMessagesOptions } from "../../src/submissions/index.ts";
@@ -9,7 +9,7 @@ import { type AppHooks, appHooks, type ThinkAgent, thinkOptions } from "./think-
 
 export type Agent = DurableObjectStub<ThinkAgent>;
 
-/** A fresh agent, with what its ledger is constructed with and hooks of its app. */
+/** A new agent with options for its ledger and hooks of its app. */
 export function givenAgent({
   options = {},
   ...hooks
@@ -20,7 +20,7 @@ export function givenAgent({
   return agent;
 }
 
-/** The same agent in its next life: a stub does not outlive a crash. */
+/** The same agent after a crash, which no stub survives. */
 export function again(agent: Agent): Agent {
   return givenThink(agent.name) as unknown as Agent;
 }
@@ -42,18 +42,18 @@ export async function running(agent: Agent, submissionId: string): Promise<void>
   await until(async () => (await agent.inspectSubmission(submissionId))?.status === "running");
 }
 
-/** Waits until a submission is part of the turn of another one. */
+/** Waits until a submission has joined the turn of another one. */
 export async function joined(agent: Agent, submissionId: string, to: string): Promise<void> {
   await until(async () => (await agent.inspectSubmission(submissionId))?.mergedInto === to);
 }
 
-/** The model has been asked that, so often, and has said the beginning of its answer. */
+/** Waits until the model was called so often with this script, and has begun its answer. */
 export async function asked(script: Script, times = 1): Promise<void> {
   await until(() => (modelCalls.get(ask(script)) ?? 0) >= times);
   await sleep(100);
 }
 
-/** Think's own recovery has nothing to do, or nothing any more. */
+/** Waits until Think's own recovery has nothing to do. */
 export async function recovered(agent: Agent): Promise<void> {
   await until(() =>
     runInDurableObject<ThinkAgent, boolean>(agent, async ({ tasks }) => {

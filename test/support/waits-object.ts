@@ -1,15 +1,12 @@
 /**
- * The waits and the outbox on a plain Durable Object, with kinds that do what
- * the test that has named the object says. No workflow: what is told of an end
- * is kept where no crash undoes it.
+ * The waits and the outbox on a plain Durable Object. Their kinds do what the script of the object's name says. There is no
+ * workflow: its events are kept in memory, where no crash undoes them.
  */
 
-import { DurableObject } from "cloudflare:workers";
-import { Lifecycle } from "agents/lifecycle";
 import { type Destination, Outbox, type Transport } from "../../src/outbox/index.ts";
-import { Meter, metered } from "../../src/testing/index.ts";
 import { type Approval, Approvals, approvalKind, Waits } from "../../src/waits/index.ts";
 import type { StoredKind, StoredKindName } from "../../src/waits/protocol.ts";
+import { MeteredObject } from "./metered-object.ts";
 
 export type WaitsScript = {
   /** In place of a kind that does nothing. */
@@ -17,22 +14,22 @@ export type WaitsScript = {
     object: WaitsObject,
     waits: Waits,
   ) => Partial<Record<StoredKindName, StoredKind>>;
-  /** Before what is told reaches the workflow. */
+  /** Before an event reaches the workflow. */
   readonly deliver?: () => Promise<void>;
-  /** What is announced of approvals. */
+  /** The hook of approvals. */
   readonly onApproval?: (approval: Approval) => void;
-  /** How far the clock of this object alone is ahead, on top of the others'. */
+  /** How far the clock of this object alone is ahead, in addition to that of all objects. */
   readonly aheadMs?: () => number;
-  /** Its workflows were terminated where it did not see it. */
+  /** Whether its workflows were terminated by another caller. */
   readonly isGone?: () => boolean | Promise<boolean>;
 };
 
 /** By the object's name. */
 export const waitsScripts = new Map<string, WaitsScript>();
-/** Events that came to a workflow instance, in their order. */
+/** Events that have arrived at a workflow instance, in order. */
 export const arrivals = new Map<string, Arrival[]>();
 type Arrival = { id: string; eventType: string; proof: string | undefined; data: unknown };
-/** How far the objects' clock is ahead of the machine's, or where it stands still. */
+/** How far the objects' clock is ahead of the machine's, or at which time it is stopped. */
 export const waitsTime: { aheadMs: number; stoppedAt: number | undefined } = {
   aheadMs: 0,
   stoppedAt: undefined,
@@ -42,17 +39,13 @@ const clockOf = ({ aheadMs = () => 0 }: WaitsScript = {}) => ({
   random: () => 0,
 });
 
-export class WaitsObject extends DurableObject<Cloudflare.Env> {
-  readonly meter: Meter;
-  readonly lifecycle = Lifecycle.install(this);
+export class WaitsObject extends MeteredObject {
   readonly outbox: Outbox;
   readonly waits: Waits;
   readonly approvals: Approvals;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
-    const meter = new Meter();
-    super(metered(ctx, meter), env);
-    this.meter = meter;
+    super(ctx, env);
     const script = waitsScripts.get(ctx.id.name ?? "");
     const clock = clockOf(script);
     const workflow: Partial<Transport<Extract<Destination, { kind: "workflow" }>>> = {
@@ -62,7 +55,7 @@ export class WaitsObject extends DurableObject<Cloudflare.Env> {
       timeoutMs: 30_000,
       isGone: async () => (await script?.isGone?.()) ?? false,
       deliver: async ({ instance, eventType, proof }, sent) => {
-        // Nothing leaves the object before what was written is stored.
+        // As a request would: nothing leaves the object before earlier writes are durable.
         await ctx.storage.sync();
         await script?.deliver?.();
         const { data } = (sent as { event: { data: unknown } }).event;

@@ -1,49 +1,29 @@
-/** Waits on a plain object: asked for, looked into, and over the ends of its lives. */
+/** Waits on a plain object: opened, inspected, and after crashes. */
 
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { Json } from "../../src/core/json.ts";
 import type { WaitRequest } from "../../src/waits/index.ts";
-import { jobOf } from "./ledger.ts";
+import { accessTo } from "./objects.ts";
 import { type WaitsObject, type WaitsScript, waitsScripts } from "./waits-object.ts";
 
 export type Capability = DurableObjectStub<WaitsObject>;
 
-/** A fresh object whose kinds do what the script says. */
+/** A new object whose kinds do what the script says. */
 export function givenWaits(script: WaitsScript = {}): Capability {
   const name = `waits-${crypto.randomUUID()}`;
   waitsScripts.set(name, script);
   return env.WaitsObject.getByName(name);
 }
 
-/** Runs `work` in the object's present life, which may begin with it. */
-export function inside<T>(
-  room: Capability,
-  work: (object: WaitsObject, ctx: DurableObjectState) => T | Promise<T>,
-): Promise<T> {
-  // A stub does not outlive an abort.
-  return runInDurableObject(env.WaitsObject.getByName(room.name ?? ""), work);
-}
+export const { inside, crash, wake } = accessTo(
+  () => env.WaitsObject,
+  "perdure.waits",
+  "perdure.outbox",
+);
 
-export async function crash(room: Capability): Promise<void> {
-  await inside(room, async (_, ctx) => {
-    await ctx.storage.sync();
-    ctx.abort("crash");
-  }).catch(() => {});
-}
-
-/** The next life begins, and nobody has asked for anything. */
+/** The object starts again after a crash, without a call of the app. */
 export function start(room: Capability): Promise<void> {
   return inside(room, ({ lifecycle }) => lifecycle.start().then(() => {}));
-}
-
-/** The jobs become due, and the alarm comes. Returns false where there is none. */
-export async function wake(room: Capability): Promise<boolean> {
-  await inside(room, (_, ctx) => {
-    if (jobOf("perdure.waits", ctx) === null && jobOf("perdure.outbox", ctx) === null) return;
-    ctx.storage.sql.exec("UPDATE cf_agents_jobs SET time = min(time, ?)", Date.now());
-  });
-  return runDurableObjectAlarm(env.WaitsObject.getByName(room.name ?? ""));
 }
 
 /** A request of a workflow instance of its own. */

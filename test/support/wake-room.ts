@@ -1,4 +1,4 @@
-/** A room with nothing in it but its wake: what `core/wake.ts` does, seen through the real job queue. */
+/** A capability that has only a wake, to test `core/wake.ts` with the real job queue. */
 
 import { Capability } from "../../src/core/capability.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -16,7 +16,7 @@ export class WakeRoom extends Capability {
     },
     systemClock,
   );
-  /** How often it was driven in this life. */
+  /** How often it was driven since the last start. */
   drives = 0;
   /** What a test wants to happen in a wake. */
   drive: () => Promise<number | null> = async () => null;

@@ -15,7 +15,7 @@ export function receiverUrl(path: string): string {
   return `http://127.0.0.1:${inject("receivers").port}${path}`;
 }
 
-/** A URL at which nobody listens. */
+/** A URL without a listener. */
 export function refusingUrl(): string {
   return `http://127.0.0.1:${inject("receivers").refusedPort}/`;
 }

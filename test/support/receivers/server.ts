@@ -22,7 +22,7 @@ declare module "vitest" {
     receivers: {
       /** The port of the receivers, on 127.0.0.1. */
       readonly port: number;
-      /** A port on which nobody listens. */
+      /** A port without a listener. */
       readonly refusedPort: number;
     };
   }
@@ -169,7 +169,7 @@ function paramsOf(pattern: string, path: string): Record<string, string> | undef
 /** Called by Vitest before the tests; what it returns, after them. */
 export default async function startReceivers({ provide }: TestProject): Promise<() => void> {
   const server = createServer((request, response) => {
-    // A caller that hangs up is part of the tests; there is nobody left to tell.
+    // A caller that hangs up is part of the tests.
     answer(request, response).catch(() => response.destroy());
   });
   const port = await listen(server);

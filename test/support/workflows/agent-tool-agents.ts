@@ -11,7 +11,7 @@ import { z } from "zod";
 import { ScriptedModel } from "../../../src/testing/index.ts";
 import { ThinkAgent } from "../think-agent.ts";
 
-/** What the app of the agent with that name was told, across its lives. */
+/** The hook calls of the agent with that name, over all restarts. */
 export const progressOf = new Map<string, Record<string, unknown>[]>();
 export const finishesOf = new Map<string, string[]>();
 
@@ -19,7 +19,7 @@ export const finishesOf = new Map<string, string[]>();
 export const toolHooks = new Map<
   string,
   {
-    /** Before the agent is told of an end. */
+    /** Before the agent is notified of an end. */
     onFinish?: (agent: ToolParent) => void | Promise<void>;
     /** Before a run is started. */
     onStart?: (agent: ToolParent) => void | Promise<void>;
@@ -31,7 +31,7 @@ function push<T>(map: Map<string, T[]>, name: string, value: T): void {
   map.set(name, [...(map.get(name) ?? []), value]);
 }
 
-/** While it is set, no stream of a child ends, so that nobody notices that its run has ended. */
+/** While it is set, no stream of a child ends, so that its agent does not see that its run has ended. */
 export const streams = { areSilent: false };
 
 export class ToolChild extends Think<Cloudflare.Env> {
@@ -77,7 +77,7 @@ export class ToolChild extends Think<Cloudflare.Env> {
     return super.tailAgentToolRun(...args);
   }
 
-  /** As the hook that is asked for it is not async. */
+  /** The hook is not async. */
   #output: unknown;
 
   override async onStart(): Promise<void> {
@@ -160,7 +160,7 @@ export class ToolParent extends ThinkAgent {
     return (await child.inspectAgentToolRun(runId))?.status;
   }
 
-  /** The child dies where it stands, and its agent does not. */
+  /** The child crashes, and its agent does not. */
   async killChild(runId: string): Promise<void> {
     this.abortSubAgent(ToolChild, runId);
   }

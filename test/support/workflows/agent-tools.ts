@@ -7,7 +7,7 @@ import { outputOf } from "../engine.ts";
 import { finishesOf, progressOf, type ToolParent, toolHooks } from "./agent-tool-agents.ts";
 import type { ToolOutcome, ToolParams } from "./agent-tool-workflow.ts";
 
-/** An input that is another text each time, so that its calls of the model are its own. */
+/** A unique input, so that its model calls can be counted. */
 export function input(script: Script = {}): string {
   return ask({ delayMs: 50, ...script, text: `${script.text ?? "done"} ${crypto.randomUUID()}` });
 }
@@ -54,7 +54,7 @@ export async function givenTools(
     },
     /** What a run of it after a restart returns. */
     completeAgain: () => outputOf<ToolOutcome[]>(env.AGENT_TOOL_WORKFLOW, id),
-    /** The run of a step that has asked for it. */
+    /** The run that a step has started. */
     runOf: async (step: string): Promise<string> => {
       const receipt = await instance.waitForStepResult({ name: `${step}:agent-tool-submit` });
       return `perdure-${(receipt as { waitId: string }).waitId}-1`;

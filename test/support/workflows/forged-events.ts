@@ -1,4 +1,4 @@
-/** Events that somebody other than the agent sends to a workflow. */
+/** Events that another sender than the agent sends to a workflow. */
 
 /** What the workflow would take for the agent's event. */
 export type Event = Record<string, unknown>;

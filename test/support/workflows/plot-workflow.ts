@@ -1,4 +1,4 @@
-/** A workflow that does what the test with its id says: a plot is in memory, and so is there for every replay. */
+/** A workflow whose body a test sets, by the id of the instance. The body is in memory, so every replay finds it. */
 
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -19,12 +19,12 @@ export class PlotWorkflow extends ThinkWorkflow<ThinkAgent, object> {
     return plot(step, this);
   }
 
-  /** `reportProgress()`, which is the workflow's own. */
+  /** `reportProgress()`, which is protected. */
   async tell(progress: { step: string; percent: number }): Promise<void> {
     await this.reportProgress(progress);
   }
 
-  /** `waitForApproval()`, which is the workflow's own. */
+  /** `waitForApproval()`, which is protected. */
   async approval(step: ThinkWorkflowStep): Promise<unknown> {
     return this.waitForApproval(step, { timeout: "1 minute" });
   }
@@ -44,11 +44,11 @@ export async function givenPlot(plot: Plot, options: { hooks?: AppHooks; isSub?:
   return {
     id,
     instance,
-    /** A new stub each time: one does not outlive a crash of its object. */
+    /** A new stub each time, because none survives a crash. */
     get agent() {
       return givenThink(name);
     },
-    /** What is in the ledger of its own agent; asking wakes the agent, where an alarm would do so later. */
+    /** The statuses in the ledger of its own agent. The call starts the agent, as an alarm would do later. */
     async statuses(): Promise<string[]> {
       const agent = givenThink(name);
       if (options.isSub) return agent.statusesOfChild(`child-of-${name}`);
@@ -59,12 +59,12 @@ export async function givenPlot(plot: Plot, options: { hooks?: AppHooks; isSub?:
       const agent = givenThink(name);
       await (options.isSub ? agent.startPlotOfChild(`child-of-${name}`, id) : agent.startPlot(id));
     },
-    /** What the plot has returned. */
+    /** What the workflow has returned. */
     async output(): Promise<unknown> {
       await instance.waitForStatus("complete");
       return instance.getOutput();
     },
-    /** What the workflow has failed with. */
+    /** The error of the workflow. */
     async error(): Promise<{ name: string; message: string }> {
       await instance.waitForStatus("errored");
       return instance.getError();
