@@ -22,70 +22,72 @@ import { sleep } from "../support/ledger.ts";
 import { WEBHOOK, wakesOf, workflowNamed } from "../support/outbox.ts";
 import { type OutboxObject, outboxScripts, type Sent } from "../support/outbox-object.ts";
 
-type Way = {
+type Scenario = {
   readonly to: Destination;
-  /** The ids of the events; one unless it says otherwise. */
+  /** The ids of the events. One by default. */
   readonly ids?: readonly string[];
   readonly event?: unknown;
   readonly settings?: OutboxSettings;
-  /** Throws for an attempt that the destination does not take; `nth` is 1 for the first that comes with this id. */
-  readonly answer?: (nth: number, sent: Sent, seen: Seen) => void;
-  /** What the operator does, once all that can be has been delivered or given up. */
+  /** Throws for an attempt that fails. `nth` is 1 for the first one with this id. */
+  readonly answer?: (nth: number, sent: Sent, record: PlayRecord) => void;
+  /** What the operator does when everything is delivered or a dead letter. */
   readonly operator?: (
     object: OutboxObject,
-    seen: Seen,
+    record: PlayRecord,
     ids: readonly string[],
   ) => Promise<unknown>;
-  /** While it waits to be delivered still. */
+  /** While it still waits to be delivered. */
   readonly isEarly?: boolean;
   readonly verbs?: readonly string[];
-  /** Ids that end as dead letters, and are never taken. */
-  readonly isGivenUp?: boolean;
-  /** Ids that end as discarded, and are never taken: nobody waits for them. */
+  /** Ids that end as dead letters and are never delivered. */
+  readonly isBuried?: boolean;
+  /** Ids that end as discarded and are never delivered: no workflow waits for them. */
   readonly isDiscarded?: boolean;
-  /** Dead letters that are left in the end. */
+  /** Dead letters that are left at the end. */
   readonly left?: number;
-  /** What has to be so of each event in the end, beside that it has arrived. */
-  readonly check?: (seen: Seen) => string[];
+  /** Further problems of each event at the end, beside that it has arrived. */
+  readonly check?: (record: PlayRecord) => string[];
   readonly soonAfter?: RegExp;
 };
 
-/** All that was seen outside of the object, in one play. */
-class Seen {
-  /** Every attempt that has come, in the order in which they came. */
+/** What a play has seen outside of its object. */
+class PlayRecord {
+  /** Every attempt that has arrived, in order. */
   readonly sent: Sent[] = [];
   readonly taken: Sent[] = [];
   readonly letters: DeadLetter[] = [];
-  /** What `read()` gave for a reference. */
+  /** What `read()` returned for a reference. */
   readonly fetched: unknown[] = [];
-  /** How often the caller has put, being told or not. */
+  /** How often the caller has called put(), with or without a reply. */
   puts = 0;
-  /** The operator has seen to it that it is taken. */
-  isMended = false;
+  /** The operator has record to it that it is taken. */
+  isRepaired = false;
 }
 
 const QUICK = { backoff: { base: 1, cap: 1 } } as const;
 const SMALL = { a: 1 };
 /** The write that ends a delivery. */
 const TAKEN = /DELETE FROM perdure_outbox/;
-/** The write that gives one up. */
-const GIVEN_UP = /INTO perdure_dead_letters/;
+/** The write that buries an entry. */
+const BURIED = /INTO perdure_dead_letters/;
 
-function plan(way: Way): Planned {
-  const { ids = ["e"], operator, verbs = [], soonAfter = TAKEN, left = 0 } = way;
-  const plays = new PerPlay(() => new Seen());
+function plan(scenario: Scenario): Planned {
+  const { ids = ["e"], operator, verbs = [], soonAfter = TAKEN, left = 0 } = scenario;
+  const plays = new PerPlay(() => new PlayRecord());
   const at = (id: string) => plays.of(id);
   return planned<OutboxObject>({
     verbs: ["Outbox.put", ...verbs],
     soonAfter,
-    objects: prepared(env.OutboxObject, (name) => outboxScripts.set(name, scriptOf(way, at(name)))),
+    objects: prepared(env.OutboxObject, (name) =>
+      outboxScripts.set(name, scriptOf(scenario, at(name))),
+    ),
     steps: [
-      (stub, { id }) => inObject(stub, (object: OutboxObject) => put(object, way, at(id))),
+      (stub, { id }) => inObject(stub, (object: OutboxObject) => put(object, scenario, at(id))),
       ...(operator
         ? [
             async (_: object, run: { id: string; stub(): object }) => {
               const look = () => inObject(run.stub(), (_object, ctx) => isOver(ctx));
-              if (!way.isEarly) await rest(() => run.stub(), look);
+              if (!scenario.isEarly) await rest(() => run.stub(), look);
               await inObject(run.stub(), async (object: OutboxObject) => {
                 await object.lifecycle.start();
                 await operator(object, at(run.id), ids);
@@ -107,14 +109,18 @@ function plan(way: Way): Planned {
         });
       const isAsleep = await surely(() => until(isQuiet, 1_000).catch(isQuiet));
       return [
-        ...problemsOf(way, at(run.id)),
+        ...problemsOf(scenario, at(run.id)),
         ...differs("O3 the count of dead letters", letters, left),
-        ...differs("O3 the discarded ones", await discardedOf(run), way.isDiscarded ? ids : []),
+        ...differs(
+          "O3 the discarded ones",
+          await discardedOf(run),
+          scenario.isDiscarded ? ids : [],
+        ),
         ...(isAsleep ? [] : ["O5 it holds a job or an alarm"]),
       ];
     },
-    // Those that are left are counted; those that were deleted are nowhere, and that is right.
-    expect: { deadLetters: left > 0 || way.isGivenUp === true },
+    // Those that are left are counted. Deleted ones are not stored anywhere, which is right.
+    expect: { deadLetters: left > 0 || scenario.isBuried === true },
   });
 }
 
@@ -128,31 +134,35 @@ async function discardedOf(run: { stub(): object }): Promise<string[]> {
   return deliveries.map(({ id }) => id).toSorted();
 }
 
-function scriptOf({ settings, answer }: Way, seen: Seen) {
+function scriptOf({ settings, answer }: Scenario, record: PlayRecord) {
   return {
     settings: { ...settings, policy: { ...QUICK, ...settings?.policy } },
     deliver: async (sent: Sent, _: Destination, { outbox }: OutboxObject) => {
-      seen.sent.push(sent);
-      answer?.(seen.sent.filter(({ id }) => id === sent.id).length, sent, seen);
-      seen.taken.push(sent);
-      if ("reference" in sent) seen.fetched.push(await outbox.read(sent.id));
-      // The note of it is a commit of its own.
+      record.sent.push(sent);
+      answer?.(record.sent.filter(({ id }) => id === sent.id).length, sent, record);
+      record.taken.push(sent);
+      if ("reference" in sent) record.fetched.push(await outbox.read(sent.id));
+      // Its record is a commit of its own.
       await sleep(2);
     },
     told: async (letter: DeadLetter) => {
-      seen.letters.push(letter);
+      record.letters.push(letter);
       await sleep(2);
     },
   };
 }
 
-/** `ctx` is protected to everybody but the object itself. */
+/** `ctx` is protected. */
 type Inner = Pick<OutboxObject, "lifecycle" | "outbox"> & { readonly ctx: DurableObjectState };
 
-async function put(object: OutboxObject, { to, ids = ["e"], event = SMALL }: Way, seen: Seen) {
+async function put(
+  object: OutboxObject,
+  { to, ids = ["e"], event = SMALL }: Scenario,
+  record: PlayRecord,
+) {
   const { lifecycle, outbox, ctx } = object as unknown as Inner;
   await lifecycle.start();
-  seen.puts++;
+  record.puts++;
   rollBack(ctx.storage, () => outbox.put(to, event, { id: "rolled back" }));
   ctx.storage.transactionSync(() => {
     for (const id of ids) outbox.put(to, event, { id });
@@ -171,7 +181,7 @@ function rollBack(storage: DurableObjectStorage, work: () => void): void {
   }
 }
 
-/** Each event has arrived or was given up, and whoever is to be told of it has been. */
+/** Each event is delivered or buried, and the app is notified. */
 function isOver({ storage: { sql } }: DurableObjectState): boolean {
   const open = sql.exec(
     "SELECT 1 FROM perdure_outbox UNION ALL SELECT 1 FROM perdure_dead_letters WHERE is_notified = 0",
@@ -179,28 +189,28 @@ function isOver({ storage: { sql } }: DurableObjectState): boolean {
   return open.toArray().length === 0;
 }
 
-function problemsOf(way: Way, seen: Seen): string[] {
-  const { ids = ["e"], event = SMALL, isGivenUp, isDiscarded, check } = way;
+function problemsOf(scenario: Scenario, record: PlayRecord): string[] {
+  const { ids = ["e"], event = SMALL, isBuried, isDiscarded, check } = scenario;
   const problems: string[] = [];
   const known = new Set(ids);
-  for (const { id } of seen.sent) if (!known.has(id)) problems.push(`O1 ${id} has arrived`);
+  for (const { id } of record.sent) if (!known.has(id)) problems.push(`O1 ${id} has arrived`);
   for (const id of ids) {
-    const taken = seen.taken.filter((sent) => sent.id === id);
-    if (isGivenUp && taken.length > 0) problems.push(`O3 ${id} was taken and given up`);
-    const isTaken = !isGivenUp && !isDiscarded;
+    const taken = record.taken.filter((sent) => sent.id === id);
+    if (isBuried && taken.length > 0) problems.push(`O3 ${id} was delivered and buried`);
+    const isTaken = !isBuried && !isDiscarded;
     if (isTaken && taken.length === 0) problems.push(`O2 ${id} was lost`);
     const isAsPut = (sent: Sent) => !("event" in sent) || same(sent.event, event);
     if (!taken.every(isAsPut)) problems.push(`O2 ${id} has changed`);
-    if (isGivenUp && !seen.letters.some((letter) => letter.id === id)) {
+    if (isBuried && !record.letters.some((letter) => letter.id === id)) {
       problems.push(`O3 nobody was told of the dead letter ${id}`);
     }
-    problems.push(...numbersOf(id, seen));
+    problems.push(...numbersOf(id, record));
   }
-  return [...problems, ...(check?.(seen) ?? [])];
+  return [...problems, ...(check?.(record) ?? [])];
 }
 
-/** Attempt numbers rise; they begin anew only when a caller has put the same id once more after it had left. */
-function numbersOf(id: string, { sent, puts }: Seen): string[] {
+/** Attempt numbers rise. They restart only when a caller puts the id again after its delivery. */
+function numbersOf(id: string, { sent, puts }: PlayRecord): string[] {
   const numbers = sent.filter((one) => one.id === id).map(({ attempt }) => attempt);
   const falls = numbers.filter((number, index) => index > 0 && number <= (numbers[index - 1] ?? 0));
   const isRight = falls.length < puts && falls.every((number) => number === 1);
@@ -215,28 +225,28 @@ function failing(times: number): (nth: number) => void {
   };
 }
 
-/** The first that comes is refused for good. */
+/** The first attempt fails permanently. */
 function refusing(nth: number): void {
   if (nth === 1) throw new UndeliverableError("never");
 }
 
-/** All are refused for good. */
+/** All attempts fail permanently. */
 function refusingAll(): void {
   throw new UndeliverableError("never");
 }
 
-/** Whole only with all of its parts. */
+/** Stored in several parts. */
 const LARGE = { text: `${"x".repeat(300_000)}é${"y".repeat(300_000)}` };
 const OVER_THE_QUEUES_LIMIT = { text: "z".repeat(20_000) };
 
 const fetchedWhole =
   (event: unknown) =>
-  ({ fetched }: Seen): string[] =>
+  ({ fetched }: PlayRecord): string[] =>
     fetched.length > 0 && fetched.every((one) => same(one, event)) ? [] : ["O4 not fetched whole"];
 
-/** The first of each id comes in the order of put. */
+/** The first attempts of the ids come in the order of put. */
 function inOrder(ids: readonly string[]) {
-  return ({ taken }: Seen): string[] => {
+  return ({ taken }: PlayRecord): string[] => {
     const firsts = [...new Set(taken.map(({ id }) => id))];
     return same(firsts, ids) ? [] : [`O2 they were taken in the order ${firsts}`];
   };
@@ -246,9 +256,9 @@ const THREE = ["a", "b", "c"];
 const somewhere = workflowNamed("w");
 const queue = { kind: "queue", queue: "Q" } as const;
 
-/** Taken, once the operator has seen to it. */
-function onceMended(_: number, __: Sent, { isMended }: Seen): void {
-  if (!isMended) throw new UndeliverableError("gone", { isGone: true });
+/** Taken, once the operator has record to it. */
+function onceRepaired(_: number, __: Sent, { isRepaired }: PlayRecord): void {
+  if (!isRepaired) throw new UndeliverableError("gone", { isGone: true });
 }
 
 const DELIVERED: Plans = {
@@ -264,11 +274,11 @@ const DELIVERED: Plans = {
     answer: failing(2),
     soonAfter: /UPDATE perdure_outbox/,
   }),
-  "given up after its attempts": plan({
+  "buried after its attempts": plan({
     to: somewhere,
-    isGivenUp: true,
+    isBuried: true,
     left: 1,
-    soonAfter: GIVEN_UP,
+    soonAfter: BURIED,
     settings: { policy: { maxAttempts: 3 } },
     answer: failing(1_000),
     check: ({ sent, letters }) =>
@@ -321,7 +331,7 @@ const OPERATED: Plans = {
     to: somewhere,
     answer: refusing,
     verbs: ["Outbox.redrive"],
-    soonAfter: GIVEN_UP,
+    soonAfter: BURIED,
     operator: ({ outbox }, _, [id = ""]) => outbox.redrive(id),
   }),
   "in parts, refused and redriven with all": plan({
@@ -329,7 +339,7 @@ const OPERATED: Plans = {
     event: LARGE,
     answer: refusing,
     verbs: ["Outbox.redriveAll"],
-    soonAfter: GIVEN_UP,
+    soonAfter: BURIED,
     operator: ({ outbox }) => outbox.redriveAll({}),
   }),
   "refused, and the dead letter deleted": plan({
@@ -337,7 +347,7 @@ const OPERATED: Plans = {
     ids: THREE,
     event: LARGE,
     answer: refusingAll,
-    isGivenUp: true,
+    isBuried: true,
     left: 2,
     verbs: ["Outbox.deleteDeadLetter"],
     soonAfter: /DELETE FROM perdure_dead_letters/,
@@ -348,7 +358,7 @@ const OPERATED: Plans = {
     ids: THREE,
     event: LARGE,
     answer: refusingAll,
-    isGivenUp: true,
+    isBuried: true,
     verbs: ["Outbox.deleteDeadLetters"],
     soonAfter: /DELETE FROM perdure_dead_letters/,
     operator: ({ outbox }) => outbox.deleteDeadLetters({ before: new Date(Date.now() + 1_000) }),
@@ -356,11 +366,11 @@ const OPERATED: Plans = {
   "an endpoint that is gone and comes back": plan({
     to: WEBHOOK,
     ids: THREE,
-    answer: onceMended,
+    answer: onceRepaired,
     verbs: ["Outbox.enableEndpoint"],
     soonAfter: /INTO perdure_endpoints/,
-    operator: async ({ outbox }, seen) => {
-      seen.isMended = true;
+    operator: async ({ outbox }, record) => {
+      record.isRepaired = true;
       await outbox.enableEndpoint(WEBHOOK.url);
     },
   }),
@@ -368,18 +378,18 @@ const OPERATED: Plans = {
     to: WEBHOOK,
     ids: THREE,
     settings: { policy: { backoff: { base: 50, cap: 50 } } },
-    answer: (_, __, { isMended }) => {
-      if (!isMended) throw new Error("not now");
+    answer: (_, __, { isRepaired }) => {
+      if (!isRepaired) throw new Error("not now");
     },
     verbs: ["Outbox.disableEndpoint", "Outbox.enableEndpoint"],
-    soonAfter: GIVEN_UP,
-    // What waits is given up, and sent again.
+    soonAfter: BURIED,
+    // What waits is buried, and redriven.
     isEarly: true,
-    operator: async ({ outbox }, seen) => {
+    operator: async ({ outbox }, record) => {
       const { state } = await outbox.inspectEndpoint(WEBHOOK.url);
       if (state !== "disabled") await outbox.disableEndpoint(WEBHOOK.url, "by hand");
       await sleep(10);
-      seen.isMended = true;
+      record.isRepaired = true;
       await outbox.enableEndpoint(WEBHOOK.url);
     },
   }),

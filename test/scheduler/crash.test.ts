@@ -29,44 +29,44 @@ import {
   schedulerScripts,
 } from "../support/scheduler-object.ts";
 
-/** A number is the time that it is from then on, in minutes, until all is quiet. */
-type Step = number | ((object: SchedulerObject, world: World) => unknown);
+/** A number sets the clock, in minutes, and waits until nothing is open. */
+type Step = number | ((object: SchedulerObject, state: PlayState) => unknown);
 
-type Way = {
+type Scenario = {
   readonly verbs: readonly string[];
-  readonly tasks: (world: World) => ScheduledTasks;
+  readonly tasks: (state: PlayState) => ScheduledTasks;
   readonly prompts?: PromptPort;
   readonly steps: readonly Step[];
-  /** The slots, in minutes, and how their runs have ended. */
+  /** The slots, in minutes, and the statuses of their runs. */
   readonly history: readonly string[];
-  /** What else is wrong in the end. */
+  /** Further problems at the end. */
   readonly also?: (object: SchedulerObject) => Promise<string[]>;
 };
 
-/** What is around the object in one play, and outlives it. */
-class World {
+/** What a play keeps outside of its object. It survives the crashes. */
+class PlayState {
   readonly script: SchedulerScript;
   readonly calls: string[] = [];
-  /** Runs that wait for it do not end, and are nothing to wait for. */
+  /** While it is set, held runs do not end, and the play does not wait for them. */
   isHeld = false;
-  /** What the app declares may change, and what happens once has happened. */
+  /** For declarations that change, and for what happens only once. */
   hasChanged = false;
   #storage: DurableObjectStorage | undefined;
 
-  constructor(readonly way: Way) {
+  constructor(readonly scenario: Scenario) {
     this.script = {
-      ...(way.prompts && { prompts: way.prompts }),
+      ...(scenario.prompts && { prompts: scenario.prompts }),
       now: MONDAY,
-      tasks: () => way.tasks(this),
+      tasks: () => scenario.tasks(this),
       born: (_, ctx) => {
         this.#storage = ctx.storage;
       },
     };
   }
 
-  /** What a handler does first. */
+  /** Every handler calls it first. */
   readonly note = async ({ occurrenceKey, attempt }: ScheduledTaskContext): Promise<void> => {
-    // What leaves an object waits until all that was written before is durable.
+    // A call that leaves the object waits until earlier writes are durable.
     await this.#storage?.sync();
     this.calls.push(`${occurrenceKey} #${attempt}`);
   };
@@ -78,44 +78,44 @@ const ATTEMPTED = /UPDATE perdure_runs/;
 const FIRED = /INTO perdure_runs/;
 const CHANGED = /perdure_tasks/;
 
-/** @param make made anew for each play: a way may remember what has happened */
-function plan(make: () => Way, soonAfter = ATTEMPTED): Planned {
-  const worlds = new PerPlay(() => new World(make()));
+/** @param make makes a new scenario for each play, because it may have state */
+function plan(make: () => Scenario, soonAfter = ATTEMPTED): Planned {
+  const states = new PerPlay(() => new PlayState(make()));
   const { verbs, steps } = make();
   return planned<SchedulerObject>({
     verbs,
     soonAfter,
     objects: prepared(env.SchedulerObject, (name) =>
-      schedulerScripts.set(name, worlds.of(name).script),
+      schedulerScripts.set(name, states.of(name).script),
     ),
     steps: [
       async (_, run) => {
         await inside(run.stub(), () => {});
-        // A crash may be on its way still, and nothing may have been stored before.
+        // A crash may be on its scenario still, and nothing may have been stored before.
         await sleep(15);
         await inside(run.stub(), () => {});
       },
       ...steps.map((_, index) => async (_stub: object, run: { id: string; stub(): object }) => {
-        const world = worlds.of(run.id);
-        const step = world.way.steps[index] ?? 0;
+        const state = states.of(run.id);
+        const step = state.scenario.steps[index] ?? 0;
         if (typeof step === "number") {
-          world.script.now = MONDAY + step * MINUTE;
+          state.script.now = MONDAY + step * MINUTE;
           await wakeAll(run.stub());
-        } else await inside(run.stub(), (object) => step(object, world));
+        } else await inside(run.stub(), (object) => step(object, state));
         await rest(
           () => run.stub(),
-          () => isAtRest(run.stub(), world),
+          () => isAtRest(run.stub(), state),
         );
       }),
     ],
-    isOver: (stub, { id }) => isAtRest(stub, worlds.of(id)),
+    isOver: (stub, { id }) => isAtRest(stub, states.of(id)),
     touch: wakeAll,
     check: (_, run) =>
-      surely(() => inside(run.stub(), (object) => problemsOf(object, worlds.of(run.id)))),
+      surely(() => inside(run.stub(), (object) => problemsOf(object, states.of(run.id)))),
   });
 }
 
-/** Runs `work` in the started object, its declarations read. */
+/** Runs `work` in the object after its start, with its declarations read. */
 function inside<R>(stub: object, work: (object: SchedulerObject) => R | Promise<R>): Promise<R> {
   return inObject(stub, async (object: SchedulerObject) => {
     await object.lifecycle.start();
@@ -124,8 +124,8 @@ function inside<R>(stub: object, work: (object: SchedulerObject) => R | Promise<
   });
 }
 
-/** Nothing is due, and nothing is open but what is held. */
-function isAtRest(stub: object, { script, isHeld }: World): Promise<boolean> {
+/** Nothing is due, and only held runs are open. */
+function isAtRest(stub: object, { script, isHeld }: PlayState): Promise<boolean> {
   return inObject(stub, (_, { storage: { sql } }) => {
     const due = sql.exec(
       "SELECT 1 FROM perdure_tasks WHERE paused_at IS NULL AND next_at <= ?",
@@ -136,44 +136,50 @@ function isAtRest(stub: object, { script, isHeld }: World): Promise<boolean> {
   });
 }
 
-async function problemsOf(object: SchedulerObject, { calls, way }: World): Promise<string[]> {
+async function problemsOf(
+  object: SchedulerObject,
+  { calls, scenario }: PlayState,
+): Promise<string[]> {
   const runs = await object.scheduler.runs("t");
   const found = runs
     .toReversed()
     .map(({ scheduledFor, status }) => `${at(scheduledFor)} ${status}`);
   return [
-    ...differs("S1 the history", found, way.history),
+    ...differs("S1 the history", found, scenario.history),
     ...(new Set(calls).size < calls.length ? [`S1 called twice: ${calls.join(", ")}`] : []),
-    ...((await way.also?.(object)) ?? []),
+    ...((await scenario.also?.(object)) ?? []),
   ];
 }
 
 const one = (options: Parameters<typeof task>[1] = {}) => {
-  return ({ note }: World): ScheduledTasks => ({ t: task(note, options) });
+  return ({ note }: PlayState): ScheduledTasks => ({ t: task(note, options) });
 };
 const minutes = (count: number) => new Date(MONDAY + count * MINUTE);
 
-/** The run of the first slot goes on until it is released. */
-function meeting(overlap: NonNullable<ScheduledTask["overlap"]>, history: readonly string[]): Way {
+/** The run of the first slot is held until it is released. */
+function meeting(
+  overlap: NonNullable<ScheduledTask["overlap"]>,
+  history: readonly string[],
+): Scenario {
   return {
     verbs: [],
-    tasks: (world) => ({
+    tasks: (state) => ({
       t: task(
         async (context) => {
-          await world.note(context);
-          while (world.isHeld && at(context.scheduledFor) === 10) await sleep(5);
+          await state.note(context);
+          while (state.isHeld && at(context.scheduledFor) === 10) await sleep(5);
         },
         { overlap },
       ),
     }),
     steps: [
-      (_, world) => {
-        world.isHeld = true;
+      (_, state) => {
+        state.isHeld = true;
       },
       10,
       20,
-      (_, world) => {
-        world.isHeld = false;
+      (_, state) => {
+        state.isHeld = false;
       },
       30,
     ],
@@ -181,7 +187,7 @@ function meeting(overlap: NonNullable<ScheduledTask["overlap"]>, history: readon
   };
 }
 
-/** A host of prompts that knows each for ever. */
+/** A host of prompts that never forgets one. */
 function prompting(): PromptPort {
   const known = new Set<string>();
   return {
@@ -203,11 +209,11 @@ const FIRING: Plans = {
   })),
   "an attempt that fails, and is tried again": plan(() => ({
     verbs: [],
-    tasks: (world) => ({
+    tasks: (state) => ({
       t: task(async (context) => {
-        await world.note(context);
-        if (world.hasChanged) return;
-        world.hasChanged = true;
+        await state.note(context);
+        if (state.hasChanged) return;
+        state.hasChanged = true;
         throw new Error("once");
       }),
     }),
@@ -216,10 +222,10 @@ const FIRING: Plans = {
   })),
   "a run that fails, and pauses its task": plan(() => ({
     verbs: [],
-    tasks: (world) => ({
+    tasks: (state) => ({
       t: task(
         async (context) => {
-          await world.note(context);
+          await state.note(context);
           throw new Error("always");
         },
         { retry: { maxAttempts: 1 }, pauseOnFailure: true },
@@ -287,13 +293,13 @@ const FIRING: Plans = {
       ),
     }),
     steps: [
-      (_, world) => {
-        world.isHeld = true;
+      (_, state) => {
+        state.isHeld = true;
       },
       10,
-      (_, world) => {
-        world.isHeld = false;
-        world.script.now = MONDAY + 20 * MINUTE;
+      (_, state) => {
+        state.isHeld = false;
+        state.script.now = MONDAY + 20 * MINUTE;
       },
       20,
     ],
@@ -339,7 +345,7 @@ const OPERATED: Plans = {
       verbs: ["Scheduler.skipNext"],
       tasks: one(),
       steps: [
-        // Whoever was not told looks first: said twice, it leaves out two.
+        // A caller that got no reply checks first: called twice, it skips two.
         async ({ scheduler }) => {
           const { next } = (await scheduler.inspect("t")) ?? {};
           if (next && at(next) === 10) await scheduler.skipNext("t");
@@ -359,8 +365,8 @@ const OPERATED: Plans = {
       }),
       steps: [
         10,
-        ({ scheduler }, world) => {
-          world.hasChanged = true;
+        ({ scheduler }, state) => {
+          state.hasChanged = true;
           return scheduler.reconcile();
         },
         35,
@@ -378,8 +384,8 @@ const OPERATED: Plans = {
       }),
       steps: [
         10,
-        ({ scheduler }, world) => {
-          world.hasChanged = true;
+        ({ scheduler }, state) => {
+          state.hasChanged = true;
           return scheduler.reconcile();
         },
         20,

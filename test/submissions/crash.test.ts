@@ -14,7 +14,6 @@ import {
   crashOne,
   forever,
   type Ledger,
-  sleep,
   somewhere,
   submit,
   waitingIn,
@@ -112,14 +111,17 @@ describe("O1: a terminal state and its entries commit together", () => {
       const to = [somewhere(), somewhere()];
       for (const { instance } of to) couriers.set(instance, forever);
       await stub.list();
+      let hasCrashed = false;
       await within(stub, ({ meter }, ctx) => {
         meter[when === "before" ? "onWrite" : "onWritten"] = (_, what) => {
-          if (what.includes(write)) ctx.abort("crash");
+          if (!what.includes(write)) return;
+          hasCrashed = true;
+          ctx.abort("crash");
         };
       });
       const found = atNextBirth(stub);
       await submit(stub, { delayMs: 20 }, { submissionId: "s", notify: () => to });
-      await sleep(100);
+      await until(() => hasCrashed);
       await again(stub).list();
       expect(await found).toEqual({ status: "running", entries: 0 });
       await until(async () => (await again(stub).inspect("s"))?.status === "completed");
@@ -132,15 +134,17 @@ describe("O1: a terminal state and its entries commit together", () => {
     const to = [somewhere(), somewhere()];
     for (const { instance } of to) couriers.set(instance, forever);
     await stub.list();
+    let hasFailed = false;
     await within(stub, ({ meter }) => {
       meter.onWrite = (_, what) => {
         if (!what.includes("INSERT INTO perdure_outbox")) return;
         meter.onWrite = undefined;
+        hasFailed = true;
         throw new Error("disk full");
       };
     });
     await submit(stub, { delayMs: 20 }, { submissionId: "s", notify: () => to });
-    await sleep(100);
+    await until(() => hasFailed);
     await within(stub, (_, ctx) => {
       const { status } = ctx.storage.sql.exec("SELECT status FROM perdure_submissions").one();
       expect([status, waitingIn(ctx).length]).not.toEqual(["completed", 0]);

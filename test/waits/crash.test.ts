@@ -21,29 +21,29 @@ import {
 
 type Run = { readonly id: string };
 
-type Way = {
+type Scenario = {
   readonly verbs: readonly string[];
-  /** Of the waits of kind `codemode`. It is asked in the construction of the object, which has no waits yet. */
-  readonly kind?: (object: WaitsObject, seen: Seen) => Partial<StoredKind>;
-  readonly steps: readonly ((object: WaitsObject, run: Run, seen: Seen) => unknown)[];
+  /** The kind of `codemode`. It is called in the constructor of the object, which has no waits yet. */
+  readonly kind?: (object: WaitsObject, record: PlayRecord) => Partial<StoredKind>;
+  readonly steps: readonly ((object: WaitsObject, run: Run, record: PlayRecord) => unknown)[];
   /** The statuses of the waits, oldest first. */
   readonly ends: readonly Wait["status"][];
-  /** How often the workflow is told, as far as it can tell: by ids. */
+  /** How many events the workflow gets, by their ids. */
   readonly told: number;
-  /** What else is wrong in the end. */
-  readonly also?: (object: WaitsObject, run: Run, seen: Seen) => Promise<string[]>;
+  /** Further problems at the end. */
+  readonly also?: (object: WaitsObject, run: Run, record: PlayRecord) => Promise<string[]>;
   readonly soonAfter?: RegExp;
 };
 
-/** What was seen outside of the object, in one play. */
-class Seen {
-  /** Stops that have come to their end. */
+/** What a play has seen outside of its object. */
+class PlayRecord {
+  /** Stops that have ended. */
   stops = 0;
-  /** What a drive has found in the wait's state, each time. */
+  /** The wait's state at each drive. */
   readonly states: unknown[] = [];
-  /** The workflow was terminated, and its agent not told. */
+  /** The workflow was terminated by another caller. */
   isGone = false;
-  /** What a driven wait waits for has come. */
+  /** The result of a driven wait is there. */
   isThere = false;
   /** How far the object's clock is ahead. */
   aheadMs = 0;
@@ -55,14 +55,14 @@ const CLOSED = /UPDATE perdure_waits SET status/;
 const OPENED = /INTO perdure_waits/;
 const DAY = 86_400_000;
 
-function plan(way: Way): Planned {
-  const plays = new PerPlay(() => new Seen());
-  const { verbs, steps, soonAfter = OPENED } = way;
+function plan(scenario: Scenario): Planned {
+  const plays = new PerPlay(() => new PlayRecord());
+  const { verbs, steps, soonAfter = OPENED } = scenario;
   return planned<WaitsObject>({
     verbs,
     soonAfter,
     objects: prepared(env.WaitsObject, (name) =>
-      waitsScripts.set(name, scriptOf(way, plays.of(name))),
+      waitsScripts.set(name, scriptOf(scenario, plays.of(name))),
     ),
     steps: steps.map((step) => (stub: object, run: Run) => {
       return inObject(stub, async (object: WaitsObject) => {
@@ -74,27 +74,27 @@ function plan(way: Way): Planned {
     check: (_, run) =>
       surely(() =>
         inObject(run.stub(), async (object: WaitsObject, ctx) => [
-          ...problemsOf(way, run, ctx),
-          ...((await way.also?.(object, run, plays.of(run.id))) ?? []),
+          ...problemsOf(scenario, run, ctx),
+          ...((await scenario.also?.(object, run, plays.of(run.id))) ?? []),
         ]),
       ),
-    // The wake of a day after its time is left to lapse where the wait was closed before.
+    // Where the wait was closed before, the wake at its deadline is left to lapse.
     expect: { alarm: true },
   });
 }
 
-function scriptOf({ kind }: Way, seen: Seen): WaitsScript {
+function scriptOf({ kind }: Scenario, record: PlayRecord): WaitsScript {
   return {
-    aheadMs: () => seen.aheadMs,
-    isGone: () => seen.isGone,
+    aheadMs: () => record.aheadMs,
+    isGone: () => record.isGone,
     deliver: () => sleep(5),
     kinds: (object) => ({
-      codemode: { answersLaterRuns: () => true, ...kind?.(object, seen) },
+      codemode: { answersLaterRuns: () => true, ...kind?.(object, record) },
     }),
   };
 }
 
-/** Nothing is open, and nothing is left to stop or to tell. */
+/** Nothing is open, and nothing is left to stop or to deliver. */
 function isOver({ storage: { sql } }: DurableObjectState): boolean {
   const live = sql.exec(
     "SELECT 1 FROM perdure_waits WHERE done_at IS NULL UNION ALL SELECT 1 FROM perdure_outbox",
@@ -102,7 +102,11 @@ function isOver({ storage: { sql } }: DurableObjectState): boolean {
   return live.toArray().length === 0;
 }
 
-function problemsOf({ ends, told }: Way, { id }: Run, { storage: { sql } }: DurableObjectState) {
+function problemsOf(
+  { ends, told }: Scenario,
+  { id }: Run,
+  { storage: { sql } }: DurableObjectState,
+) {
   const rows = sql.exec<{ status: string }>("SELECT status FROM perdure_waits ORDER BY seq");
   const statuses = rows.toArray().map(({ status }) => status);
   const came = arrivals.get(id) ?? [];
@@ -115,7 +119,7 @@ function problemsOf({ ends, told }: Way, { id }: Run, { storage: { sql } }: Dura
   ];
 }
 
-/** The wait of the play's one step: opened, or found. */
+/** Opens the wait of the play's one step, or finds it. */
 function open({ waits }: WaitsObject, { id }: Run, rest: Parameters<typeof ask>[0] = {}) {
   return waits.open(ask({ instance: id, ...rest }));
 }
@@ -124,7 +128,7 @@ const approve = { request: approvalRequest({ title: "Pay" }) };
 const driven = { kind: "codemode" } as const;
 const instance = ({ id }: Run) => ({ workflow: "W", instance: id });
 
-/** What each later step asks is about the wait that the first one has opened: asked for again, it is found. */
+/** Later steps are about the wait of the first one: opened again, it is found. */
 const waitOf = async (object: WaitsObject, run: Run, rest: Parameters<typeof ask>[0] = {}) =>
   (await open(object, run, rest)).waitId;
 
@@ -153,8 +157,8 @@ const WAITS: Plans = {
     verbs: ["Waits.open"],
     steps: [
       (object, run) => open(object, run),
-      (_, __, seen) => {
-        seen.aheadMs = 2 * DAY;
+      (_, __, record) => {
+        record.aheadMs = 2 * DAY;
       },
     ],
     ends: ["expired"],
@@ -194,10 +198,10 @@ const WAITS: Plans = {
   }),
   "a wait whose workflow is terminated": plan({
     verbs: ["Waits.cancelFor"],
-    kind: (_, seen) => ({
+    kind: (_, record) => ({
       stop: async () => {
         await sleep(2);
-        seen.stops++;
+        record.stops++;
       },
     }),
     soonAfter: CLOSED,
@@ -214,8 +218,8 @@ const WAITS: Plans = {
     soonAfter: CLOSED,
     steps: [
       (object, run) => open(object, run),
-      async (object, run, seen) => {
-        seen.isGone = true;
+      async (object, run, record) => {
+        record.isGone = true;
         const [wait] = await object.waits.list({ kind: "approval", instance: run.id, limit: 1 });
         if (wait) await object.waits.cancelIfGone(wait);
       },
@@ -225,24 +229,24 @@ const WAITS: Plans = {
   }),
 };
 
-/** Driven: notes how far it has come, and waits to be told that it is there. */
+/** A kind that is driven: it notes its progress and waits for its result. */
 const DRIVEN: Plans = {
   "a driven wait notes how far it is, and is nudged": plan({
     verbs: ["Waits.note", "Waits.nudge"],
     soonAfter: /SET state/,
-    kind: (object, seen) => ({
+    kind: (object, record) => ({
       drive: async ({ waitId, state }) => {
-        seen.states.push(state ?? null);
+        record.states.push(state ?? null);
         if (state === undefined) await object.waits.note(waitId, "begun");
-        if (seen.isThere) await object.waits.settle(waitId, DONE);
+        if (record.isThere) await object.waits.settle(waitId, DONE);
         return null;
       },
     }),
     steps: [
       (object, run) => open(object, run, driven),
-      async (object, run, seen) => {
-        await until(() => seen.states.length > 0, 5_000);
-        seen.isThere = true;
+      async (object, run, record) => {
+        await until(() => record.states.length > 0, 5_000);
+        record.isThere = true;
         await object.waits.nudge(await waitOf(object, run, driven));
       },
     ],
