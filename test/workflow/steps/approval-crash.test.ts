@@ -4,13 +4,7 @@ import { abortAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Approval } from "../../../src/hosts/think/index.ts";
-import {
-  outputOf,
-  pauseAndResume,
-  reached,
-  restartFrom,
-  type StepAt,
-} from "../../support/engine.ts";
+import { outputOf, pauseAndResume, restartFrom, type StepAt } from "../../support/engine.ts";
 import { givenThink, until } from "../../support/given.ts";
 import { ThinkAgent } from "../../support/think-agent.ts";
 import { effects, runs } from "../../support/workflows/approval-workflow.ts";
@@ -84,7 +78,8 @@ describe("the engine dies", () => {
   ])("W1: and goes on from %s while a person is asked: the same approval", async (_, step) => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
-    await reached(env.APPROVAL_WORKFLOW, workflow.id, "waiting");
+    await until(async () => (await workflow.status()) !== "queued");
+    await new Promise((resolve) => setTimeout(resolve, 200));
     await restartFrom(env.APPROVAL_WORKFLOW, workflow.id, step);
     await workflow.agent.grantApproval(approvalId);
     expect((await workflow.output()).outcomes).toMatchObject([{ approved: true }]);

@@ -3,7 +3,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import type { Approval } from "../../../src/hosts/think/index.ts";
-import { reached } from "../../support/engine.ts";
 import { refusal, until } from "../../support/given.ts";
 import { cutOff } from "../../support/think-agent.ts";
 import { runs } from "../../support/workflows/approval-workflow.ts";
@@ -189,7 +188,6 @@ describe("W1: a workflow that is restarted", () => {
     const { approvalId } = await workflow.pending();
     await workflow.agent.restart(workflow.id);
     await until(() => runs.get(workflow.id) === 2);
-    await reached(env.APPROVAL_WORKFLOW, workflow.id, "waiting");
     expect(await workflow.agent.listApprovals()).toMatchObject([{ approvalId }]);
     await workflow.agent.grantApproval(approvalId, { by: "old card" });
     const { outcomes } = await workflow.output();
