@@ -60,17 +60,17 @@ export class WaitsComparison implements Subject<WaitsCommand, readonly Row[]> {
     } else if (command.op === "wake") await wake(this.#object);
     else if (id !== undefined && command.op === "close") {
       await inside(this.#object, ({ waits }) =>
-        waits.close(id, { status: "completed", result: null }),
+        waits.settle(id, { status: "completed", result: null }),
       );
     } else if (id !== undefined) {
       await inside(this.#object, ({ waits }) =>
-        waits.expire(id, { status: "expired", result: null }),
+        waits.close({ waitId: id }, { status: "expired", result: null }),
       );
     }
   }
 
   /** The same wait and proof where the model has the same wait, and new ones where it has another. */
-  #checkReceipt({ waitId, proof }: WaitReceipt, place: number | undefined): void {
+  #checkReceipt({ waitId, proof = "" }: WaitReceipt, place: number | undefined): void {
     if (place !== undefined) this.#ids[place] ??= waitId;
     expect(waitId).toBe(this.#ids[place ?? -1]);
     expect(this.#proofs.get(waitId) ?? proof).toBe(proof);
