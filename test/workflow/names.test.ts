@@ -91,10 +91,10 @@ describe("stepKey", () => {
     );
   });
 
-  it("W1: takes any text at all, also half of a surrogate pair in a name", async () => {
+  it("W1: takes any text at all, also half of a surrogate pair in a name", () => {
     const cut = "😀".slice(0, 1);
     const parts = { kind, workflowName: "w", workflowId: "i", stepName: cut, key: undefined };
-    await expect(stepKey(parts)).resolves.toEqual(expect.any(String));
+    expect(stepKey(parts)).toEqual(expect.any(String));
   });
 
   it("W1: two keys that differ in half of a surrogate pair are different", async () => {
