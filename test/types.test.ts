@@ -333,7 +333,7 @@ const ENTRIES: readonly { exported: object; documentedIn: RegExp }[] = [
 const INTERNAL: Readonly<Record<string, string>> = {
   TurnRefused: "a host stops a turn by it",
   Mismatch: "the parser catches it, and throws a ScheduleSyntaxError",
-  EvictedError: "an attempt of a delivery fails by it, and is repeated",
+  PreemptedError: "an attempt of a delivery fails by it, and is repeated",
   WebhookError: "an attempt of a delivery fails by it, and is repeated",
   NotNeededError: "a delivery is discarded by it; only its text is shown",
   TimeoutError: "a hook or an attempt is given up by it; only its text is shown",

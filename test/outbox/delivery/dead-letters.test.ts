@@ -116,12 +116,13 @@ describe("Dead letters", () => {
     });
     await send(stub, [{ id: "heavy", to }]);
     let life = stub;
-    for (let lives = 0; lives < 5; lives++) {
+    for (let crashes = 1; crashes <= 5; crashes++) {
+      await until(() => attempts.length === crashes);
       life = await crashOne(life);
       await sleep(5);
       await life.list();
-      await sleep(50);
     }
+    await until(() => told.has("heavy"));
     expect(attempts).toEqual([1, 2, 3, 4, 5]);
     const { deadLetters } = await within(life, ({ outbox }) => outbox.listDeadLetters());
     expect(deadLetters[0]?.lastError).toMatch(/may not have survived the last 5 attempts/);
