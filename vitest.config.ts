@@ -12,7 +12,7 @@ const THINK = [
 ];
 
 /** Tests of the scheduler, in a separate project to run in parallel. */
-const SCHEDULER = ["test/scheduler/*.test.ts"];
+const SCHEDULER = ["test/scheduler/*.test.ts", "test/scheduler/{tasks,runs}/**/*.test.ts"];
 
 /** Tests that run in Node and in Workers: Zod compiles its schemas where `new Function` is allowed, as in Node. */
 const BOTH = ["test/core/options.test.ts"];

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { explainSchedule } from "../../../src/scheduler/calendar/explain.ts";
 import type { ParsedSchedule } from "../../../src/scheduler/rule.ts";
-import { cron, daily, interval, monthly, once } from "../build-rule.ts";
+import { cron, daily, interval, monthly, once } from "./build-rule.ts";
 
 function explain(schedule: ParsedSchedule, after: string, count: number) {
   return explainSchedule(schedule, { after: new Date(after), count });

@@ -13,7 +13,7 @@ import {
   monthly,
   once,
   scheduled,
-} from "../build-rule.ts";
+} from "./build-rule.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -8,7 +8,7 @@ import {
   occurrences,
   TooManyOccurrencesError,
 } from "../../../src/scheduler/calendar/occurrences.ts";
-import { daily, interval, once } from "../build-rule.ts";
+import { daily, interval, once } from "./build-rule.ts";
 
 const NINE = daily("09:00", "Europe/London");
 const AFTER = Date.parse("2027-03-26T12:00Z");

@@ -6,7 +6,7 @@ import { nextInstant } from "../../../src/scheduler/calendar/next.ts";
 import { countInstants, latestInstant } from "../../../src/scheduler/calendar/range.ts";
 import type { ParsedSchedule } from "../../../src/scheduler/rule.ts";
 import { knob } from "../../support/knobs.ts";
-import { cron, daily, interval, monthly, once } from "../build-rule.ts";
+import { cron, daily, interval, monthly, once } from "./build-rule.ts";
 import { cases } from "./random-rules.ts";
 
 const DAY_MS = 86_400_000;

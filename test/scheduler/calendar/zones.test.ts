@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { InvalidOptionError } from "../../../src/core/options.ts";
 import { nextInstant } from "../../../src/scheduler/calendar/next.ts";
 import { clockOf, ZoneClock } from "../../../src/scheduler/calendar/zones.ts";
-import { cron, daily, everyWeeks, interval, local, monthly } from "../build-rule.ts";
+import { cron, daily, everyWeeks, interval, local, monthly } from "./build-rule.ts";
 
 const text = (time: number) => new Date(time).toISOString().slice(0, 16);
 

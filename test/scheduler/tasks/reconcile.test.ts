@@ -4,12 +4,16 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { getAgentByName } from "agents";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { LAST_ALARM } from "../../src/core/clock.ts";
-import type { InvalidTaskError } from "../../src/scheduler/errors.ts";
-import { type ScheduledTask, type ScheduledTasks, Scheduler } from "../../src/scheduler/index.ts";
-import { refusal, until } from "../support/given.ts";
-import { DAY, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
-import { agentScopes, agentTasks, type SchedulerAgent } from "./scheduler-agent.ts";
+import { LAST_ALARM } from "../../../src/core/clock.ts";
+import type { InvalidTaskError } from "../../../src/scheduler/errors.ts";
+import {
+  type ScheduledTask,
+  type ScheduledTasks,
+  Scheduler,
+} from "../../../src/scheduler/index.ts";
+import { refusal, until } from "../../support/given.ts";
+import { DAY, MINUTE, MONDAY, recorder, Stage, task } from "../../support/scheduler.ts";
+import { agentScopes, agentTasks, type SchedulerAgent } from "../scheduler-agent.ts";
 
 /** What the code complains of in this test, which stays quiet. */
 function complaints(kind: "error" | "warn") {

@@ -1,6 +1,12 @@
 /** Schedules as data, made by hand: tests of the calendar need no language. */
 
-import type { Dates, MonthDay, ParsedSchedule, Rule, Weekday } from "../../src/scheduler/rule.ts";
+import type {
+  Dates,
+  MonthDay,
+  ParsedSchedule,
+  Rule,
+  Weekday,
+} from "../../../src/scheduler/rule.ts";
 
 const EVERY_MONTH = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
 

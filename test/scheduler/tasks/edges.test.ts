@@ -1,9 +1,9 @@
 /** What a scheduler meets seldom: edits that a sleeping object learns of by the wake for a slot, limits that are moved, and odd input. */
 
 import { describe, expect, it } from "vitest";
-import { refusal, until } from "../support/given.ts";
-import { forever } from "../support/ledger.ts";
-import { at, DAY, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
+import { refusal, until } from "../../support/given.ts";
+import { forever } from "../../support/ledger.ts";
+import { at, DAY, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../../support/scheduler.ts";
 
 const daily = { schedule: "every day at 09:00 in UTC" };
 

@@ -6,9 +6,9 @@ import type {
   PromptPort,
   ScheduledPromptEnd,
   ScheduledTask,
-} from "../../src/scheduler/index.ts";
-import { until } from "../support/given.ts";
-import { MINUTE, MONDAY, Stage } from "../support/scheduler.ts";
+} from "../../../src/scheduler/index.ts";
+import { until } from "../../support/given.ts";
+import { MINUTE, MONDAY, Stage } from "../../support/scheduler.ts";
 
 /** A ledger of turns, which outlives the object's lives. */
 function givenTurns() {

@@ -1,10 +1,10 @@
 /** S3: what passed unseen, and what meets a run that has not ended. */
 
 import { describe, expect, it } from "vitest";
-import type { CatchUp, Overlap, ScheduledTaskContext } from "../../src/scheduler/index.ts";
-import { until } from "../support/given.ts";
-import { forever } from "../support/ledger.ts";
-import { at, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
+import type { CatchUp, Overlap, ScheduledTaskContext } from "../../../src/scheduler/index.ts";
+import { until } from "../../support/given.ts";
+import { forever } from "../../support/ledger.ts";
+import { at, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../../support/scheduler.ts";
 
 /** A handler whose calls wait, each until the test lets it go. */
 function waiting() {

@@ -1,11 +1,11 @@
 /** Storage and hosts that fail now and then: nothing is lost for it, and nothing that ended well is done again. */
 
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import type { PromptPort } from "../../src/scheduler/index.ts";
-import { until } from "../support/given.ts";
-import { forever } from "../support/ledger.ts";
-import { HOUR, MINUTE, recorder, Stage, task } from "../support/scheduler.ts";
-import type { SchedulerObject } from "../support/scheduler-object.ts";
+import type { PromptPort } from "../../../src/scheduler/index.ts";
+import { until } from "../../support/given.ts";
+import { forever } from "../../support/ledger.ts";
+import { HOUR, MINUTE, recorder, Stage, task } from "../../support/scheduler.ts";
+import type { SchedulerObject } from "../../support/scheduler-object.ts";
 
 /** Lets the next write of such a statement fail. */
 function failOnce({ meter }: SchedulerObject, isIt: (query: string) => boolean): void {
