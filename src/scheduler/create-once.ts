@@ -17,21 +17,13 @@ export async function createOnce<Params>(
   try {
     return await workflow.create(options);
   } catch (error) {
-    return found(workflow, options.id, error);
-  }
-}
-
-/** Does not read the error's message, which the platform may change. */
-async function found<Params>(
-  workflow: Workflow<Params>,
-  id: string,
-  why: unknown,
-): Promise<WorkflowInstance> {
-  try {
-    const instance = await workflow.get(id);
-    await instance.status();
-    return instance;
-  } catch {
-    throw why;
+    // Not decided by the error's message, which the platform may change.
+    try {
+      const instance = await workflow.get(options.id);
+      await instance.status();
+      return instance;
+    } catch {
+      throw error;
+    }
   }
 }

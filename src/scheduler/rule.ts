@@ -20,11 +20,10 @@ export type MonthDay =
 export type Dates =
   | { readonly by: "days"; readonly every: number }
   | { readonly by: "weeks"; readonly every: number; readonly weekdays: readonly Weekday[] }
-  /** Months are 1 to 12. */
-  | {
-      readonly by: "months";
-      readonly on: readonly { readonly months: readonly number[]; readonly day: MonthDay }[];
-    };
+  | { readonly by: "months"; readonly on: readonly DaysOfMonths[] };
+
+/** A day of some months, 1 to 12. */
+export type DaysOfMonths = { readonly months: readonly number[]; readonly day: MonthDay };
 
 export type Rule =
   /** Real time, from one occurrence to the next. */

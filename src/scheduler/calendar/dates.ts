@@ -1,6 +1,6 @@
 /** The dates of a rule: the first one from any date on. Knows neither clock nor zone. */
 
-import type { Dates, LocalDate, MonthDay, Weekday } from "../rule.ts";
+import type { Dates, DaysOfMonths, LocalDate, MonthDay, Weekday } from "../rule.ts";
 import { firstOfMonth, modulo, mondayOf, monthOf, weekdayOf } from "./civil.ts";
 
 /** The first date of a rule that is not before `from`; undefined when there is none. */
@@ -39,7 +39,7 @@ function everyWeeks(every: number, weekdays: readonly Weekday[], origin: LocalDa
   };
 }
 
-function inMonths(on: (Dates & { readonly by: "months" })["on"]): DateFinder {
+function inMonths(on: readonly DaysOfMonths[]): DateFinder {
   const rules = on.map(({ months, day }) => ({ months: bitsOf(months), day }));
   const any = rules.reduce((bits, { months }) => bits | months, 0);
   return (from) => {

@@ -1,8 +1,9 @@
 /** Dates of a rule that have no occurrence, with the reason in words. */
 
+import { dayText } from "../language/month-days.ts";
 import { dateText } from "../language/values.ts";
-import { monthName, weekdayName } from "../language/vocabulary.ts";
-import type { LocalDate, MonthDay, ParsedSchedule } from "../rule.ts";
+import { monthName } from "../language/vocabulary.ts";
+import type { LocalDate, ParsedSchedule } from "../rule.ts";
 import { DAY_MS, dateOf, endOf, firstOfMonth, includes, modulo, monthOf } from "./civil.ts";
 import { dateInMonth } from "./dates.ts";
 import { localFinder } from "./wall.ts";
@@ -73,18 +74,11 @@ function monthsWithout(
     const ofYear = modulo(month, 12) + 1;
     const missing = rule.dates.on
       .filter(({ months, day }) => months.includes(ofYear) && dateInMonth(month, day) === undefined)
-      .map(({ day }) => nameOf(day));
+      .map(({ day }) => ("day" in day ? `day ${day.day}` : dayText(day)));
     if (missing.length === 0) continue;
     const closing = firstOfMonth(month + 1) - 1;
     const reason = `${monthName(ofYear)} has no ${missing.join(", no ")}`;
     found.push([closing + 0.5, { date: dateText(closing).slice(0, 7), reason }]);
   }
   return found;
-}
-
-/** Only a day after the 28th, or a fifth weekday, can be missing. */
-function nameOf(day: MonthDay): string {
-  if ("weekday" in day)
-    return `fifth ${day.weekday === "working" ? "weekday" : weekdayName(day.weekday)}`;
-  return "day" in day ? `day ${day.day}` : "last day";
 }

@@ -1,12 +1,12 @@
 /** Describes a rule in plain English. Knows no clock. */
 
-import type { Dates, LocalTime, MonthDay, ParsedSchedule, Weekday } from "../rule.ts";
+import { MINUTE_MS } from "../calendar/civil.ts";
+import type { Dates, DaysOfMonths, LocalTime, ParsedSchedule, Weekday } from "../rule.ts";
+import { listed } from "./reader.ts";
 import { untilText } from "./suffixes.ts";
-import { dateText, momentText, timeText } from "./values.ts";
-import { monthName, ordinalName, WEEKDAYS } from "./vocabulary.ts";
+import { dateText, dateTimeText, momentText, timeText } from "./values.ts";
+import { monthName, ordinalName, weekdayName } from "./vocabulary.ts";
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
 const DAY_MINUTES = 1_440;
 /** So many times of day in equal steps are described as steps. */
 const STEPS_FROM = 4;
@@ -18,7 +18,7 @@ export function describeRule(schedule: ParsedSchedule): string {
   if (schedule.starting !== undefined) parts.push(`not before ${momentWords(schedule.starting)}`);
   if (schedule.until !== undefined) parts.push(untilWords(schedule.until));
   if (schedule.except.length > 0) {
-    parts.push(`except on ${listed(schedule.except.map(dateText))}`);
+    parts.push(`except on ${listed(schedule.except.map(dateText), "and")}`);
   }
   return `${parts.join(", ")}.`;
 }
@@ -30,7 +30,7 @@ function ruleWords({ rule, starting }: ParsedSchedule): string {
     case "cron":
       return `Whenever the cron expression "${rule.expression}" matches`;
     case "once":
-      return `Once, at ${clockWords(rule.at)}`;
+      return `Once, at ${dateTimeText(rule.at).replace("T", " ")}`;
     case "dates":
       return `${timesWords(rule.minutes)} ${datesWords(rule.dates, starting)}`;
   }
@@ -40,17 +40,17 @@ function datesWords(dates: Dates, starting: LocalTime | undefined): string {
   switch (dates.by) {
     case "days": {
       if (dates.every === 1) return "every day";
-      const from = starting === undefined ? "1970-01-01" : startDate(starting);
+      const from = starting === undefined ? "1970-01-01" : dateTimeText(starting).slice(0, 10);
       return `every ${dates.every} days, counted from ${from}`;
     }
     case "weeks": {
       const days = weekdayWords(dates.weekdays);
       if (dates.every === 1) return days;
-      const from = starting === undefined ? "1969-12-29" : startDate(starting);
+      const from = starting === undefined ? "1969-12-29" : dateTimeText(starting).slice(0, 10);
       return `${days}, every ${dates.every} weeks, counted from the week of ${from}`;
     }
     case "months":
-      return `on ${listed(dates.on.map(({ months, day }) => monthDayWords(months, day)))}`;
+      return `on ${listed(dates.on.map(monthDayWords), "and")}`;
   }
 }
 
@@ -59,14 +59,14 @@ function weekdayWords(weekdays: readonly Weekday[]): string {
   if (key === "12345") return "every weekday (Monday to Friday)";
   if (key === "67") return "every Saturday and Sunday";
   if (key === "1234567") return "every day";
-  return `every ${listed(weekdays.map(capitalName))}`;
+  return `every ${listed(weekdays.map(capitalName), "and")}`;
 }
 
-function monthDayWords(months: readonly number[], day: MonthDay): string {
-  const names = months.length === 12 ? "every month" : listed(months.map(monthWord));
+function monthDayWords({ months, day }: DaysOfMonths): string {
+  const monthNames = months.map((month) => capital(monthName(month)));
+  const names = months.length === 12 ? "every month" : listed(monthNames, "and");
   if ("day" in day) {
-    if (months.length === 1) return `${names} ${day.day}`;
-    return `day ${day.day} of ${names}`;
+    return months.length === 1 ? `${names} ${day.day}` : `day ${day.day} of ${names}`;
   }
   if ("last" in day) return `the last day of ${names}`;
   const weekday =
@@ -81,7 +81,7 @@ function timesWords(minutes: readonly number[]): string {
   if (minutes.length >= STEPS_FROM && isEven) {
     return `Every ${stepWords(step)} from ${dayTime(first)} to ${dayTime(minutes.at(-1) ?? 0)}`;
   }
-  return `At ${listed(minutes.map(dayTime))}`;
+  return `At ${listed(minutes.map(dayTime), "and")}`;
 }
 
 /** Minutes past the end of the date are of the next date. */
@@ -92,7 +92,7 @@ function dayTime(minutes: number): string {
 }
 
 function stepWords(minutes: number): string {
-  const isHours = minutes % (HOUR_MS / MINUTE_MS) === 0;
+  const isHours = minutes % 60 === 0;
   const count = isHours ? minutes / 60 : minutes;
   const unit = isHours ? "hour" : "minute";
   return count === 1 ? unit : `${count} ${unit}s`;
@@ -107,29 +107,10 @@ function momentWords(at: LocalTime): string {
   return momentText(at).replace("T", " ");
 }
 
-/** With the time, even at 00:00. */
-function clockWords(at: LocalTime): string {
-  const words = momentWords(at);
-  return words.includes(" ") ? words : `${words} 00:00`;
-}
-
-function startDate(starting: LocalTime): string {
-  return momentText(starting).slice(0, 10);
-}
-
 function capitalName(weekday: Weekday): string {
-  return capital(WEEKDAYS[weekday - 1] as string);
-}
-
-function monthWord(month: number): string {
-  return capital(monthName(month));
+  return capital(weekdayName(weekday));
 }
 
 function capital(word: string): string {
   return word.slice(0, 1).toUpperCase() + word.slice(1);
-}
-
-function listed(parts: readonly string[]): string {
-  if (parts.length < 2) return parts.join("");
-  return `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }

@@ -1,20 +1,18 @@
 /** Parses the forms of the language, up to the suffixes, to their rules. */
 
-import type { Dates, Rule, Weekday } from "../rule.ts";
+import type { Rule, Weekday } from "../rule.ts";
 import { readCron } from "./cron.ts";
-import { readMonthDays, readQuarterDays, readYearDays } from "./month-days.ts";
+import { type DatesForm, readMonthDays, readYearDays } from "./month-days.ts";
 import { listOf, type Reader } from "./reader.ts";
-import { momentText, readCount, readEndTime, readOnce, readTime, timeText } from "./values.ts";
+import { dateTimeText, readCount, readEndTime, readOnce, readTime, timeText } from "./values.ts";
 import { WEEKDAY_NAMES, weekdayName } from "./vocabulary.ts";
 
 /** A rule, and its text in the usual spelling. */
 export type Form = { readonly rule: Rule; readonly text: string };
 
-type DatesForm = { readonly dates: Dates; readonly text: string };
-
 const EVERY_DAY: DatesForm = { dates: { by: "days", every: 1 }, text: "every day" };
-const WORKING_DAYS = [1, 2, 3, 4, 5] as const;
-const WEEKEND = [6, 7] as const;
+const WORKING_DAYS: DatesForm = { ...weekly(1, [1, 2, 3, 4, 5]), text: "every weekday" };
+const WEEKEND: DatesForm = { ...weekly(1, [6, 7]), text: "every weekend" };
 /** The longest steps: a century of minutes or hours (the last alarm is in 2188), about a year of days or weeks. */
 const LONGEST = { minute: 52_596_000, hour: 876_600, day: 366, week: 52 } as const;
 
@@ -36,12 +34,7 @@ export function readForm(reader: Reader): Form {
     case "once": {
       reader.expect(["at"]);
       const at = readOnce(reader);
-      // `momentText` leaves out 00:00.
-      const text = momentText(at);
-      return {
-        rule: { form: "once", at },
-        text: `once at ${text.includes("T") ? text : `${text}T00:00`}`,
-      };
+      return { rule: { form: "once", at }, text: `once at ${dateTimeText(at)}` };
     }
     default:
       return readEvery(reader);
@@ -66,16 +59,15 @@ function readDates(
     case "day":
       return EVERY_DAY;
     case "weekday":
-      return { dates: { by: "weeks", every: 1, weekdays: WORKING_DAYS }, text: "every weekday" };
+      return WORKING_DAYS;
     case "weekend":
-      return { dates: { by: "weeks", every: 1, weekdays: WEEKEND }, text: "every weekend" };
+      return WEEKEND;
     case "week":
       reader.expect(["on"]);
       return weekly(1, readWeekdays(reader));
     case "month":
-      return readMonthDays(reader);
     case "quarter":
-      return readQuarterDays(reader);
+      return readMonthDays(reader, word);
     case "year":
       return readYearDays(reader);
   }
@@ -88,11 +80,9 @@ function readCounted(reader: Reader): Form {
   const unit =
     count === 1
       ? reader.expect(["minute", "hour", "day", "week"], ONE_UNIT)
-      : singular(reader.expect(["minutes", "hours", "days", "weeks"], UNITS));
+      : (reader.expect(["minutes", "hours", "days", "weeks"], UNITS).slice(0, -1) as Unit);
   const most = LONGEST[unit];
-  if (count > most) {
-    reader.refuse(index, `at most ${most} ${unit}s`, () => [String(most)]);
-  }
+  if (count > most) reader.refuse(index, `at most ${most} ${unit}s`, () => [String(most)]);
   if (unit === "minute" || unit === "hour") return readSteps(reader, unit, count, index);
   if (unit === "day") {
     const dates = { by: "days", every: count } as const;
@@ -138,7 +128,7 @@ function readSteps(reader: Reader, unit: "minute" | "hour", count: number, index
   const window = `between ${timeText(start)} and ${timeText(end === 1_440 ? end : end % 1_440)}`;
   return {
     rule: { form: "dates", dates: on.dates, minutes },
-    text: `${text} ${window}${on.text === "" ? "" : ` on ${on.text}`}`,
+    text: `${text} ${window}${on.text}`,
   };
 }
 
@@ -146,27 +136,22 @@ function readWindowDates(reader: Reader): DatesForm {
   if (reader.accept(["on"]) === undefined) return { ...EVERY_DAY, text: "" };
   switch (reader.accept(["weekdays", "weekends", "every"])) {
     case "weekdays":
-      return { dates: { by: "weeks", every: 1, weekdays: WORKING_DAYS }, text: "weekdays" };
+      return { ...WORKING_DAYS, text: " on weekdays" };
     case "weekends":
-      return { dates: { by: "weeks", every: 1, weekdays: WEEKEND }, text: "weekends" };
+      return { ...WEEKEND, text: " on weekends" };
     case "every":
       reader.expect(["day"]);
       return { ...EVERY_DAY, text: "" };
     default: {
       const weekdays = readWeekdays(reader);
-      return { dates: { by: "weeks", every: 1, weekdays }, text: weekdayList(weekdays) };
+      return { ...weekly(1, weekdays), text: ` on ${weekdayList(weekdays)}` };
     }
   }
 }
 
 function atTimes(reader: Reader, { dates, text }: DatesForm): Form {
   reader.expect(["at"]);
-  const minutes = listOf(
-    reader,
-    () => readTime(reader),
-    (time) => time,
-  );
-  minutes.sort((one, other) => one - other);
+  const minutes = listOf(reader, readTime).sort((one, other) => one - other);
   return {
     rule: { form: "dates", dates, minutes },
     text: `${text} at ${minutes.map(timeText).join(",")}`,
@@ -176,26 +161,15 @@ function atTimes(reader: Reader, { dates, text }: DatesForm): Form {
 function readWeekdays(reader: Reader, alternatives: readonly string[] = []): Weekday[] {
   const names = [...WEEKDAY_NAMES.keys()];
   const expected = [...alternatives, "a weekday"];
-  const weekdays = listOf(
-    reader,
-    () => WEEKDAY_NAMES.get(reader.expect(names, expected)) as Weekday,
-    (weekday) => weekday,
-  );
-  return weekdays.sort((one, other) => one - other);
+  const read = () => WEEKDAY_NAMES.get(reader.expect(names, expected)) as Weekday;
+  return listOf(reader, read).sort((one, other) => one - other);
 }
 
 function weekly(every: number, weekdays: readonly Weekday[]): DatesForm {
   const weeks = every === 1 ? "every week" : `every ${every} weeks`;
-  return {
-    dates: { by: "weeks", every, weekdays },
-    text: `${weeks} on ${weekdayList(weekdays)}`,
-  };
+  return { dates: { by: "weeks", every, weekdays }, text: `${weeks} on ${weekdayList(weekdays)}` };
 }
 
 function weekdayList(weekdays: readonly Weekday[]): string {
   return weekdays.map(weekdayName).join(",");
-}
-
-function singular(units: `${Unit}s`): Unit {
-  return units.slice(0, -1) as Unit;
 }

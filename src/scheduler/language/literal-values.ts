@@ -10,21 +10,8 @@ type DaysOf = {
   [Month in "01" | "03" | "05" | "07" | "08" | "10" | "12"]: Day28 | "29" | "30" | "31";
 } & { [Month in "04" | "06" | "09" | "11"]: Day28 | "29" | "30" } & { "02": Day28 | "29" };
 
-type Weekday =
-  | "monday"
-  | "tuesday"
-  | "wednesday"
-  | "thursday"
-  | "friday"
-  | "saturday"
-  | "sunday"
-  | "mon"
-  | "tue"
-  | "wed"
-  | "thu"
-  | "fri"
-  | "sat"
-  | "sun";
+type ShortWeekday = "mon" | "tue" | "wed" | "thu" | "fri" | "sat" | "sun";
+type Weekday = ShortWeekday | `${"mon" | "tues" | "wednes" | "thurs" | "fri" | "satur" | "sun"}day`;
 
 type Ordinal = "first" | "second" | "third" | "fourth" | "fifth" | "last";
 

@@ -59,7 +59,8 @@ function takeCheapest(open: Attempt[]): Attempt {
   return open.splice(cheapest, 1)[0] as Attempt;
 }
 
-function mismatchOf(text: string, parse: (text: string) => void): Mismatch | undefined {
+/** Undefined for a valid text. */
+export function mismatchOf(text: string, parse: (text: string) => void): Mismatch | undefined {
   try {
     parse(text);
     return undefined;

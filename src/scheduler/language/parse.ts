@@ -4,7 +4,7 @@ import { InvalidOptionError, invalidOption } from "../../core/options.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { ScheduleSyntaxError, unreadable } from "./errors.ts";
 import { readForm } from "./forms.ts";
-import { nearestTo } from "./nearest.ts";
+import { mismatchOf, nearestTo } from "./nearest.ts";
 import { Mismatch, Reader } from "./reader.ts";
 import { readSuffixes, suffixText } from "./suffixes.ts";
 import { nearestZones, ZONE_FORMS, zoneOf } from "./zones.ts";
@@ -73,20 +73,12 @@ function parsed(text: string, timezone: string | undefined): ParsedSchedule {
 /** A missing zone is added last, so that it does not count as a difference. */
 function nearest(text: string, timezone: string | undefined): string | undefined {
   const room = timezone === undefined ? IN_UTC.length : 0;
-  const found = nearestTo(text, MAX_LENGTH - room, (attempt) => {
-    readSchedule(attempt, timezone ?? "UTC");
-  });
-  return found === undefined || isSchedule(found, timezone) ? found : found + IN_UTC;
-}
-
-function isSchedule(text: string, timezone: string | undefined): boolean {
-  try {
-    readSchedule(text, timezone);
-    return true;
-  } catch (error) {
-    if (error instanceof Mismatch) return false;
-    throw error;
-  }
+  const found = nearestTo(text, MAX_LENGTH - room, (attempt) =>
+    readSchedule(attempt, timezone ?? "UTC"),
+  );
+  if (found === undefined) return undefined;
+  const mismatch = mismatchOf(found, (attempt) => readSchedule(attempt, timezone));
+  return mismatch === undefined ? found : found + IN_UTC;
 }
 
 /** @throws Mismatch */

@@ -96,14 +96,13 @@ export class Reader {
   }
 
   #ask(asked: Asked): void {
-    const here = this.#asked[this.index];
-    if (here === undefined) this.#asked[this.index] = [asked];
-    else here.push(asked);
+    this.#asked[this.index] ??= [];
+    this.#asked[this.index]?.push(asked);
   }
 
   #stop(index: number): never {
     const asked = this.#asked;
-    const tokens = this.tokens;
+    const { tokens } = this;
     const expected = listed([...new Set((asked[index] ?? []).flatMap(({ expected }) => expected))]);
     throw new Mismatch(tokens, index, expected, (at) => {
       const found = tokens[at]?.word ?? "";
@@ -117,20 +116,22 @@ export class Reader {
  *
  * @throws Mismatch where two items have the same key
  */
-export function listOf<T>(reader: Reader, read: () => T, keyOf: (item: T) => unknown): T[] {
-  const items: T[] = [];
-  const keys = new Set<unknown>();
+export function listOf<T>(
+  reader: Reader,
+  read: (reader: Reader) => T,
+  keyOf: (item: T) => unknown = (item) => item,
+): T[] {
+  const items = new Map<unknown, T>();
   do {
     const { index } = reader;
-    const item = read();
-    if (keys.has(keyOf(item))) {
+    const item = read(reader);
+    if (items.has(keyOf(item))) {
       const again = JSON.stringify(reader.tokens[index]?.raw);
       reader.refuse(index, `each only once (${again} is repeated)`, () => []);
     }
-    keys.add(keyOf(item));
-    items.push(item);
+    items.set(keyOf(item), item);
   } while (reader.accept([","]));
-  return items;
+  return [...items.values()];
 }
 
 function made(expected: string, candidates: Candidates): Asked {
@@ -142,9 +143,10 @@ function quoted(word: string): string {
   return word === "," ? "a comma" : `"${word}"`;
 }
 
-function listed(parts: readonly string[]): string {
+/** `a, b or c`, or with `last` "and" `a, b and c`. */
+export function listed(parts: readonly string[], last = "or"): string {
   if (parts.length < 2) return parts.join("");
-  return `${parts.slice(0, -1).join(", ")} or ${parts.at(-1)}`;
+  return `${parts.slice(0, -1).join(", ")} ${last} ${parts.at(-1)}`;
 }
 
 /** White space separates tokens; a comma is a token of its own. */

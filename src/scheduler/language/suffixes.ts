@@ -31,8 +31,10 @@ export function readSuffixes(reader: Reader): Suffixes {
     const suffix = left.size > 0 ? reader.accept([...left]) : undefined;
     if (suffix === undefined) return reader.fail("the end", () => []);
     left.delete(suffix);
-    if (suffix === "in") timezone = readZone(reader);
-    if (suffix === "except") except = readExcept(reader);
+    if (suffix === "in") {
+      timezone = reader.value(ZONE_FORMS, nearestZones, ({ raw }) => zoneOf(raw));
+    }
+    if (suffix === "except") except = listOf(reader, readDate).sort((one, other) => one - other);
     if (suffix === "starting") starting = readLimit(reader, 0);
     if (suffix === "until") {
       untilIndex = reader.index;
@@ -66,17 +68,4 @@ export function untilText(until: LocalTime): string {
 function readLimit(reader: Reader, wholeDays: 0 | 1): LocalTime {
   const { date, time } = readDateTime(reader);
   return time === undefined ? localTime(date + wholeDays, 0) : localTime(date, time);
-}
-
-function readExcept(reader: Reader): LocalDate[] {
-  const dates = listOf(
-    reader,
-    () => readDate(reader),
-    (date) => date,
-  );
-  return dates.sort((one, other) => one - other);
-}
-
-function readZone(reader: Reader): string {
-  return reader.value(ZONE_FORMS, nearestZones, ({ raw }) => zoneOf(raw));
 }

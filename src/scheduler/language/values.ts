@@ -72,11 +72,13 @@ export function dateText(date: LocalDate): string {
   return new Date(date * DAY_MS).toISOString().slice(0, 10);
 }
 
+export function dateTimeText(at: LocalTime): string {
+  return new Date(at).toISOString().slice(0, 16);
+}
+
 /** The date, with its time unless that is 00:00. */
 export function momentText(at: LocalTime): string {
-  const date = Math.floor(at / DAY_MS);
-  const minutes = (at - date * DAY_MS) / MINUTE_MS;
-  return minutes === 0 ? dateText(date) : `${dateText(date)}T${timeText(minutes)}`;
+  return at % DAY_MS === 0 ? dateText(at / DAY_MS) : dateTimeText(at);
 }
 
 function minutesOf(word: string): number | undefined {

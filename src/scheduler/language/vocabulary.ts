@@ -2,59 +2,36 @@
 
 import type { MonthDay, Weekday } from "../rule.ts";
 
-/** By `Weekday - 1`. */
-export const WEEKDAYS = [
-  "monday",
-  "tuesday",
-  "wednesday",
-  "thursday",
-  "friday",
-  "saturday",
-  "sunday",
-] as const;
+const WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday".split(" ");
 
-/** By month - 1. */
-const MONTHS = [
-  "january",
-  "february",
-  "march",
-  "april",
-  "may",
-  "june",
-  "july",
-  "august",
-  "september",
-  "october",
-  "november",
-  "december",
-] as const;
+const MONTHS =
+  "january february march april may june july august september october november december".split(
+    " ",
+  );
 
 /** The most days that each month can have, by month - 1. */
 export const MONTH_LENGTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] as const;
 
-type Nth = Extract<MonthDay, { nth: unknown }>["nth"];
+export type Nth = Extract<MonthDay, { nth: unknown }>["nth"];
 
-const ORDINALS: readonly (readonly [string, Nth])[] = [
+/** Numbers from 1 by name. Full names first: corrections take the first that fits. */
+function numbered(names: readonly string[]): ReadonlyMap<string, number> {
+  const short = names.map((name) => name.slice(0, 3));
+  return new Map([...names, ...short].map((name, at) => [name, (at % names.length) + 1]));
+}
+
+export const WEEKDAY_NAMES = numbered(WEEKDAYS) as ReadonlyMap<string, Weekday>;
+
+export const MONTH_NAMES = numbered(MONTHS);
+
+export const ORDINAL_NAMES: ReadonlyMap<string, Nth> = new Map([
   ["first", 1],
   ["second", 2],
   ["third", 3],
   ["fourth", 4],
   ["fifth", 5],
   ["last", -1],
-];
-
-/** Full names first: corrections take the first that fits. */
-export const WEEKDAY_NAMES: ReadonlyMap<string, Weekday> = new Map([
-  ...WEEKDAYS.map((name, index) => [name, (index + 1) as Weekday] as const),
-  ...WEEKDAYS.map((name, index) => [name.slice(0, 3), (index + 1) as Weekday] as const),
 ]);
-
-export const MONTH_NAMES: ReadonlyMap<string, number> = new Map([
-  ...MONTHS.map((name, index) => [name, index + 1] as const),
-  ...MONTHS.map((name, index) => [name.slice(0, 3), index + 1] as const),
-]);
-
-export const ORDINAL_NAMES: ReadonlyMap<string, Nth> = new Map(ORDINALS);
 
 export function weekdayName(weekday: Weekday): string {
   return WEEKDAYS[weekday - 1] as string;
@@ -65,7 +42,7 @@ export function monthName(month: number): string {
 }
 
 export function ordinalName(nth: Nth): string {
-  return ORDINALS.find(([, value]) => value === nth)?.[0] as string;
+  return [...ORDINAL_NAMES].find(([, value]) => value === nth)?.[0] as string;
 }
 
 /** Words of other schedule languages, and their corrections. */
