@@ -16,7 +16,8 @@ import {
   type Settings,
   TRIGGER,
 } from "./options.ts";
-import { scheduledRunOf } from "./rows.ts";
+import { scheduledRunOf, type TaskRow } from "./rows.ts";
+import type { DeclaredTask } from "./tasks/declared.ts";
 import { readTasks } from "./tasks/reading.ts";
 import type { ArmedOccurrence } from "./tasks/reconcile.ts";
 import { nextSlot } from "./tasks/slots.ts";
@@ -129,11 +130,10 @@ export class Scheduler extends Capability {
    */
   async pause(taskId: string, note?: string): Promise<void> {
     const pausedNote = readOptions(NOTE, note, "note") ?? null;
-    const engine = await this.#ready();
-    const { row } = engine.task(taskId);
-    const pausedAt = row.pausedAt ?? engine.clock.now();
-    engine.store.putTask({ ...row, pausedAt, pausedBy: "hand", pausedNote });
-    await engine.armed();
+    await this.#change(taskId, ({ store, clock }, _, row) => {
+      const pausedAt = row.pausedAt ?? clock.now();
+      store.putTask({ ...row, pausedAt, pausedBy: "hand", pausedNote });
+    });
   }
 
   /**
@@ -143,10 +143,8 @@ export class Scheduler extends Capability {
    * @throws UnknownTaskError, InvalidTaskError
    */
   async resume(taskId: string): Promise<void> {
-    const engine = await this.#ready();
-    const { task, row } = engine.task(taskId);
-    if (row.pausedAt !== null) {
-      const { store, clock } = engine;
+    await this.#change(taskId, ({ store, clock }, task, row) => {
+      if (row.pausedAt === null) return;
       let next = nextSlot(task, clock.now() - task.offsetMs, row.anchor);
       // A slot may have been skipped or backfilled already.
       while (next !== null && store.runs.statuses(taskId, { from: next, to: next + 1 }).size > 0) {
@@ -155,8 +153,7 @@ export class Scheduler extends Capability {
       const nextAt = row.runs < task.maxRuns ? next : null;
       const active = { pausedAt: null, pausedBy: null, pausedNote: null, failures: 0 };
       store.putTask({ ...row, ...active, nextAt });
-    }
-    await engine.armed();
+    });
   }
 
   /**
@@ -169,11 +166,9 @@ export class Scheduler extends Capability {
    */
   async trigger(taskId: string, options: { key?: string } = {}): Promise<ScheduledRun> {
     const { key = crypto.randomUUID() } = readOptions(TRIGGER, options, "options of trigger()");
-    const engine = await this.#ready();
-    const { task, row } = engine.task(taskId);
-    const run = engine.firing.trigger(task, row, key);
-    await engine.armed();
-    return scheduledRunOf(run, engine.store.owner);
+    return this.#change(taskId, ({ firing, store }, task, row) =>
+      scheduledRunOf(firing.trigger(task, row, key), store.owner),
+    );
   }
 
   /**
@@ -187,11 +182,7 @@ export class Scheduler extends Capability {
     range: { from: Instant; to: Instant },
   ): Promise<{ queued: number; alreadyRun: number }> {
     const times = readOptions(RANGE, range, "range of backfill()");
-    const engine = await this.#ready();
-    const { task, row } = engine.task(taskId);
-    const result = engine.firing.backfill(task, row, times);
-    await engine.armed();
-    return result;
+    return this.#change(taskId, ({ firing }, task, row) => firing.backfill(task, row, times));
   }
 
   /**
@@ -201,11 +192,19 @@ export class Scheduler extends Capability {
    * @throws UnknownTaskError, InvalidTaskError
    */
   async skipNext(taskId: string): Promise<number | null> {
+    return this.#change(taskId, ({ firing }, task, row) => firing.skipNext(task, row));
+  }
+
+  /** Changes one task, and resolves when the wake for it is stored. */
+  async #change<T>(
+    taskId: string,
+    work: (engine: SchedulerEngine, task: DeclaredTask, row: TaskRow) => T,
+  ): Promise<T> {
     const engine = await this.#ready();
     const { task, row } = engine.task(taskId);
-    const slot = engine.firing.skipNext(task, row);
+    const result = work(engine, task, row);
     await engine.armed();
-    return slot;
+    return result;
   }
 
   async #ready(): Promise<SchedulerEngine> {

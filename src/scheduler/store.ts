@@ -54,9 +54,10 @@ const PUT_TASK = `INSERT INTO perdure_tasks (${COLUMNS.join(", ")}) VALUES (${CO
 
 export class Store {
   readonly runs: RunStore;
-  #tasks = new Map<string, TaskRow>();
+  readonly #tasks = new Map<string, TaskRow>();
   #owner: string | undefined;
-  #isOwnerNew = false;
+  /** Whether the owner is not stored yet. */
+  isOwnerNew = false;
   /** Changes of the memory, to be made when the open transaction has committed; undefined outside of one. */
   #effects: (() => void)[] | undefined;
 
@@ -73,8 +74,7 @@ export class Store {
   open(): void {
     migrate(this.storage, "scheduler", MIGRATIONS);
     const query = `SELECT ${selected(TASK_COLUMNS)} FROM perdure_tasks`;
-    const rows = this.storage.sql.exec<TaskRow>(query).toArray();
-    this.#tasks = new Map(rows.map((row) => [row.taskId, row]));
+    for (const row of this.storage.sql.exec<TaskRow>(query)) this.#tasks.set(row.taskId, row);
     this.runs.load();
   }
 
@@ -88,21 +88,16 @@ export class Store {
     if (this.#owner === undefined) {
       const query = "SELECT owner FROM perdure_schedule_owner";
       const stored = this.storage.sql.exec<{ owner: string }>(query).toArray()[0];
-      this.#isOwnerNew = stored === undefined;
+      this.isOwnerNew = stored === undefined;
       this.#owner = stored?.owner ?? newOwner();
     }
     return this.#owner;
   }
 
-  /** Whether the owner is not stored yet. */
-  get isOwnerNew(): boolean {
-    return this.#isOwnerNew;
-  }
-
   putOwner(): void {
     this.storage.sql.exec("INSERT INTO perdure_schedule_owner VALUES (?)", this.owner);
     this.#afterCommit(() => {
-      this.#isOwnerNew = false;
+      this.isOwnerNew = false;
     });
   }
 

@@ -7,7 +7,7 @@ import type { LocalTime, ParsedSchedule } from "../rule.ts";
 import { dateOf } from "./civil.ts";
 import { nextInstant, nextNominal } from "./next.ts";
 import { type OmittedDate, omittedDates } from "./omitted.ts";
-import { type CalendarOptions, parsedOf, readCalendarOptions } from "./options.ts";
+import { type CalendarOptions, readCall } from "./options.ts";
 import { clockOf, type ZoneClock } from "./zones.ts";
 
 /** Of one call. */
@@ -52,18 +52,19 @@ export function explainSchedule(
   schedule: string | ParsedSchedule,
   options: ExplainOptions = {},
 ): ScheduleExplanation {
-  const { after, timezone, anchor } = readCalendarOptions("explainSchedule", options, Date.now, [
-    "count",
-  ]);
+  const call = readCall("explainSchedule", schedule, options, ["count"]);
+  const { schedule: parsed, after, anchor } = call;
   const count = countOf("count", options.count ?? 10, MAX_EXPLAINED);
-  const parsed = parsedOf(schedule, timezone);
   const clock = clockOf(parsed.timezone ?? "UTC");
   const found: ExplainedOccurrence[] = [];
   let last = after;
   while (found.length < count) {
     const instant = nextInstant(parsed, last, anchor);
     if (instant === null) break;
-    found.push(explained(clock, instant, nextNominal(parsed, last)));
+    const nominal = nextNominal(parsed, last);
+    const note = nominal === null ? undefined : noteOf(clock, nominal);
+    const occurrence = { at: instant, local: localText(clock, instant) };
+    found.push(note === undefined ? occurrence : { ...occurrence, note });
     last = instant;
   }
   const omitted = omittedDates(parsed, clock, after, found.length < count ? undefined : last);
@@ -72,26 +73,14 @@ export function explainSchedule(
   return { ...explanation, toString: () => textOf(explanation) };
 }
 
-function explained(
-  clock: ZoneClock,
-  instant: number,
-  nominal: LocalTime | null,
-): ExplainedOccurrence {
-  const occurrence = { at: instant, local: localText(clock, instant) };
-  const note = nominal === null ? undefined : noteOf(clock, nominal);
-  return note === undefined ? occurrence : { ...occurrence, note };
-}
-
 function noteOf(clock: ZoneClock, nominal: LocalTime): string | undefined {
   const met = clock.resolve(nominal);
   if (met.kind === "exact") return undefined;
   const { from, to } = met.clock;
   const day = dateText(dateOf(nominal));
   // A change across midnight needs its dates.
-  const isOneDay = dateOf(from) === dateOf(to);
-  const [before, after] = isOneDay
-    ? [timeText(from), timeText(to)]
-    : [momentText(from), momentText(to)];
+  const textOf = dateOf(from) === dateOf(to) ? timeText : momentText;
+  const [before, after] = [textOf(from), textOf(to)];
   if (met.kind === "fold") {
     return `${timeText(nominal)} comes twice on ${day}: clocks go back from ${before} to ${after}; it runs the first time`;
   }

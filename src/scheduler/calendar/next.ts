@@ -3,9 +3,9 @@
  * steps of time: a call takes under a microsecond, one of a cron expression as long as Croner takes.
  */
 
-import type { LocalTime, ParsedSchedule, Rule } from "../rule.ts";
+import type { LocalTime, ParsedSchedule } from "../rule.ts";
 import { DAY_MS, dateOf, END_MS, endOf, FIRST_MS, includes } from "./civil.ts";
-import { type LocalFinder, localFinder, type WallRule } from "./wall.ts";
+import { type LocalFinder, localFinder } from "./wall.ts";
 import { clockOf, type ZoneClock } from "./zones.ts";
 
 /** What is looked up once for each schedule. */
@@ -103,36 +103,28 @@ function nextOfInterval(
 function preparedOf(schedule: ParsedSchedule): Prepared {
   const known = prepared.get(schedule);
   if (known !== undefined) return known;
-  const fresh = prepare(schedule, schedule.rule);
+  const fresh = prepare(schedule);
   prepared.set(schedule, fresh);
   return fresh;
 }
 
-function prepare(schedule: ParsedSchedule, rule: Rule): Prepared {
-  const clock = clockOf(schedule.timezone ?? "UTC");
-  return rule.form === "interval"
-    ? prepareInterval(schedule, rule.ms, clock)
-    : prepareWall(schedule, rule, clock);
-}
-
-function prepareWall(schedule: ParsedSchedule, rule: WallRule, clock: ZoneClock): Prepared {
-  return {
-    form: "wall",
-    clock,
-    next: localFinder(rule, schedule, (date) => clock.skips(date)),
-    starting: schedule.starting ?? Number.NEGATIVE_INFINITY,
-    until: Math.min(schedule.until ?? END_MS, END_MS),
-  };
-}
-
-function prepareInterval(schedule: ParsedSchedule, ms: number, clock: ZoneClock): PreparedInterval {
-  const instantOf = (limit: LocalTime) => clock.resolve(limit).instant;
-  const { starting, until } = schedule;
+function prepare(schedule: ParsedSchedule): Prepared {
+  const { rule, timezone = "UTC", starting, until } = schedule;
+  const clock = clockOf(timezone);
+  if (rule.form !== "interval") {
+    return {
+      form: "wall",
+      clock,
+      next: localFinder(rule, schedule, (date) => clock.skips(date)),
+      starting: starting ?? Number.NEGATIVE_INFINITY,
+      until: Math.min(until ?? END_MS, END_MS),
+    };
+  }
   return {
     form: "interval",
-    ms,
-    starting: starting === undefined ? undefined : instantOf(starting),
-    until: until === undefined ? END_MS : Math.min(instantOf(until), END_MS),
     clock,
+    ms: rule.ms,
+    starting: starting === undefined ? undefined : clock.resolve(starting).instant,
+    until: until === undefined ? END_MS : Math.min(clock.resolve(until).instant, END_MS),
   };
 }

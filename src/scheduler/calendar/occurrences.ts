@@ -4,7 +4,7 @@ import type { Instant } from "../../core/instant.ts";
 import { countOf, invalidOption } from "../../core/options.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { nextInstant } from "./next.ts";
-import { type CalendarOptions, instantOf, parsedOf, readCalendarOptions } from "./options.ts";
+import { type CalendarOptions, instantOf, readCall } from "./options.ts";
 
 /** In the list that one call returns. */
 const MAX_OCCURRENCES = 10_000;
@@ -59,8 +59,8 @@ export function nextOccurrence(
   schedule: string | ParsedSchedule,
   options: CalendarOptions = {},
 ): number | null {
-  const { after, timezone, anchor } = readCalendarOptions("nextOccurrence", options, Date.now);
-  return nextInstant(parsedOf(schedule, timezone), after, anchor);
+  const call = readCall("nextOccurrence", schedule, options);
+  return nextInstant(call.schedule, call.after, call.anchor);
 }
 
 /**
@@ -75,31 +75,24 @@ export function occurrences(
   schedule: string | ParsedSchedule,
   options: OccurrencesOptions = {} as OccurrencesOptions,
 ): number[] {
-  const { after, timezone, anchor } = readCalendarOptions("occurrences", options, Date.now, [
-    "count",
-    "until",
-  ]);
-  const parsed = parsedOf(schedule, timezone);
+  const call = readCall("occurrences", schedule, options, ["count", "until"]);
   const { count, until } = options;
   if (count !== undefined && until !== undefined) {
     throw invalidOption("until", until, "no until beside a count");
   }
   if (until === undefined) {
     if (count === undefined) throw invalidOption("count", count, "a count or an until");
-    const most = countOf("count", count, MAX_OCCURRENCES);
-    return instantsOf(parsed, after, anchor, Number.POSITIVE_INFINITY, most);
+    return instantsOf(call, Infinity, countOf("count", count, MAX_OCCURRENCES));
   }
   const end = instantOf("until", until);
-  const found = instantsOf(parsed, after, anchor, end, MAX_OCCURRENCES + 1);
+  const found = instantsOf(call, end, MAX_OCCURRENCES + 1);
   if (found.length <= MAX_OCCURRENCES) return found;
   const reached = found[MAX_OCCURRENCES - 1] as number;
-  throw new TooManyOccurrencesError(parsed.text, end, MAX_OCCURRENCES, reached);
+  throw new TooManyOccurrencesError(call.schedule.text, end, MAX_OCCURRENCES, reached);
 }
 
 function instantsOf(
-  schedule: ParsedSchedule,
-  after: number,
-  anchor: number | undefined,
+  { schedule, after, anchor }: ReturnType<typeof readCall>,
   end: number,
   most: number,
 ): number[] {

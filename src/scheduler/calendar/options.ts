@@ -26,36 +26,30 @@ export type CalendarOptions = {
   readonly anchor?: Instant | undefined;
 };
 
-export type ReadOptions = {
-  readonly after: number;
-  readonly timezone: string | undefined;
-  readonly anchor: number | undefined;
-};
-
-const NAMES = ["after", "timezone", "anchor"] as const satisfies readonly (keyof CalendarOptions)[];
-
 /**
- * Checked by hand, not with Zod: a call takes under a microsecond.
+ * Checks the options that all functions have, and parses the schedule. Checked by hand, not with Zod: a call takes under a
+ * microsecond.
  *
  * @param others names of further options of the function
  * @throws InvalidOptionError naming the option
  */
-export function readCalendarOptions(
-  what: string,
+export function readCall(
+  name: string,
+  given: string | ParsedSchedule,
   options: CalendarOptions,
-  now: () => number,
   others: readonly string[] = [],
-): ReadOptions {
-  const unknown = problemOfNames(what, options, [...NAMES, ...others]);
+) {
+  const unknown = problemOfNames(name, options, ["after", "timezone", "anchor", ...others]);
   if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
-  const { after, timezone, anchor } = options;
+  const { timezone, anchor } = options;
   if (timezone !== undefined && typeof timezone !== "string") {
     throw invalidOption("timezone", timezone, ZONE_FORMS);
   }
   return {
-    after: after === undefined ? now() : instantOf("after", after),
-    timezone,
+    after: options.after === undefined ? Date.now() : instantOf("after", options.after),
     anchor: anchor === undefined ? undefined : instantOf("anchor", anchor),
+    schedule:
+      typeof given === "object" && given !== null ? given : parseSchedule(given, { timezone }),
   };
 }
 
@@ -64,14 +58,4 @@ export function instantOf(option: string, value: Instant): number {
   const instant = instantMs(value);
   if (instant !== undefined && instant >= FIRST_MS && instant < END_MS) return instant;
   throw invalidOption(option, value, `${INSTANT_FORMS}, of the years 1000 to 9999`);
-}
-
-/** Parses a text; a parsed schedule stays as it is. */
-export function parsedOf(
-  schedule: string | ParsedSchedule,
-  timezone: string | undefined,
-): ParsedSchedule {
-  return typeof schedule === "object" && schedule !== null
-    ? schedule
-    : parseSchedule(schedule, { timezone });
 }

@@ -8,7 +8,7 @@ import { dateFinder } from "./dates.ts";
 /** The first local time of a rule strictly after `after`; undefined when there is none before the year 10000. */
 export type LocalFinder = (after: LocalTime) => LocalTime | undefined;
 
-export type WallRule = Exclude<Rule, { readonly form: "interval" }>;
+type WallRule = Exclude<Rule, { readonly form: "interval" }>;
 
 /**
  * Leaves out the excepted dates, and does not apply the schedule's limits.

@@ -7,7 +7,7 @@ import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import type { App } from "../app.ts";
 import { UnknownTaskError } from "../errors.ts";
 import type { ScheduledTasks } from "../types.ts";
-import { type DeclaredTask, readTask } from "./declared.ts";
+import { type DeclarationContext, type DeclaredTask, readTask } from "./declared.ts";
 
 /** How long the app's functions may take. The platform resets an object whose start takes 30 seconds. */
 const TIME_LIMIT_MS = 10_000;
@@ -86,7 +86,7 @@ function tooLong(called: keyof typeof NAMES_IN_THINK): TimeoutError {
 
 function readAll(
   tasks: ScheduledTasks,
-  context: Parameters<typeof readTask>[2],
+  context: DeclarationContext,
   { valid, invalid }: Declarations,
 ): void {
   for (const [taskId, task] of Object.entries(tasks)) {

@@ -1,7 +1,4 @@
-/**
- * Reads a declared task: checks every option, and fills in the defaults. The options that decide the task's times are in
- * its fingerprint; all others may change without a change in storage.
- */
+/** Reads a declared task: checks every option, and fills in the defaults. */
 
 import * as z from "zod";
 import { LAST_ALARM } from "../../core/clock.ts";
@@ -30,33 +27,29 @@ import type { Overlap, RetryOptions, ScheduledTask } from "../types.ts";
 
 const TASK_ID = /^[A-Za-z0-9_-]{1,1000}$/;
 const YEAR_MS = 365 * DAY_MS;
-const NO_LIMIT = Number.POSITIVE_INFINITY;
 /** An unknown field with so few differing letters is taken for a mistyped option. */
 const MAX_TYPOS = 2;
 
-/** A schema for each option that is checked by itself. */
 const OPTIONS = {
   metadata: z
     .custom<ScheduledTask["metadata"]>(isJsonObject, {
       error: "expected an object that JSON can hold",
     })
     .optional(),
-  startAt: instant({ forAlarm: true }).default(-NO_LIMIT),
-  endAt: instant().default(NO_LIMIT),
+  startAt: instant({ forAlarm: true }).default(-Infinity),
+  endAt: instant().default(Infinity),
   catchUp: z
     .union(
       [
         oneOf(["latest", "none", "all"]),
         optionsOf<{ all: Duration }>()({ all: duration({ infinity: true }) }),
       ],
-      {
-        error: 'expected "latest", "none", "all" or { all: "6 hours" }',
-      },
+      { error: 'expected "latest", "none", "all" or { all: "6 hours" }' },
     )
     .default("latest"),
   overlap: oneOf<Overlap>(["skip", "queue", "cancelPrevious", "allow"]).default("skip"),
   jitter: duration({ max: "365 days" }).default(0),
-  maxRuns: count({ infinity: true }).default(NO_LIMIT),
+  maxRuns: count({ infinity: true }).default(Infinity),
   pauseOnFailure: z
     .union([flag(), count({ infinity: true })], {
       error: "expected true, false, or a whole number from 1",
@@ -64,6 +57,11 @@ const OPTIONS = {
     .default(false),
   // A timer takes no more.
   timeout: duration({ max: "24 days" }).default(15 * 60_000),
+  retry: z
+    .custom<RetryOptions>(isPlainObject, {
+      error: "expected an object with maxAttempts, baseDelayMs, maxDelayMs",
+    })
+    .optional(),
 } as const;
 
 const RETRY = {
@@ -87,7 +85,6 @@ const NAMES = [
   "schedule",
   "timezone",
   "description",
-  "retry",
   "prompt",
   "handler",
   "except",
@@ -102,6 +99,7 @@ export type DeclaredTask = {
   readonly startAt: number;
   /** No occurrence at it or after. */
   readonly endAt: number;
+  /** Of the options that decide the task's times. All others may change without a change in storage. */
   readonly fingerprint: string;
   readonly action: Pick<ScheduledTask, "prompt" | "handler">;
   readonly description: string | undefined;
@@ -146,21 +144,10 @@ export function readTask(
   if (!isPlainObject(declared)) throw invalidOption("task", declared, "an object with a schedule");
   const errors: Error[] = [];
   const task = optionsGiven(declared);
-  const { retry } = task;
   const schedule = collect(errors, () => scheduleOf(task, defaultTimezone));
   const action = collect(errors, () => actionOf(task, hasPrompts));
   const options = readEach(errors, OPTIONS, task, "");
-  const isRetry = retry === undefined || isPlainObject(retry);
-  if (!isRetry) {
-    const names = Object.keys(RETRY).join(", ");
-    errors.push(invalidOption("retry", retry, `an object with ${names}`));
-  }
-  const { maxAttempts, ...delays } = readEach(
-    errors,
-    RETRY,
-    isRetry ? (retry ?? {}) : {},
-    "retry.",
-  );
+  const { maxAttempts, ...delays } = readEach(errors, RETRY, options.retry ?? {}, "retry.");
   const { startAt, endAt, catchUp, jitter, pauseOnFailure, timeout, ...rest } = options;
   if (endAt <= startAt) errors.push(invalidOption("endAt", task.endAt, "a time after startAt"));
   const [first, ...others] = errors;
@@ -179,12 +166,11 @@ export function readTask(
     fingerprint: digest(JSON.stringify(times)),
     action,
     description: typeof task.description === "string" ? task.description : undefined,
-    retry,
     maxAttempts,
     backoff: { baseMs: delays.baseDelayMs, capMs: Math.min(delays.maxDelayMs, YEAR_MS) },
     catchUpMs: catchUpMs(catchUp),
     offsetMs: Math.floor(jitterShare(taskId) * jitter),
-    pauseAfter: typeof pauseOnFailure === "number" ? pauseOnFailure : pauseOnFailure ? 1 : NO_LIMIT,
+    pauseAfter: typeof pauseOnFailure === "number" ? pauseOnFailure : pauseOnFailure ? 1 : Infinity,
     timeoutMs: timeout,
     ignored: ignoredFields(declared),
   };

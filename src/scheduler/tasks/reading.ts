@@ -1,6 +1,7 @@
 /** Tasks as the app sees them. Changes nothing. */
 
 import { failureOf } from "../../core/failures.ts";
+import { type Json, jsonOf } from "../../core/json.ts";
 import { scheduledRunOf, type TaskRow } from "../rows.ts";
 import type { Store } from "../store.ts";
 import type { ScheduledTaskInfo } from "../types.ts";
@@ -30,15 +31,11 @@ export function readTasks(
       task && row ? validInfo(task, row, occurrences) : invalidTask && invalidInfo(invalidTask);
     if (!declared) return [];
     const run = latest.get(id);
-    const { completed, failed, skipped } = tallies.get(id) ?? {
-      completed: 0,
-      failed: 0,
-      skipped: 0,
-    };
+    const tally = tallies.get(id);
     const counts = {
-      completed: completed + (row?.prunedCompleted ?? 0),
-      failed: failed + (row?.prunedFailed ?? 0),
-      skipped: skipped + (row?.prunedSkipped ?? 0),
+      completed: (tally?.completed ?? 0) + (row?.prunedCompleted ?? 0),
+      failed: (tally?.failed ?? 0) + (row?.prunedFailed ?? 0),
+      skipped: (tally?.skipped ?? 0) + (row?.prunedSkipped ?? 0),
       missed: row?.missed ?? 0,
     };
     const lastRun = run && { lastRun: scheduledRunOf(run, store.owner) };
@@ -57,7 +54,7 @@ function validInfo(task: DeclaredTask, row: TaskRow, occurrences: number) {
     state: stateOf(task, row),
     next: slots[0] ?? null,
     nextOccurrences: slots.slice(0, occurrences),
-    ...(metadata && { metadata: JSON.parse(JSON.stringify(metadata)) }),
+    ...(metadata && { metadata: jsonOf(metadata) as { [name: string]: Json } }),
   };
 }
 

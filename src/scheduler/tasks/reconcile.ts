@@ -2,6 +2,7 @@
 
 import { DAY_MS } from "../calendar/civil.ts";
 import type { TaskRow } from "../rows.ts";
+import type { Declarations } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
 import { nextSlot } from "./slots.ts";
 
@@ -50,13 +51,7 @@ export type ArmedOccurrence = {
  * @param adopted what another scheduler had armed, by task: a new task continues there
  */
 export function planChanges(
-  {
-    valid,
-    invalid,
-  }: {
-    readonly valid: ReadonlyMap<string, DeclaredTask>;
-    readonly invalid: ReadonlyMap<string, unknown>;
-  },
+  { valid, invalid }: Pick<Declarations, "valid" | "invalid">,
   stored: ReadonlyMap<string, TaskRow>,
   now: number,
   adopted: ReadonlyMap<string, ArmedOccurrence> = new Map(),
@@ -92,14 +87,17 @@ function omission(gone: readonly TaskRow[], now: number): Pick<Changes, "omit" |
     paused.slice(0, MAX_OMITTED).filter(({ omittedAt }) => now - (omittedAt ?? now) < OMITTED_MS),
   );
   return {
-    omit: [...kept].filter(({ omittedAt }) => omittedAt === null).map((row) => omitted(row, now)),
+    omit: [...kept]
+      .filter(({ omittedAt }) => omittedAt === null)
+      .map((row) => ({
+        ...EMPTY,
+        taskId: row.taskId,
+        anchor: now,
+        ...pauseOf(row),
+        omittedAt: now,
+      })),
     delete: gone.filter((row) => !kept.has(row)).map(({ taskId }) => taskId),
   };
-}
-
-function omitted(row: TaskRow, now: number): TaskRow {
-  const { taskId } = row;
-  return { ...EMPTY, taskId, anchor: now, ...pauseOf(row), omittedAt: now };
 }
 
 function pauseOf({ pausedAt, pausedBy, pausedNote }: TaskRow) {
