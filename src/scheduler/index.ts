@@ -14,7 +14,6 @@ export {
 } from "./errors.ts";
 export type { SchedulerSettings } from "./options.ts";
 export * from "./pure.ts";
-export type { RunStatus } from "./runs/states.ts";
 export { Scheduler, type SchedulerOptions } from "./scheduler.ts";
 export type { ArmedOccurrence } from "./tasks/reconcile.ts";
 export type {
@@ -23,6 +22,7 @@ export type {
   PromptPort,
   RetryOptions,
   RunCause,
+  RunStatus,
   ScheduledPromptEnd,
   ScheduledRun,
   ScheduledTask,

@@ -1,8 +1,7 @@
-/** The rows of the scheduler's tables, and their columns. */
+/** The rows of the scheduler's tables. */
 
 import { idempotencyKeyOf } from "./keys.ts";
-import type { RunStatus } from "./runs/states.ts";
-import type { RunCause, ScheduledRun } from "./types.ts";
+import type { RunCause, RunStatus, ScheduledRun } from "./types.ts";
 
 /** Ended runs by status. */
 export type Tally = {
@@ -40,25 +39,27 @@ export type TaskRow = {
   readonly omittedAt: number | null;
 };
 
-/** The column of each field. */
-export const TASK_COLUMNS = {
-  taskId: "task_id",
-  fingerprint: "fingerprint",
-  anchor: "anchor",
-  nextAt: "next_at",
-  openFrom: "open_from",
-  pausedAt: "paused_at",
-  pausedBy: "paused_by",
-  pausedNote: "paused_note",
-  fired: "fired",
-  runs: "runs",
-  failures: "failures",
-  missed: "missed",
-  prunedCompleted: "pruned_completed",
-  prunedFailed: "pruned_failed",
-  prunedSkipped: "pruned_skipped",
-  omittedAt: "omitted_at",
-} as const satisfies Record<keyof TaskRow, string>;
+/** A task that has never fired. */
+export const EMPTY_TASK: TaskRow = {
+  taskId: "",
+  fingerprint: "",
+  anchor: 0,
+  nextAt: null,
+  openFrom: null,
+  pausedAt: null,
+  pausedBy: null,
+  pausedNote: null,
+  fired: 0,
+  runs: 0,
+  failures: 0,
+  missed: 0,
+  prunedCompleted: 0,
+  prunedFailed: 0,
+  prunedSkipped: 0,
+  omittedAt: null,
+};
+
+export const TASK_FIELDS = Object.keys(EMPTY_TASK) as (keyof TaskRow)[];
 
 /** Identifies a run within its object. */
 export type RunKey = {
@@ -87,29 +88,31 @@ export type Run = RunKey & {
   readonly reason: string | null;
 };
 
-/** The column of each field. */
-export const RUN_COLUMNS = {
-  taskId: "task_id",
-  slot: "slot",
-  triggerKey: "trigger_key",
-  cause: "cause",
-  status: "status",
-  firedAt: "fired_at",
-  lagMs: "lag_ms",
-  attempts: "attempts",
-  notBefore: "not_before",
-  endedAt: "ended_at",
-  submissionId: "submission_id",
-  errorName: "error_name",
-  errorMessage: "error_message",
-  reason: "reason",
-} as const satisfies Record<keyof Run, string>;
+export const RUN_FIELDS = [
+  "taskId",
+  "slot",
+  "triggerKey",
+  "cause",
+  "status",
+  "firedAt",
+  "lagMs",
+  "attempts",
+  "notBefore",
+  "endedAt",
+  "submissionId",
+  "errorName",
+  "errorMessage",
+  "reason",
+] as const satisfies readonly (keyof Run)[];
+
+/** `task_id` for `taskId`. */
+export function columnOf(field: keyof TaskRow | keyof Run): string {
+  return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
 
 /** `task_id AS taskId, ...`: rows come with the names of their fields. */
-export function selected(columns: Readonly<Record<string, string>>): string {
-  return Object.entries(columns)
-    .map(([field, column]) => `${column} AS ${field}`)
-    .join(", ");
+export function selected(fields: readonly (keyof TaskRow | keyof Run)[]): string {
+  return fields.map((field) => `${columnOf(field)} AS ${field}`).join(", ");
 }
 
 /** A run's key as one text. */

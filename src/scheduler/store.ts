@@ -5,7 +5,7 @@
 
 import { migrate } from "../core/migrations.ts";
 import { newOwner } from "./keys.ts";
-import { selected, TASK_COLUMNS, type TaskRow } from "./rows.ts";
+import { columnOf, selected, TASK_FIELDS, type TaskRow } from "./rows.ts";
 import { RunStore } from "./runs/run-store.ts";
 
 const MIGRATIONS = [
@@ -47,8 +47,7 @@ const MIGRATIONS = [
    ) WITHOUT ROWID;`,
 ] as const;
 
-const TASK_FIELDS = Object.keys(TASK_COLUMNS) as (keyof TaskRow)[];
-const COLUMNS = Object.values(TASK_COLUMNS);
+const COLUMNS = TASK_FIELDS.map(columnOf);
 const PUT_TASK = `INSERT INTO perdure_tasks (${COLUMNS.join(", ")}) VALUES (${COLUMNS.map(() => "?").join(", ")})
   ON CONFLICT (task_id) DO UPDATE SET ${COLUMNS.map((column) => `${column} = excluded.${column}`).join(", ")}`;
 
@@ -73,7 +72,7 @@ export class Store {
   /** Call it first: creates the tables and reads what they hold. */
   open(): void {
     migrate(this.storage, "scheduler", MIGRATIONS);
-    const query = `SELECT ${selected(TASK_COLUMNS)} FROM perdure_tasks`;
+    const query = `SELECT ${selected(TASK_FIELDS)} FROM perdure_tasks`;
     for (const row of this.storage.sql.exec<TaskRow>(query)) this.#tasks.set(row.taskId, row);
     this.runs.load();
   }

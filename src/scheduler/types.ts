@@ -4,10 +4,11 @@ import type { Duration } from "../core/duration.ts";
 import type { Failure } from "../core/failures.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
-import type { RunStatus } from "./runs/states.ts";
 
 /** Why a run exists. */
 export type RunCause = "schedule" | "catch-up" | "trigger" | "backfill";
+
+export type RunStatus = "waiting" | "running" | "completed" | "failed" | "cancelled" | "skipped";
 
 /** The retry options of `agents`. */
 export type RetryOptions = {

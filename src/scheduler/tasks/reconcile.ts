@@ -1,7 +1,7 @@
 /** Which rows to change so that they follow the declarations. Pure decisions: unchanged declarations change no row. */
 
 import { DAY_MS } from "../calendar/civil.ts";
-import type { TaskRow } from "../rows.ts";
+import { EMPTY_TASK, type TaskRow } from "../rows.ts";
 import type { Declarations } from "./declarations.ts";
 import type { DeclaredTask } from "./declared.ts";
 import { nextSlot } from "./slots.ts";
@@ -19,24 +19,6 @@ export type Changes = {
   /** Ids of tasks. */
   readonly delete: readonly string[];
 };
-
-/** A task that has never fired. */
-const EMPTY = {
-  fingerprint: "",
-  nextAt: null,
-  openFrom: null,
-  pausedAt: null,
-  pausedBy: null,
-  pausedNote: null,
-  fired: 0,
-  runs: 0,
-  failures: 0,
-  missed: 0,
-  prunedCompleted: 0,
-  prunedFailed: 0,
-  prunedSkipped: 0,
-  omittedAt: null,
-} as const satisfies Partial<TaskRow>;
 
 /** An occurrence that another scheduler has armed. */
 export type ArmedOccurrence = {
@@ -90,7 +72,7 @@ function omission(gone: readonly TaskRow[], now: number): Pick<Changes, "omit" |
     omit: [...kept]
       .filter(({ omittedAt }) => omittedAt === null)
       .map((row) => ({
-        ...EMPTY,
+        ...EMPTY_TASK,
         taskId: row.taskId,
         anchor: now,
         ...pauseOf(row),
@@ -113,7 +95,7 @@ function anchorOf({ schedule, startAt }: DeclaredTask, now: number): number {
 function newRow(task: DeclaredTask, now: number): TaskRow {
   const anchor = anchorOf(task, now);
   const { taskId, fingerprint } = task;
-  return { ...EMPTY, taskId, fingerprint, anchor, nextAt: nextSlot(task, now, anchor) };
+  return { ...EMPTY_TASK, taskId, fingerprint, anchor, nextAt: nextSlot(task, now, anchor) };
 }
 
 /** Continues with the armed occurrence, if the task's schedule still has it. */
