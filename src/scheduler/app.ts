@@ -9,10 +9,8 @@ import type { Settings } from "./options.ts";
 import type { ScheduledRun } from "./types.ts";
 
 export class App {
-  /** The last problem reported for each task since the start: the same one is not reported again. */
+  /** The last problem reported of each kind and task since the start: the same one is not reported again. */
   readonly #reported = new Map<string, string>();
-  readonly #full = new Set<string>();
-  #isOutOfScope = false;
 
   constructor(
     readonly settings: Settings,
@@ -38,20 +36,20 @@ export class App {
     invalid: Iterable<{ readonly taskId: string; readonly error: Error }>,
   ): void {
     for (const { taskId, error } of invalid) {
-      if (this.#isNews(taskId, error.message)) this.reportInvalid(taskId, error);
+      if (this.#isNews(`task ${taskId}`, error.message)) this.reportInvalid(taskId, error);
     }
     for (const { taskId, ignored } of valid) {
       const fields = ignored.join(", ");
-      if (fields === "" || !this.#isNews(taskId, fields)) continue;
+      if (fields === "" || !this.#isNews(`task ${taskId}`, fields)) continue;
       const what = `the scheduled task ${JSON.stringify(taskId)} has unknown options`;
       console.warn(`[perdure] ${what}, which are ignored: ${fields}.`);
     }
   }
 
-  #isNews(taskId: string, problem: string): boolean {
-    if (this.#reported.get(taskId) === problem) return false;
-    this.#reported.set(taskId, problem);
-    return true;
+  #isNews(subject: string, problem: string): boolean {
+    const isNews = this.#reported.get(subject) !== problem;
+    this.#reported.set(subject, problem);
+    return isNews;
   }
 
   reportInvalid(taskId: string, error: unknown): void {
@@ -74,8 +72,7 @@ export class App {
 
   /** An occurrence is skipped because the queue of its task is full. Reported once for each task. */
   reportFull(taskId: string, reason: string): void {
-    if (this.#full.has(taskId)) return;
-    this.#full.add(taskId);
+    if (!this.#isNews(`queue of ${taskId}`, "full")) return;
     const message = `An occurrence is skipped: ${reason}`;
     const problem = { type: "scheduler:full", level: "warn", message, ids: { taskId } } as const;
     reportProblem(this.settings.onProblem, problem, this.inHostContext);
@@ -88,8 +85,7 @@ export class App {
 
   /** @param count how many tasks a sub-agent declares, and does not run */
   warnOfScope(count: number): void {
-    if (this.#isOutOfScope || count === 0) return;
-    this.#isOutOfScope = true;
+    if (count === 0 || !this.#isNews("scope", "root")) return;
     console.warn(
       `[perdure] this sub-agent declares ${count} scheduled tasks, which run in the root agent only. ` +
         'Return "all" from getScheduledTasksScope() if each sub-agent is to run its own.',

@@ -1,11 +1,8 @@
 /** A cache with a maximal number of entries: the oldest one is dropped first, whether it was read or not. */
 export class BoundedCache<Value, Key = string> {
   readonly #entries = new Map<Key, Value>();
-  readonly #max: number;
 
-  constructor(max: number) {
-    this.#max = max;
-  }
+  constructor(private readonly max: number) {}
 
   /** The value of a key; `make` makes a missing one. */
   get(key: Key, make: () => Value): Value {
@@ -13,8 +10,8 @@ export class BoundedCache<Value, Key = string> {
     if (known !== undefined) return known;
     const made = make();
     this.#entries.set(key, made);
-    if (this.#entries.size > this.#max)
-      this.#entries.delete(this.#entries.keys().next().value as Key);
+    const [oldest] = this.#entries.keys();
+    if (this.#entries.size > this.max) this.#entries.delete(oldest as Key);
     return made;
   }
 }

@@ -13,14 +13,10 @@ const FIRST_MONDAY = -3;
 
 /** @param origin the date, or the date's week, that steps count from; undefined for 1970-01-01 */
 export function dateFinder(dates: Dates, origin: LocalDate | undefined): DateFinder {
-  if (dates.by === "days") return everyDays(dates.every, origin ?? 0);
+  if (dates.by === "days") return (from) => from + modulo((origin ?? 0) - from, dates.every);
   if (dates.by === "months") return inMonths(dates.on);
   const monday = origin === undefined ? FIRST_MONDAY : mondayOf(origin);
   return everyWeeks(dates.every, dates.weekdays, monday);
-}
-
-function everyDays(every: number, origin: LocalDate): DateFinder {
-  return (from) => from + modulo(origin - from, every);
 }
 
 function everyWeeks(every: number, weekdays: readonly Weekday[], origin: LocalDate): DateFinder {

@@ -14,10 +14,7 @@ import { clockOf, type ZoneClock } from "./zones.ts";
 const MAX_EXPLAINED = 1_000;
 
 export type ExplainOptions = CalendarOptions & {
-  /**
-   * How many occurrences, 1 to 1,000.
-   * @default 10
-   */
+  /** How many occurrences, 1 to 1,000. @default 10 */
   readonly count?: number | undefined;
 };
 

@@ -43,22 +43,16 @@ export function omittedDates(
   for (let local = next(begin * DAY_MS - 1); local !== undefined && found.size < MAX_OMITTED; ) {
     const date = dateOf(local);
     if (date > end) break;
-    const reason = reasonOf(date, schedule, clock);
-    if (reason !== undefined) found.set(date, { date: dateText(date), reason });
+    const isException = includes(schedule.except, date);
+    if (isException || clock.skips(date)) {
+      const reason = isException ? "it is an exception" : `there was no such date in ${clock.name}`;
+      found.set(date, { date: dateText(date), reason });
+    }
     local = next(endOf(date));
   }
   for (const [date, omitted] of monthsWithout(schedule, begin, end)) found.set(date, omitted);
   const inOrder = [...found].sort(([one], [other]) => one - other);
   return inOrder.slice(0, MAX_OMITTED).map(([, omitted]) => omitted);
-}
-
-function reasonOf(
-  date: LocalDate,
-  { except }: ParsedSchedule,
-  clock: ZoneClock,
-): string | undefined {
-  if (includes(except, date)) return "it is an exception";
-  return clock.skips(date) ? `there was no such date in ${clock.name}` : undefined;
 }
 
 /** With numbers that sort them after the month's last date. */

@@ -9,20 +9,11 @@ import { END_MS, FIRST_MS } from "./civil.ts";
 
 /** Options of all functions that compute occurrences. */
 export type CalendarOptions = {
-  /**
-   * Occurrences are strictly after this.
-   * @default now
-   */
+  /** Occurrences are strictly after this. @default now */
   readonly after?: Instant | undefined;
-  /**
-   * The IANA zone of a schedule that names none.
-   * @default none: a schedule with clock times must name its zone
-   */
+  /** The IANA zone of a schedule that names none. @default none: a schedule with clock times must name its zone */
   readonly timezone?: string | undefined;
-  /**
-   * The time that an interval counts from, in both directions, unless the schedule has `starting`.
-   * @default the value of `after`
-   */
+  /** What an interval counts from, in both directions, unless the schedule has `starting`. @default the value of `after` */
   readonly anchor?: Instant | undefined;
 };
 

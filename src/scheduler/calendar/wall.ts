@@ -25,17 +25,16 @@ export function localFinder(
     const next = dateFinder(rule.dates, origin);
     return onDates((from) => nextOpen(next, except, from), rule.minutes, isSkipped);
   }
-  const next = rule.form === "once" ? onlyAt(rule.at) : byCron(rule.expression);
+  const next: LocalFinder =
+    rule.form === "cron"
+      ? byCron(rule.expression)
+      : (from) => (rule.at > from ? rule.at : undefined);
   return (after) => {
     let found = next(after);
     while (found !== undefined && includes(except, dateOf(found)))
       found = next(endOf(dateOf(found)));
     return found;
   };
-}
-
-function onlyAt(at: LocalTime): LocalFinder {
-  return (after) => (at > after ? at : undefined);
 }
 
 function byCron(expression: string): LocalFinder {

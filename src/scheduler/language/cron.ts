@@ -67,7 +67,8 @@ export function readCron(reader: Reader): {
 function fieldsAhead(reader: Reader): string[] {
   const fields: string[] = [];
   let isJoined = false;
-  while (reader.token !== undefined && !isSuffix(reader.token.word)) {
+  const suffixes: readonly string[] = SUFFIXES;
+  while (reader.token !== undefined && !suffixes.includes(reader.token.word)) {
     const { word } = reader.token;
     isJoined ||= word === ",";
     fields.push(isJoined ? `${fields.pop() ?? ""}${word}` : word);
@@ -75,10 +76,6 @@ function fieldsAhead(reader: Reader): string[] {
     reader.index += 1;
   }
   return fields;
-}
-
-function isSuffix(word: string): boolean {
-  return SUFFIXES.some((suffix) => suffix === word);
 }
 
 function problemOf(expression: string): string | undefined {

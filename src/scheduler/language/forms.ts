@@ -4,7 +4,7 @@ import type { Rule, Weekday } from "../rule.ts";
 import { readCron } from "./cron.ts";
 import { type DatesForm, readMonthDays, readYearDays } from "./month-days.ts";
 import { listOf, type Reader } from "./reader.ts";
-import { dateTimeText, readCount, readEndTime, readOnce, readTime, timeText } from "./values.ts";
+import { dateTimeText, readCount, readOnce, readTime, timeText } from "./values.ts";
 import { WEEKDAY_NAMES, weekdayName } from "./vocabulary.ts";
 
 /** A rule, and its text in the usual spelling. */
@@ -105,7 +105,7 @@ function readSteps(reader: Reader, unit: "minute" | "hour", count: number, index
   }
   const start = readTime(reader);
   reader.expect(["and"]);
-  const named = readEndTime(reader);
+  const named = readTime(reader, "24:00");
   if (named === start) {
     const later = start === 0 ? "24:00" : timeText((start + 480) % 1_440);
     const expected = "a time other than the start of the window";
@@ -151,7 +151,7 @@ function readWindowDates(reader: Reader): DatesForm {
 
 function atTimes(reader: Reader, { dates, text }: DatesForm): Form {
   reader.expect(["at"]);
-  const minutes = listOf(reader, readTime).sort((one, other) => one - other);
+  const minutes = listOf(reader, () => readTime(reader)).sort((one, other) => one - other);
   return {
     rule: { form: "dates", dates, minutes },
     text: `${text} at ${minutes.map(timeText).join(",")}`,

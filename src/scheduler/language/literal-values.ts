@@ -35,12 +35,24 @@ type MonthName = LongMonth | ShortMonth | "february" | "feb";
 /** Without a leading zero. */
 type DayNumber = Exclude<Digit, "0"> | `${"1" | "2"}${Digit}` | "30" | "31";
 
-/** One time, or several with commas between. */
-export type TimesCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
-  ? TimeCheck<Head> extends infer Problem extends string
+/** The check of each item of a list with commas, by what the list is of. */
+type ItemCheck<Text extends string> = {
+  readonly time: TimeCheck<Text>;
+  readonly date: DateCheck<Text>;
+  readonly weekday: WeekdayCheck<Text>;
+  readonly "month day": MonthDayCheck<Text>;
+  readonly "year day": YearDayCheck<Text>;
+};
+
+/** One item, or several with commas between. */
+export type ListCheck<
+  Of extends keyof ItemCheck<string>,
+  Text extends string,
+> = Text extends `${infer Head},${infer Tail}`
+  ? ItemCheck<Head>[Of] extends infer Problem extends string
     ? Problem
-    : TimesCheck<Tail>
-  : TimeCheck<Text>;
+    : ListCheck<Of, Tail>
+  : ItemCheck<Text>[Of];
 
 type TimeCheck<Text extends string> = Text extends `${infer H}:${infer M}`
   ? H extends Hour
@@ -51,12 +63,6 @@ type TimeCheck<Text extends string> = Text extends `${infer H}:${infer M}`
   : NoTime<Text>;
 
 type NoTime<Text extends string> = `"${Text}" is not a valid time (00:00 to 23:59)`;
-
-export type DatesCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
-  ? DateCheck<Head> extends infer Problem extends string
-    ? Problem
-    : DatesCheck<Tail>
-  : DateCheck<Text>;
 
 export type DateCheck<Text extends string> = Text extends `${infer Y}-${infer M}-${infer D}`
   ? Y extends `${Digit}${Digit}${infer Tens}${infer Ones}`
@@ -100,20 +106,9 @@ type IsUpToSevenDigits<Text extends string> = Text extends UpToThreeDigits
 
 type NoCount<Text extends string> = `"${Text}" is not a valid count (1 to 52596000)`;
 
-export type WeekdaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
-  ? WeekdaysCheck<Head> extends infer Problem extends string
-    ? Problem
-    : WeekdaysCheck<Tail>
-  : Text extends Weekday
-    ? null
-    : `"${Text}" is not a weekday (monday to sunday, or mon to sun)`;
-
-/** Days of a month: `1`, `last day`, `first monday`, and lists of them. */
-export type MonthDaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
-  ? MonthDayCheck<Head> extends infer Problem extends string
-    ? Problem
-    : MonthDaysCheck<Tail>
-  : MonthDayCheck<Text>;
+type WeekdayCheck<Text extends string> = Text extends Weekday
+  ? null
+  : `"${Text}" is not a weekday (monday to sunday, or mon to sun)`;
 
 type MonthDayCheck<Text extends string> = Text extends
   | DayNumber
@@ -122,13 +117,6 @@ type MonthDayCheck<Text extends string> = Text extends
   | `${Ordinal} ${Weekday | "weekday"}`
   ? null
   : `"${Text}" is not a day of a month (1 to 31, first day, last day, first monday, last friday or first weekday)`;
-
-/** Days of a year: `march 1`, and lists of them. */
-export type YearDaysCheck<Text extends string> = Text extends `${infer Head},${infer Tail}`
-  ? YearDayCheck<Head> extends infer Problem extends string
-    ? Problem
-    : YearDaysCheck<Tail>
-  : YearDayCheck<Text>;
 
 type YearDayCheck<Text extends string> = Text extends `${infer Month} ${infer Day}`
   ? Month extends MonthName

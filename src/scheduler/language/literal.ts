@@ -3,16 +3,7 @@
  * to the first mistake. Knows less than the parser (no zone names, no duplicates), and accepts all that the parser accepts.
  */
 
-import type {
-  CountCheck,
-  DateCheck,
-  DatesCheck,
-  MomentCheck,
-  MonthDaysCheck,
-  TimesCheck,
-  WeekdaysCheck,
-  YearDaysCheck,
-} from "./literal-values.ts";
+import type { CountCheck, DateCheck, ListCheck, MomentCheck } from "./literal-values.ts";
 
 /**
  * The text itself if it is a valid schedule, else a sentence that says what is wrong. A type wider than a literal passes:
@@ -89,10 +80,10 @@ type EveryCheck<Text extends string> =
         : First<Text> extends "week"
           ? OnWeekdaysCheck<Rest<Text>>
           : First<Text> extends "month" | "quarter"
-            ? OnCheck<Rest<Text>, "month">
+            ? OnCheck<Rest<Text>, "month day">
             : First<Text> extends "year"
-              ? OnCheck<Rest<Text>, "year">
-              : WeekdaysCheck<First<Text>> extends null
+              ? OnCheck<Rest<Text>, "year day">
+              : ListCheck<"weekday", First<Text>> extends null
                 ? AtCheck<Rest<Text>>
                 : `"every" must be followed by a number, minute, hour, day, weekday, weekend, week, month, quarter, year or a weekday, not "${First<Text>}"`;
 
@@ -125,26 +116,25 @@ type AtCheck<Text extends string> =
   First<Text> extends "at"
     ? First<Rest<Text>> extends ""
       ? 'expected "at" and a time (HH:MM)'
-      : OrSuffixes<TimesCheck<First<Rest<Text>>>, Rest<Rest<Text>>>
+      : OrSuffixes<ListCheck<"time", First<Rest<Text>>>, Rest<Rest<Text>>>
     : First<Text> extends ""
       ? 'expected "at" and a time (HH:MM)'
       : `expected "at" and a time, not "${Text}"`;
 
 type OnWeekdaysCheck<Text extends string> =
   First<Text> extends "on"
-    ? WeekdaysCheck<First<Rest<Text>>> extends infer Problem extends string
+    ? ListCheck<"weekday", First<Rest<Text>>> extends infer Problem extends string
       ? Problem
       : AtCheck<Rest<Rest<Text>>>
     : `expected "on" and weekdays, not "${Text}"`;
 
-type OnCheck<Text extends string, Of extends "month" | "year"> = Text extends `on ${string} at`
+type OnCheck<
+  Text extends string,
+  Of extends "month day" | "year day",
+> = Text extends `on ${string} at`
   ? AtCheck<"at">
   : Text extends `on ${infer Days} at ${infer Tail}`
-    ? (
-        Of extends "month"
-          ? MonthDaysCheck<Days>
-          : YearDaysCheck<Days>
-      ) extends infer Problem extends string
+    ? ListCheck<Of, Days> extends infer Problem extends string
       ? Problem
       : AtCheck<`at ${Tail}`>
     : `expected "on", days, "at" and a time, not "${Text}"`;
@@ -153,11 +143,11 @@ type OnCheck<Text extends string, Of extends "month" | "year"> = Text extends `o
 type StepsCheck<Text extends string> =
   First<Text> extends "between"
     ? Text extends `between ${infer Start} and ${infer Tail}`
-      ? TimesCheck<Start> extends infer Problem extends string
+      ? ListCheck<"time", Start> extends infer Problem extends string
         ? Problem
         : First<Tail> extends "24:00"
           ? WindowDaysCheck<Rest<Tail>>
-          : TimesCheck<First<Tail>> extends infer Problem extends string
+          : ListCheck<"time", First<Tail>> extends infer Problem extends string
             ? Problem
             : WindowDaysCheck<Rest<Tail>>
       : '"between" must be followed by a time, "and" and another time'
@@ -169,7 +159,7 @@ type WindowDaysCheck<Text extends string> =
       ? SuffixesCheck<Rest<Rest<Rest<Text>>>>
       : First<Rest<Text>> extends "weekdays" | "weekends"
         ? SuffixesCheck<Rest<Rest<Text>>>
-        : OrSuffixes<WeekdaysCheck<First<Rest<Text>>>, Rest<Rest<Text>>>
+        : OrSuffixes<ListCheck<"weekday", First<Rest<Text>>>, Rest<Rest<Text>>>
     : SuffixesCheck<Text>;
 
 type OnceCheck<Text extends string> =
@@ -179,7 +169,7 @@ type OnceCheck<Text extends string> =
       ? Problem
       : First<Rest<Text>> extends ""
         ? `expected a time (HH:MM) after ${First<Text>}`
-        : OrSuffixes<TimesCheck<First<Rest<Text>>>, Rest<Rest<Text>>>;
+        : OrSuffixes<ListCheck<"time", First<Rest<Text>>>, Rest<Rest<Text>>>;
 
 type Suffix = "in" | "except" | "starting" | "until";
 
@@ -214,7 +204,7 @@ type SuffixCheck<Word extends Suffix, Text extends string, Left extends Suffix> 
   : Word extends "in"
     ? SuffixesCheck<Rest<Text>, Left>
     : Word extends "except"
-      ? DatesCheck<First<Text>> extends infer Problem extends string
+      ? ListCheck<"date", First<Text>> extends infer Problem extends string
         ? Problem
         : SuffixesCheck<Rest<Text>, Left>
       : MomentCheck<First<Text>> extends infer Problem extends string
@@ -224,7 +214,7 @@ type SuffixCheck<Word extends Suffix, Text extends string, Left extends Suffix> 
 /** A date may be followed by its time. */
 type AfterDate<Text extends string, Left extends Suffix> =
   First<Text> extends `${number}:${string}`
-    ? TimesCheck<First<Text>> extends infer Problem extends string
+    ? ListCheck<"time", First<Text>> extends infer Problem extends string
       ? Problem
       : SuffixesCheck<Rest<Text>, Left>
     : SuffixesCheck<Text, Left>;

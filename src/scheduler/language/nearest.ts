@@ -37,7 +37,8 @@ export function nearestTo(
   const seen = new Set([text]);
   const most = Math.min(MAX_TRIES, Math.ceil(MAX_READ / Math.max(text.length, 1)));
   for (let tries = 0; tries < most && open.length > 0; tries += 1) {
-    const attempt = takeCheapest(open);
+    open.sort((one, other) => one.cost - other.cost);
+    const attempt = open.shift() as Attempt;
     const mismatch = mismatchOf(attempt.text, parse);
     if (mismatch === undefined) return attempt.text;
     for (const corrected of correctionsOf(attempt.text, mismatch)) {
@@ -49,14 +50,6 @@ export function nearestTo(
     }
   }
   return undefined;
-}
-
-function takeCheapest(open: Attempt[]): Attempt {
-  let cheapest = 0;
-  for (const [index, { cost }] of open.entries()) {
-    if (cost < (open[cheapest] as Attempt).cost) cheapest = index;
-  }
-  return open.splice(cheapest, 1)[0] as Attempt;
 }
 
 /** Undefined for a valid text. */

@@ -11,6 +11,8 @@ import { nearestZones, ZONE_FORMS, zoneOf } from "./zones.ts";
 
 const MAX_LENGTH = 1_000;
 const IN_UTC = " in UTC";
+const ZONE_NEEDED =
+  "a time zone for its clock times (end it with `in Europe/London`, or set `timezone`, getDefaultTimezone() of an agent, or `defaultTimezone` of a Scheduler)";
 
 export type ParseOptions = {
   /** The time zone of a schedule without `in`: an IANA name, or an offset such as `+02:00`. No default. */
@@ -39,15 +41,10 @@ export function parseSchedule(text: string, options: ParseOptions = {}): ParsedS
     throw unreadable(text, `at most ${MAX_LENGTH} characters (there are ${text.length})`);
   }
   const timezone = options.timezone === undefined ? undefined : readZone(options.timezone);
-  return kept.get(timezone ?? "")?.get(text) ?? keep(text, timezone, parsed(text, timezone));
-}
-
-/** A full cache is emptied: to find its oldest entry among several zones would take longer. */
-function keep(
-  text: string,
-  timezone: string | undefined,
-  schedule: ParsedSchedule,
-): ParsedSchedule {
+  const known = kept.get(timezone ?? "")?.get(text);
+  if (known) return known;
+  const schedule = parsed(text, timezone);
+  // To find the oldest entry among several zones would take longer.
   if (keptCount === MAX_KEPT) {
     kept.clear();
     keptCount = 0;
@@ -91,7 +88,9 @@ function readSchedule(text: string, defaultZone: string | undefined): ParsedSche
   const kind = form.rule.form === "interval" ? "interval" : "wall-clock";
   const needsZone = kind === "wall-clock" || hasDates;
   const timezone = needsZone ? (suffixes.timezone ?? defaultZone) : undefined;
-  if (needsZone && timezone === undefined) failWithoutZone(reader);
+  if (needsZone && timezone === undefined) {
+    reader.refuse(reader.index, ZONE_NEEDED, () => [IN_UTC.trim()]);
+  }
   return deepFreeze({
     text: `${form.text}${suffixText(suffixes)}`,
     kind,
@@ -101,12 +100,6 @@ function readSchedule(text: string, defaultZone: string | undefined): ParsedSche
     until,
     except,
   });
-}
-
-function failWithoutZone(reader: Reader): never {
-  const expected =
-    "a time zone for its clock times (end it with `in Europe/London`, or set `timezone`, getDefaultTimezone() of an agent, or `defaultTimezone` of a Scheduler)";
-  return reader.refuse(reader.index, expected, () => [IN_UTC.trim()]);
 }
 
 /**

@@ -6,8 +6,6 @@ import type { Reader } from "./reader.ts";
 
 const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
-const DATE_EXAMPLE = "2026-12-24";
-const TIME_EXAMPLE = "09:00";
 const NAMED_TIMES: ReadonlyMap<string, string> = new Map([
   ["noon", "12:00"],
   ["midday", "12:00"],
@@ -15,14 +13,9 @@ const NAMED_TIMES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Minutes after 00:00. */
-export function readTime(reader: Reader): number {
-  return reader.value("a time from 00:00 to 23:59", correctedTimes, ({ word }) => minutesOf(word));
-}
-
-/** The same, and 24:00. */
-export function readEndTime(reader: Reader): number {
-  return reader.value("a time from 00:00 to 24:00", correctedTimes, ({ word }) =>
-    word === "24:00" ? 1440 : minutesOf(word),
+export function readTime(reader: Reader, latest: "23:59" | "24:00" = "23:59"): number {
+  return reader.value(`a time from 00:00 to ${latest}`, correctedTimes, ({ word }) =>
+    word === "24:00" && word === latest ? 1_440 : minutesOf(word),
   );
 }
 
@@ -100,7 +93,7 @@ function correctedTimes(found: string): readonly string[] {
   if (named !== undefined) return [named];
   const [, hours, minutes = "0", half] =
     /^(\d{1,2}?)(?:[:.h]?(\d{2}|(?<=:)\d))?(?::\d\d)?(am|pm)?\W*$/.exec(found) ?? [];
-  if (hours === undefined) return [TIME_EXAMPLE];
+  if (hours === undefined) return ["09:00"];
   const given = Number(hours);
   const hour = half === undefined ? given : (given % 12) + (half === "pm" ? 12 : 0);
   const valid = hour === 24 ? 0 : Math.min(hour, 23);
@@ -115,7 +108,7 @@ function correctedDates(found: string): readonly string[] {
     y !== undefined
       ? clampedDate(Number(y), Number(m), Number(d))
       : year !== undefined && clampedDate(Number(year), Number(month), Number(day));
-  return corrected ? [corrected] : [DATE_EXAMPLE];
+  return corrected ? [corrected] : ["2026-12-24"];
 }
 
 function correctedDateTimes(found: string): readonly string[] {

@@ -6,8 +6,7 @@ import { invalidOption } from "../../core/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import type { App } from "../app.ts";
 import { UnknownTaskError } from "../errors.ts";
-import type { ScheduledTasks } from "../types.ts";
-import { type DeclarationContext, type DeclaredTask, readTask } from "./declared.ts";
+import { type DeclaredTask, readTask } from "./declared.ts";
 
 /** How long the app's functions may take. The platform resets an object whose start takes 30 seconds. */
 const TIME_LIMIT_MS = 10_000;
@@ -72,8 +71,15 @@ export async function readDeclarations(
     declarations.outOfScope = Object.keys(tasks).length;
     return declarations;
   }
-  const hasPrompts = settings.prompts !== undefined;
-  readAll(tasks, { defaultTimezone, hasPrompts, jitterShare }, declarations);
+  const context = { defaultTimezone, hasPrompts: settings.prompts !== undefined, jitterShare };
+  for (const [taskId, task] of Object.entries(tasks)) {
+    try {
+      declarations.valid.set(taskId, readTask(taskId, task, context));
+    } catch (thrown) {
+      const error = thrown instanceof Error ? thrown : new Error(failureOf(thrown).message);
+      declarations.invalid.set(taskId, { taskId, schedule: scheduleTextOf(task), error });
+    }
+  }
   return declarations;
 }
 
@@ -82,21 +88,6 @@ function tooLong(called: keyof typeof NAMES_IN_THINK): TimeoutError {
     `${called} did not resolve within ${TIME_LIMIT_MS / 1_000} seconds (in a Think agent: ${NAMES_IN_THINK[called]}). Tasks that ` +
       "were read since the object started continue, and it is called again in a minute. It must not wait for a method of its own scheduler.",
   );
-}
-
-function readAll(
-  tasks: ScheduledTasks,
-  context: DeclarationContext,
-  { valid, invalid }: Declarations,
-): void {
-  for (const [taskId, task] of Object.entries(tasks)) {
-    try {
-      valid.set(taskId, readTask(taskId, task, context));
-    } catch (thrown) {
-      const error = thrown instanceof Error ? thrown : new Error(failureOf(thrown).message);
-      invalid.set(taskId, { taskId, schedule: scheduleTextOf(task), error });
-    }
-  }
 }
 
 /** The task's schedule as it was declared; empty where it cannot be read. */
