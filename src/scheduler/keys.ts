@@ -21,11 +21,6 @@ export function instanceIdFor(key: string): string {
   return `${readable || "id"}-${digest(key)}`;
 }
 
-/** A new random owner, in 22 characters. Stored once for each object, so that no renamed class changes the keys. */
-export function newOwner(): string {
-  return digest(crypto.randomUUID());
-}
-
 /** Think's name for a run: its task and its slot. A trigger has no slot, and may come at the time of another run. */
 export function occurrenceKeyOf({ taskId, slot, triggerKey }: RunKey): string {
   return triggerKey === "" ? `${taskId}:${slot}` : `${taskId}:trigger:${triggerKey}`;

@@ -1,48 +1,30 @@
 /**
- * The scheduler's tables and its transactions. Has all SQL of the tasks' rows; that of runs is in run-store.ts. Tasks and
- * open runs are also kept in memory, where a change appears when its transaction has committed.
+ * The scheduler's tables and its transactions; the SQL of runs is in run-store.ts. Tasks and open runs are also kept in
+ * memory, where a change appears when its transaction has committed.
  */
 
 import { migrate } from "../core/migrations.ts";
-import { newOwner } from "./keys.ts";
+import { digest } from "../core/text.ts";
 import { columnOf, selected, TASK_FIELDS, type TaskRow } from "./rows.ts";
 import { RunStore } from "./runs/run-store.ts";
 
 const MIGRATIONS = [
   `CREATE TABLE perdure_tasks (
-     task_id TEXT PRIMARY KEY,
-     fingerprint TEXT NOT NULL,
-     anchor INTEGER NOT NULL,
-     next_at INTEGER,
-     open_from INTEGER,
-     paused_at INTEGER,
-     paused_by TEXT,
-     paused_note TEXT,
-     fired INTEGER NOT NULL,
-     runs INTEGER NOT NULL,
-     failures INTEGER NOT NULL,
-     missed INTEGER NOT NULL,
-     pruned_completed INTEGER NOT NULL,
-     pruned_failed INTEGER NOT NULL,
-     pruned_skipped INTEGER NOT NULL,
+     task_id TEXT PRIMARY KEY, fingerprint TEXT NOT NULL,
+     anchor INTEGER NOT NULL, next_at INTEGER, open_from INTEGER,
+     paused_at INTEGER, paused_by TEXT, paused_note TEXT,
+     fired INTEGER NOT NULL, runs INTEGER NOT NULL, failures INTEGER NOT NULL, missed INTEGER NOT NULL,
+     pruned_completed INTEGER NOT NULL, pruned_failed INTEGER NOT NULL, pruned_skipped INTEGER NOT NULL,
      omitted_at INTEGER
    ) WITHOUT ROWID;
    CREATE TABLE perdure_schedule_owner (owner TEXT NOT NULL);
    CREATE TABLE perdure_runs (
-     task_id TEXT NOT NULL,
-     slot INTEGER NOT NULL,
-     trigger_key TEXT NOT NULL,
-     cause TEXT NOT NULL,
-     status TEXT NOT NULL,
-     fired_at INTEGER NOT NULL,
-     lag_ms INTEGER NOT NULL,
-     attempts INTEGER NOT NULL,
-     not_before INTEGER NOT NULL,
-     ended_at INTEGER,
-     submission_id TEXT,
-     error_name TEXT,
-     reason TEXT,
-     error_message TEXT,
+     task_id TEXT NOT NULL, slot INTEGER NOT NULL, trigger_key TEXT NOT NULL,
+     cause TEXT NOT NULL, status TEXT NOT NULL,
+     fired_at INTEGER NOT NULL, lag_ms INTEGER NOT NULL,
+     attempts INTEGER NOT NULL, not_before INTEGER NOT NULL,
+     ended_at INTEGER, submission_id TEXT,
+     error_name TEXT, error_message TEXT, reason TEXT,
      PRIMARY KEY (task_id, slot, trigger_key)
    ) WITHOUT ROWID;`,
 ] as const;
@@ -82,13 +64,13 @@ export class Store {
     return this.#tasks;
   }
 
-  /** Tells this object's runs from those of all others: a part of each idempotency key. */
+  /** A part of each idempotency key. Stored, so that a renamed class does not change the keys. */
   get owner(): string {
     if (this.#owner === undefined) {
       const query = "SELECT owner FROM perdure_schedule_owner";
       const stored = this.storage.sql.exec<{ owner: string }>(query).toArray()[0];
       this.isOwnerNew = stored === undefined;
-      this.#owner = stored?.owner ?? newOwner();
+      this.#owner = stored?.owner ?? digest(crypto.randomUUID());
     }
     return this.#owner;
   }

@@ -24,7 +24,7 @@ function everyWeeks(every: number, weekdays: readonly Weekday[], origin: LocalDa
   if (first === undefined) return () => undefined;
   const cycle = every * 7;
   // Days from the cycle's Monday to each date of it; the first of the next cycle follows the last.
-  const days = [...weekdays].map((weekday) => weekday - 1).sort((one, other) => one - other);
+  const days = weekdays.map((weekday) => weekday - 1).sort((one, other) => one - other);
   const next = (days[0] as number) + cycle;
   return (from) => {
     const past = modulo(from - origin, cycle);
@@ -36,7 +36,10 @@ function everyWeeks(every: number, weekdays: readonly Weekday[], origin: LocalDa
 }
 
 function inMonths(on: readonly DaysOfMonths[]): DateFinder {
-  const rules = on.map(({ months, day }) => ({ months: bitsOf(months), day }));
+  const rules = on.map(({ months, day }) => ({
+    months: months.reduce((bits, month) => bits | (1 << month), 0),
+    day,
+  }));
   const any = rules.reduce((bits, { months }) => bits | months, 0);
   return (from) => {
     const begin = monthOf(from);
@@ -86,8 +89,4 @@ function firstOf(weekday: Weekday | "working", date: LocalDate, step: 1 | -1): L
   let found = date;
   while (weekdayOf(found) > 5) found += step;
   return found;
-}
-
-function bitsOf(numbers: readonly number[]): number {
-  return numbers.reduce((bits, number) => bits | (1 << number), 0);
 }

@@ -1,15 +1,12 @@
 /**
- * The next occurrence of a schedule: applies its limits, and maps local times to instants. Computed, never searched for in
- * steps of time: a call takes under a microsecond, one of a cron expression as long as Croner takes.
+ * The next occurrence of a schedule: applies its limits, and maps local times to instants. Never searched for in steps of
+ * time: a call takes under a microsecond, one of a cron expression as long as Croner takes.
  */
 
 import type { LocalTime, ParsedSchedule } from "../rule.ts";
 import { DAY_MS, dateOf, END_MS, endOf, FIRST_MS, includes } from "./civil.ts";
 import { type LocalFinder, localFinder } from "./wall.ts";
 import { clockOf, type ZoneClock } from "./zones.ts";
-
-/** What is looked up once for each schedule. */
-type Prepared = PreparedWall | PreparedInterval;
 
 type PreparedWall = {
   readonly form: "wall";
@@ -29,6 +26,9 @@ export type PreparedInterval = {
   readonly clock: ZoneClock;
 };
 
+type Prepared = PreparedWall | PreparedInterval;
+
+/** What is looked up once for each schedule. */
 const prepared = new WeakMap<ParsedSchedule, Prepared>();
 
 /**

@@ -22,8 +22,9 @@ export function latestInstant(
   let low = Math.floor(from);
   let latest: number | null = null;
   // Near the end first, where it usually is.
-  for (let window = 60_000; latest === null && end - window > low; window *= 4)
+  for (let window = 60_000; latest === null && end - window > low; window *= 4) {
     latest = next(end - window);
+  }
   latest ??= next(low);
   if (latest === null) return null;
   // From `high` on there is none.
@@ -41,12 +42,7 @@ export function latestInstant(
   return latest;
 }
 
-/**
- * How many occurrences are in (from, to], or `limit` where there are more. Those of an interval are computed.
- *
- * @param anchor as for `nextInstant()`; an interval without one counts from `from`
- * @param limit Infinity for none
- */
+/** How many occurrences are in (from, to], or `limit` where there are more. `anchor` as above. */
 export function countInstants(
   schedule: ParsedSchedule,
   from: number,

@@ -3,7 +3,7 @@
 import { cronOf } from "../language/cron.ts";
 import type { LocalDate, LocalTime, ParsedSchedule, Rule } from "../rule.ts";
 import { DAY_MS, dateOf, END_MS, endOf, firstAbove, includes, MINUTE_MS } from "./civil.ts";
-import { dateFinder } from "./dates.ts";
+import { type DateFinder, dateFinder } from "./dates.ts";
 
 /** The first local time of a rule strictly after `after`; undefined when there is none before the year 10000. */
 export type LocalFinder = (after: LocalTime) => LocalTime | undefined;
@@ -23,7 +23,12 @@ export function localFinder(
   if (rule.form === "dates") {
     const origin = starting === undefined ? undefined : dateOf(starting);
     const next = dateFinder(rule.dates, origin);
-    return onDates((from) => nextOpen(next, except, from), rule.minutes, isSkipped);
+    const nextOpen = (from: LocalDate) => {
+      let date = next(from);
+      while (date !== undefined && includes(except, date)) date = next(date + 1);
+      return date;
+    };
+    return onDates(nextOpen, rule.minutes, isSkipped);
   }
   const next: LocalFinder =
     rule.form === "cron"
@@ -46,18 +51,8 @@ function byCron(expression: string): LocalFinder {
   };
 }
 
-function nextOpen(
-  next: (from: LocalDate) => LocalDate | undefined,
-  except: readonly LocalDate[],
-  from: LocalDate,
-): LocalDate | undefined {
-  let date = next(from);
-  while (date !== undefined && includes(except, date)) date = next(date + 1);
-  return date;
-}
-
 function onDates(
-  next: (from: LocalDate) => LocalDate | undefined,
+  next: DateFinder,
   minutes: readonly number[],
   isSkipped: (date: LocalDate) => boolean,
 ): LocalFinder {

@@ -1,7 +1,4 @@
-/**
- * The clock of a time zone: maps instants to local times and back. Offsets are Luxon's; they are looked up once for each
- * span of about a year, and kept.
- */
+/** The clock of a time zone: maps instants to local times and back. Offsets are kept for spans of about a year. */
 
 import { invalidOption } from "../../core/options.ts";
 import { ZONE_FORMS } from "../language/zones.ts";
@@ -24,12 +21,12 @@ const MAX_SPANS = 128;
 /** The instant at which the clock first shows a local time, or the first time after it. */
 export type Resolved =
   | { readonly kind: "exact"; readonly instant: number }
-  /** The clock shows it twice. */
-  | { readonly kind: "fold"; readonly instant: number; readonly clock: ClockChange }
-  /** The clock skips it; `instant` is that of the change. */
-  | { readonly kind: "gap"; readonly instant: number; readonly clock: ClockChange }
-  /** The clock skips the whole date. */
-  | { readonly kind: "skipped-date"; readonly instant: number; readonly clock: ClockChange };
+  | {
+      /** The clock shows it twice, skips it (`instant` is that of the change), or skips the whole date. */
+      readonly kind: "fold" | "gap" | "skipped-date";
+      readonly instant: number;
+      readonly clock: ClockChange;
+    };
 
 /** The local times just before and just after a change. */
 type ClockChange = { readonly from: LocalTime; readonly to: LocalTime };
@@ -53,9 +50,7 @@ export class ZoneClock {
 
   /** @throws InvalidOptionError for an unknown zone */
   constructor(readonly name: string) {
-    if (canonicalZone(name) === undefined) {
-      throw invalidOption("timezone", name, ZONE_FORMS);
-    }
+    if (canonicalZone(name) === undefined) throw invalidOption("timezone", name, ZONE_FORMS);
     this.#offsetOf = offsetsOf(name);
   }
 

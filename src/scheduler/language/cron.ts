@@ -49,10 +49,7 @@ const VALUES = [
 ] as const;
 
 /** @throws Mismatch */
-export function readCron(reader: Reader): {
-  rule: { form: "cron"; expression: string };
-  text: string;
-} {
+export function readCron(reader: Reader) {
   const { index } = reader;
   const fields = fieldsAhead(reader);
   if (fields.length === 0) reader.fail(`${FIELDS} with seconds first`, () => ["0 9 * * 1-5"]);
@@ -60,7 +57,7 @@ export function readCron(reader: Reader): {
   if (problem !== undefined) failAt(reader, index, fields, problem);
   const pattern = cronOf(fields.join(" ")).getPattern() as string;
   const expression = pattern.toUpperCase();
-  return { rule: { form: "cron", expression }, text: `cron ${expression}` };
+  return { rule: { form: "cron", expression } as const, text: `cron ${expression}` };
 }
 
 /** Up to the first suffix. A comma with spaces around it still belongs to its field. */
@@ -106,10 +103,8 @@ function failAt(reader: Reader, start: number, fields: readonly string[], proble
     problemOf(fields.map((_, other) => (other === position ? part : "*")).join(" ")) !== undefined;
   const field = Math.max(fields.findIndex(isWrong), 0);
   const parts = fields[field]?.split(",") ?? [];
-  const part = Math.max(
-    parts.findIndex((one) => isWrong(one, field)),
-    0,
-  );
+  const wrong = parts.findIndex((one) => isWrong(one, field));
+  const part = Math.max(wrong, 0);
   // Each comma is a token too.
   const index = tokenOf(reader, start, field) + 2 * part;
   const [name, least, most] = VALUES.at(field - fields.length) ?? VALUES[0];

@@ -3,6 +3,8 @@
 /** Of a text that is longer than any schedule, this many characters are shown. */
 const MAX_SHOWN = 100;
 
+type Place = { readonly position: number; readonly nearest: string | undefined };
+
 /** An invalid schedule. The message has the text, the place, what was expected there, and the nearest valid schedule. */
 export class ScheduleSyntaxError extends Error {
   override readonly name = "ScheduleSyntaxError";
@@ -15,11 +17,7 @@ export class ScheduleSyntaxError extends Error {
   /** The whole text corrected: it parses with the same options. Undefined where no valid schedule is near. */
   readonly nearest: string | undefined;
 
-  constructor(
-    schedule: string,
-    expected: string,
-    place?: { readonly position: number; readonly nearest: string | undefined },
-  ) {
+  constructor(schedule: string, expected: string, place?: Place) {
     super(messageOf(schedule, expected, place));
     this.schedule = schedule;
     this.position = place?.position ?? 0;
@@ -36,11 +34,7 @@ export function unreadable(given: unknown, expected: string): ScheduleSyntaxErro
   return new ScheduleSyntaxError(schedule, expected);
 }
 
-function messageOf(
-  schedule: string,
-  expected: string,
-  place: { readonly position: number; readonly nearest: string | undefined } | undefined,
-): string {
+function messageOf(schedule: string, expected: string, place: Place | undefined): string {
   const start = `Invalid schedule ${JSON.stringify(schedule)}: expected ${expected}`;
   if (!place) return `${start}.`;
   const { position, nearest } = place;

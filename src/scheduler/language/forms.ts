@@ -4,7 +4,7 @@ import type { Rule, Weekday } from "../rule.ts";
 import { readCron } from "./cron.ts";
 import { type DatesForm, readMonthDays, readYearDays } from "./month-days.ts";
 import { listOf, type Reader } from "./reader.ts";
-import { dateTimeText, readCount, readOnce, readTime, timeText } from "./values.ts";
+import { dateTimeText, localTime, readCount, readDateTime, readTime, timeText } from "./values.ts";
 import { WEEKDAY_NAMES, weekdayName } from "./vocabulary.ts";
 
 /** A rule, and its text in the usual spelling. */
@@ -33,7 +33,8 @@ export function readForm(reader: Reader): Form {
       return readCron(reader);
     case "once": {
       reader.expect(["at"]);
-      const at = readOnce(reader);
+      const { date, time } = readDateTime(reader);
+      const at = localTime(date, time ?? readTime(reader));
       return { rule: { form: "once", at }, text: `once at ${dateTimeText(at)}` };
     }
     default:

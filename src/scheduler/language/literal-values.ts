@@ -15,20 +15,8 @@ type Weekday = ShortWeekday | `${"mon" | "tues" | "wednes" | "thurs" | "fri" | "
 
 type Ordinal = "first" | "second" | "third" | "fourth" | "fifth" | "last";
 
-type LongMonth =
-  | "january"
-  | "jan"
-  | "march"
-  | "mar"
-  | "may"
-  | "july"
-  | "jul"
-  | "august"
-  | "aug"
-  | "october"
-  | "oct"
-  | "december"
-  | "dec";
+type LongMonth = LongMonthName | "jan" | "mar" | "jul" | "aug" | "oct" | "dec";
+type LongMonthName = "january" | "march" | "may" | "july" | "august" | "october" | "december";
 type ShortMonth = "april" | "apr" | "june" | "jun" | "september" | "sep" | "november" | "nov";
 type MonthName = LongMonth | ShortMonth | "february" | "feb";
 

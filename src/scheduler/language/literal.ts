@@ -15,7 +15,9 @@ import type { CountCheck, DateCheck, ListCheck, MomentCheck } from "./literal-va
 export type Schedule<Text extends string> = Text extends unknown
   ? IsWide<Text> extends true
     ? Text
-    : Verdict<Text, FormCheck<Plain<Spaced<Lowercase<Text>>>>>
+    : FormCheck<Plain<Spaced<Lowercase<Text>>>> extends infer Problem extends string
+      ? Problem
+      : Text
   : never;
 
 /** Whether a text is an interval without dates, also for a pattern such as `every ${number} minutes`. */
@@ -26,8 +28,6 @@ export type IsInterval<Text extends string> = Text extends Interval
     : false;
 
 type Interval = `every ${"" | `${number} `}${"minute" | "minutes" | "hour" | "hours"}`;
-
-type Verdict<Text, Problem> = Problem extends string ? Problem : Text;
 
 /** `string`, and patterns such as `every ${number} minutes`: as keys they ask for none. */
 // biome-ignore lint/complexity/noBannedTypes: the type of an object without properties is what is meant

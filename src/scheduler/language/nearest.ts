@@ -1,6 +1,6 @@
 /**
- * Finds the valid schedule nearest to an invalid text: corrects one mistake after the other, where the parser stops, with
- * what it would have accepted there. The cheapest corrections are tried first.
+ * Finds the valid schedule nearest to an invalid text: where the parser stops, tries what it would have accepted there,
+ * the cheapest correction first.
  */
 
 import { type Candidate, Mismatch, type Token } from "./reader.ts";
@@ -22,12 +22,7 @@ const MAX_INSERTED = 6;
 
 type Attempt = { readonly text: string; readonly cost: number };
 
-/**
- * Undefined where no valid schedule is near.
- *
- * @param maxLength of the result
- * @param parse throws a Mismatch for an invalid schedule
- */
+/** Undefined where none is near. @param parse throws a Mismatch for an invalid schedule */
 export function nearestTo(
   text: string,
   maxLength: number,
@@ -148,7 +143,7 @@ function splice(text: string, token: Token, word: string, cost: number): Attempt
   return { text: `${word === "," ? head.trimEnd() : head}${word}${text.slice(token.end)}`, cost };
 }
 
-/** The longest zone name has 32 characters. */
+/** No name of a zone is longer. */
 const LONGEST_WORD = 50;
 
 /**

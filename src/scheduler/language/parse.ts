@@ -102,11 +102,7 @@ function readSchedule(text: string, defaultZone: string | undefined): ParsedSche
   });
 }
 
-/**
- * The name of a zone in its usual spelling.
- *
- * @throws InvalidOptionError for an unknown zone
- */
+/** The name of a zone in its usual spelling. @throws InvalidOptionError for an unknown zone */
 export function readZone(timezone: unknown, option = "timezone"): string {
   const zone = typeof timezone === "string" ? zoneOf(timezone) : undefined;
   if (zone !== undefined) return zone;

@@ -1,7 +1,4 @@
-/**
- * Reads the tokens of a text, and records at each place what was accepted there. So a mismatch can list it, and nearest.ts
- * can correct the text.
- */
+/** Reads the tokens of a text, and records what was accepted at each: messages list it, and nearest.ts corrects by it. */
 
 export type Token = {
   /** In lower case. */
@@ -71,11 +68,7 @@ export class Reader {
     return this.accept(words, expected) ?? this.#stop(this.index);
   }
 
-  /**
-   * Takes the next token if `read` accepts it.
-   *
-   * @throws Mismatch where `read` returns undefined
-   */
+  /** Takes the next token if `read` accepts it. @throws Mismatch where `read` returns undefined */
   value<T>(expected: string, candidates: Candidates, read: (token: Token) => T | undefined): T {
     const value = this.token && read(this.token);
     if (value === undefined) return this.fail(expected, candidates);
@@ -111,11 +104,7 @@ export class Reader {
   }
 }
 
-/**
- * A list with commas.
- *
- * @throws Mismatch where two items have the same key
- */
+/** A list with commas. @throws Mismatch where two items have the same key */
 export function listOf<T>(
   reader: Reader,
   read: (reader: Reader) => T,

@@ -15,11 +15,7 @@ export type Suffixes = {
   readonly except: readonly LocalDate[];
 };
 
-/**
- * All that is left of the text.
- *
- * @throws Mismatch
- */
+/** All that is left of the text. @throws Mismatch */
 export function readSuffixes(reader: Reader): Suffixes {
   let timezone: string | undefined;
   let starting: LocalTime | undefined;
@@ -67,5 +63,5 @@ export function untilText(until: LocalTime): string {
 /** A date without a time is its start, or with `wholeDays` 1 its end. */
 function readLimit(reader: Reader, wholeDays: 0 | 1): LocalTime {
   const { date, time } = readDateTime(reader);
-  return time === undefined ? localTime(date + wholeDays, 0) : localTime(date, time);
+  return time === undefined ? (date + wholeDays) * DAY_MS : localTime(date, time);
 }

@@ -38,11 +38,6 @@ export function readDateTime(reader: Reader): { date: LocalDate; time: number | 
   return { date: read.date, time: readTime(reader) };
 }
 
-export function readOnce(reader: Reader): LocalTime {
-  const { date, time } = readDateTime(reader);
-  return localTime(date, time ?? readTime(reader));
-}
-
 /** A whole number from 1 to `most`, without leading zeros. */
 export function readCount(reader: Reader, expected: string, most: number): number {
   return reader.value(`${expected} from 1 to ${most}`, correctedCounts(most), ({ word }) => {

@@ -30,7 +30,7 @@ const MORE_NAMES = [
 type Zone = { readonly name: string; readonly canonical: string };
 
 /** There are about 600 names; unknown ones are kept too. */
-const found = new BoundedCache<Zone | { readonly name?: never; readonly canonical?: never }>(1_000);
+const found = new BoundedCache<Partial<Zone>>(1_000);
 const guessed = new BoundedCache<readonly string[]>(50);
 let spellings: ReadonlyMap<string, string> | undefined;
 

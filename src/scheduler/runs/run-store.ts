@@ -1,7 +1,6 @@
 /**
  * All SQL of runs, one method for each transition, and the open runs in memory. Every change is fenced by the run's
- * attempts: a late finisher changes nothing. There is no index beside the key: `open_from` in the task's row is a bound
- * below which no run is open.
+ * attempts. There is no index: `open_from` in the task's row is a bound below which no run is open.
  */
 
 import type { Failure } from "../../core/failures.ts";
@@ -48,7 +47,7 @@ export class RunStore {
     this.#open = Map.groupBy(found.toArray(), ({ taskId }) => taskId);
   }
 
-  /** Open runs of a task, in the order of their slots. */
+  /** In the order of their slots. */
   open(taskId: string): readonly Run[] {
     return this.#open.get(taskId) ?? [];
   }
