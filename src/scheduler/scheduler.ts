@@ -23,9 +23,7 @@ import type { ArmedOccurrence } from "./tasks/reconcile.ts";
 import { nextSlot } from "./tasks/slots.ts";
 import type { ScheduledRun, ScheduledTaskInfo } from "./types.ts";
 
-export type SchedulerOptions = SchedulerSettings & {
-  readonly clock?: Clock;
-};
+export type SchedulerOptions = SchedulerSettings & { readonly clock?: Clock };
 
 export class Scheduler extends Capability {
   readonly #settings: Settings;

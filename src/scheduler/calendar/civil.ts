@@ -46,9 +46,7 @@ export function firstOfMonth(month: number): LocalDate {
 
 /** Whether `sorted`, ascending, has the value. */
 export function includes(sorted: readonly number[], value: number): boolean {
-  if (sorted.length === 0) return false;
-  const at = firstAbove(sorted, value - 1);
-  return sorted[at] === value;
+  return sorted.length > 0 && sorted[firstAbove(sorted, value - 1)] === value;
 }
 
 /** The index of the first of `sorted`, ascending, that is greater than `limit`; its length if none is. */

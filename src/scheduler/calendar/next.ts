@@ -33,10 +33,7 @@ const prepared = new WeakMap<ParsedSchedule, Prepared>();
 
 /**
  * The first occurrence strictly after `after`, or null when there is none before the year 10000.
- *
- * A local time in a gap of the clock (clocks go forward) has its occurrence at the end of the gap, and all of one gap are
- * one occurrence. A local time that comes twice has the first one. A date that the zone skipped has none. This goes for
- * cron expressions too.
+ * Local times in one gap of the clock are one occurrence at its end; one that comes twice runs the first time.
  *
  * @param schedule must not change after its first use
  * @param anchor one instant of an interval's grid, used unless the schedule has a `starting`, which is its first

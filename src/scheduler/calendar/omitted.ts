@@ -32,10 +32,7 @@ export function omittedDates(
 ): OmittedDate[] {
   const { rule, starting, until } = schedule;
   if (rule.form === "interval") return [];
-  const begin = Math.max(
-    dateOf(clock.toLocal(after)),
-    dateOf(starting ?? Number.NEGATIVE_INFINITY),
-  );
+  const begin = dateOf(Math.max(clock.toLocal(after), starting ?? -Infinity));
   const limit = until === undefined ? begin + MAX_DAYS : dateOf(until - 1);
   const end = last === undefined ? limit : dateOf(clock.toLocal(last));
   const next = localFinder(rule, { ...schedule, except: [] }, () => false);

@@ -70,7 +70,6 @@ function countOnGrid(
 ): number {
   const origin = starting ?? anchor;
   const steps = (instant: number) => Math.floor((instant - origin) / ms);
-  const first =
-    starting === undefined ? Math.floor(from) : Math.max(Math.floor(from), starting - 1);
+  const first = Math.max(Math.floor(from), (starting ?? -Infinity) - 1);
   return Math.max(0, steps(Math.min(Math.floor(to), until - 1)) - steps(first));
 }

@@ -79,27 +79,20 @@ function nearest(text: string, timezone: string | undefined): string | undefined
 }
 
 /** @throws Mismatch */
-function readSchedule(text: string, defaultZone: string | undefined): ParsedSchedule {
-  const reader = new Reader(text);
-  const form = readForm(reader);
+function readSchedule(source: string, defaultZone: string | undefined): ParsedSchedule {
+  const reader = new Reader(source);
+  const { rule, text: form } = readForm(reader);
   const suffixes = readSuffixes(reader);
+  const text = `${form}${suffixText(suffixes)}`;
   const { starting, until, except } = suffixes;
   const hasDates = starting !== undefined || until !== undefined || except.length > 0;
-  const kind = form.rule.form === "interval" ? "interval" : "wall-clock";
+  const kind = rule.form === "interval" ? "interval" : "wall-clock";
   const needsZone = kind === "wall-clock" || hasDates;
   const timezone = needsZone ? (suffixes.timezone ?? defaultZone) : undefined;
   if (needsZone && timezone === undefined) {
     reader.refuse(reader.index, ZONE_NEEDED, () => [IN_UTC.trim()]);
   }
-  return deepFreeze({
-    text: `${form.text}${suffixText(suffixes)}`,
-    kind,
-    timezone,
-    rule: form.rule,
-    starting,
-    until,
-    except,
-  });
+  return deepFreeze({ text, kind, timezone, rule, starting, until, except });
 }
 
 /** The name of a zone in its usual spelling. @throws InvalidOptionError for an unknown zone */

@@ -60,10 +60,8 @@ export function nearestZones(written: string): readonly string[] {
   return guessed.get(wanted, () => {
     const names = [...zoneSpellings()].map(([lower, name]) => {
       const city = lower.slice(lower.lastIndexOf("/") + 1);
-      return {
-        name,
-        distance: Math.min(editDistance(wanted, lower), editDistance(wanted, city) + 0.5),
-      };
+      const distance = Math.min(editDistance(wanted, lower), editDistance(wanted, city) + 0.5);
+      return { name, distance };
     });
     const near = names.filter(({ distance }) => Number.isFinite(distance));
     near.sort((one, other) => one.distance - other.distance);

@@ -192,24 +192,18 @@ function collect<T>(errors: Error[], read: () => T): T | undefined {
   }
 }
 
-type Outputs<Schemas> = {
-  readonly [Name in keyof Schemas]: Schemas[Name] extends z.ZodType
-    ? z.output<Schemas[Name]>
-    : never;
-};
-
 /** The option of each schema; where `errors` are added, that of an invalid one is missing. */
 function readEach<Schemas extends Readonly<Record<string, z.ZodType>>>(
   errors: Error[],
   schemas: Schemas,
   values: object,
   prefix: string,
-): Outputs<Schemas> {
+): { readonly [Name in keyof Schemas]: z.output<Schemas[Name]> } {
   const read = Object.entries(schemas).map(([name, schema]) => {
     const value = (values as Record<string, unknown>)[name];
     return [name, collect(errors, () => readOptions(schema, value, `${prefix}${name}`))];
   });
-  return Object.fromEntries(read) as Outputs<Schemas>;
+  return Object.fromEntries(read) as { [Name in keyof Schemas]: z.output<Schemas[Name]> };
 }
 
 function catchUpMs(catchUp: z.output<typeof OPTIONS.catchUp>): number | "latest" {

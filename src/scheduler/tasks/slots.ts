@@ -92,17 +92,14 @@ export function dueSlots(task: DeclaredTask, row: TaskRow, now: number): Due | u
   const horizon = now - task.offsetMs;
   if (first === null || first > horizon || !isArmed(task, row)) return undefined;
   const latest = latestSlot(task, horizon, first, row.anchor) ?? first;
-  const passed =
-    latest === first
-      ? 1
-      : 1 + countSlots(task, { from: first, to: horizon }, row.anchor, MAX_COUNTED - 1);
+  const later = countSlots(task, { from: first, to: horizon }, row.anchor, MAX_COUNTED - 1);
   const isLate = (slot: number) => slot !== latest || horizon - slot > ON_TIME_MS;
   const slots = chosen(task, row, { first, latest, horizon }).map(
     (slot): DueSlot => ({ slot, cause: isLate(slot) ? "catch-up" : "schedule" }),
   );
   return {
     slots,
-    missed: Math.max(0, passed - slots.length),
+    missed: Math.max(0, 1 + later - slots.length),
     nextAt: nextSlot(task, latest, row.anchor),
   };
 }
