@@ -13,6 +13,5 @@ export {
   CodemodeTimeoutError,
   CodemodeValidationError,
 } from "./errors.ts";
-export { codemode } from "./step.ts";
-export type { CodemodeOptions, CodemodeResult } from "./step-options.ts";
+export { type CodemodeOptions, type CodemodeResult, codemode } from "./step.ts";
 export { withCodemode } from "./with-codemode.ts";

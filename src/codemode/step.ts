@@ -1,12 +1,15 @@
-/**
- * The workflow's part of Code Mode: a step that waits for a wait which the agent's Code Mode runtime closes, and where asked
- * for, the rollback of what the code has applied.
- */
+/** `codemode()`: a step that waits for code in the agent's Code Mode runtime, and can undo what that has applied. */
 
 import { NonRetryableError } from "cloudflare:workflows";
-import { type AnySchema, validated } from "../core/schema.ts";
-import type { CodemodeEnd } from "../waits/kinds/codemode/types.ts";
-import { callOf, type StepAgent, type StepCall } from "../workflow/step-call.ts";
+import * as z from "zod";
+import type { Duration } from "../core/duration.ts";
+import { failureOf } from "../core/failures.ts";
+import type { Json } from "../core/json.ts";
+import { flag, oneOf, optionsOf, text } from "../core/option-schemas.ts";
+import type { AnySchema, OutputOf } from "../core/schema.ts";
+import type { CodemodeEnd, CodemodeRequest } from "../waits/kinds/codemode/types.ts";
+import { KEY, outputOf, readStep, refusalOf, TIMEOUT } from "../workflow/options.ts";
+import { callOf, type StepAgent, type StepCall, useName } from "../workflow/step-call.ts";
 import type { ThinkWorkflowStep } from "../workflow/think-workflow.ts";
 import { type PassedWait, passWait } from "../workflow/wait.ts";
 import {
@@ -17,7 +20,64 @@ import {
   CodemodeValidationError,
 } from "./errors.ts";
 import type { CodemodeRollback } from "./rollback.ts";
-import { type CodemodeOptions, type CodemodeResult, checkedCodemode } from "./step-options.ts";
+
+/** Codemode takes a million characters, of which a comment that names the step takes some. */
+const MOST_CODE_BYTES = 999_000;
+
+export type CodemodeOptions<Schema extends AnySchema | undefined = undefined> = {
+  /**
+   * The code, in the form that a model writes it for Code Mode: `async () => { ... }`. Its connectors are those of the
+   * agent's runtime. What pauses for an approval is run again from the start, and finds its calls done: all else has to be
+   * deterministic, or in `codemode.step()`.
+   */
+  code: string;
+  /** Tells repeated uses of one step name apart, e.g. in a loop. */
+  key?: string;
+  /**
+   * How long to wait for its end, approvals included, e.g. `"3 days"` or milliseconds, at most 365 days.
+   * @default "24 hours"
+   */
+  timeout?: Duration;
+  /**
+   * What the code returns, as a schema of any library that follows Standard Schema.
+   * @default none: any JSON, or undefined
+   */
+  output?: Schema;
+  /**
+   * Whether the calls of the code are undone when the workflow fails later, or is terminated with `rollback: true`: by the
+   * `revert` of their tools, the latest first, which may come again after a crash and so has to be idempotent. Also those of an execution that failed. Only what its runtime still has a
+   * record of: `maxExecutions`, by default the newest 50.
+   * @default false
+   */
+  rollback?: boolean;
+  /**
+   * What becomes of the calls before the one that was rejected: `"keep"` leaves them, `"rollback"` undoes them at once.
+   * @default "keep"
+   */
+  onReject?: "keep" | "rollback";
+};
+
+/** What `codemode()` returns. */
+export type CodemodeResult<Schema extends AnySchema | undefined = undefined> = {
+  /** In the agent's Code Mode runtime. */
+  readonly executionId: string;
+  /** What the code returned. */
+  readonly output: Schema extends AnySchema ? OutputOf<Schema> : Json | undefined;
+  /** What the code has logged, the last 100,000 characters. */
+  readonly logs?: readonly string[];
+};
+
+const OPTIONS = optionsOf<CodemodeOptions<AnySchema | undefined>>()({
+  code: text({ maxBytes: MOST_CODE_BYTES, remedy: "Let it read its data by a tool" }).refine(
+    (code) => code.trim() !== "",
+    { error: "expected a non-empty string" },
+  ),
+  key: KEY,
+  timeout: TIMEOUT,
+  output: z.unknown().optional(),
+  rollback: flag().default(false),
+  onReject: oneOf(["keep", "rollback"]).default("keep"),
+});
 
 /** What an agent offers to `codemode()`. */
 interface CodemodeAgent extends StepAgent {
@@ -49,8 +109,10 @@ export async function codemode<Schema extends AnySchema | undefined = undefined>
   options: CodemodeOptions<Schema>,
 ): Promise<CodemodeResult<Schema>> {
   const call = callOf<CodemodeAgent>(step, name);
-  const { request, timeoutMs } = checkedCodemode(call.name, options);
-  call.used.use("codemode", call.name, options.key);
+  const read = readStep(OPTIONS, options, refusalOf("codemode", call.name));
+  const { code, onReject, timeout: timeoutMs } = read;
+  const request: CodemodeRequest = { code, onReject };
+  useName(call, "codemode", options.key);
   const passed = await passWait(call, {
     kind: "codemode",
     key: options.key,
@@ -83,33 +145,27 @@ async function resultOf<Schema extends AnySchema | undefined>(
   const end = result as CodemodeEnd;
   const { error = "The code was not run to its end", executionId, logs, failure } = end;
   if (status === "completed" && executionId !== undefined) {
-    const output = (await outputOf(end, schema)) as CodemodeResult<Schema>["output"];
-    return { executionId, output, ...(logs && { logs }) };
+    const output = await outputOf(schema, end.output, (error) => {
+      const problem =
+        `The code returned what its output does not take: ${failureOf(error).message}. It has run, and its result is kept: ` +
+        "correct output and restart the workflow, or run other code under another key.";
+      return new CodemodeValidationError(problem, end, error);
+    });
+    return {
+      executionId,
+      output: output as CodemodeResult<Schema>["output"],
+      ...(logs && { logs }),
+    };
   }
   if (status === "rejected") {
     const { by, reason, action } = end;
-    throw new CodemodeRejectedError(error, { by: text(by), reason: text(reason), action }, end);
+    throw new CodemodeRejectedError(error, { by: textOf(by), reason: textOf(reason), action }, end);
   }
   if (status === "expired") throw new CodemodeTimeoutError(error, end);
   if (failure === "interrupted") throw new CodemodeInterruptedError(error, end);
   throw new CodemodeError(error, end);
 }
 
-async function outputOf(end: CodemodeEnd, schema: AnySchema | undefined): Promise<unknown> {
-  if (schema === undefined) return end.output;
-  try {
-    return await validated(schema, end.output);
-  } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error);
-    throw new CodemodeValidationError(
-      `The code returned what its output does not take: ${problem}. It has run, and its result is kept: correct output and ` +
-        "restart the workflow, or run other code under another key.",
-      end,
-      error,
-    );
-  }
-}
-
-function text(value: CodemodeEnd["by"]): string | undefined {
+function textOf(value: CodemodeEnd["by"]): string | undefined {
   return value === undefined || typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -9,7 +9,7 @@ import * as z from "zod";
 import type { Duration } from "../core/duration.ts";
 import type { Json } from "../core/json.ts";
 import { optionsOf, text } from "../core/option-schemas.ts";
-import { type AnySchema, type OutputOf, validated } from "../core/schema.ts";
+import type { AnySchema, OutputOf } from "../core/schema.ts";
 import type { AgentToolEnd, Milestone } from "../waits/kinds/agent-tool/types.ts";
 import {
   AgentToolAbortedError,
@@ -18,8 +18,8 @@ import {
   AgentToolTimeoutError,
   AgentToolValidationError,
 } from "./errors.ts";
-import { jsonFor, KEY, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
-import { compensated, type Rollback, type StepCall } from "./step-call.ts";
+import { jsonFor, KEY, outputOf, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
+import { compensated, type Rollback, type StepCall, useName } from "./step-call.ts";
 import { namesOf, type PassedWait, passWait, refuseWait } from "./wait.ts";
 
 /** The class of a chat-capable agent: of Think, or of AIChatAgent. */
@@ -102,7 +102,7 @@ export async function runAgentToolStep<Schema extends AnySchema | undefined>(
     input: jsonFor("input", input, MOST_INPUT_BYTES, refuse),
     ...(display && { display: jsonFor("display", display, MOST_INPUT_BYTES, refuse) }),
   };
-  call.used.use("agentTool", name, key);
+  useName(call, "agentTool", key);
   const closing = { status: "expired", result: null } as const;
   const ask = { kind: "agent-tool", key, request, timeoutMs, closing } as const;
   const nameOf = namesOf(call, ask);
@@ -125,19 +125,24 @@ async function resultOf<Schema extends AnySchema | undefined>(
   const end = result as Partial<AgentToolEnd> | null;
   if (end?.status === "completed") {
     const { runId, output, summary, milestones } = end as AgentToolEnd & { status: "completed" };
+    const taken = await outputOf(
+      schema,
+      output,
+      (error) => new AgentToolValidationError(runId, error),
+    );
     return {
       runId,
-      output: (await outputOf(runId, output, schema)) as AgentToolOutput<Schema>,
+      output: taken as AgentToolOutput<Schema>,
       summary,
       ...(milestones.length > 0 && { milestones }),
     };
   }
-  throw failureOf(end as FailedEnd | null, waitId, status === "expired" ? timeoutMs : undefined);
+  throw errorOf(end as FailedEnd | null, waitId, status === "expired" ? timeoutMs : undefined);
 }
 
 type FailedEnd = Exclude<AgentToolEnd, { status: "completed" }>;
 
-function failureOf(end: FailedEnd | null, waitId: string, timeoutMs: number | undefined): Error {
+function errorOf(end: FailedEnd | null, waitId: string, timeoutMs: number | undefined): Error {
   // A wait that was closed without a look at its run has no more than an error.
   const { runId = waitId, error = "the end of the run is unknown" } = end ?? {};
   if (timeoutMs !== undefined) return new AgentToolTimeoutError(runId, timeoutMs, error);
@@ -147,19 +152,6 @@ function failureOf(end: FailedEnd | null, waitId: string, timeoutMs: number | un
   }
   if (end?.status === "error") return new AgentToolFailedError(runId, error);
   return new AgentToolAbortedError(runId, error);
-}
-
-async function outputOf(
-  runId: string,
-  output: Json | undefined,
-  schema: AnySchema | undefined,
-): Promise<unknown> {
-  if (schema === undefined) return output;
-  try {
-    return await validated(schema, output);
-  } catch (error) {
-    throw new AgentToolValidationError(runId, error);
-  }
 }
 
 const CHILD = z

@@ -1,7 +1,8 @@
-/** `step.approval()`: a person at the agent decides, and the workflow waits. What is asked, and what the decision means to the workflow. */
+/** `step.approval()`: a person at the agent decides, and the workflow waits. */
 
 import * as z from "zod";
 import type { Duration } from "../core/duration.ts";
+import { failureOf } from "../core/failures.ts";
 import { checkBytes, type Json, preview } from "../core/json.ts";
 import { optionsOf, text } from "../core/option-schemas.ts";
 import {
@@ -11,18 +12,18 @@ import {
   SchemaMismatchError,
   validated,
 } from "../core/schema.ts";
-import type { ApprovalRequest } from "../waits/kinds/approval-types.ts";
+import type { Approval, ApprovalRequest } from "../waits/kinds/approval-types.ts";
 import { ApprovalCancelledError, ApprovalPayloadError, ApprovalTimeoutError } from "./errors.ts";
 import {
   formsOf,
   jsonFor,
-  messageOf,
+  outputOf,
   type Refuse,
   readStep,
   refusalOf,
   TIMEOUT,
 } from "./options.ts";
-import type { StepCall } from "./step-call.ts";
+import { type StepCall, useName } from "./step-call.ts";
 import { namesOf, type PassedWait, passWait, refuseWait, type WaitAsk } from "./wait.ts";
 
 export type ApprovalOptions<Schema extends AnySchema | undefined = undefined> = {
@@ -87,7 +88,7 @@ export async function runApproval<Schema extends AnySchema | undefined>(
   call: StepCall,
   options: ApprovalOptions<Schema>,
 ): Promise<ApprovalDecision<Schema>> {
-  call.used.use("approval", call.name, options.key);
+  useName(call, "approval", options.key);
   const ask = await checkedAsk(call.name, options);
   let passed = await passWait(call, ask);
   const { askedAt } = passed;
@@ -116,11 +117,7 @@ async function decisionOf<Schema extends AnySchema | undefined>(
   { schema, onTimeout = "throw" }: ApprovalOptions<Schema>,
 ): Promise<ApprovalDecision<Schema>> {
   const isTimeout = status === "expired";
-  const { payload, by, reason } = (result ?? {}) as {
-    payload?: Json;
-    by?: string;
-    reason?: string;
-  };
+  const { payload, by, reason } = (result ?? {}) as Pick<Approval, "payload" | "by" | "reason">;
   const decided = {
     decidedAt: settledAt,
     isTimeout,
@@ -133,7 +130,15 @@ async function decisionOf<Schema extends AnySchema | undefined>(
   if (isTimeout && onTimeout === "throw") throw new ApprovalTimeoutError(waitId);
   if (status !== "completed" && !isTimeout) throw new ApprovalCancelledError(waitId);
   const given = isTimeout ? approvedBy(onTimeout) : payload;
-  const taken = await payloadOf(waitId, schema, given);
+  // What only the schema itself knows, e.g. a refinement, is checked here.
+  const taken = await outputOf(schema, schema && given, (error) => {
+    const isMismatch = error instanceof SchemaMismatchError;
+    // A transform of the app may throw what it likes.
+    const cause = isMismatch
+      ? error
+      : new SchemaMismatchError([{ message: failureOf(error).message }], error);
+    return new ApprovalPayloadError(waitId, cause);
+  });
   return { approved: true, payload: taken, ...decided } as ApprovalDecision<Schema>;
 }
 
@@ -142,23 +147,6 @@ function approvedBy(onTimeout: unknown): unknown {
   return typeof onTimeout === "object" && onTimeout !== null && "approve" in onTimeout
     ? onTimeout.approve
     : undefined;
-}
-
-/** What only the schema itself knows, e.g. a refinement, is checked here. */
-async function payloadOf(
-  approvalId: string,
-  schema: AnySchema | undefined,
-  payload: unknown,
-): Promise<unknown> {
-  if (schema === undefined) return undefined;
-  try {
-    return await validated(schema, payload);
-  } catch (error) {
-    // A transform of the app may throw what it likes.
-    const isTold = error instanceof SchemaMismatchError;
-    const cause = isTold ? error : new SchemaMismatchError([{ message: messageOf(error) }], error);
-    throw new ApprovalPayloadError(approvalId, cause);
-  }
 }
 
 const APPROVAL = optionsOf<ApprovalOptions<AnySchema | undefined>>()({
@@ -215,11 +203,9 @@ async function checkOnTimeout(
     const expected = `expected "throw", "reject", or ${third}`;
     throw refuse(`Invalid onTimeout ${preview(onTimeout)}: ${expected}.`);
   }
-  try {
-    await validated(schema, payload);
-  } catch (error) {
-    throw refuse(`Invalid onTimeout.approve: it does not match the schema: ${messageOf(error)}.`);
-  }
+  await outputOf(schema, payload, (error) =>
+    refuse(`Invalid onTimeout.approve: it does not match the schema: ${failureOf(error).message}.`),
+  );
   // The agent stores it, for people to see.
   jsonFor("onTimeout.approve", payload, MOST_BYTES, refuse);
 }

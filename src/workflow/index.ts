@@ -26,9 +26,10 @@ export type {
   PromptAllOptions,
   PromptAllResults,
   PromptAllSettled,
-} from "./prompt-all-options.ts";
-export type { PromptResult } from "./prompt-answer.ts";
-export type { PromptTarget, ThinkPromptOptions } from "./prompt-options.ts";
+  PromptResult,
+  PromptTarget,
+  ThinkPromptOptions,
+} from "./prompt-options.ts";
 export type { SleepUntilNextOptions } from "./sleep-until-next.ts";
 export type { Rollback } from "./step-call.ts";
 export { ThinkWorkflow, type ThinkWorkflowStep } from "./think-workflow.ts";

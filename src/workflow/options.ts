@@ -2,9 +2,10 @@
 
 import { NonRetryableError } from "cloudflare:workflows";
 import type { z } from "zod";
+import { failureOf } from "../core/failures.ts";
 import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../core/json.ts";
 import { duration, hook, readOptions, text } from "../core/option-schemas.ts";
-import { type AnySchema, type JsonForms, jsonFormsOf } from "../core/schema.ts";
+import { type AnySchema, type JsonForms, jsonFormsOf, validated } from "../core/schema.ts";
 
 /** Makes the error of an invalid option from a whole sentence. */
 export type Refuse = (problem: string) => NonRetryableError;
@@ -43,19 +44,33 @@ export function jsonFor(name: string, value: unknown, maxBytes: number, refuse: 
   throw refuse(`Invalid key ${preview(malformed)} in ${name}, ${HALF_CHARACTER}`);
 }
 
+/**
+ * What a schema makes of a value; without a schema, the value.
+ *
+ * @param errorOf makes the error of a value that does not match
+ */
+export async function outputOf(
+  schema: AnySchema | undefined,
+  value: unknown,
+  errorOf: (cause: unknown) => Error,
+): Promise<unknown> {
+  if (schema === undefined) return value;
+  try {
+    return await validated(schema, value);
+  } catch (error) {
+    throw errorOf(error);
+  }
+}
+
 /** The JSON Schema forms of a schema, for the agent. */
 export function formsOf(name: string, schema: AnySchema, refuse: Refuse): JsonForms {
   try {
     return jsonFormsOf(schema);
   } catch (error) {
     throw refuse(
-      `Invalid ${name}: it has no JSON Schema form: ${messageOf(error)}. ` +
+      `Invalid ${name}: it has no JSON Schema form: ${failureOf(error).message}. ` +
         "Use a type that JSON has, and convert it in the schema or afterwards: e.g. z.coerce.date(), " +
         '"string.date.parse" of ArkType, or v.pipe(v.string(), v.transform(...)) of Valibot.',
     );
   }
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

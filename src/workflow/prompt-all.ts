@@ -32,6 +32,7 @@ import {
   batchStepName,
   repairBatchId,
 } from "./names.ts";
+import { answerOf, refusalOf, wholeEnd } from "./prompt.ts";
 import {
   type AnyOptions,
   type CheckedBatch,
@@ -39,9 +40,8 @@ import {
   type PromptAllOptions,
   type PromptAllResults,
   type PromptAllSettled,
-} from "./prompt-all-options.ts";
-import { answerOf, refusalOf, wholeEnd } from "./prompt-answer.ts";
-import { durably, plain, type StepCall } from "./step-call.ts";
+} from "./prompt-options.ts";
+import { durably, plain, type StepCall, useName } from "./step-call.ts";
 import { refuseWait, waitForEnd } from "./wait.ts";
 
 /** A chunk has so many items at most, and so many UTF-16 units of JSON, unless one item alone has more. */
@@ -67,19 +67,15 @@ export async function runPromptAll<
   const { keys, failsFast } = checked;
   if (keys.length === 0) return [] as PromptAllResults<Schema, OnError>;
   const identity = { ...call, stepName: name, keys };
-  call.used.use("promptAll", name, undefined, keys);
+  useName(call, "promptAll", undefined, keys);
   const batch = batchId(identity);
   const idempotencyKeys = batchItemKeys(identity);
   const prompts: Prompts = { ...call, ...checked, batch, idempotencyKeys, outcomes: [] };
-  const chunk = (first: number) => chunkFrom(prompts, first);
-  const submissionIds = await submitChunks(prompts, batch, keys.length, chunk);
-  const { at } = await settle(prompts, {
-    batch,
-    submissionIds: submissionIds as string[],
-    indexes: [...keys.keys()],
-    left: () => prompts.timeoutMs,
-  });
-  await repair(prompts, at);
+  const submissionIds = (await submitChunks(prompts, batch, keys.length, (first) =>
+    chunkFrom(prompts, first),
+  )) as string[];
+  const startedAt = await settle(prompts, { batch, submissionIds, indexes: [...keys.keys()] });
+  await repair(prompts, startedAt);
   await refuse(prompts);
   const { outcomes } = prompts;
   if (!failsFast) return outcomes.map(settled) as PromptAllResults<Schema, OnError>;
@@ -111,47 +107,43 @@ type Round = {
   readonly submissionIds: readonly string[];
   /** Which items they are. */
   readonly indexes: readonly number[];
-  /** How long there is to wait, when the wait begins. */
-  readonly left: (at: number) => number;
+  /** Of repairs: when the first wait began. The time is that of all rounds together. */
+  readonly again?: { readonly startedAt: number };
 };
 
-/** Waits for the items, and reads what came of them. @throws the first failure where that ends the batch */
-async function settle(prompts: Prompts, round: Round): Promise<{ at: number }> {
+/**
+ * Waits for the items, and reads what came of them.
+ *
+ * @returns when the wait began
+ * @throws the first failure where that ends the batch
+ */
+async function settle(prompts: Prompts, round: Round): Promise<number> {
   const { failure, at } = await wait(prompts, round);
   if (failure && prompts.failsFast) throw await thrown(prompts, round, failure);
   await read(prompts, round);
-  return { at };
+  return at;
 }
 
 /** Shows the model what the schema refuses of its answers, as often as `repair` says. */
 async function repair(prompts: Prompts, startedAt: number): Promise<void> {
-  const { outcomes, timeoutMs, request } = prompts;
-  const { repair: most = 0 } = request.answer;
+  const { outcomes } = prompts;
+  const { repair: most = 0 } = prompts.request.answer;
   for (let round = 1; round <= most; round++) {
     const wrong = [...outcomes.keys()].filter((index) => outcomes[index]?.problem !== undefined);
     if (wrong.length === 0) return;
     const batch = repairBatchId(prompts.batch, round);
-    const repaired = await submitRepairs(prompts, batch, wrong);
-    const indexes = wrong.filter((_, place) => repaired[place]);
+    // Null for an item that has no repair left, because the model has used them itself.
+    const repaired = await submitChunks(prompts, batch, wrong.length, (first) => ({
+      refused: wrong.slice(first, first + CHUNK_ITEMS).map((index) => {
+        const { refused = [], problem = "" } = outcomes[index] ?? {};
+        return { submissionId: refused.at(-1) ?? "", problem };
+      }),
+    }));
+    const indexes = wrong.filter((_, position) => repaired[position]);
     if (indexes.length === 0) return;
-    await settle(prompts, {
-      batch,
-      indexes,
-      submissionIds: repaired.filter((id) => id !== null),
-      // The time is that of all rounds together.
-      left: (at) => timeoutMs - (at - startedAt),
-    });
+    const submissionIds = repaired.filter((id) => id !== null);
+    await settle(prompts, { batch, indexes, submissionIds, again: { startedAt } });
   }
-}
-
-/** Shows the model why answers are refused. Null for an item that has no repair left, because the model has used them itself. */
-function submitRepairs(prompts: Prompts, batch: string, indexes: readonly number[]) {
-  return submitChunks(prompts, batch, indexes.length, (first) => ({
-    refused: indexes.slice(first, first + CHUNK_ITEMS).map((index) => {
-      const { refused = [], problem = "" } = prompts.outcomes[index] ?? {};
-      return { submissionId: refused.at(-1) ?? "", problem };
-    }),
-  }));
 }
 
 /** Submits all items. Each chunk begins where the receipt of the one before says that it has ended. */
@@ -179,8 +171,8 @@ async function submitChunks(
 function chunkFrom({ keys, idempotencyKeys, promptOf, request }: Prompts, first: number) {
   const items: BatchItem[] = [];
   let length = 0;
-  for (const [place, key] of keys.slice(first, first + CHUNK_ITEMS).entries()) {
-    const index = first + place;
+  for (const [position, key] of keys.slice(first, first + CHUNK_ITEMS).entries()) {
+    const index = first + position;
     const messages = promptOf(index);
     length += JSON.stringify(messages).length;
     if (items.length > 0 && length > CHUNK_LENGTH) break;
@@ -192,9 +184,9 @@ function chunkFrom({ keys, idempotencyKeys, promptOf, request }: Prompts, first:
 /** Waits until all have ended, or the first has failed where that is enough. Returns the first that has failed. */
 async function wait(
   prompts: Prompts,
-  { batch, submissionIds, left }: Round,
+  { batch, submissionIds, again }: Round,
 ): Promise<{ failure?: BatchFailure | undefined; at: number }> {
-  const { step, agent, failsFast, workflowName, workflowId } = prompts;
+  const { step, agent, failsFast, workflowName, workflowId, timeoutMs } = prompts;
   const run = await prompts.run();
   const ref: BatchRef = {
     kind: "batch",
@@ -210,7 +202,7 @@ async function wait(
   const first = async () => ({ end: plain(await check()), at: Date.now() });
   const { end: known, at } = await durably(step, nameOf("check-0"), first);
   if (known) return { ...known, at };
-  const time = { timeoutMs: left(at), closing: { status: "expired", result: null } } as const;
+  const time = { timeoutMs, closing: { status: "expired", result: null }, again } as const;
   // The first failure cancels the rest when the agent is asked.
   const endIn = async () => (failsFast && (await durably(step, nameOf("check"), check))) || {};
   const end = await waitForEnd<BatchEnd>(prompts, nameOf, { ...ref, at }, time, endIn);
@@ -227,8 +219,8 @@ async function read(prompts: Prompts, { batch, submissionIds, indexes }: Round):
     const found = await durably(step, batchStepName(name, batch, `results-${page}`), pageOf);
     const { ends, count } = found as BatchPage;
     const byId = new Map(ends.map((end) => [end.submissionId, end]));
-    for (const [place, submissionId] of asked.slice(0, count).entries()) {
-      const index = indexes[first + place] as number;
+    for (const [position, submissionId] of asked.slice(0, count).entries()) {
+      const index = indexes[first + position] as number;
       const item = { batch, submissionId, index, end: byId.get(submissionId) };
       outcomes[index] = await outcomeOf(prompts, item);
     }
@@ -316,10 +308,11 @@ async function wholeOf(
   { batch, submissionId, index, end }: EndedItem,
 ): Promise<SubmissionEnd> {
   if (!end) {
-    const what = "The agent's ledger has no end of it: it was deleted, or another use of the name";
-    const how =
-      "at the same time asks it, too. Keep submissions until their workflows have ended, and give each use other keys.";
-    throw new ThinkPromptNotFoundError(submissionId, `${what} ${how}`);
+    throw new ThinkPromptNotFoundError(
+      submissionId,
+      "The agent's ledger has no end of it: it was deleted, or another use of the name at the same time asks it, too. " +
+        "Keep submissions until their workflows have ended, and give each use other keys.",
+    );
   }
   const nameOf = (part: string) => batchStepName(prompts.name, batch, `item-${index}-${part}`);
   const whole = await wholeEnd(prompts, nameOf, end);

@@ -1,14 +1,13 @@
-/** The options of `step.prompt()`. */
+/** The options and results of `step.prompt()` and `step.promptAll()`. */
 
 import * as z from "zod";
 import type { Duration } from "../core/duration.ts";
 import { preview } from "../core/json.ts";
-import { flag, optionsOf, text } from "../core/option-schemas.ts";
-import type { AnySchema } from "../core/schema.ts";
-import type { AnswerStrategy } from "../submissions/types.ts";
+import { count, flag, hook, list, oneOf, optionsOf, text } from "../core/option-schemas.ts";
+import type { AnySchema, OutputOf } from "../core/schema.ts";
+import type { AnswerStrategy, TokenUsage } from "../submissions/types.ts";
 import type { PromptMessage, PromptRequest } from "../waits/kinds/prompt.ts";
 import { formsOf, KEY, type Refuse, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";
-import type { PromptResult } from "./prompt-answer.ts";
 import type { Rollback } from "./step-call.ts";
 
 export type ThinkPromptOptions<Schema extends AnySchema | undefined = undefined> =
@@ -44,7 +43,7 @@ export type PromptTarget = {
 };
 
 /** What all prompts have in common, one or many. */
-export type PromptSettings<Schema extends AnySchema | undefined> = {
+type PromptSettings<Schema extends AnySchema | undefined> = {
   /**
    * The answer, as a schema of Zod, ArkType, Valibot (by
    * `toStandardJsonSchema()`) or any other library that says its JSON Schema.
@@ -103,8 +102,89 @@ export type CheckedPrompt = {
   readonly cancelOnTimeout: boolean;
 };
 
+/** The answer: what the schema makes of it, or without a schema the text of the reply. */
+export type AnswerOf<Schema extends AnySchema | undefined> = Schema extends AnySchema
+  ? OutputOf<Schema>
+  : string;
+
+/** What `step.promptResult()` returns. */
+export type PromptResult<Schema extends AnySchema | undefined> = {
+  readonly output: AnswerOf<Schema>;
+  /** Tokens of all attempts, where the model reports them. */
+  readonly usage?: TokenUsage;
+  /** The submission in the agent's ledger. */
+  readonly submissionId: string;
+  /** The assistant message that the turn wrote, if it wrote one. */
+  readonly messageId?: string;
+  /** Why the model's last call ended: `"stop"`, `"tool-calls"`, `"length"` and so on. */
+  readonly finishReason?: string;
+  /** How many times the turn was started: more than one after a crash, a failure of the model, or a repair. */
+  readonly attempts: number;
+};
+
+export type PromptAllOptions<
+  Item,
+  Schema extends AnySchema | undefined,
+  OnError extends "throw" | "return",
+> = Omit<PromptSettings<Schema>, "thread" | "timeout"> & {
+  /**
+   * What the agent is asked about an item. It is called more than once, also
+   * when the workflow is replayed, and has to give the same each time.
+   */
+  prompt: (item: Item, index: number) => string | readonly PromptMessage[];
+  /**
+   * Tells the items apart, over restarts and changes of their order: an
+   * item whose key was answered before is not asked again.
+   * @default the index as a text
+   */
+  key?: (item: Item, index: number) => string;
+  /**
+   * How many isolated turns of these run at a time, from 1 to 100; never more than
+   * the agent's `maxConcurrentTurns`. In any other thread it is one.
+   * @default 4
+   */
+  concurrency?: number;
+  /**
+   * - `"throw"`: the first failure cancels the rest and is thrown, with the
+   *   item's `index` and `key`; of several, the first in the order of the items.
+   * - `"return"`: all are waited for, and each is told of as
+   *   {@link PromptAllSettled}.
+   *
+   * @default "throw"
+   */
+  onError?: OnError;
+  /**
+   * How long to wait for all of them, e.g. `"3 days"` or milliseconds, at most
+   * 365 days. What has not ended by then is cancelled.
+   * @default "24 hours"
+   */
+  timeout?: Duration;
+  /**
+   * The conversation that the turns are part of: `"isolated"`, none; `"main"`,
+   * the agent's own, or a name: one after the other there, among its other turns.
+   * @default "isolated"
+   */
+  thread?: NonNullable<PromptSettings<Schema>["thread"]>;
+};
+
+/** How one of the items has come out; plain data, so that it can be the result of a step. */
+export type PromptAllSettled<Value> =
+  | { status: "fulfilled"; value: Value; key: string }
+  | {
+      status: "rejected";
+      /** The error that `step.prompt()` would have thrown. */
+      reason: { name: string; message: string; submissionId: string };
+      key: string;
+    };
+
+/** What {@link PromptAllOptions} make of the items, in their order. */
+export type PromptAllResults<
+  Schema extends AnySchema | undefined,
+  OnError extends "throw" | "return",
+> = OnError extends "return" ? PromptAllSettled<AnswerOf<Schema>>[] : AnswerOf<Schema>[];
+
 /** The options that all prompts have in common. */
-export const SETTINGS = {
+const SETTINGS = {
   output: z.unknown().optional(),
   timeout: TIMEOUT,
   thread: text()
@@ -122,7 +202,7 @@ export const SETTINGS = {
 };
 
 /** What a prompt asks: a text, or messages. */
-export const ASKED = z.custom<string | readonly PromptMessage[]>(
+const ASKED = z.custom<string | readonly PromptMessage[]>(
   (asked) =>
     typeof asked === "string"
       ? asked.trim() !== ""
@@ -152,7 +232,7 @@ export function checkedPrompt<Schema extends AnySchema | undefined>(
 }
 
 /** What prompts ask of the agent, besides their messages. */
-export function settingsOf(
+function settingsOf(
   {
     output,
     strategy,
@@ -184,11 +264,63 @@ export function settingsOf(
 }
 
 /** A prompt as messages. */
-export function messagesOf(prompt: string | readonly PromptMessage[]): readonly PromptMessage[] {
+function messagesOf(prompt: string | readonly PromptMessage[]): readonly PromptMessage[] {
   if (typeof prompt !== "string") return prompt;
   return [{ role: "user", parts: [{ type: "text", text: prompt }] }];
 }
 
 function isMessage(said: Partial<PromptMessage> | null): boolean {
   return typeof said?.role === "string" && Array.isArray(said.parts);
+}
+
+/** The same options, where the types of one call do not matter. */
+export type AnyOptions = PromptAllOptions<unknown, AnySchema | undefined, "throw" | "return">;
+
+const MAX_ITEMS = 10_000;
+
+const PROMPT_ALL = optionsOf<AnyOptions>()({
+  prompt: hook(),
+  key: hook().optional(),
+  concurrency: count({ max: 100 }).default(4),
+  onError: oneOf(["throw", "return"]).default("throw"),
+  ...SETTINGS,
+});
+
+/** A batch as it can be submitted. */
+export type CheckedBatch = ReturnType<typeof checkedBatch>;
+
+/** @throws NonRetryableError for an invalid option, item or key */
+export function checkedBatch(name: string, items: readonly unknown[], options: AnyOptions) {
+  const refuse = refusalOf("promptAll", name);
+  readStep(list(z.unknown(), { max: MAX_ITEMS }), items, refuse, "items");
+  const read = readStep(PROMPT_ALL, options, refuse);
+  const { prompt, key = (_, index) => String(index), concurrency, onError } = read;
+  const promptOf = (index: number) =>
+    messagesOf(readStep(ASKED, prompt(items[index], index), refuse, `prompt of item ${index}`));
+  for (const index of items.keys()) promptOf(index);
+  return {
+    request: { ...settingsOf(read, refuse), concurrency },
+    timeoutMs: read.timeout,
+    failsFast: onError === "throw",
+    schema: options.output,
+    keys: checkedKeys(
+      items.map((item, index) => key(item, index)),
+      refuse,
+    ),
+    promptOf,
+  };
+}
+
+function checkedKeys(keys: readonly string[], refuse: Refuse): readonly string[] {
+  const indexes = new Map<string, number>();
+  for (const [index, key] of keys.entries()) {
+    readStep(text({ empty: true }), key, refuse, `key of item ${index}`);
+    const first = indexes.get(key);
+    if (first !== undefined) {
+      const both = `key ${preview(key)} of the items ${first} and ${index}`;
+      throw refuse(`Invalid ${both}: expected a different key for each item.`);
+    }
+    indexes.set(key, index);
+  }
+  return keys;
 }

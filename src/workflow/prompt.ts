@@ -1,49 +1,64 @@
 /** `step.prompt()`: asks the agent, waits for the end, and validates the answer. Each part is a step of the platform. */
 
 import { preview } from "../core/json.ts";
-import type { AnySchema } from "../core/schema.ts";
-import type { PromptEnd } from "../submissions/types.ts";
-import type { ThinkPromptReceipt } from "../waits/kinds/prompt.ts";
+import { type AnySchema, validated } from "../core/schema.ts";
+import type { PromptEnd, SubmissionEnd } from "../submissions/types.ts";
+import type { NOT_FOUND, ThinkPromptReceipt } from "../waits/kinds/prompt.ts";
 import type { WaitReceipt } from "../waits/protocol.ts";
-import { namingStep, ThinkPromptTimeoutError, ThinkPromptValidationError } from "./errors.ts";
-import { partName } from "./names.ts";
-import { answerOf, type PromptResult, refusalOf, wholeEnd } from "./prompt-answer.ts";
-import { checkedPrompt, type ThinkPromptOptions } from "./prompt-options.ts";
-import { compensated, type StepCall } from "./step-call.ts";
+import {
+  namingStep,
+  ThinkPromptAbortedError,
+  ThinkPromptError,
+  ThinkPromptNotFoundError,
+  ThinkPromptSkippedError,
+  ThinkPromptTimeoutError,
+  ThinkPromptValidationError,
+} from "./errors.ts";
+import type { NameOf } from "./names.ts";
+import { outputOf } from "./options.ts";
+import {
+  type AnswerOf,
+  checkedPrompt,
+  type PromptResult,
+  type ThinkPromptOptions,
+} from "./prompt-options.ts";
+import { compensated, type StepCall, useName } from "./step-call.ts";
 import { thinkKeyOf, thinkPromptEnd } from "./think-prompt.ts";
-import { namesOf, openWait, refuseWait, type Timed, type WaitAsk, waitForEnd } from "./wait.ts";
+import {
+  endOfWait,
+  namesOf,
+  openWait,
+  readLarge,
+  refuseWait,
+  type Timed,
+  type WaitAsk,
+} from "./wait.ts";
+
+const GONE: typeof NOT_FOUND = "SubmissionNotFoundError";
 
 /** Runs the prompt to its answer, or throws how it failed. */
-export function runPrompt<Schema extends AnySchema | undefined>(
+export async function runPrompt<Schema extends AnySchema | undefined>(
   call: StepCall,
   options: ThinkPromptOptions<Schema>,
 ): Promise<PromptResult<Schema>> {
-  const { name } = call;
-  return run(call, options).catch((error: unknown) => {
+  const { step, name } = call;
+  try {
+    const { request, timeoutMs, cancelOnTimeout } = checkedPrompt(name, options);
+    const { key, output, rollback } = options;
+    useName(call, "prompt", key);
+    const ask: WaitAsk = {
+      kind: "prompt",
+      key,
+      request: { ...request, thinkKey: thinkKeyOf(call, key) },
+      timeoutMs,
+      closing: cancelOnTimeout ? { status: "expired", result: null } : undefined,
+    };
+    const repairs = request.answer.repair ?? 0;
+    const answer = await answered(call, ask, { schema: output as Schema, repairs });
+    return await compensated(step, namesOf(call, ask)("done"), answer, rollback);
+  } catch (error) {
     throw namingStep(error, name, `step.prompt(${preview(name)})`);
-  });
-}
-
-async function run<Schema extends AnySchema | undefined>(
-  call: StepCall,
-  options: ThinkPromptOptions<Schema>,
-): Promise<PromptResult<Schema>> {
-  const { step, workflowName, workflowId, name } = call;
-  const { request, timeoutMs, cancelOnTimeout } = checkedPrompt(name, options);
-  const { key, output, rollback } = options;
-  call.used.use("prompt", name, key);
-  const identity = { kind: "prompt", stepName: name, key } as const;
-  const thinkKey = thinkKeyOf({ workflowName, workflowId, ...identity });
-  const ask = {
-    kind: "prompt",
-    key,
-    request: { ...request, thinkKey },
-    timeoutMs,
-    closing: cancelOnTimeout ? ({ status: "expired", result: null } as const) : undefined,
-  } as const;
-  const repairs = request.answer.repair ?? 0;
-  const answer = await answered(call, ask, { schema: output as Schema, repairs });
-  return compensated(step, partName(identity, "done"), answer, rollback);
+  }
 }
 
 type Receipt = Timed<WaitReceipt<PromptEnd>>;
@@ -85,16 +100,10 @@ async function answered<Schema extends AnySchema | undefined>(
 
 /** How a submitted prompt has ended, with its answer. */
 async function endOf(call: StepCall, ask: WaitAsk, receipt: Receipt | ThinkEnd) {
-  const nameOf = namesOf(call, ask);
-  if (!("eventType" in receipt)) return wholeEnd(call, nameOf, receipt.end);
-  const { end: known, ...opened } = receipt;
-  const { timeoutMs, closing, again } = ask;
-  const left = timeoutMs - (again ? opened.at - again.startedAt : 0);
-  const time = { timeoutMs: left, closing };
-  const end =
-    known ?? (await waitForEnd<PromptEnd>(call, nameOf, { kind: "prompt", ...opened }, time));
-  if (end) return wholeEnd(call, nameOf, end);
-  throw new ThinkPromptTimeoutError(opened.waitId, undefined, timeoutMs);
+  const end = "eventType" in receipt ? await endOfWait(call, ask, receipt) : receipt.end;
+  if (end) return wholeEnd(call, namesOf(call, ask), end);
+  const { waitId } = receipt as Receipt;
+  throw new ThinkPromptTimeoutError(waitId, undefined, ask.timeoutMs);
 }
 
 /** Submits the prompt, or finds it submitted: by this run, by an earlier one, or by Think, whose prompt is waited for. */
@@ -109,4 +118,79 @@ async function submitted(call: StepCall, ask: WaitAsk): Promise<Receipt | ThinkE
   const again = await openWait<WaitReceipt<PromptEnd>>(call, { ...ask, request }, "resubmit");
   if (again && "eventType" in again) return again;
   throw new Error(`The agent has not accepted the step ${preview(call.name)} again`);
+}
+
+/** The end with its answer: one that came as a reference is read from the agent. */
+export async function wholeEnd(
+  call: Pick<StepCall, "step" | "agent">,
+  nameOf: NameOf,
+  end: PromptEnd,
+): Promise<SubmissionEnd> {
+  if (!("reference" in end)) return end;
+  const { reference, ...rest } = end;
+  const { submissionId } = rest;
+  const output = await readLarge(call, nameOf, { kind: "prompt", waitId: submissionId });
+  if (output !== undefined) return { ...rest, output };
+  throw new ThinkPromptNotFoundError(
+    submissionId,
+    `The answer of ${reference.bytes} bytes was deleted from the agent's ledger before all of it was read. ` +
+      "Keep submissions until their workflows have ended.",
+  );
+}
+
+/** @throws ThinkPromptError, or the one of its kinds that says how it failed */
+export async function answerOf<Schema extends AnySchema | undefined>(
+  end: SubmissionEnd,
+  schema: Schema,
+): Promise<PromptResult<Schema>> {
+  const { submissionId, status, usage, messageId, finishReason, attempts, error, errorName } = end;
+  if (status === "completed") {
+    const output = await outputOf(
+      schema,
+      schema === undefined ? String(end.output) : end.output,
+      (cause) => new ThinkPromptValidationError(submissionId, cause),
+    );
+    return {
+      output: output as AnswerOf<Schema>,
+      submissionId,
+      attempts,
+      ...(usage && { usage }),
+      ...(messageId !== undefined && { messageId }),
+      ...(finishReason !== undefined && { finishReason }),
+    };
+  }
+  if (status === "aborted") throw new ThinkPromptAbortedError(submissionId, error);
+  if (status === "skipped") throw new ThinkPromptSkippedError(submissionId, error);
+  if (errorName === "InvalidAnswerError") {
+    throw new ThinkPromptValidationError(submissionId, await causeOf(end, schema));
+  }
+  if (errorName === GONE) throw new ThinkPromptNotFoundError(submissionId, error ?? GONE);
+  throw new ThinkPromptError(error ?? "Think prompt ended with an error", submissionId, status);
+}
+
+/** Why the agent refused an answer, as the schema's library says it; in the agent's words if the answer was not kept. */
+async function causeOf(
+  { error, refusedOutput }: SubmissionEnd,
+  schema: AnySchema | undefined,
+): Promise<unknown> {
+  if (schema !== undefined && refusedOutput !== undefined) {
+    try {
+      await validated(schema, refusedOutput);
+    } catch (cause) {
+      return cause;
+    }
+  }
+  return new Error(error);
+}
+
+/** UTF-16 units of a problem that is sent to the model: a hundred of them are sent together. */
+const MAX_PROBLEM = 4_000;
+
+/** What is wrong with an answer that the agent accepted and the schema itself refuses; undefined for any other failure. */
+export function refusalOf(
+  { status }: Pick<SubmissionEnd, "status">,
+  error: unknown,
+): string | undefined {
+  const isRefused = status === "completed" && error instanceof ThinkPromptValidationError;
+  return isRefused ? error.problem.slice(0, MAX_PROBLEM) || "it does not match" : undefined;
 }

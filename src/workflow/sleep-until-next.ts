@@ -1,10 +1,11 @@
-/** `step.sleepUntilNext()`: sleeps to the next occurrence of a schedule . */
+/** `step.sleepUntilNext()`: sleeps to the next occurrence of a schedule. */
 
 import * as z from "zod";
+import { failureOf } from "../core/failures.ts";
 import { optionsOf } from "../core/option-schemas.ts";
 import { nextOccurrence } from "../scheduler/calendar/occurrences.ts";
 import { partName } from "./names.ts";
-import { KEY, messageOf, readStep, refusalOf } from "./options.ts";
+import { KEY, readStep, refusalOf } from "./options.ts";
 import type { StepCall } from "./step-call.ts";
 
 /** The platform sleeps for a year at most, so longer sleeps are made of several. https://developers.cloudflare.com/workflows/reference/limits/ */
@@ -38,7 +39,7 @@ export async function sleepUntilNext(
     try {
       return nextOccurrence(schedule, { after, timezone });
     } catch (error) {
-      throw refuse(messageOf(error));
+      throw refuse(failureOf(error).message);
     }
   };
   const identity = { kind: "sleep", stepName: name, key } as const;

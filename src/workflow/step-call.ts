@@ -25,8 +25,8 @@ export type StepCall<Agent = StepAgent> = {
   /** Identifies this run of the workflow; a restart has another one. */
   readonly run: () => Promise<string>;
   readonly name: string;
-  /** What this run has asked for so far. */
-  readonly used: UsedNames;
+  /** The names and keys that this run has used, see {@link useName}. */
+  readonly used: Set<string>;
 };
 
 /** Where a step of a {@link ThinkWorkflow} has what makes calls of it. A symbol: a proxy or a copy of the step has it, too. */
@@ -47,16 +47,13 @@ export function callOf<Agent>(step: AgentWorkflowStep, name: string): StepCall<A
   );
 }
 
-/**
- * A call of the agent fails when a deploy or a crash takes the agent down in
- * the middle of it. It is idempotent, and the agent is back in a moment.
- */
+/** A call of the agent fails when a deploy or a crash takes the agent down. It is idempotent, and the agent is back in a moment. */
 const AGENT_CALL_RETRIES = { limit: 12, delay: 500, backoff: "exponential" } as const;
 
 /**
  * `step.do()` for what the agent returns: JSON, though its type has an `unknown` that the platform's type refuses.
  *
- * @param rollback undoes what the step has returned, when the workflow fails or is terminated so (see `compensation.ts`)
+ * @param rollback undoes what the step has returned, when the workflow fails or is terminated so
  * @throws NonRetryableError for what the agent refuses; the platform's own way to say so loses the reason
  */
 export async function durably<T>(
@@ -128,48 +125,40 @@ export function plain<T>(result: T): T {
 }
 
 /**
- * The names and keys that a run has used. Each stands for one step, so that no answer is taken for another's. In memory: a
- * replay uses the same names again. Called before anything is awaited, so that steps that start together are told apart in
- * the order of the calls.
+ * Notes that the run uses a step's name and key. Each stands for one step, so that no answer is taken for another's. In
+ * memory, because a replay uses the same names again. Called before anything is awaited, so that steps that start together
+ * are told apart in the order of the calls.
+ *
+ * @param kind the method of the step, e.g. `"prompt"`
+ * @param keys the keys of its items, of a step that has many
+ * @throws NonRetryableError where this run has used the name and key before, also for the same request
  */
-export class UsedNames {
-  readonly #used = new Set<string>();
-
-  /**
-   * Notes a use of a step.
-   *
-   * @param kind the method of the step, e.g. `"prompt"`
-   * @param keys the keys of its items, of a step that has many
-   * @throws NonRetryableError where this run has used the name and key before, also for the same request
-   */
-  use(kind: string, name: string, key: string | undefined, keys?: readonly string[]): void {
-    const id = JSON.stringify([kind, name, keys ?? key]);
-    if (!this.#used.has(id)) {
-      this.#used.add(id);
-      return;
-    }
-    const withKey = keys ? " with the same keys of items" : key && ` with the key ${preview(key)}`;
-    const remedy = keys
-      ? "give the items other keys, or the step another name"
-      : "in a loop, pass a different `key` each time";
-    throw invalidStep(
-      kind,
-      `step.${kind}(${preview(name)}) was used before in this run of the workflow${withKey ?? ""}. ` +
-        `Step names must be unique within a run: ${remedy}.`,
-    );
+export function useName(
+  { name, used }: Pick<StepCall, "name" | "used">,
+  kind: string,
+  key: string | undefined,
+  keys?: readonly string[],
+): void {
+  const id = JSON.stringify([kind, name, keys ?? key]);
+  if (!used.has(id)) {
+    used.add(id);
+    return;
   }
+  const withKey = keys ? " with the same keys of items" : key && ` with the key ${preview(key)}`;
+  const remedy = keys
+    ? "give the items other keys, or the step another name"
+    : "in a loop, pass a different `key` each time";
+  throw invalidStep(
+    kind,
+    `step.${kind}(${preview(name)}) was used before in this run of the workflow${withKey ?? ""}. ` +
+      `Step names must be unique within a run: ${remedy}.`,
+  );
 }
 
-/**
- * Undoes what a step has done. Tried again when it throws, so it must be
- * idempotent. `this.agent` can be called in it, and no step: the run is over.
- */
+/** Undoes what a step has done. Tried again when it throws, so it must be idempotent. It can call `this.agent`, and no step. */
 export type Rollback<Result> = (result: Result) => Promise<void>;
 
-/**
- * Hands the step's value on, and where a handler is given, makes a step of the
- * platform that has it. The value stays in the workflow: of any size, with the types that its schema gave it.
- */
+/** Returns the step's value. Where a rollback is given, makes a step of the platform that has it; the value stays in the workflow. */
 export async function compensated<Value>(
   step: AgentWorkflowStep,
   name: string,

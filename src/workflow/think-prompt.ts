@@ -7,7 +7,6 @@ import { digest } from "../core/text.ts";
 import type { PromptEnd } from "../submissions/types.ts";
 import type { ThinkPromptReceipt } from "../waits/kinds/prompt.ts";
 import { ThinkPromptTimeoutError } from "./errors.ts";
-import type { InstanceIdentity } from "./names.ts";
 import { durably, type StepCall } from "./step-call.ts";
 import { eventOf, namesOf, type Timed, type WaitAsk } from "./wait.ts";
 
@@ -16,17 +15,17 @@ const EVENT_MS = 30_000;
 /** After so many events that are not the prompt's, the step stops waiting: each takes a step of the instance. */
 const MOST_EVENTS = 100;
 
-type Identity = Omit<InstanceIdentity, "kind">;
+type Step = Pick<StepCall, "workflowName" | "workflowId" | "name">;
 
 /** The key of Think's submission. */
-export function thinkKeyOf({ workflowName, workflowId, stepName, key }: Identity) {
-  const base = `think-workflow:${workflowName}:${workflowId}:${stepName}`;
+export function thinkKeyOf({ workflowName, workflowId, name }: Step, key: string | undefined) {
+  const base = `think-workflow:${workflowName}:${workflowId}:${name}`;
   return key === undefined ? base : `${base}:${digest(key, "utf8")}`;
 }
 
-/** The type of the event that tells of its end. */
-function thinkEventType({ workflowName, workflowId, stepName, key }: Identity) {
-  return `think-prompt-${digest([workflowName, workflowId, stepName, key ?? ""].join(":"), "utf8")}`;
+/** The type of the event of its end. */
+function thinkEventType({ workflowName, workflowId, name }: Step, key = "") {
+  return `think-prompt-${digest([workflowName, workflowId, name, key].join(":"), "utf8")}`;
 }
 
 /**
@@ -48,6 +47,7 @@ export async function thinkPromptEnd(
   const wait = { kind: "prompt", waitId: submissionId } as const;
   const check = async () => (await agent()).checkWait(wait) as Promise<PromptEnd | null>;
   const look = async () => ({ hasEnded: (await check()) !== null, at: Date.now() });
+  const timedOut = new ThinkPromptTimeoutError(submissionId, undefined, timeoutMs);
   const isOwn = hasEnded === undefined;
   const found = isOwn ? await durably(step, nameOf("check-0"), look) : { ...given, hasEnded };
   const event = await thinkEvent(call, ask.key, submissionId, {
@@ -60,26 +60,25 @@ export async function thinkPromptEnd(
       (closing ? (await agent()).closeWait(wait, closing) : check()) as Promise<PromptEnd | null>;
     const end = await durably(step, nameOf("close"), close);
     if (end) return end;
-    throw new ThinkPromptTimeoutError(submissionId, undefined, timeoutMs);
+    throw timedOut;
   }
   // A wait that had timed out under Think fails again at once in each replay.
   const at = await durably(step, nameOf("check-1"), async () => Date.now());
-  if (at - found.at < EVENT_MS / 2)
-    throw new ThinkPromptTimeoutError(submissionId, undefined, timeoutMs);
+  if (at - found.at < EVENT_MS / 2) throw timedOut;
   return isOwn ? durably(step, nameOf("close"), check) : null;
 }
 
 /** Think's event, by the name of Think's wait, so that a replay finds what the instance has received already. */
 async function thinkEvent(
-  { step, name: stepName, workflowName, workflowId }: StepCall,
+  call: StepCall,
   key: string | undefined,
   submissionId: string,
   { startedAt, timeoutMs }: { startedAt: number; timeoutMs: number },
 ): Promise<PromptEnd | undefined> {
-  const type = thinkEventType({ workflowName, workflowId, stepName, key });
+  const type = thinkEventType(call, key);
   let timeout = timeoutMs;
   for (let events = 0; events < MOST_EVENTS && timeout > 0; events++) {
-    const came = await eventOf(step, `${stepName}:wait`, { type, timeout });
+    const came = await eventOf(call.step, `${call.name}:wait`, { type, timeout });
     if (!came) return undefined;
     if (isEnd(came.payload, submissionId)) return { ...came.payload, attempts: 1 };
     // What came under Think was before this wait.

@@ -1,4 +1,4 @@
-/** The workflow base class: `AgentWorkflow` with the steps that agents need. */
+/** The workflow base class: `AgentWorkflow` with the steps that agents need, and their signatures. */
 
 import { NonRetryableError } from "cloudflare:workflows";
 import type { Agent } from "agents";
@@ -9,10 +9,32 @@ import {
   type DefaultProgress,
 } from "agents/workflows";
 import { HALF_CHARACTER, preview } from "../core/json.ts";
+import { text } from "../core/option-schemas.ts";
+import type { AnySchema } from "../core/schema.ts";
 import { isWellFormedText } from "../core/text.ts";
-import { type AgentPath, isSubAgent, renewed } from "./agent-stub.ts";
-import { CALL_OF, durably, type StepAgent, type StepCall, UsedNames } from "./step-call.ts";
-import { stepsOf, type ThinkWorkflowSteps } from "./steps.ts";
+import type { Schedule } from "../scheduler/language/literal.ts";
+import { type AgentPath, agentAt, agentBindings, isSubAgent, renewed } from "./agent-stub.ts";
+import {
+  type AgentToolClass,
+  type AgentToolOptions,
+  type AgentToolOutput,
+  type AgentToolResult,
+  runAgentToolStep,
+} from "./agent-tool.ts";
+import { type ApprovalDecision, type ApprovalOptions, runApproval } from "./approval.ts";
+import { readStep, refusalOf } from "./options.ts";
+import { runPrompt } from "./prompt.ts";
+import { runPromptAll } from "./prompt-all.ts";
+import type {
+  AnswerOf,
+  PromptAllOptions,
+  PromptAllResults,
+  PromptResult,
+  PromptTarget,
+  ThinkPromptOptions,
+} from "./prompt-options.ts";
+import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
+import { CALL_OF, durably, type StepAgent, type StepCall } from "./step-call.ts";
 
 /** The step that `run()` of a {@link ThinkWorkflow} receives. */
 export interface ThinkWorkflowStep extends AgentWorkflowStep, ThinkWorkflowSteps {}
@@ -43,7 +65,7 @@ export class ThinkWorkflow<
   ): ThinkWorkflowStep {
     this.#stub = super.agent;
     const run = once(() => this.#begin(step));
-    const used = new UsedNames();
+    const used = new Set<string>();
     const callOf = (name: string): StepCall => ({
       step,
       agent: () => this.agent as unknown as StepAgent,
@@ -83,4 +105,130 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
     result ??= work();
     return result;
   };
+}
+
+export interface ThinkWorkflowSteps {
+  /**
+   * Asks the agent and waits for its answer: what `output` takes, or without one the text of the reply. Idempotent per
+   * workflow, instance, step name and key; what it returns matches `output`.
+   *
+   * @throws ThinkPromptTimeoutError when no answer came within `timeout`
+   * @throws ThinkPromptAbortedError when the submission was cancelled
+   * @throws ThinkPromptSkippedError when the agent's turns were reset first
+   * @throws ThinkPromptValidationError when the answer does not match `output`
+   * @throws ThinkPromptNotFoundError when the agent no longer has the submission; it is not run again
+   * @throws ThinkPromptError when the turn failed
+   */
+  prompt<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: ThinkPromptOptions<Schema>,
+  ): Promise<AnswerOf<Schema>>;
+
+  /** {@link prompt}, with what the answer has cost, and where in the ledger it is. */
+  promptResult<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: ThinkPromptOptions<Schema>,
+  ): Promise<PromptResult<Schema>>;
+
+  /**
+   * Asks the agent about each of many items, some at a time, and waits for all
+   * the answers, which come in the order of the items. Idempotent per workflow,
+   * instance, step name and the item's key. Up to 10,000 items; a thousand small ones take about 15
+   * steps of the platform. Uses of one name at the same time need different keys.
+   *
+   * With `onError: "return"` it throws none of the errors below, and returns them as values.
+   *
+   * @throws ThinkPromptTimeoutError when not all answers came within `timeout`
+   * @throws ThinkPromptAbortedError when a submission was cancelled
+   * @throws ThinkPromptSkippedError when the agent's turns were reset first
+   * @throws ThinkPromptValidationError when an answer does not match `output`
+   * @throws ThinkPromptError when a turn failed; like the others with `index` and `key` of its item
+   */
+  promptAll<
+    Item,
+    Schema extends AnySchema | undefined = undefined,
+    OnError extends "throw" | "return" = "throw",
+  >(
+    name: string,
+    items: readonly Item[],
+    options: PromptAllOptions<Item, Schema, OnError>,
+  ): Promise<PromptAllResults<Schema, OnError>>;
+
+  /**
+   * Sleeps to the first occurrence of a schedule after now, e.g. `"every monday at 09:00 in Europe/Paris"`, and returns
+   * it in epoch milliseconds; null, without a sleep, where there is none any more. A restart of the workflow sleeps to the one after then.
+   */
+  sleepUntilNext<const Text extends string>(
+    name: string,
+    schedule: Schedule<Text>,
+    options?: SleepUntilNextOptions,
+  ): Promise<number | null>;
+
+  /**
+   * Asks a person at the agent, durably, and waits for the decision: `agent.listApprovals()`, `grantApproval()` and
+   * `rejectApproval()`. Idempotent per workflow, instance, step name and key within a run; a restarted workflow takes
+   * over what is still pending where it asks the same, and asks again for what was decided before. Uses of one name in
+   * one run need different keys. No event and no click can answer another
+   * approval; the payload matches `schema`.
+   *
+   * @throws ApprovalTimeoutError when it was not decided within `timeout` and `onTimeout` is `"throw"`
+   * A payload that only `schema` itself refuses, e.g. by a refinement, is not the decision: another approval asks again, with
+   * the reason as its `refusal`, up to ten times within the same `timeout`.
+   *
+   * @throws ApprovalPayloadError when the payload of the last of these is refused, too
+   * @throws ApprovalCancelledError when it was cancelled at the agent
+   */
+  approval<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options?: ApprovalOptions<Schema>,
+  ): Promise<ApprovalDecision<Schema>>;
+
+  /**
+   * Runs a child agent as a tool of the workflow's agent, and waits for the end of its run. Idempotent per workflow,
+   * instance, step name and key: a completed run answers a restart at once, one that failed is tried afresh by
+   * it, a running one is waited for. Progress and milestones go to `onWorkflowProgress()` of the agent and to its clients.
+   * The child's turn is recovered by Think, or by the child's own class, after a crash of the child: a tool of it may run again.
+   *
+   * @param child the child's class, or its name: the Worker has to export it; a binding and a migration it needs none
+   * @throws AgentToolTimeoutError when it had not ended within `timeout`; it is cancelled then
+   * @throws AgentToolAbortedError when the run was cancelled
+   * @throws AgentToolInterruptedError when the agent gave the run up
+   * @throws AgentToolValidationError when its output does not match `output`
+   * @throws AgentToolFailedError when the child failed, or could not be started
+   */
+  agentTool<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    child: AgentToolClass | string,
+    options: AgentToolOptions<Schema>,
+  ): Promise<AgentToolResult<AgentToolOutput<Schema>>>;
+}
+
+/** @param callOf one step of this run, on the workflow's own agent */
+export function stepsOf(env: object, callOf: (name: string) => StepCall): ThinkWorkflowSteps {
+  const promptResult: ThinkWorkflowSteps["promptResult"] = async (name, options) =>
+    runPrompt(prompted(env, callOf(name), options?.agent), options);
+  return {
+    promptResult,
+    prompt: async (name, options) => (await promptResult(name, options)).output,
+    promptAll: async (name, items, options) => runPromptAll(callOf(name), items, options),
+    approval: async (name, options = {}) => runApproval(callOf(name), options),
+    agentTool: async (name, child, options) => runAgentToolStep(callOf(name), child, options),
+    sleepUntilNext: async (name, schedule, options = {}) =>
+      sleepUntilNext(callOf(name), schedule, options),
+  };
+}
+
+/** The same step, on the agent that it asks. */
+function prompted(env: object, call: StepCall, target: PromptTarget | undefined): StepCall {
+  if (target === undefined) return call;
+  const refuse = refusalOf("prompt", call.name);
+  const { binding = "", name } = target ?? {};
+  const bindings = agentBindings(env);
+  if (!bindings.includes(binding)) {
+    const among = bindings.join(", ") || "none: env has no namespace";
+    const problem = `expected an object with name, and as binding one of ${among}`;
+    throw refuse(`Invalid agent ${preview(target)}: ${problem}.`);
+  }
+  readStep(text(), name, refuse, "agent.name");
+  return { ...call, agent: () => agentAt<StepAgent>(env, binding, name) };
 }

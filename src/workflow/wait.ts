@@ -7,7 +7,6 @@ import type { AgentWorkflowStep } from "agents/workflows";
 import { type Json, preview } from "../core/json.ts";
 import type {
   Closing,
-  WaitEnd,
   WaitKindName,
   WaitPart,
   WaitReceipt,
@@ -40,11 +39,6 @@ export type WaitAsk = {
 /** What the agent has returned, and when: a replay finds the same time. */
 export type Timed<T> = T & { readonly at: number };
 
-async function timed<T extends object>(work: Promise<object | null>): Promise<Timed<T> | null> {
-  const result = plain(await work) as T | null;
-  return result && { ...result, at: Date.now() };
-}
-
 /** Names the platform's steps that a step consists of. */
 export function namesOf({ name }: Pick<StepCall, "name">, { kind, key, again }: WaitAsk): NameOf {
   const identity = { kind, stepName: name, key };
@@ -66,7 +60,9 @@ export async function openWait<Receipt extends object = WaitReceipt>(
     const left = again ? timeoutMs - (Date.now() - again.startedAt) : timeoutMs;
     const asked = { kind, idempotencyKey, run, workflow, request, timeoutMs: Math.max(1, left) };
     const stub = await agent();
-    return timed<Receipt>(stub.openWait(again ? { ...asked, refuses: again.refuses } : asked));
+    const opening = stub.openWait(again ? { ...asked, refuses: again.refuses } : asked);
+    const receipt = plain(await opening) as Receipt | null;
+    return receipt && { ...receipt, at: Date.now() };
   };
   const undo = async (receipt: Timed<Receipt> | null) => {
     if (receipt && "waitId" in receipt) await rollback?.(String(receipt.waitId));
@@ -74,18 +70,32 @@ export async function openWait<Receipt extends object = WaitReceipt>(
   return durably(step, namesOf(call, ask)(part), open, rollback && undo);
 }
 
+/** How long a step waits. */
+type WaitTime = Pick<WaitAsk, "timeoutMs" | "closing"> & {
+  readonly again?: Pick<NonNullable<WaitAsk["again"]>, "startedAt"> | undefined;
+};
+
 /** A wait that was opened. */
-export type OpenedWait = WaitRef & {
+type OpenedWait = WaitRef & {
   readonly eventType: string;
   readonly proof?: string | undefined;
   /** When the step began to wait, epoch milliseconds. */
   readonly at: number;
 };
 
+/** How a wait has ended: as its receipt says, or as {@link waitForEnd} finds. */
+export async function endOfWait<End extends object>(
+  call: StepCall,
+  ask: WaitAsk,
+  { end, ...opened }: Timed<WaitReceipt<End>>,
+): Promise<End | null> {
+  return end ?? waitForEnd(call, namesOf(call, ask), { kind: ask.kind, ...opened }, ask);
+}
+
 /**
  * Waits until a wait has ended, or closes it when the time is over.
  *
- * @param timeoutMs how long, from `wait.at` on
+ * @param timeoutMs how long, from `wait.at` on, or from the beginning of the first wait where it is asked for again
  * @param endIn the end that an event reports
  * @returns null where the time is over, and there is no end
  */
@@ -93,10 +103,11 @@ export async function waitForEnd<End extends object>(
   { step, agent }: Pick<StepCall, "step" | "agent">,
   nameOf: NameOf,
   { at: startedAt, ...wait }: OpenedWait,
-  { timeoutMs, closing }: Pick<WaitAsk, "timeoutMs" | "closing">,
+  { timeoutMs: allMs, closing, again }: WaitTime,
   endIn: (event: unknown) => End | Promise<End> = (event) => (event as { data: End }).data,
 ): Promise<End | null> {
   const { eventType: type, proof } = wait;
+  const timeoutMs = again ? allMs - (startedAt - again.startedAt) : allMs;
   const ask = async (isOver: boolean) => {
     const stub = await agent();
     const end = isOver && closing ? stub.closeWait(wait, closing) : stub.checkWait(wait);
@@ -137,20 +148,15 @@ export type PassedWait = {
 
 /** Opens a wait that has a row, and waits for its end. */
 export async function passWait(call: StepCall, ask: WaitAsk): Promise<PassedWait> {
-  const { kind, timeoutMs, closing, again } = ask;
   const step = preview(call.name);
-  const nameOf = namesOf(call, ask);
   const receipt = await openWait(call, ask);
   if (!receipt) throw new Error(`The agent opened no wait for the step ${step}`);
-  const { end: known, ...opened } = receipt;
-  const { waitId, at: askedAt } = opened;
-  const left = timeoutMs - (again ? askedAt - again.startedAt : 0);
-  const time = { timeoutMs: left, closing };
-  const end = known ?? (await waitForEnd<WaitEnd>(call, nameOf, { kind, ...opened }, time));
+  const { waitId, at: askedAt } = receipt;
+  const end = await endOfWait(call, ask, receipt);
   if (!end) throw new Error(`The agent did not say how the step ${step} ended`);
   if ("result" in end) return { ...end, askedAt };
   const { reference, ...rest } = end;
-  const result = await readLarge(call, nameOf, { kind, waitId });
+  const result = await readLarge(call, namesOf(call, ask), { kind: ask.kind, waitId });
   if (result !== undefined) return { ...rest, result, askedAt };
   throw new Error(
     `The result of ${reference.bytes} bytes of the step ${step} was deleted before all of it was read: ` +

@@ -16,7 +16,7 @@ import {
 import { openWorkOf } from "../../../src/testing/invariants/invariants.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { CALL_OF } from "../../../src/workflow/step-call.ts";
-import { stepsOf } from "../../../src/workflow/steps.ts";
+import { stepsOf } from "../../../src/workflow/think-workflow.ts";
 import { message } from "../given.ts";
 import { knob } from "../knobs.ts";
 import type { ThinkAgent } from "../think-agent.ts";
