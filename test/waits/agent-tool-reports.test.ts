@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { runIdOf, waitIdOf } from "../../src/waits/kinds/agent-tool/ends.ts";
-import { type Report, reportsOf } from "../../src/waits/kinds/agent-tool/reports.ts";
+import { type Report, reportsOf } from "../../src/waits/kinds/agent-tool/following.ts";
 
 async function read(chunks: unknown[]): Promise<Report[]> {
   const stream = new ReadableStream<unknown>({
@@ -64,7 +64,7 @@ it("the wait of a run is found by its id, and an app's own run has none", () => 
   const any = fc.tuple(fc.uuid(), fc.integer({ min: 1, max: 1_000 }));
   fc.assert(
     fc.property(any, ([waitId, dispatch]) => {
-      expect(waitIdOf(runIdOf(waitId, dispatch))).toBe(waitId);
+      expect(waitIdOf(runIdOf({ waitId, state: { dispatch } }))).toBe(waitId);
     }),
   );
   expect(waitIdOf("V1StGXR8_Z5j")).toBeUndefined();

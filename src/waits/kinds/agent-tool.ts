@@ -8,6 +8,7 @@
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { backoffMs, failureOf } from "../../core/failures.ts";
+import type { Json } from "../../core/json.ts";
 import type { Closing, StoredKind, Wait } from "../protocol.ts";
 import { GRACE_MS, type Waits } from "../waits.ts";
 import {
@@ -59,8 +60,8 @@ export class AgentTools implements StoredKind {
 
   async drive(wait: Wait): Promise<number | null> {
     const { className } = requestOf(wait);
-    const state = stateOf(wait);
-    const runId = runIdOf(wait.waitId, state.dispatch);
+    const { isSent } = stateOf(wait);
+    const runId = runIdOf(wait);
     if (!this.port.isExported(className)) {
       const error =
         `The Worker exports no class ${JSON.stringify(className)}. Export the child agent's class from the ` +
@@ -68,21 +69,19 @@ export class AgentTools implements StoredKind {
       return this.#close(wait, { status: "error", runId, error });
     }
     if (this.port.has(className, runId)) {
-      if (state.isSent) return this.#look(wait, state);
+      if (isSent) return this.#look(wait);
       // The start of it was cut off, or failed: a child that cannot be reached now may be one that can never be.
-      return this.#look(wait, state).catch((error) =>
-        this.#failed(wait, state, failureOf(error).message),
-      );
+      return this.#look(wait).catch((error) => this.#failed(wait, failureOf(error).message));
     }
-    if (!state.isSent) return this.#start(wait, state);
+    if (!isSent) return this.#start(wait);
     const error = "The run was cleared from the agent (clearAgentToolRuns) before it had ended";
     return this.#close(wait, { status: "aborted", runId, error });
   }
 
   async stop(wait: Wait): Promise<void> {
-    const runId = runIdOf(wait.waitId, stateOf(wait).dispatch);
+    const runId = runIdOf(wait);
     this.#following.forget(runId);
-    // Cancelling it now would tell the app of another end than the run had.
+    // Cancelling it now would report another end to the app than the run had.
     if (hasEnded(wait)) return;
     const end = endOf(wait);
     await this.port.cancel(runId, end && "error" in end ? end.error : UNWANTED);
@@ -91,8 +90,8 @@ export class AgentTools implements StoredKind {
   /** The child's end, if there is one, before its step times out. */
   async lastLook(wait: Wait): Promise<Closing> {
     const { className } = requestOf(wait);
-    const { dispatch, problem, interrupted } = stateOf(wait);
-    const runId = runIdOf(wait.waitId, dispatch);
+    const { problem, interrupted } = stateOf(wait);
+    const runId = runIdOf(wait);
     let error = problem ?? "The child agent had not ended its run";
     let end: AgentToolEnd | undefined;
     try {
@@ -108,22 +107,14 @@ export class AgentTools implements StoredKind {
   async finished({ runId, agentType }: AgentToolRunInfo, result: AgentToolLifecycleResult) {
     const waitId = waitIdOf(runId);
     const wait = waitId === undefined ? undefined : await this.waits().find(waitId);
-    if (wait?.status === "open" && runIdOf(wait.waitId, stateOf(wait).dispatch) === runId) {
-      await this.#finish(
-        wait,
-        reportedEnd(runId, result) ?? (await this.#completed(agentType, runId)),
-      );
+    if (wait?.status === "open" && runIdOf(wait) === runId) {
+      const end = reportedEnd(runId, result) ?? (await this.#completed(agentType, runId));
+      const mayEnd = end.status === "interrupted" && end.childStillRunning;
+      // It may still end as long as its step waits.
+      if (mayEnd) await this.#note(wait, { interrupted: end });
+      else await this.#close(wait, end);
     }
     await this.#nextRefused();
-  }
-
-  async #finish(wait: Wait, end: AgentToolEnd): Promise<void> {
-    if (end.status === "interrupted" && end.childStillRunning) {
-      // It may still end, as long as its step waits: that is bounded.
-      await this.waits().note(wait.waitId, { ...stateOf(wait), interrupted: end });
-    } else {
-      await this.#close(wait, end);
-    }
   }
 
   async #completed(className: string, runId: string): Promise<AgentToolEnd> {
@@ -134,20 +125,20 @@ export class AgentTools implements StoredKind {
     return { status: "error", runId, error };
   }
 
-  async #start(wait: Wait, state: AgentToolState): Promise<number | null> {
+  async #start(wait: Wait): Promise<number | null> {
     const { className, input, display } = requestOf(wait);
-    const runId = runIdOf(wait.waitId, state.dispatch);
+    const runId = runIdOf(wait);
     const left = wait.expiresAt - GRACE_MS - this.clock.now();
     const maxBudgetMs = Math.max(0, left) + BUDGET_MARGIN_MS;
     try {
       const run = { runId, input, display, maxBudgetMs };
       const { status, error } = await this.port.start(className, run);
-      if (status === "error") return this.#refused(wait, state, error ?? "The agent refused it");
+      if (status === "error") return this.#refused(wait, error ?? "The agent refused it");
     } catch (error) {
-      return this.#failed(wait, state, failureOf(error).message);
+      return this.#failed(wait, failureOf(error).message);
     }
-    const { problem: _, ...sent } = { ...state, isSent: true };
-    if (await this.waits().note(wait.waitId, sent)) return this.#follow(wait, runId);
+    const sent = await this.#note(wait, { isSent: true, problem: undefined });
+    if (sent) return this.#follow(sent);
     const closed = await this.waits().find(wait.waitId);
     // Its step has given it up while it was started, when the child had nothing to cancel yet.
     if (!closed || !hasEnded(closed)) await this.port.abandon(className, runId, UNWANTED);
@@ -155,55 +146,56 @@ export class AgentTools implements StoredKind {
   }
 
   /** Tried again with another run id: agents keep a refused run under its id. */
-  async #refused(wait: Wait, state: AgentToolState, problem: string): Promise<number | null> {
-    const refusals = state.refusals + 1;
-    const next = { ...state, dispatch: state.dispatch + 1, refusals, problem };
-    if (!(await this.waits().note(wait.waitId, next))) return null;
+  async #refused(wait: Wait, problem: string): Promise<number | null> {
+    const { dispatch, refusals: before } = stateOf(wait);
+    const refusals = before + 1;
+    if (!(await this.#note(wait, { dispatch: dispatch + 1, refusals, problem }))) return null;
     this.#hasRefused = true;
     return this.clock.now() + backoffMs(refusals, REFUSED, this.clock.random());
   }
 
-  async #failed(wait: Wait, state: AgentToolState, error: string): Promise<number | null> {
-    const failures = state.failures + 1;
-    const runId = runIdOf(wait.waitId, state.dispatch);
+  async #failed(wait: Wait, error: string): Promise<number | null> {
+    const { dispatch, failures: before } = stateOf(wait);
+    const failures = before + 1;
     if (failures < MOST_FAILURES) {
-      const next = { ...state, failures, problem: error };
-      if (!(await this.waits().note(wait.waitId, next))) return null;
+      if (!(await this.#note(wait, { failures, problem: error }))) return null;
       return this.clock.now() + backoffMs(failures, FAILED, this.clock.random());
     }
+    const runId = runIdOf(wait);
     // It holds a slot of the agent until it is cancelled. The agent reports that as an end, which is not this wait's.
-    await this.waits().note(wait.waitId, { ...state, dispatch: state.dispatch + 1, isSent: false });
+    await this.#note(wait, { dispatch: dispatch + 1, isSent: false });
     await this.port.cancel(runId, error);
     return this.#close(wait, { status: "error", runId, error });
   }
 
   /** Looks at a run that was started earlier, maybe before the last start. */
-  async #look(wait: Wait, state: AgentToolState): Promise<number | null> {
-    const { className } = requestOf(wait);
-    const runId = runIdOf(wait.waitId, state.dispatch);
-    const found = await this.port.inspect(className, runId);
-    if (!found) return this.#startAgain(wait, state);
+  async #look(wait: Wait): Promise<number | null> {
+    const runId = runIdOf(wait);
+    const found = await this.port.inspect(requestOf(wait).className, runId);
+    if (!found) {
+      // The agent knows the run and the child does not: the start was cut off between the two, and never comes there.
+      const dispatch = stateOf(wait).dispatch + 1;
+      const next = await this.#note(wait, { dispatch, isSent: false });
+      if (!next) return null;
+      await this.port.cancel(runId, "It was not started, and is replaced");
+      return this.#start(next);
+    }
     this.#following.reportMissed(wait, runId, found);
     const end = endIn(found);
-    if (!end) return this.#follow(wait, runId);
+    if (!end) return this.#follow(wait);
     // A child that was given up looks like a cancelled one. The agent knows which it is, and will say so.
     if (end.status === "aborted") return this.clock.now() + STOPPED_LOOK_MS;
     return this.#close(wait, end);
   }
 
-  /** The agent knows the run and the child does not: the start was cut off between the two, and never comes there. */
-  async #startAgain(wait: Wait, state: AgentToolState): Promise<number | null> {
-    const next = { ...state, dispatch: state.dispatch + 1, isSent: false };
-    if (!(await this.waits().note(wait.waitId, next))) return null;
-    await this.port.cancel(
-      runIdOf(wait.waitId, state.dispatch),
-      "It was not started, and is replaced",
-    );
-    return this.#start(wait, next);
+  /** Stores what has changed. Undefined if the wait was closed. */
+  async #note(wait: Wait, changes: Partial<AgentToolState>): Promise<Wait | undefined> {
+    const state = { ...stateOf(wait), ...changes } as Json;
+    return (await this.waits().note(wait.waitId, state)) ? { ...wait, state } : undefined;
   }
 
-  #follow(wait: Wait, runId: string): number | null {
-    return this.#following.begin(wait, runId) ? null : this.clock.now() + LOOK_MS;
+  #follow(wait: Wait): number | null {
+    return this.#following.begin(wait, runIdOf(wait)) ? null : this.clock.now() + LOOK_MS;
   }
 
   /** A slot is free: starts the run that has waited longest. */

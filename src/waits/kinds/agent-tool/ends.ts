@@ -10,8 +10,8 @@ import type { AgentToolEnd, AgentToolRequest, AgentToolState, Inspection } from 
 const PREFIX = "perdure-";
 
 /** The id of a wait's run: a dispatch that is repeated after a crash has the same one. */
-export function runIdOf(waitId: string, dispatch: number): string {
-  return `${PREFIX}${waitId}-${dispatch}`;
+export function runIdOf(wait: Pick<Wait, "waitId" | "state">): string {
+  return `${PREFIX}${wait.waitId}-${stateOf(wait).dispatch}`;
 }
 
 /** The wait that a run was started for, or undefined for a run of the app's own. */
@@ -23,8 +23,8 @@ export function requestOf({ request }: Wait): AgentToolRequest {
   return request as AgentToolRequest;
 }
 
-export function stateOf({ state }: Wait): AgentToolState {
-  const none: AgentToolState = { dispatch: 1, isSent: false, refusals: 0, failures: 0 };
+export function stateOf({ state }: Pick<Wait, "state">): AgentToolState {
+  const none = { dispatch: 1, isSent: false, refusals: 0, failures: 0 };
   return { ...none, ...(state as AgentToolState | undefined) };
 }
 
@@ -38,43 +38,31 @@ export function hasEnded(wait: Wait): boolean {
   return status === "completed" || status === "error" || status === "aborted";
 }
 
-/** The end that a child's record tells of, or undefined for a run that has none yet. */
-export function endIn({
-  runId,
-  status,
-  output,
-  summary = "",
-  error,
-  milestones = [],
-}: Inspection): AgentToolEnd | undefined {
-  if (status === "completed") {
-    const plain = output === undefined ? undefined : jsonOf(output);
-    return {
-      status,
-      runId,
-      ...(plain !== undefined && { output: plain }),
-      summary,
-      milestones: milestones.map(({ data, ...rest }) => ({
-        ...rest,
-        ...(data !== undefined && { data: jsonOf(data) as Json }),
-      })),
-    };
-  }
-  if (status === "error") return failed(runId, error);
-  if (status === "aborted") return { status, runId, error: error ?? "The run was cancelled" };
-  return undefined;
+/** The end in a child's record, or undefined for a run that has none yet. */
+export function endIn(record: Inspection): AgentToolEnd | undefined {
+  const { runId, status, output, summary = "", error, milestones = [] } = record;
+  if (status === "error" || status === "aborted") return failedEnd(runId, status, error);
+  if (status !== "completed") return undefined;
+  const plain = output === undefined ? undefined : jsonOf(output);
+  return {
+    status,
+    runId,
+    ...(plain !== undefined && { output: plain }),
+    summary,
+    milestones: milestones.map(({ data, ...rest }) => ({
+      ...rest,
+      ...(data !== undefined && { data: jsonOf(data) as Json }),
+    })),
+  };
 }
 
-/** The end that the agent tells of, but for what only the child knows of a completed one. */
+/** The end that the agent reports; undefined for a completed run, of which only the child knows more. */
 export function reportedEnd(
   runId: string,
   { status, error, reason, childStillRunning = true }: AgentToolLifecycleResult,
-): Exclude<AgentToolEnd, { status: "completed" }> | undefined {
+): FailedEnd | undefined {
   if (status === "completed") return undefined;
-  if (status !== "interrupted") {
-    if (status === "error") return failed(runId, error);
-    return { status, runId, error: error ?? "The run was cancelled" };
-  }
+  if (status !== "interrupted") return failedEnd(runId, status, error);
   return {
     status,
     runId,
@@ -84,13 +72,16 @@ export function reportedEnd(
   };
 }
 
+type FailedEnd = Exclude<AgentToolEnd, { status: "completed" }>;
+
 /** Think's error for a child that went down and is not recovered. */
 const CUT_OFF = /^Agent tool run was interrupted before the child could finish/;
 
-function failed(runId: string, error = "The child agent's run failed") {
-  return CUT_OFF.test(error)
-    ? ({ status: "interrupted", runId, error, childStillRunning: false } as const)
-    : ({ status: "error", runId, error } as const);
+function failedEnd(runId: string, status: "error" | "aborted", given?: string): FailedEnd {
+  if (status === "aborted") return { status, runId, error: given ?? "The run was cancelled" };
+  const error = given ?? "The child agent's run failed";
+  if (!CUT_OFF.test(error)) return { status, runId, error };
+  return { status: "interrupted", runId, error, childStillRunning: false };
 }
 
 const CLOSED_AS = {

@@ -62,7 +62,7 @@ export type AgentToolState = {
   /** How often it could not be started. */
   failures: number;
   /** Why it has not started yet. */
-  problem?: string;
+  problem?: string | undefined;
   /** The agent has given it up, though the child may still end it. */
   interrupted?: Extract<AgentToolEnd, { status: "interrupted" }>;
 };
