@@ -1,7 +1,6 @@
 /**
- * Writes `perdure_waits`, by transition verbs only: open → one of the ends,
- * once. Opening bills 4 rows (the row, its id, its key or its parent, the open
- * ones), a note 1 (2 where it wakes at another time), closing 1.
+ * Writes `perdure_waits`, by transition verbs only: open → one of the ends, once. Opening bills 4 rows (the row, its
+ * id, its key or its parent, the open ones), a note 1 (2 where it wakes at another time), closing 1.
  */
 
 import type { Json } from "../core/json.ts";

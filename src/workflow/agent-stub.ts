@@ -1,7 +1,6 @@
 /**
- * Stubs that survive their agent's crashes. A stub whose object went down
- * stays broken, so that every retry through it fails at once; a new stub
- * reaches the restarted object.
+ * Stubs that survive their agent's crashes. A stub whose object went down stays broken, so that every retry through it
+ * fails at once; a new stub reaches the restarted object.
  * https://developers.cloudflare.com/durable-objects/best-practices/error-handling/
  */
 

@@ -51,10 +51,9 @@ export function stepKey({
 }
 
 /**
- * The name of one of the platform steps that a step consists of. A step name
- * that is short and plain is kept as it is; any other, and any with a key, gets
- * a digest behind a `~`, which no plain one has. Two kinds of steps share none:
- * the kind is part of the name, but for a prompt, whose names are Think's.
+ * The name of one of the platform steps that a step consists of. A step name that is short and plain is kept as it is;
+ * any other, and any with a key, gets a digest behind a `~`, which no plain one has. Two kinds of steps share none: the
+ * kind is part of the name, but for a prompt, whose names are Think's.
  */
 export function partName({ kind, stepName, key }: StepIdentity, part: string): string {
   const suffixed = kind === "prompt" ? part : `${kind}-${part}`;

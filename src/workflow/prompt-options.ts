@@ -22,8 +22,7 @@ export type ThinkPromptOptions<Schema extends AnySchema | undefined = undefined>
      */
     cancelOnTimeout?: boolean;
     /**
-     * Another agent that is asked, by its binding in `env` and its name. Its
-     * class extends `DurableThink`, too.
+     * Another agent that is asked, by its binding in `env` and its name. Its class extends `DurableThink`, too.
      * @default the agent that started the workflow
      */
     agent?: PromptTarget;
@@ -56,17 +55,15 @@ type PromptSettings<Schema extends AnySchema | undefined> = {
    */
   timeout?: Duration;
   /**
-   * The conversation that the turn is part of: `"main"`, the agent's own; a
-   * name, a conversation of its own; `"isolated"`, none: the agent's model,
-   * prompt, tools and memory, and no trace in any conversation. Prompts in
+   * The conversation that the turn is part of: `"main"`, the agent's own; a name, a conversation of its own;
+   * `"isolated"`, none: the agent's model, prompt, tools and memory, and no trace in any conversation. Prompts in
    * different threads run side by side.
    * @default "main"
    */
   thread?: "main" | "isolated" | (string & {});
   /**
-   * How an answer with a schema is asked for: `"tool"`, by a forced call of a
-   * tool; `"json"`, as the text of the reply; `"auto"`, by the tool, and as
-   * text where the model or its provider does without it.
+   * How an answer with a schema is asked for: `"tool"`, by a forced call of a tool; `"json"`, as the text of the reply;
+   * `"auto"`, by the tool, and as text where the model or its provider does without it.
    * @default "auto"
    */
   strategy?: AnswerStrategy;
@@ -145,10 +142,9 @@ export type PromptAllOptions<
    */
   concurrency?: number;
   /**
-   * - `"throw"`: the first failure cancels the rest and is thrown, with the
-   *   item's `index` and `key`; of several, the first in the order of the items.
-   * - `"return"`: all are waited for, and each is told of as
-   *   {@link PromptAllSettled}.
+   * - `"throw"`: the first failure cancels the rest and is thrown, with the item's `index` and `key`; of several, the
+   *   first in the order of the items.
+   * - `"return"`: all are waited for, and each is told of as {@link PromptAllSettled}.
    *
    * @default "throw"
    */

@@ -5,12 +5,20 @@
  */
 
 import { type Clock, systemClock } from "../../core/clock.ts";
+import { failureOf } from "../../core/failures.ts";
 import { InvalidWaitError } from "../errors.ts";
 import type { Closing, StoredKind, Wait } from "../protocol.ts";
 import type { Waits } from "../waits.ts";
-import { actionRequest, decisionOf } from "./codemode/approval-request.ts";
 import { type Action, decide } from "./codemode/decide.ts";
-import { completed, failed, interrupted, pendingAction, rejected } from "./codemode/outcome.ts";
+import {
+  actionRequest,
+  completed,
+  decisionOf,
+  failed,
+  interrupted,
+  pendingAction,
+  rejected,
+} from "./codemode/outcome.ts";
 import { type Found, findExecution, markedCode } from "./codemode/records.ts";
 import type {
   CallRecord,
@@ -84,8 +92,7 @@ export class Codemode implements StoredKind {
     if (wait?.state === undefined) return;
     const runtime = await this.port.runtime();
     const { execution } = await executionOf(runtime, wait);
-    const action = execution?.status === "paused" ? pendingAction(execution) : undefined;
-    if (execution && action) await runtime.reject({ seq: action.seq, executionId: execution.id });
+    await rejectPaused(runtime, execution);
   }
 
   async #runtimeFor(wait: Wait): Promise<CodemodeRuntime | undefined> {
@@ -94,8 +101,7 @@ export class Codemode implements StoredKind {
     } catch (error) {
       // Once something has begun, its end is worth another try.
       if (wait.state !== undefined) throw error;
-      const problem = error instanceof Error ? error.message : String(error);
-      await this.#close(wait, failed(problem, undefined, "unavailable"));
+      await this.#close(wait, failed(failureOf(error).message, undefined, "unavailable"));
       return undefined;
     }
   }
@@ -123,22 +129,23 @@ export class Codemode implements StoredKind {
         if (next.forget !== undefined) await runtime.deleteExecution(next.forget);
         return this.#begin(wait, runtime);
       case "ask":
-        return this.#ask(wait, progress, execution, next.action);
+        return this.#ask(wait, progress, next.execution.id, next.action);
       case "wait":
         return this.#later(progress);
       case "approve":
-        return this.#approve(wait, runtime, execution, next.action);
+        return this.#approve(wait, runtime, next.execution.id, next.action);
       case "reject":
-        await runtime.reject({ seq: next.action.seq, executionId: execution?.id ?? "" });
+        await runtime.reject({ seq: next.action.seq, executionId: next.execution.id });
         return {};
       case "complete":
-        return this.#close(wait, completed(execution as ExecutionRecord));
+        return this.#close(wait, completed(next.execution));
       case "interrupted":
-        return this.#close(wait, interrupted(execution as ExecutionRecord));
+        return this.#close(wait, interrupted(next.execution));
       case "rejected":
-        return this.#rejected(wait, runtime, execution as ExecutionRecord, asked);
+        return this.#rejected(wait, runtime, next.execution, asked);
       case "fail":
-        return this.#fail(wait, runtime, execution, next.error);
+        await rejectPaused(runtime, execution);
+        return this.#close(wait, failed(next.error, execution));
     }
   }
 
@@ -150,13 +157,7 @@ export class Codemode implements StoredKind {
     );
   }
 
-  #approve(
-    wait: Wait,
-    runtime: CodemodeRuntime,
-    execution: ExecutionRecord | undefined,
-    { seq }: CallRecord,
-  ) {
-    const executionId = execution?.id ?? "";
+  #approve(wait: Wait, runtime: CodemodeRuntime, executionId: string, { seq }: CallRecord) {
     const since = sinceOf(wait);
     return this.#pass(wait, { step: "approved", since, executionId, seq }, () =>
       runtime.approve({ executionId }),
@@ -183,17 +184,14 @@ export class Codemode implements StoredKind {
   async #ask(
     wait: Wait,
     progress: Progress | undefined,
-    execution: ExecutionRecord | undefined,
+    executionId: string,
     action: CallRecord,
-  ) {
-    const executionId = execution?.id ?? "";
+  ): Promise<number | Came> {
     const { seq } = action;
-    await this.#withdraw(wait, approvalId(executionId, seq));
-    const approval = await this.waits.openInside(wait, {
-      waitId: approvalId(executionId, seq),
-      kind: "approval",
-      request: actionRequest(executionId, action),
-    });
+    const waitId = approvalId(executionId, seq);
+    await this.#withdraw(wait, waitId);
+    const request = actionRequest(executionId, action);
+    const approval = await this.waits.openInside(wait, { waitId, kind: "approval", request });
     // Closed meanwhile, as the next look will find.
     if (!approval) return {};
     const since = progress?.since ?? wait.createdAt;
@@ -237,29 +235,14 @@ export class Codemode implements StoredKind {
     return this.#close(wait, rejected(error, execution, action, decisionOf(asked?.result)));
   }
 
-  /** Rejects the paused action, if there is one, and closes the wait as failed. */
-  async #fail(
-    wait: Wait,
-    runtime: CodemodeRuntime,
-    execution: ExecutionRecord | undefined,
-    error: string,
-  ): Promise<null> {
-    const action = execution?.status === "paused" ? pendingAction(execution) : undefined;
-    if (execution && action) await runtime.reject({ seq: action.seq, executionId: execution.id });
-    return this.#close(wait, failed(error, execution));
-  }
-
   async #close({ waitId }: Wait, closing: Closing): Promise<null> {
     try {
       await this.waits.settle(waitId, closing);
     } catch (error) {
       if (!(error instanceof InvalidWaitError)) throw error;
       const { executionId } = closing.result as { executionId?: string };
-      const result = {
-        error: error.message,
-        failure: "error",
-        ...(executionId && { executionId }),
-      };
+      const known = executionId && { executionId };
+      const result = { error: error.message, failure: "error", ...known };
       await this.waits.settle(waitId, { status: "failed", result });
     }
     return null;
@@ -293,6 +276,15 @@ function approvalId(executionId: string, seq: number): string {
   return `${executionId}-${seq}`;
 }
 
+/** So that the execution ends. */
+async function rejectPaused(
+  runtime: CodemodeRuntime,
+  execution: ExecutionRecord | undefined,
+): Promise<void> {
+  const action = execution?.status === "paused" ? pendingAction(execution) : undefined;
+  if (execution && action) await runtime.reject({ seq: action.seq, executionId: execution.id });
+}
+
 function sinceOf({ state, createdAt }: Wait): number {
   return (state as Progress | undefined)?.since ?? createdAt;
 }
@@ -303,6 +295,6 @@ async function undo(runtime: CodemodeRuntime, executionId: string): Promise<stri
     await runtime.rollback({ executionId });
     return " What had been applied before was rolled back.";
   } catch (error) {
-    return ` Rolling back what had been applied before failed: ${error instanceof Error ? error.message : String(error)}.`;
+    return ` Rolling back what had been applied before failed: ${failureOf(error).message}.`;
   }
 }

@@ -48,13 +48,16 @@ export type Situation = {
 
 export type Action =
   | { readonly do: "begin"; readonly forget?: string }
-  | { readonly do: "ask"; readonly action: CallRecord }
   | { readonly do: "wait" }
-  | { readonly do: "approve"; readonly action: CallRecord }
-  | { readonly do: "reject"; readonly action: CallRecord }
-  | { readonly do: "complete" }
-  | { readonly do: "interrupted" }
-  | { readonly do: "rejected" }
+  | {
+      readonly do: "ask" | "approve" | "reject";
+      readonly execution: ExecutionRecord;
+      readonly action: CallRecord;
+    }
+  | {
+      readonly do: "complete" | "interrupted" | "rejected";
+      readonly execution: ExecutionRecord;
+    }
   | { readonly do: "fail"; readonly error: string };
 
 const DELETED = "The record of the execution was deleted before it ended";
@@ -65,6 +68,7 @@ const FORGOTTEN =
 const UNRECORDED =
   "The code was run, and the runtime has no record of what came of it. Set maxExecutions of the runtime to at least 1, and " +
   "delete no execution before its step has ended; restart the workflow to run the code afresh.";
+const NO_ACTION = "The execution is paused, and no action of it waits for a decision";
 const UNCHANGED = "The action was approved, and the runtime still waits for its approval";
 
 export function decide(situation: Situation): Action {
@@ -78,11 +82,11 @@ export function decide(situation: Situation): Action {
   }
   switch (execution.status) {
     case "completed":
-      return { do: "complete" };
+      return { do: "complete", execution };
     case "error":
       return { do: "fail", error: execution.error ?? "The code failed" };
     case "rejected":
-      return { do: "rejected" };
+      return { do: "rejected", execution };
     case "rolled_back":
       return { do: "fail", error: "The execution was rolled back before its result was taken" };
     case "running":
@@ -99,7 +103,7 @@ function ofRunning(
 ): Action {
   const isElsewhere = progress.step === "asked" || refused !== undefined || hasRun;
   if (isElsewhere && now - execution.updatedAt < STILL_MS) return { do: "wait" };
-  if (begunCalls(execution).length > 0) return { do: "interrupted" };
+  if (begunCalls(execution).length > 0) return { do: "interrupted", execution };
   return { do: "begin", forget: execution.id };
 }
 
@@ -109,16 +113,12 @@ function ofPaused(
   progress: Progress,
 ): Action {
   const action = pendingAction(execution);
-  if (!action) {
-    return {
-      do: "fail",
-      error: "The execution is paused, and no action of it waits for a decision",
-    };
-  }
+  if (!action) return { do: "fail", error: NO_ACTION };
   if (refused !== undefined) return { do: "fail", error: refused };
-  if (progress.step === "begun" || progress.seq !== action.seq) return { do: "ask", action };
+  const found = { execution, action };
+  if (progress.step === "begun" || progress.seq !== action.seq) return { do: "ask", ...found };
   if (progress.step === "approved" && hasRun) return { do: "fail", error: UNCHANGED };
-  if (progress.step === "approved" || approval === "completed") return { do: "approve", action };
-  if (approval === undefined) return { do: "ask", action };
-  return approval === "open" ? { do: "wait" } : { do: "reject", action };
+  if (progress.step === "approved" || approval === "completed") return { do: "approve", ...found };
+  if (approval === undefined) return { do: "ask", ...found };
+  return approval === "open" ? { do: "wait" } : { do: "reject", ...found };
 }

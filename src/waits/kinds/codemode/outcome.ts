@@ -1,7 +1,13 @@
-/** How a wait of Code Mode is closed, made of the execution's record. Pure; bounded, so that a row can hold it. */
+/**
+ * What is read from an execution's record: how its wait is closed, and what a person is asked about an action. Pure; bounded, so
+ * that a row can hold it.
+ */
 
-import { type Json, jsonOf } from "../../../core/json.ts";
+import { failureOf } from "../../../core/failures.ts";
+import { byteLength, type Json, jsonOf } from "../../../core/json.ts";
 import type { Closing } from "../../protocol.ts";
+import { approvalRequest } from "../approval.ts";
+import type { ApprovalRequest } from "../approval-types.ts";
 import type { CallRecord, CodemodeCall, CodemodeFailure, ExecutionRecord } from "./types.ts";
 
 const MOST_ERROR_CHARS = 10_000;
@@ -22,9 +28,8 @@ export function completed(execution: ExecutionRecord): Closing {
       result: { executionId, ...(output !== undefined && { output }), ...logs },
     };
   } catch (error) {
-    const problem = error instanceof Error ? error.message : String(error);
     return failed(
-      `The result of the code has no JSON form: ${problem}. Return plain data, or write the rest to a workspace and return a reference to it.`,
+      `The result of the code has no JSON form: ${failureOf(error).message}. Return plain data, or write the rest to a workspace and return a reference to it.`,
       execution,
     );
   }
@@ -36,14 +41,7 @@ export function failed(
   execution: ExecutionRecord | undefined,
   failure: CodemodeFailure = "error",
 ): Closing {
-  return {
-    status: "failed",
-    result: {
-      error: error.slice(0, MOST_ERROR_CHARS).toWellFormed(),
-      failure,
-      ...known(execution),
-    },
-  };
+  return { status: "failed", result: { ...known(execution), error: bounded(error), failure } };
 }
 
 /** An action was rejected, or was not decided in time. */
@@ -56,8 +54,8 @@ export function rejected(
   return {
     status: "rejected",
     result: {
-      error: error.slice(0, MOST_ERROR_CHARS).toWellFormed(),
       ...known(execution),
+      error: bounded(error),
       ...(action && { action: { connector: action.connector, method: action.method } }),
       ...decision,
     },
@@ -93,11 +91,15 @@ export function pendingAction({ log }: ExecutionRecord): CallRecord | undefined 
 }
 
 /** A replacer for {@link jsonOf}: JSON has no form for binary data. */
-export function refuseBinary(_key: string, value: unknown): unknown {
+function refuseBinary(_key: string, value: unknown): unknown {
   if (ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
     throw new TypeError("binary data has none");
   }
   return value;
+}
+
+function bounded(error: string): string {
+  return error.slice(0, MOST_ERROR_CHARS).toWellFormed();
 }
 
 function entriesOf(log: ExecutionRecord["log"]): CallRecord[] {
@@ -129,4 +131,39 @@ function boundedLogs({ logs = [] }: ExecutionRecord): { logs?: string[] } {
     kept.push(line);
   }
   return { logs: kept.toReversed() };
+}
+
+/** Bytes of arguments that are shown whole, as JSON: what is pending is listed, and told to the clients that the app chooses. */
+const MOST_SHOWN_BYTES = 100_000;
+/** UTF-16 units of those that are larger. */
+const SHOWN_LENGTH = 30_000;
+
+/** The request of the approval of one action. */
+export function actionRequest(
+  executionId: string,
+  { seq, connector, method, args }: CallRecord,
+): ApprovalRequest {
+  return approvalRequest({
+    title: `${connector}.${method}`,
+    data: { executionId, seq, connector, method, args: shownArgs(args) },
+  });
+}
+
+/** Who decided, and why, of a closed approval. */
+export function decisionOf(result: Json | undefined): { by?: Json; reason?: Json } {
+  const { by, reason } = (result ?? {}) as { by?: Json; reason?: Json };
+  return { ...(by != null && { by }), ...(reason != null && { reason }) };
+}
+
+/** The arguments are for a person to read: what JSON cannot hold, or is too much of it, is named, and stops nothing. */
+function shownArgs(args: unknown): Json {
+  try {
+    const plain = jsonOf(args, refuseBinary) ?? null;
+    const text = JSON.stringify(plain);
+    const bytes = byteLength(text);
+    if (bytes <= MOST_SHOWN_BYTES) return plain;
+    return `(${bytes} bytes, of which this is the beginning; the execution's record has the rest) ${text.slice(0, SHOWN_LENGTH).toWellFormed()}`;
+  } catch (error) {
+    return `(not shown: ${failureOf(error).message})`;
+  }
 }

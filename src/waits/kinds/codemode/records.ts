@@ -27,9 +27,7 @@ export type Found = {
   readonly mayBeForgotten: boolean;
 };
 
-/**
- * @param since when it was begun at the earliest, epoch milliseconds: much older ones are not looked at
- */
+/** @param since when it was begun at the earliest, epoch milliseconds: much older ones are not looked at */
 export async function findExecution(
   runtime: Pick<CodemodeRuntime, "executions">,
   since: number,
