@@ -2,8 +2,8 @@
 
 import type { DurableThink } from "../hosts/think/durable-think.ts";
 import { CAPABILITIES } from "../hosts/verbs.ts";
+import type { CodemodePort } from "../waits/kinds/codemode/types.ts";
 import { Codemode } from "../waits/kinds/codemode.ts";
-import { codemodePort } from "./port.ts";
 import { type CodemodeRollback, rollBack } from "./rollback.ts";
 
 /** A class that extends DurableThink, abstract or not. */
@@ -33,4 +33,23 @@ export function withCodemode<Base extends AgentClass>(Base: Base): Base {
     }
   }
   return WithCodemode as unknown as Base;
+}
+
+const REMEDY =
+  "Make one in getTools(), e.g. `execute: createExecuteTool(this)` of @cloudflare/think/tools/execute, with " +
+  '`"worker_loaders": [{ "binding": "LOADER" }]` in wrangler.jsonc and `export { CodemodeRuntime } from "@cloudflare/codemode"` ' +
+  "in the Worker; or assign `this.codemode = createCodemodeRuntime(...)` in onStart().";
+
+/** The agent's Code Mode runtime, which is made when no turn has made it yet. */
+function codemodePort(agent: DurableThink): CodemodePort {
+  return {
+    runtime: async () => {
+      // Think makes the tools at the beginning of each turn: after a restart there may have been none.
+      if (!agent.codemode) await agent.getTools();
+      if (!agent.codemode) throw new Error(`The agent has no Code Mode runtime. ${REMEDY}`);
+      return agent.codemode;
+    },
+    // Protected in its type, as a Durable Object's context is for its own class.
+    sync: () => (agent as unknown as { ctx: DurableObjectState }).ctx.storage.sync(),
+  };
 }

@@ -89,20 +89,6 @@ export type WaitPart = {
   readonly parts: number;
 };
 
-/** The event that tells a workflow how a wait with a row was closed. */
-export type WaitEvent = {
-  readonly type: `wait.${WaitStatus}`;
-  /** When it was closed, ISO 8601. */
-  readonly timestamp: string;
-  readonly data: {
-    readonly waitId: string;
-    readonly status: WaitStatus;
-    /** Epoch milliseconds. */
-    readonly settledAt: number;
-    readonly result: Json;
-  };
-};
-
 /** How a wait is to be closed. */
 export type Closing = { readonly status: WaitStatus; readonly result: Json };
 

@@ -1,9 +1,18 @@
-/** What a workflow is told of a wait that has a row: its receipt, its end, and the event of its end. Pure. */
+/** What a workflow receives about a wait that has a row: its receipt, its end, and the event of its end. Pure. */
 
 import { byteLength } from "../core/json.ts";
 import { PART_LENGTH } from "../core/text.ts";
 import type { WorkflowDestination } from "../outbox/types.ts";
-import type { Closing, Wait, WaitEnd, WaitEvent, WaitReceipt } from "./protocol.ts";
+import type { Closing, Wait, WaitEnd, WaitReceipt, WaitWorkflow } from "./protocol.ts";
+
+/** Sends an event to the instance of a workflow that waits for it. */
+export function destinationOf(
+  { name: workflow, id: instance }: Pick<WaitWorkflow, "name" | "id">,
+  eventType: string,
+  proof?: string,
+): WorkflowDestination {
+  return { kind: "workflow", workflow, instance, eventType, ...(proof !== undefined && { proof }) };
+}
 
 /** The event that reports the end of this wait, and of no other. */
 function eventTypeOf(waitId: string): string {
@@ -33,13 +42,7 @@ export function reportOf(
     type: `wait.${status}`,
     timestamp: new Date(now).toISOString(),
     data: { waitId, status, settledAt: now, result },
-  } satisfies WaitEvent;
-  const destination = {
-    kind: "workflow",
-    workflow: workflow.name,
-    instance: workflow.id,
-    eventType: eventTypeOf(waitId),
-    proof,
-  } as const;
+  };
+  const destination = destinationOf(workflow, eventTypeOf(waitId), proof);
   return { destination, event: JSON.stringify(event) };
 }

@@ -68,8 +68,8 @@ export type NewWait = {
 /** What a list is asked for. */
 export type WaitQuery = {
   readonly kind: StoredKindName;
-  /** Only those that are open, or not. */
-  readonly isOpen?: boolean | undefined;
+  /** Only those that are open. */
+  readonly isOpen?: boolean;
   readonly statuses?: readonly Wait["status"][] | undefined;
   readonly instance?: string | undefined;
   /** Only those that were opened before this one. */
@@ -90,7 +90,7 @@ export class WaitStore {
 
   /** (new) → open. */
   open(wait: NewWait, now: number): Wait {
-    const [opened] = this.#select(
+    return this.#one(
       `INSERT INTO perdure_waits
          (wait_id, idempotency_key, kind, run, workflow, instance, step, parent, proof, request, wake_at, expires_at, created_at)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
@@ -107,21 +107,19 @@ export class WaitStore {
       wait.expiresAt,
       wait.expiresAt,
       now,
-    );
-    return opened as Wait;
+    ) as Wait;
   }
 
   /** open → open, for another run, with its own timeout. */
   takeOver(waitId: string, run: string, expiresAt: number): Wait | undefined {
-    const [taken] = this.#select(
+    return this.#select(
       `UPDATE perdure_waits SET run = ?1, expires_at = ?2, wake_at = IIF(wake_at = expires_at, ?2, MIN(wake_at, ?2))
        WHERE settled_at IS NULL AND seq IN
          (SELECT seq FROM perdure_waits WHERE wait_id = ?3 UNION ALL SELECT seq ${INSIDE} ?3) RETURNING *`,
       run,
       expiresAt,
       waitId,
-    ).filter((wait) => wait.waitId === waitId);
-    return taken;
+    ).find((wait) => wait.waitId === waitId);
   }
 
   /**
@@ -243,20 +241,27 @@ export class WaitStore {
   /** Newest first; fewer than the limit where they are large. */
   list({ kind, isOpen, statuses, instance, before, limit }: WaitQuery): Wait[] {
     // The open ones are few, whatever else is kept.
-    const where = [isOpen ? `${LIVE} AND kind = ?` : "FROM perdure_waits WHERE kind = ?"];
+    const from = isOpen ? `${LIVE} AND settled_at IS NULL AND` : "FROM perdure_waits WHERE";
+    const where = [`${from} kind = ?`];
     const bindings: SqlStorageValue[] = [kind];
-    const only = (condition: string, ...values: SqlStorageValue[]) => {
+    const only = (condition: string, value: SqlStorageValue) => {
       where.push(condition);
-      bindings.push(...values);
+      bindings.push(value);
     };
-    if (isOpen !== undefined) only(`settled_at IS ${isOpen ? "" : "NOT "}NULL`);
     if (statuses) only("status IN (SELECT value FROM json_each(?))", JSON.stringify(statuses));
     if (instance !== undefined) only("instance = ?", instance);
     if (before !== undefined) {
       only("seq < (SELECT seq FROM perdure_waits WHERE wait_id = ?)", before);
     }
     const query = `SELECT * ${where.join(" AND ")} ORDER BY seq DESC LIMIT ?`;
-    return selectSome(this.storage.sql, MOST_LISTED, query, ...bindings, limit);
+    const waits: Wait[] = [];
+    let length = 0;
+    for (const row of this.storage.sql.exec<Row>(query, ...bindings, limit)) {
+      length += row.request.length + (row.state?.length ?? 0) + (row.result?.length ?? 0);
+      if (length > MOST_LISTED && waits.length > 0) break;
+      waits.push(toWait(row));
+    }
+    return waits;
   }
 
   /** Forgets some of the closed ones that are older than that, whatever is open. Returns how many. */
@@ -281,7 +286,11 @@ export class WaitStore {
   }
 
   #select(query: string, ...bindings: SqlStorageValue[]): Wait[] {
-    return select(this.storage.sql, query, ...bindings);
+    const { sql } = this.storage;
+    return sql
+      .exec<Row>(query, ...bindings)
+      .toArray()
+      .map(toWait);
   }
 
   #one(query: string, ...bindings: SqlStorageValue[]): Wait | undefined {
@@ -307,31 +316,6 @@ type Row = {
   settled_at: number | null;
   done_at: number | null;
 };
-
-/** The waits that a query for whole rows returns. */
-function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]): Wait[] {
-  return sql
-    .exec<Row>(query, ...bindings)
-    .toArray()
-    .map(toWait);
-}
-
-/** As many of the waits that a query returns as have so many UTF-16 units of JSON; the first one in any case. */
-function selectSome(
-  sql: SqlStorage,
-  length: number,
-  query: string,
-  ...bindings: SqlStorageValue[]
-): Wait[] {
-  const waits: Wait[] = [];
-  let room = length;
-  for (const row of sql.exec<Row>(query, ...bindings)) {
-    room -= row.request.length + (row.state?.length ?? 0) + (row.result?.length ?? 0);
-    if (room < 0 && waits.length > 0) break;
-    waits.push(toWait(row));
-  }
-  return waits;
-}
 
 function toWait(row: Row): Wait {
   return {

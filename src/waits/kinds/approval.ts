@@ -35,13 +35,15 @@ const STATUS_OF = {
 type Decided = Pick<Approval, "by" | "reason" | "payload">;
 
 /** The request of a wait of kind `approval`, for a step or for a kind of wait that has to ask a person. */
-export function approvalRequest(ask: {
-  title?: string | undefined;
+export function approvalRequest({
+  title = null,
+  data = null,
+  schema = null,
+}: {
+  title?: string | null;
   data?: Json | undefined;
-  /** JSON Schema of what approving takes. */
   schema?: Json | undefined;
 }): ApprovalRequest {
-  const { title = null, data = null, schema = null } = ask;
   return { title, data, schema };
 }
 
@@ -58,22 +60,19 @@ export function approvalKind(tell: (approval: Approval) => void | Promise<void>)
 /** A wait of kind `approval`, as people see it. */
 function approvalOf(wait: Wait): Approval {
   const { waitId, workflow, createdAt, expiresAt, settledAt, status } = wait;
-  const asked = wait.request as ApprovalRequest;
-  const { by, reason, payload } = decidedOf(wait);
+  const { title, data, schema, refusal } = wait.request as ApprovalRequest;
   return {
     approvalId: waitId,
     status: STATUS_OF[status],
-    title: asked.title,
-    data: asked.data,
-    schema: asked.schema,
-    ...(asked.refusal && { refusal: asked.refusal }),
+    title,
+    data,
+    schema,
+    ...(refusal && { refusal }),
     workflow,
     createdAt,
     expiresAt: expiresAt - GRACE_MS,
     ...(settledAt !== undefined && { decidedAt: settledAt }),
-    ...(by !== undefined && { by }),
-    ...(reason !== undefined && { reason }),
-    ...(payload !== undefined && { payload }),
+    ...decidedOf(wait),
   };
 }
 
@@ -92,12 +91,8 @@ export class Approvals {
    * @throws InvalidApprovalError for what cannot be asked by
    */
   async list(options: ListApprovalsOptions = {}): Promise<Approval[]> {
-    const { status, workflowId, limit, before } = readOptions(
-      LIST,
-      options,
-      "options of listApprovals()",
-      invalid,
-    );
+    const query = readOptions(LIST, options, "options of listApprovals()", invalid);
+    const { status, workflowId: instance, limit, before } = query;
     const wanted = new Set([status].flat());
     const all = Object.keys(STATUS_OF) as Wait["status"][];
     const statuses = all.filter((one) => wanted.has(STATUS_OF[one]));
@@ -106,13 +101,8 @@ export class Approvals {
       throw invalid("before", invalidMessage("before", preview(before), problem));
     }
     const isPending = statuses.every((one) => one === "open");
-    const found = await this.waits.list({
-      kind: "approval",
-      ...(isPending ? { isOpen: true } : { statuses }),
-      instance: workflowId,
-      before,
-      limit,
-    });
+    const only = isPending ? { isOpen: true } : { statuses };
+    const found = await this.waits.list({ kind: "approval", ...only, instance, before, limit });
     return found.map(approvalOf);
   }
 
@@ -126,8 +116,7 @@ export class Approvals {
     approvalId: string,
     options: GrantApprovalOptions = {},
   ): Promise<ApprovalDecisionResult> {
-    const name = "options of grantApproval()";
-    const decision = readOptions(GRANT, options, name, invalid);
+    const decision = readOptions(GRANT, options, "options of grantApproval()", invalid);
     return this.#decide(approvalId, (wait) => {
       checkPayload(decision.payload, wait);
       return { status: "completed", result: decision };
@@ -174,15 +163,9 @@ const LIST = optionsOf<ListApprovalsOptions>()({
   limit: count({ max: 100 }).default(50),
   before: text().optional(),
 });
-const REJECT = optionsOf<RejectApprovalOptions>()({
-  by: text().optional(),
-  reason: text().optional(),
-});
-const GRANT = optionsOf<GrantApprovalOptions>()({
-  payload: z.unknown().optional(),
-  by: text().optional(),
-  reason: text().optional(),
-});
+const DECISION = { by: text().optional(), reason: text().optional() };
+const REJECT = optionsOf<RejectApprovalOptions>()(DECISION);
+const GRANT = optionsOf<GrantApprovalOptions>()({ payload: z.unknown().optional(), ...DECISION });
 
 function invalid(field: string, message: string): InvalidApprovalError {
   return new InvalidApprovalError(field, message);

@@ -8,7 +8,6 @@
 import type { Failure } from "../../core/failures.ts";
 import { count, readOptions } from "../../core/option-schemas.ts";
 import { PART_LENGTH } from "../../core/text.ts";
-import type { WorkflowDestination } from "../../outbox/types.ts";
 import { InvalidSubmissionError, invalidSubmission } from "../../submissions/errors.ts";
 import { ISOLATED } from "../../submissions/host.ts";
 import { isTerminal, type PromptEnd, type Submissions } from "../../submissions/index.ts";
@@ -18,7 +17,8 @@ import { type IntakeResult, repair, take } from "../../submissions/intake/intake
 import { type BatchState, endedEvent } from "../../submissions/store/batches.ts";
 import type { IntakeItem } from "../../submissions/turns/turn-engine.ts";
 import type { WaitKind, WaitRef, WaitRequest, WaitWorkflow } from "../protocol.ts";
-import type { AnswerProblem, PromptMessage, PromptRequest } from "./prompt.ts";
+import { destinationOf } from "../reports.ts";
+import { type AnswerProblem, type PromptMessage, type PromptRequest, withIds } from "./prompt.ts";
 
 /** `errorName` of a prompt that was cancelled at the timeout of its batch. */
 export const BATCH_TIMEOUT = "PromptBatchTimeoutError";
@@ -138,8 +138,7 @@ export class BatchKind implements WaitKind {
       items.map(({ idempotencyKey, key, messages }) => {
         const metadata = { workflow: { ...workflow, item: key } };
         const options = { ...common, idempotencyKey, metadata };
-        const withIds = messages.map((said) => ({ ...said, id: said.id ?? crypto.randomUUID() }));
-        return { taken: take(this.#ledger, withIds, options, current), options };
+        return { taken: take(this.#ledger, withIds(messages), options, current), options };
       });
   }
 
@@ -227,13 +226,4 @@ export class BatchKind implements WaitKind {
     const index = submissionIds.indexOf(first.submissionId);
     return { index, ...(row && { end: shortEndOf(row) }) };
   }
-}
-
-function destinationOf(
-  { name: workflow, id: instance }: BatchRef["workflow"],
-  eventType: string,
-  proof?: string,
-): WorkflowDestination {
-  const to = { kind: "workflow", workflow, instance, eventType } as const;
-  return proof === undefined ? to : { ...to, proof };
 }

@@ -18,6 +18,7 @@ import { repair, resultOf } from "../../submissions/intake/intake.ts";
 import type { Submission } from "../../submissions/store/rows.ts";
 import type { AnswerSpec } from "../../submissions/types.ts";
 import type { WaitKind, WaitPart, WaitReceipt, WaitRef, WaitRequest } from "../protocol.ts";
+import { destinationOf } from "../reports.ts";
 
 /** `errorName` of the end of a prompt whose submission was deleted. */
 export const NOT_FOUND = "SubmissionNotFoundError";
@@ -68,7 +69,7 @@ export class PromptKind implements WaitKind {
   ): Promise<WaitReceipt<PromptEnd> | ThinkPromptReceipt | null> {
     const { idempotencyKey, run, workflow, request, refuses = "" } = asked;
     const proof = crypto.randomUUID();
-    const notify = (id: string) => [destinationOf(id, workflow, proof)];
+    const notify = (id: string) => [destinationOf(workflow, eventTypeOf(id), proof)];
     if ("problem" in request) {
       const { problem: error } = request;
       const { ledger } = this.submissions.engine;
@@ -85,10 +86,8 @@ export class PromptKind implements WaitKind {
     if (known && !this.submissions.hasKey(idempotencyKey)) {
       return { submissionId: known.submissionId, hasEnded: isTerminal(known.status) };
     }
-    const result = await this.submissions.accept(
-      messages.map((message) => ({ ...message, id: message.id ?? crypto.randomUUID() })),
-      { ...settings, idempotencyKey, run, thread, metadata: { workflow }, notify },
-    );
+    const options = { ...settings, idempotencyKey, run, thread, metadata: { workflow }, notify };
+    const result = await this.submissions.accept(withIds(messages), options);
     return this.#receiptOf(result, proof);
   }
 
@@ -153,12 +152,9 @@ function eventTypeOf(submissionId: string): string {
   return `perdure-prompt-${submissionId}`;
 }
 
-function destinationOf(
-  submissionId: string,
-  { name: workflow, id: instance }: WaitRequest["workflow"],
-  proof: string,
-): WorkflowDestination {
-  return { kind: "workflow", workflow, instance, eventType: eventTypeOf(submissionId), proof };
+/** Messages, each with an id. */
+export function withIds(messages: readonly PromptMessage[]): UIMessage[] {
+  return messages.map((message) => ({ ...message, id: message.id ?? crypto.randomUUID() }));
 }
 
 function notFound(submissionId: string): PromptEnd {
