@@ -35,7 +35,7 @@ export class CodemodeRejectedError extends CodemodeError {
   override name = "CodemodeRejectedError";
   constructor(
     message: string,
-    /** Who rejected it, and why, as far as that was told. */
+    /** Who rejected it, and why, as far as that is known. */
     readonly rejection: {
       readonly by?: string | undefined;
       readonly reason?: string | undefined;

@@ -19,14 +19,12 @@ export class InvalidWaitError extends Error {
   }
 }
 
-const REMEDIES: Readonly<Record<string, string>> = {
-  codemode:
-    "Make its class by withCodemode() of perdure/codemode: `class Desk extends withCodemode(DurableThink) {}`.",
-};
-
 /** The error of a step whose kind the agent's class does not have. */
 export function missingKind(kind: string): InvalidWaitError {
-  const remedy = REMEDIES[kind] ?? "Deploy the agent in the version of its workflows.";
+  const remedy =
+    kind === "codemode"
+      ? "Make its class by withCodemode() of perdure/codemode: `class Desk extends withCodemode(DurableThink) {}`."
+      : "Deploy the agent in the version of its workflows.";
   return new InvalidWaitError("kind", `The agent takes no step of the kind "${kind}". ${remedy}`);
 }
 

@@ -16,7 +16,7 @@ import {
   type WaitWorkflow,
 } from "./protocol.ts";
 
-/** Numbered by their place; a published one is never edited. Columns that may be large come last. */
+/** Numbered by their position; a published one is never edited. Columns that may be large come last. */
 const MIGRATIONS = [
   `CREATE TABLE perdure_waits (
      seq INTEGER PRIMARY KEY,

@@ -66,7 +66,7 @@ export type ApprovalDecision<Schema extends AnySchema | undefined = undefined> =
   | ({ readonly approved: false } & Decided);
 
 type Decided = {
-  /** Who decided, as the agent was told. */
+  /** Who decided, as the caller of the decision named them. */
   readonly by?: string;
   readonly reason?: string;
   /** Epoch milliseconds. */
@@ -97,16 +97,15 @@ export async function runApproval<Schema extends AnySchema | undefined>(
       return await decisionOf(passed, options);
     } catch (error) {
       if (!(error instanceof ApprovalPayloadError)) throw error;
-      if (passed.status === "completed" && round <= MOST_REFUSALS) {
-        const { waitId } = passed;
-        const refusal = { approvalId: waitId, problem: error.problem.slice(0, MOST_PROBLEM) };
-        const request = { ...(ask.request as ApprovalRequest), refusal };
-        const again = { round, refuses: waitId, startedAt: askedAt };
-        passed = await passWait(call, { ...ask, request, again });
-        continue;
+      const { waitId, status } = passed;
+      if (status !== "completed" || round > MOST_REFUSALS) {
+        await refuseWait(call, namesOf(call, ask)("refuse"), ask.kind, [waitId]);
+        throw error;
       }
-      await refuseWait(call, namesOf(call, ask)("refuse"), ask.kind, [passed.waitId]);
-      throw error;
+      const refusal = { approvalId: waitId, problem: error.problem.slice(0, MOST_PROBLEM) };
+      const request = { ...(ask.request as ApprovalRequest), refusal };
+      const again = { round, refuses: waitId, startedAt: askedAt };
+      passed = await passWait(call, { ...ask, request, again });
     }
   }
 }
@@ -142,11 +141,9 @@ async function decisionOf<Schema extends AnySchema | undefined>(
   return { approved: true, payload: taken, ...decided } as ApprovalDecision<Schema>;
 }
 
-/** What `onTimeout` approves with. */
+/** The payload that `onTimeout` approves with. */
 function approvedBy(onTimeout: unknown): unknown {
-  return typeof onTimeout === "object" && onTimeout !== null && "approve" in onTimeout
-    ? onTimeout.approve
-    : undefined;
+  return (onTimeout as { readonly approve?: unknown } | null)?.approve;
 }
 
 const APPROVAL = optionsOf<ApprovalOptions<AnySchema | undefined>>()({
@@ -216,9 +213,10 @@ async function formsFor(
 ): Promise<Pick<ApprovalRequest, "schema" | "check" | "isOptional">> {
   const forms = formsOf("schema", schema, refuse) as { schema: Json; check?: Json };
   checkBytes("schema", JSON.stringify(forms), { maxBytes: MOST_BYTES_BESIDE, refuse });
-  const isOptional = await validated(schema, undefined).then(
-    () => true,
-    () => false,
-  );
-  return { ...forms, ...(isOptional && { isOptional }) };
+  try {
+    await validated(schema, undefined);
+    return { ...forms, isOptional: true };
+  } catch {
+    return forms;
+  }
 }

@@ -2,6 +2,7 @@
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { durationText } from "../core/duration.ts";
+import { failureOf } from "../core/failures.ts";
 import { SchemaMismatchError } from "../core/schema.ts";
 import type { TerminalStatus } from "../submissions/states.ts";
 import type { InterruptedReason } from "../waits/kinds/agent-tool/types.ts";
@@ -17,7 +18,7 @@ export class ThinkPromptError extends Error {
   declare readonly key?: string;
   constructor(
     message: string,
-    /** The submission in the agent's ledger: `agent.inspectSubmission(submissionId)` tells more. */
+    /** The submission in the agent's ledger: see `agent.inspectSubmission(submissionId)`. */
     readonly submissionId: string,
     /** How the submission ended. */
     readonly status: TerminalStatus,
@@ -94,7 +95,7 @@ export class ApprovalError extends Error {
   override name = "ApprovalError";
   constructor(
     message: string,
-    /** The approval at the agent: `agent.inspectApproval(approvalId)` tells more. */
+    /** The approval at the agent: see `agent.inspectApproval(approvalId)`. */
     readonly approvalId: string,
     cause?: unknown,
   ) {
@@ -128,7 +129,7 @@ export class ApprovalCancelledError extends ApprovalError {
 /** The workflow's schema has refused the payload of every approval that asked again, ten of them. */
 export class ApprovalPayloadError extends ApprovalError {
   override name = "ApprovalPayloadError";
-  /** As the schema's library tells them. */
+  /** As the schema's library reports them. */
   readonly issues: readonly StandardSchemaV1.Issue[];
   /** What was wrong, in one line. */
   readonly problem: string;
@@ -148,17 +149,18 @@ export class ApprovalPayloadError extends ApprovalError {
 /** A child agent's run gave no result. */
 export class AgentToolError extends Error {
   override name = "AgentToolError";
+  /** Whether the same call may do better. A restart of the workflow starts a new run. */
+  readonly retryable: boolean;
   constructor(
     message: string,
     /** The child's name below its agent: `agent.subAgent(Child, runId)` shows what it did. */
     readonly runId: string,
     /** How the run ended, or `"timeout"`. */
     readonly status: "completed" | "error" | "aborted" | "interrupted" | "timeout",
-    /** Whether the same call may do better. A restart of the workflow starts a new run. */
-    readonly retryable: boolean,
     cause?: unknown,
   ) {
     super(`${message} Run id: ${runId}.`, { cause });
+    this.retryable = status === "interrupted";
   }
 }
 
@@ -170,7 +172,6 @@ export class AgentToolFailedError extends AgentToolError {
       `The agent tool failed: ${error.replace(/[.!]+$/, "")}. What there is of its conversation is kept under the run id.`,
       runId,
       "error",
-      false,
     );
   }
 }
@@ -183,7 +184,6 @@ export class AgentToolAbortedError extends AgentToolError {
       `The agent tool was cancelled: ${error}. Restart the workflow to run it again.`,
       runId,
       "aborted",
-      false,
     );
   }
 }
@@ -203,7 +203,6 @@ export class AgentToolInterruptedError extends AgentToolError {
       `The agent tool was interrupted: ${error}. Call the step again with another key, or restart the workflow.`,
       runId,
       "interrupted",
-      true,
     );
   }
 }
@@ -216,7 +215,6 @@ export class AgentToolTimeoutError extends AgentToolError {
       `The agent tool had no result within ${timeoutMs} ms: ${error}. Give it a longer timeout.`,
       runId,
       "timeout",
-      false,
     );
   }
 }
@@ -225,13 +223,11 @@ export class AgentToolTimeoutError extends AgentToolError {
 export class AgentToolValidationError extends AgentToolError {
   override name = "AgentToolValidationError";
   constructor(runId: string, cause: unknown) {
-    const detail = cause instanceof Error ? cause.message : String(cause);
     super(
-      `The agent tool's output does not match its schema: ${detail}. See getAgentToolOutput() of the child, and ` +
+      `The agent tool's output does not match its schema: ${failureOf(cause).message}. See getAgentToolOutput() of the child, and ` +
         "restart the workflow to run it again.",
       runId,
       "completed",
-      false,
       cause,
     );
   }

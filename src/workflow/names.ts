@@ -15,12 +15,9 @@ const MAX_STEP_NAME = 256;
 /** Longer keys are made a digest; no shorter one looks like that, as it has more parts. */
 const MAX_KEY = 512;
 
-/** A kind of step that has names. */
-type StepKind = WaitKindName | "sleep";
-
 /** What makes a step the same step within its workflow. */
 export type StepIdentity = {
-  readonly kind: StepKind;
+  readonly kind: WaitKindName | "sleep";
   readonly stepName: string;
   readonly key: string | undefined;
 };
@@ -35,13 +32,8 @@ export type InstanceIdentity = StepIdentity & {
 export type NameOf = (part: string) => string;
 
 /** The idempotency key of a step: readable if it is short, and never that of another step. */
-export function stepKey({
-  kind,
-  workflowName,
-  workflowId,
-  stepName,
-  key,
-}: InstanceIdentity): string {
+export function stepKey(identity: InstanceIdentity): string {
+  const { kind, workflowName, workflowId, stepName, key } = identity;
   // The keys of prompts are Think's.
   const prefix = kind === "prompt" ? "think-workflow" : `perdure-${kind}`;
   const parts = [workflowName, workflowId, stepName].map(escaped);
@@ -88,17 +80,12 @@ export function batchId({ workflowName, workflowId, stepName, keys }: BatchIdent
 }
 
 /** The idempotency keys of a batch's items, in their order; never that of another item or of a prompt. */
-export function batchItemKeys({
-  workflowName,
-  workflowId,
-  stepName,
-  keys,
-}: BatchIdentity): string[] {
+export function batchItemKeys(batch: BatchIdentity): string[] {
+  const { workflowName, workflowId, stepName, keys } = batch;
   const readable = [workflowName, workflowId, stepName].map(escaped).join(":");
   // Without a ":", a digest is never taken for three parts.
   const step = readable.length <= MAX_KEY ? readable : digest(readable);
-  const items = keys.map((key) => digest(key));
-  return items.map((item) => `think-workflow-all:${step}:${item}`);
+  return keys.map((key) => `think-workflow-all:${step}:${digest(key)}`);
 }
 
 /** The batch of those items of a batch whose answers are repaired, the first time or a later one. */
@@ -111,7 +98,7 @@ export function batchEventType(batch: string, run: string): string {
   return `perdure-prompts-${digest(JSON.stringify([batch, run]))}`;
 }
 
-/** What only that run of the workflow, and the agent that it has told, can know. */
+/** The proof of that event: a digest of what only this run of the workflow and its agent know. */
 export function batchProof(batch: string, run: string): string {
   return digest(JSON.stringify(["proof", batch, run]));
 }

@@ -144,7 +144,7 @@ export type PromptAllOptions<
   /**
    * - `"throw"`: the first failure cancels the rest and is thrown, with the item's `index` and `key`; of several, the
    *   first in the order of the items.
-   * - `"return"`: all are waited for, and each is told of as {@link PromptAllSettled}.
+   * - `"return"`: all are waited for, and each is returned as {@link PromptAllSettled}.
    *
    * @default "throw"
    */

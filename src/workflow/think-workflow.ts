@@ -41,7 +41,7 @@ export interface ThinkWorkflowStep extends AgentWorkflowStep, ThinkWorkflowSteps
 
 /**
  * A Workflow whose agent can be prompted. Start it from the agent with
- * `runWorkflow()`, which tells it which agent is its own.
+ * `runWorkflow()`, which passes the agent.
  */
 export class ThinkWorkflow<
   AgentType extends Agent & StepAgent = Agent & StepAgent,

@@ -258,7 +258,7 @@ export async function eventOf(
   }
 }
 
-/** The platform tells a timeout by its name, or where an error lost that, by its message. */
+/** A timeout is known by its name, or where an error lost that, by its message. */
 function isTimeout(error: unknown): boolean {
   return (
     error instanceof Error &&

@@ -24,7 +24,7 @@ function givenChildren(given: Partial<AgentToolPort>) {
     abandon: async () => {},
     inspect: async (_, runId) => ({ runId, status: "running", startedAt: 0 }),
     tail: async () => new ReadableStream(),
-    tell: async () => {},
+    report: async () => {},
     ...given,
   };
   let tools: AgentTools | undefined;

@@ -157,7 +157,7 @@ describe("O1: a wait is closed once", () => {
     expect(seen).toEqual(new Set(["open", "completed"]));
   });
 
-  it("O1: a close that cannot be told is no close", async () => {
+  it("O1: a close whose event cannot be stored is no close", async () => {
     const room = givenWaits();
     const { waitId } = await open(room, ask());
     await inside(room, async ({ meter, waits }) => {

@@ -51,7 +51,7 @@ export function agentToolPort(agent: Agent, onFinish: string): AgentToolPort {
       (await childOf(className, runId)).tailAgentToolRun(runId, {
         afterSequence: Number.MAX_SAFE_INTEGER,
       }),
-    tell: async ({ name, id }, progress) => {
+    report: async ({ name, id }, progress) => {
       const message = { type: PROGRESS_MESSAGE, workflowName: name, workflowId: id, progress };
       agent.broadcast(JSON.stringify(message));
       await agent.onWorkflowProgress(name, id, progress);

@@ -48,12 +48,12 @@ export function approvalRequest({
 }
 
 /** Approvals as a kind of wait. A later run asks the person again. */
-export function approvalKind(tell: (approval: Approval) => void | Promise<void>): StoredKind {
+export function approvalKind(notify: (approval: Approval) => void | Promise<void>): StoredKind {
   return {
     answersLaterRuns: () => false,
     // A person who was shown one request has not agreed to another.
     asksAnew: true,
-    announce: (wait) => tell(approvalOf(wait)),
+    announce: (wait) => notify(approvalOf(wait)),
   };
 }
 

@@ -129,7 +129,7 @@ export class Codemode implements StoredKind {
         if (next.forget !== undefined) await runtime.deleteExecution(next.forget);
         return this.#begin(wait, runtime);
       case "ask":
-        return this.#ask(wait, progress, next.execution.id, next.action);
+        return this.#ask(wait, next.execution.id, next.action);
       case "wait":
         return this.#later(progress);
       case "approve":
@@ -181,12 +181,7 @@ export class Codemode implements StoredKind {
     }
   }
 
-  async #ask(
-    wait: Wait,
-    progress: Progress | undefined,
-    executionId: string,
-    action: CallRecord,
-  ): Promise<number | Came> {
+  async #ask(wait: Wait, executionId: string, action: CallRecord): Promise<number | Came> {
     const { seq } = action;
     const waitId = approvalId(executionId, seq);
     await this.#withdraw(wait, waitId);
@@ -194,7 +189,7 @@ export class Codemode implements StoredKind {
     const approval = await this.waits.openInside(wait, { waitId, kind: "approval", request });
     // Closed meanwhile, as the next look will find.
     if (!approval) return {};
-    const since = progress?.since ?? wait.createdAt;
+    const since = sinceOf(wait);
     const asked: Progress = { step: "asked", since, executionId, seq, askedAt: this.clock.now() };
     await this.waits.note(wait.waitId, asked);
     return approval.status === "open" ? this.#later(asked) : {};

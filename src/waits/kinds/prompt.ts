@@ -37,7 +37,7 @@ export type PromptRequest = Readonly<Pick<SubmitMessagesOptions, "budget" | "ret
 /** A message of a prompt. */
 export type PromptMessage = Omit<UIMessage, "id"> & { readonly id?: string };
 
-/** What is wrong with an answer that the workflow refuses, as the model is told. */
+/** What is wrong with an answer that the workflow refuses, for the model. */
 export type AnswerProblem = { readonly problem: string };
 
 /** A prompt that Think itself accepted: Think's event ends it. */

@@ -31,8 +31,8 @@ type Followed = {
   isLive: boolean;
   /** When it was last followed, epoch milliseconds. */
   since: number;
-  timer: ReturnType<typeof setInterval> | undefined;
-  reader: ReadableStreamDefaultReader<unknown> | undefined;
+  timer?: ReturnType<typeof setInterval>;
+  reader?: ReadableStreamDefaultReader<unknown> | undefined;
   /** Its wait was closed: nothing more is reported. */
   isForgotten: boolean;
 };
@@ -82,7 +82,7 @@ export class Following {
     run.isForgotten = true;
     clearInterval(run.timer);
     this.#runs.delete(runId);
-    // A child that went down cannot be told.
+    // A child that went down cannot be reached.
     run.reader?.cancel().catch(() => undefined);
   }
 
@@ -114,18 +114,16 @@ export class Following {
     }
     const progress = { step: workflow.stepName, status: "running", runId, ...report } as const;
     this.port
-      .tell(workflow, progress)
-      .catch((error) => console.error("[perdure] progress could not be told:", error));
+      .report(workflow, progress)
+      .catch((error) => console.error("[perdure] progress could not be reported:", error));
   }
 
   #of(runId: string): Followed {
-    let run = this.#runs.get(runId);
-    if (!run) {
-      const since = Number.NEGATIVE_INFINITY;
-      const none = { timer: undefined, reader: undefined };
-      run = { reported: new Set(), isLive: false, isForgotten: false, since, ...none };
-      this.#runs.set(runId, run);
-    }
+    const known = this.#runs.get(runId);
+    if (known) return known;
+    const since = Number.NEGATIVE_INFINITY;
+    const run: Followed = { reported: new Set(), isLive: false, isForgotten: false, since };
+    this.#runs.set(runId, run);
     return run;
   }
 }

@@ -57,7 +57,7 @@ export type AgentToolState = {
   dispatch: number;
   /** Whether the child has taken it. */
   isSent: boolean;
-  /** How often the agent had no place for it. */
+  /** How often the agent had no slot for it. */
   refusals: number;
   /** How often it could not be started. */
   failures: number;
@@ -107,5 +107,5 @@ export interface AgentToolPort {
   /** What the child reports from now on, until the run has ended. */
   tail(className: string, runId: string): Promise<ReadableStream<unknown>>;
   /** Reports progress to the app and its clients. */
-  tell(workflow: WaitWorkflow, progress: AgentToolProgress): Promise<void>;
+  report(workflow: WaitWorkflow, progress: AgentToolProgress): Promise<void>;
 }

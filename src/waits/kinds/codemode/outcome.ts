@@ -117,7 +117,7 @@ function known(execution: ExecutionRecord | undefined) {
   };
 }
 
-/** The last lines, as those tell most of an end. */
+/** The last lines, which say most about an end. */
 function boundedLogs({ logs = [] }: ExecutionRecord): { logs?: string[] } {
   if (logs.length === 0) return {};
   const kept: string[] = [];
@@ -133,7 +133,7 @@ function boundedLogs({ logs = [] }: ExecutionRecord): { logs?: string[] } {
   return { logs: kept.toReversed() };
 }
 
-/** Bytes of arguments that are shown whole, as JSON: what is pending is listed, and told to the clients that the app chooses. */
+/** Bytes of arguments that are shown whole, as JSON: what is pending is listed, and sent to clients. */
 const MOST_SHOWN_BYTES = 100_000;
 /** UTF-16 units of those that are larger. */
 const SHOWN_LENGTH = 30_000;

@@ -49,11 +49,12 @@ export type CodemodePort = {
   sync(): Promise<void>;
 };
 
-/** What becomes of the calls that were applied before an action was rejected. */
-type RejectionPolicy = "keep" | "rollback";
-
 /** What `codemode()` asks. */
-export type CodemodeRequest = { readonly code: string; readonly onReject: RejectionPolicy };
+export type CodemodeRequest = {
+  readonly code: string;
+  /** What becomes of the calls that were applied before an action was rejected. */
+  readonly onReject: "keep" | "rollback";
+};
 
 /** A call that was begun, for the errors. */
 export type CodemodeCall = {
