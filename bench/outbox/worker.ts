@@ -107,7 +107,7 @@ export class LoadedOutbox extends DurableObject<Env> {
       host: this,
       env: this.env,
       concurrency,
-      transports: {
+      adapters: {
         queue: {
           problemOf: () => undefined,
           keyOf: ({ queue }) => queue,

@@ -1,7 +1,7 @@
 /** Errors of invalid calls, and of destinations that refuse an event permanently. */
 
 /**
- * The destination will never take the event. Thrown by a transport or by the receiving method: the entry becomes a dead
+ * The destination will never take the event. Thrown by an adapter or by the receiving method: the entry becomes a dead
  * letter at once. Recognized by its name, because RPC loses the class.
  */
 export class UndeliverableError extends Error {
@@ -29,7 +29,7 @@ export function messageMatches(error: unknown, pattern: RegExp): error is Error 
 }
 
 /**
- * The step that waited for the event has ended: the entry is discarded, and is no dead letter. Thrown by a transport for
+ * The step that waited for the event has ended: the entry is discarded, and is no dead letter. Thrown by an adapter for
  * events whose receiver can ask for the result again.
  */
 export class NotNeededError extends Error {

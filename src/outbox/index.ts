@@ -8,17 +8,17 @@ export { NewerSchemaError } from "../core/migrations.ts";
 export { InvalidOptionError } from "../core/options.ts";
 export { logProblem, type OnProblem, type Problem, type ProblemType } from "../core/problems.ts";
 export type { DeliveryPolicy } from "./delivery/policy.ts";
-export { type AgentDestination, agent } from "./destinations/agent.ts";
-export type { Destination, TransportOverrides } from "./destinations/index.ts";
-export { type MethodDestination, method } from "./destinations/method.ts";
-export { type QueueDestination, queue } from "./destinations/queue.ts";
 export type {
+  Adapter,
   AnyDestination,
   Delivery,
   FieldProblem,
   ReferencedDelivery,
-  Transport,
-} from "./destinations/transport.ts";
+} from "./destinations/adapter.ts";
+export { type AgentDestination, agent } from "./destinations/agent.ts";
+export type { AdapterOverrides, Destination } from "./destinations/index.ts";
+export { type MethodDestination, method } from "./destinations/method.ts";
+export { type QueueDestination, queue } from "./destinations/queue.ts";
 export { type WebhookDestination, webhook } from "./destinations/webhook.ts";
 export {
   type InstanceOf,

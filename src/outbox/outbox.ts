@@ -15,10 +15,10 @@ import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";
 import { isOrdered } from "./delivery/policy.ts";
 import {
+  type AdapterOverrides,
   type Destination,
   Destinations,
   isStart,
-  type TransportOverrides,
 } from "./destinations/index.ts";
 import { keyOfEndpoint } from "./destinations/webhook.ts";
 import type {
@@ -60,7 +60,7 @@ export type OutboxOptions = OutboxSettings & {
   readonly env: object;
   readonly clock?: Clock;
   /** Replaces parts of how kinds of destinations are delivered to. */
-  readonly transports?: TransportOverrides;
+  readonly adapters?: AdapterOverrides;
   /**
    * How a Workflow instance is started.
    * @default `create()` of the binding
@@ -90,7 +90,7 @@ export class Outbox extends Capability {
       host,
       env,
       clock = systemClock,
-      transports,
+      adapters,
       startWorkflow,
       problemOfStart,
       ...settings
@@ -109,7 +109,7 @@ export class Outbox extends Capability {
         objectInstance: this.#objectInstance,
         startWorkflow,
       },
-      transports,
+      adapters,
     );
     this.#context = new OutboxContext(
       // An entry with an earlier time would look interrupted by a crash, one with a later time would wait.
@@ -200,7 +200,7 @@ export class Outbox extends Capability {
    * @internal
    */
   async isGone(destination: Destination): Promise<boolean> {
-    const answer = this.#destinations.transportOf(destination).isGone?.(destination);
+    const answer = this.#destinations.adapterOf(destination).isGone?.(destination);
     return answer === undefined ? false : withTimeout(answer, STATUS_TIMEOUT_MS);
   }
 

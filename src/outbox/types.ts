@@ -4,8 +4,8 @@ import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
 import type { Destination } from "./destinations/index.ts";
 
+export type { Delivery } from "./destinations/adapter.ts";
 export type { Destination } from "./destinations/index.ts";
-export type { Delivery } from "./destinations/transport.ts";
 export type { InstanceOf, WorkflowDestination } from "./destinations/workflow-event.ts";
 
 /** An entry that is not attempted any more. It keeps its event until it is redriven or deleted. */

@@ -207,7 +207,7 @@ export class LedgerObject extends MeteredObject {
     host: this,
     env: this.env,
     clock: this.#clock,
-    transports: {
+    adapters: {
       workflow: {
         deliver: async ({ instance }, delivery) => {
           // As a request would: nothing leaves the object before earlier writes are durable.

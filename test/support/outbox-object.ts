@@ -5,13 +5,13 @@
 
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import {
+  type Adapter,
   type DeadLetter,
   type Delivery,
   type Destination,
   Outbox,
   type OutboxSettings,
   type ReferencedDelivery,
-  type Transport,
 } from "../../src/outbox/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 
@@ -43,7 +43,7 @@ export class OutboxObject extends MeteredObject {
     const scripted = <To extends Destination>(
       keyOf: (to: To) => string,
       maxBytes = Number.POSITIVE_INFINITY,
-    ): Partial<Transport<To>> => ({
+    ): Partial<Adapter<To>> => ({
       problemOf: () => undefined,
       keyOf,
       maxBytes,
@@ -59,7 +59,7 @@ export class OutboxObject extends MeteredObject {
       env,
       clock: script.clock ?? systemClock,
       onDeadLetter: (letter) => script.told?.(letter),
-      transports: {
+      adapters: {
         workflow: scripted(({ instance }) => `workflow ${instance}`),
         queue: scripted(({ queue }) => `queue ${queue}`, QUEUE_BYTES),
         webhook: scripted(({ url }) => `webhook ${url}`),

@@ -3,7 +3,7 @@
  * workflow: its events are kept in memory, where no crash undoes them.
  */
 
-import { type Destination, Outbox, type Transport } from "../../src/outbox/index.ts";
+import { type Adapter, type Destination, Outbox } from "../../src/outbox/index.ts";
 import { type Approval, Approvals, approvalKind, Waits } from "../../src/waits/index.ts";
 import type { StoredKind, StoredKindName } from "../../src/waits/protocol.ts";
 import { MeteredObject } from "./metered-object.ts";
@@ -48,7 +48,7 @@ export class WaitsObject extends MeteredObject {
     super(ctx, env);
     const script = waitsScripts.get(ctx.id.name ?? "");
     const clock = clockOf(script);
-    const workflow: Partial<Transport<Extract<Destination, { kind: "workflow" }>>> = {
+    const workflow: Partial<Adapter<Extract<Destination, { kind: "workflow" }>>> = {
       problemOf: () => undefined,
       keyOf: ({ instance }) => `workflow ${instance}`,
       maxBytes: Number.POSITIVE_INFINITY,
@@ -65,7 +65,7 @@ export class WaitsObject extends MeteredObject {
         ]);
       },
     };
-    this.outbox = new Outbox({ host: this, env, clock, transports: { workflow } });
+    this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
     const approval = approvalKind((one) => script?.onApproval?.(one));
     const none = { answersLaterRuns: () => false };
     const own = { approval, "agent-tool": none };

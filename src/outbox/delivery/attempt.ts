@@ -10,7 +10,7 @@ import { failureOf, transientOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import type { OutboxContext } from "../context.ts";
-import type { Delivery, ReferencedDelivery } from "../destinations/transport.ts";
+import type { Delivery, ReferencedDelivery } from "../destinations/adapter.ts";
 import { isUndeliverable, NotNeededError } from "../errors.ts";
 import { type OutboxEntry, SUSPECT_AFTER } from "../store/entries.ts";
 import type { DeadLetterNotifier } from "./dead-letter-notifier.ts";
@@ -20,7 +20,7 @@ import { isWebhookKey, PreemptedError, type Slots } from "./slots.ts";
 
 /** A longer Retry-After is cut to this. */
 const MAX_RETRY_AFTER_MS = 86_400_000;
-/** What a delivery adds to its event; the limits of the transports leave room for a little more. */
+/** What a delivery adds to its event; the limits of the adapters leave room for a little more. */
 const ENVELOPE_BYTES = 1_024;
 
 type Sent = { readonly isWhole: boolean } | { readonly error: unknown };
@@ -136,14 +136,14 @@ export class AttemptRunner {
     const { key, destination } = entry;
     const abort = new AbortController();
     try {
-      const transport = destinations.transportOf(destination);
+      const adapter = destinations.adapterOf(destination);
       const { name } = destinations.host as { readonly name?: unknown };
-      const delivery = deliveryOf(entry, transport.maxBytes, name);
+      const delivery = deliveryOf(entry, adapter.maxBytes, name);
       // The platform holds back requests until writes are durable. A method call is not held back.
       if (destination.kind === "method") await lifecycle().storage.sync();
       this.context.reportAttempt("outbox:attempt", entry);
-      const sending = transport.deliver(destination, delivery, abort.signal);
-      const timeoutMs = this.#policyOf(entry).timeoutMs ?? transport.timeoutMs;
+      const sending = adapter.deliver(destination, delivery, abort.signal);
+      const timeoutMs = this.#policyOf(entry).timeoutMs ?? adapter.timeoutMs;
       await withTimeout(Promise.race([sending, preempted]), timeoutMs);
       this.slots.responded(key);
       return { isWhole: "event" in delivery };

@@ -9,14 +9,14 @@ import { preview } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { messageMatches, UndeliverableError } from "../errors.ts";
-import { asThrown, Bindings, bytesOf, isMethodOfAnyObject, NAME } from "./bindings.ts";
 import type {
+  Adapter,
+  AdapterContext,
   Delivery,
   ReferencedDelivery,
-  Transport,
-  TransportContext,
   WithPolicy,
-} from "./transport.ts";
+} from "./adapter.ts";
+import { asThrown, Bindings, bytesOf, isMethodOfAnyObject, NAME } from "./bindings.ts";
 
 /** A method of another agent or Durable Object, over RPC. */
 export type AgentDestination = WithPolicy & {
@@ -72,7 +72,7 @@ export const agents = {
     }),
     policy: POLICY.optional(),
   }),
-  connect({ env }: Pick<TransportContext, "env">): Transport<AgentDestination> {
+  connect({ env }: Pick<AdapterContext, "env">): Adapter<AgentDestination> {
     const namespaces = new Bindings<DurableObjectNamespace>(env, {
       what: "Durable Object",
       section: "durable_objects.bindings",

@@ -3,7 +3,7 @@
 import { byteLength, preview } from "../../core/json.ts";
 import { text } from "../../core/option-schemas.ts";
 import { UndeliverableError } from "../errors.ts";
-import type { Delivery, FieldProblem, ReferencedDelivery } from "./transport.ts";
+import type { Delivery, FieldProblem, ReferencedDelivery } from "./adapter.ts";
 
 /** A name in a destination. */
 export const NAME = text({ maxLength: 256 });
@@ -65,7 +65,7 @@ export class Bindings<Binding extends object> {
 }
 
 /**
- * Bytes of a delivery as JSON in UTF-8. Counting costs as much as sending, so a transport counts after a failure only: not
+ * Bytes of a delivery as JSON in UTF-8. Counting costs as much as sending, so an adapter counts after a failure only: not
  * every error about the size says so.
  */
 export function bytesOf(delivery: Delivery | ReferencedDelivery): number {

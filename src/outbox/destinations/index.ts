@@ -8,10 +8,10 @@ import { preview } from "../../core/json.ts";
 import { readOptions } from "../../core/option-schemas.ts";
 import { invalidMessage } from "../../core/options.ts";
 import { InvalidDestinationError } from "../errors.ts";
+import type { Adapter, AdapterContext, AnyDestination } from "./adapter.ts";
 import { agents } from "./agent.ts";
 import { methods } from "./method.ts";
 import { queues } from "./queue.ts";
-import type { AnyDestination, Transport, TransportContext } from "./transport.ts";
 import { webhooks } from "./webhook.ts";
 import { workflowEvents } from "./workflow-event.ts";
 import { type StartWorkflow, type WorkflowStart, workflowStarts } from "./workflow-start.ts";
@@ -32,8 +32,8 @@ type DestinationOf<Kind extends keyof Kinds> = z.input<Kinds[Kind]["schema"]>;
 export type Destination = { [Kind in keyof Kinds]: DestinationOf<Kind> }[keyof Kinds];
 
 /** Replaces parts of how a kind of destination is delivered to, e.g. in a test. */
-export type TransportOverrides = {
-  readonly [Kind in keyof Kinds]?: Partial<Transport<DestinationOf<Kind>>>;
+export type AdapterOverrides = {
+  readonly [Kind in keyof Kinds]?: Partial<Adapter<DestinationOf<Kind>>>;
 };
 
 /** Of a destination as JSON, which is stored with each entry. */
@@ -42,41 +42,41 @@ const EXPECTED =
   "expected what webhook(), queue(), method(), agent(), workflow() or workflowEvent() returns";
 
 export class Destinations {
-  readonly #transports: ReadonlyMap<string, Transport>;
+  readonly #adapters: ReadonlyMap<string, Adapter>;
   readonly host: object;
 
   constructor(
-    context: TransportContext & { readonly startWorkflow?: StartWorkflow | undefined },
-    overrides: TransportOverrides = {},
+    context: AdapterContext & { readonly startWorkflow?: StartWorkflow | undefined },
+    overrides: AdapterOverrides = {},
   ) {
     this.host = context.host;
-    this.#transports = new Map(
+    this.#adapters = new Map(
       Object.entries(KINDS).map(([kind, { connect }]) => {
         const override = overrides[kind as keyof Kinds];
-        return [kind, { ...connect(context), ...override } as Transport];
+        return [kind, { ...connect(context), ...override } as Adapter];
       }),
     );
   }
 
   get kinds(): readonly string[] {
-    return [...this.#transports.keys()];
+    return [...this.#adapters.keys()];
   }
 
   /** @throws Error for an unknown kind, which a newer version of Perdure may have stored */
-  transportOf({ kind }: AnyDestination): Transport {
-    const transport = this.#transports.get(kind);
-    if (transport) return transport;
+  adapterOf({ kind }: AnyDestination): Adapter {
+    const adapter = this.#adapters.get(kind);
+    if (adapter) return adapter;
     throw new Error(`This version of Perdure knows no destination of the kind ${preview(kind)}`);
   }
 
   /** Entries with the same key are delivered one after the other. Of an unknown kind it is the kind. */
   keyOf(destination: AnyDestination): string {
-    return this.#transports.get(destination.kind)?.keyOf(destination) ?? String(destination.kind);
+    return this.#adapters.get(destination.kind)?.keyOf(destination) ?? String(destination.kind);
   }
 
   /** The destination in a few words, for a log. */
   labelOf(destination: AnyDestination): string {
-    return this.#transports.get(destination.kind)?.labelOf(destination) ?? "";
+    return this.#adapters.get(destination.kind)?.labelOf(destination) ?? "";
   }
 
   /** What is wrong with a destination as a whole sentence; undefined for a valid one. */
@@ -88,7 +88,7 @@ export class Destinations {
       throw error;
     }
     const to = destination as AnyDestination;
-    const problem = this.transportOf(to).problemOf(to);
+    const problem = this.adapterOf(to).problemOf(to);
     if (problem) {
       return invalidMessage(`${name}.${problem.field}`, problem.given, problem.expected);
     }

@@ -7,8 +7,8 @@
 import { preview } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
+import type { Adapter, AdapterContext, WithPolicy } from "./adapter.ts";
 import { asThrown, isMethodOfAnyObject, NAME } from "./bindings.ts";
-import type { Transport, TransportContext, WithPolicy } from "./transport.ts";
 
 /** A method of the agent that has the outbox. */
 export type MethodDestination = WithPolicy & {
@@ -30,7 +30,7 @@ export const methods = {
   connect({
     host,
     inHostContext,
-  }: Pick<TransportContext, "host" | "inHostContext">): Transport<MethodDestination> {
+  }: Pick<AdapterContext, "host" | "inHostContext">): Adapter<MethodDestination> {
     return {
       // The event stays in the object, however large it is.
       maxBytes: Number.POSITIVE_INFINITY,

@@ -7,8 +7,8 @@
 import { oneOf, optionsOf } from "../../core/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { messageMatches, UndeliverableError } from "../errors.ts";
+import type { Adapter, AdapterContext, WithPolicy } from "./adapter.ts";
 import { Bindings, bytesOf, NAME } from "./bindings.ts";
-import type { Transport, TransportContext, WithPolicy } from "./transport.ts";
 
 /** A Cloudflare Queue. */
 export type QueueDestination = WithPolicy & {
@@ -34,7 +34,7 @@ export const queues = {
     queue: NAME,
     policy: POLICY.optional(),
   }),
-  connect({ env }: Pick<TransportContext, "env">): Transport<QueueDestination> {
+  connect({ env }: Pick<AdapterContext, "env">): Adapter<QueueDestination> {
     const bindings = new Bindings<Queue>(env, {
       what: "Queue producer",
       section: "queues.producers",

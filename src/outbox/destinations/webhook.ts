@@ -13,14 +13,8 @@ import { isWellFormedText } from "../../core/text.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
+import type { Adapter, AdapterContext, Delivery, FieldProblem, WithPolicy } from "./adapter.ts";
 import { isPrivateHost } from "./private-hosts.ts";
-import type {
-  Delivery,
-  FieldProblem,
-  Transport,
-  TransportContext,
-  WithPolicy,
-} from "./transport.ts";
 
 /** An HTTP endpoint. Requests to it are signed by the Standard Webhooks spec. */
 export type WebhookDestination = WithPolicy & {
@@ -97,10 +91,7 @@ export const webhooks = {
     env,
     allowPrivateAddresses,
     now,
-  }: Pick<
-    TransportContext,
-    "env" | "allowPrivateAddresses" | "now"
-  >): Transport<WebhookDestination> {
+  }: Pick<AdapterContext, "env" | "allowPrivateAddresses" | "now">): Adapter<WebhookDestination> {
     return {
       timeoutMs: TIMEOUT_MS,
       // Each receiver has a limit of its own, and answers 413 above it. Hence no event is sent as a reference.

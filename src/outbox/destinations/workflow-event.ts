@@ -12,8 +12,8 @@ import { preview } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { messageMatches, NotNeededError, UndeliverableError } from "../errors.ts";
+import type { Adapter, AdapterContext, WithPolicy } from "./adapter.ts";
 import { Bindings, bytesOf, NAME } from "./bindings.ts";
-import type { Transport, TransportContext, WithPolicy } from "./transport.ts";
 
 /** An instance of a Workflow that waits for an event. */
 export type WorkflowDestination = WithPolicy & {
@@ -62,7 +62,7 @@ export const workflowEvents = {
     proof: NAME.optional(),
     policy: POLICY.optional(),
   }),
-  connect({ env }: Pick<TransportContext, "env">): Transport<WorkflowDestination> {
+  connect({ env }: Pick<AdapterContext, "env">): Adapter<WorkflowDestination> {
     const workflows = new Bindings<Workflow>(env, {
       what: "Workflow",
       section: "workflows",

@@ -16,8 +16,8 @@ import {
   UndeliverableError,
   WorkflowExistsError,
 } from "../errors.ts";
+import type { Adapter, AdapterContext, Delivery, WithPolicy } from "./adapter.ts";
 import { Bindings } from "./bindings.ts";
-import type { Delivery, Transport, TransportContext, WithPolicy } from "./transport.ts";
 
 /** A Workflow instance to start. */
 export type WorkflowStartDestination = WithPolicy & {
@@ -179,9 +179,9 @@ export const workflowStarts = {
     env,
     objectInstance,
     startWorkflow = untracked,
-  }: Pick<TransportContext, "env" | "objectInstance"> & {
+  }: Pick<AdapterContext, "env" | "objectInstance"> & {
     readonly startWorkflow?: StartWorkflow | undefined;
-  }): Transport<WorkflowStartDestination> {
+  }): Adapter<WorkflowStartDestination> {
     const workflows = new Bindings<Workflow>(env, {
       what: "Workflow",
       section: "workflows",

@@ -8,7 +8,7 @@ import { type Clock, systemClock } from "../../core/clock.ts";
 import type { Duration } from "../../core/duration.ts";
 import { migrate } from "../../core/migrations.ts";
 import { duration, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
-import type { Delivery, ReferencedDelivery } from "../destinations/transport.ts";
+import type { Delivery, ReferencedDelivery } from "../destinations/adapter.ts";
 
 const MIGRATIONS = [
   `CREATE TABLE perdure_received (id TEXT PRIMARY KEY, received_at INTEGER NOT NULL) WITHOUT ROWID;

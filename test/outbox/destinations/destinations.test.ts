@@ -3,11 +3,11 @@
 import { env, exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { Adapter, Delivery } from "../../../src/outbox/destinations/adapter.ts";
 import { type AgentDestination, agents } from "../../../src/outbox/destinations/agent.ts";
 import { type Destination, Destinations } from "../../../src/outbox/destinations/index.ts";
 import { type MethodDestination, methods } from "../../../src/outbox/destinations/method.ts";
 import { type QueueDestination, queues } from "../../../src/outbox/destinations/queue.ts";
-import type { Delivery, Transport } from "../../../src/outbox/destinations/transport.ts";
 import {
   type WorkflowDestination,
   workflowEvents,
@@ -43,12 +43,12 @@ function givenLarge(bytes: number): Delivery<string> {
 }
 
 function deliver<To extends Destination>(
-  transport: Transport<To>,
+  adapter: Adapter<To>,
   to: To,
   delivery: Delivery = givenDelivery(),
   signal: AbortSignal = unaborted,
 ): Promise<void> {
-  return transport.deliver(to, delivery, signal);
+  return adapter.deliver(to, delivery, signal);
 }
 
 /** It failed, and not for good: another attempt may succeed. */
@@ -66,7 +66,7 @@ function expectForGood(error: Error, message: RegExp): void {
 const without = (name: string) => ({ ...env, [name]: undefined });
 
 describe("a Workflow", () => {
-  const transport = workflowEvents.connect({ env });
+  const adapter = workflowEvents.connect({ env });
   const { WAITING_WORKFLOW: binding } = env;
 
   const toInstance = (instance: string): WorkflowDestination => ({
@@ -91,21 +91,21 @@ describe("a Workflow", () => {
   it("O2: a waiting instance receives the delivery", async () => {
     const instance = await binding.create({ params: "wait" });
     const delivery = givenDelivery();
-    await deliver(transport, toInstance(instance.id), delivery);
+    await deliver(adapter, toInstance(instance.id), delivery);
     await reaches(instance, "complete");
     expect((await instance.status()).output).toEqual(delivery);
   });
 
   it("O4: a delivery of the largest size arrives whole", async () => {
     const instance = await binding.create({ params: "wait" });
-    const delivery = givenLarge(transport.maxBytes);
-    await deliver(transport, toInstance(instance.id), delivery);
+    const delivery = givenLarge(adapter.maxBytes);
+    await deliver(adapter, toInstance(instance.id), delivery);
     await reaches(instance, "complete");
     expect((await instance.status()).output).toEqual(delivery);
   });
 
   it("O3: an event for a missing instance is a permanent failure", async () => {
-    const error = await refusal(deliver(transport, toInstance("nobody")));
+    const error = await refusal(deliver(adapter, toInstance("nobody")));
     expectForGood(error, /Instance "nobody" of Workflow WAITING_WORKFLOW does not exist/);
   });
 
@@ -116,7 +116,7 @@ describe("a Workflow", () => {
     "O3: an event for an instance that ended by %s is a permanent failure",
     async (plan, end) => {
       const { id } = await givenInstance(plan, end);
-      const error = await refusal(deliver(transport, toInstance(id)));
+      const error = await refusal(deliver(adapter, toInstance(id)));
       expectForGood(error, new RegExp(`"${id}" of Workflow WAITING_WORKFLOW is ${end}`));
     },
   );
@@ -124,7 +124,7 @@ describe("a Workflow", () => {
   it("O3: an event for a terminated instance is a permanent failure", async () => {
     const instance = await givenInstance("wait", "running");
     await instance.terminate();
-    const error = await refusal(deliver(transport, toInstance(instance.id)));
+    const error = await refusal(deliver(adapter, toInstance(instance.id)));
     expectForGood(error, new RegExp(`"${instance.id}" of Workflow WAITING_WORKFLOW is terminated`));
   });
 
@@ -141,21 +141,17 @@ describe("a Workflow", () => {
       if (end === "terminated") await instance?.terminate();
       const { id } = instance ?? { id: "nobody" };
       const forStep = { ...toInstance(id), eventType: "perdure-prompt-s", proof: "p" };
-      const error = await refusal(deliver(transport, forStep));
+      const error = await refusal(deliver(adapter, forStep));
       expect(error.name).toBe("NotNeededError");
       expect(error.message).toContain(`Instance "${id}" of Workflow WAITING_WORKFLOW`);
       expect(error.message).toContain(end);
       // The same event from the app itself: nobody could ask for it.
-      expectForGood(
-        await refusal(deliver(transport, { ...forStep, eventType: "told" })),
-        /WAITING/,
-      );
+      expectForGood(await refusal(deliver(adapter, { ...forStep, eventType: "told" })), /WAITING/);
     },
   );
 
   it("W5: only a terminated or missing instance is gone", async () => {
-    const isGone = async ({ id }: Pick<WorkflowInstance, "id">) =>
-      transport.isGone?.(toInstance(id));
+    const isGone = async ({ id }: Pick<WorkflowInstance, "id">) => adapter.isGone?.(toInstance(id));
     const waiting = await givenInstance("wait", "running");
     expect(await isGone(waiting)).toBe(false);
     await waiting.terminate();
@@ -167,7 +163,7 @@ describe("a Workflow", () => {
 
   it("O3: a payload that the platform refuses is a permanent failure", async () => {
     const instance = await givenInstance("wait", "running");
-    const error = await refusal(deliver(transport, toInstance(instance.id), givenLarge(33 * MIB)));
+    const error = await refusal(deliver(adapter, toInstance(instance.id), givenLarge(33 * MIB)));
     expectForGood(error, /takes no event as large as delivery/);
     await instance.terminate();
   });
@@ -175,10 +171,10 @@ describe("a Workflow", () => {
   it("O2: an attempt sends nothing after its time limit", async () => {
     const instance = await givenInstance("wait", "running");
     const signal = AbortSignal.abort(new Error("too late"));
-    const error = await refusal(deliver(transport, toInstance(instance.id), undefined, signal));
+    const error = await refusal(deliver(adapter, toInstance(instance.id), undefined, signal));
     expectRetried(error, /too late/);
     const delivery = givenDelivery();
-    await deliver(transport, toInstance(instance.id), delivery);
+    await deliver(adapter, toInstance(instance.id), delivery);
     await reaches(instance, "complete");
     expect((await instance.status()).output).toEqual(delivery);
   });
@@ -230,24 +226,24 @@ describe("a Workflow", () => {
 });
 
 describe("a Queue", () => {
-  const transport = queues.connect({ env });
+  const adapter = queues.connect({ env });
   const to: QueueDestination = { kind: "queue", queue: "QUEUE" };
 
   it("O2: its consumer receives the delivery", async () => {
     const delivery = givenDelivery();
-    await deliver(transport, to, delivery);
+    await deliver(adapter, to, delivery);
     expect(await until(() => received.get(delivery.id))).toEqual([delivery]);
   });
 
   it("O4: a delivery of the largest size arrives whole", async () => {
-    const delivery = givenLarge(transport.maxBytes);
-    await deliver(transport, to, delivery);
+    const delivery = givenLarge(adapter.maxBytes);
+    await deliver(adapter, to, delivery);
     expect(await until(() => received.get(delivery.id))).toEqual([delivery]);
   });
 
   it("O3: a message over the limit is a permanent failure", async () => {
     const delivery = givenLarge(128_001);
-    const error = await refusal(deliver(transport, to, delivery));
+    const error = await refusal(deliver(adapter, to, delivery));
     expectForGood(error, /Queue QUEUE takes no message as large as delivery delivery-/);
   });
 
@@ -321,34 +317,34 @@ describe("a method of the agent itself", () => {
 
   function givenHost() {
     const host = new Host();
-    return { host, transport: methods.connect({ host, inHostContext: host.inHostContext }) };
+    return { host, adapter: methods.connect({ host, inHostContext: host.inHostContext }) };
   }
 
   it("O2: it is called with the delivery in the agent's context, and awaited", async () => {
-    const { host, transport } = givenHost();
+    const { host, adapter } = givenHost();
     const delivery = givenDelivery();
-    await deliver(transport, to("onDone"), delivery);
+    await deliver(adapter, to("onDone"), delivery);
     expect(host.told).toEqual([[delivery, true]]);
     expect(host.isInside).toBe(false);
   });
 
   it("O3: an error of the method is retried", async () => {
-    const { transport } = givenHost();
-    expectRetried(await refusal(deliver(transport, to("onSync"))), /^not today$/);
-    expect(await refusal(deliver(transport, to("throwText")))).toBe("text");
+    const { adapter } = givenHost();
+    expectRetried(await refusal(deliver(adapter, to("onSync"))), /^not today$/);
+    expect(await refusal(deliver(adapter, to("throwText")))).toBe("text");
   });
 
   it("O3: an UndeliverableError, recognized by its name, is a permanent failure", async () => {
-    const { transport } = givenHost();
-    expectForGood(await refusal(deliver(transport, to("refuse"))), /^not ever$/);
-    const error = await refusal(deliver(transport, to("refuseFromAnotherCopy")));
+    const { adapter } = givenHost();
+    expectForGood(await refusal(deliver(adapter, to("refuse"))), /^not ever$/);
+    const error = await refusal(deliver(adapter, to("refuseFromAnotherCopy")));
     expectForGood(error, /^not ever$/);
     expect(error).toHaveProperty("isGone", true);
   });
 
   it("O3: a method that is missing at delivery is retried", async () => {
-    const { transport } = givenHost();
-    const error = await refusal(deliver(transport, to("onGone")));
+    const { adapter } = givenHost();
+    const error = await refusal(deliver(adapter, to("onGone")));
     expectRetried(error, /Host has no method "onGone"\. Deploy a version that has it/);
   });
 
@@ -366,7 +362,7 @@ describe("a method of the agent itself", () => {
 });
 
 describe("another agent or Durable Object", () => {
-  const transport = agents.connect({ env });
+  const adapter = agents.connect({ env });
   let made = 0;
 
   const to = (method: string, agent = "Receiver"): AgentDestination => ({
@@ -378,41 +374,41 @@ describe("another agent or Durable Object", () => {
 
   it("O2: an object's method is called with the delivery", async () => {
     const delivery = givenDelivery();
-    await deliver(transport, to("take"), delivery);
+    await deliver(adapter, to("take"), delivery);
     expect(received.get(delivery.id)).toEqual([delivery]);
   });
 
   it("O2: an agent's method is called on the agent of that name", async () => {
     const delivery = givenDelivery();
     const destination = to("take", "ReceiverAgent");
-    await deliver(transport, destination, delivery);
+    await deliver(adapter, destination, delivery);
     expect(received.get(delivery.id)).toEqual([{ ...delivery, event: `told ${destination.name}` }]);
   });
 
   it("O2: the result of the method is disposed of", async () => {
     const delivery = givenDelivery();
-    await deliver(transport, to("take"), delivery);
+    await deliver(adapter, to("take"), delivery);
     await until(() => released.has(delivery.id), 2_000);
   });
 
   it("O4: a delivery of the largest size arrives whole, also where RPC makes its text larger", async () => {
-    const plain = givenLarge(transport.maxBytes - 2);
+    const plain = givenLarge(adapter.maxBytes - 2);
     // One character of three bytes, and every other takes two bytes instead of one.
     const delivery = { ...plain, event: `${plain.event.slice(1)}\u4e2d` };
-    expect(new TextEncoder().encode(JSON.stringify(delivery)).length).toBe(transport.maxBytes);
-    await deliver(transport, to("take"), delivery);
+    expect(new TextEncoder().encode(JSON.stringify(delivery)).length).toBe(adapter.maxBytes);
+    await deliver(adapter, to("take"), delivery);
     expect(received.get(delivery.id)?.[0]?.event === delivery.event).toBe(true);
-    const numbers = { ...plain, event: Array.from({ length: transport.maxBytes / 4 }, () => 0.5) };
-    await deliver(transport, to("handleWell"), numbers);
+    const numbers = { ...plain, event: Array.from({ length: adapter.maxBytes / 4 }, () => 0.5) };
+    await deliver(adapter, to("handleWell"), numbers);
   });
 
   it("O3: an error of the remote method is retried", async () => {
-    expectRetried(await refusal(deliver(transport, to("fail"))), /^not today$/);
-    expectRetried(await refusal(deliver(transport, to("failAsIfTooLarge"))), /too large$/);
+    expectRetried(await refusal(deliver(adapter, to("fail"))), /^not today$/);
+    expectRetried(await refusal(deliver(adapter, to("failAsIfTooLarge"))), /too large$/);
   });
 
   it("O3: an UndeliverableError is a permanent failure, although RPC loses its class", async () => {
-    const error = await refusal(deliver(transport, to("refuse")));
+    const error = await refusal(deliver(adapter, to("refuse")));
     expectForGood(error, /^not ever$/);
     expect(error).toHaveProperty("isGone", true);
   });
@@ -429,21 +425,21 @@ describe("another agent or Durable Object", () => {
 
   it("O3: a delivery to an object that is reset is retried, and reaches its next instance", async () => {
     const destination = to("reset");
-    expectRetried(await refusal(deliver(transport, destination)), /reset in the middle/);
+    expectRetried(await refusal(deliver(adapter, destination)), /reset in the middle/);
     const delivery = { ...givenDelivery(), attempt: 2 };
-    await deliver(transport, { ...destination, method: "take" }, delivery);
+    await deliver(adapter, { ...destination, method: "take" }, delivery);
     expect(received.get(delivery.id)).toEqual([delivery]);
   });
 
   it("O3: a missing remote method is retried", async () => {
     const destination = to("absent");
-    const error = await refusal(deliver(transport, destination));
+    const error = await refusal(deliver(adapter, destination));
     expectRetried(error, /There is no absent\(\) of Receiver "receiver-\d+"\. Deploy a version/);
     expect(error.cause).toBeInstanceOf(TypeError);
   });
 
   it("O3: an event that is too large for RPC is a permanent failure", async () => {
-    const error = await refusal(deliver(transport, to("take"), givenLarge(33 * MIB)));
+    const error = await refusal(deliver(adapter, to("take"), givenLarge(33 * MIB)));
     expectForGood(error, /take\(\) of Receiver "receiver-\d+" takes no event as large as/);
   });
 

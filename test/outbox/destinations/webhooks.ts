@@ -23,7 +23,7 @@ export const env = {
   HANGING: { get: () => new Promise(() => {}) },
 };
 
-const transport = webhooks.connect({ env, allowPrivateAddresses: true, now: Date.now });
+const adapter = webhooks.connect({ env, allowPrivateAddresses: true, now: Date.now });
 
 export function to(url: string, ...secrets: string[]): WebhookDestination {
   return { kind: "webhook", url, secrets: secrets.length > 0 ? secrets : ["NEW"] };
@@ -38,7 +38,7 @@ type Verdict = { failure: Error | undefined; ms: number };
 /** What came of one attempt, and how long it took. */
 export async function attempt(
   destination: WebhookDestination,
-  { delivery = some(), signal = AbortSignal.timeout(10_000), by = transport } = {},
+  { delivery = some(), signal = AbortSignal.timeout(10_000), by = adapter } = {},
 ): Promise<Verdict> {
   const begun = Date.now();
   const failure = await by.deliver(destination, delivery, signal).then(
@@ -66,7 +66,7 @@ export function undeliverable(message: RegExp, isGone = false) {
 }
 
 /** What one receiver got from one delivery. */
-export async function arrivalOf(secrets: string[], delivery = some(), by = transport) {
+export async function arrivalOf(secrets: string[], delivery = some(), by = adapter) {
   const me = someReceiver();
   expect(await attempt(to(receiverUrl(`/ok/${me}`), ...secrets), { delivery, by })).toMatchObject(
     taken,

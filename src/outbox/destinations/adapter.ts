@@ -38,7 +38,7 @@ export type FieldProblem = {
 };
 
 /** Delivers to one kind of destination. */
-export interface Transport<To = AnyDestination> {
+export interface Adapter<To = AnyDestination> {
   /** What this Worker lacks for a valid destination, e.g. its binding; undefined: nothing. */
   problemOf(destination: To): FieldProblem | undefined;
   /** Entries with the same key are delivered one after the other. It begins with the kind and a space. */
@@ -64,8 +64,8 @@ export interface Transport<To = AnyDestination> {
   isGone?(destination: To): Promise<boolean>;
 }
 
-/** What a transport may use. */
-export type TransportContext = {
+/** What an adapter may use. */
+export type AdapterContext = {
   /** The object that has the outbox. */
   readonly host: object;
   /** Its bindings. */
