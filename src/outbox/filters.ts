@@ -37,17 +37,14 @@ const CURSOR = z
   .transform((cursor) => positionOf(cursor) as Position)
   .optional();
 
-const filter = {
+const PAGE = { limit: LIMIT, cursor: CURSOR };
+const FILTER = {
   since: instant().default(0),
   // Checked by the destinations, which know its kinds.
   destination: z.custom<Destination>().optional(),
 };
-export const DEAD_LETTER_FILTER = optionsOf<DeadLetterFilter>()(filter);
-export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({
-  ...filter,
-  limit: LIMIT,
-  cursor: CURSOR,
-});
+export const DEAD_LETTER_FILTER = optionsOf<DeadLetterFilter>()(FILTER);
+export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({ ...FILTER, ...PAGE });
 export const DELIVERY_LIST = optionsOf<ListDeliveriesOptions>()({
   state: z
     .union([STATE, list(STATE, { min: 1 })], {
@@ -56,9 +53,8 @@ export const DELIVERY_LIST = optionsOf<ListDeliveriesOptions>()({
     .default([...STATES]),
   submissionId: text({ empty: true }).optional(),
   kind: z.custom<Destination["kind"]>().optional(),
-  destination: filter.destination,
-  limit: LIMIT,
-  cursor: CURSOR,
+  destination: FILTER.destination,
+  ...PAGE,
 });
 const BEFORE = optionsOf<{ readonly before: Instant }>()({ before: instant() });
 const ID = text({ empty: true });
@@ -74,14 +70,9 @@ export function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: o
     ([name, value]) => RESTRICTIONS.includes(name) && (value ?? null) === null,
   );
   if (!empty) return parsed;
-  const [name, value] = empty;
-  throw new InvalidFilterError(
-    invalidMessage(
-      name,
-      `${value} in options of ${verb}`,
-      "expected a value. Leave the option out to select all",
-    ),
-  );
+  const given = `${empty[1]} in options of ${verb}`;
+  const expected = "expected a value. Leave the option out to select all";
+  throw new InvalidFilterError(invalidMessage(empty[0], given, expected));
 }
 
 /** @throws InvalidFilterError for an invalid point in time */

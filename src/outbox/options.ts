@@ -4,8 +4,6 @@ import type { Duration } from "../core/duration.ts";
 import { count, duration, flag, hook, optionsOf, readOptions } from "../core/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
 import { type DeliveryPolicy, POLICY } from "./delivery/policy.ts";
-import type { LetterLimits } from "./store/dead-letters.ts";
-import type { KeptLimits } from "./store/entries.ts";
 import type { DeadLetter } from "./types.ts";
 
 export type OutboxSettings = {
@@ -65,28 +63,20 @@ export type OutboxSettings = {
   readonly onProblem?: OnProblem;
 };
 
-/** The same, with every default filled in. */
-export type OutboxLimits = {
-  readonly concurrency: number;
-  readonly policy: DeliveryPolicy;
-  readonly maxEventBytes: number;
-  readonly kept: KeptLimits;
-  readonly maxWaiting: number;
-  readonly deadLetters: LetterLimits;
-  readonly allowPrivateAddresses: boolean;
-};
-
 const MAX_EVENT_BYTES = 16 * 1_048_576;
-/** The two `keep...` options: how long and how many. */
+/** Of rows that are kept. */
+export type KeepLimits = { readonly maxAgeMs: number; readonly maxCount: number };
 const keep = (maxAge: Duration) =>
   optionsOf<NonNullable<OutboxSettings["keepDelivered"]>>()({
     maxAge: duration({ infinity: true }).prefault(maxAge),
     maxCount: count({ infinity: true }).default(10_000),
-  }).prefault({});
+  })
+    .transform(({ maxAge, maxCount }): KeepLimits => ({ maxAgeMs: maxAge, maxCount }))
+    .prefault({});
 
 const SETTINGS = optionsOf<OutboxSettings>()({
   concurrency: count({ max: 64 }).default(8),
-  policy: POLICY.optional(),
+  policy: POLICY.prefault({}),
   maxEventBytes: count({ max: MAX_EVENT_BYTES }).default(MAX_EVENT_BYTES),
   keepDelivered: keep("7 days"),
   maxWaiting: count({ infinity: true }).default(10_000),
@@ -97,17 +87,15 @@ const SETTINGS = optionsOf<OutboxSettings>()({
 });
 
 /** @throws InvalidOptionError naming the option */
-export function readSettings(settings: OutboxSettings): OutboxLimits {
+export function readSettings(settings: OutboxSettings) {
   const { keepDelivered, keepDeadLetters, ...limits } = readOptions(SETTINGS, settings, "outbox");
   return {
     ...limits,
-    // As it was given: its defaults depend on the policy of the destination.
-    policy: settings.policy ?? {},
-    kept: {
-      all: settings.keepDelivered !== undefined,
-      maxAgeMs: keepDelivered.maxAge,
-      maxCount: keepDelivered.maxCount,
-    },
-    deadLetters: { maxAgeMs: keepDeadLetters.maxAge, maxCount: keepDeadLetters.maxCount },
+    /** `all`: whether all delivered entries are kept, or only those whose receiver got a reference. */
+    kept: { ...keepDelivered, all: settings.keepDelivered !== undefined },
+    deadLetters: keepDeadLetters,
   };
 }
+
+/** The settings with every default filled in. */
+export type OutboxLimits = ReturnType<typeof readSettings>;

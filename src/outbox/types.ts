@@ -33,7 +33,8 @@ export type DeadLetterFilter = {
   readonly destination?: Destination;
 };
 
-export type ListDeadLettersOptions = DeadLetterFilter & {
+/** Which page of a list. */
+type PageOptions = {
   /**
    * From 1 to 1,000.
    * @default 100
@@ -42,6 +43,8 @@ export type ListDeadLettersOptions = DeadLetterFilter & {
   /** The `cursor` of the previous page. */
   readonly cursor?: string | undefined;
 };
+
+export type ListDeadLettersOptions = DeadLetterFilter & PageOptions;
 
 export type DeadLetterPage = {
   /** Newest first. */
@@ -70,38 +73,22 @@ export type Endpoint = { readonly url: string } & (
     }
 );
 
-/** The state of a delivery. */
-export type DeliveryState =
-  | {
-      readonly state: "waiting";
-      /** The number of the attempt that is in flight or comes next. */
-      readonly attempt: number;
-      /** Epoch milliseconds. */
-      readonly dueAt: number;
-      readonly lastError?: string;
-    }
-  | {
-      readonly state: "delivered";
-      readonly attempt: number;
-      /** Epoch milliseconds. */
-      readonly deliveredAt: number;
-    }
+/** The state of a delivery. Times are epoch milliseconds. */
+export type DeliveryState = {
+  /** The number of the last attempt; while it waits, of the one that is in flight or comes next. */
+  readonly attempt: number;
+} & (
+  | { readonly state: "waiting"; readonly dueAt: number; readonly lastError?: string }
+  | { readonly state: "delivered"; readonly deliveredAt: number }
   | {
       /** Its receiver has ended: a workflow whose step no longer waits for it. */
       readonly state: "discarded";
-      readonly attempt: number;
-      /** Epoch milliseconds. */
       readonly discardedAt: number;
       /** How the receiver ended. */
       readonly reason: string;
     }
-  | {
-      readonly state: "dead";
-      readonly attempt: number;
-      /** Epoch milliseconds. */
-      readonly diedAt: number;
-      readonly lastError: string;
-    };
+  | { readonly state: "dead"; readonly diedAt: number; readonly lastError: string }
+);
 
 /** A delivery in a list, without its event: `read(id)` has that. */
 export type DeliveryInfo = DeliveryState & {
@@ -115,22 +102,14 @@ export type DeliveryInfo = DeliveryState & {
 };
 
 /** Which deliveries are listed. All of them by default. */
-export type ListDeliveriesOptions = {
-  /** Delivered ones are kept only with `keepDelivered`, or if their event was sent as a reference. */
-  readonly state?: DeliveryState["state"] | readonly DeliveryState["state"][];
-  /** Those of this submission. */
-  readonly submissionId?: string;
-  readonly kind?: Destination["kind"];
-  /** Those for this destination: of an agent, for any method; of a workflow, for any event type. */
-  readonly destination?: Destination;
-  /**
-   * From 1 to 1,000.
-   * @default 100
-   */
-  readonly limit?: number;
-  /** The `cursor` of the previous page. */
-  readonly cursor?: string | undefined;
-};
+export type ListDeliveriesOptions = Pick<DeadLetterFilter, "destination"> &
+  PageOptions & {
+    /** Delivered ones are kept only with `keepDelivered`, or if their event was sent as a reference. */
+    readonly state?: DeliveryState["state"] | readonly DeliveryState["state"][];
+    /** Those of this submission. */
+    readonly submissionId?: string;
+    readonly kind?: Destination["kind"];
+  };
 
 export type DeliveryPage = {
   /** Newest first, by the time of the latest change of state. */

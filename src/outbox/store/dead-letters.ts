@@ -1,27 +1,22 @@
 /** All SQL of dead letters: entries that are not attempted any more. Owns `perdure_dead_letters`. */
 
 import type { Json } from "../../core/json.ts";
-import { cursorOf, type Position } from "../filters.ts";
+import type { Position } from "../filters.ts";
+import type { KeepLimits } from "../options.ts";
 import type { DeadLetter, DeadLetterPage } from "../types.ts";
-import { withoutProof } from "./listing.ts";
+import { cursorAfter, withoutProof } from "./listing.ts";
+import { deleteWithParts } from "./parts.ts";
 
 /** A dead letter as lists and hooks get it, without a long event, so that a page of them fits into memory. */
-const SELECT = `SELECT id, attempts, created_at, died_at, last_error, destination,
+const SELECT = `SELECT id, attempts, last_error AS lastError, created_at AS createdAt, died_at AS since, destination,
     iif(length(payload) <= 16384, payload, NULL) AS payload
   FROM perdure_dead_letters`;
 
-type Row = {
-  id: string;
-  attempts: number;
-  created_at: number;
-  died_at: number;
-  last_error: string;
+type Row = Pick<DeadLetter, "id" | "attempts" | "lastError" | "createdAt"> & {
+  since: number;
   destination: string;
   payload: string | null;
 };
-
-/** How many are kept, and for how long. */
-export type LetterLimits = { readonly maxAgeMs: number; readonly maxCount: number };
 
 /** Dead letters that one call deletes at most, by age and by count each. */
 const MAX_PRUNED = 256;
@@ -30,6 +25,7 @@ const MAX_LOGGED = 10;
 
 /** Dead letters of one destination (undefined: of all), since a time. */
 export type Selection = { readonly key: string | undefined; readonly since: number };
+const SELECTED = "died_at >= ? AND ifnull(destination_key = ?, 1)";
 
 export class DeadLetterStore {
   readonly #sql: SqlStorage;
@@ -38,7 +34,7 @@ export class DeadLetterStore {
 
   constructor(
     private readonly storage: DurableObjectStorage,
-    private readonly limits: LetterLimits,
+    private readonly limits: KeepLimits,
   ) {
     this.#sql = storage.sql;
   }
@@ -85,34 +81,14 @@ export class DeadLetterStore {
   /** One page, newest first, after a position. */
   list({ key, since }: Selection, limit: number, after: Position | undefined): DeadLetterPage {
     const [time, id] = after ?? [Number.MAX_SAFE_INTEGER, ""];
-    const rows = this.#sql
-      .exec<Row>(
-        `${SELECT} WHERE (died_at, id) < (?, ?) AND died_at >= ? AND ifnull(destination_key = ?, 1)
-         ORDER BY died_at DESC, id DESC LIMIT ?`,
-        time,
-        id,
-        since,
-        key ?? null,
-        // One more shows whether there is another page.
-        limit + 1,
-      )
-      .toArray();
-    const page = rows.slice(0, limit);
-    const last = page.at(-1);
-    return {
-      deadLetters: page.map(toLetter),
-      ...(last && rows.length > limit && { cursor: cursorOf(last.died_at, last.id) }),
-    };
+    const query = `${SELECT} WHERE (died_at, id) < (?, ?) AND ${SELECTED} ORDER BY died_at DESC, id DESC LIMIT ?`;
+    const rows = this.#sql.exec<Row>(query, time, id, since, key ?? null, limit + 1).toArray();
+    return { deadLetters: rows.slice(0, limit).map(toLetter), ...cursorAfter(rows, limit) };
   }
 
   count({ key, since }: Selection): number {
-    return this.#sql
-      .exec<{ count: number }>(
-        "SELECT COUNT(*) AS count FROM perdure_dead_letters WHERE died_at >= ? AND ifnull(destination_key = ?, 1)",
-        since,
-        key ?? null,
-      )
-      .one().count;
+    const query = `SELECT COUNT(*) AS count FROM perdure_dead_letters WHERE ${SELECTED}`;
+    return this.#sql.exec<{ count: number }>(query, since, key ?? null).one().count;
   }
 
   /** dead → waiting, due at once, in its old place in the order. Returns whether it is sent again. */
@@ -122,11 +98,7 @@ export class DeadLetterStore {
 
   /** dead → waiting: all of a selection. Returns how many are sent again. */
   redriveAll({ key, since }: Selection, now: number): number {
-    return this.#redrive(
-      "died_at >= ? AND ifnull(destination_key = ?, 1)",
-      [since, key ?? null],
-      now,
-    );
+    return this.#redrive(SELECTED, [since, key ?? null], now);
   }
 
   /** Without those for a disabled endpoint, which would become dead letters again at once. */
@@ -166,13 +138,9 @@ export class DeadLetterStore {
   /** Returns the ids of those that were deleted. */
   #delete(which: string, ...values: SqlStorageValue[]): string[] {
     return this.storage.transactionSync(() => {
-      const gone = `DELETE FROM perdure_dead_letters WHERE ${which} RETURNING id, payload IS NULL AS isInParts`;
-      const letters = this.#sql.exec<{ id: string; isInParts: number }>(gone, ...values).toArray();
-      for (const { id, isInParts } of letters) {
-        if (isInParts) this.#sql.exec("DELETE FROM perdure_outbox_parts WHERE id = ?", id);
-      }
-      this.#changed(-letters.length);
-      return letters.map(({ id }) => id);
+      const ids = deleteWithParts(this.#sql, "perdure_dead_letters", which, values);
+      this.#changed(-ids.length);
+      return ids;
     });
   }
 
@@ -182,9 +150,8 @@ export class DeadLetterStore {
 
   /** One that the app was not notified of. */
   nextToNotify(): DeadLetter | undefined {
-    const [row] = this.#sql
-      .exec<Row>(`${SELECT} WHERE is_notified = 0 ORDER BY id LIMIT 1`)
-      .toArray();
+    const query = `${SELECT} WHERE is_notified = 0 ORDER BY id LIMIT 1`;
+    const [row] = this.#sql.exec<Row>(query).toArray();
     return row && toLetter(row);
   }
 
@@ -199,14 +166,7 @@ export class DeadLetterStore {
   }
 }
 
-function toLetter(row: Row): DeadLetter {
-  return {
-    id: row.id,
-    destination: withoutProof(row.destination),
-    ...(row.payload !== null && { event: JSON.parse(row.payload) as Json }),
-    attempts: row.attempts,
-    lastError: row.last_error,
-    createdAt: row.created_at,
-    diedAt: row.died_at,
-  };
+function toLetter({ destination, payload, since: diedAt, ...row }: Row): DeadLetter {
+  const event = payload !== null && { event: JSON.parse(payload) as Json };
+  return { ...row, destination: withoutProof(destination), ...event, diedAt };
 }

@@ -90,25 +90,23 @@ export class EndpointStore {
     const isNews =
       row === undefined || (row.reason !== reason && [row.reason, reason].some(isSecretError));
     if (!isNews && heldUntil === null) return false;
+    const latest = isNews ? reason : row.reason;
+    const failing_since = row?.failing_since ?? now;
     this.#write({
-      ...(row ?? { key, url, failing_since: now, disabled_at: null }),
-      reason: isNews ? reason : row.reason,
+      key,
+      url,
+      failing_since,
       held_until: heldUntil,
+      disabled_at: null,
+      reason: latest,
     });
     return isNews;
   }
 
   /** any → disabled. */
   disable(key: string, url: string, reason: string, now: number): void {
-    const row = this.#known.get(key);
-    this.#write({
-      key,
-      url,
-      reason,
-      failing_since: row?.failing_since ?? now,
-      held_until: null,
-      disabled_at: now,
-    });
+    const failing_since = this.#known.get(key)?.failing_since ?? now;
+    this.#write({ key, url, failing_since, held_until: null, disabled_at: now, reason });
   }
 
   /** any → healthy. Returns since when it was failing, or undefined. */
@@ -119,12 +117,10 @@ export class EndpointStore {
   }
 
   get #known(): Map<string, Row> {
-    this.#rows ??= new Map(
-      this.sql
-        .exec<Row>("SELECT * FROM perdure_endpoints ORDER BY url")
-        .toArray()
-        .map((row) => [row.key, row]),
-    );
+    if (!this.#rows) {
+      const rows = this.sql.exec<Row>("SELECT * FROM perdure_endpoints ORDER BY url").toArray();
+      this.#rows = new Map(rows.map((row) => [row.key, row]));
+    }
     return this.#rows;
   }
 

@@ -1,6 +1,5 @@
 /**
- * All SQL of waiting and delivered entries. Owns `perdure_outbox`, `perdure_delivered`, and `perdure_outbox_parts`, which
- * has the events of more than one part; an entry keeps its parts as a dead letter and after its delivery.
+ * All SQL of waiting and delivered entries. Owns `perdure_outbox` and `perdure_delivered`.
  *
  * `perdure_outbox` has no index beside its key. A delivered entry leaves the table, so it is short, and reading all of it
  * now and then costs less than an index row for every delivery. The payload is the last column, so reading skips it.
@@ -8,13 +7,15 @@
 
 import { migrate } from "../../core/migrations.ts";
 import { invalidMessage } from "../../core/options.ts";
-import { partsOf } from "../../core/text.ts";
+import { PART_LENGTH } from "../../core/text.ts";
 import { MAX_LOADED, MAX_LOADED_PER_KEY, type ReadyEntry } from "../delivery/ready-queue.ts";
 import { isWebhookKey } from "../delivery/slots.ts";
 import type { Destination } from "../destinations/index.ts";
 import { InvalidEventError } from "../errors.ts";
+import type { KeepLimits } from "../options.ts";
 import type { DeliveryState } from "../types.ts";
-import { type StateRow, stateOf } from "./listing.ts";
+import { STATE_OF_ID, type StateRow, stateOf } from "./listing.ts";
+import { deleteParts, deleteWithParts, insertParts, joinedParts } from "./parts.ts";
 import { MIGRATIONS } from "./schema.ts";
 
 /** Values of `started`. An insert counts as started, because the first attempt follows without a write. */
@@ -54,28 +55,10 @@ export type OutboxEntry = NewEntry & {
   readonly isInParts: boolean;
 };
 
-/** Which delivered entries are kept, and for how long. */
-export type KeptLimits = {
-  /** Whether all are kept, or only those whose receiver got a reference and may still read the event. */
-  readonly all: boolean;
-  readonly maxAgeMs: number;
-  readonly maxCount: number;
-};
-
-type Row = {
-  id: string;
-  destination_key: string;
-  due_at: number;
-  attempts: number;
-  started: number;
-  interruptions: number;
-  earlier_attempts: number;
-  is_ordered: number;
-  queued_at: number;
-  last_error: string | null;
-  destination: string;
-  payload: string | null;
-};
+type Row = Pick<
+  OutboxEntry,
+  "key" | "dueAt" | "attempt" | "interruptions" | "earlierAttempts" | "queuedAt"
+> & { started: number; isOrdered: number; destination: string; payload: string | null };
 
 export class EntryStore {
   readonly #sql: SqlStorage;
@@ -93,8 +76,7 @@ export class EntryStore {
 
   /** (new) → waiting, due at once. Returns false for an id that waits or is a dead letter already; nothing changes then. */
   put({ id, key, destination, payload, isOrdered }: NewEntry, now: number): boolean {
-    const parts = partsOf(payload);
-    const isInParts = parts.length > 1;
+    const isInRow = payload.length <= PART_LENGTH;
     const put = this.#sql.exec(
       `INSERT INTO perdure_outbox (id, destination_key, seq, due_at, is_ordered, created_at, queued_at, destination, payload)
        SELECT ?1, ?2, ?3, ?4, ?5, ?4, ?4, ?6, ?7
@@ -106,20 +88,18 @@ export class EntryStore {
       now,
       isOrdered ? 1 : 0,
       JSON.stringify(destination),
-      isInParts ? null : payload,
+      isInRow ? payload : null,
     );
     if (this.#maxWaiting !== undefined) this.#maxWaiting++;
     if (put.toArray().length === 0) {
       this.#refuseForAnother(id, key);
       return false;
     }
-    if (!isInParts) return true;
+    if (isInRow) return true;
     // A delivered entry with this id may have been kept: the two cannot share their parts.
     this.#sql.exec("DELETE FROM perdure_delivered WHERE id = ?", id);
-    this.#deleteParts(id);
-    for (const [part, text] of parts.entries()) {
-      this.#sql.exec("INSERT INTO perdure_outbox_parts VALUES (?, ?, ?)", id, part, text);
-    }
+    deleteParts(this.#sql, id);
+    insertParts(this.#sql, id, payload);
     return true;
   }
 
@@ -131,13 +111,9 @@ export class EntryStore {
       id,
     );
     if (known.toArray().every((entry) => entry.key === key)) return;
-    throw new InvalidEventError(
-      invalidMessage(
-        "id",
-        JSON.stringify(id),
-        `an event for another destination has this id. Use a different id for each, e.g. ${JSON.stringify(`${id}/2`)}`,
-      ),
-    );
+    const other = JSON.stringify(`${id}/2`);
+    const problem = `an event for another destination has this id. Use a different id for each, e.g. ${other}`;
+    throw new InvalidEventError(invalidMessage("id", JSON.stringify(id), problem));
   }
 
   /**
@@ -181,21 +157,24 @@ export class EntryStore {
   }
 
   get(id: string): OutboxEntry | undefined {
-    const [row] = this.#sql.exec<Row>("SELECT * FROM perdure_outbox WHERE id = ?", id).toArray();
-    if (!row) return undefined;
+    const [found] = this.#sql
+      .exec<Row>(
+        `SELECT destination_key AS key, due_at AS dueAt, attempts AS attempt, started, interruptions,
+           earlier_attempts AS earlierAttempts, is_ordered AS isOrdered, queued_at AS queuedAt, destination, payload
+         FROM perdure_outbox WHERE id = ?`,
+        id,
+      )
+      .toArray();
+    if (!found) return undefined;
+    const { started, isOrdered, destination, payload, ...row } = found;
     return {
+      ...row,
       id,
-      key: row.destination_key,
-      destination: JSON.parse(row.destination) as Destination,
-      dueAt: row.due_at,
-      attempt: row.attempts,
-      isStarted: row.started !== NOT_STARTED,
-      interruptions: row.interruptions,
-      earlierAttempts: row.earlier_attempts,
-      isOrdered: row.is_ordered === 1,
-      queuedAt: row.queued_at,
-      payload: row.payload ?? this.#joined(id),
-      isInParts: row.payload === null,
+      isStarted: started !== NOT_STARTED,
+      isOrdered: isOrdered === 1,
+      destination: JSON.parse(destination) as Destination,
+      payload: payload ?? joinedParts(this.#sql, id),
+      isInParts: payload === null,
     };
   }
 
@@ -209,42 +188,21 @@ export class EntryStore {
         id,
       )
       .toArray();
-    return row && (row.payload ?? this.#joined(id));
+    return row && (row.payload ?? joinedParts(this.#sql, id));
   }
 
   /** The state of a delivery; null for an unknown id. */
   inspect(id: string): DeliveryState | null {
-    const [row] = this.#sql
-      .exec<StateRow>(
-        `SELECT 'waiting' AS state, attempts AS attempt, created_at AS since, due_at, last_error AS reason
-           FROM perdure_outbox WHERE id = ?1
-         UNION ALL SELECT 'dead', attempts, died_at, NULL, last_error FROM perdure_dead_letters WHERE id = ?1
-         UNION ALL SELECT iif(discard_reason IS NULL, 'delivered', 'discarded'), attempts, delivered_at, NULL, discard_reason
-           FROM perdure_delivered WHERE id = ?1 LIMIT 1`,
-        id,
-      )
-      .toArray();
+    const [row] = this.#sql.exec<StateRow>(STATE_OF_ID, id).toArray();
     return row ? stateOf(row) : null;
-  }
-
-  #joined(id: string): string {
-    return this.#sql
-      .exec<{ text: string }>(
-        "SELECT text FROM perdure_outbox_parts WHERE id = ? ORDER BY part",
-        id,
-      )
-      .toArray()
-      .map(({ text }) => text)
-      .join("");
   }
 
   /** When the next entry becomes due, and whether any entry waits. */
   waiting(now: number): { next: number | null; isEmpty: boolean } {
+    const query =
+      "SELECT MIN(due_at) FILTER (WHERE due_at > ?) AS next, COUNT(*) AS count FROM perdure_outbox";
     const { next, count } = this.#sql
-      .exec<{ next: number | null; count: number }>(
-        "SELECT MIN(due_at) FILTER (WHERE due_at > ?) AS next, COUNT(*) AS count FROM perdure_outbox",
-        now,
-      )
+      .exec<{ next: number | null; count: number }>(query, now)
       .one();
     return { next, isEmpty: count === 0 };
   }
@@ -267,11 +225,8 @@ export class EntryStore {
 
   /** How many entries wait, and when the oldest of them was put. */
   stats(): { waiting: number; oldestAt: number | null } {
-    return this.#sql
-      .exec<{ waiting: number; oldestAt: number | null }>(
-        "SELECT COUNT(*) AS waiting, MIN(created_at) AS oldestAt FROM perdure_outbox",
-      )
-      .one();
+    const query = "SELECT COUNT(*) AS waiting, MIN(created_at) AS oldestAt FROM perdure_outbox";
+    return this.#sql.exec<{ waiting: number; oldestAt: number | null }>(query).one();
   }
 
   /** waiting → waiting: the attempt with this number starts. */
@@ -359,18 +314,8 @@ export class EntryStore {
     }
     this.storage.transactionSync(() => {
       // Its own parts, or those of a kept entry with the same id, which this one replaces.
-      if (!(isKept && isInParts)) this.#deleteParts(id);
-      if (isKept) {
-        this.#sql.exec(
-          `INSERT OR REPLACE INTO perdure_delivered
-             (id, destination_key, attempts, created_at, delivered_at, is_whole, destination, payload)
-           SELECT id, destination_key, attempts, created_at, ?, ?, destination, payload
-           FROM perdure_outbox WHERE id = ?`,
-          now,
-          isWhole ? 1 : 0,
-          id,
-        );
-      }
+      if (!(isKept && isInParts)) deleteParts(this.#sql, id);
+      if (isKept) this.#keep(id, isWhole, null, now);
       this.#delete(id);
     });
   }
@@ -378,22 +323,24 @@ export class EntryStore {
   /** waiting → discarded: its receiver does not need it. It is listed for a while, without its event. */
   discard({ id, isInParts }: OutboxEntry, reason: string, now: number): void {
     this.storage.transactionSync(() => {
-      if (isInParts) this.#deleteParts(id);
-      this.#sql.exec(
-        `INSERT OR REPLACE INTO perdure_delivered
-           (id, destination_key, attempts, created_at, delivered_at, is_whole, discard_reason, destination, payload)
-         SELECT id, destination_key, attempts, created_at, ?, 1, ?, destination, 'null'
-         FROM perdure_outbox WHERE id = ?`,
-        now,
-        reason,
-        id,
-      );
+      if (isInParts) deleteParts(this.#sql, id);
+      this.#keep(id, true, reason, now);
       this.#delete(id);
     });
   }
 
-  #deleteParts(id: string): void {
-    this.#sql.exec("DELETE FROM perdure_outbox_parts WHERE id = ?", id);
+  /** @param discardReason null for an entry that was delivered, which keeps its event */
+  #keep(id: string, isWhole: boolean, discardReason: string | null, now: number): void {
+    this.#sql.exec(
+      `INSERT OR REPLACE INTO perdure_delivered
+         (id, destination_key, attempts, created_at, delivered_at, is_whole, discard_reason, destination, payload)
+       SELECT id, destination_key, attempts, created_at, ?1, ?2, ?3, destination, iif(?3 IS NULL, payload, 'null')
+       FROM perdure_outbox WHERE id = ?4`,
+      now,
+      isWhole ? 1 : 0,
+      discardReason,
+      id,
+    );
   }
 
   #delete(id: string): void {
@@ -401,23 +348,18 @@ export class EntryStore {
   }
 
   /** Deletes some of the delivered entries that are too old or too many; one that went as a reference only by its age. */
-  pruneDelivered({ maxAgeMs, maxCount }: KeptLimits, now: number): void {
+  pruneDelivered({ maxAgeMs, maxCount }: KeepLimits, now: number): void {
+    const old = `id IN (
+      SELECT id FROM perdure_delivered WHERE delivered_at < ?
+      UNION SELECT id FROM (
+        SELECT id FROM perdure_delivered WHERE is_whole ORDER BY delivered_at DESC, id DESC LIMIT -1 OFFSET ?
+      )
+      LIMIT ?
+    )`;
+    const offset = Number.isFinite(maxCount) ? maxCount : Number.MAX_SAFE_INTEGER;
+    const values = [now - maxAgeMs, offset, MAX_PRUNED];
     this.storage.transactionSync(() => {
-      const rows = this.#sql
-        .exec<{ id: string; isInParts: number }>(
-          `DELETE FROM perdure_delivered WHERE id IN (
-             SELECT id FROM perdure_delivered WHERE delivered_at < ?
-             UNION SELECT id FROM (
-               SELECT id FROM perdure_delivered WHERE is_whole ORDER BY delivered_at DESC, id DESC LIMIT -1 OFFSET ?
-             )
-             LIMIT ?
-           ) RETURNING id, payload IS NULL AS isInParts`,
-          now - maxAgeMs,
-          Number.isFinite(maxCount) ? maxCount : Number.MAX_SAFE_INTEGER,
-          MAX_PRUNED,
-        )
-        .toArray();
-      for (const { id, isInParts } of rows) if (isInParts) this.#deleteParts(id);
+      deleteWithParts(this.#sql, "perdure_delivered", old, values);
     });
   }
 

@@ -24,9 +24,9 @@ export type StateRow = {
   reason: string | null;
 };
 
-type Row = StateRow & { id: string; created_at: number; destination: string };
+type Row = StateRow & { id: string; createdAt: number; destination: string };
 
-const COLUMNS = "id, attempts AS attempt, created_at, destination";
+const COLUMNS = "id, attempts AS attempt, created_at AS createdAt, destination";
 /** `since` is the column that a table is sorted by. That of the waiting ones has no index: every delivery would pay for it. */
 const TABLES = [
   {
@@ -47,6 +47,9 @@ const TABLES = [
   },
 ] as const satisfies { states: readonly DeliveryState["state"][]; select: string; since: string }[];
 
+/** Selects the {@link StateRow} of the delivery with an id. */
+export const STATE_OF_ID = `${TABLES.map(({ select }) => `${select} WHERE id = ?1`).join(" UNION ALL ")} LIMIT 1`;
+
 /** One page, newest first, after a position. */
 export function listDeliveries(
   sql: SqlStorage,
@@ -55,15 +58,19 @@ export function listDeliveries(
   after: Position | undefined,
 ): DeliveryPage {
   const rows = TABLES.filter(({ states }) => states.some((state) => filter.states.includes(state)))
-    // One more shows whether there is another page.
     .flatMap((table) => rowsOf(sql, table, filter, limit + 1, after))
     .sort((one, other) => other.since - one.since || (one.id < other.id ? 1 : -1));
-  const page = rows.slice(0, limit);
-  const last = page.at(-1);
-  return {
-    deliveries: page.map(toInfo),
-    ...(last && rows.length > limit && { cursor: cursorOf(last.since, last.id) }),
-  };
+  const deliveries = rows.slice(0, limit).map(toInfo);
+  return { deliveries, ...cursorAfter(rows, limit) };
+}
+
+/** The cursor of the next page, if the list has one more row than `limit`. */
+export function cursorAfter(
+  rows: readonly { since: number; id: string }[],
+  limit: number,
+): { cursor?: string } {
+  const last = rows[limit - 1];
+  return last && rows.length > limit ? { cursor: cursorOf(last.since, last.id) } : {};
 }
 
 function rowsOf(
@@ -92,7 +99,7 @@ function rowsOf(
   return sql.exec<Row>(query, ...values, limit).toArray();
 }
 
-function toInfo({ id, created_at: createdAt, destination, ...row }: Row): DeliveryInfo {
+function toInfo({ id, createdAt, destination, ...row }: Row): DeliveryInfo {
   const submissionId = submissionOf(id);
   return {
     id,
