@@ -49,17 +49,15 @@ export class InvalidEventError extends Error {
 /** `maxWaiting` entries wait already. */
 export class OutboxFullError extends Error {
   override readonly name = "OutboxFullError";
-  /** Entries that wait. */
-  readonly waiting: number;
-  /** The option `maxWaiting`. */
-  readonly limit: number;
-
-  constructor(waiting: number, limit: number) {
+  constructor(
+    /** Entries that wait. */
+    readonly waiting: number,
+    /** The option `maxWaiting`. */
+    readonly limit: number,
+  ) {
     super(
       `The outbox is full: ${waiting} entries wait to be delivered, and at most ${limit} may. Try again when some have been delivered, disable endpoints that hang, or raise maxWaiting.`,
     );
-    this.waiting = waiting;
-    this.limit = limit;
   }
 }
 

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import { type Duration, millisecondsOf } from "../../core/duration.ts";
-import { type Backoff, backoffMs } from "../../core/failures.ts";
+import { backoffMs } from "../../core/failures.ts";
 import { count, duration, flag, optionsOf } from "../../core/option-schemas.ts";
 
 /** How deliveries to a destination are retried. A destination's own policy is stored with each of its entries. */
@@ -38,13 +38,6 @@ export type DeliveryPolicy = {
   readonly ordered?: boolean;
 };
 
-const DEFAULTS = {
-  maxAttempts: 100,
-  maxAge: "3 days",
-  base: "1 second",
-  cap: "1 hour",
-} as const;
-
 /** Alarms reach to the year 2189. */
 const length = () => duration({ max: "3650 days" }).optional();
 
@@ -60,24 +53,18 @@ export const POLICY = optionsOf<DeliveryPolicy>()({
   ordered: flag().optional(),
 });
 
-/** A policy with every default filled in. */
-export type Policy = {
-  readonly maxAttempts: number;
-  readonly maxAgeMs: number;
-  /** Of one attempt; undefined leaves it to the kind of destination. */
-  readonly timeoutMs: number | undefined;
-  readonly backoff: Backoff;
-};
+/** A policy with every default filled in. The kind of destination has the default of `timeoutMs`. */
+export type Policy = ReturnType<typeof policyOf>;
 
 /** The policy of one destination: its own, else that of the outbox, else the defaults. */
-export function policyOf(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {}): Policy {
-  const either = { ...outbox, ...own };
-  const { base = DEFAULTS.base, cap = DEFAULTS.cap } = { ...outbox.backoff, ...own.backoff };
-  const ms = (length: Parameters<typeof millisecondsOf>[0]) => millisecondsOf(length) ?? 1;
+export function policyOf(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {}) {
+  const { maxAttempts = 100, maxAge = "3 days", timeout } = { ...outbox, ...own };
+  const { base = "1 second", cap = "1 hour" } = { ...outbox.backoff, ...own.backoff };
+  const ms = (length: Duration) => millisecondsOf(length) ?? 1;
   return {
-    maxAttempts: either.maxAttempts ?? DEFAULTS.maxAttempts,
-    maxAgeMs: ms(either.maxAge ?? DEFAULTS.maxAge),
-    timeoutMs: either.timeout === undefined ? undefined : ms(either.timeout),
+    maxAttempts,
+    maxAgeMs: ms(maxAge),
+    timeoutMs: timeout === undefined ? undefined : ms(timeout),
     backoff: { baseMs: ms(base), capMs: ms(cap) },
   };
 }
@@ -88,12 +75,14 @@ export function isOrdered(own: DeliveryPolicy = {}, outbox: DeliveryPolicy = {})
 }
 
 /** What decides whether an entry is attempted again. */
-export type Tried = {
+type Tried = {
   /** Attempts started since it was put or redriven. */
   readonly attempts: number;
   /** When it was put or redriven, epoch milliseconds. */
   readonly queuedAt: number;
 };
+
+type Next = { readonly dueAt: number } | { readonly givenUp: string };
 
 /**
  * When the next attempt after a failed one is due, or why there is none.
@@ -106,7 +95,7 @@ export function nextAttempt(
   policy: Policy,
   { now, random }: Clock,
   heldUntil: number | null,
-): { readonly dueAt: number } | { readonly givenUp: string } {
+): Next {
   const givenUp = `Given up after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`;
   if (isCounted && attempts >= policy.maxAttempts) return { givenUp };
   const delayed = onGrid(now(), backoffMs(attempts, policy.backoff, random()));
@@ -127,15 +116,11 @@ const MAX_INTERRUPTIONS = 8;
  * because of its age, and never where it is the first, which may not have started.
  */
 export function afterInterruption(
-  {
-    attempts,
-    queuedAt,
-    interruptions,
-    wasAlone,
-  }: Tried & { readonly interruptions: number; readonly wasAlone: boolean },
+  tried: Tried & { readonly interruptions: number; readonly wasAlone: boolean },
   { maxAttempts, maxAgeMs, backoff }: Policy,
   { now, random }: Clock,
-): { readonly dueAt: number } | { readonly givenUp: string } {
+): Next {
+  const { attempts, queuedAt, interruptions, wasAlone } = tried;
   const givenUp = `Given up: the object may not have survived the last ${interruptions} attempts`;
   const isLast = attempts >= maxAttempts || interruptions >= MAX_INTERRUPTIONS;
   if (wasAlone && isLast) return { givenUp };

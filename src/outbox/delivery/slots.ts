@@ -58,13 +58,8 @@ export class Slots {
   }
 
   take(key: string, preempt: (error: Error) => void): Slot {
-    const slot: Slot = {
-      key,
-      health: this.#healthOf(key),
-      isRecent: true,
-      isPreemptible: false,
-      preempt,
-    };
+    const health = this.#healthOf(key);
+    const slot: Slot = { key, health, isRecent: true, isPreemptible: false, preempt };
     this.#used.add(slot);
     return slot;
   }
@@ -156,9 +151,6 @@ function kindOf(key: string): string {
 function remember(keys: Set<string>, key: string): void {
   keys.delete(key);
   keys.add(key);
-  if (keys.size <= MAX_KNOWN) return;
-  for (const oldest of keys) {
-    keys.delete(oldest);
-    return;
-  }
+  const [oldest] = keys;
+  if (oldest !== undefined && keys.size > MAX_KNOWN) keys.delete(oldest);
 }

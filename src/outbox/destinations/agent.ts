@@ -16,7 +16,15 @@ import type {
   ReferencedDelivery,
   WithPolicy,
 } from "./adapter.ts";
-import { asThrown, Bindings, bytesOf, isMethodOfAnyObject, NAME } from "./bindings.ts";
+import {
+  asThrown,
+  type BindingKind,
+  bindingOf,
+  bytesOf,
+  isMethodOfAnyObject,
+  NAME,
+  problemOfBinding,
+} from "./bindings.ts";
 
 /** A method of another agent or Durable Object, over RPC. */
 export type AgentDestination = WithPolicy & {
@@ -60,6 +68,12 @@ const RESERVED: ReadonlySet<string> = new Set([
   "webSocketMessage",
 ]);
 
+const NAMESPACE: BindingKind<DurableObjectNamespace> = {
+  what: "Durable Object",
+  section: "durable_objects.bindings",
+  methods: ["idFromName", "getByName"],
+};
+
 type Method = (delivery: unknown) => Promise<Partial<Disposable> | undefined>;
 
 export const agents = {
@@ -73,11 +87,6 @@ export const agents = {
     policy: POLICY.optional(),
   }),
   connect({ env }: Pick<AdapterContext, "env">): Adapter<AgentDestination> {
-    const namespaces = new Bindings<DurableObjectNamespace>(env, {
-      what: "Durable Object",
-      section: "durable_objects.bindings",
-      methods: ["idFromName", "getByName"],
-    });
     /** Namespaces whose objects are no agents. */
     const plain = new WeakSet<DurableObjectNamespace>();
     /** Starts an agent before its method is called: a call alone does not start it. */
@@ -96,9 +105,9 @@ export const agents = {
       timeoutMs: 30_000,
       keyOf: ({ agent, name }) => `agent ${JSON.stringify([agent, name])}`,
       labelOf: ({ agent, name, method }) => `${agent} ${name} ${method}()`,
-      problemOf: ({ agent }) => namespaces.problemOf("agent", agent),
+      problemOf: ({ agent }) => problemOfBinding(env, NAMESPACE, "agent", agent),
       async deliver(to, delivery) {
-        const namespace = namespaces.get(to.agent);
+        const namespace = bindingOf(env, NAMESPACE, to.agent);
         try {
           // A new stub for each attempt: one whose object was reset stays broken.
           const stub = await stubOf(namespace, to.name);

@@ -24,44 +24,47 @@ export type BindingKind<Binding> = {
   readonly methods: readonly (keyof Binding & string)[];
 };
 
-/** The bindings of one kind that a Worker has. */
-export class Bindings<Binding extends object> {
-  readonly #env: Readonly<Record<string, unknown>>;
+export const WORKFLOW: BindingKind<Workflow> = {
+  what: "Workflow",
+  section: "workflows",
+  methods: ["get", "createBatch"],
+};
 
-  constructor(
-    env: object,
-    private readonly kind: BindingKind<Binding>,
-  ) {
-    this.#env = env as Record<string, unknown>;
-  }
+/** @throws Error where it is missing, which is retried: the next deploy, or a rollback, may bring it back */
+export function bindingOf<Binding extends object>(
+  env: object,
+  kind: BindingKind<Binding>,
+  name: string,
+): Binding {
+  const binding: unknown = Reflect.get(env, name);
+  if (isOf(kind, binding)) return binding;
+  const { what, section } = kind;
+  throw new Error(
+    `No ${what} binding ${preview(name)} in this Worker. Add it to "${section}" in the Wrangler configuration and deploy.`,
+  );
+}
 
-  /** @throws Error where it is missing, which is retried: the next deploy, or a rollback, may bring it back */
-  get(name: string): Binding {
-    const binding = this.#env[name];
-    if (this.#is(binding)) return binding;
-    const { what, section } = this.kind;
-    throw new Error(
-      `No ${what} binding ${preview(name)} in this Worker. Add it to "${section}" in the Wrangler configuration and deploy.`,
-    );
-  }
+/** What is wrong with the name of a binding in this field of a destination. */
+export function problemOfBinding<Binding extends object>(
+  env: object,
+  kind: BindingKind<Binding>,
+  field: string,
+  name: string,
+): FieldProblem | undefined {
+  if (isOf(kind, Reflect.get(env, name))) return undefined;
+  const { what, section } = kind;
+  const names = Object.keys(env).filter((other) => isOf(kind, Reflect.get(env, other)));
+  const listed = names.slice(0, MAX_LISTED).map(preview).join(", ");
+  const existing = names.length > MAX_LISTED ? `${listed} and others` : listed || "none";
+  const expected = `expected the name of a ${what} binding. This Worker has ${existing}. Add it to "${section}" in the Wrangler configuration`;
+  return { field, given: preview(name), expected };
+}
 
-  /** What is wrong with `name` as this field of a destination. */
-  problemOf(field: string, name: string): FieldProblem | undefined {
-    if (this.#is(this.#env[name])) return undefined;
-    const { what, section } = this.kind;
-    const names = Object.keys(this.#env).filter((other) => this.#is(this.#env[other]));
-    const listed = names.slice(0, MAX_LISTED).map(preview).join(", ");
-    const existing = names.length > MAX_LISTED ? `${listed} and others` : listed || "none";
-    const expected = `expected the name of a ${what} binding. This Worker has ${existing}. Add it to "${section}" in the Wrangler configuration`;
-    return { field, given: preview(name), expected };
-  }
-
-  #is(binding: unknown): binding is Binding {
-    if (typeof binding !== "object" || binding === null) return false;
-    const has = (method: string) => typeof Reflect.get(binding, method) === "function";
-    // A binding to another Worker answers to every name.
-    return this.kind.methods.every(has) && !has("perdureAsksForNothing");
-  }
+function isOf<Binding>({ methods }: BindingKind<Binding>, binding: unknown): binding is Binding {
+  if (typeof binding !== "object" || binding === null) return false;
+  const has = (method: string) => typeof Reflect.get(binding, method) === "function";
+  // A binding to another Worker answers to every name.
+  return methods.every(has) && !has("perdureAsksForNothing");
 }
 
 /**
@@ -83,8 +86,6 @@ export function asThrown(error: unknown): unknown {
   const { name, message } = error;
   if (name !== "UndeliverableError" && !PREFIX.test(message)) return error;
   const { isGone } = error as { isGone?: unknown };
-  return new UndeliverableError(message.replace(PREFIX, ""), {
-    cause: error,
-    isGone: isGone === true,
-  });
+  const options = { cause: error, isGone: isGone === true };
+  return new UndeliverableError(message.replace(PREFIX, ""), options);
 }

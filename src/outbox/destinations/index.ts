@@ -44,6 +44,7 @@ const EXPECTED =
 export class Destinations {
   readonly #adapters: ReadonlyMap<string, Adapter>;
   readonly host: object;
+  readonly kinds: readonly string[] = Object.keys(KINDS);
 
   constructor(
     context: AdapterContext & { readonly startWorkflow?: StartWorkflow | undefined },
@@ -56,10 +57,6 @@ export class Destinations {
         return [kind, { ...connect(context), ...override } as Adapter];
       }),
     );
-  }
-
-  get kinds(): readonly string[] {
-    return [...this.#adapters.keys()];
   }
 
   /** @throws Error for an unknown kind, which a newer version of Perdure may have stored */

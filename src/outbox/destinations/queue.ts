@@ -8,7 +8,7 @@ import { oneOf, optionsOf } from "../../core/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { messageMatches, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, WithPolicy } from "./adapter.ts";
-import { Bindings, bytesOf, NAME } from "./bindings.ts";
+import { type BindingKind, bindingOf, bytesOf, NAME, problemOfBinding } from "./bindings.ts";
 
 /** A Cloudflare Queue. */
 export type QueueDestination = WithPolicy & {
@@ -28,6 +28,12 @@ const LIMIT = 128_000;
 const MAX_BYTES = LIMIT - 1_000;
 const TOO_LARGE = /\(10204\)|payload too large/i;
 
+const QUEUE: BindingKind<Queue> = {
+  what: "Queue producer",
+  section: "queues.producers",
+  methods: ["send", "sendBatch"],
+};
+
 export const queues = {
   schema: optionsOf<QueueDestination>()({
     kind: oneOf(["queue"]),
@@ -35,27 +41,20 @@ export const queues = {
     policy: POLICY.optional(),
   }),
   connect({ env }: Pick<AdapterContext, "env">): Adapter<QueueDestination> {
-    const bindings = new Bindings<Queue>(env, {
-      what: "Queue producer",
-      section: "queues.producers",
-      methods: ["send", "sendBatch"],
-    });
     return {
       maxBytes: MAX_BYTES,
       timeoutMs: 30_000,
       keyOf: ({ queue }) => `queue ${JSON.stringify(queue)}`,
       labelOf: ({ queue }) => queue,
-      problemOf: ({ queue }) => bindings.problemOf("queue", queue),
+      problemOf: ({ queue }) => problemOfBinding(env, QUEUE, "queue", queue),
       async deliver({ queue }, delivery) {
-        const binding = bindings.get(queue);
+        const binding = bindingOf(env, QUEUE, queue);
         try {
           await binding.send(delivery, { contentType: "json" });
         } catch (error) {
           if (!messageMatches(error, TOO_LARGE) && bytesOf(delivery) <= LIMIT) throw error;
-          throw new UndeliverableError(
-            `Queue ${queue} takes no message as large as delivery ${delivery.id}`,
-            { cause: error },
-          );
+          const message = `Queue ${queue} takes no message as large as delivery ${delivery.id}`;
+          throw new UndeliverableError(message, { cause: error });
         }
       },
     };

@@ -42,7 +42,6 @@ export function webhook(
   return { kind: "webhook", url, secrets, ...options };
 }
 
-const TIMEOUT_MS = 15_000;
 const MAX_URL = 2_048;
 const MAX_SECRETS = 8;
 /** Characters of a response's body that an error keeps. */
@@ -65,20 +64,15 @@ const REFUSALS: Readonly<Record<number, { readonly means: string; readonly isGon
 /** A failed attempt, as `transientOf` of core/failures.ts reads it. */
 class WebhookError extends Error {
   override readonly name = "WebhookError";
-  readonly statusCode: number | undefined;
-  /** Only Retry-After. */
-  readonly responseHeaders: Readonly<Record<string, string>>;
-
   constructor(
     message: string,
-    { statusCode, retryAfter, ...options }: ErrorOptions & FailedAnswer = {},
+    options?: ErrorOptions,
+    readonly statusCode?: number,
+    readonly responseHeaders: Readonly<Record<string, string>> = {},
   ) {
     super(message, options);
-    this.statusCode = statusCode;
-    this.responseHeaders = retryAfter == null ? {} : { "retry-after": retryAfter };
   }
 }
-type FailedAnswer = { statusCode?: number; retryAfter?: string | null };
 
 export const webhooks = {
   schema: optionsOf<WebhookDestination>()({
@@ -93,13 +87,13 @@ export const webhooks = {
     now,
   }: Pick<AdapterContext, "env" | "allowPrivateAddresses" | "now">): Adapter<WebhookDestination> {
     return {
-      timeoutMs: TIMEOUT_MS,
+      timeoutMs: 15_000,
       // Each receiver has a limit of its own, and answers 413 above it. Hence no event is sent as a reference.
       maxBytes: Number.POSITIVE_INFINITY,
       keyOf: ({ url }) => keyOfEndpoint(url),
       labelOf: ({ url }) => hostOf(url),
       problemOf: ({ url, secrets }) =>
-        problemOfHost(url, allowPrivateAddresses) ?? problemOfBinding(secrets, env),
+        problemOfHost(url, allowPrivateAddresses) ?? problemOfNames(secrets, env),
       async deliver({ url, secrets }, delivery: Delivery, signal) {
         // Checked again: the option may have changed since the destination was stored.
         const problem = problemOfHost(url, allowPrivateAddresses);
@@ -124,10 +118,8 @@ export const webhooks = {
 export function keyOfEndpoint(text: string): string {
   const url = typeof text === "string" && isWellFormedText(text) ? URL.parse(text) : null;
   if (url === null) {
-    const problem = problemOfUrl(text);
-    throw new InvalidDestinationError(
-      invalidMessage("url", problem?.given ?? "", problem?.expected ?? ""),
-    );
+    const { given, expected } = problemOfUrl(text) as Problem;
+    throw new InvalidDestinationError(invalidMessage("url", given, expected));
   }
   url.hash = "";
   return `webhook ${url.href}`;
@@ -149,9 +141,7 @@ export function isSecretError(reason: string): boolean {
 async function signerOf(env: object, name: string): Promise<Webhook> {
   const remedy = `store it in base64, with or without "whsec_" in front: wrangler secret put ${name}`;
   const secret = await textOf((env as Record<string, unknown>)[name], name);
-  if (typeof secret !== "string") {
-    throw new WebhookError(`${SECRET} ${name} is not set; ${remedy}`);
-  }
+  if (typeof secret !== "string") throw new WebhookError(`${SECRET} ${name} is not set; ${remedy}`);
   try {
     return new Webhook(atob(secret.trim().replace(/^whsec_/, "")), { format: "raw" });
   } catch {
@@ -172,16 +162,11 @@ async function textOf(binding: unknown, name: string): Promise<unknown> {
 }
 
 /** The same promise, or a rejection with the signal's reason; the work itself continues. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener("abort", abort);
-  if (signal.aborted) abort();
-  try {
-    return await Promise.race([aborted, work]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
+  signal.addEventListener("abort", () => reject(signal.reason));
+  if (signal.aborted) reject(signal.reason);
+  return Promise.race([aborted, work]);
 }
 
 function signedRequest({ id, attempt, event }: Delivery, signers: Webhook[], at: Date) {
@@ -237,10 +222,9 @@ async function failureOf(response: Response, host: string): Promise<Error> {
     location === null || status < 300 || status > 399
       ? ""
       : `, a redirect to ${preview(location)}, which is not followed; make that the url if it is right`;
-  return new WebhookError(`${host} answered ${status}${redirect}${body}`, {
-    statusCode: status,
-    retryAfter: headers.get("retry-after"),
-  });
+  const retryAfter = headers.get("retry-after");
+  const retry = retryAfter === null ? {} : { "retry-after": retryAfter };
+  return new WebhookError(`${host} answered ${status}${redirect}${body}`, {}, status, retry);
 }
 
 /** The beginning of a response's body on one line, or as much as arrives in time. The rest is never read. */
@@ -265,10 +249,10 @@ async function excerptOf({ body }: Response): Promise<string> {
     .trim();
 }
 
+type Problem = Omit<FieldProblem, "field">;
+
 /** A schema from a function. The message shows what the function says in place of the value, which may be a secret. */
-function checked<T>(
-  problemOf: (value: unknown) => Omit<FieldProblem, "field"> | undefined,
-): z.ZodType<T, T> {
+function checked<T>(problemOf: (value: unknown) => Problem | undefined): z.ZodType<T, T> {
   return z.custom<T>().check((ctx) => {
     const problem = problemOf(ctx.value);
     if (!problem) return;
@@ -277,34 +261,30 @@ function checked<T>(
   });
 }
 
-function problemOfUrl(text: unknown): Omit<FieldProblem, "field"> | undefined {
-  if (typeof text === "string" && text.length > MAX_URL) {
+function problemOfUrl(text: unknown): Problem | undefined {
+  const isText = typeof text === "string";
+  if (isText && text.length > MAX_URL) {
     const expected = `expected at most ${MAX_URL} characters`;
     return { given: `of ${text.length} characters`, expected };
   }
-  const given = preview(withoutUserInfo(text));
-  if (typeof text === "string" && !isWellFormedText(text)) {
-    return {
-      given: "(not shown)",
-      expected: "expected whole characters, without an unpaired surrogate",
-    };
+  if (isText && !isWellFormedText(text)) {
+    const expected = "expected whole characters, without an unpaired surrogate";
+    return { given: "(not shown)", expected };
   }
-  const url = typeof text === "string" ? URL.parse(text) : null;
-  if (url === null) {
-    return { given, expected: 'expected an absolute URL, such as "https://example.com/hook"' };
-  }
+  const url = isText ? URL.parse(text) : null;
+  const expected = expectedOf(url);
+  return expected === undefined ? undefined : { given: preview(withoutUserInfo(text)), expected };
+}
+
+function expectedOf(url: URL | null): string | undefined {
+  if (url === null) return 'expected an absolute URL, such as "https://example.com/hook"';
   if (url.username !== "" || url.password !== "") {
-    const expected =
-      "expected no user name or password in it, because it is stored and shown. The signature identifies the caller";
-    return { given, expected };
+    return "expected no user name or password in it, because it is stored and shown. The signature identifies the caller";
   }
   if (url.protocol === "https:" || (url.protocol === "http:" && isPrivateHost(url.hostname))) {
     return undefined;
   }
-  return {
-    given,
-    expected: "expected https: (http: is for private addresses, with allowPrivateAddresses)",
-  };
+  return "expected https: (http: is for private addresses, with allowPrivateAddresses)";
 }
 
 function problemOfHost(text: string, allowsPrivate: boolean): FieldProblem | undefined {
@@ -313,21 +293,20 @@ function problemOfHost(text: string, allowsPrivate: boolean): FieldProblem | und
   return { field: "url", given: preview(text), expected };
 }
 
-const EXPECTED_SECRETS = `expected 1 to ${MAX_SECRETS} names of secrets in env, such as ["WEBHOOK_SECRET"]`;
-
 /** Shows no value: a secret itself may stand where its name is expected. */
-function problemOfSecrets(names: unknown): Omit<FieldProblem, "field"> | undefined {
-  if (!Array.isArray(names)) return { given: "(no list)", expected: EXPECTED_SECRETS };
+function problemOfSecrets(names: unknown): Problem | undefined {
+  const expected = `expected 1 to ${MAX_SECRETS} names of secrets in env, such as ["WEBHOOK_SECRET"]`;
+  if (!Array.isArray(names)) return { given: "(no list)", expected };
   if (names.length < 1 || names.length > MAX_SECRETS) {
-    return { given: `of ${names.length} items`, expected: EXPECTED_SECRETS };
+    return { given: `of ${names.length} items`, expected };
   }
   const wrong = names.findIndex((name) => typeof name !== "string" || !/^(?!whsec_)./.test(name));
   if (wrong === -1) return undefined;
-  const expected = `${EXPECTED_SECRETS}. Item ${wrong + 1} is no name. The secret itself is never stored`;
-  return { given: "(not shown)", expected };
+  const problem = `Item ${wrong + 1} is no name. The secret itself is never stored`;
+  return { given: "(not shown)", expected: `${expected}. ${problem}` };
 }
 
-function problemOfBinding(names: readonly string[], env: object): FieldProblem | undefined {
+function problemOfNames(names: readonly string[], env: object): FieldProblem | undefined {
   const unknown = names.findIndex((name) => !isSecret(env, name));
   if (unknown === -1) return undefined;
   const given = "(not shown, because it may be the secret itself)";

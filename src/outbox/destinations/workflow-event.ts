@@ -13,7 +13,7 @@ import { oneOf, optionsOf } from "../../core/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { messageMatches, NotNeededError, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, WithPolicy } from "./adapter.ts";
-import { Bindings, bytesOf, NAME } from "./bindings.ts";
+import { bindingOf, bytesOf, NAME, problemOfBinding, WORKFLOW } from "./bindings.ts";
 
 /** An instance of a Workflow that waits for an event. */
 export type WorkflowDestination = WithPolicy & {
@@ -63,28 +63,23 @@ export const workflowEvents = {
     policy: POLICY.optional(),
   }),
   connect({ env }: Pick<AdapterContext, "env">): Adapter<WorkflowDestination> {
-    const workflows = new Bindings<Workflow>(env, {
-      what: "Workflow",
-      section: "workflows",
-      methods: ["get", "createBatch"],
-    });
     return {
       maxBytes: MAX_BYTES,
       timeoutMs: 30_000,
       keyOf: ({ workflow, instance }) => `workflow ${JSON.stringify([workflow, instance])}`,
       labelOf: ({ workflow, instance }) => `${workflow} ${instance}`,
-      problemOf: ({ workflow }) => workflows.problemOf("workflow", workflow),
+      problemOf: ({ workflow }) => problemOfBinding(env, WORKFLOW, "workflow", workflow),
       async isGone({ workflow, instance }) {
         try {
-          const { status } = await (await workflows.get(workflow).get(instance)).status();
-          return status === "terminated";
+          const found = await bindingOf(env, WORKFLOW, workflow).get(instance);
+          return (await found.status()).status === "terminated";
         } catch (error) {
           if (messageMatches(error, NO_INSTANCE)) return true;
           throw error;
         }
       },
       async deliver(to, delivery, signal) {
-        const binding = workflows.get(to.workflow);
+        const binding = bindingOf(env, WORKFLOW, to.workflow);
         try {
           const instance = await binding.get(to.instance);
           const { status } = await instance.status();
@@ -92,10 +87,8 @@ export const workflowEvents = {
           // After the time limit the next attempt may have started.
           signal.throwIfAborted();
           const { eventType: type, proof } = to;
-          await instance.sendEvent({
-            type,
-            payload: proof === undefined ? delivery : { ...delivery, proof },
-          });
+          const payload = proof === undefined ? delivery : { ...delivery, proof };
+          await instance.sendEvent({ type, payload });
         } catch (error) {
           if (error instanceof UndeliverableError || error instanceof NotNeededError) throw error;
           if (messageMatches(error, NO_INSTANCE)) throw ended(to, "does not exist", error);

@@ -6,8 +6,7 @@
 
 import * as z from "zod";
 import { checkBytes, lostInJson, preview } from "../../core/json.ts";
-import { oneOf, optionsOf, text } from "../../core/option-schemas.ts";
-import { problemOfNames } from "../../core/options.ts";
+import { oneOf, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import {
   InvalidDestinationError,
@@ -17,7 +16,7 @@ import {
   WorkflowExistsError,
 } from "../errors.ts";
 import type { Adapter, AdapterContext, Delivery, WithPolicy } from "./adapter.ts";
-import { Bindings } from "./bindings.ts";
+import { bindingOf, problemOfBinding, WORKFLOW } from "./bindings.ts";
 
 /** A Workflow instance to start. */
 export type WorkflowStartDestination = WithPolicy & {
@@ -94,15 +93,17 @@ export type StartWorkflow = (
 
 /** Of a workflow's params as JSON. The platform's limit is 1 MiB, of which an agent adds who it is. */
 const MAX_PARAMS_BYTES = 1_048_576 - 16_384;
-const START_OPTIONS = [
-  "id",
-  "params",
-  "retention",
-  "metadata",
-  "agentBinding",
-  "ifExists",
-  "policy",
-] as const satisfies readonly (keyof WorkflowStartOptions)[];
+/** `put()` checks the values, as those of the destination. */
+const ANY = z.unknown().optional();
+const START_OPTIONS = optionsOf<WorkflowStartOptions>()({
+  id: ANY,
+  params: ANY,
+  retention: ANY,
+  metadata: ANY,
+  agentBinding: ANY,
+  ifExists: ANY,
+  policy: ANY,
+});
 
 /**
  * A new instance of a Workflow, for `outbox.put()`: it is started once, when the caller's transaction has committed.
@@ -121,16 +122,16 @@ export function workflow<Params = unknown>(
   binding: string,
   options: WorkflowStartOptions<Params> = {},
 ): WorkflowStart {
-  const unknown = problemOfNames("options of workflow()", options, START_OPTIONS);
-  if (unknown) throw new InvalidDestinationError(unknown.message);
-  const { id = crypto.randomUUID(), ifExists, policy, ...event } = options;
+  const invalid = (_: string, message: string) => new InvalidDestinationError(message);
+  const read = readOptions(START_OPTIONS, options, "options of workflow()", invalid);
+  const { id: instance = crypto.randomUUID(), ifExists, policy, ...event } = read;
   for (const [name, value] of Object.entries(event)) checkJson(name, value);
   return {
-    id: `start:${binding}:${id}`,
+    id: `start:${binding}:${instance}`,
     destination: {
       kind: "workflow-start",
       workflow: binding,
-      instance: id,
+      instance,
       ...(ifExists !== undefined && { ifExists }),
       ...(policy !== undefined && { policy }),
     },
@@ -182,17 +183,15 @@ export const workflowStarts = {
   }: Pick<AdapterContext, "env" | "objectInstance"> & {
     readonly startWorkflow?: StartWorkflow | undefined;
   }): Adapter<WorkflowStartDestination> {
-    const workflows = new Bindings<Workflow>(env, {
-      what: "Workflow",
-      section: "workflows",
-      methods: ["create", "get"],
-    });
     const keyOf = ({ workflow, instance }: WorkflowStartDestination) =>
       `workflow-start ${JSON.stringify([workflow, instance])}`;
     /** Attempts that continue after their time limit: the next one must not create a second instance beside them. */
     const running = new Map<string, Promise<void>>();
-    const attempt = async (to: WorkflowStartDestination, { id, attempt, event }: Delivery) => {
-      const binding = workflows.get(to.workflow);
+    const attempt = async (
+      binding: Workflow,
+      to: WorkflowStartDestination,
+      { id, attempt, event }: Delivery,
+    ) => {
       const { putBy, ...content } = event as WorkflowStartEvent;
       // Whatever its number: an earlier object instance may have crashed during an attempt.
       const isFirst = attempt === 1 && putBy === objectInstance;
@@ -209,13 +208,14 @@ export const workflowStarts = {
       timeoutMs: 30_000,
       keyOf,
       labelOf: ({ workflow, instance }) => `${workflow} ${instance}`,
-      problemOf: ({ workflow }) => workflows.problemOf("workflow", workflow),
+      problemOf: ({ workflow }) => problemOfBinding(env, WORKFLOW, "workflow", workflow),
       async deliver(to, delivery) {
         const key = keyOf(to);
         const earlier = running.get(key);
         // Only its answer may be lost: then the instance exists, and is found.
-        if (earlier && !(await exists(workflows.get(to.workflow), to.instance))) return earlier;
-        const started = attempt(to, delivery as Delivery);
+        const binding = bindingOf(env, WORKFLOW, to.workflow);
+        if (earlier && !(await exists(binding, to.instance))) return earlier;
+        const started = attempt(binding, to, delivery as Delivery);
         running.set(key, started);
         const ended = () => running.get(key) === started && running.delete(key);
         started.then(ended, ended);
@@ -241,8 +241,9 @@ function creatorOf(
       await instance.status();
       return { instance, isNew: true };
     } catch (error) {
-      if (!messageMatches(error, EXISTS))
-        throw messageMatches(error, REFUSED) ? refused(to, error as Error) : error;
+      if (!messageMatches(error, EXISTS)) {
+        throw messageMatches(error, REFUSED) ? refused(to, error) : error;
+      }
       if (isFirst && ifExists !== "return") throw new WorkflowExistsError(to, { cause: error });
       return found();
     }

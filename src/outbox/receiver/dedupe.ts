@@ -15,8 +15,11 @@ const MIGRATIONS = [
    CREATE INDEX perdure_received_by_age ON perdure_received (received_at);`,
 ];
 
-/** Old ids that one new id deletes: more than one, so that a backlog of them ends. */
-const MAX_PRUNED = 4;
+const INSERT =
+  "INSERT INTO perdure_received (id, received_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING RETURNING id";
+/** One new id deletes more than one old id, so that a backlog of them ends. */
+const PRUNE = `DELETE FROM perdure_received WHERE id IN
+  (SELECT id FROM perdure_received WHERE received_at < ? ORDER BY received_at LIMIT 4)`;
 
 export type DedupeOptions = {
   /**
@@ -71,41 +74,20 @@ export type Once = <T>(received: Received, effect: Effect<T>) => boolean;
  * @throws TypeError for invalid options
  */
 export function dedupe(storage: DurableObjectStorage, options: DedupeOptions = {}): Once {
-  const { keep, clock = systemClock } = readOptions(
-    OPTIONS,
-    options,
-    "options of dedupe()",
-    typeError,
-  );
+  const invalid = (_: string, message: string) => new TypeError(message);
+  const read = readOptions(OPTIONS, options, "options of dedupe()", invalid);
+  const { keep, clock = systemClock } = read;
   migrate(storage, "received", MIGRATIONS);
   return (received, effect) => {
     const id = idOf(received);
     return storage.transactionSync(() => {
       const now = clock.now();
-      if (!isFirst(storage.sql, id, now)) return false;
-      prune(storage.sql, now - keep);
+      if (storage.sql.exec(INSERT, id, now).toArray().length === 0) return false;
+      storage.sql.exec(PRUNE, now - keep);
       refusePromise(effect());
       return true;
     });
   };
-}
-
-function isFirst(sql: SqlStorage, id: string, now: number): boolean {
-  const inserted = sql.exec(
-    "INSERT INTO perdure_received (id, received_at) VALUES (?, ?) ON CONFLICT (id) DO NOTHING RETURNING id",
-    id,
-    now,
-  );
-  return inserted.toArray().length > 0;
-}
-
-/** Deletes some of the ids that came before `time`. */
-function prune(sql: SqlStorage, time: number): void {
-  sql.exec(
-    "DELETE FROM perdure_received WHERE id IN (SELECT id FROM perdure_received WHERE received_at < ? ORDER BY received_at LIMIT ?)",
-    time,
-    MAX_PRUNED,
-  );
 }
 
 /** Thrown inside the transaction, so that the effect is rolled back. */
@@ -129,8 +111,4 @@ function idOf(received: Received): string {
       `${message} Pass the delivery, or its id: for a webhook the value of the header "webhook-id".`,
     );
   });
-}
-
-function typeError(_: string, message: string): TypeError {
-  return new TypeError(message);
 }
