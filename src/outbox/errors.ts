@@ -23,7 +23,6 @@ export function isUndeliverable(error: unknown): error is Error & { readonly isG
   return error instanceof Error && error.name === "UndeliverableError";
 }
 
-/** Whether this is an error whose message matches. */
 export function messageMatches(error: unknown, pattern: RegExp): error is Error {
   return error instanceof Error && pattern.test(error.message);
 }

@@ -11,22 +11,14 @@ const PUT_OPTIONS = optionsOf<{ readonly id?: string }>()({
   id: text({ maxLength: MAX_ID_LENGTH }).optional(),
 });
 
-/**
- * The delivery id that was given, or a new one.
- *
- * @throws InvalidEventError for an invalid one
- */
+/** @throws InvalidEventError for an invalid delivery id */
 export function deliveryId(options: unknown): string {
   const error = (_: string, message: string) => new InvalidEventError(message);
   const { id } = readOptions(PUT_OPTIONS, options, "options of put()", error);
   return id ?? crypto.randomUUID();
 }
 
-/**
- * The event as JSON.
- *
- * @throws InvalidEventError for an event that JSON cannot hold, or of more than `maxBytes`
- */
+/** @throws InvalidEventError for an event that JSON cannot hold, or of more than `maxBytes` */
 export function payloadOf(event: unknown, maxBytes: number): string {
   const refuse = (message: string) => new InvalidEventError(message);
   return jsonTextOf("event", event, { maxBytes, refuse });

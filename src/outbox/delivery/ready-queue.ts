@@ -105,7 +105,6 @@ export class ReadyQueue {
     this.#partial.add(key);
   }
 
-  /** Drops all entries from memory. */
   clear(): void {
     this.#queues.clear();
     this.#count = 0;

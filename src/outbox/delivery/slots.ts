@@ -137,7 +137,6 @@ export class PreemptedError extends Error {
   }
 }
 
-/** Whether the key belongs to a webhook, whose server may hang. */
 export function isWebhookKey(key: string): boolean {
   return kindOf(key) === "webhook";
 }

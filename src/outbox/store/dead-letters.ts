@@ -125,12 +125,10 @@ export class DeadLetterStore {
     });
   }
 
-  /** Returns whether there was one. */
   delete(id: string): boolean {
     return this.#delete("id = ?", id).length > 0;
   }
 
-  /** Deletes those that died before a time. Returns how many. */
   deleteBefore(time: number): number {
     return this.#delete("died_at < ?", time).length;
   }

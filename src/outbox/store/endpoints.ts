@@ -38,7 +38,6 @@ export class EndpointStore {
     );
   }
 
-  /** Keys of those that are not healthy. */
   keys(): Iterable<string> {
     return this.#known.keys();
   }
