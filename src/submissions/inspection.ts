@@ -49,7 +49,8 @@ export function inspectPage(page: Iterable<Summary>): SubmissionInspection[] {
   const inspected: SubmissionInspection[] = [];
   let bytes = 0;
   for (const found of page) {
-    bytes += found.bytes;
+    const { metadata, error = "" } = found;
+    bytes += error.length + (metadata ? JSON.stringify(metadata).length : 0);
     if (found.status === "completed") bytes += found.output?.bytes ?? 0;
     if (inspected.length > 0 && bytes > ANSWER_BYTES) break;
     inspected.push(inspect(found));

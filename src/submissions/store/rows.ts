@@ -10,47 +10,62 @@ import type { NextAction } from "../turns/attempt-plan.ts";
 import type { AnswerSpec, SubmitMessagesOptions, TokenUsage } from "../types.ts";
 import { StoredAnswer } from "./answers.ts";
 
-/** A row as SQLite has it. */
-type Row = {
+/** The columns that are read as they are: NULL is undefined, and JSON is parsed. */
+type Columns = {
   seq: number;
-  submission_id: string;
-  idempotency_key: string | null;
+  submissionId: string;
+  idempotencyKey: string | undefined;
   status: SubmissionStatus;
   attempts: number;
-  messages: string;
-  metadata: string | null;
+  metadata: Record<string, Json> | undefined;
   thread: string;
-  channel: string | null;
-  answer: string | null;
-  notify: string | null;
-  run: string | null;
-  output: string | null;
-  error: string | null;
-  error_name: string | null;
-  request_id: string | null;
-  message_id: string | null;
-  usage: string | null;
-  created_at: number;
-  started_at: number | null;
-  settled_at: number | null;
-  retry: string | null;
-  due_at: number | null;
-  rank: number;
-  not_before: number | null;
-  expires_at: number | null;
-  key_expires_at: number | null;
-  budget: number | null;
+  channel: string | undefined;
+  run: string | undefined;
+  retry: SubmitMessagesOptions["retry"];
+  expiresAt: number | undefined;
+  keyExpiresAt: number | undefined;
+  /** Tokens that it may use in all. */
+  budget: number | undefined;
+  /** Attempts that a reset of the platform ended. */
   resets: number;
-  merged_into: string | null;
-  debounce_key: string | null;
-  debounce_until: number | null;
-  rollback_state: "pending" | "done" | null;
-  batch: string | null;
-  is_refused: number;
-  finish_reason: string | null;
-  is_retry: number;
-  retried_by: string | null;
+  /** The submission whose turn it has joined. */
+  mergedInto: string | undefined;
+  debounceKey: string | undefined;
+  /** The latest time that repetitions can delay it to. */
+  debounceUntil: number | undefined;
+  /** The batch of prompts that it is one of. */
+  batch: string | undefined;
+  error: string | undefined;
+  errorName: string | undefined;
+  requestId: string | undefined;
+  messageId: string | undefined;
+  finishReason: string | undefined;
+  usage: TokenUsage | undefined;
+  createdAt: number;
+  startedAt: number | undefined;
+  settledAt: number | undefined;
 };
+
+/** Columns that are read in another form. */
+type SummaryRow = Columns & {
+  notify: Destination[] | undefined;
+  output: string | undefined;
+  dueAt: number | undefined;
+  rank: number;
+  notBefore: number | undefined;
+  rollbackState: "pending" | "done" | undefined;
+  isRefused: number;
+};
+
+type Row = SummaryRow & {
+  messages: UIMessage[];
+  answer: AnswerSpec | undefined;
+  isRetry: number;
+  /** The submission that `retrySubmission()` has made of it. */
+  retriedBy: string | undefined;
+};
+
+const JSON_COLUMNS = ["metadata", "notify", "retry", "usage", "answer", "messages"];
 
 /** Taken from the rank of one that goes before all others, and added again when it runs. */
 export const NEXT_RANK = 10_000;
@@ -59,8 +74,6 @@ export const NEXT_RANK = 10_000;
 export type Submission = ReturnType<typeof toSubmission>;
 /** The same without messages and answer spec, which may be large. */
 export type Summary = ReturnType<typeof toSummary>;
-
-type SummaryRow = Omit<Row, "messages" | "answer" | "is_retry" | "retried_by">;
 
 /** Columns of a {@link Summary}, for SQL. */
 export const SUMMARY = `seq, submission_id, idempotency_key, status, attempts, thread, created_at, started_at, settled_at,
@@ -78,144 +91,101 @@ export function json(value: object | undefined): string | null {
   return value === undefined ? null : JSON.stringify(value);
 }
 
-function parse<T>(text: string | null): T | undefined {
-  return text === null ? undefined : (JSON.parse(text) as T);
+/** `submission_id` of SQLite is `submissionId` here. */
+function rowOf<Read extends SummaryRow>(columns: Record<string, SqlStorageValue>): Read {
+  const entries = Object.entries(columns).map(([column, value]) => {
+    const isJson = value !== null && JSON_COLUMNS.includes(column);
+    const name = column.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    return [name, isJson ? JSON.parse(value as string) : (value ?? undefined)];
+  });
+  return Object.fromEntries(entries) as Read;
 }
 
 function toSubmission(sql: SqlStorage, row: Row) {
-  return {
-    ...toSummary(sql, row),
-    messages: JSON.parse(row.messages) as UIMessage[],
-    answer: parse<AnswerSpec>(row.answer),
-    /** Whether `retrySubmission()` has made it. */
-    isRetry: row.is_retry === 1,
-    /** The submission that `retrySubmission()` has made of it. */
-    retriedBy: row.retried_by ?? undefined,
-  };
+  const { messages, answer, retriedBy } = row;
+  /** Whether `retrySubmission()` has made it. */
+  const isRetry = row.isRetry === 1;
+  return { ...toSummary(sql, row), messages, answer, retriedBy, isRetry };
 }
 
 function toSummary(sql: SqlStorage, row: SummaryRow) {
+  const { output, dueAt, rank, notBefore, rollbackState, ...columns } = row;
+  /** Whether it goes before all others of its thread. */
+  const isNext = rank < -NEXT_RANK / 2;
   return {
-    seq: row.seq,
-    submissionId: row.submission_id,
-    idempotencyKey: row.idempotency_key ?? undefined,
-    status: row.status,
-    attempts: row.attempts,
-    /** UTF-16 units of its metadata and its error as stored. */
-    bytes: (row.metadata?.length ?? 0) + (row.error?.length ?? 0),
-    metadata: parse<Record<string, Json>>(row.metadata),
-    thread: row.thread,
-    channel: row.channel ?? undefined,
-    notify: parse<Destination[]>(row.notify) ?? [],
-    run: row.run ?? undefined,
-    retry: parse<NonNullable<SubmitMessagesOptions["retry"]>>(row.retry),
+    ...(columns satisfies Columns),
+    notify: row.notify ?? [],
     /** When a pending one is due, if it has to wait for a time. */
-    dueAt: row.due_at ?? row.not_before ?? undefined,
+    dueAt: dueAt ?? notBefore,
     /** The position in the queue: lower goes first. */
-    rank: row.rank < -NEXT_RANK / 2 ? row.rank + NEXT_RANK : row.rank,
-    /** Whether it goes before all others of its thread. */
-    isNext: row.rank < -NEXT_RANK / 2,
-    expiresAt: row.expires_at ?? undefined,
-    keyExpiresAt: row.key_expires_at ?? undefined,
-    /** Tokens that it may use in all. */
-    budget: row.budget ?? undefined,
-    /** Attempts that a reset of the platform ended. */
-    resets: row.resets,
-    /** The submission whose turn it has joined. */
-    mergedInto: row.merged_into ?? undefined,
-    debounceKey: row.debounce_key ?? undefined,
-    /** The latest time that repetitions can delay it to. */
-    debounceUntil: row.debounce_until ?? undefined,
+    rank: isNext ? rank + NEXT_RANK : rank,
+    isNext,
     /** Whether its messages are still to be removed from the conversation. */
-    isRollbackPending: row.rollback_state === "pending",
-    /** The batch of prompts that it is one of. */
-    batch: row.batch ?? undefined,
+    isRollbackPending: rollbackState === "pending",
     /** Whether its workflow refused the answer. */
-    isRefused: row.is_refused === 1,
+    isRefused: row.isRefused === 1,
     /** Whether an answer is recorded; `null` is one as well. */
-    isAnswered: row.output !== null,
-    output: row.output === null ? undefined : new StoredAnswer(sql, row.seq, row.output),
-    error: row.error ?? undefined,
-    errorName: row.error_name ?? undefined,
-    requestId: row.request_id ?? undefined,
-    messageId: row.message_id ?? undefined,
-    finishReason: row.finish_reason ?? undefined,
-    usage: parse<TokenUsage>(row.usage),
-    createdAt: row.created_at,
-    startedAt: row.started_at ?? undefined,
-    settledAt: row.settled_at ?? undefined,
+    isAnswered: output !== undefined,
+    output: output === undefined ? undefined : new StoredAnswer(sql, row.seq, output),
   };
 }
-
-/** The submissions that a query for whole rows returns. */
-export function select(
-  sql: SqlStorage,
-  query: string,
-  ...bindings: SqlStorageValue[]
-): Submission[] {
-  return sql
-    .exec<Row>(query, ...bindings)
-    .toArray()
-    .map((row) => toSubmission(sql, row));
-}
-
-/** The same one by one, because their messages may exceed the memory. */
+/** The submissions that a query for whole rows returns, one by one, because their messages may exceed the memory. */
 export function* eachWhole(
   sql: SqlStorage,
   query: string,
   ...bindings: SqlStorageValue[]
 ): Generator<Submission> {
-  for (const row of sql.exec<Row>(query, ...bindings)) yield toSubmission(sql, row);
+  for (const row of sql.exec(query, ...bindings)) yield toSubmission(sql, rowOf<Row>(row));
 }
 
-/** The submissions that a query for {@link SUMMARY} returns. */
-export function summaries(
-  sql: SqlStorage,
-  query: string,
-  ...bindings: SqlStorageValue[]
-): Summary[] {
-  return [...each(sql, query, ...bindings)];
+/** The same all at once. */
+export function select(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]) {
+  return [...eachWhole(sql, query, ...bindings)];
 }
 
-/** The same one by one, because their answers and metadata may exceed the memory. */
+/** The submissions that a query for {@link SUMMARY} returns, one by one. */
 export function* each(
   sql: SqlStorage,
   query: string,
   ...bindings: SqlStorageValue[]
 ): Generator<Summary> {
-  for (const row of sql.exec<SummaryRow>(query, ...bindings)) yield toSummary(sql, row);
+  for (const row of sql.exec(query, ...bindings)) yield toSummary(sql, rowOf<SummaryRow>(row));
+}
+
+/** The same all at once. */
+export function summaries(sql: SqlStorage, query: string, ...bindings: SqlStorageValue[]) {
+  return [...each(sql, query, ...bindings)];
 }
 
 /** A submission as the caller saw it: the fence of a transition. */
 export type Seen = Pick<Submission, "seq" | "attempts" | "status">;
 
 /** What `accept` stores. */
-export type NewSubmission = {
-  readonly submissionId: string;
+export type NewSubmission = Pick<
+  Submission,
+  | "submissionId"
+  | "isRetry"
+  | "idempotencyKey"
+  | "thread"
+  | "channel"
+  | "answer"
+  | "run"
+  | "retry"
+  | "rank"
+  | "expiresAt"
+  | "keyExpiresAt"
+  | "budget"
+  | "debounceKey"
+  | "debounceUntil"
+  | "batch"
+> & {
   /** Whether the id comes from `newId()` of the store. */
   readonly isGenerated: boolean;
-  /** Whether `retrySubmission()` made it, with the messages of another one. */
-  readonly isRetry: boolean;
-  readonly idempotencyKey: string | undefined;
   /** JSON of the messages, whose size was checked. */
   readonly messages: string;
   readonly metadata: Record<string, unknown> | undefined;
-  readonly thread: string;
-  readonly channel: string | undefined;
-  readonly answer: AnswerSpec | undefined;
   readonly notify: readonly Destination[] | undefined;
-  readonly run: string | undefined;
-  readonly retry: SubmitMessagesOptions["retry"];
-  readonly rank: number;
   readonly notBefore: number | undefined;
-  readonly expiresAt: number | undefined;
-  readonly keyExpiresAt: number | undefined;
-  readonly budget: number | undefined;
-  readonly debounceKey: string | undefined;
-  /** The latest time that repetitions can delay it to. */
-  readonly debounceUntil: number | undefined;
-  /** The batch of prompts that it is one of. */
-  readonly batch: string | undefined;
 };
 
 export type SettledState = TurnFacts & {
