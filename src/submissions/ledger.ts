@@ -10,47 +10,33 @@ import { inspect } from "./inspection.ts";
 import type { Limits } from "./options.ts";
 import type { Summary } from "./store/rows.ts";
 import { SubmissionStore } from "./store/store.ts";
-import { callStatusHook, StatusHooks } from "./turns/status-hooks.ts";
-
-type LedgerParts = {
-  readonly host: TurnHost;
-  readonly outbox: Outbox;
-  readonly clock: Clock;
-  readonly limits: Limits;
-  readonly onProblem: OnProblem | undefined;
-  /** Available once the capability is installed, which is after its construction. */
-  readonly lifecycle: () => LifecycleServices;
-  /** Does what is due, and returns when it wants to be woken next. */
-  readonly drive: () => Promise<number | null>;
-};
+import { StatusHooks } from "./turns/status-hooks.ts";
+import type { SubmissionInspection } from "./types.ts";
 
 export class Ledger {
-  readonly host: TurnHost;
-  readonly outbox: Outbox;
-  readonly clock: Clock;
-  readonly limits: Limits;
   readonly wake: Wake;
   readonly hooks: StatusHooks;
-  readonly #lifecycle: () => LifecycleServices;
-  readonly #onProblem: OnProblem | undefined;
   #store: SubmissionStore | undefined;
 
-  constructor({ host, outbox, clock, limits, onProblem, lifecycle, drive }: LedgerParts) {
-    this.host = host;
-    this.outbox = outbox;
-    this.clock = clock;
-    this.limits = limits;
-    this.#onProblem = onProblem;
-    this.#lifecycle = lifecycle;
-    this.wake = new Wake(lifecycle, "perdure.submissions", drive, clock);
-    this.hooks = new StatusHooks(
-      (submission) => callStatusHook(submission, host, lifecycle()),
-      limits.hookTimeoutMs,
-    );
+  /**
+   * @param lifecycleOf works once the capability is installed, which is after its construction
+   * @param drive does what is due, and returns when it wants to be woken next
+   */
+  constructor(
+    readonly host: TurnHost,
+    readonly outbox: Outbox,
+    readonly clock: Clock,
+    readonly limits: Limits,
+    private readonly onProblem: OnProblem | undefined,
+    private readonly lifecycleOf: () => LifecycleServices,
+    drive: () => Promise<number | null>,
+  ) {
+    this.wake = new Wake(lifecycleOf, "perdure.submissions", drive, clock);
+    this.hooks = new StatusHooks((one) => this.#callStatusHook(one), limits.hookTimeoutMs);
   }
 
   get lifecycle(): LifecycleServices {
-    return this.#lifecycle();
+    return this.lifecycleOf();
   }
 
   get store(): SubmissionStore {
@@ -65,7 +51,7 @@ export class Ledger {
       const { submissionId, thread, attempts, error = "", errorName = "" } = inspection;
       const ids = { submissionId, thread, attempts, errorName };
       const problem = { type: "submission:error", level: "error", message: error, ids } as const;
-      reportProblem(this.#onProblem, problem, (work) => this.inHostContext(work));
+      reportProblem(this.onProblem, problem, (work) => this.inHostContext(work));
     }
     this.hooks.announce(inspection);
   }
@@ -73,5 +59,15 @@ export class Ledger {
   /** Runs code of the app in the host's context. */
   inHostContext<T>(work: () => Promise<T>): Promise<T> {
     return this.lifecycle.runInHostContext(work) as Promise<T>;
+  }
+
+  /** Emits the events of a status and calls the app's hook, in the context of the request that changed the status. */
+  #callStatusHook(submission: SubmissionInspection): Promise<void> {
+    const { submissionId, requestId, status, error } = submission;
+    const { events } = this.lifecycle;
+    events.emit("submission:status", { submissionId, requestId, status });
+    if (status === "error") events.emit("submission:error", { submissionId, requestId, error });
+    const hook = () => this.host.onStatus(submission);
+    return this.host.isInHostContext() ? hook() : this.inHostContext(hook);
   }
 }

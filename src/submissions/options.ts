@@ -2,7 +2,6 @@
 
 import type { Clock } from "../core/clock.ts";
 import type { Duration } from "../core/duration.ts";
-import type { Backoff } from "../core/failures.ts";
 import { count, duration, optionsOf, readOptions } from "../core/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
 
@@ -103,23 +102,6 @@ export type SubmissionsOptions = LedgerOptions & {
   readonly onProblem?: OnProblem;
 };
 
-/** The same, with every default filled in. */
-export type Limits = {
-  readonly maxPending: number;
-  readonly maxConcurrentTurns: number;
-  readonly maxToolCalls: number;
-  readonly stallTimeoutMs: number;
-  readonly holdAnswerMs: number;
-  readonly hookTimeoutMs: number;
-  readonly tokensPerDay: number;
-  readonly maxPayloadBytes: number;
-  readonly maxAgeMs: number;
-  readonly maxCount: number;
-  readonly maxThreadMessages: number;
-  readonly maxAttempts: number;
-  readonly backoff: Backoff;
-};
-
 /**
  * The messages and the answer share a row, and the platform's limit of a row is 2 MB. An answer that does not fit is stored in
  * parts.
@@ -160,17 +142,18 @@ const SETTINGS = optionsOf<LedgerOptions>()({
   }).prefault({}),
 });
 
+/** The options with every default filled in. */
+export type Limits = ReturnType<typeof readLimits>;
+
 /** @throws InvalidOptionError naming the option */
-export function readLimits(options: LedgerOptions = {}): Limits {
-  const { retry, retention, budget, ...read } = readOptions(SETTINGS, options, "the ledger");
+export function readLimits(options: LedgerOptions = {}) {
+  const { retry, retention, budget, stallTimeout, holdAnswer, statusHookTimeout, ...counts } =
+    readOptions(SETTINGS, options, "the ledger");
   return {
-    maxPending: read.maxPending,
-    maxPayloadBytes: read.maxPayloadBytes,
-    maxConcurrentTurns: read.maxConcurrentTurns,
-    maxToolCalls: read.maxToolCalls,
-    stallTimeoutMs: read.stallTimeout,
-    holdAnswerMs: read.holdAnswer,
-    hookTimeoutMs: read.statusHookTimeout,
+    ...counts,
+    stallTimeoutMs: stallTimeout,
+    holdAnswerMs: holdAnswer,
+    hookTimeoutMs: statusHookTimeout,
     tokensPerDay: budget.tokensPerDay,
     maxAttempts: retry.maxAttempts,
     backoff: { baseMs: retry.baseDelay, capMs: retry.maxDelay },

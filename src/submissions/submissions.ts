@@ -63,15 +63,15 @@ export class Submissions extends Capability implements TurnLedger {
   ) {
     super("perdure.submissions");
     checkHook("onProblem", onProblem);
-    this.#ledger = new Ledger({
+    this.#ledger = new Ledger(
       host,
       outbox,
       clock,
-      limits: readLimits(options),
+      readLimits(options),
       onProblem,
-      lifecycle: () => this.lifecycle,
-      drive: () => this.#engine.drive(),
-    });
+      () => this.lifecycle,
+      () => this.#engine.drive(),
+    );
     this.#engine = new TurnEngine(this.#ledger, (of) =>
       this.cancelFor(of, "The workflow that waited for it was terminated"),
     );

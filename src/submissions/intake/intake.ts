@@ -52,20 +52,15 @@ export function take(
   options: InternalSubmitOptions,
   current: (thread: string) => Submission | undefined,
 ): IntakeResult {
-  const { store, clock, limits, outbox } = ledger;
-  const submission = prepare(messages, options, {
-    maxPayloadBytes: limits.maxPayloadBytes,
-    newId: () => store.newId(),
-    now: clock.now(),
-    problemOf: (destination, name) => outbox.problemOf(destination, name),
-  });
+  const { store, clock } = ledger;
+  const submission = prepare(ledger, messages, options);
   const known = findKnown(ledger, options);
   if (known && !isStale(known, options.run) && !isKeyFree(known, options, clock.now())) {
     const conflict = !asksTheSame(known, submission);
     if (conflict && options.onConflict === "throw") {
       throw new IdempotencyConflictError(known.submissionId, options.idempotencyKey);
     }
-    return { submission: known, accepted: false, conflict };
+    return { submission: known, accepted: false, ...(conflict && { conflict }) };
   }
   const debounced = debounce(ledger, submission);
   if (debounced) return { submission: debounced, accepted: true, debounced: true };
@@ -103,22 +98,15 @@ export function resubmit(ledger: Ledger, old: Submission): IntakeResult {
   const known = old.retriedBy === undefined ? undefined : store.find(old.retriedBy);
   if (known?.isRetry) return { submission: known, accepted: false };
   const again = {
-    ...old,
-    submissionId: store.newId(),
-    isGenerated: true,
+    ...copyOf(old, store.newId()),
     isRetry: true,
-    // They keep their ids: messages that are in the conversation move to its end.
-    messages: JSON.stringify(old.messages),
-    notBefore: undefined,
-    expiresAt: undefined,
-    debounceKey: undefined,
     // The workflow that asked for the old one was notified of its end.
     batch: undefined,
     // There is nothing left to interrupt.
     rank: Math.max(old.rank, -100),
   };
   const submission = store.transaction(() => {
-    const accepted = accept(ledger, again, () => store.retried(old.seq, again.submissionId));
+    const accepted = accept(ledger, again, () => store.releaseKey(old.seq, again.submissionId));
     // Finished calls of its tools are not run again.
     store.toolCalls.copy(old.seq, accepted.seq);
     return accepted;
@@ -145,21 +133,13 @@ export function repair(
   if (old.status !== "completed" || left < 1) return undefined;
   const submissionId = store.newId();
   const again = {
-    ...old,
-    submissionId,
+    ...copyOf(old, submissionId),
     idempotencyKey,
+    keyExpiresAt: undefined,
     run,
     batch,
     notify: notify?.(submissionId),
-    isGenerated: true,
-    isRetry: false,
-    // They keep their ids, and their place in the conversation.
-    messages: JSON.stringify(old.messages),
     metadata: { ...old.metadata, repairs: old.submissionId },
-    notBefore: undefined,
-    expiresAt: undefined,
-    keyExpiresAt: undefined,
-    debounceKey: undefined,
     // Next in its thread, as the attempts of one submission are.
     rank: old.rank - NEXT_RANK,
   };
@@ -169,6 +149,20 @@ export function repair(
     return store.get(seq) as Submission;
   });
   return { submission, accepted: true };
+}
+
+/** The same work as a new submission. Its messages keep their ids: those that are in the conversation stay or move to its end. */
+function copyOf(old: Submission, submissionId: string) {
+  return {
+    ...old,
+    submissionId,
+    isGenerated: true,
+    isRetry: false,
+    messages: JSON.stringify(old.messages),
+    notBefore: undefined,
+    expiresAt: undefined,
+    debounceKey: undefined,
+  };
 }
 
 /** @param before is written first, in the same transaction */
@@ -239,16 +233,6 @@ function isKeyFree(
 }
 
 /** What the caller gets. */
-export function resultOf({
-  submission,
-  accepted,
-  conflict,
-  debounced,
-}: IntakeResult): SubmitMessagesResult {
-  return {
-    ...inspect(submission),
-    accepted,
-    ...(conflict && { conflict }),
-    ...(debounced && { debounced }),
-  };
+export function resultOf({ submission, ...result }: IntakeResult): SubmitMessagesResult {
+  return { ...inspect(submission), ...result };
 }

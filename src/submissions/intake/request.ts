@@ -1,11 +1,17 @@
-/** Checks what is submitted, and makes of it what is stored. Looks at the arguments alone. */
+/** Checks what is submitted, and makes of it what is stored. */
 
 import { isDeepStrictEqual } from "node:util";
 import type { UIMessage } from "ai";
 import * as z from "zod";
 import { LAST_ALARM } from "../../core/clock.ts";
-import { failureOf } from "../../core/failures.ts";
-import { byteLength, isTooDeep, MAX_DEPTH, preview } from "../../core/json.ts";
+import {
+  byteLength,
+  isTooDeep,
+  jsonTextOf,
+  MAX_DEPTH,
+  preview,
+  tooLarge,
+} from "../../core/json.ts";
 import {
   count,
   duration,
@@ -17,9 +23,11 @@ import {
   text,
 } from "../../core/option-schemas.ts";
 import { invalidMessage, isPlainObject, problemOfNames } from "../../core/options.ts";
+import type { Outbox } from "../../outbox/outbox.ts";
 import type { Destination } from "../../outbox/types.ts";
-import { InvalidSubmissionError, invalidSubmission, invalidValue } from "../errors.ts";
+import { invalidSubmission, invalidValue } from "../errors.ts";
 import { ISOLATED, isIsolated, isPool, MAIN, poolOf, publicThreadOf } from "../host.ts";
+import type { Ledger } from "../ledger.ts";
 import type { NewSubmission, Submission } from "../store/rows.ts";
 import type {
   AnswerSpec,
@@ -51,11 +59,10 @@ const ANSWER = optionsOf<AnswerSpec>()({
   maxSteps: count({ max: 1_000 }).optional(),
 });
 
+const TOO_DEEP = `expected at most ${MAX_DEPTH} levels. Pass a flatter value, or a string`;
 const METADATA = z
   .custom<Record<string, unknown>>(isPlainObject, { error: "expected an object", abort: true })
-  .refine((value) => isCyclic(value) || !isTooDeep(value), {
-    error: `expected at most ${MAX_DEPTH} levels. Pass a flatter value, or a string`,
-  });
+  .refine((value) => isCyclic(value) || !isTooDeep(value), { error: TOO_DEEP });
 
 const OPTIONS = {
   submissionId: id().optional(),
@@ -92,24 +99,15 @@ const INTERNAL = optionsOf<InternalSubmitOptions>()({
 });
 type Read = z.output<typeof INTERNAL>;
 
-/** What acceptance depends on, apart from the arguments. */
-export type Acceptance = {
-  readonly maxPayloadBytes: number;
-  readonly newId: () => string;
-  readonly now: number;
-  /** What is wrong with a destination that the message calls `name`, as a sentence. */
-  readonly problemOf: (destination: unknown, name: string) => string | undefined;
-};
-
 /**
  * Checks the arguments of `submitMessages()`, and returns what is stored.
  *
  * @throws InvalidSubmissionError naming the argument, its value and what is expected
  */
 export function prepare(
+  { store, limits, clock, outbox }: Ledger,
   messages: UIMessage[],
   given: InternalSubmitOptions,
-  { maxPayloadBytes, newId, now, problemOf }: Acceptance,
 ): NewSubmission {
   checkAnswer(given.answer);
   checkMessages(messages);
@@ -118,12 +116,12 @@ export function prepare(
   for (const key of Object.keys(metadata ?? {})) checkId("metadata", key);
   const thread = threadOf(options);
   checkTogether(options, thread);
-  const timing = timingOf(options, given, now);
-  const json = serialise("messages", messages);
-  const submissionId = options.submissionId ?? newId();
+  const timing = timingOf(options, given, clock.now());
+  const json = textOf("messages", messages);
+  const submissionId = options.submissionId ?? store.newId();
   const notify = destinationsOf(given.notify, submissionId);
-  checkDestinations(notify, problemOf);
-  checkSize({ messages: json, metadata, answer, notify }, maxPayloadBytes);
+  checkDestinations(notify, outbox);
+  checkSize({ messages: json, metadata, answer, notify }, limits.maxPayloadBytes);
   return {
     submissionId,
     isGenerated: options.submissionId === undefined,
@@ -145,22 +143,19 @@ export function prepare(
   };
 }
 
-/**
- * Checks the names of the options of the public verbs. Perdure's own modules have further ones.
- *
- * @throws InvalidSubmissionError naming the option
- */
+/** Checks the names of public options. @throws InvalidSubmissionError naming the option */
 export function checkPublic(options: unknown): asserts options is SubmitMessagesOptions {
-  checkNames("submitMessages()", options, [...ANSWER_NAMES, ...Object.keys(OPTIONS)]);
+  checkNames("submitMessages()", options, [
+    ...["output", "strategy", "repair"],
+    ...Object.keys(OPTIONS),
+  ]);
   const { notify } = (options ?? {}) as InternalSubmitOptions;
-  if (typeof notify === "function") checkDestinations(notify, () => undefined);
+  if (typeof notify === "function") checkDestinations(notify);
 }
-
-const ANSWER_NAMES = ["output", "strategy", "repair"];
 
 function checkNames(where: string, options: unknown, names: readonly string[]): void {
   const problem = problemOfNames(where, options, names);
-  if (problem) throw new InvalidSubmissionError(problem.name, problem.message);
+  if (problem) throw invalidSubmission(problem.name, problem.message);
 }
 
 /** @throws InvalidSubmissionError naming the item of `submitMany()`, and its option */
@@ -210,15 +205,15 @@ function destinationsOf(
 }
 
 /** An end is stored together with its outbox entries, so an invalid destination is refused here. */
-function checkDestinations(notify: unknown, problemOf: Acceptance["problemOf"]): void {
+function checkDestinations(notify: unknown, outbox?: Pick<Outbox, "problemOf">): void {
   if (notify === undefined) return;
   if (!Array.isArray(notify)) {
     const expected = 'expected a destination or a list of them, e.g. method("onDone")';
     throw invalidValue("notify", notify, expected);
   }
   for (const [index, to] of notify.entries()) {
-    const problem = problemOf(to, `notify[${index}]`);
-    if (problem) throw new InvalidSubmissionError("notify", problem);
+    const problem = outbox?.problemOf(to, `notify[${index}]`);
+    if (problem) throw invalidSubmission("notify", problem);
   }
 }
 
@@ -291,36 +286,26 @@ function checkTogether(options: Read, thread: string): void {
   }
 }
 
-/**
- * @throws InvalidSubmissionError for more than `most` bytes: metadata, answer and destinations share a row with the messages
- */
+/** @throws InvalidSubmissionError for more than `maxBytes`, because all of it is stored in one row */
 export function checkSize(
-  {
-    messages,
-    metadata,
-    answer,
-    notify,
-  }: Pick<NewSubmission, "messages" | "metadata" | "answer" | "notify">,
-  most: number,
+  submission: Pick<NewSubmission, "messages" | "metadata" | "answer" | "notify">,
+  maxBytes: number,
 ): void {
-  const rest = serialise("metadata", [metadata, answer, notify]);
+  const { messages, metadata, answer, notify } = submission;
+  const rest = textOf("metadata", [metadata, answer, notify]);
   const bytes = byteLength(messages) + byteLength(rest);
-  if (bytes <= most) return;
-  const message =
-    `Invalid messages of ${bytes} bytes: expected at most ${most}, with metadata and destinations. ` +
-    "Keep the content elsewhere (R2, the workspace) and submit a reference to it.";
-  throw new InvalidSubmissionError("messages", message);
+  if (bytes <= maxBytes) return;
+  const message = tooLarge("messages with metadata and destinations", bytes, maxBytes);
+  throw invalidSubmission("messages", message);
 }
 
 /** Whether a stored submission asks the same, in the same thread. Message ids do not count: a caller that retries makes new ones. */
 export function asksTheSame(stored: Submission, repeated: NewSubmission): boolean {
+  const answer = repeated.answer && JSON.parse(JSON.stringify(repeated.answer));
+  const messages = JSON.parse(repeated.messages) as UIMessage[];
   return isDeepStrictEqual(
     [publicThreadOf(stored.thread), content(stored.messages), stored.answer],
-    [
-      publicThreadOf(repeated.thread),
-      content(JSON.parse(repeated.messages) as UIMessage[]),
-      repeated.answer && JSON.parse(JSON.stringify(repeated.answer)),
-    ],
+    [publicThreadOf(repeated.thread), content(messages), answer],
   );
 }
 
@@ -337,18 +322,16 @@ function checkMessages(messages: unknown): void {
   if (!Array.isArray(messages) || messages.length === 0) {
     // Think's words, which apps may match.
     const text = `submitMessages requires at least one message, got ${preview(messages)}.`;
-    throw new InvalidSubmissionError("messages", text);
+    throw invalidSubmission("messages", text);
   }
-  if (isTooDeep(messages) && !isCyclic(messages)) {
-    const problem = `expected at most ${MAX_DEPTH} levels. Pass a flatter value, or a string`;
-    throw invalidValue("messages", messages, problem);
-  }
+  if (isTooDeep(messages) && !isCyclic(messages))
+    throw invalidValue("messages", messages, TOO_DEEP);
   for (const [index, message] of messages.entries()) {
     const problem = problemOfMessage(message);
     if (problem) {
       const path = `messages[${index}]`;
       const text = invalidMessage(path, preview(message), `${problem}; expected a UIMessage`);
-      throw new InvalidSubmissionError("messages", text);
+      throw invalidSubmission("messages", text);
     }
     checkId(`messages[${index}].id`, message.id);
   }
@@ -384,17 +367,13 @@ function isPart(part: unknown): boolean {
 
 /** Whether the AI SDK can read it: of data URLs only those in Base64. */
 function isReadable(url: string): boolean {
-  if (!/^data:/i.test(url)) return URL.canParse(url);
-  return /^data:[^,]*;base64,[\w+/-]*={0,2}$/i.test(url);
+  const isData = /^data:/i.test(url);
+  return isData ? /^data:[^,]*;base64,[\w+/-]*={0,2}$/i.test(url) : URL.canParse(url);
 }
 
-function serialise(field: string, value: unknown): string {
-  try {
-    return JSON.stringify(value);
-  } catch (error) {
-    const message = `Invalid ${field}: it cannot be stored as JSON: ${failureOf(error).message}.`;
-    throw new InvalidSubmissionError(field, message);
-  }
+function textOf(field: string, value: unknown): string {
+  const refuse = (message: string) => invalidSubmission(field, message);
+  return jsonTextOf(field, value, { maxBytes: Number.POSITIVE_INFINITY, refuse });
 }
 
 /** A value that contains itself has an error of its own. */

@@ -13,6 +13,7 @@ import type { AttemptRef } from "../host.ts";
 import { ANSWER_BYTES, type Limits, ROW_BYTES, SMALL_OUTPUT_BYTES } from "../options.ts";
 import { isAskedAgain } from "../turns/recovery-decision.ts";
 import type { AnswerPart, SubmitMessagesOptions } from "../types.ts";
+import { valuesOf } from "./sql.ts";
 
 /** Bytes of a row that are there before its answer. */
 const SUBMITTED_BYTES = ["messages", "metadata", "answer", "notify"]
@@ -131,7 +132,7 @@ export class Answers {
   #write({ seq, attempt }: AttemptRef, output: string): boolean {
     const query = `UPDATE perdure_submissions SET output = ?
                    WHERE seq = ? AND status = 'running' AND attempts = ? AND output IS NULL RETURNING seq`;
-    return this.storage.sql.exec(query, output, seq, attempt).toArray().length > 0;
+    return valuesOf(this.storage.sql, query, output, seq, attempt).length > 0;
   }
 
   #writeInParts(ref: AttemptRef, output: string): boolean {
@@ -171,16 +172,14 @@ export class StoredAnswer {
   /** Of its JSON in UTF-8. */
   get bytes(): number {
     if (this.output !== IN_PARTS) return byteLength(this.output);
-    const query = `SELECT SUM(LENGTH(CAST(text AS BLOB))) AS bytes
-                   FROM perdure_answer_parts WHERE seq = ?`;
-    return this.sql.exec<{ bytes: number }>(query, this.seq).one().bytes;
+    const query = "SELECT SUM(LENGTH(CAST(text AS BLOB))) FROM perdure_answer_parts WHERE seq = ?";
+    return valuesOf<number>(this.sql, query, this.seq)[0] ?? 0;
   }
 
   read(): Json {
     if (this.output !== IN_PARTS) return JSON.parse(this.output) as Json;
     const query = "SELECT text FROM perdure_answer_parts WHERE seq = ? ORDER BY part";
-    const rows = this.sql.exec<{ text: string }>(query, this.seq).toArray();
-    return JSON.parse(rows.map(({ text }) => text).join("")) as Json;
+    return JSON.parse(valuesOf<string>(this.sql, query, this.seq).join("")) as Json;
   }
 
   /** A part of its JSON, from 0 on; undefined behind the last one. */

@@ -1,24 +1,17 @@
 /** Attempts that failed and were followed by another one. All SQL that writes `perdure_attempts`, and what is decided by. */
 
-import type { Failure } from "../../core/failures.ts";
-import type { NextAction, PriorAttempt } from "../turns/attempt-plan.ts";
+import type { PriorAttempt } from "../turns/attempt-plan.ts";
 import type { FailedAttempt, TokenUsage } from "../types.ts";
-import { json, type Submission } from "./rows.ts";
+import { type FailedEnd, json, type Submission } from "./rows.ts";
 
 /** UTF-16 units that are kept of a refused answer, to show it to the model. */
 const GIVEN_LENGTH = 64 * 1024;
 
-export type NewAttempt = {
+export type NewAttempt = Pick<FailedEnd, "failure" | "spent" | "follow" | "given"> & {
   readonly seq: number;
   readonly attempt: number;
   readonly startedAt: number;
   readonly endedAt: number;
-  readonly failure: Failure;
-  /** Tokens of this attempt. */
-  readonly spent: TokenUsage | undefined;
-  readonly follow: NextAction;
-  /** The refused answer. */
-  readonly given: string | undefined;
 };
 
 export class Attempts {
@@ -64,34 +57,23 @@ export class Attempts {
 
   /** The attempts of a submission that failed and were not its last, oldest first. */
   failed(seq: number): FailedAttempt[] {
-    return this.sql
-      .exec<Omit<FailedAttempt, "usage"> & { usage: string | null }>(
-        `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName, usage
-         FROM perdure_attempts WHERE seq = ? ORDER BY attempt`,
-        seq,
-      )
-      .toArray()
-      .map(({ usage, ...attempt }) => ({
-        ...attempt,
-        ...(usage !== null && { usage: JSON.parse(usage) as TokenUsage }),
-      }));
+    const query = `SELECT attempt, started_at AS startedAt, ended_at AS endedAt, error, error_name AS errorName, usage
+                   FROM perdure_attempts WHERE seq = ? ORDER BY attempt`;
+    type Row = Omit<FailedAttempt, "usage"> & { usage: string | null };
+    return Array.from(this.sql.exec<Row>(query, seq), ({ usage, ...attempt }) => ({
+      ...attempt,
+      ...(usage !== null && { usage: JSON.parse(usage) as TokenUsage }),
+    }));
   }
 
   /** The earlier attempts, oldest first. No read for a first attempt, or without an answer to give. */
-  priors({
-    seq,
-    attempts,
-    answer,
-  }: Pick<Submission, "seq" | "attempts" | "answer">): PriorAttempt[] {
-    if (!answer || attempts < 2) return [];
-    return this.sql
-      .exec<Omit<PriorAttempt, "given"> & { given: string | null }>(
-        "SELECT follow, error, given FROM perdure_attempts WHERE seq = ? AND attempt < ? ORDER BY attempt",
-        seq,
-        attempts,
-      )
-      .toArray()
-      .map(({ given, ...prior }) => ({ ...prior, given: given ?? undefined }));
+  priors(of: Pick<Submission, "seq" | "attempts" | "answer">): PriorAttempt[] {
+    if (!of.answer || of.attempts < 2) return [];
+    const query = `SELECT follow, error, given FROM perdure_attempts
+                   WHERE seq = ? AND attempt < ? ORDER BY attempt`;
+    type Row = Omit<PriorAttempt, "given"> & { given: string | null };
+    const rows = this.sql.exec<Row>(query, of.seq, of.attempts);
+    return Array.from(rows, ({ given, ...prior }) => ({ ...prior, given: given ?? undefined }));
   }
 }
 

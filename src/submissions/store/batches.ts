@@ -9,16 +9,11 @@ import type { SubmissionStatus } from "../states.ts";
 import { bindIds, SEQ_OF_EACH } from "./ids.ts";
 import type { OpenSubmissions } from "./open.ts";
 import { each, SUMMARY, type Submission, type Summary, summaries } from "./rows.ts";
+import { valuesOf } from "./sql.ts";
 
 /** The open ones of a batch, by their own index. */
 const OPEN =
   "FROM perdure_submissions INDEXED BY perdure_submissions_batch WHERE batch = ? AND settled_at IS NULL";
-
-/** How many one statement ends. */
-const AT_ONCE = 100;
-
-/** The workflow instance that a batch is for. */
-export type BatchOf = InstanceOf;
 
 /** A submission without its messages and its answer. */
 export type BatchState = {
@@ -42,7 +37,7 @@ export class BatchStore {
   ) {}
 
   /** (new) → open, or as it is. */
-  begin(batch: string, { workflow, instance }: BatchOf): void {
+  begin(batch: string, { workflow, instance }: InstanceOf): void {
     const query = `INSERT INTO perdure_batches (batch, workflow, instance) VALUES (?, ?, ?)
                    ON CONFLICT (batch) DO NOTHING`;
     this.sql.exec(query, batch, workflow, instance);
@@ -108,39 +103,25 @@ export class BatchStore {
   }
 
   isOpen(batch: string): boolean {
-    return this.sql.exec(`SELECT 1 ${OPEN} LIMIT 1`, batch).toArray().length > 0;
+    return valuesOf(this.sql, `SELECT 1 ${OPEN} LIMIT 1`, batch).length > 0;
   }
 
   /** The workflow that a batch is for, while anything of it is open. */
-  waiterOf(batch: string): BatchOf | undefined {
-    return this.sql
-      .exec<BatchOf>("SELECT workflow, instance FROM perdure_batches WHERE batch = ?", batch)
-      .toArray()[0];
+  waiterOf(batch: string): InstanceOf | undefined {
+    const query = "SELECT workflow, instance FROM perdure_batches WHERE batch = ?";
+    return this.sql.exec<InstanceOf>(query, batch).toArray()[0];
   }
 
   /** Batches of a workflow instance that have anything open. */
   forWorkflow({ workflow, instance }: InstanceOf): string[] {
     const query = "SELECT batch FROM perdure_batches WHERE instance = ? AND workflow = ?";
-    return this.sql
-      .exec<{ batch: string }>(query, instance, workflow)
-      .toArray()
-      .map(({ batch }) => batch);
+    return valuesOf<string>(this.sql, query, instance, workflow);
   }
 
   /** pending → aborted, for some pending ones of the batch. */
   abortWaiting(batch: string, failure: Failure, now: number): Summary[] {
-    const aborted = summaries(
-      this.sql,
-      `UPDATE perdure_submissions SET status = 'aborted', error = ?, error_name = ?, settled_at = ?
-       WHERE seq IN (SELECT seq ${OPEN} AND status = 'pending' LIMIT ${AT_ONCE}) RETURNING ${SUMMARY}`,
-      failure.message,
-      failure.name,
-      now,
-      batch,
-    );
-    this.open.count(-aborted.length);
-    if (aborted.length > 0) this.open.reschedule();
-    return aborted;
+    const rows = `SELECT seq ${OPEN} AND status = 'pending'`;
+    return this.open.endPending(rows, [batch], { status: "aborted", failure, now });
   }
 
   /** Those that run, which are no more than run at a time. */
@@ -150,13 +131,9 @@ export class BatchStore {
 
   /** The states of these submissions, in this order, without unknown ones. */
   states(submissionIds: readonly string[]): BatchState[] {
-    const found = this.sql
-      .exec<BatchState>(
-        `SELECT submission_id AS submissionId, status, error_name AS errorName FROM perdure_submissions
-         WHERE seq IN (SELECT ${SEQ_OF_EACH} FROM json_each(?))`,
-        bindIds(submissionIds),
-      )
-      .toArray();
+    const query = `SELECT submission_id AS submissionId, status, error_name AS errorName FROM perdure_submissions
+                   WHERE seq IN (SELECT ${SEQ_OF_EACH} FROM json_each(?))`;
+    const found = this.sql.exec<BatchState>(query, bindIds(submissionIds)).toArray();
     const byId = new Map(found.map((state) => [state.submissionId, state]));
     return submissionIds.flatMap((id) => byId.get(id) ?? []);
   }

@@ -1,6 +1,4 @@
-/**
- * Lists submissions, and deletes ended ones. Changes no state.
- */
+/** Lists submissions, and deletes ended ones. Changes no state. */
 
 import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/sweep.ts";
 import { ListScanLimitError } from "../errors.ts";
@@ -10,6 +8,7 @@ import type { ListSubmissionsOptions } from "../types.ts";
 import { bindId, SEQ_OF_ID } from "./ids.ts";
 import { QUEUED, SCHEDULED } from "./open.ts";
 import { each, SUMMARY, type Summary } from "./rows.ts";
+import { valuesOf } from "./sql.ts";
 
 /** Rows that a list reads at a time, and in all: as many as retention keeps by default. */
 const LIST_WINDOW = 10_000;
@@ -18,6 +17,9 @@ const LIST_SCAN = 100_000;
 const RECENT_TURNS = 1_000;
 /** The form of turn ids of hosts. */
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** A rollback still needs the messages of its row. */
+const MAY_GO = "rollback_state IS NOT 'pending'";
 
 /** The parsed options of a list. */
 type Query = Pick<ListSubmissionsOptions, "before" | "thread" | "metadata"> & {
@@ -64,25 +66,26 @@ export class SubmissionHistory {
   ofTurn(requestId: string): string | undefined {
     // No read for anything else.
     if (!UUID.test(requestId)) return undefined;
-    const query = `SELECT submission_id AS id FROM perdure_submissions
+    const query = `SELECT submission_id FROM perdure_submissions
       WHERE seq > (SELECT MAX(seq) FROM perdure_submissions) - ${RECENT_TURNS} AND request_id = ? ORDER BY seq DESC LIMIT 1`;
-    return this.sql.exec<{ id: string }>(query, requestId).toArray()[0]?.id;
+    return valuesOf<string>(this.sql, query, requestId)[0];
   }
 
   #seqOf(submissionId: string): number | null {
-    const query = `SELECT ${SEQ_OF_ID} AS seq`;
-    return this.sql.exec<{ seq: number | null }>(query, ...bindId(submissionId)).one().seq;
+    return (
+      valuesOf<number | null>(this.sql, `SELECT ${SEQ_OF_ID}`, ...bindId(submissionId))[0] ?? null
+    );
   }
 
   #idOf(seq: number): string {
-    const query = "SELECT submission_id AS id FROM perdure_submissions WHERE seq = ?";
-    return this.sql.exec<{ id: string }>(query, seq).one().id;
+    const query = "SELECT submission_id FROM perdure_submissions WHERE seq = ?";
+    return valuesOf<string>(this.sql, query, seq)[0] as string;
   }
 
   /** The highest number below this one, or null. */
   #newest(below: number): number | null {
-    const query = "SELECT MAX(seq) AS seq FROM perdure_submissions WHERE seq < ?";
-    return this.sql.exec<{ seq: number | null }>(query, below).one().seq;
+    const query = "SELECT MAX(seq) FROM perdure_submissions WHERE seq < ?";
+    return valuesOf<number | null>(this.sql, query, below)[0] ?? null;
   }
 
   /** Deletes ended submissions, the oldest first. Returns how many. */
@@ -91,30 +94,19 @@ export class SubmissionHistory {
     completedBefore: number | undefined,
     limit: number,
   ): number {
-    return this.sql
-      .exec(
-        `DELETE FROM perdure_submissions WHERE seq IN (
-           SELECT seq FROM perdure_submissions
-           WHERE status IN (${statuses.map(() => "?").join(", ")}) AND settled_at < ? AND rollback_state IS NOT 'pending'
-           ORDER BY seq LIMIT ?) RETURNING seq`,
-        ...statuses,
-        completedBefore ?? Number.MAX_SAFE_INTEGER,
-        limit,
-      )
-      .toArray().length;
+    const query = `DELETE FROM perdure_submissions WHERE seq IN (
+        SELECT seq FROM perdure_submissions
+        WHERE status IN (${statuses.map(() => "?").join(", ")}) AND settled_at < ? AND ${MAY_GO}
+        ORDER BY seq LIMIT ?) RETURNING seq`;
+    const before = completedBefore ?? Number.MAX_SAFE_INTEGER;
+    return valuesOf(this.sql, query, ...statuses, before, limit).length;
   }
 
   /** Deletes one ended submission. */
   deleteOne(submissionId: string): boolean {
-    return (
-      this.sql
-        .exec(
-          `DELETE FROM perdure_submissions
-           WHERE seq = ${SEQ_OF_ID} AND settled_at IS NOT NULL AND rollback_state IS NOT 'pending' RETURNING seq`,
-          ...bindId(submissionId),
-        )
-        .toArray().length > 0
-    );
+    const query = `DELETE FROM perdure_submissions
+                   WHERE seq = ${SEQ_OF_ID} AND settled_at IS NOT NULL AND ${MAY_GO} RETURNING seq`;
+    return valuesOf(this.sql, query, ...bindId(submissionId)).length > 0;
   }
 
   /**
@@ -125,18 +117,11 @@ export class SubmissionHistory {
     const { sql } = this;
     const kept = Math.min(maxCount, Number.MAX_SAFE_INTEGER);
     const newest = "(SELECT IFNULL(MAX(seq), 0) FROM perdure_submissions)";
+    const rows = `SELECT seq, settled_at IS NOT NULL AND ${MAY_GO} AND (settled_at < ? OR seq <= ${newest} - ?) AS isOver
+                  FROM perdure_submissions WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`;
     const over = sweep.next(
-      (after) =>
-        sql
-          .exec<SweptRow>(
-            `SELECT seq, settled_at IS NOT NULL AND rollback_state IS NOT 'pending' AND (settled_at < ? OR seq <= ${newest} - ?) AS isOver
-             FROM perdure_submissions WHERE seq > ? ORDER BY seq LIMIT ${SWEEP_ROWS}`,
-            endedBefore,
-            kept,
-            after,
-          )
-          .toArray(),
-      () => sql.exec<{ seq: number }>(`SELECT ${newest} AS seq`).one().seq,
+      (after) => sql.exec<SweptRow>(rows, endedBefore, kept, after).toArray(),
+      () => valuesOf<number>(sql, `SELECT ${newest}`)[0] ?? 0,
     );
     if (over.length === 0) return 0;
     const query = "DELETE FROM perdure_submissions WHERE seq IN (SELECT value FROM json_each(?))";

@@ -3,9 +3,11 @@
  * memory; the store updates the cache with each change.
  */
 
+import type { Failure } from "../../core/failures.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
 import type { SubmissionStats } from "../types.ts";
-import { type Submission, select } from "./rows.ts";
+import { type SettledState, SUMMARY, type Submission, select, summaries } from "./rows.ts";
+import { valuesOf } from "./sql.ts";
 
 /** Open submissions that are not scheduled. The index is named, because the planner would scan all rows for the order. */
 export const QUEUED =
@@ -17,6 +19,14 @@ export const SCHEDULED =
 const JOINED =
   "FROM perdure_submissions INDEXED BY perdure_submissions_merged WHERE merged_into IS NOT NULL AND settled_at IS NULL";
 
+/** How many pending ones one statement ends. */
+const AT_ONCE = 100;
+
+type PendingEnd = Pick<SettledState, "status"> & {
+  readonly failure: Failure;
+  readonly now: number;
+};
+
 export class OpenSubmissions {
   #pending: number | undefined;
   #nextScheduled: number | null | undefined;
@@ -27,11 +37,8 @@ export class OpenSubmissions {
 
   /** How many are pending: counted once for each object instance, then kept up to date. */
   get pending(): number {
-    this.#pending ??= this.sql
-      .exec<{ pending: number }>(
-        `SELECT (SELECT COUNT(*) ${QUEUED} AND status = 'pending') + (SELECT COUNT(*) ${SCHEDULED}) AS pending`,
-      )
-      .one().pending;
+    const query = `SELECT (SELECT COUNT(*) ${QUEUED} AND status = 'pending') + (SELECT COUNT(*) ${SCHEDULED})`;
+    this.#pending ??= valuesOf<number>(this.sql, query)[0] ?? 0;
     return this.#pending;
   }
 
@@ -60,28 +67,21 @@ export class OpenSubmissions {
   nextPending(thread: string, except: readonly number[] = []): Submission | undefined {
     const isOther =
       except.length > 0 ? "AND seq NOT IN (SELECT value FROM json_each(?))" : "AND ? IS NOT NULL";
-    const [next] = select(
-      this.sql,
-      `SELECT * ${QUEUED} AND thread = ? AND status = 'pending' ${isOther} ORDER BY rank, seq LIMIT 1`,
-      thread,
-      JSON.stringify(except),
-    );
-    return next;
+    const query = `SELECT * ${QUEUED} AND thread = ? AND status = 'pending' ${isOther} ORDER BY rank, seq LIMIT 1`;
+    return select(this.sql, query, thread, JSON.stringify(except))[0];
   }
 
   /** The threads with a pending or running submission: one read for each, however many are pending. */
   threads(): string[] {
     const least = (after: string) => `SELECT MIN(thread) ${QUEUED}${after}`;
-    return this.sql
-      .exec<{ thread: string }>(
-        `WITH RECURSIVE threads (thread) AS (
-           ${least("")}
-           UNION ALL
-           SELECT (${least(" AND thread > threads.thread")}) FROM threads WHERE thread IS NOT NULL
-         ) SELECT thread FROM threads WHERE thread IS NOT NULL`,
-      )
-      .toArray()
-      .map(({ thread }) => thread);
+    return valuesOf(
+      this.sql,
+      `WITH RECURSIVE threads (thread) AS (
+         ${least("")}
+         UNION ALL
+         SELECT (${least(" AND thread > threads.thread")}) FROM threads WHERE thread IS NOT NULL
+       ) SELECT thread FROM threads WHERE thread IS NOT NULL`,
+    );
   }
 
   /** The submissions that are running, or were when the object last stopped. */
@@ -93,23 +93,16 @@ export class OpenSubmissions {
   forWorkflow({ workflow, instance }: InstanceOf): string[] {
     const isFor = `EXISTS (SELECT 1 FROM json_each(notify) WHERE value ->> 'kind' = 'workflow'
       AND value ->> 'workflow' = ?1 AND value ->> 'instance' = ?2)`;
-    return this.sql
-      .exec<{ id: string }>(
-        `SELECT submission_id AS id ${QUEUED} AND ${isFor}
-         UNION ALL SELECT submission_id ${SCHEDULED} AND ${isFor}`,
-        workflow,
-        instance,
-      )
-      .toArray()
-      .map(({ id }) => id);
+    const query = `SELECT submission_id ${QUEUED} AND ${isFor}
+                   UNION ALL SELECT submission_id ${SCHEDULED} AND ${isFor}`;
+    return valuesOf(this.sql, query, workflow, instance);
   }
 
   /** When the next scheduled submission is due, or null. */
   get nextScheduled(): number | null {
     if (this.#nextScheduled === undefined) {
-      const query = `SELECT not_before AS time ${SCHEDULED} ORDER BY not_before LIMIT 1`;
-      const [row] = this.sql.exec<{ time: number }>(query).toArray();
-      this.#nextScheduled = row?.time ?? null;
+      const query = `SELECT not_before ${SCHEDULED} ORDER BY not_before LIMIT 1`;
+      this.#nextScheduled = valuesOf<number>(this.sql, query)[0] ?? null;
     }
     return this.#nextScheduled;
   }
@@ -117,24 +110,31 @@ export class OpenSubmissions {
   /** Scheduled submissions whose time has come join the queue, in the order of acceptance. Returns their threads. */
   admitDue(now: number): string[] {
     this.reschedule();
-    return this.sql
-      .exec<{ thread: string }>(
-        `UPDATE perdure_submissions SET not_before = NULL
-         WHERE seq IN (SELECT seq ${SCHEDULED} AND not_before <= ?) RETURNING thread`,
-        now,
-      )
-      .toArray()
-      .map(({ thread }) => thread);
+    const query = `UPDATE perdure_submissions SET not_before = NULL
+                   WHERE seq IN (SELECT seq ${SCHEDULED} AND not_before <= ?) RETURNING thread`;
+    return valuesOf(this.sql, query, now);
+  }
+
+  /** pending → skipped or aborted, for some of the `rows` that a query selects. */
+  endPending(rows: string, bindings: readonly string[], { status, failure, now }: PendingEnd) {
+    const ended = summaries(
+      this.sql,
+      `UPDATE perdure_submissions SET status = '${status}', error = ?, error_name = ?, settled_at = ?
+       WHERE seq IN (${rows} LIMIT ${AT_ONCE}) RETURNING ${SUMMARY}`,
+      failure.message,
+      failure.name,
+      now,
+      ...bindings,
+    );
+    this.count(-ended.length);
+    if (ended.length > 0) this.reschedule();
+    return ended;
   }
 
   /** Whether others have joined the turn of this one. */
   isJoined(submissionId: string): boolean {
-    this.#joined ??= new Set(
-      this.sql
-        .exec<{ target: string }>(`SELECT DISTINCT merged_into AS target ${JOINED}`)
-        .toArray()
-        .map(({ target }) => target),
-    );
+    const query = `SELECT DISTINCT merged_into ${JOINED}`;
+    this.#joined ??= new Set(valuesOf<string>(this.sql, query));
     return this.#joined.has(submissionId);
   }
 
@@ -162,20 +162,16 @@ export class OpenSubmissions {
 
   /** Cancelled ones whose messages are still to be removed from the conversation. */
   rollbacks(): Submission[] {
-    return select(
-      this.sql,
-      `SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_rollback
-       WHERE rollback_state = 'pending'`,
-    );
+    const query = `SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_rollback
+                   WHERE rollback_state = 'pending'`;
+    return select(this.sql, query);
   }
 
   /** The messages of an ended submission are to be removed from the conversation. */
   requestRollback(seq: number): void {
-    this.sql.exec(
-      `UPDATE perdure_submissions SET rollback_state = 'pending'
-       WHERE seq = ? AND settled_at IS NOT NULL`,
-      seq,
-    );
+    const query = `UPDATE perdure_submissions SET rollback_state = 'pending'
+                   WHERE seq = ? AND settled_at IS NOT NULL`;
+    this.sql.exec(query, seq);
   }
 
   /** The messages have been removed. */
@@ -186,23 +182,17 @@ export class OpenSubmissions {
 
   /** The pending submission that repetitions with this key replace. */
   debouncing(debounceKey: string): Submission | undefined {
-    const [found] = select(
-      this.sql,
-      `SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_debounce
-       WHERE debounce_key = ? AND settled_at IS NULL`,
-      debounceKey,
-    );
-    return found;
+    const query = `SELECT * FROM perdure_submissions INDEXED BY perdure_submissions_debounce
+                   WHERE debounce_key = ? AND settled_at IS NULL`;
+    return select(this.sql, query, debounceKey)[0];
   }
 
   stats(): SubmissionStats {
-    const { oldest, running } = this.sql
-      .exec<{ oldest: number | null; running: number }>(
-        `SELECT MIN(created_at) FILTER (WHERE status = 'pending') AS oldest,
-                COUNT(*) FILTER (WHERE status = 'running') AS running
-         FROM (SELECT created_at, status ${QUEUED} UNION ALL SELECT created_at, status ${SCHEDULED})`,
-      )
-      .one();
+    const query = `SELECT MIN(created_at) FILTER (WHERE status = 'pending') AS oldest,
+                     COUNT(*) FILTER (WHERE status = 'running') AS running
+                   FROM (SELECT created_at, status ${QUEUED} UNION ALL SELECT created_at, status ${SCHEDULED})`;
+    type Row = { oldest: number | null; running: number };
+    const { oldest, running } = this.sql.exec<Row>(query).one();
     return { pending: this.pending, running, ...(oldest !== null && { oldestPendingAt: oldest }) };
   }
 }

@@ -28,13 +28,12 @@ import {
   type NewSubmission,
   type Seen,
   type SettledState,
-  SUMMARY,
   type Submission,
   type Summary,
   select,
-  summaries,
 } from "./rows.ts";
 import { MIGRATIONS } from "./schema.ts";
+import { valuesOf } from "./sql.ts";
 import { type NewCall, ToolCallRecords } from "./tool-calls.ts";
 
 /** SQL for the number of the next row: greater than all stored ones and all that this object instance has seen. */
@@ -42,8 +41,6 @@ const NEXT_SEQ = "(SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissio
 
 /** How many of the newest rows are searched for a message. */
 const RECENT = 100;
-/** How many pending ones one statement ends. */
-const AT_ONCE = 100;
 
 export class SubmissionStore {
   /** Who waits and who runs. */
@@ -85,9 +82,8 @@ export class SubmissionStore {
 
   /** The id of what is stored next, if nothing else is stored before. */
   newId(): string {
-    const { seq } = this.storage.sql
-      .exec<{ seq: number }>(`SELECT ${NEXT_SEQ} AS seq`, this.#newest)
-      .one();
+    const query = `SELECT ${NEXT_SEQ}`;
+    const seq = valuesOf<number>(this.storage.sql, query, this.#newest)[0] as number;
     return generatedId(seq, crypto.randomUUID());
   }
 
@@ -176,7 +172,7 @@ export class SubmissionStore {
     const claimed = this.#counted(
       -1,
       `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL, debounce_key = NULL
-       WHERE seq = ? AND status ${from("running")} RETURNING *`,
+       WHERE seq = ? AND status = 'pending' RETURNING *`,
       now,
       seq,
     );
@@ -193,7 +189,7 @@ export class SubmissionStore {
       -1,
       `UPDATE perdure_submissions SET status = 'running', attempts = attempts + 1, started_at = ?, due_at = NULL,
          debounce_key = NULL, merged_into = (SELECT submission_id FROM perdure_submissions WHERE seq = ?)
-       WHERE seq = ? AND status ${from("running")} AND (expires_at IS NULL OR expires_at > ?)
+       WHERE seq = ? AND status = 'pending' AND (expires_at IS NULL OR expires_at > ?)
          AND EXISTS (SELECT 1 FROM perdure_submissions WHERE seq = ? AND status = 'running' AND attempts = ?)
        RETURNING *`,
       now,
@@ -228,7 +224,7 @@ export class SubmissionStore {
       +1,
       `UPDATE perdure_submissions SET status = 'pending', started_at = NULL, merged_into = NULL, resets = resets + ?,
          usage = COALESCE(?, usage)${rank}
-       WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
+       WHERE seq = ? AND status = 'running' AND attempts = ? RETURNING *`,
       isFree ? 1 : 0,
       json(usage),
       seq,
@@ -244,7 +240,7 @@ export class SubmissionStore {
     const failed = this.#counted(
       +1,
       `UPDATE perdure_submissions SET status = 'pending', due_at = ?, usage = COALESCE(?, usage)
-       WHERE seq = ? AND status ${from("pending")} AND attempts = ? RETURNING *`,
+       WHERE seq = ? AND status = 'running' AND attempts = ? RETURNING *`,
       dueAt ?? null,
       json(usage),
       seq,
@@ -266,9 +262,9 @@ export class SubmissionStore {
 
   /** Whether the attempt is the one that runs. */
   isRunning({ seq, attempt }: AttemptRef): boolean {
-    const query =
-      "SELECT 1 FROM perdure_submissions WHERE seq = ? AND status = 'running' AND attempts = ?";
-    return this.storage.sql.exec(query, seq, attempt).toArray().length > 0;
+    const query = `SELECT 1 FROM perdure_submissions
+                   WHERE seq = ? AND status = 'running' AND attempts = ?`;
+    return valuesOf(this.storage.sql, query, seq, attempt).length > 0;
   }
 
   /** running → running: a tool is about to run. From here on no attempt would give an answer that is held again. */
@@ -283,12 +279,9 @@ export class SubmissionStore {
 
   /** Tokens of a running one so far: a budget has to survive a crash. */
   spend({ seq, attempt }: AttemptRef, usage: TokenUsage): void {
-    this.storage.sql.exec(
-      "UPDATE perdure_submissions SET usage = ? WHERE seq = ? AND status = 'running' AND attempts = ?",
-      json(usage),
-      seq,
-      attempt,
-    );
+    const query = `UPDATE perdure_submissions SET usage = ?
+                   WHERE seq = ? AND status = 'running' AND attempts = ?`;
+    this.storage.sql.exec(query, json(usage), seq, attempt);
   }
 
   get(seq: number): Submission | undefined {
@@ -296,24 +289,14 @@ export class SubmissionStore {
   }
 
   /** pending or running → terminal, if it is still as the caller saw it, with its output; in a transaction. */
-  settle(
-    seen: Seen,
-    {
-      status,
-      failure,
-      requestId,
-      messageId,
-      finishReason,
-      text,
-      refused,
-      usage,
-      isRolledBack,
-    }: SettledState,
-    now: number,
-  ): Submission | undefined {
+  settle(seen: Seen, ending: SettledState, now: number): Submission | undefined {
+    const { status, failure } = ending;
     if (!(NEXT[seen.status] as readonly SubmissionStatus[]).includes(status)) return undefined;
     const ref = { seq: seen.seq, attempt: seen.attempts };
-    const output = status === "completed" ? this.answers.outputAtEnd(ref, text) : (refused ?? null);
+    const output =
+      status === "completed"
+        ? this.answers.outputAtEnd(ref, ending.text)
+        : (ending.refused ?? null);
     return this.#counted(
       seen.status === "pending" ? -1 : 0,
       `UPDATE perdure_submissions
@@ -323,11 +306,11 @@ export class SubmissionStore {
       status,
       failure?.message ?? null,
       failure?.name ?? null,
-      requestId ?? null,
-      messageId ?? null,
-      finishReason ?? null,
-      json(usage),
-      isRolledBack ? "pending" : null,
+      ending.requestId ?? null,
+      ending.messageId ?? null,
+      ending.finishReason ?? null,
+      json(ending.usage),
+      ending.isRolledBack ? "pending" : null,
       now,
       output,
       seen.seq,
@@ -338,13 +321,9 @@ export class SubmissionStore {
 
   /** The turn of a cancelled submission has ended, and has left a reply. */
   recordReply({ seq, attempts }: Seen, messageId: string): void {
-    this.storage.sql.exec(
-      `UPDATE perdure_submissions SET message_id = ?
-       WHERE seq = ? AND attempts = ? AND status = 'aborted' AND message_id IS NULL AND rollback_state IS NULL`,
-      messageId,
-      seq,
-      attempts,
-    );
+    const query = `UPDATE perdure_submissions SET message_id = ?
+       WHERE seq = ? AND attempts = ? AND status = 'aborted' AND message_id IS NULL AND rollback_state IS NULL`;
+    this.storage.sql.exec(query, messageId, seq, attempts);
   }
 
   /** completed → completed, with an answer that its workflow refuses: a later run asks again. */
@@ -358,19 +337,9 @@ export class SubmissionStore {
 
   /** Some of the pending ones of a thread → skipped. */
   skipPending(thread: string, failure: Failure, now: number): Summary[] {
-    const skipped = summaries(
-      this.storage.sql,
-      `UPDATE perdure_submissions SET status = 'skipped', error = ?, error_name = ?, settled_at = ?
-       WHERE seq IN (SELECT seq ${QUEUED} AND thread = ? AND status = 'pending'
-                     UNION ALL SELECT seq ${SCHEDULED} AND thread = ? LIMIT ${AT_ONCE}) RETURNING ${SUMMARY}`,
-      failure.message,
-      failure.name,
-      now,
-      thread,
-      thread,
-    );
-    this.open.count(-skipped.length);
-    return skipped;
+    const rows = `SELECT seq ${QUEUED} AND thread = ? AND status = 'pending'
+                  UNION ALL SELECT seq ${SCHEDULED} AND thread = ?`;
+    return this.open.endPending(rows, [thread, thread], { status: "skipped", failure, now });
   }
 
   /** pending → pending, with the latest messages, and later if its time has not come. */
@@ -395,38 +364,23 @@ export class SubmissionStore {
     return replaced;
   }
 
-  /** Takes the key from a submission, so that new work can have it. */
-  releaseKey(seq: number): void {
-    const query = "UPDATE perdure_submissions SET idempotency_key = NULL WHERE seq = ?";
-    this.storage.sql.exec(query, seq);
-  }
-
-  /** A retry was made of it, which takes over its key. */
-  retried(seq: number, retryId: string): void {
-    this.storage.sql.exec(
-      "UPDATE perdure_submissions SET idempotency_key = NULL, retried_by = ? WHERE seq = ?",
-      retryId,
-      seq,
-    );
+  /** Takes the key from a submission, so that new work can have it, e.g. the retry that was made of it. */
+  releaseKey(seq: number, retryId: string | null = null): void {
+    const query = `UPDATE perdure_submissions
+                   SET idempotency_key = NULL, retried_by = COALESCE(?, retried_by) WHERE seq = ?`;
+    this.storage.sql.exec(query, retryId, seq);
   }
 
   /** Runs a transition of one row. `change` is its effect on the number of pending ones. */
   #counted(change: number, query: string, ...bindings: SqlStorageValue[]): Submission | undefined {
     const row = this.#one(query, ...bindings);
-    if (row) this.open.count(change);
-    if (row) this.#newest = Math.max(this.#newest, row.seq);
+    if (!row) return undefined;
+    this.open.count(change);
+    this.#newest = Math.max(this.#newest, row.seq);
     return row;
   }
 
   #one(query: string, ...bindings: SqlStorageValue[]): Submission | undefined {
     return select(this.storage.sql, query, ...bindings)[0];
   }
-}
-
-/** SQL for "in a state from which `to` can be reached". */
-function from(to: SubmissionStatus): string {
-  const sources = (Object.keys(NEXT) as SubmissionStatus[]).filter((status) =>
-    (NEXT[status] as readonly SubmissionStatus[]).includes(to),
-  );
-  return `IN (${sources.map((status) => `'${status}'`).join(", ")})`;
 }

@@ -6,6 +6,7 @@
 import { type Failure, failureOf, uncut } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import type { AttemptRef, CallEnd, SettledCall } from "../host.ts";
+import { valuesOf } from "./sql.ts";
 
 /** Bytes of JSON that are stored of an output. A row takes 2 MB. */
 const OUTPUT_BYTES = 1_000_000;
@@ -39,14 +40,9 @@ export class ToolCallRecords {
 
   /** How many calls a running attempt has recorded, with those of the attempts before it; undefined when it does not run. */
   count({ seq, attempt }: AttemptRef): number | undefined {
-    return this.sql
-      .exec<{ count: number }>(
-        `SELECT IFNULL((SELECT MAX(ordinal) FROM perdure_tool_calls WHERE seq = s.seq), 0) AS count
-         FROM perdure_submissions s WHERE seq = ? AND status = 'running' AND attempts = ?`,
-        seq,
-        attempt,
-      )
-      .toArray()[0]?.count;
+    const query = `SELECT IFNULL((SELECT MAX(ordinal) FROM perdure_tool_calls WHERE seq = s.seq), 0)
+                   FROM perdure_submissions s WHERE seq = ? AND status = 'running' AND attempts = ?`;
+    return valuesOf<number>(this.sql, query, seq, attempt)[0];
   }
 
   /** (new) → begun. */
@@ -93,33 +89,24 @@ export class ToolCallRecords {
   /** Whether any call of the submission is recorded. */
   exist(seq: number): boolean {
     const query = "SELECT 1 FROM perdure_tool_calls WHERE seq = ? LIMIT 1";
-    return this.sql.exec(query, seq).toArray().length > 0;
+    return valuesOf(this.sql, query, seq).length > 0;
   }
 
   /** The recorded calls of a submission that its conversation does not contain, in their order. */
   missing(seq: number, settled: readonly SettledCall[]): RecordedCall[] {
     const byId = new Map(settled.map((call) => [call.toolCallId, call]));
-    return this.sql
-      .exec<RecordedCall>(
-        `SELECT ordinal, tool_call_id AS toolCallId, tool AS toolName, input_digest AS inputDigest, input, outcome,
-           CASE WHEN outcome <> 'result' THEN value END AS failure
-         FROM perdure_tool_calls WHERE seq = ? ORDER BY ordinal`,
-        seq,
-      )
-      .toArray()
-      .filter((call) => !isContained(call, byId.get(call.toolCallId)));
+    const query = `SELECT ordinal, tool_call_id AS toolCallId, tool AS toolName, input_digest AS inputDigest, input, outcome,
+                     CASE WHEN outcome <> 'result' THEN value END AS failure
+                   FROM perdure_tool_calls WHERE seq = ? ORDER BY ordinal`;
+    const calls = this.sql.exec<RecordedCall>(query, seq).toArray();
+    return calls.filter((call) => !isContained(call, byId.get(call.toolCallId)));
   }
 
   /** The output of a finished call. */
   output(seq: number, ordinal: number): unknown {
-    const { value } = this.sql
-      .exec<{ value: string | null }>(
-        "SELECT value FROM perdure_tool_calls WHERE seq = ? AND ordinal = ?",
-        seq,
-        ordinal,
-      )
-      .one();
-    return value === null ? undefined : JSON.parse(value);
+    const query = "SELECT value FROM perdure_tool_calls WHERE seq = ? AND ordinal = ?";
+    const [value] = valuesOf<string | null>(this.sql, query, seq, ordinal);
+    return value ? JSON.parse(value) : undefined;
   }
 }
 

@@ -4,28 +4,12 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { LifecycleServices } from "agents/lifecycle";
 import { Deadlines, MAX_TIMER_MS } from "../../core/timeout.ts";
-import type { TurnHost } from "../host.ts";
 import { isTerminal } from "../states.ts";
 import type { SubmissionInspection } from "../types.ts";
 
 type Waiter = (submission: SubmissionInspection) => void;
-type Hook = (submission: SubmissionInspection) => Promise<void>;
 type HookCall = { hasEnded: boolean };
-
-/** Emits the events of a status and calls the app's hook, in the context of the request that changed the status. */
-export function callStatusHook(
-  submission: SubmissionInspection,
-  host: Pick<TurnHost, "onStatus" | "isInHostContext">,
-  { events, runInHostContext }: LifecycleServices,
-): Promise<void> {
-  const { submissionId, requestId, status, error } = submission;
-  events.emit("submission:status", { submissionId, requestId, status });
-  if (status === "error") events.emit("submission:error", { submissionId, requestId, error });
-  const hook = () => host.onStatus(submission);
-  return host.isInHostContext() ? hook() : (runInHostContext(hook) as Promise<void>);
-}
 
 export class StatusHooks {
   readonly #waiting = new Map<string, Set<Waiter>>();
@@ -38,7 +22,7 @@ export class StatusHooks {
 
   /** @param timeoutMs how long a call of the hook is waited for */
   constructor(
-    private readonly hook: Hook,
+    private readonly hook: (submission: SubmissionInspection) => Promise<void>,
     private readonly timeoutMs: number,
   ) {
     this.#deadlines = new Deadlines(timeoutMs);

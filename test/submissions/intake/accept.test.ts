@@ -176,7 +176,7 @@ describe("invalid arguments are refused with their names, and nothing is stored"
       [ok],
       { notify: Array.from({ length: 20_000 }, somewhere) },
       "messages",
-      /of \d+ bytes: expected at most 1900000, with metadata and destinations/,
+      /Invalid messages with metadata and destinations of \d+ bytes: expected at most 1900000 bytes/,
     ],
     ["no parts", [{ id: "1", role: "user", content: "x" }], {}, "messages", /has no parts/],
     [
@@ -184,14 +184,14 @@ describe("invalid arguments are refused with their names, and nothing is stored"
       [{ ...ok, parts: [{ type: "data-x", data: 1n }] }],
       {},
       "messages",
-      /as JSON.*BigInt/,
+      /JSON cannot hold it.*BigInt/,
     ],
     [
       "a circle in the metadata",
       [ok],
       { metadata: cyclic },
       "metadata",
-      /Invalid metadata: it cannot be stored as JSON/,
+      /Invalid metadata: JSON cannot hold it/,
     ],
     [
       "an empty submissionId",
