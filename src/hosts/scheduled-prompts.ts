@@ -11,7 +11,7 @@ export function promptsTo(submissions: Submissions): PromptPort {
     const found = await submissions.inspect(id);
     if (found?.status !== "pending" && found?.status !== "running") return found;
     const waiting =
-      waits.get(id) ?? submissions.waitBeside(id).finally(() => void waits.delete(id));
+      waits.get(id) ?? submissions.waitInsideTurn(id).finally(() => void waits.delete(id));
     waits.set(id, waiting);
     return waiting;
   };

@@ -1,7 +1,7 @@
 /** The errors of the ledger. When a call throws one, nothing was stored. */
 
 import type { Failure } from "../core/failures.ts";
-import { preview } from "../core/json.ts";
+import { preview, tooLarge } from "../core/json.ts";
 import { invalidMessage } from "../core/options.ts";
 import type { SchemaMismatchError } from "../core/schema.ts";
 
@@ -34,9 +34,9 @@ export class SubmissionIdentityError extends Error {
     readonly submissionId: string,
     readonly idempotencyKey: string,
   ) {
+    const pair = `id ${JSON.stringify(submissionId)} and key ${JSON.stringify(idempotencyKey)}`;
     super(
-      `submissionId and idempotencyKey refer to different submissions: ` +
-        `id ${JSON.stringify(submissionId)} and key ${JSON.stringify(idempotencyKey)} were not accepted together. ` +
+      `submissionId and idempotencyKey refer to different submissions: ${pair} were not accepted together. ` +
         "Pass only one of them, or the pair that was accepted.",
     );
   }
@@ -50,10 +50,12 @@ export class IdempotencyConflictError extends Error {
     readonly submissionId: string,
     readonly idempotencyKey: string | undefined,
   ) {
+    const how =
+      idempotencyKey === undefined
+        ? "with this id"
+        : `under the key ${JSON.stringify(idempotencyKey)}`;
     super(
-      `Submission ${JSON.stringify(submissionId)} was accepted ` +
-        `${idempotencyKey === undefined ? "with this id" : `under the key ${JSON.stringify(idempotencyKey)}`} ` +
-        "with different messages. Use a new key for new work.",
+      `Submission ${JSON.stringify(submissionId)} was accepted ${how} with different messages. Use a new key for new work.`,
     );
   }
 }
@@ -78,9 +80,7 @@ export class BudgetExceededError extends Error {
   constructor(
     /** Whose budget it is: the submission's own, or that of the agent for this day. */
     readonly scope: "submission" | "day",
-    /** Tokens used so far. */
     readonly used: number,
-    /** Tokens given. */
     readonly budget: number,
   ) {
     super(
@@ -92,15 +92,12 @@ export class BudgetExceededError extends Error {
   }
 }
 
-/**
- * The model does not report its tokens, so a budget cannot be enforced: no further model call is made.
- */
+/** The model does not report its tokens, so a budget cannot be enforced: no further model call is made. */
 export class UsageNotReportedError extends Error {
   override readonly name = "UsageNotReportedError";
   constructor(
     /** Whose budget it is: the submission's own, or that of the agent for this day. */
     readonly scope: "submission" | "day",
-    /** Tokens given. */
     readonly budget: number,
     /** What the model has reported, where that is not a number of tokens. */
     garbage?: string,
@@ -120,10 +117,7 @@ export class UsageNotReportedError extends Error {
 /** The submission that `before` names does not exist: it was deleted, or never existed. */
 export class UnknownCursorError extends Error {
   override readonly name = "UnknownCursorError";
-  constructor(
-    /** The option `before`. */
-    readonly before: string,
-  ) {
+  constructor(readonly before: string) {
     super(
       `Invalid before ${JSON.stringify(before)}: there is no such submission. ` +
         "Use a submission of the previous page that still exists, or createdBefore.",
@@ -139,12 +133,11 @@ export class ListScanLimitError extends Error {
     readonly limit: number,
     /** Pass it as `before` to continue. */
     readonly next: string,
-    /** The option `before`. */
     readonly before: string | undefined,
   ) {
+    const which = before === undefined ? "read" : `before ${JSON.stringify(before)}`;
     super(
-      `None of the ${limit} submissions ${before === undefined ? "read" : `before ${JSON.stringify(before)}`} matches. ` +
-        `Pass before: ${JSON.stringify(next)} to search the older ones.`,
+      `None of the ${limit} submissions ${which} matches. Pass before: ${JSON.stringify(next)} to search the older ones.`,
     );
   }
 }
@@ -155,13 +148,9 @@ export class AnswerTooLargeError extends Error {
   constructor(
     /** Bytes of the answer, as JSON in UTF-8. */
     readonly bytes: number,
-    /** The most that are taken. */
     readonly maxBytes: number,
   ) {
-    super(
-      `Invalid answer of ${bytes} bytes as JSON: expected at most ${maxBytes}. ` +
-        "Store the content elsewhere, and answer with a reference to it.",
-    );
+    super(tooLarge("answer", bytes, maxBytes));
   }
 }
 
@@ -183,10 +172,7 @@ export class SubmissionOutputError extends Error {
 /** A turn has reached `maxToolCalls`: the tool does not run, and the model gets this error. */
 export class ToolCallLimitError extends Error {
   override readonly name = "ToolCallLimitError";
-  constructor(
-    /** The option `maxToolCalls`. */
-    readonly maxToolCalls: number,
-  ) {
+  constructor(readonly maxToolCalls: number) {
     super(
       `This turn has made ${maxToolCalls} tool calls, which is the limit. The tool was not run. Finish without more calls. ` +
         "(For the developer: raise maxToolCalls, or mark tools that are safe to repeat; those are not counted.)",
@@ -197,10 +183,7 @@ export class ToolCallLimitError extends Error {
 /** The turn made no progress for `stallTimeout`: a transient failure. */
 export class TurnStalledError extends Error {
   override readonly name = "TurnStalledError";
-  constructor(
-    /** The option `stallTimeout`, in milliseconds. */
-    readonly stallTimeoutMs: number,
-  ) {
+  constructor(readonly stallTimeoutMs: number) {
     super(`The turn has stalled: no progress for ${stallTimeoutMs} ms.`);
   }
 }
@@ -209,9 +192,7 @@ export class TurnStalledError extends Error {
 export class BacklogFullError extends Error {
   override readonly name = "BacklogFullError";
   constructor(
-    /** How many are pending. */
     readonly pending: number,
-    /** The option `maxPending`. */
     readonly maxPending: number,
   ) {
     super(

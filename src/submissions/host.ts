@@ -15,9 +15,7 @@ export const ISOLATED = "isolated";
 /** What the names of pools begin with; no other thread may have such a name. */
 export const POOL = `${ISOLATED}/`;
 
-/**
- * The thread of a batch: its turns are isolated, and at most `concurrency` of them run at a time.
- */
+/** The thread of a batch: its turns are isolated, and at most `concurrency` of them run at a time. */
 export function poolOf(batch: string, concurrency: number): string {
   return `${POOL}${concurrency}/${batch}`;
 }
@@ -188,7 +186,7 @@ export type Unanswered = {
 };
 
 /** The answer of a turn that has to give one. */
-export type AnswerState = {
+export type AnswerState = Partial<Omit<Unanswered, "answer">> & {
   readonly isAnswered: boolean;
   /** Why an answer was refused. */
   readonly problem: Failure | undefined;
@@ -196,34 +194,18 @@ export type AnswerState = {
   readonly isUnreadable?: boolean;
   /** Why there is none. By default: the tool was not called. */
   readonly missing?: Failure | undefined;
-  /** The refused answer, as text. */
-  readonly given?: string | undefined;
-  /** The refused answer as JSON, if it does not match the schema. */
-  readonly refused?: string | undefined;
-  /** Whether the reply was cut off. */
-  readonly isCutOff?: boolean;
 };
 
-/**
- * The end of a turn that has to give an answer. The answer decides, whatever came after it; a turn without one has failed.
- */
+/** The end of a turn that has to give an answer. The answer decides, whatever came after it; a turn without one has failed. */
 export function endWithAnswer(end: TurnEnd, state: AnswerState): TurnEnd {
   if (end.outcome === "recovering" || end.outcome === "reported") return end;
-  const {
-    isAnswered,
-    problem,
-    isUnreadable,
-    missing = UNANSWERED,
-    given,
-    refused,
-    isCutOff,
-  } = state;
+  const { isAnswered, problem, missing = UNANSWERED, given, refused, isCutOff } = state;
   const { requestId, messageId, finishReason } = end;
   const facts = { requestId, messageId, finishReason };
   // The text is the output of submissions that joined the turn.
   if (isAnswered) return { outcome: "completed", ...facts, text: end.text };
   if (end.outcome !== "completed") return end;
-  const answer = !problem ? "missing" : isUnreadable ? "unreadable" : "invalid";
+  const answer = !problem ? "missing" : state.isUnreadable ? "unreadable" : "invalid";
   const unanswered = { answer, given, refused, isCutOff } as const;
   return { outcome: "error", failure: problem ?? missing, answer: unanswered, ...facts };
 }

@@ -2,7 +2,7 @@
 
 import { publicThreadOf } from "./host.ts";
 import { ANSWER_BYTES } from "./options.ts";
-import { isTerminal, type TerminalStatus } from "./states.ts";
+import { isTerminal } from "./states.ts";
 import type { Summary } from "./store/rows.ts";
 import type {
   FailedAttempt,
@@ -17,18 +17,14 @@ export function inspect(
   failedAttempts?: FailedAttempt[],
 ): SubmissionInspection {
   const { submissionId, status, createdAt, attempts, startedAt, settledAt } = submission;
+  const { idempotencyKey, metadata, mergedInto, usage } = submission;
   const common = {
     submissionId,
     requestId: submissionId,
     createdAt,
     attempts,
     thread: publicThreadOf(submission.thread),
-    ...defined({
-      idempotencyKey: submission.idempotencyKey,
-      metadata: submission.metadata,
-      mergedInto: submission.mergedInto,
-      usage: submission.usage,
-    }),
+    ...defined({ idempotencyKey, metadata, mergedInto, usage }),
     ...(failedAttempts?.length && { failedAttempts }),
   };
   if (status === "pending") return { ...common, status, ...defined({ dueAt: submission.dueAt }) };
@@ -64,7 +60,7 @@ function endOf(submission: Summary): SubmissionEnd {
   if (!isTerminal(status)) throw new Error(`Submission ${submissionId} has not ended: ${status}`);
   return {
     submissionId,
-    status: status satisfies TerminalStatus,
+    status,
     ...costsOf(submission),
     ...defined(
       status === "completed"
@@ -95,9 +91,10 @@ function costsOf({ attempts, usage, messageId, finishReason }: Summary) {
   return { attempts, ...defined({ usage, messageId, finishReason }) };
 }
 
+type Defined<T> = { [Key in keyof T]?: Exclude<T[Key], undefined> };
+
 /** The same object without the keys that are undefined. */
-function defined<T extends object>(object: T): { [Key in keyof T]?: Exclude<T[Key], undefined> } {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as {
-    [Key in keyof T]?: Exclude<T[Key], undefined>;
-  };
+function defined<T extends object>(object: T): Defined<T> {
+  const entries = Object.entries(object).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as Defined<T>;
 }

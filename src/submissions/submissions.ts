@@ -194,9 +194,8 @@ export class Submissions extends Capability implements TurnLedger {
     const { history } = this.#store;
     const page = inspectPage(history.list(readList(options)));
     const { before } = options;
-    if (page.length === 0 && before !== undefined && !this.#store.find(before))
-      throw new UnknownCursorError(before);
-    return page;
+    if (page.length > 0 || before === undefined || this.#store.find(before)) return page;
+    throw new UnknownCursorError(before);
   }
 
   /** Cancels an open submission. Resolves when the status hook has returned for it. */
@@ -229,11 +228,12 @@ export class Submissions extends Capability implements TurnLedger {
   async #hasLeftMessages(submission: Submission): Promise<boolean> {
     if (submission.attempts === 0) return false;
     const { host } = this.#ledger;
-    const unknown = (error: unknown) => {
+    try {
+      return (await host.inspectConversation(submission)).applied !== "none";
+    } catch (error) {
       console.error("[perdure] a cancelled turn's conversation could not be read:", error);
-      return { applied: "all" };
-    };
-    return (await host.inspectConversation(submission).catch(unknown)).applied !== "none";
+      return true;
+    }
   }
 
   /** For hosts: aborts the turn that a submission runs in. Its host reports how it ended. */
@@ -278,7 +278,7 @@ export class Submissions extends Capability implements TurnLedger {
   }
 
   /** For hosts: {@link wait}, allowed inside a turn. */
-  waitBeside(submissionId: string): Promise<SubmissionInspection | null> {
+  waitInsideTurn(submissionId: string): Promise<SubmissionInspection | null> {
     return this.#wait(submissionId, undefined, true);
   }
 
@@ -419,7 +419,7 @@ export class Submissions extends Capability implements TurnLedger {
     return ofTurn === undefined ? undefined : this.#store.find(ofTurn);
   }
 
-  /** The same, when the status hook has returned for what was accepted. */
+  /** Waits until the status hook has returned for what was accepted. */
   async #whenNotified(result: SubmitMessagesResult): Promise<SubmitMessagesResult> {
     if (result.accepted) await this.#ledger.hooks.whenNotified(result.submissionId);
     return result;

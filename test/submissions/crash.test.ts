@@ -50,7 +50,7 @@ playMatrix(
       "Submissions.now": READS,
       "Submissions.attemptPlanOf": READS,
       "Submissions.wait": "waits in memory, and writes nothing",
-      "Submissions.waitBeside": "waits in memory, and writes nothing",
+      "Submissions.waitInsideTurn": "waits in memory, and writes nothing",
       "Submissions.ready": "waits for the start",
       "Submissions.accept": "is played by submit() and PromptKind.open()",
       "Submissions.stopTurn": "aborts a turn in memory; its end is played by cancel()",

@@ -1,8 +1,6 @@
 /**
- * Ids of submissions, and how their rows are found. An id that the ledger
- * gives begins with the number of its row, so that no index has to hold it: to
- * callers it is a text like any other. Those that a caller has chosen are in
- * an index of their own, whatever their form.
+ * Ids of submissions, and how their rows are found. A generated id begins with the number of its row, so that no index has to
+ * hold it. Those that a caller has chosen are in an index of their own, whatever their form.
  */
 
 const GENERATED = /^([0-9a-z]{1,11})-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -13,7 +11,7 @@ export function generatedId(seq: number, uuid: string): string {
   return `${seq.toString(RADIX)}-${uuid}`;
 }
 
-/** The number of the row that an id may be of, if the ledger has given it; null for one that it has not. */
+/** The number in an id of this form, or null. */
 export function seqIn(submissionId: string): number | null {
   const [, number] = GENERATED.exec(submissionId) ?? [];
   const seq = number === undefined ? Number.NaN : Number.parseInt(number, RADIX);

@@ -35,15 +35,9 @@ export class TokenBudgets {
   constructor(private readonly ledger: Ledger) {}
 
   /** An attempt begins. */
-  begin({ seq, attempts, budget, usage }: Submission): void {
-    this.#accounts.set(seq, {
-      attempt: attempts,
-      budget,
-      before: usage,
-      spent: undefined,
-      unmeasured: 0,
-      garbage: undefined,
-    });
+  begin({ seq, attempts: attempt, budget, usage: before }: Submission): void {
+    const unused = { spent: undefined, unmeasured: 0, garbage: undefined };
+    this.#accounts.set(seq, { attempt, budget, before, ...unused });
   }
 
   /**
@@ -155,11 +149,7 @@ function tokensOf({ inputTokens = 0, outputTokens = 0, totalTokens = 0 }: TokenU
   return Math.max(totalTokens, inputTokens + outputTokens);
 }
 
-const FIELDS = [
-  "inputTokens",
-  "outputTokens",
-  "totalTokens",
-] as const satisfies (keyof TokenUsage)[];
+const FIELDS = ["inputTokens", "outputTokens", "totalTokens"] as const;
 
 function isCount(value: unknown): boolean {
   return typeof value === "number" && Number.isFinite(value) && value >= 0;

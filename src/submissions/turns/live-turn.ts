@@ -3,33 +3,23 @@
 import type { Submission } from "../store/rows.ts";
 import type { AttemptPlan } from "./attempt-plan.ts";
 
-export type LiveTurn = {
-  /** As it was when it was started; after its claim, as it was claimed. */
-  submission: Submission;
-  readonly controller: AbortController;
-  /** Set when the turn has begun. */
-  attempt: number | undefined;
-  plan: AttemptPlan | undefined;
-  /** Whether it was aborted while its submission stays open. */
-  isStopped: boolean;
-  /** Whether its messages are removed from the conversation once it has ended. */
-  isRolledBack: boolean;
-  /** Whether it waits for the app's status hook. */
-  isInHook: boolean;
-  /** When it last made progress, epoch milliseconds. */
-  heartbeatAt: number;
-  work: Promise<void>;
-};
+export type LiveTurn = ReturnType<typeof liveTurn>;
 
-export function liveTurn(submission: Submission, now: number): LiveTurn {
+export function liveTurn(submission: Submission, now: number) {
   return {
+    /** As it was when it was started; after its claim, as it was claimed. */
     submission,
     controller: new AbortController(),
-    attempt: undefined,
-    plan: undefined,
+    /** Set when the turn has begun. */
+    attempt: undefined as number | undefined,
+    plan: undefined as AttemptPlan | undefined,
+    /** Whether it was aborted while its submission stays open. */
     isStopped: false,
+    /** Whether its messages are removed from the conversation once it has ended. */
     isRolledBack: false,
+    /** Whether it waits for the app's status hook. */
     isInHook: false,
+    /** When it last made progress, epoch milliseconds. */
     heartbeatAt: now,
     work: Promise.resolve(),
   };

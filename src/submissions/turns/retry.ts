@@ -1,7 +1,6 @@
 /** Decides whether another attempt follows a failed one, when, and what it does. Pure. */
 
-import type { Transient } from "../../core/failures.ts";
-import { type Backoff, backoffMs } from "../../core/failures.ts";
+import { type Backoff, backoffMs, type Transient } from "../../core/failures.ts";
 import type { Unanswered } from "../host.ts";
 import type { AnswerSpec, SubmitMessagesOptions } from "../types.ts";
 import {
@@ -121,10 +120,7 @@ export function afterSideEffects(retry: SubmitMessagesOptions["retry"]): AfterSi
  *
  * @param isUnrecorded whether one of them was run by the model's provider, so that nothing keeps it from running twice
  */
-export function mayRepeatEffects(
-  retry: SubmitMessagesOptions["retry"],
-  isUnrecorded: boolean,
-): boolean {
+export function mayRepeatEffects(retry: SubmitMessagesOptions["retry"], isUnrecorded: boolean) {
   const chosen = afterSideEffects(retry);
   return chosen === "repeat" || (chosen === "tell" && !isUnrecorded);
 }
@@ -134,16 +130,12 @@ function mayActAgain({ spec, priors, hasEffects, mayRepeatEffects }: FailedTurn)
   return !hasEffects || mayRepeatEffects || attemptPlanOf(spec, priors)?.followUp !== undefined;
 }
 
-/** What model providers refuse outright, so that asking in another way may do better. */
-export type ToolRefusal =
-  /** It offers tools, and no choice among them. */
-  | "toolChoice"
-  /** It does without tools. */
-  | "tools";
+/** What a model provider refuses: all tools, or a choice among them. Asking in another way may do better. */
+export type ToolRefusal = "toolChoice" | "tools";
 
 const TOOL_CHOICE = /tool[\s_-]?choice/i;
 const TOOLS = /\btools?\b|\bfunction[\s_-]?call(s|ing)?\b|\btool[\s_-]?(use|calls?|calling)\b/i;
-/** Statuses of the 4xx that say nothing about the request: it was late, in conflict, too early, one of too many. */
+/** Statuses of the 4xx that say nothing about the content of the request. */
 const NOT_ABOUT_IT = new Set([401, 403, 408, 409, 425, 429]);
 
 /**
@@ -152,26 +144,20 @@ const NOT_ABOUT_IT = new Set([401, 403, 408, 409, 425, 429]);
  */
 export function toolRefusalOf(error: unknown): ToolRefusal | undefined {
   for (let at = error, depth = 0; at && depth < 8; depth++) {
-    const {
-      name,
-      statusCode,
-      message = "",
-      responseBody = "",
-      lastError,
-      cause,
-    } = at as Partial<Refused>;
-    if (name === "AI_UnsupportedFunctionalityError") return spokenOf(message);
+    const refused = at as Partial<Refused>;
+    const { name, statusCode, message = "", responseBody = "" } = refused;
+    if (name === "AI_UnsupportedFunctionalityError") return refusalIn(message);
     if (statusCode !== undefined) {
       const isRefused = statusCode >= 400 && statusCode < 500 && !NOT_ABOUT_IT.has(statusCode);
-      return isRefused ? spokenOf(`${message}\n${responseBody}`) : undefined;
+      return isRefused ? refusalIn(`${message}\n${responseBody}`) : undefined;
     }
-    at = lastError ?? cause;
+    at = refused.lastError ?? refused.cause;
   }
   return undefined;
 }
 
-function spokenOf(said: string): ToolRefusal | undefined {
-  return TOOL_CHOICE.test(said) ? "toolChoice" : TOOLS.test(said) ? "tools" : undefined;
+function refusalIn(text: string): ToolRefusal | undefined {
+  return TOOL_CHOICE.test(text) ? "toolChoice" : TOOLS.test(text) ? "tools" : undefined;
 }
 
 /** What errors of model providers carry, as the AI SDK names it. */

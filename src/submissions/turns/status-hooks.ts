@@ -84,17 +84,13 @@ export class StatusHooks {
     return new Promise((resolve) => {
       const waiting = this.#waiting.get(submissionId) ?? new Set();
       this.#waiting.set(submissionId, waiting);
+      const stop = () => {
+        waiting.delete(waiter);
+        if (waiting.size === 0) this.#waiting.delete(submissionId);
+        resolve(undefined);
+      };
       const timer =
-        timeoutMs === undefined
-          ? undefined
-          : setTimeout(
-              () => {
-                waiting.delete(waiter);
-                if (waiting.size === 0) this.#waiting.delete(submissionId);
-                resolve(undefined);
-              },
-              Math.min(timeoutMs, MAX_TIMER_MS),
-            );
+        timeoutMs === undefined ? undefined : setTimeout(stop, Math.min(timeoutMs, MAX_TIMER_MS));
       const waiter: Waiter = (submission) => {
         clearTimeout(timer);
         resolve(submission);

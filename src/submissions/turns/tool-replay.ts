@@ -49,15 +49,12 @@ export class ToolReplay implements ToolCalls {
     const earlier = await reading;
     // No await while deciding, so that parallel calls cannot get the same record.
     const decision = this.#decide(call, earlier);
-    if (decision.action === "run") await this.#durable();
-    return decision;
-  }
-
-  /** The record must be on disk before the tool runs: the tool may reset the object. */
-  async #durable(): Promise<void> {
+    if (decision.action !== "run") return decision;
+    // The record must be on disk before the tool runs: the tool may reset the object.
     const { store } = this.ledger;
     await store.storage.sync();
     if (!store.isRunning(this.ref)) throw new TurnRefused();
+    return decision;
   }
 
   #decide(call: NewCall, { open, policy }: Earlier = FIRST): ToolDecision {
@@ -103,10 +100,8 @@ export class ToolReplay implements ToolCalls {
       this.ledger.store.toolCalls.end(seq, ordinal, end);
       this.heartbeat();
     } catch (error) {
-      console.error(
-        `[perdure] the outcome of tool call ${ordinal} of submission number ${seq} could not be stored:`,
-        error,
-      );
+      const call = `tool call ${ordinal} of submission number ${seq}`;
+      console.error(`[perdure] the outcome of ${call} could not be stored:`, error);
     }
   }
 
@@ -130,16 +125,12 @@ const FIRST: Earlier = { open: [], policy: "tell" };
 const NOTED = 50;
 
 function noteOf(open: readonly RecordedCall[], policy: AfterSideEffects): string {
-  const interrupted =
-    policy === "repeat"
-      ? "interrupted, and may be made again"
-      : "interrupted, its effect is unknown";
+  const outlook = policy === "repeat" ? "and may be made again" : "its effect is unknown";
+  const stateOf = ({ outcome }: RecordedCall) =>
+    outcome === null ? `interrupted, ${outlook}` : "finished";
   const lines = open
     .slice(-NOTED)
-    .map(
-      ({ toolName, input, outcome }) =>
-        `- ${toolName} ${input}: ${outcome === null ? interrupted : "finished"}`,
-    );
+    .map((call) => `- ${call.toolName} ${call.input}: ${stateOf(call)}`);
   if (open.length > NOTED) lines.unshift(`- ${open.length - NOTED} earlier calls`);
   return `${NOTE}\n\n${lines.join("\n")}\n\n${HOW_TO_GO_ON}`;
 }

@@ -162,7 +162,7 @@ describe("O4: an answer comes back whole", () => {
     const ended = await expectState(stub, submissionId, "error", {
       errorName: "AnswerTooLargeError",
     });
-    expect(ended.error).toContain("of 16777217 bytes as JSON: expected at most 16777216.");
+    expect(ended.error).toContain("of 16777217 bytes: expected at most 16777216 bytes.");
     expect(await partsIn(stub)).toEqual({});
   });
 
