@@ -62,8 +62,7 @@ export type Turn = {
    */
   begin(): AttemptRef;
   /**
-   * Resolves when the app's status hook has returned. The host waits for it after {@link begin}, before it appends the
-   * messages and calls the model.
+   * Resolves when the app's status hook has returned: after {@link begin}, before the host appends the messages.
    *
    * @throws TurnRefused when the turn was aborted meanwhile
    */
@@ -81,8 +80,7 @@ export type AttemptRef = { readonly seq: number; readonly attempt: number };
 /** What a host calls while a turn runs. */
 export interface TurnLedger {
   /**
-   * Call it before each model call. Returns messages of submissions that join the turn here; the host appends them to the
-   * conversation.
+   * Call it before each model call. Returns messages of submissions that join the turn; the host appends them.
    *
    * @param canJoin false where messages could no longer come before the reply
    * @throws TurnRefused when the attempt has ended or was given up
@@ -104,8 +102,7 @@ export interface TurnLedger {
   /** The host runs a turn of its own in this thread: the submission that waits for it has not stalled. */
   busy(thread: string): void;
   /**
-   * Records the answer, once. It is written with the end of the turn at the latest.
-   * @returns whether it was recorded by this call
+   * Records the answer, once. It is written with the end of the turn at the latest. Returns whether this call recorded it.
    *
    * @throws AnswerTooLargeError for one over 16 MiB of JSON
    */
@@ -115,8 +112,8 @@ export interface TurnLedger {
 /** The tool calls of one run of a turn. */
 export interface ToolCalls {
   /**
-   * A note for the model at the start of the run: the calls of earlier runs that the conversation does not contain. Without it
-   * the model would make them again with other arguments. The host does not store it.
+   * A note for the model at the start of the run, which the host does not store: the calls of earlier runs that the
+   * conversation does not contain. Without it the model would make them again with other arguments.
    */
   note(): Promise<string | undefined>;
   /**
@@ -165,11 +162,8 @@ export type TurnEnd =
     } & TurnFacts)
   | ({ readonly outcome: "aborted" | "skipped"; readonly failure?: Failure } & TurnFacts)
   /** Not ended: the host's own recovery continues it and reports its end, or its state is unknown. */
-  | {
-      readonly outcome: "recovering";
-      /** Whether a reset of the platform ended the attempt, which is not counted then. */
-      readonly isReset?: boolean;
-    }
+  /** With `isReset`, a reset of the platform ended the attempt, which is not counted. */
+  | { readonly outcome: "recovering"; readonly isReset?: boolean }
   /** Ended, and already reported to the ledger. */
   | { readonly outcome: "reported" };
 

@@ -11,10 +11,7 @@ export type SubmissionStatus =
 /** A final status. */
 export type TerminalStatus = Exclude<SubmissionStatus, "pending" | "running">;
 
-/**
- * Which status may follow which. `running → pending` is a recovered attempt
- * that starts over; everything else moves forward once.
- */
+/** Which status may follow which. `running → pending` is an attempt that starts over. */
 export const NEXT = {
   pending: ["running", "aborted", "skipped", "error"],
   running: ["pending", "completed", "error", "aborted", "skipped"],

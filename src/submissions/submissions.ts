@@ -1,7 +1,4 @@
-/**
- * The ledger of accepted turns: every accepted submission is stored and reaches exactly one end. This file has the
- * public verbs. The engine runs turns, the store writes, a host knows the conversation.
- */
+/** The public verbs of the ledger. The engine runs turns, the store writes, a host knows the conversation. */
 
 import type { UIMessage } from "ai";
 import { Capability } from "../core/capability.ts";
@@ -89,11 +86,7 @@ export class Submissions extends Capability implements TurnLedger {
   /**
    * Accepts a turn. When it resolves, the turn is stored and reaches exactly one end, and the status hook has returned.
    *
-   * @throws InvalidSubmissionError for arguments that cannot be stored
-   * @throws SubmissionIdentityError when id and key name different submissions
-   * @throws IdempotencyConflictError for a known key with different messages, with `onConflict: "throw"`
-   * @throws BusyError when the thread has an open submission, with `whenBusy: "reject"`
-   * @throws BacklogFullError when `maxPending` submissions are pending
+   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError
    */
   async submit<Schema extends OutputSchema | undefined = undefined>(
     messages: UIMessage[],
@@ -115,10 +108,7 @@ export class Submissions extends Capability implements TurnLedger {
     return resultOf(taken);
   }
 
-  /**
-   * Accepts many turns, all or none, in one transaction and in their order.
-   * @throws what {@link submit} throws, for the first that is refused, with its index in the message
-   */
+  /** Accepts many turns in their order, all or none. An error names the index of the first that is refused. */
   async submitMany(
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
@@ -158,11 +148,9 @@ export class Submissions extends Capability implements TurnLedger {
 
   /**
    * Submits a failed, cancelled or skipped submission again: as a new one with the same messages, which takes over its key.
-   * Messages that are already in the conversation move to its end, without the replies to them. The old submission keeps its
-   * end. A repeated call returns the same new submission; if that has failed as well, retry that one.
    *
-   * @returns the new submission; with `accepted: false` the one that was made before, or the old
-   *   one where it is open or completed; null for an unknown id
+   * @returns the new submission; with `accepted: false` the one that was made before, or the old one where it is open or
+   *   completed; null for an unknown id
    * @throws BacklogFullError
    */
   async retry<Ref extends string>(
@@ -182,13 +170,7 @@ export class Submissions extends Capability implements TurnLedger {
     return this.#store.open.stats();
   }
 
-  /**
-   * Submissions, newest first.
-   *
-   * @throws InvalidSubmissionError for an invalid option
-   * @throws UnknownCursorError when the submission that `before` names does not exist
-   * @throws ListScanLimitError when none of the 100,000 submissions that it reads matches, and there are older ones
-   */
+  /** Submissions, newest first. @throws InvalidSubmissionError, UnknownCursorError, ListScanLimitError */
   async list(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     await this.lifecycle.ready();
     const { history } = this.#store;
@@ -263,10 +245,9 @@ export class Submissions extends Capability implements TurnLedger {
 
   /**
    * Resolves at the submission's end, after the app's status hook for it; with its state when `timeoutMs` is over; with null
-   * for an unknown id. The wait is in memory: after a restart of this object, ask again.
+   * for an unknown id.
    *
    * @throws Error from inside a turn or the status hook, where the wait could never end
-   * @throws InvalidSubmissionError for an unknown option, or a `timeoutMs` that is no number from 0
    */
   async wait<Ref extends string>(
     submissionId: Ref,
@@ -299,7 +280,7 @@ export class Submissions extends Capability implements TurnLedger {
     return (await this.inspect(found.submissionId)) ?? ended ?? null;
   }
 
-  /** Deletes one ended submission. Returns whether it did. */
+  /** Deletes an ended submission. Returns whether it did. */
   async delete(submissionId: string): Promise<boolean> {
     await this.lifecycle.ready();
     const found = this.#find(submissionId);
@@ -334,10 +315,7 @@ export class Submissions extends Capability implements TurnLedger {
     await this.lifecycle.ready();
   }
 
-  /**
-   * For hosts: clears a named thread. Its running turn is cancelled, pending ones are `skipped`, then `empty` deletes messages.
-   * @throws InvalidSubmissionError for a thread without a name
-   */
+  /** For hosts: clears a named thread. Its running turn is cancelled, pending ones are `skipped`, then `empty` deletes messages. */
   async clearThread(thread: string, empty: () => Promise<void>): Promise<void> {
     checkNamedThread(thread);
     await this.lifecycle.ready();
@@ -407,10 +385,7 @@ export class Submissions extends Capability implements TurnLedger {
     return inspect(found, hasEarlier ? this.#store.attempts.failed(found.seq) : undefined);
   }
 
-  /**
-   * Finds a submission by its id, or by the id that its host gave its turn.
-   * @throws InvalidSubmissionError for an invalid id
-   */
+  /** Finds a submission by its id, or by the id that its host gave its turn. */
   #find(id: string): Submission | undefined {
     checkId("submissionId", id);
     const found = this.#store.find(id);

@@ -83,10 +83,7 @@ export type SubmitMessagesOptions<
    * @default 0
    */
   repair?: number;
-  /**
-   * Your own id for the submission.
-   * @default a random one
-   */
+  /** Your own id for the submission; by default a random one. */
   submissionId?: string;
   /** The same key is accepted once: a repetition returns the first submission. */
   idempotencyKey?: string;
@@ -184,10 +181,7 @@ export type Debounce = {
   key: string;
   /** The turn starts when no repetition has come for this time. */
   delay: Duration;
-  /**
-   * How long repetitions can delay the turn, from the first one on.
-   * @default ten times the delay
-   */
+  /** How long repetitions can delay the turn, from the first one on; by default ten times the delay. */
   maxDelay?: Duration;
 };
 
@@ -203,9 +197,7 @@ export type InternalSubmitOptions = Omit<
     | readonly Destination[]
     | ((submissionId: string) => readonly Destination[])
     | undefined;
-  /**
-   * The run of the workflow that asks. A failure of an earlier run does not answer this one: a new submission takes its key.
-   */
+  /** The run of the workflow that asks. A failure of an earlier run does not answer this one: a new submission takes its key. */
   readonly run?: string;
   /** Its batch of prompts, and how many of those run at a time. */
   readonly batch?: { readonly id: string; readonly concurrency: number };
@@ -283,7 +275,7 @@ type Failed<Output> = Ended<Output> & {
   status: "error" | "aborted" | "skipped";
   /** What ended it, for a person. */
   error?: string;
-  /** The stable name of what ended it. */
+  /** Its stable name. */
   errorName?: string;
 } & Absent<"output">;
 
@@ -311,17 +303,10 @@ export type TokenUsage = {
 
 /** What {@link cancelSubmission} did. */
 export type CancelSubmissionResult =
-  | {
-      /** No submission has this id. */
-      outcome: "not_found";
-      submissionId: string;
-    }
-  | {
-      /** It had ended before; nothing changed. */
-      outcome: "already_terminal";
-      submissionId: string;
-      submission: SubmissionInspection;
-    }
+  /** No submission has this id. */
+  | { outcome: "not_found"; submissionId: string }
+  /** It had ended before; nothing changed. */
+  | { outcome: "already_terminal"; submissionId: string; submission: SubmissionInspection }
   | {
       /** It is `aborted` now. */
       outcome: "cancelled";
@@ -340,10 +325,7 @@ export type ListSubmissionsOptions = {
    * @default 100
    */
   limit?: number;
-  /**
-   * The next page: only what was accepted before this submission, the last one
-   * of the page before. A page that is empty is behind the last one.
-   */
+  /** The next page: only what was accepted before this submission, the last one of the page before. */
   before?: string;
   /** Only those of this conversation; `"isolated"` includes the prompts of `step.promptAll()`. */
   thread?: string;
@@ -403,7 +385,7 @@ export type PromptEnd =
       readonly status: "completed";
       /** Stands for a large answer, which can be read from the agent in parts. */
       readonly reference: {
-        /** Of the answer as JSON in UTF-8. */
+        /** Of its JSON in UTF-8. */
         readonly bytes: number;
       };
     });

@@ -99,11 +99,7 @@ const INTERNAL = optionsOf<InternalSubmitOptions>()({
 });
 type Read = z.output<typeof INTERNAL>;
 
-/**
- * Checks the arguments of `submitMessages()`, and returns what is stored.
- *
- * @throws InvalidSubmissionError naming the argument, its value and what is expected
- */
+/** Checks the arguments of `submitMessages()`, and returns what is stored. @throws InvalidSubmissionError */
 export function prepare(
   { store, limits, clock, outbox }: Ledger,
   messages: UIMessage[],

@@ -1,8 +1,7 @@
 /**
- * Records answers. An answer is held in memory for a short time, to be written by the statement of the turn's end, if another
- * attempt would follow a crash (`isAskedAgain()`). Otherwise it is written at once, a large one in parts.
- * `perdure_answer_parts` has answers that do not fit into the row of their submission. A trigger deletes them with the row: a
- * foreign key would search parts for every deleted row.
+ * Records answers. If another attempt would follow a crash (`isAskedAgain()`), an answer waits in memory for the statement of
+ * the turn's end. Otherwise it is written at once. One that does not fit into its row goes to `perdure_answer_parts`. A trigger
+ * deletes the parts with the row: a foreign key would search parts for every deleted row.
  */
 
 import { byteLength, type Json } from "../../core/json.ts";
@@ -29,9 +28,9 @@ type Row = {
   has_effects: number;
 };
 
+/** An answer in memory, as JSON. */
 type Held = {
   readonly attempt: number;
-  /** Its JSON. */
   readonly output: string;
   readonly timer: ReturnType<typeof setTimeout>;
 };
@@ -46,8 +45,7 @@ export class Answers {
   ) {}
 
   /**
-   * running → running, with the answer recorded, once: held, or in the row,
-   * or where that would become too long, in parts.
+   * Records the answer of a running attempt, once: in memory, in the row, or in parts.
    *
    * @param output its JSON
    * @returns whether it was recorded now

@@ -7,7 +7,9 @@ import { type FailedEnd, json, type Submission } from "./rows.ts";
 /** UTF-16 units that are kept of a refused answer, to show it to the model. */
 const GIVEN_LENGTH = 64 * 1024;
 
-export type NewAttempt = Pick<FailedEnd, "failure" | "spent" | "follow" | "given"> & {
+const COLUMNS = "seq, attempt, started_at, ended_at, error, error_name, usage, follow, given";
+
+type NewAttempt = Pick<FailedEnd, "failure" | "spent" | "follow" | "given"> & {
   readonly seq: number;
   readonly attempt: number;
   readonly startedAt: number;
@@ -20,8 +22,7 @@ export class Attempts {
   /** Records a failed attempt, in the transaction that makes its submission pending again. */
   add({ seq, attempt, startedAt, endedAt, failure, spent, follow, given }: NewAttempt): void {
     this.sql.exec(
-      `INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, usage, follow, given)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO perdure_attempts (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       seq,
       attempt,
       startedAt,
@@ -39,20 +40,14 @@ export class Attempts {
    * transaction that accepts it.
    */
   inherit(seq: number, from: Submission, last: Omit<NewAttempt, "seq" | "attempt">): void {
-    this.sql.exec(
-      `INSERT INTO perdure_attempts (seq, attempt, started_at, ended_at, error, error_name, usage, follow, given)
-       SELECT ?, attempt, started_at, ended_at, error, error_name, usage, follow, given FROM perdure_attempts WHERE seq = ?`,
-      seq,
-      from.seq,
-    );
-    this.add({ ...last, seq, attempt: from.attempts });
-    this.sql.exec(
-      "UPDATE perdure_submissions SET attempts = ?, resets = ?, usage = ? WHERE seq = ?",
-      from.attempts,
-      from.resets,
-      json(from.usage),
-      seq,
-    );
+    const { attempts, resets, usage } = from;
+    const copy = `INSERT INTO perdure_attempts (${COLUMNS})
+                  SELECT ?${COLUMNS.slice("seq".length)} FROM perdure_attempts WHERE seq = ?`;
+    this.sql.exec(copy, seq, from.seq);
+    this.add({ ...last, seq, attempt: attempts });
+    const query =
+      "UPDATE perdure_submissions SET attempts = ?, resets = ?, usage = ? WHERE seq = ?";
+    this.sql.exec(query, attempts, resets, json(usage), seq);
   }
 
   /** The attempts of a submission that failed and were not its last, oldest first. */

@@ -83,21 +83,12 @@ export class BatchStore {
 
   /** open or awaited → (gone), when nothing of it is open. Returns who was waiting. */
   forget(batch: string): WorkflowDestination | undefined {
-    return this.#destination(
-      `DELETE FROM perdure_batches WHERE batch = ? AND NOT EXISTS (SELECT 1 ${OPEN})
-       RETURNING workflow, instance, event_type, proof`,
-      batch,
-      batch,
-    );
+    return this.#delete(`batch = ?1 AND NOT EXISTS (SELECT 1 ${OPEN.replace("?", "?1")})`, batch);
   }
 
   /** awaited → open, where the first failure is enough. The row stays, for the rest to be found by. */
   #failed(batch: string): WorkflowDestination | undefined {
-    const waiting = this.#destination(
-      `DELETE FROM perdure_batches WHERE batch = ? AND fails_fast = 1
-       RETURNING workflow, instance, event_type, proof`,
-      batch,
-    );
+    const waiting = this.#delete("batch = ?1 AND fails_fast = 1", batch);
     if (waiting) this.begin(batch, waiting);
     return waiting;
   }
@@ -146,8 +137,10 @@ export class BatchStore {
     return each(this.sql, query, bindIds(submissionIds));
   }
 
-  #destination(query: string, ...bindings: SqlStorageValue[]): WorkflowDestination | undefined {
-    const [row] = this.sql.exec<Row>(query, ...bindings).toArray();
+  /** Returns the workflow that was waiting. */
+  #delete(where: string, batch: string): WorkflowDestination | undefined {
+    const query = `DELETE FROM perdure_batches WHERE ${where} RETURNING workflow, instance, event_type, proof`;
+    const [row] = this.sql.exec<Row>(query, batch).toArray();
     if (!row || row.event_type === null) return undefined;
     const { workflow, instance, event_type: eventType, proof } = row;
     return { kind: "workflow", workflow, instance, eventType, ...(proof !== null && { proof }) };

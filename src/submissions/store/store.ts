@@ -129,10 +129,8 @@ export class SubmissionStore {
     const seq = seqIn(submissionId);
     const generated = seq === null ? undefined : this.get(seq);
     if (generated?.submissionId === submissionId) return generated;
-    return this.#one(
-      "SELECT * FROM perdure_submissions WHERE submission_id = ? AND is_generated = 0",
-      submissionId,
-    );
+    const query = "SELECT * FROM perdure_submissions WHERE submission_id = ? AND is_generated = 0";
+    return this.#one(query, submissionId);
   }
 
   findByKey(idempotencyKey: string): Submission | undefined {
@@ -151,12 +149,10 @@ export class SubmissionStore {
       }
       return undefined;
     };
-    const found =
-      latest(`${QUEUED} AND status = 'running' AND merged_into IS NULL`) ??
-      latest(
-        `FROM perdure_submissions WHERE seq >= IFNULL(
-           (SELECT seq FROM perdure_submissions ORDER BY seq DESC LIMIT 1 OFFSET ${RECENT - 1}), 0)`,
-      );
+    const recent = `FROM perdure_submissions WHERE seq >= IFNULL(
+      (SELECT seq FROM perdure_submissions ORDER BY seq DESC LIMIT 1 OFFSET ${RECENT - 1}), 0)`;
+    const running = `${QUEUED} AND status = 'running' AND merged_into IS NULL`;
+    const found = latest(running) ?? latest(recent);
     // The turn is that of the one that it has joined.
     const asked = found?.mergedInto === undefined ? found : (this.find(found.mergedInto) ?? found);
     return asked && { ...asked, isAnswered: this.isAnswered(asked) };
@@ -248,10 +244,8 @@ export class SubmissionStore {
     );
     if (failed && isIsolated(failed.thread) && dueAt !== undefined) {
       this.open.reschedule();
-      this.storage.sql.exec(
-        "UPDATE perdure_submissions SET not_before = due_at WHERE seq = ?",
-        seq,
-      );
+      const query = "UPDATE perdure_submissions SET not_before = due_at WHERE seq = ?";
+      this.storage.sql.exec(query, seq);
     }
     if (failed) {
       const startedAt = failed.startedAt ?? now;
@@ -328,11 +322,9 @@ export class SubmissionStore {
 
   /** completed → completed, with an answer that its workflow refuses: a later run asks again. */
   refuse(submissionIds: readonly string[]): void {
-    this.storage.sql.exec(
-      `UPDATE perdure_submissions SET is_refused = 1
-       WHERE seq IN (SELECT ${SEQ_OF_EACH} FROM json_each(?)) AND status = 'completed' AND is_refused = 0`,
-      bindIds(submissionIds),
-    );
+    const query = `UPDATE perdure_submissions SET is_refused = 1
+       WHERE seq IN (SELECT ${SEQ_OF_EACH} FROM json_each(?)) AND status = 'completed' AND is_refused = 0`;
+    this.storage.sql.exec(query, bindIds(submissionIds));
   }
 
   /** Some of the pending ones of a thread → skipped. */

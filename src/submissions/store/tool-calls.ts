@@ -47,15 +47,10 @@ export class ToolCallRecords {
 
   /** (new) → begun. */
   add(seq: number, ordinal: number, { toolCallId, toolName, inputDigest, input }: NewCall): void {
-    this.sql.exec(
-      "INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, input) VALUES (?, ?, ?, ?, ?, ?)",
-      seq,
-      ordinal,
-      toolCallId,
-      toolName,
-      inputDigest,
-      input.length > INPUT_LENGTH ? `${input.slice(0, INPUT_LENGTH)} [cut]` : input,
-    );
+    const shown = input.length > INPUT_LENGTH ? `${input.slice(0, INPUT_LENGTH)} [cut]` : input;
+    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, input)
+                   VALUES (?, ?, ?, ?, ?, ?)`;
+    this.sql.exec(query, seq, ordinal, toolCallId, toolName, inputDigest, shown);
   }
 
   /** Another call of the model takes the record: with that id, the conversation will contain its outcome. */
@@ -67,23 +62,16 @@ export class ToolCallRecords {
   /** begun → ended, once. A late end of an attempt that is over is stored as well: it is what the tool did. */
   end(seq: number, ordinal: number, end: CallEnd): void {
     const { outcome, value } = storedOf(end);
-    this.sql.exec(
-      "UPDATE perdure_tool_calls SET outcome = ?, value = ? WHERE seq = ? AND ordinal = ? AND outcome IS NULL",
-      outcome,
-      value,
-      seq,
-      ordinal,
-    );
+    const query = `UPDATE perdure_tool_calls SET outcome = ?, value = ?
+                   WHERE seq = ? AND ordinal = ? AND outcome IS NULL`;
+    this.sql.exec(query, outcome, value, seq, ordinal);
   }
 
   /** The calls of a submission belong to the one that retries it as well. */
   copy(from: number, to: number): void {
-    this.sql.exec(
-      `INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, outcome, input, value)
-       SELECT ?, ordinal, tool_call_id, tool, input_digest, outcome, input, value FROM perdure_tool_calls WHERE seq = ?`,
-      to,
-      from,
-    );
+    const query = `INSERT INTO perdure_tool_calls (seq, ordinal, tool_call_id, tool, input_digest, outcome, input, value)
+       SELECT ?, ordinal, tool_call_id, tool, input_digest, outcome, input, value FROM perdure_tool_calls WHERE seq = ?`;
+    this.sql.exec(query, to, from);
   }
 
   /** Whether any call of the submission is recorded. */

@@ -11,23 +11,17 @@ export type UsageOfDay = {
 
 /** Adds a model call to a day, and deletes the oldest days. */
 export function addToDay(sql: SqlStorage, day: number, tokens: number): void {
-  sql.exec(
-    `INSERT INTO perdure_usage (day, tokens, unmeasured) VALUES (?, ?, ?)
+  const add = `INSERT INTO perdure_usage (day, tokens, unmeasured) VALUES (?, ?, ?)
      ON CONFLICT (day) DO UPDATE SET tokens = tokens + excluded.tokens,
-       unmeasured = iif(excluded.tokens > 0, 0, unmeasured + 1)`,
-    day,
-    tokens,
-    tokens > 0 ? 0 : 1,
-  );
-  sql.exec(
-    "DELETE FROM perdure_usage WHERE day <= (SELECT day FROM perdure_usage ORDER BY day DESC LIMIT 1 OFFSET ?)",
-    KEPT_DAYS,
-  );
+       unmeasured = iif(excluded.tokens > 0, 0, unmeasured + 1)`;
+  sql.exec(add, day, tokens, tokens > 0 ? 0 : 1);
+  const forget = `DELETE FROM perdure_usage
+     WHERE day <= (SELECT day FROM perdure_usage ORDER BY day DESC LIMIT 1 OFFSET ?)`;
+  sql.exec(forget, KEPT_DAYS);
 }
 
 export function usageOfDay(sql: SqlStorage, day: number): UsageOfDay {
-  const [row] = sql
-    .exec<UsageOfDay>("SELECT tokens, unmeasured FROM perdure_usage WHERE day = ?", day)
-    .toArray();
+  const query = "SELECT tokens, unmeasured FROM perdure_usage WHERE day = ?";
+  const [row] = sql.exec<UsageOfDay>(query, day).toArray();
   return row ?? { tokens: 0, unmeasured: 0 };
 }

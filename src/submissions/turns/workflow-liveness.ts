@@ -11,10 +11,7 @@ import type { Submission } from "../store/rows.ts";
 
 /** Younger submissions are not checked: most turns are over sooner. */
 const MIN_AGE_MS = 25_000;
-/**
- * How often all running turns are checked, and how long an answer is reused: the object wakes every two seconds while it
- * recovers a turn, and the turns of a large batch may begin every few milliseconds.
- */
+/** How often all running turns are checked, and how long an answer is reused: turns may begin every few milliseconds. */
 const CHECK_EVERY_MS = 25_000;
 
 type Running = Pick<Submission, "createdAt" | "notify" | "batch">;
