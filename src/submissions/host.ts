@@ -1,7 +1,4 @@
-/**
- * The interface between the ledger and a host. The ledger calls `TurnHost` to run turns; the host calls `TurnLedger` while a
- * turn runs. The ledger knows no host, and a host knows no row.
- */
+/** The ledger calls a `TurnHost` to run turns; the host calls `TurnLedger` while a turn runs. */
 
 import type { UIMessage } from "ai";
 import type { Failure } from "../core/failures.ts";
@@ -67,10 +64,7 @@ export type Turn = {
    * @throws TurnRefused when the turn was aborted meanwhile
    */
   announced(): Promise<void>;
-  /**
-   * Whether its messages may already be in the conversation, from an earlier attempt or the submission that it retries:
-   * they move to the end then. Read it after {@link begin}.
-   */
+  /** Whether its messages may already be in the conversation: they move to its end. Read it after {@link begin}. */
   readonly isAgain: boolean;
 };
 
@@ -111,10 +105,7 @@ export interface TurnLedger {
 
 /** The tool calls of one run of a turn. */
 export interface ToolCalls {
-  /**
-   * A note for the model at the start of the run, which the host does not store: the calls of earlier runs that the
-   * conversation does not contain. Without it the model would make them again with other arguments.
-   */
+  /** The calls of earlier runs that the conversation does not contain, as a note for the model. The host does not store it. */
   note(): Promise<string | undefined>;
   /**
    * Decides about a call before its tool runs.

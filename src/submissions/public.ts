@@ -1,7 +1,4 @@
-/**
- * `perdure/submissions`: the types and errors of submissions, for code beside the agent, e.g. a Worker that calls it or a
- * consumer of its events. Loads neither Think nor the module's code. `perdure/think` exports all of it, too.
- */
+/** `perdure/submissions`: types and errors for code beside the agent. Loads neither Think nor the module's code. */
 
 export type { Duration } from "../core/duration.ts";
 export type { Instant } from "../core/instant.ts";

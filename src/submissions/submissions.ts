@@ -244,8 +244,7 @@ export class Submissions extends Capability implements TurnLedger {
   }
 
   /**
-   * Resolves at the submission's end, after the app's status hook for it; with its state when `timeoutMs` is over; with null
-   * for an unknown id.
+   * Resolves at the submission's end, after the app's status hook; with its state after `timeoutMs`; with null if unknown.
    *
    * @throws Error from inside a turn or the status hook, where the wait could never end
    */

@@ -100,9 +100,8 @@ export type SubmitMessagesOptions<
    */
   expiresIn?: Duration;
   /**
-   * Repeated submissions become one turn, which starts when none has come for the delay. It has the latest messages, metadata
-   * and `expiresIn`, all destinations, and the other options of the first. Cannot be combined with `idempotencyKey`,
-   * `submissionId`, `notBefore` or a `whenBusy` other than `"enqueue"`.
+   * Repeated submissions become one turn, with the latest messages, metadata and `expiresIn`, all destinations, and the other
+   * options of the first. Excludes `idempotencyKey`, `submissionId`, `notBefore` and a `whenBusy` other than `"enqueue"`.
    */
   debounce?: Debounce;
   /**
@@ -320,8 +319,7 @@ export type CancelSubmissionResult =
 export type ListSubmissionsOptions = {
   status?: SubmissionStatus | SubmissionStatus[];
   /**
-   * At most this many, newest first, up to 1,000. Fewer where they are large: a page ends before their metadata and
-   * answers are more than 16 MiB together. Fewer as well where 100,000 submissions have been read for them.
+   * At most this many, newest first, up to 1,000. A page has fewer if it would exceed 16 MiB, or read 100,000 submissions.
    * @default 100
    */
   limit?: number;

@@ -1,7 +1,4 @@
-/**
- * Accepts submissions: checks the arguments, finds a known key, stores. Nothing is awaited in between, so that no other call
- * can interfere.
- */
+/** Accepts submissions. Nothing is awaited between the checks and the write, so that no other call can interfere. */
 
 import type { UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
@@ -55,7 +52,11 @@ export function take(
   const { store, clock } = ledger;
   const submission = prepare(ledger, messages, options);
   const known = findKnown(ledger, options);
-  if (known && !isStale(known, options.run) && !isKeyFree(known, options, clock.now())) {
+  // A key may expire, an id never does.
+  const isKeyFree =
+    options.submissionId === undefined &&
+    (known?.keyExpiresAt ?? Number.POSITIVE_INFINITY) <= clock.now();
+  if (known && !isStale(known, options.run) && !isKeyFree) {
     const conflict = !asksTheSame(known, submission);
     if (conflict && options.onConflict === "throw") {
       throw new IdempotencyConflictError(known.submissionId, options.idempotencyKey);
@@ -84,12 +85,7 @@ function debounce(ledger: Ledger, submission: NewSubmission): Submission | undef
   return store.replaceDebounced(waiting.seq, latest, notBefore);
 }
 
-/**
- * A submission that ended without an answer → (new) pending, with the same messages and key, or the one that an earlier
- * call made.
- *
- * @throws BacklogFullError
- */
+/** Ended without an answer → (new) pending, with the same messages and key, or what an earlier call made. @throws BacklogFullError */
 export function resubmit(ledger: Ledger, old: Submission): IntakeResult {
   const { store } = ledger;
   if (!isTerminal(old.status) || old.status === "completed") {
@@ -221,15 +217,6 @@ function refusedAnswer(
 function isStale({ status, run, isRefused }: Submission, asking: string | undefined): boolean {
   const hasFailed = isTerminal(status) && (status !== "completed" || isRefused);
   return asking !== undefined && run !== asking && hasFailed;
-}
-
-/** Whether the key has expired. Ids never do. */
-function isKeyFree(
-  { keyExpiresAt }: Submission,
-  { submissionId }: InternalSubmitOptions,
-  now: number,
-): boolean {
-  return submissionId === undefined && keyExpiresAt !== undefined && keyExpiresAt <= now;
 }
 
 /** What the caller gets. */

@@ -62,10 +62,7 @@ export class Answers {
     return true;
   }
 
-  /**
-   * The output of an attempt that completes, for the statement that writes its end, and in the same transaction: the
-   * answer that was held for it, or the text of the reply. A text that would make the row too long is written in parts.
-   */
+  /** The output for the statement that writes an end: the held answer, or the text of the reply; a long one goes to parts. */
   outputAtEnd(ref: AttemptRef, text = ""): string {
     const held = this.heldOf(ref);
     if (held !== undefined) return held;

@@ -35,10 +35,7 @@ export class Attempts {
     );
   }
 
-  /**
-   * A new submission continues an ended one: it gets its attempts, the last one as failed, and its usage. Called in the
-   * transaction that accepts it.
-   */
+  /** A new submission continues an ended one: it gets its attempts, the last one as failed, and its usage. */
   inherit(seq: number, from: Submission, last: Omit<NewAttempt, "seq" | "attempt">): void {
     const { attempts, resets, usage } = from;
     const copy = `INSERT INTO perdure_attempts (${COLUMNS})

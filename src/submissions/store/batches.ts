@@ -1,7 +1,4 @@
-/**
- * Batches of prompts. Owns `perdure_batches`: one row for each batch with an open submission, with its workflow, and with the
- * event to send while the workflow waits. Has all SQL about the column `batch`.
- */
+/** Batches of prompts: a row for each batch with an open submission, with its workflow, and the event to send while it waits. */
 
 import type { Failure } from "../../core/failures.ts";
 import type { InstanceOf, WorkflowDestination } from "../../outbox/types.ts";
@@ -73,22 +70,19 @@ export class BatchStore {
     this.sql.exec(query, batch);
   }
 
-  /**
-   * A submission of the batch has ended; called in the transaction of its end. Returns the destination to notify now, if it
-   * was the last open one, or has failed and the batch fails fast.
-   */
+  /** A submission of the batch has ended. If it was the last, or the first failure is enough, returns the destination to notify. */
   ended(batch: string, hasFailed: boolean): WorkflowDestination | undefined {
     return this.forget(batch) ?? (hasFailed ? this.#failed(batch) : undefined);
   }
 
   /** open or awaited → (gone), when nothing of it is open. Returns who was waiting. */
   forget(batch: string): WorkflowDestination | undefined {
-    return this.#delete(`batch = ?1 AND NOT EXISTS (SELECT 1 ${OPEN.replace("?", "?1")})`, batch);
+    return this.#delete(batch, `NOT EXISTS (SELECT 1 ${OPEN})`, batch);
   }
 
   /** awaited → open, where the first failure is enough. The row stays, for the rest to be found by. */
   #failed(batch: string): WorkflowDestination | undefined {
-    const waiting = this.#delete("batch = ?1 AND fails_fast = 1", batch);
+    const waiting = this.#delete(batch, "fails_fast = 1");
     if (waiting) this.begin(batch, waiting);
     return waiting;
   }
@@ -138,9 +132,10 @@ export class BatchStore {
   }
 
   /** Returns the workflow that was waiting. */
-  #delete(where: string, batch: string): WorkflowDestination | undefined {
-    const query = `DELETE FROM perdure_batches WHERE ${where} RETURNING workflow, instance, event_type, proof`;
-    const [row] = this.sql.exec<Row>(query, batch).toArray();
+  #delete(batch: string, where: string, ...bindings: string[]): WorkflowDestination | undefined {
+    const query = `DELETE FROM perdure_batches WHERE batch = ? AND ${where}
+                   RETURNING workflow, instance, event_type, proof`;
+    const [row] = this.sql.exec<Row>(query, batch, ...bindings).toArray();
     if (!row || row.event_type === null) return undefined;
     const { workflow, instance, event_type: eventType, proof } = row;
     return { kind: "workflow", workflow, instance, eventType, ...(proof !== null && { proof }) };

@@ -109,10 +109,7 @@ export class SubmissionHistory {
     return valuesOf(this.sql, query, ...bindId(submissionId)).length > 0;
   }
 
-  /**
-   * Deletes some of the ended submissions that exceed the retention. Costs the same for any number of rows. Returns how many it
-   * deleted.
-   */
+  /** Deletes some of what exceeds the retention, at the same cost for any number of rows. Returns how many. */
   prune(endedBefore: number, maxCount: number, sweep: Sweep): number {
     const { sql } = this;
     const kept = Math.min(maxCount, Number.MAX_SAFE_INTEGER);

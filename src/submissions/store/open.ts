@@ -1,7 +1,4 @@
-/**
- * The open submissions: pending ones by thread, scheduled, running, joined and to be rolled back. Caches counts and times in
- * memory; the store updates the cache with each change.
- */
+/** The open submissions. Caches counts and times in memory; the store updates the cache with each change. */
 
 import type { Failure } from "../../core/failures.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
@@ -59,11 +56,7 @@ export class OpenSubmissions {
     this.#joined = undefined;
   }
 
-  /**
-   * The pending submission of a thread whose turn is next.
-   *
-   * @param except submissions that are about to run
-   */
+  /** The pending submission of a thread whose turn is next, except those that are about to run. */
   nextPending(thread: string, except: readonly number[] = []): Submission | undefined {
     const isOther =
       except.length > 0 ? "AND seq NOT IN (SELECT value FROM json_each(?))" : "AND ? IS NOT NULL";

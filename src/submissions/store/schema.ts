@@ -1,9 +1,8 @@
 /** The tables of the ledger. */
 
 /**
- * Numbered by their place; a published one is never edited.
- *
- * Columns that may be large come last: SQLite reads all pages of a row up to the last column that a statement needs.
+ * A published migration is never edited. Columns that may be large come last: SQLite reads all pages of a row up to the last
+ * column that a statement needs.
  */
 export const MIGRATIONS = [
   `CREATE TABLE perdure_submissions (

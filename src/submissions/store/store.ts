@@ -2,10 +2,8 @@
  * Writes `perdure_submissions` by transitions. Each is fenced by the state and the attempt that it expects, and returns the row
  * if it took effect.
  *
- * Rows that indexes bill: the id (1 on accept, of an id that the caller chose), the key (1 on accept with a key), the queue, or
- * the schedule (1 on accept; their predicates do not contain the status, so a claim or an end writes none). The indexes of
- * debouncing, joining, batches and rollbacks hold open rows only, and bill 1 where they are used. Ended submissions are listed
- * by rowid, the order of acceptance, at no cost.
+ * Rows that indexes bill on accept: 1 for an id that the caller chose, 1 for a key, 1 for the queue or the schedule. A claim or
+ * an end writes none, because no predicate contains the status. Debouncing, joining, batches and rollbacks bill 1 each.
  */
 
 import type { Failure } from "../../core/failures.ts";
@@ -43,7 +41,6 @@ const NEXT_SEQ = "(SELECT MAX(?, IFNULL(MAX(seq), 0)) + 1 FROM perdure_submissio
 const RECENT = 100;
 
 export class SubmissionStore {
-  /** Who waits and who runs. */
   readonly open: OpenSubmissions;
   readonly answers: Answers;
   readonly attempts: Attempts;
@@ -228,9 +225,7 @@ export class SubmissionStore {
     );
   }
 
-  /**
-   * running → pending, maybe due later: records the failed attempt. An isolated one is scheduled like `notBefore`.
-   */
+  /** running → pending, maybe due later: records the failed attempt. An isolated one is scheduled like `notBefore`. */
   retryAt({ seq, attempts }: Seen, end: FailedEnd, now: number): Submission | undefined {
     const { dueAt, usage } = end;
     const failed = this.#counted(

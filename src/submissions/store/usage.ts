@@ -3,12 +3,6 @@
 /** Days that are kept: a clock that is set back finds its day again. */
 const KEPT_DAYS = 31;
 
-export type UsageOfDay = {
-  readonly tokens: number;
-  /** How many of the latest model calls reported no tokens. */
-  readonly unmeasured: number;
-};
-
 /** Adds a model call to a day, and deletes the oldest days. */
 export function addToDay(sql: SqlStorage, day: number, tokens: number): void {
   const add = `INSERT INTO perdure_usage (day, tokens, unmeasured) VALUES (?, ?, ?)
@@ -20,8 +14,9 @@ export function addToDay(sql: SqlStorage, day: number, tokens: number): void {
   sql.exec(forget, KEPT_DAYS);
 }
 
-export function usageOfDay(sql: SqlStorage, day: number): UsageOfDay {
+/** `unmeasured` counts the latest model calls that reported no tokens. */
+export function usageOfDay(sql: SqlStorage, day: number) {
   const query = "SELECT tokens, unmeasured FROM perdure_usage WHERE day = ?";
-  const [row] = sql.exec<UsageOfDay>(query, day).toArray();
+  const [row] = sql.exec<{ tokens: number; unmeasured: number }>(query, day).toArray();
   return row ?? { tokens: 0, unmeasured: 0 };
 }

@@ -1,7 +1,4 @@
-/**
- * Counts the tokens of running turns and enforces budgets. Counted in memory and written with the end of the attempt; with a
- * budget, written after each model call, so that no crash gives tokens back.
- */
+/** Counts the tokens of running turns. With a budget they are written after each model call, so that no crash gives any back. */
 
 import { preview } from "../../core/json.ts";
 import { BudgetExceededError, UsageNotReportedError } from "../errors.ts";

@@ -36,10 +36,7 @@ export type Decision =
 /** How long the ledger waits for a host that reports no progress. */
 export const HOST_RECOVERY_LIMIT_MS = 10 * 60_000;
 
-/**
- * Attempts of one submission that resets of the platform (a deploy, a memory limit, storage) may end without being counted. A
- * limit, because a turn that is reset every time must end.
- */
+/** Attempts of one submission that resets of the platform may end without being counted. A turn that is always reset must end. */
 export const MAX_FREE_RESETS = 20;
 
 export function recover(evidence: Evidence): Decision {
@@ -62,9 +59,7 @@ export type Answered = Pick<Evidence, "hasEffects" | "attempts" | "maxAttempts">
   readonly hasBudget: boolean;
 };
 
-/**
- * Whether another attempt would certainly follow a crash and answer again: only then may the answer be held in memory.
- */
+/** Whether another attempt would certainly follow a crash and answer again: only then may the answer be held in memory. */
 export function isAskedAgain({ hasEffects, hasBudget, attempts, maxAttempts }: Answered): boolean {
   return !hasEffects && !hasBudget && attempts < maxAttempts;
 }

@@ -43,7 +43,7 @@ export type FailedTurn = {
 };
 
 /** What follows, and in how many milliseconds. */
-export type NextAttempt = { readonly follow: NextAction; readonly delayMs: number };
+type NextAttempt = { readonly follow: NextAction; readonly delayMs: number };
 
 /** The next attempt, or undefined when there is none. */
 export function nextAttempt(
@@ -53,27 +53,18 @@ export function nextAttempt(
 ): NextAttempt | undefined {
   const { why } = turn;
   if (why === "other") return laterAttempt(turn, backoff, random);
-  if ("answer" in why) {
-    return atOnce(afterAnswer(turn, why)) ?? (why.isCutOff ? nextModel(turn) : undefined);
-  }
-  const switching = why.refusal === undefined ? undefined : switched(turn);
-  if (switching) return atOnce(switching);
+  const isAnswer = "answer" in why;
+  const follow = isAnswer ? afterAnswer(turn, why) : why.refusal && switched(turn);
+  if (follow) return { follow, delayMs: 0 };
+  if (isAnswer) return why.isCutOff ? nextModel(turn) : undefined;
   return nextModel(turn) ?? laterAttempt(turn, backoff, random);
-}
-
-function atOnce(follow: NextAction | undefined): NextAttempt | undefined {
-  return follow && { follow, delayMs: 0 };
 }
 
 /** A model that cannot make JSON of a call may still do so in a text. */
 function afterAnswer(turn: FailedTurn, { answer }: Unanswered): NextAction | undefined {
   if (answer === "missing") return switched(turn);
-  return repair(turn) ?? (answer === "unreadable" ? switched(turn) : undefined);
-}
-
-/** The model sees its errors, as often as the caller has said. */
-function repair({ spec, priors }: FailedTurn): NextAction | undefined {
-  return repairsLeft(spec, priors) > 0 ? "repair" : undefined;
+  if (repairsLeft(turn.spec, turn.priors) > 0) return "repair";
+  return answer === "unreadable" ? switched(turn) : undefined;
 }
 
 /** From the tool to a text, once. */
@@ -118,7 +109,7 @@ export function afterSideEffects(retry: SubmitMessagesOptions["retry"]): AfterSi
 /**
  * Whether a turn whose tools have run may be attempted again.
  *
- * @param isUnrecorded whether one of them was run by the model's provider, so that nothing keeps it from running twice
+ * @param isUnrecorded whether the model's provider has run one of them, so that it may run twice
  */
 export function mayRepeatEffects(retry: SubmitMessagesOptions["retry"], isUnrecorded: boolean) {
   const chosen = afterSideEffects(retry);
@@ -160,7 +151,7 @@ function refusalIn(text: string): ToolRefusal | undefined {
   return TOOL_CHOICE.test(text) ? "toolChoice" : TOOLS.test(text) ? "tools" : undefined;
 }
 
-/** What errors of model providers carry, as the AI SDK names it. */
+/** Fields of the AI SDK's errors of model providers. */
 type Refused = {
   name: string;
   statusCode: number;

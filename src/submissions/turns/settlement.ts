@@ -1,7 +1,4 @@
-/**
- * Ends submissions: each once, with its outbox entries in the same transaction. A transient failure with an attempt left
- * puts the submission back in line. Also deletes what retention no longer keeps.
- */
+/** Ends submissions, each once, with its outbox entries in the same transaction, or makes them pending for another attempt. */
 
 import { type Failure, failureOf, transientOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";

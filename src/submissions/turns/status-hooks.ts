@@ -1,7 +1,4 @@
-/**
- * Calls the app's status hook for each status, in order, and then resolves the callers that wait for an end. In memory only:
- * a caller that waits across a restart asks again.
- */
+/** Calls the app's status hook for each status, in order, and then resolves the callers that wait for an end. In memory only. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Deadlines, MAX_TIMER_MS } from "../../core/timeout.ts";
@@ -103,20 +100,15 @@ export class StatusHooks {
   async #callHook(submission: SubmissionInspection): Promise<void> {
     const { submissionId, status } = submission;
     const call: HookCall = { hasEnded: false };
+    const about = `for ${submissionId} (${status})`;
     const returned = this.#insideHook
       .run(call, async () => this.hook(submission))
-      .catch((error) => {
-        console.error(
-          `[perdure] onSubmissionStatus failed for ${submissionId} (${status}):`,
-          error,
-        );
-      });
+      .catch((error) => console.error(`[perdure] onSubmissionStatus failed ${about}:`, error));
     try {
       await this.#deadlines.within(returned);
     } catch {
       console.error(
-        `[perdure] onSubmissionStatus has not returned for ${submissionId} (${status}) within ${this.timeoutMs} ms, ` +
-          "and is no longer waited for.",
+        `[perdure] onSubmissionStatus has not returned ${about} within ${this.timeoutMs} ms, and is no longer waited for.`,
       );
     } finally {
       call.hasEnded = true;
