@@ -50,6 +50,7 @@ import type {
   Waits,
 } from "../waits/index.ts";
 import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
+import type { ThreadMessage } from "./sdk/threads.ts";
 import type { ThinkLedger } from "./think/think-ledger.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */
@@ -58,8 +59,8 @@ export const CAPABILITIES: unique symbol = Symbol("perdure.capabilities");
 /** What the verbs of an agent work on. */
 export type Capabilities = {
   readonly submissions: Submissions;
-  /** Submissions that the SDK itself has accepted; only a host on Think has such. */
-  readonly think: ThinkLedger | undefined;
+  /** Submissions that Think itself has accepted. */
+  readonly think: ThinkLedger;
   readonly scheduler: Scheduler;
   readonly waits: Waits;
   readonly approvals: Approvals;
@@ -72,21 +73,6 @@ export type Capabilities = {
   /** The path from the root agent to this one. */
   readonly path: () => readonly AgentPathStep[];
 };
-
-/**
- * A `UIMessage` whose type survives the platform's RPC, which turns a result with an `unknown` in it into `never`. It is
- * assignable to `UIMessage`. To read `providerMetadata`, assign the message to a `UIMessage`.
- */
-export type ThreadMessage = OverRpc<UIMessage>;
-
-/** `unknown` is written out, and records of any depth are left out: RPC's types follow them without end. */
-type OverRpc<T> = unknown extends T
-  ? NonNullable<unknown> | null | undefined
-  : T extends (infer Item)[]
-    ? OverRpc<Item>[]
-    : T extends object
-      ? { [K in keyof T as string extends keyof NonNullable<T[K]> ? never : K]: OverRpc<T[K]> }
-      : T;
 
 /** Copies the verbs to the prototype of a host's class. */
 export function addVerbs(host: { readonly prototype: object }): void {
@@ -130,8 +116,8 @@ export abstract class AgentVerbs {
     options: SubmitMessagesOptions = {},
   ): Promise<SubmitMessagesResult> {
     const { submissions, think } = this[CAPABILITIES];
-    if (think?.isThinkPrompt(options)) return think.submit(messages, options);
-    const known = await think?.find(options);
+    if (think.isThinkPrompt(options)) return think.submit(messages, options);
+    const known = await think.find(options);
     return known ? { ...known, accepted: false } : submissions.submit(messages, options);
   }
 
@@ -144,7 +130,7 @@ export abstract class AgentVerbs {
     submissions: readonly { messages: UIMessage[]; options?: SubmitMessagesOptions }[],
   ): Promise<SubmitMessagesResult[]> {
     const { submissions: ledger, think } = this[CAPABILITIES];
-    if (!think || !Array.isArray(submissions) || (await think.isEmpty())) {
+    if (!Array.isArray(submissions) || (await think.isEmpty())) {
       return ledger.submitMany(submissions);
     }
     const known = await Promise.all(submissions.map((each) => think.find(each?.options ?? null)));
@@ -160,8 +146,8 @@ export abstract class AgentVerbs {
     submissionId: Ref,
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
     const { submissions, think } = this[CAPABILITIES];
-    const found = (await submissions.inspect(submissionId)) ?? (await think?.inspect(submissionId));
-    // Think's outputs are texts, and no id of Think's says another type.
+    const found = (await submissions.inspect(submissionId)) ?? (await think.inspect(submissionId));
+    // Think's outputs are texts, and no id of Think's has another type.
     return (found ?? null) as SubmissionInspection<OutputOfRef<Ref>> | null;
   }
 
@@ -169,9 +155,9 @@ export abstract class AgentVerbs {
   async listSubmissions(options: ListSubmissionsOptions = {}): Promise<SubmissionInspection[]> {
     const { submissions, think } = this[CAPABILITIES];
     const { before, limit = 100 } = options ?? {};
-    if (think && before !== undefined && (await think.inspect(before))) return think.list(options);
+    if (before !== undefined && (await think.inspect(before))) return think.list(options);
     const page = await submissions.list(options);
-    if (!think || page.length >= limit || (await think.isEmpty())) return page;
+    if (page.length >= limit || (await think.isEmpty())) return page;
     // A page can be shorter than its limit and not the last.
     const last = page.at(-1)?.submissionId;
     const rest = last ? await submissions.list({ ...options, before: last, limit: 1 }) : [];
@@ -181,17 +167,15 @@ export abstract class AgentVerbs {
   }
 
   /**
-   * Submits a failed, cancelled or skipped submission again, with the same messages and key. Its messages move to the end of the
-   * conversation. A second call for the same submission returns the same new one.
-   *
-   * @returns the new submission, or null for an unknown id
+   * Submits a failed, cancelled or skipped submission again, with the same messages and key. Its messages move to the end of the conversation. A second call for the same submission returns the same new one.
+   * Returns the new submission, or null for an unknown id.
    */
   async retrySubmission<Ref extends string>(
     submissionId: Ref,
   ): Promise<SubmitMessagesResult<OutputOfRef<Ref>> | null> {
     const { submissions, think } = this[CAPABILITIES];
     const again = await submissions.retry(submissionId);
-    if (again || !(await think?.inspect(submissionId))) return again;
+    if (again || !(await think.inspect(submissionId))) return again;
     throw new InvalidSubmissionError(
       "submissionId",
       `Submission ${JSON.stringify(submissionId)} was accepted by Think, before this agent extended DurableThink. ` +
@@ -203,8 +187,7 @@ export abstract class AgentVerbs {
   async submissionStats(): Promise<SubmissionStats> {
     const { submissions, think } = this[CAPABILITIES];
     const ours = await submissions.stats();
-    const thinks = await think?.stats();
-    if (!thinks) return ours;
+    const thinks = await think.stats();
     const since = [ours, thinks].flatMap(({ oldestPendingAt: at }) => (at === undefined ? [] : at));
     return {
       pending: ours.pending + thinks.pending,
@@ -213,15 +196,11 @@ export abstract class AgentVerbs {
     };
   }
 
-  /**
-   * Cancels a submission that has not ended. It waits for `onSubmissionStatus()` to return.
-   *
-   * @returns what the call did
-   */
+  /** Cancels a submission that has not ended. It waits for `onSubmissionStatus()` to return. Returns what the call did. */
   async cancelSubmission(submissionId: string, reason?: unknown): Promise<CancelSubmissionResult> {
     const { submissions, think } = this[CAPABILITIES];
     const result = await submissions.cancel(submissionId, reason);
-    return think && result.outcome === "not_found" ? think.cancel(submissionId, reason) : result;
+    return result.outcome === "not_found" ? think.cancel(submissionId, reason) : result;
   }
 
   /**
@@ -236,32 +215,25 @@ export abstract class AgentVerbs {
   ): Promise<SubmissionInspection<OutputOfRef<Ref>> | null> {
     const { submissions, think } = this[CAPABILITIES];
     const found =
-      (await submissions.wait(submissionId, options)) ?? (await think?.wait(submissionId, options));
+      (await submissions.wait(submissionId, options)) ?? (await think.wait(submissionId, options));
     return (found ?? null) as SubmissionInspection<OutputOfRef<Ref>> | null;
   }
 
-  /**
-   * Deletes an ended submission.
-   *
-   * @returns whether there was one
-   */
+  /** Deletes an ended submission. Returns whether there was one. */
   async deleteSubmission(submissionId: string): Promise<boolean> {
     const { submissions, think } = this[CAPABILITIES];
-    return (await submissions.delete(submissionId)) || (think?.delete(submissionId) ?? false);
+    return (await submissions.delete(submissionId)) || think.delete(submissionId);
   }
 
   /**
    * Deletes ended submissions, the oldest first; those that Think itself has accepted come last.
-   *
-   * @returns how many were deleted
+   * Returns how many were deleted.
    */
   async deleteSubmissions(options: DeleteSubmissionsOptions = {}): Promise<number> {
     const { submissions, think } = this[CAPABILITIES];
     const count = await submissions.deleteMany(options);
     const left = (options?.limit ?? 100) - count;
-    return think && left > 0
-      ? count + (await think.deleteMany({ ...options, limit: left }))
-      : count;
+    return left > 0 ? count + (await think.deleteMany({ ...options, limit: left })) : count;
   }
 
   // Threads
@@ -374,11 +346,7 @@ export abstract class AgentVerbs {
     return this[CAPABILITIES].scheduler.backfill(taskId, range);
   }
 
-  /**
-   * Skips the next occurrence of a task.
-   *
-   * @returns the time of that occurrence, or null if there is none
-   */
+  /** Skips the next occurrence of a task. Returns the time of that occurrence, or null if there is none. */
   skipNextScheduledRun(taskId: string): Promise<number | null> {
     return this[CAPABILITIES].scheduler.skipNext(taskId);
   }
@@ -420,38 +388,25 @@ export abstract class AgentVerbs {
     return this.outbox.countDeadLetters(filter);
   }
 
-  /**
-   * Sends a dead letter again.
-   *
-   * @returns whether it is sent: false for an unknown id, and for one to a disabled endpoint
-   */
+  /** Sends a dead letter again. Returns whether it is sent: false for an unknown id, and for one to a disabled endpoint. */
   redriveDeadLetter(id: string): Promise<boolean> {
     return this.outbox.redrive(id);
   }
 
   /**
    * Sends dead letters again: since a time, for a destination, or all.
-   *
-   * @returns how many are sent: those to disabled endpoints stay dead letters
+   * Returns how many are sent: those to disabled endpoints stay dead letters.
    */
   redriveDeadLetters(filter: DeadLetterFilter): Promise<number> {
     return this.outbox.redriveAll(filter);
   }
 
-  /**
-   * Deletes a dead letter.
-   *
-   * @returns whether there was one
-   */
+  /** Deletes a dead letter. Returns whether there was one. */
   deleteDeadLetter(id: string): Promise<boolean> {
     return this.outbox.deleteDeadLetter(id);
   }
 
-  /**
-   * Deletes the dead letters of before a time.
-   *
-   * @returns how many were deleted
-   */
+  /** Deletes the dead letters of before a time. Returns how many were deleted. */
   deleteDeadLetters(options: { before: Instant }): Promise<number> {
     return this.outbox.deleteDeadLetters(options);
   }
@@ -466,11 +421,7 @@ export abstract class AgentVerbs {
     return this.outbox.listEndpoints();
   }
 
-  /**
-   * Sends to a webhook's URL again, starting with its dead letters.
-   *
-   * @returns how many dead letters are sent
-   */
+  /** Sends to a webhook's URL again, starting with its dead letters. Returns how many dead letters are sent. */
   enableEndpoint(url: string): Promise<number> {
     return this.outbox.enableEndpoint(url);
   }

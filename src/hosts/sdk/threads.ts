@@ -157,3 +157,18 @@ async function repliesTo(session: Session, ids: readonly string[]): Promise<stri
   }
   return replies;
 }
+
+/**
+ * A `UIMessage` whose type survives the platform's RPC, which turns a result with an `unknown` in it into `never`. It is
+ * assignable to `UIMessage`. To read `providerMetadata`, assign the message to a `UIMessage`.
+ */
+export type ThreadMessage = OverRpc<UIMessage>;
+
+/** `unknown` is written out, and records of any depth are left out: RPC's types follow them without end. */
+type OverRpc<T> = unknown extends T
+  ? NonNullable<unknown> | null | undefined
+  : T extends (infer Item)[]
+    ? OverRpc<Item>[]
+    : T extends object
+      ? { [K in keyof T as string extends keyof NonNullable<T[K]> ? never : K]: OverRpc<T[K]> }
+      : T;

@@ -46,7 +46,7 @@ export type {
   SubmissionAudience,
   SubmissionMessage,
 } from "../agent/submission-clients.ts";
+export type { ThreadMessage } from "../sdk/threads.ts";
 export { safeToRepeat } from "../sdk/tools.ts";
-export type { ThreadMessage } from "../verbs.ts";
 export { DurableThink, type DurableThinkOptions } from "./durable-think.ts";
 export { defineScheduledTasks } from "./scheduled-tasks.ts";
