@@ -7,19 +7,13 @@ import type { AgentPathStep } from "agents";
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
 import type { UIMessage } from "ai";
 import type { Instant } from "../core/instant.ts";
-import type { Json } from "../core/json.ts";
 import type {
   DeadLetterFilter,
-  DeadLetterPage,
-  DeliveryPage,
-  DeliveryState,
-  Endpoint,
   ListDeadLettersOptions,
   ListDeliveriesOptions,
   Outbox,
-  OutboxStats,
 } from "../outbox/index.ts";
-import type { ScheduledRun, ScheduledTaskInfo, Scheduler } from "../scheduler/index.ts";
+import type { Scheduler } from "../scheduler/index.ts";
 import {
   type CancelSubmissionResult,
   type DeleteSubmissionsOptions,
@@ -37,8 +31,6 @@ import {
 } from "../submissions/index.ts";
 import type {
   AgentTools,
-  Approval,
-  ApprovalDecisionResult,
   Approvals,
   Closing,
   GrantApprovalOptions,
@@ -263,12 +255,12 @@ export abstract class AgentVerbs {
    *
    * @throws InvalidApprovalError for an invalid option
    */
-  listApprovals(options?: ListApprovalsOptions): Promise<Approval[]> {
+  listApprovals(options?: ListApprovalsOptions) {
     return this[CAPABILITIES].approvals.list(options);
   }
 
   /** One approval, or null for an unknown id. A decided one is kept for 30 days. */
-  inspectApproval(approvalId: string): Promise<Approval | null> {
+  inspectApproval(approvalId: string) {
     return this[CAPABILITIES].approvals.inspect(approvalId);
   }
 
@@ -280,74 +272,59 @@ export abstract class AgentVerbs {
    * @throws InvalidApprovalError for a payload that does not match the approval's schema; it stays pending then. Over RPC an
    *   error keeps its `name` and fields, not its class
    */
-  grantApproval(
-    approvalId: string,
-    options?: GrantApprovalOptions,
-  ): Promise<ApprovalDecisionResult> {
+  grantApproval(approvalId: string, options?: GrantApprovalOptions) {
     return this[CAPABILITIES].approvals.grant(approvalId, options);
   }
 
   /** Rejects durably, and notifies the workflow: as {@link grantApproval}, without a payload. */
-  rejectApproval(
-    approvalId: string,
-    options?: RejectApprovalOptions,
-  ): Promise<ApprovalDecisionResult> {
+  rejectApproval(approvalId: string, options?: RejectApprovalOptions) {
     return this[CAPABILITIES].approvals.reject(approvalId, options);
   }
 
   // Scheduled tasks
 
   /** Reads `getScheduledTasks()` again. Call it when what that method reads has changed; each start of the agent does so itself. */
-  internal_reconcileScheduledTasks(): Promise<void> {
+  internal_reconcileScheduledTasks() {
     return this[CAPABILITIES].scheduler.reconcile();
   }
 
   /** The declared tasks: their next occurrences, how their runs ended, and what is wrong with them. */
-  listScheduledTasks(options?: { occurrences?: number }): Promise<ScheduledTaskInfo[]> {
+  listScheduledTasks(options?: { occurrences?: number }) {
     return this[CAPABILITIES].scheduler.list(options);
   }
 
   /** One task, or null for an id that is not declared. */
-  inspectScheduledTask(
-    taskId: string,
-    options?: { occurrences?: number },
-  ): Promise<ScheduledTaskInfo | null> {
+  inspectScheduledTask(taskId: string, options?: { occurrences?: number }) {
     return this[CAPABILITIES].scheduler.inspect(taskId, options);
   }
 
   /** Runs of a task, newest first. */
-  listScheduledRuns(
-    taskId: string,
-    options?: { limit?: number; before?: Instant },
-  ): Promise<ScheduledRun[]> {
+  listScheduledRuns(taskId: string, options?: { limit?: number; before?: Instant }) {
     return this[CAPABILITIES].scheduler.runs(taskId, options);
   }
 
   /** Stops a task from firing until it is resumed; the note says why. */
-  pauseScheduledTask(taskId: string, note?: string): Promise<void> {
+  pauseScheduledTask(taskId: string, note?: string) {
     return this[CAPABILITIES].scheduler.pause(taskId, note);
   }
 
   /** Lets a paused task fire again, from its first occurrence after now. */
-  resumeScheduledTask(taskId: string): Promise<void> {
+  resumeScheduledTask(taskId: string) {
     return this[CAPABILITIES].scheduler.resume(taskId);
   }
 
   /** Runs a task now, even if it is paused. The same key again returns the same run. */
-  triggerScheduledTask(taskId: string, options?: { key?: string }): Promise<ScheduledRun> {
+  triggerScheduledTask(taskId: string, options?: { key?: string }) {
     return this[CAPABILITIES].scheduler.trigger(taskId, options);
   }
 
   /** Runs the occurrences of a past period, except those that have run. */
-  backfillScheduledTask(
-    taskId: string,
-    range: { from: Instant; to: Instant },
-  ): Promise<{ queued: number; alreadyRun: number }> {
+  backfillScheduledTask(taskId: string, range: { from: Instant; to: Instant }) {
     return this[CAPABILITIES].scheduler.backfill(taskId, range);
   }
 
   /** Skips the next occurrence of a task. Returns the time of that occurrence, or null if there is none. */
-  skipNextScheduledRun(taskId: string): Promise<number | null> {
+  skipNextScheduledRun(taskId: string) {
     return this[CAPABILITIES].scheduler.skipNext(taskId);
   }
 
@@ -359,37 +336,37 @@ export abstract class AgentVerbs {
    * @throws InvalidFilterError for an unknown option or an invalid value
    * @example const { deliveries } = await agent.listDeliveries({ submissionId })
    */
-  listDeliveries(options?: ListDeliveriesOptions): Promise<DeliveryPage> {
+  listDeliveries(options?: ListDeliveriesOptions) {
     return this.outbox.listDeliveries(options);
   }
 
   /** The state of a delivery; null for an unknown id, or for a delivered one that is not kept. */
-  inspectDelivery(id: string): Promise<DeliveryState | null> {
+  inspectDelivery(id: string) {
     return this.outbox.inspect(id);
   }
 
   /** The whole event of a delivery that was sent as a reference; null for an unknown id. */
-  readDelivery(id: string): Promise<Json> {
+  readDelivery(id: string) {
     return this.outbox.read(id);
   }
 
   /** How many deliveries wait, and how many are dead letters. */
-  outboxStats(): Promise<OutboxStats> {
+  outboxStats() {
     return this.outbox.stats();
   }
 
   /** Dead letters, newest first. */
-  listDeadLetters(options?: ListDeadLettersOptions): Promise<DeadLetterPage> {
+  listDeadLetters(options?: ListDeadLettersOptions) {
     return this.outbox.listDeadLetters(options);
   }
 
   /** How many dead letters there are. */
-  countDeadLetters(filter?: DeadLetterFilter): Promise<number> {
+  countDeadLetters(filter?: DeadLetterFilter) {
     return this.outbox.countDeadLetters(filter);
   }
 
   /** Sends a dead letter again. Returns whether it is sent: false for an unknown id, and for one to a disabled endpoint. */
-  redriveDeadLetter(id: string): Promise<boolean> {
+  redriveDeadLetter(id: string) {
     return this.outbox.redrive(id);
   }
 
@@ -397,37 +374,37 @@ export abstract class AgentVerbs {
    * Sends dead letters again: since a time, for a destination, or all.
    * Returns how many are sent: those to disabled endpoints stay dead letters.
    */
-  redriveDeadLetters(filter: DeadLetterFilter): Promise<number> {
+  redriveDeadLetters(filter: DeadLetterFilter) {
     return this.outbox.redriveAll(filter);
   }
 
   /** Deletes a dead letter. Returns whether there was one. */
-  deleteDeadLetter(id: string): Promise<boolean> {
+  deleteDeadLetter(id: string) {
     return this.outbox.deleteDeadLetter(id);
   }
 
   /** Deletes the dead letters of before a time. Returns how many were deleted. */
-  deleteDeadLetters(options: { before: Instant }): Promise<number> {
+  deleteDeadLetters(options: { before: Instant }) {
     return this.outbox.deleteDeadLetters(options);
   }
 
   /** The state of a webhook's URL. */
-  inspectEndpoint(url: string): Promise<Endpoint> {
+  inspectEndpoint(url: string) {
     return this.outbox.inspectEndpoint(url);
   }
 
   /** The URLs of webhooks that are not healthy. */
-  listEndpoints(): Promise<Endpoint[]> {
+  listEndpoints() {
     return this.outbox.listEndpoints();
   }
 
   /** Sends to a webhook's URL again, starting with its dead letters. Returns how many dead letters are sent. */
-  enableEndpoint(url: string): Promise<number> {
+  enableEndpoint(url: string) {
     return this.outbox.enableEndpoint(url);
   }
 
   /** Sends nothing more to a webhook's URL until it is enabled again. */
-  disableEndpoint(url: string, reason?: string): Promise<void> {
+  disableEndpoint(url: string, reason?: string) {
     return this.outbox.disableEndpoint(url, reason);
   }
 
@@ -453,11 +430,7 @@ export abstract class AgentVerbs {
    * });
    * await started;
    */
-  runWorkflow<P = unknown>(
-    workflowName: string,
-    params: P,
-    options?: RunWorkflow,
-  ): Promise<string> {
+  runWorkflow<P = unknown>(workflowName: string, params: P, options?: RunWorkflow) {
     return this[CAPABILITIES].workflows.run(workflowName, params, options);
   }
 
