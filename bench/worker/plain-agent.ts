@@ -31,7 +31,7 @@ export class PlainAgent extends Agent<Env> {
     const sessions = new Sessions();
     const outbox = new Outbox({ host: this, env });
     const turns = new SdkTurns({
-      source: { setup },
+      source: setup,
       sessions,
       ledger: () => this.#ledger,
     });

@@ -45,19 +45,17 @@ export class AnswerObject extends MeteredObject {
   readonly sessions = new Sessions();
   readonly outbox = new Outbox({ host: this, env: this.env });
   readonly turns = new SdkTurns({
-    source: {
-      setup: async ({ messagesFor, model = "its own" }) => {
-        if (model === "unknown") throw new Error("There is no model of that id");
-        const tools = { charge: this.#charge };
-        return {
-          model: new WatchedModel(model, this.#name),
-          instructions: "Do as you are told.",
-          messages: await messagesFor(tools),
-          tools,
-          maxSteps: 5,
-          ...lent.get(this.#name),
-        };
-      },
+    source: async ({ messagesFor, model = "its own" }) => {
+      if (model === "unknown") throw new Error("There is no model of that id");
+      const tools = { charge: this.#charge };
+      return {
+        model: new WatchedModel(model, this.#name),
+        instructions: "Do as you are told.",
+        messages: await messagesFor(tools),
+        tools,
+        maxSteps: 5,
+        ...lent.get(this.#name),
+      };
     },
     sessions: this.sessions,
     ledger: () => this.submissions,

@@ -3,7 +3,7 @@
 import type { Agent, Connection } from "agents";
 import { type Approval, type ApprovalMessage, approvalKind } from "../../waits/index.ts";
 
-type ApprovalAgent = Pick<Agent, "broadcast" | "getConnections"> & {
+export type ApprovalAgent = Pick<Agent, "broadcast" | "getConnections"> & {
   shouldSendApproval(approval: Approval, connection: Connection): boolean;
   onApproval(approval: Approval): void | Promise<void>;
 };

@@ -6,25 +6,19 @@ import type { AgentPath, WakesVerb } from "../../core/wake.ts";
 
 export type SubAgents = Agent["dynamicAgents"];
 
-/** Runs `remove`, which deletes the sub-agent at `path`, and removes its wakes from the root agent. */
-export async function deleteWithWakes(
-  capabilities: readonly Capability[],
-  path: AgentPath,
-  remove: () => Promise<void>,
-): Promise<void> {
-  // After a crash between the two, the wakes come soon, find no agent and lapse.
-  await changeWakes(capabilities, path, "expedite");
-  await remove();
-  await changeWakes(capabilities, path, "remove");
-}
-
-/** The same sub-agents, whose deletion goes through `remove`. */
-export function deletedBy(
+/** The sub-agents of the agent at `path`. Deleting one also removes its wakes from the root agent. */
+export function deletedWithWakes(
   subAgents: SubAgents,
-  remove: (step: AgentPath[number], work: () => Promise<void>) => Promise<void>,
+  path: AgentPath,
+  capabilities: readonly Capability[],
 ): SubAgents {
-  const deleted: SubAgents["delete"] = (cls, name) =>
-    remove({ className: cls.name, name }, () => subAgents.delete(cls, name));
+  const deleted: SubAgents["delete"] = async (cls, name) => {
+    const deletedPath = [...path, { className: cls.name, name }];
+    // After a crash between the two, the wakes come soon, find no agent and lapse.
+    await changeWakes(capabilities, deletedPath, "expedite");
+    await subAgents.delete(cls, name);
+    await changeWakes(capabilities, deletedPath, "remove");
+  };
   return new Proxy(subAgents, {
     get(target, name) {
       if (name === "delete") return deleted;
@@ -40,15 +34,11 @@ export async function changeWakes(
   path: AgentPath,
   verb: WakesVerb,
 ): Promise<void> {
-  for (const result of await Promise.allSettled(
-    capabilities.map((capability) => capability.changeWakesOf(path, verb)),
-  )) {
-    if (result.status === "fulfilled") continue;
-    const { name } = path.at(-1) ?? {};
-    console.error(
-      `[perdure] The wakes of the sub-agent ${JSON.stringify(name)} could not be removed; they lapse when they are due:`,
-      result.reason,
-    );
-    return;
-  }
+  const changes = capabilities.map((capability) => capability.changeWakesOf(path, verb));
+  const failed = (await Promise.allSettled(changes)).find(({ status }) => status === "rejected");
+  if (failed?.status !== "rejected") return;
+  console.error(
+    `[perdure] The wakes of the sub-agent ${JSON.stringify(path.at(-1)?.name)} could not be removed; they lapse when they are due:`,
+    failed.reason,
+  );
 }

@@ -40,7 +40,7 @@ const MOST = 1_048_576;
 /** How long chunks are gathered for one message, in milliseconds. */
 const GATHER_MS = 100;
 
-type SubmissionAgent = Pick<Agent, "getConnections"> & {
+export type SubmissionAgent = Pick<Agent, "getConnections"> & {
   shouldSendSubmission(
     submission: SubmissionInspection,
     connection: Connection,
@@ -121,9 +121,12 @@ class ReplyStream implements ReplyWatcher {
 
   chunk(chunk: UIMessageChunk): void {
     if (this.#isCut || this.#isHidden(chunk)) return;
-    const size = sizeOf(chunk);
-    if (size === undefined) return;
-    this.#size += size;
+    try {
+      this.#size += JSON.stringify(chunk).length;
+    } catch {
+      // It is not JSON, such as a tool's result that contains itself.
+      return;
+    }
     if (this.#size > MOST) this.#isCut = true;
     else this.#gather(chunk);
     this.#timer ??= setTimeout(() => this.end(), GATHER_MS);
@@ -167,13 +170,12 @@ class ReplyStream implements ReplyWatcher {
     const part = this.#message(submission, from, unsent);
     let whole = from === 0 ? part : undefined;
     for (const connection of this.clients.agent.getConnections()) {
-      const isNew = !this.#audience.has(connection);
-      if (isNew) {
-        this.#audience.set(connection, this.clients.audienceOf(submission, connection) === true);
-      }
-      if (!this.#audience.get(connection)) continue;
-      if (isNew) whole ??= this.#message(submission, 0, this.#sent);
-      send(connection, isNew && whole !== undefined ? whole : part);
+      const known = this.#audience.get(connection);
+      const isSeen = known ?? this.clients.audienceOf(submission, connection) === true;
+      this.#audience.set(connection, isSeen);
+      if (!isSeen) continue;
+      if (!known) whole ??= this.#message(submission, 0, this.#sent);
+      send(connection, (!known && whole) || part);
     }
   }
 
@@ -182,24 +184,12 @@ class ReplyStream implements ReplyWatcher {
     from: number,
     chunks: readonly UIMessageChunk[],
   ): string {
+    const { attempt } = this;
+    const message = { type: "perdure:reply", submissionId, thread, attempt, from, chunks } as const;
     return JSON.stringify({
-      type: "perdure:reply",
-      submissionId,
-      thread,
-      attempt: this.attempt,
-      from,
-      chunks,
+      ...message,
       ...(this.#isCut && { isCut: true }),
     } satisfies ReplyMessage);
-  }
-}
-
-/** Characters of a chunk as JSON; undefined if it is not JSON, such as a tool's result that contains itself. */
-function sizeOf(chunk: UIMessageChunk): number | undefined {
-  try {
-    return JSON.stringify(chunk).length;
-  } catch {
-    return undefined;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * Durable starts of workflows, and their termination. The outbox stores each start until `runWorkflow()` of agents has created the
- * instance and tracks it. This file only knows, in memory, which callers wait for a start.
+ * instance and tracks it; only the callers that wait for it are in memory.
  */
 
 import type { Agent } from "agents";
@@ -72,11 +72,15 @@ export class Workflows {
     if (tracked || (stored?.state === "waiting" && !accepts)) {
       return Promise.reject(new WorkflowExistsError(start.destination));
     }
-    if (stored?.state === "dead" && !accepts) return Promise.reject(givenUp(start, stored));
-    const isNew = stored?.state !== "waiting" && stored?.state !== "dead";
+    const isDead = stored?.state === "dead";
+    if (isDead && !accepts) {
+      const problem = `Workflow ${name} has no instance ${JSON.stringify(id)}, because its start was given up: ${stored.lastError}. Try it again with redriveDeadLetter(${JSON.stringify(start.id)}), or delete the dead letter.`;
+      return Promise.reject(new Error(problem));
+    }
+    const isNew = stored?.state !== "waiting" && !isDead;
     if (isNew) outbox.put(start);
     const again = isNew ? undefined : () => this.run(name, params, options);
-    return this.#end(start, stored?.state === "dead", again);
+    return this.#end(start, isDead, again);
   }
 
   /**
@@ -96,38 +100,27 @@ export class Workflows {
     if (!namespace) {
       return `has ${preview(agentBinding)} as agentBinding; expected the name of a Durable Object binding of this Worker (there are: ${there}). Add it to "durable_objects" in the Wrangler configuration, or pass another.`;
     }
-    if (this.#isOfAnother(namespace, root.name)) {
-      return `has ${preview(agentBinding)} as agentBinding, which is the binding of another class; expected that of ${root.className}.`;
-    }
-    return undefined;
-  }
-
-  /** Whether this agent's name leads to another object there. For a sub-agent only the root agent knows. */
-  #isOfAnother(namespace: DurableObjectNamespace, name: string): boolean {
     const { ctx, parentPath } = this.#agent;
     const { id } = ctx;
-    // In a jurisdiction one name has several ids.
-    const isKnown = parentPath.length === 0 && id.name === name && id.jurisdiction === undefined;
-    return isKnown && !namespace.idFromName(name).equals(id);
+    // For a sub-agent only the root agent knows its id. In a jurisdiction one name has several ids.
+    const isKnown =
+      parentPath.length === 0 && id.name === root.name && id.jurisdiction === undefined;
+    if (!isKnown || namespace.idFromName(root.name).equals(id)) return undefined;
+    return `has ${preview(agentBinding)} as agentBinding, which is the binding of another class; expected that of ${root.className}.`;
   }
 
   /** For the outbox: starts an instance and tracks it. An earlier attempt may have done either. */
   readonly start: StartWorkflow = async (start, create) => {
-    const waiting = () => this.#waiting.get(start.deliveryId);
     try {
       await this.#track(start, create);
-      waiting()?.resolve();
+      this.#waiting.get(start.deliveryId)?.resolve();
     } catch (error) {
-      const caller = waiting();
+      const caller = this.#waiting.get(start.deliveryId);
+      const exists = error instanceof WorkflowExistsError;
       // After the outbox has deleted the start: a caller that accepts the instance starts it again.
-      const reject = () => setTimeout(() => caller?.reject(error), 0);
-      if (error instanceof WorkflowExistsError && caller) {
-        // The caller gets the error, and a retry could not help.
-        reject();
-        return;
-      }
-      if (error instanceof UndeliverableError || error instanceof WorkflowExistsError) reject();
-      throw error;
+      if (exists || error instanceof UndeliverableError) setTimeout(() => caller?.reject(error), 0);
+      // The caller gets the error, and a retry could not help.
+      if (!exists || !caller) throw error;
     }
   };
 
@@ -142,20 +135,32 @@ export class Workflows {
     if (!tracked) {
       const problem = this.problemOf({ agentBinding });
       if (problem) throw refused(start, `The workflow ${problem}`);
-      const finder = new Finder(create);
+      let wasAsked = false;
+      let isNew = false;
+      const binding: Pick<Workflow, "create" | "get"> = {
+        create: async (options = {}) => {
+          wasAsked = true;
+          const created = await create(options);
+          isNew = created.isNew;
+          return created.instance;
+        },
+        get: () => {
+          throw new Error("runWorkflow() does not call get()");
+        },
+      };
       try {
-        await this.#runWith(finder, name, params ?? {}, {
+        await this.#runWith(binding, name, params ?? {}, {
           id,
           ...(retention && { retention }),
           ...(metadata && { metadata: { ...metadata } }),
           ...(agentBinding !== undefined && { agentBinding }),
         });
       } catch (error) {
-        if (finder.wasAsked) throw error;
+        if (wasAsked) throw error;
         // Agents refuse it before they call the platform. A retry could not help.
         throw refused(start, (error as Error).message, error);
       }
-      if (finder.isNew) return;
+      if (isNew) return;
     }
     // What it reported while it was not tracked is not in its row.
     await agent.getWorkflowStatus(name as never, id);
@@ -180,7 +185,9 @@ export class Workflows {
       if (this.#agent.getWorkflow(id)?.workflowName === name) return started.resolve();
       // The caller has rolled back, and need not catch this rejection, too.
       ended.catch(() => {});
-      started.reject(rolledBack(name, id));
+      started.reject(
+        new Error(`Workflow ${name} ${id} was not started: the transaction was rolled back`),
+      );
     };
     let seconds = 0;
     // An asynchronous transaction may be rolled back later.
@@ -192,18 +199,19 @@ export class Workflows {
       );
       started.resolve();
     }, 1_000);
-    const over = () => {
-      clearInterval(timer);
-      if (this.#waiting.get(key) === started) this.#waiting.delete(key);
-    };
-    const ended = started.promise.finally(over).then(
-      () => id,
-      (error: unknown) => {
-        // The call that has put it does not accept an existing instance; this one does.
-        if (again && error instanceof WorkflowExistsError) return again();
-        throw error;
-      },
-    );
+    const ended = started.promise
+      .finally(() => {
+        clearInterval(timer);
+        if (this.#waiting.get(key) === started) this.#waiting.delete(key);
+      })
+      .then(
+        () => id,
+        (error: unknown) => {
+          // The call that has put it does not accept an existing instance; this one does.
+          if (again && error instanceof WorkflowExistsError) return again();
+          throw error;
+        },
+      );
     if (isDead) outbox.redrive(key).catch(started.reject);
     // After the caller's transaction.
     else queueMicrotask(look);
@@ -231,20 +239,18 @@ export class Workflows {
   async terminate(instance: string, { rollback = false }: { rollback?: boolean } = {}) {
     const workflow = this.#agent.getWorkflow(instance)?.workflowName ?? "";
     const of = { workflow, instance };
+    const cancel = () => this.waits.cancelFor(of, "The workflow that waited for it was terminated");
+    // Rejects if the workflow is not tracked, or its binding has another name now.
+    const isGone = async () => this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
     try {
       if (rollback && workflow !== "") await this.#terminateWithRollback(of);
       else await this.own.terminateWorkflow.call(this.#agent, instance);
     } catch (error) {
       // The caller gets this error, whatever goes wrong here.
-      if (await this.#isGone(of).catch(() => false)) await this.#cancelFor(of);
+      if (await isGone().catch(() => false)) await cancel();
       throw error;
     }
-    await this.#cancelFor(of);
-  }
-
-  /** @throws Error if the workflow is not tracked, or its binding has another name now */
-  async #isGone(of: InstanceOf): Promise<boolean> {
-    return this.outbox.isGone(workflowEvent({ ...of, eventType: "none" }));
+    await cancel();
   }
 
   /** `terminateWorkflow()` of agents has no option for it. */
@@ -254,11 +260,6 @@ export class Workflows {
     await (await binding.get(instance)).terminate({ rollback: true });
     // Reads the new status, and tracks it.
     await this.#agent.getWorkflowStatus(workflow as never, instance);
-  }
-
-  async #cancelFor(of: InstanceOf): Promise<void> {
-    const reason = "The workflow that waited for it was terminated";
-    await this.waits.cancelFor(of, reason);
   }
 }
 
@@ -286,35 +287,4 @@ function namespacesOf(env: object): Map<string, DurableObjectNamespace> {
 function isAlike(binding: string, className: string): boolean {
   const [one, other] = [binding, className].map((name) => name.replace(/[-_]/g, "").toLowerCase());
   return one === other;
-}
-
-function rolledBack(name: string, id: string): Error {
-  return new Error(`Workflow ${name} ${id} was not started: the transaction was rolled back`);
-}
-
-function givenUp({ id, destination }: WorkflowStart, { lastError }: { lastError: string }): Error {
-  const { workflow: name, instance } = destination;
-  return new Error(
-    `Workflow ${name} has no instance ${JSON.stringify(instance)}, because its start was given up: ${lastError}. Try it again with redriveDeadLetter(${JSON.stringify(id)}), or delete the dead letter.`,
-  );
-}
-
-/** The Workflow's binding for one call of `runWorkflow()`. */
-class Finder {
-  wasAsked = false;
-  /** Whether the instance was created now, and not found. */
-  isNew = false;
-
-  constructor(private readonly find: CreateInstance) {}
-
-  readonly create: Workflow["create"] = async (options = {}) => {
-    this.wasAsked = true;
-    const { instance, isNew } = await this.find(options);
-    this.isNew = isNew;
-    return instance;
-  };
-
-  readonly get = (): never => {
-    throw new Error("runWorkflow() does not call get()");
-  };
 }

@@ -1,8 +1,6 @@
-/**
- * Takes the answers of one attempt. Each is checked against the schema, and the first that matches is recorded. Keeps the problem
- * of one that was refused.
- */
+/** Takes the answers of one attempt: the first that matches the schema is recorded, and the problem of a refused one is kept. */
 
+import type { StepResult, ToolSet } from "ai";
 import { type Failure, failureOf } from "../../core/failures.ts";
 import { isTooDeep, MAX_DEPTH } from "../../core/json.ts";
 import { mismatchesOf } from "../../core/schema/json-schema.ts";
@@ -14,16 +12,6 @@ import {
 import { jsonAlone, jsonIn } from "./answer-text.ts";
 import { isFinalAnswer } from "./final-answer.ts";
 
-/** Records an answer. Returns whether it was recorded now, and throws when it is too large. */
-export type RecordAnswer = (answer: unknown) => boolean;
-
-/** A tool call, as the AI SDK reports it at the end of a step. */
-type Call = {
-  readonly toolName: string;
-  readonly input: unknown;
-  readonly invalid?: boolean | undefined;
-};
-
 export class Answering implements AnswerState {
   problem: Failure | undefined;
   isUnreadable = false;
@@ -33,7 +21,8 @@ export class Answering implements AnswerState {
 
   constructor(
     private readonly plan: AttemptPlan,
-    private readonly record: RecordAnswer,
+    /** Returns whether the answer was recorded now, and throws when it is too large. */
+    private readonly record: (answer: unknown) => boolean,
     /** Whether an earlier run of the attempt has recorded one. */
     public isAnswered = false,
   ) {}
@@ -55,7 +44,7 @@ export class Answering implements AnswerState {
   }
 
   /** A step has ended. The AI SDK does not run a call whose arguments it cannot read. */
-  called(calls: readonly Call[]): void {
+  called(calls: StepResult<ToolSet>["toolCalls"]): void {
     const unread = calls.find(({ toolName, invalid }) => invalid && isFinalAnswer(toolName));
     if (!unread || this.isAnswered || this.problem) return;
     this.isUnreadable = true;
@@ -73,8 +62,10 @@ export class Answering implements AnswerState {
     if (this.isAnswered) return;
     const cutOff = cutOffBy(finishReason);
     // Incomplete JSON is recognised; an incomplete text is not.
-    if (cutOff !== undefined && this.plan.how === "text") this.#refuseText(text, cutOff);
-    else this.#takeText(text);
+    if (cutOff !== undefined && this.plan.how === "text") {
+      this.problem = { name: "IncompleteReplyError", message: `${cutOff} ${REMEDY}` };
+      this.given = text.trim() === "" ? undefined : text;
+    } else this.#takeText(text);
     if (cutOff === undefined || this.isAnswered) return;
     this.isCutOff = true;
     const { problem } = this;
@@ -82,31 +73,21 @@ export class Answering implements AnswerState {
     this.problem = { ...problem, message: `${problem.message} ${cutOff}` };
   }
 
-  #refuseText(text: string, cutOff: string): void {
-    this.problem = { name: "IncompleteReplyError", message: `${cutOff} ${REMEDY}` };
-    this.given = text.trim() === "" ? undefined : text;
-  }
-
   #takeText(text: string): void {
     const { how, takesText } = this.plan;
-    if (how === "json") this.#takeJson(text);
-    else if (text.trim() === "") return;
+    if (how === "json") {
+      const { value, problem } = jsonIn(text);
+      if (problem === undefined) this.#take(value);
+      else this.problem = invalid(`is to be JSON, and ${problem}.`);
+      if (this.problem) this.given = text;
+    } else if (text.trim() === "") return;
     else if (how === "text") this.#take(text);
-    else if (takesText && !this.problem) this.#takeIfValid(text);
-  }
-
-  #takeJson(text: string): void {
-    const { value, problem } = jsonIn(text);
-    if (problem === undefined) this.#take(value);
-    else this.problem = invalid(`is to be JSON, and ${problem}.`);
-    if (this.problem) this.given = text;
-  }
-
-  /** A call was asked for. A text that is a valid answer is taken; any other text is not a problem of its own. */
-  #takeIfValid(text: string): void {
-    const found = jsonAlone(text);
-    if (found && !this.#problemOf(found.value)) this.#take(found.value);
-    if (!this.isAnswered) this.given = text;
+    else if (takesText && !this.problem) {
+      // A call was asked for. A text that is a valid answer is taken; any other text is not a problem of its own.
+      const found = jsonAlone(text);
+      if (found && !this.#problemOf(found.value)) this.#take(found.value);
+      if (!this.isAnswered) this.given = text;
+    }
   }
 
   #take(answer: unknown): void {
@@ -114,21 +95,16 @@ export class Answering implements AnswerState {
       this.problem = invalid(`is nested more than ${MAX_DEPTH} levels deep. Give a flatter one.`);
       return;
     }
-    this.problem = this.#problemOf(answer) ?? this.#recorded(answer);
+    this.problem = this.#problemOf(answer);
+    try {
+      if (!this.problem) this.isAnswered = this.record(answer);
+    } catch (error) {
+      if (!(error instanceof AnswerTooLargeError)) throw error;
+      this.problem = failureOf(error);
+    }
     if (!this.problem) return;
     this.given = asText(answer);
     this.refused = JSON.stringify(answer);
-  }
-
-  /** Records an answer. Returns its problem if it is too large. */
-  #recorded(answer: unknown): Failure | undefined {
-    try {
-      this.isAnswered = this.record(answer);
-      return undefined;
-    } catch (error) {
-      if (error instanceof AnswerTooLargeError) return failureOf(error);
-      throw error;
-    }
   }
 
   /** Why an answer does not match its schema, or undefined if it does. */
@@ -160,23 +136,12 @@ const SILENT: Failure = {
     "Ask for one in the prompt, or give the turn more steps (maxSteps).",
 };
 
-/** What the AI SDK reports at the end of a step. */
-type EndedStep = {
-  readonly finishReason: string;
-  readonly rawFinishReason?: string | undefined;
-};
-
 const CUT_OFF: Readonly<Record<string, string>> = {
   length: "the model reached its limit of output tokens",
   "content-filter": "the provider's content filter stopped it",
   error: "the provider reported an error",
   unknown: "the stream ended without a finish",
 };
-
-/** The finish reason of a step. The AI SDK reports a stream without a finish as "other", and providers do the same. */
-export function finishReasonOf({ finishReason, rawFinishReason }: EndedStep): string {
-  return finishReason === "other" && rawFinishReason === undefined ? "unknown" : finishReason;
-}
 
 /** Why a reply with this finish reason is incomplete; undefined if it is complete. */
 function cutOffBy(finishReason: string | undefined): string | undefined {

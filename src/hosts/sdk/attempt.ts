@@ -12,7 +12,7 @@ import {
   type SettledCall,
   type TurnEnd,
 } from "../../submissions/index.ts";
-import { Answering, finishReasonOf } from "./answering.ts";
+import { Answering } from "./answering.ts";
 import {
   askedInStep,
   askedSettings,
@@ -87,11 +87,10 @@ export class Attempt {
     const note = this.isFollowUp ? {} : await noted(config.messages ?? ctx.messages, this.calls);
     if (!plan || !answering) return { ...config, ...note };
     const { maxSteps = limits.maxSteps } = plan;
-    const name = finalAnswerName(limits.tools);
     this.#maxSteps = maxSteps;
-    this.#answerName = name;
-    const take = (answer: unknown) => answering.take(answer);
-    return askedSettings(ctx, { ...config, ...note, maxSteps }, plan, { name, take });
+    this.#answerName = finalAnswerName(limits.tools);
+    const tool = { name: this.#answerName, take: (answer: unknown) => answering.take(answer) };
+    return askedSettings(ctx, { ...config, ...note, maxSteps }, plan, tool);
   }
 
   /** The settings of a step, which cannot keep the model from the answer. */
@@ -99,9 +98,8 @@ export class Attempt {
     event: { readonly stepNumber: number },
     config: Config,
   ): Config {
-    const name = this.#answerName;
-    const maxSteps = this.#maxSteps;
-    return this.plan ? askedInStep(event, config, this.plan, { name, maxSteps }) : config;
+    if (!this.plan) return config;
+    return askedInStep(event.stepNumber, config, this.plan, this.#answerName, this.#maxSteps);
   }
 
   /**
@@ -129,7 +127,10 @@ export class Attempt {
 
   /** After a call of the model. */
   stepped(step: EndedStep): void {
-    this.#finishReason = finishReasonOf(step);
+    const { finishReason, rawFinishReason } = step;
+    // The AI SDK reports a stream without a finish as "other", and providers do the same.
+    const isUnknown = finishReason === "other" && rawFinishReason === undefined;
+    this.#finishReason = isUnknown ? "unknown" : finishReason;
     this.#answering?.called(step.toolCalls);
     const { inputTokens, outputTokens, totalTokens } = step.usage;
     this.#ledger.recordUsage(this.ref, { inputTokens, outputTokens, totalTokens });

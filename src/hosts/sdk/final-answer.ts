@@ -76,17 +76,17 @@ export function askedSettings<Config extends TurnSettings>(
     ...(followUp !== undefined && { messages, activeTools: [], toolChoice: "none" }),
   };
   if (!schema) return asked;
-  return how === "json"
-    ? withInstructions(ctx, asked, schema)
-    : withTool(ctx, asked, schema, answer);
+  if (how !== "json") return withTool(ctx, asked, schema, answer);
+  return instructed(ctx, asked, `${JSON_ONLY}\n\n${JSON.stringify(schema)}`) as unknown as Config;
 }
 
 /** Keeps a single step from switching the answer off, and makes the last step give it. */
 export function askedInStep<Config extends StepSettings>(
-  { stepNumber }: { readonly stepNumber: number },
+  stepNumber: number,
   config: Config,
   { how, followUp }: AttemptPlan,
-  { name, maxSteps }: { name: string; maxSteps: number },
+  name: string,
+  maxSteps: number,
 ): Config {
   const isLast = stepNumber >= (followUp === undefined ? maxSteps : 1) - 1;
   if (how !== "tool") return isLast ? { ...config, toolChoice: "none", activeTools: [] } : config;
@@ -100,14 +100,13 @@ export function askedInStep<Config extends StepSettings>(
   };
 }
 
-function withInstructions<Config extends TurnSettings>(
+/** The settings with more instructions, and without an output format. */
+function instructed(
   ctx: TurnContext,
-  { output: _output, ...config }: Config,
-  schema: object,
-): Config {
-  const { instructions = config.system ?? ctx.system } = config;
-  const all = [instructions, `${JSON_ONLY}\n\n${JSON.stringify(schema)}`].filter(Boolean);
-  return { ...config, instructions: all.join("\n\n") } as unknown as Config;
+  { output: _output, system = ctx.system, instructions = system, ...config }: TurnSettings,
+  more: string,
+): TurnSettings {
+  return { ...config, instructions: [instructions, more].filter(Boolean).join("\n\n") };
 }
 
 const JSON_ONLY =
@@ -117,11 +116,11 @@ const JSON_ONLY =
 /** Adds the tool, and the obligation to call it. A tool choice, an output format and a narrower tool list are overruled. */
 function withTool<Config extends TurnSettings>(
   ctx: TurnContext,
-  { output: _output, ...config }: Config,
+  config: Config,
   schema: object,
   { name, take }: AnswerTool,
 ): Config {
-  const { instructions = config.system ?? ctx.system, tools, activeTools, stopWhen } = config;
+  const { tools, activeTools, stopWhen } = config;
   const others = activeTools ?? Object.keys({ ...ctx.tools, ...tools });
   const isObject = (schema as JsonSchema).type === "object";
   const finalAnswer = tool({
@@ -131,10 +130,11 @@ function withTool<Config extends TurnSettings>(
     inputSchema: jsonSchema(isObject ? schema : wrapped(schema)),
     execute: async (input: unknown) => take(isObject ? input : unwrapped(input)),
   });
-  const { system: _system, ...rest } = config;
+  const more =
+    `When you have what you need, finish by calling the \`${name}\` tool exactly once, with arguments ` +
+    "that match its schema. Do not write the answer as text: the call is the answer and ends the task.";
   return {
-    ...rest,
-    instructions: [instructions, instruction(name)].filter(Boolean).join("\n\n"),
+    ...instructed(ctx, config, more),
     tools: { ...tools, [name]: finalAnswer },
     ...(activeTools && { activeTools: [...activeTools, name] }),
     toolChoice: others.length > 0 ? "required" : { type: "tool", toolName: name },
@@ -142,12 +142,7 @@ function withTool<Config extends TurnSettings>(
   } as unknown as Config;
 }
 
-type JsonSchema = {
-  readonly type?: unknown;
-  readonly $schema?: unknown;
-  readonly $defs?: unknown;
-  readonly definitions?: unknown;
-};
+type JsonSchema = Partial<Record<"type" | "$schema" | "$defs" | "definitions", unknown>>;
 
 /** The arguments of a call are an object; any other answer is the one property of it. What it refers to stays at the root. */
 function wrapped(schema: object): object {
@@ -162,7 +157,7 @@ function wrapped(schema: object): object {
   };
 }
 
-/** With its references to itself, and to places in itself, to where it is from now on. */
+/** The schema with its references to places in itself changed to where those are in the wrapper. */
 function moved(schema: object): JsonSchema {
   return JSON.parse(JSON.stringify(schema), (key, value) =>
     key === "$ref" && typeof value === "string" && OWN_PLACE.test(value)
@@ -176,11 +171,4 @@ const OWN_PLACE = /^#(?!\/(\$defs|definitions)\/)(\/|$)/;
 
 function unwrapped(input: unknown): unknown {
   return typeof input === "object" && input !== null && "answer" in input ? input.answer : input;
-}
-
-function instruction(name: string): string {
-  return (
-    `When you have what you need, finish by calling the \`${name}\` tool exactly once, with arguments ` +
-    "that match its schema. Do not write the answer as text: the call is the answer and ends the task."
-  );
 }

@@ -77,6 +77,18 @@ export function isProviderResult(part: Part): boolean {
   return providerExecuted === true && (state === "output-available" || state === "output-error");
 }
 
+/** The ids of those messages of a conversation, and of the replies that directly follow each of them. */
+export function withReplies(
+  conversation: readonly { readonly id: string; readonly role: string }[],
+  ids: ReadonlySet<string>,
+): string[] {
+  let isTheirs = false;
+  return conversation.flatMap(({ id, role }) => {
+    if (role !== "assistant" || ids.has(id)) isTheirs = ids.has(id);
+    return isTheirs ? [id] : [];
+  });
+}
+
 /** A text that was cut off must not look as if it were still being written. */
 function finished(part: Part): Part {
   const isText = part.type === "text" || part.type === "reasoning";

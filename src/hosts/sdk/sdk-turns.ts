@@ -124,7 +124,7 @@ export class SdkTurns {
     const { submissionId, thread, signal } = turn;
     const replyId = replyIdOf(submissionId);
     const asked = await this.#asked(turn, attempt, replyId);
-    const source = await this.options.source.setup({
+    const source = await this.options.source({
       requestId: submissionId,
       thread,
       signal,

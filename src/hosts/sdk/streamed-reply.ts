@@ -71,7 +71,7 @@ export async function streamedReply(
 async function withPlan(attempt: Attempt, { tools, ...source }: TurnSetup): Promise<TurnSetup> {
   const decide = source.hooks?.beforeTool?.bind(source.hooks);
   const { calls, isFollowUp } = attempt;
-  const offered = isFollowUp ? {} : guardedOf(offeredOf(tools), { decide, calls });
+  const offered = isFollowUp ? {} : guardedOf(offeredOf(tools), calls, decide);
   const setup = { ...source, tools: offered };
   const context = { ...setup, system: setup.instructions ?? "" };
   return attempt.settings(context, setup, { tools, maxSteps: setup.maxSteps });

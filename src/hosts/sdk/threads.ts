@@ -2,7 +2,7 @@
 
 import { isCompactionMessage, type Session, type Sessions } from "agents/sessions";
 import type { UIMessage } from "ai";
-import { isPartial } from "./reply.ts";
+import { isPartial, withReplies } from "./reply.ts";
 
 /** How much of a thread the model sees, in stored bytes of its newest messages. */
 const HISTORY_BYTES = 8 * 1024 * 1024;
@@ -28,10 +28,8 @@ export class Threads {
     const recent = await this.#session(thread).getRecentHistory(HISTORY_BYTES);
     // The messages that a summary replaces are still stored.
     const isCompacted = recent.messages.some((message) => isCompactionMessage(message));
-    return {
-      messages: recent.messages as UIMessage[],
-      isCut: recent.truncated || isCompacted,
-    };
+    const isCut = recent.truncated || isCompacted;
+    return { messages: recent.messages as UIMessage[], isCut };
   }
 
   /**
@@ -122,8 +120,8 @@ export class Threads {
   /** Removes messages from a thread, with their reply and other replies that directly follow them. */
   async removeMessages(thread: string, ids: readonly string[], replyId: string): Promise<void> {
     const session = this.#session(thread);
-    const replies = await repliesTo(session, ids);
-    await session.deleteMessages([...new Set([...ids, ...replies, replyId])]);
+    const stored = await storedWithReplies(session, ids);
+    await session.deleteMessages([...new Set([...stored, replyId])]);
   }
 
   async clear(thread: string): Promise<void> {
@@ -131,7 +129,8 @@ export class Threads {
   }
 
   async #dropEarlier(session: Session, ids: readonly string[], replyId: string): Promise<void> {
-    const replies = new Set([...(await repliesTo(session, ids)), replyId]);
+    const replies = new Set([...(await storedWithReplies(session, ids)), replyId]);
+    for (const id of ids) replies.delete(id);
     const found = await Promise.all([...replies].map((id) => session.getMessage(id)));
     const dropped = found.flatMap((reply) =>
       reply && (reply.id === replyId || isPartial(reply as UIMessage)) ? [reply.id] : [],
@@ -144,18 +143,10 @@ export class Threads {
   }
 }
 
-/** Ids of the assistant messages that directly follow one of the messages. */
-async function repliesTo(session: Session, ids: readonly string[]): Promise<string[]> {
+/** Ids of those messages that are stored, and of the replies that directly follow each of them. */
+async function storedWithReplies(session: Session, ids: readonly string[]): Promise<string[]> {
   // Ids and roles only, so that a long thread is not loaded.
-  const rows = await session.getHistoryRowStats();
-  const replies: string[] = [];
-  let isAfter = false;
-  for (const { id, role } of rows) {
-    if (ids.includes(id)) isAfter = true;
-    else if (role !== "assistant") isAfter = false;
-    else if (isAfter) replies.push(id);
-  }
-  return replies;
+  return withReplies(await session.getHistoryRowStats(), new Set(ids));
 }
 
 /**

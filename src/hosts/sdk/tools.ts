@@ -7,12 +7,18 @@ import type { ModelMessage, ToolSet } from "ai";
 import { preview } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options.ts";
 import type { ToolCalls } from "../../submissions/host.ts";
-import type { ToolCall, ToolDecision } from "./turn-source.ts";
+import type { TurnHooks } from "./turn-source.ts";
 
 type Tool = ToolSet[string];
 type Execute = NonNullable<Tool["execute"]>;
 type ExecuteOptions = Parameters<Execute>[1];
-type Outputs = (input: unknown, options: ExecuteOptions) => AsyncGenerator<unknown>;
+type Outputs = AsyncGenerator<unknown>;
+/** Makes a generator function. */
+type Wrap = (
+  name: string,
+  tool: Tool,
+  execute: Execute,
+) => (input: unknown, options: ExecuteOptions) => Outputs;
 
 /** An own property, which copies of the tool have as well; registered, so that two copies of this module share it. */
 const SAFE = Symbol.for("perdure.safeToRepeat");
@@ -45,18 +51,25 @@ export function recordedOf(
   calls: ToolCalls,
   inputOf: (toolCallId: string, input: unknown) => unknown,
 ): ToolSet {
-  const record = (toolName: string, tool: Tool): Tool => {
-    const { execute } = tool;
-    if (!execute) return tool;
-    const outputs: Outputs = (input, options) => {
-      const { toolCallId, abortSignal } = options;
-      const call = { toolName, toolCallId, input: inputOf(toolCallId, input) };
-      return recorded({ tool, call, calls, abortSignal }, () => execute(input, options));
-    };
-    return { ...tool, execute: executeLike(execute, outputs) };
-  };
+  return wrapped(
+    tools,
+    (toolName, tool, execute) =>
+      async function* (input, options) {
+        const { toolCallId, abortSignal } = options;
+        const call = { toolName, toolCallId, input: inputOf(toolCallId, input) };
+        yield* recorded(tool, call, calls, abortSignal, () => execute(input, options));
+      },
+  );
+}
+
+/** The same tools, with another `execute` where they have one. */
+function wrapped(tools: ToolSet, wrap: Wrap): ToolSet {
   return Object.fromEntries(
-    Object.entries(tools).map(([name, tool]) => [name, record(name, tool)]),
+    Object.entries(tools).map(([name, tool]) => {
+      const { execute } = tool;
+      if (!execute) return [name, tool];
+      return [name, { ...tool, execute: executeLike(execute, wrap(name, tool, execute)) }];
+    }),
   );
 }
 
@@ -71,18 +84,14 @@ export async function noted(
   return { messages: asked.toSpliced(at, 0, { role: "user", content }) };
 }
 
-type Recorded = {
-  readonly tool: object;
-  readonly call: Parameters<ToolCalls["start"]>[0];
-  readonly calls: ToolCalls;
-  readonly abortSignal: AbortSignal | undefined;
-};
-
 /** The outputs of a call, of which the last is its result: those of the tool, or that of an earlier run. */
 async function* recorded(
-  { tool, call, calls, abortSignal }: Recorded,
+  tool: object,
+  call: Parameters<ToolCalls["start"]>[0],
+  calls: ToolCalls,
+  abortSignal: AbortSignal | undefined,
   execute: () => unknown,
-): AsyncGenerator<unknown> {
+): Outputs {
   if (SAFE in tool) return yield* outputsOf(execute());
   const decision = await calls.start(call);
   if (decision.action === "fail") throw decision.error;
@@ -98,7 +107,7 @@ async function* recorded(
   decision.end({ output });
 }
 
-async function* outputsOf(result: unknown): AsyncGenerator<unknown> {
+async function* outputsOf(result: unknown): Outputs {
   const output = await result;
   const isSeries = typeof output === "object" && output !== null && Symbol.asyncIterator in output;
   if (isSeries) yield* output as AsyncIterable<unknown>;
@@ -108,25 +117,14 @@ async function* outputsOf(result: unknown): AsyncGenerator<unknown> {
 const AsyncGeneratorFunction = async function* () {}.constructor;
 
 /** An `execute` of the same form as the given one: only a generator has preliminary outputs. */
-function executeLike(execute: Execute, outputs: Outputs): Execute {
-  if (execute instanceof AsyncGeneratorFunction) {
-    return async function* (input: unknown, options: ExecuteOptions) {
-      yield* outputs(input, options);
-    };
-  }
+function executeLike(execute: Execute, outputs: ReturnType<Wrap>): Execute {
+  if (execute instanceof AsyncGeneratorFunction) return outputs;
   return async (input: unknown, options: ExecuteOptions) => {
     let last: unknown;
     for await (const output of outputs(input, options)) last = output;
     return last;
   };
 }
-
-type Before = {
-  /** The app's decision on a call. */
-  readonly decide: ((call: ToolCall) => ToolDecision | Promise<ToolDecision>) | undefined;
-  /** Where the ledger records the calls. */
-  readonly calls: ToolCalls;
-};
 
 /** The tools that run here or at the provider, without an approval. A side turn has no client that could run or approve one. */
 export function offeredOf(tools: ToolSet): ToolSet {
@@ -141,29 +139,22 @@ export function offeredOf(tools: ToolSet): ToolSet {
 }
 
 /** The same tools. Before one of them runs, the app decides and the ledger records the call. */
-export function guardedOf(tools: ToolSet, before: Before): ToolSet {
-  return Object.fromEntries(
-    Object.entries(tools).map(([name, tool]) => [name, guarded(name, tool, before)]),
+export function guardedOf(
+  tools: ToolSet,
+  calls: ToolCalls,
+  decide: TurnHooks["beforeTool"],
+): ToolSet {
+  return wrapped(
+    tools,
+    (toolName, tool, execute) =>
+      async function* (input, options) {
+        const { toolCallId, messages, abortSignal } = options;
+        const call = { toolName, toolCallId, input };
+        const isDynamic = tool.type === "dynamic";
+        const decision = await decide?.({ ...call, isDynamic, messages, abortSignal });
+        if (decision?.run === false) return yield decision.output;
+        const given = decision ? decision.input : input;
+        yield* recorded(tool, call, calls, abortSignal, () => execute(given, options));
+      },
   );
-}
-
-function guarded(toolName: string, tool: Tool, { decide, calls }: Before): Tool {
-  const { execute, type } = tool;
-  if (!execute) return tool;
-  const resolve = async (input: unknown, options: ExecuteOptions): Promise<ToolDecision> => {
-    const { toolCallId, messages, abortSignal } = options;
-    const isDynamic = type === "dynamic";
-    const call = { toolName, toolCallId, input, isDynamic, messages, abortSignal };
-    return (await decide?.(call)) ?? { run: true, input };
-  };
-  const outputs = async function* (input: unknown, options: ExecuteOptions) {
-    const decision = await resolve(input, options);
-    if (!decision.run) yield decision.output;
-    else {
-      const call = { toolName, toolCallId: options.toolCallId, input };
-      const run = () => execute(decision.input, options);
-      yield* recorded({ tool, call, calls, abortSignal: options.abortSignal }, run);
-    }
-  };
-  return { ...tool, execute: executeLike(execute, outputs) };
 }

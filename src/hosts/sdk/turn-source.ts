@@ -12,14 +12,8 @@ import type {
   ToolSet,
 } from "ai";
 
-export interface TurnSource {
-  /**
-   * Called once per attempt, when the messages are in the thread.
-   *
-   * @throws anything; it becomes the turn's error
-   */
-  setup(request: TurnRequest): Promise<TurnSetup>;
-}
+/** Called once per attempt, when the messages are in the thread. What it throws becomes the turn's error. */
+export type TurnSource = (request: TurnRequest) => Promise<TurnSetup>;
 
 export type TurnRequest = {
   /** The submission's id, the same for each attempt. */

@@ -28,7 +28,7 @@ import {
 } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { approvalsWithClients } from "../agent/approval-clients.ts";
-import { changeWakes, deletedBy, deleteWithWakes, type SubAgents } from "../agent/sub-agents.ts";
+import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
 import { type RunWorkflow, Workflows } from "../agent/workflows.ts";
 import { type AgentVerbs, addVerbs, CAPABILITIES, type Capabilities } from "../verbs.ts";
@@ -110,9 +110,7 @@ export class DurableThink<
     this.lifecycle.use(this.outbox).use(submissions).use(waits).use(scheduler);
   }
 
-  /**
-   * Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it.
-   */
+  /** Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it. */
   protected onDeadLetter(_letter: DeadLetter): void | Promise<void> {}
 
   /**
@@ -180,9 +178,7 @@ export class DurableThink<
 
   /** The agent's sub-agents. `delete()` also removes the wakes that the root agent keeps for one, and for all below it. */
   override get dynamicAgents(): SubAgents {
-    return deletedBy(super.dynamicAgents, (step, remove) =>
-      deleteWithWakes(this.#capabilities, [...this.selfPath, step], remove),
-    );
+    return deletedWithWakes(super.dynamicAgents, this.selfPath, this.#capabilities);
   }
 
   /** Deletes the agent and everything that it stored. */
@@ -212,15 +208,13 @@ export class DurableThink<
   /** The same, for subclasses. */
   protected override abortRequest(requestId: string, reason?: unknown): void {
     super.abortRequest(requestId, reason);
-    this[CAPABILITIES].submissions.stopTurn(
-      requestId,
-      reason === undefined ? reason : String(reason),
-    );
+    const text = reason === undefined ? reason : String(reason);
+    this[CAPABILITIES].submissions.stopTurn(requestId, text);
   }
 
   /** The attachments of the latest turn's reply, by the `requestId` of a submission or by Think's own id of a turn. */
   override replyAttachments(requestId?: string): ReplyAttachment[] {
-    const turn = requestId === undefined ? undefined : this.#host.turnOf(requestId);
+    const turn = requestId === undefined ? undefined : this.#host.ids.turnOf(requestId);
     return super.replyAttachments(turn ?? requestId);
   }
 

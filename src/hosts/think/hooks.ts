@@ -6,12 +6,11 @@ import type {
   StepConfig,
   Think,
 } from "@cloudflare/think";
-import type { Connection } from "agents";
 import type { Observability } from "agents/observability";
 import type { PrepareStepResult, ToolSet } from "ai";
 import type { SubmissionInspection } from "../../submissions/index.ts";
-import type { Approval } from "../../waits/index.ts";
-import type { SubmissionAudience } from "../agent/submission-clients.ts";
+import type { ApprovalAgent } from "../agent/approval-clients.ts";
+import type { SubmissionAgent } from "../agent/submission-clients.ts";
 
 /** Think's hooks that Perdure wraps; the app's own run inside. */
 export type ThinkHooks = Pick<
@@ -36,13 +35,9 @@ export type StepOverrides = StepConfig &
   Pick<NonNullable<PrepareStepResult<ToolSet>>, "toolChoice" | "activeTools" | "messages">;
 
 /** A DurableThink, with the hooks that are protected in its class. */
-export type HookedThink = Think & {
-  onChatRecovery: ThinkHooks["onChatRecovery"];
-  onSubmissionStatus(submission: SubmissionInspection): void | Promise<void>;
-  shouldSendSubmission(
-    submission: SubmissionInspection,
-    connection: Connection,
-  ): SubmissionAudience;
-  shouldSendApproval(approval: Approval, connection: Connection): boolean;
-  onApproval(approval: Approval): void | Promise<void>;
-};
+export type HookedThink = Think &
+  SubmissionAgent &
+  ApprovalAgent & {
+    onChatRecovery: ThinkHooks["onChatRecovery"];
+    onSubmissionStatus(submission: SubmissionInspection): void | Promise<void>;
+  };

@@ -7,11 +7,9 @@
 import { createAITools } from "@cloudflare/computer/tools/ai-sdk";
 import { Think, type ToolCallResultContext, type TurnConfig } from "@cloudflare/think";
 import { createFetchTools } from "@cloudflare/think/tools/fetch";
-import type { ModelMessage, OnToolExecutionEndCallback, ToolSet } from "ai";
+import type { OnToolExecutionEndCallback, ToolSet } from "ai";
 import type {
   CallSettings,
-  Step,
-  StepSettings,
   ToolCall,
   ToolDecision,
   TurnHooks,
@@ -31,41 +29,36 @@ const MCP_TIMEOUT_MS = 10_000;
 
 /** @param hooks the app's own, and not wrapped */
 export function thinkSource(agent: Think, hooks: SideTurnHooks): TurnSource {
-  return {
-    async setup(request) {
-      const tools = await toolsOf(agent);
-      const system = await systemOf(agent);
-      const messages = await request.messagesFor(tools);
-      const config =
-        (await hooks.beforeTurn(contextOf(agent, request, { system, messages, tools }))) ?? {};
-      return {
-        ...settingsOf(config),
-        model: agent.resolveModel(request.model ?? config.model),
-        instructions: config.instructions ?? config.system ?? system,
-        messages: config.messages ?? messages,
-        tools: { ...tools, ...config.tools },
-        maxSteps: config.maxSteps ?? agent.maxSteps,
-        sendReasoning: config.sendReasoning ?? agent.sendReasoning,
-        hooks: hooksOf(agent, hooks, request),
-      };
-    },
+  return async (request) => {
+    const { requestId, model, signal } = request;
+    const tools = await toolsOf(agent);
+    const system = await systemOf(agent);
+    const messages = await request.messagesFor(tools);
+    const context = {
+      system,
+      messages,
+      tools,
+      // Resolved on access, as in Think: the app may set another.
+      get model() {
+        return agent.resolveModel(model);
+      },
+      continuation: false,
+      requestId,
+      trigger: "submission",
+      abortSignal: signal,
+    } as const;
+    const config = (await hooks.beforeTurn(context)) ?? {};
+    return {
+      ...settingsOf(config),
+      model: agent.resolveModel(model ?? config.model),
+      instructions: config.instructions ?? config.system ?? system,
+      messages: config.messages ?? messages,
+      tools: { ...tools, ...config.tools },
+      maxSteps: config.maxSteps ?? agent.maxSteps,
+      sendReasoning: config.sendReasoning ?? agent.sendReasoning,
+      hooks: hooksOf(agent, hooks, request),
+    };
   };
-}
-
-type Assembled = { system: string; messages: ModelMessage[]; tools: ToolSet };
-
-function contextOf(agent: Think, { requestId, signal, model }: TurnRequest, assembled: Assembled) {
-  return {
-    ...assembled,
-    // Resolved on access, as in Think: the app may set another.
-    get model() {
-      return agent.resolveModel(model);
-    },
-    continuation: false,
-    requestId,
-    trigger: "submission",
-    abortSignal: signal,
-  } as const;
 }
 
 /** An overridden `getSystemPrompt()` and the frozen context blocks; Think's default if there is neither. */
@@ -109,10 +102,8 @@ function settingsOf(config: TurnConfig): CallSettings {
     telemetry = experimental_telemetry,
     ...settings
   } = config;
-  const given = Object.entries({ ...settings, telemetry }).filter(
-    ([, value]) => value !== undefined,
-  );
-  return Object.fromEntries(given) as CallSettings;
+  const given = Object.entries({ ...settings, telemetry });
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined)) as CallSettings;
 }
 
 function hooksOf(
@@ -121,24 +112,18 @@ function hooksOf(
   { requestId, model: asked }: TurnRequest,
 ): TurnHooks {
   return {
-    beforeStep: (step) => stepOf(agent, hooks, { step, isModelGiven: asked !== undefined }),
+    beforeStep: async (step) => {
+      const { model, ...settings } = (await hooks.beforeStep(step)) ?? {};
+      // The model of a prompt takes precedence over the app's.
+      if (model === undefined || asked !== undefined) return settings;
+      return { ...settings, model: agent.resolveModel(model) };
+    },
     beforeTool: (call) => decisionOf(hooks, call, requestId),
     afterTool: (event) => hooks.afterToolCall(resultOf(event, requestId)),
     // Think's own `onStepEnd` calls `onStepFinish`, its older name.
     onStepEnd: (step) => hooks.onStepEnd(step),
     onChunk: (event) => agent.onChunk(event),
   };
-}
-
-async function stepOf(
-  agent: Think,
-  hooks: SideTurnHooks,
-  { step, isModelGiven }: { step: Step; isModelGiven: boolean },
-): Promise<StepSettings> {
-  const { model, ...settings } = (await hooks.beforeStep(step)) ?? {};
-  // The model of a prompt takes precedence over the app's.
-  if (model === undefined || isModelGiven) return settings;
-  return { ...settings, model: agent.resolveModel(model) };
 }
 
 /** The app's decision on a tool call, by Think's hook. */
@@ -166,24 +151,26 @@ async function decisionOf(
   return { run: false, output };
 }
 
-type ToolEnd = Parameters<OnToolExecutionEndCallback<ToolSet>>[0];
-
 function resultOf(
-  { toolCall, messages, toolExecutionMs, toolOutput }: ToolEnd,
+  {
+    toolCall,
+    messages,
+    toolExecutionMs,
+    toolOutput,
+  }: Parameters<OnToolExecutionEndCallback<ToolSet>>[0],
   requestId: string,
 ): ToolCallResultContext {
-  const call = {
+  // Think's type intersects the call's own `error` with the outcome's, which no value satisfies.
+  return {
     ...toolCall,
     stepNumber: undefined,
     messages,
     toolExecutionMs,
     durationMs: toolExecutionMs,
     requestId,
-  };
-  const outcome =
-    toolOutput.type === "tool-error"
-      ? { success: false, error: toolOutput.error, toolOutput }
-      : { success: true, output: toolOutput.output, toolOutput };
-  // Think's type intersects the call's own `error` with the outcome's, which no value satisfies.
-  return { ...call, ...outcome } as ToolCallResultContext;
+    toolOutput,
+    ...(toolOutput.type === "tool-error"
+      ? { success: false, error: toolOutput.error }
+      : { success: true, output: toolOutput.output }),
+  } as ToolCallResultContext;
 }

@@ -34,7 +34,7 @@ export class ThinkHost implements TurnHost {
   /** What Think itself still has to recover. */
   readonly recovery: ThinkRecovery;
   readonly #mainTurns: ThinkTurns;
-  readonly #ids: TurnIds;
+  readonly ids: TurnIds;
   /** The side turn that the caller runs in. */
   readonly #sideTurn = new AsyncLocalStorage<SideTurn>();
   /** Made at the start, when the hooks of the app's class are known. */
@@ -48,8 +48,8 @@ export class ThinkHost implements TurnHost {
     options: ConstructorParameters<typeof Submissions>[2],
   ) {
     this.submissions = new Submissions(this, outbox, options);
-    this.#ids = new TurnIds(agent, this.submissions);
-    this.#mainTurns = new ThinkTurns(agent, this.submissions, this.#ids);
+    this.ids = new TurnIds(agent, this.submissions);
+    this.#mainTurns = new ThinkTurns(agent, this.submissions, this.ids);
     this.recovery = new ThinkRecovery(agent, this.submissions);
   }
 
@@ -94,12 +94,10 @@ export class ThinkHost implements TurnHost {
   }
 
   async run(turn: Turn): Promise<TurnEnd> {
-    if (turn.thread !== MAIN) return this.#runSideTurn(turn);
-    await this.think.caughtUp(turn.signal);
-    return this.#mainTurns.run(turn);
-  }
-
-  async #runSideTurn(turn: Turn): Promise<TurnEnd> {
+    if (turn.thread === MAIN) {
+      await this.think.caughtUp(turn.signal);
+      return this.#mainTurns.run(turn);
+    }
     const sideTurn: SideTurn = { submissionId: turn.submissionId, isOver: false };
     try {
       return await this.#sideTurn.run(sideTurn, () => this.#sideTurns.run(turn));
@@ -110,7 +108,7 @@ export class ThinkHost implements TurnHost {
 
   /** The turn that the caller runs in, as the app sees it: it has the submission's id. */
   activeTurn(): ActiveTurn | undefined {
-    const turn = this.#ids.active();
+    const turn = this.ids.active();
     if (turn) return turn;
     const sideTurn = this.#sideTurn.getStore();
     if (!sideTurn || sideTurn.isOver) return undefined;
@@ -118,12 +116,7 @@ export class ThinkHost implements TurnHost {
   }
 
   submissionOf(requestId: string): string | undefined {
-    return this.#ids.submissionOf(requestId);
-  }
-
-  /** Think's id of the latest turn of a submission. */
-  turnOf(submissionId: string): string | undefined {
-    return this.#ids.turnOf(submissionId);
+    return this.ids.submissionOf(requestId);
   }
 
   stop(turn: SubmittedTurn, reason: string | undefined): void {

@@ -25,10 +25,6 @@ import {
 import { NOT_FOUND } from "../../waits/index.ts";
 import { textOf as replyText } from "../sdk/answer-text.ts";
 
-/** What Think's `step.prompt()` puts into the metadata of its submissions. */
-const PROMPT_METADATA = "__thinkWorkflowPrompt";
-/** The options that it passes. */
-const THINK_OPTIONS = ["idempotencyKey", "metadata"];
 /** The most that Think lists. */
 const MOST_LISTED = 100;
 /** How long an interrupted turn is waited for: Think may continue it, or leave it as it is. */
@@ -57,9 +53,9 @@ export class ThinkLedger {
   /** Whether this is a prompt of Think's own ThinkWorkflow, which waits for Think's event. */
   isThinkPrompt(options: SubmitMessagesOptions | null): boolean {
     if (!isPlainObject(options) || !isPlainObject(options.metadata)) return false;
-    const prompt = options.metadata[PROMPT_METADATA];
-    const isForm = isPlainObject(prompt) && isPlainObject(prompt.workflow);
-    return isForm && Object.keys(options).every((option) => THINK_OPTIONS.includes(option));
+    const { __thinkWorkflowPrompt: prompt } = options.metadata;
+    if (!isPlainObject(prompt) || !isPlainObject(prompt.workflow)) return false;
+    return Object.keys(options).every((name) => name === "idempotencyKey" || name === "metadata");
   }
 
   /** Lets Think accept a submission, run it and notify the workflow. */
@@ -92,8 +88,9 @@ export class ThinkLedger {
     options: Pick<SubmitMessagesOptions, "submissionId" | "idempotencyKey"> | null,
   ): Promise<SubmissionInspection | null> {
     // The ledger refuses what is not a text.
-    const submissionId = textOf(options?.submissionId);
-    const idempotencyKey = textOf(options?.idempotencyKey);
+    const [submissionId, idempotencyKey] = [options?.submissionId, options?.idempotencyKey].map(
+      (value) => (typeof value === "string" ? value : undefined),
+    );
     if (submissionId === undefined && idempotencyKey === undefined) return null;
     if (await this.isEmpty()) return null;
     const byKey = idempotencyKey === undefined ? null : await this.#findByKey(idempotencyKey);
@@ -109,12 +106,12 @@ export class ThinkLedger {
   /** Think has no method that finds a key. So it is asked to submit again, with metadata that throws when it is stored. */
   async #findByKey(idempotencyKey: string): Promise<SubmissionInspection | null> {
     const isNew = new Error("Think does not know the key");
-    const refuse = () => {
+    const toJSON = () => {
       throw isNew;
     };
     const message: UIMessage = { id: idempotencyKey, role: "user", parts: [] };
     try {
-      const options = { idempotencyKey, metadata: { toJSON: refuse } };
+      const options = { idempotencyKey, metadata: { toJSON } };
       return this.#inspectionOf(await own.submitMessages.call(this.agent, [message], options));
     } catch (error) {
       if (error === isNew) return null;
@@ -205,15 +202,12 @@ export class ThinkLedger {
     if (!found) return undefined;
     const { status, error } = found;
     if (status === "pending" || status === "running") return null;
-    if (status !== "completed")
-      return { submissionId, status, attempts: 1, ...(error && { error }) };
-    return {
-      submissionId,
-      status: "error",
-      errorName: NOT_FOUND,
-      error: noAnswerLeft(submissionId),
-      attempts: 1,
-    };
+    const ended = { submissionId, attempts: 1 };
+    if (status !== "completed") return { ...ended, status, ...(error && { error }) };
+    const noAnswer =
+      `Think answered this prompt before the agent extended DurableThink (submission "${submissionId}"), and sent the answer to an ` +
+      "earlier run of the workflow. Think keeps no answers. The prompt is not run again by itself. Restart the workflow to ask again.";
+    return { ...ended, status: "error", errorName: NOT_FOUND, error: noAnswer };
   }
 
   /** Resolves when all earlier submissions of Think have ended: what was accepted first runs first. */
@@ -230,17 +224,6 @@ export class ThinkLedger {
     }
     signal.removeEventListener("abort", stop);
   }
-}
-
-function textOf(value: unknown): string | undefined {
-  return typeof value === "string" ? value : undefined;
-}
-
-function noAnswerLeft(submissionId: string): string {
-  return (
-    `Think answered this prompt before the agent extended DurableThink (submission "${submissionId}"), and sent the answer to an ` +
-    "earlier run of the workflow. Think keeps no answers. The prompt is not run again by itself. Restart the workflow to ask again."
-  );
 }
 
 /** In the form of the ledger. Think has one conversation, and attempts a turn once. */
@@ -279,9 +262,10 @@ function isListed(
   { createdAt, metadata: own = {} }: SubmissionInspection,
   { thread = MAIN, metadata = {}, createdAfter, createdBefore }: ListSubmissionsOptions,
 ): boolean {
-  const hasTime =
+  return (
+    thread === MAIN &&
     createdAt >= (instantMs(createdAfter) ?? 0) &&
-    createdAt < (instantMs(createdBefore) ?? Number.POSITIVE_INFINITY);
-  const isAlike = Object.entries(metadata).every(([key, value]) => own[key] === value);
-  return thread === MAIN && hasTime && isAlike;
+    createdAt < (instantMs(createdBefore) ?? Number.POSITIVE_INFINITY) &&
+    Object.entries(metadata).every(([key, value]) => own[key] === value)
+  );
 }

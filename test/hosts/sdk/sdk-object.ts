@@ -82,7 +82,7 @@ export class SdkObject extends DurableObject<Cloudflare.Env> {
   lent: Partial<TurnSetup> = {};
   maxThreadMessages = Number.POSITIVE_INFINITY;
   readonly turns = new SdkTurns({
-    source: { setup: (request) => this.#setup(request) },
+    source: (request) => this.#setup(request),
     sessions: this.sessions,
     ledger: () => this.ledger,
     maxThreadMessages: () => this.maxThreadMessages,

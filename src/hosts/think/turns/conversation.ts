@@ -4,7 +4,7 @@ import type { Think } from "@cloudflare/think";
 import type { UIMessage } from "ai";
 import type { ConversationState, SettledCall, SubmittedTurn } from "../../../submissions/index.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
-import { isProviderResult, settledCalls, toolOf } from "../../sdk/reply.ts";
+import { isProviderResult, settledCalls, toolOf, withReplies } from "../../sdk/reply.ts";
 
 /** The messages that the latest reply answers, or that the next one would answer. */
 export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] {
@@ -16,15 +16,6 @@ export function lastAsked(messages: readonly UIMessage[]): readonly UIMessage[] 
 
 export function idsOf(messages: readonly UIMessage[]): ReadonlySet<string> {
   return new Set(messages.map(({ id }) => id));
-}
-
-/** The ids of these messages and of the replies that directly follow each of them. */
-function withReplies(messages: readonly UIMessage[], ids: ReadonlySet<string>): string[] {
-  let isTheirs = false;
-  return messages.flatMap(({ id, role }) => {
-    if (role !== "assistant" || ids.has(id)) isTheirs = ids.has(id);
-    return isTheirs ? [id] : [];
-  });
 }
 
 /** Whether anything of a reply is left in the conversation without the call of the final answer. */

@@ -19,7 +19,6 @@ import { convertToModelMessages, type UIMessage } from "ai";
 import {
   type AttemptRef,
   MAIN,
-  type SettledCall,
   type Submissions,
   type SubmittedTurn,
   type Turn,
@@ -30,7 +29,7 @@ import { Attempt, type AttemptOptions } from "../../sdk/attempt.ts";
 import { isFinalAnswer } from "../../sdk/final-answer.ts";
 import { settledCalls } from "../../sdk/reply.ts";
 import type { StepOverrides, ThinkHooks } from "../hooks.ts";
-import { idsOf, lastAsked, MainConversation } from "./conversation.ts";
+import { idsOf, MainConversation } from "./conversation.ts";
 import { configOf, endOf, type OwnedTurn } from "./owned-turn.ts";
 import type { TurnIds } from "./turn-ids.ts";
 
@@ -71,11 +70,7 @@ export class ThinkTurns {
     };
     try {
       const result = await this.ids.start(turn.submissionId, () =>
-        this.agent.runTurn({
-          input: begin,
-          signal,
-          ...(channel !== undefined && { channel }),
-        }),
+        this.agent.runTurn({ input: begin, signal, ...(channel !== undefined && { channel }) }),
       );
       const { requestId } = result;
       if (ref && this.#recovering.get(ref.seq) === requestId) return { outcome: "recovering" };
@@ -155,12 +150,11 @@ export class ThinkTurns {
     const begun = this.#begun;
     if (begun && this.ids.of(active) === begun.turn.submissionId) {
       this.#begun = undefined;
-      const { ref, turn } = begun;
-      const { plan, messages, isAgain } = turn;
-      return this.#remember(requestId, { ref, plan, messages, isFirst: !isAgain });
+      const { plan, messages, isAgain } = begun.turn;
+      return this.#remember(requestId, { ref: begun.ref, plan }, isAgain ? messages : undefined);
     }
     if (!trigger.startsWith("recovery-")) return undefined;
-    const submission = this.#asked(this.agent.messages);
+    const submission = this.ids.asked(this.agent.messages);
     if (!submission) return undefined;
     const { status } = submission;
     if (status === "running") return this.#rememberLeft(requestId, submission, true);
@@ -169,14 +163,15 @@ export class ThinkTurns {
     return undefined;
   }
 
+  /** @param asked the turn's messages, unless no earlier run of the turn can have called tools */
   #remember(
     requestId: string,
-    { messages, isFirst = false, ...options }: Attempted,
+    options: Pick<AttemptOptions, "ref" | "plan" | "isAnswered">,
+    asked: readonly UIMessage[] | undefined,
     isRecovered = false,
   ): OwnedTurn {
-    const settled = () => this.conversation.settledCalls(idsOf(messages));
-    const { ledger } = this;
-    const attempt = new Attempt({ ...options, ledger, settled: isFirst ? undefined : settled });
+    const settled = asked && (() => this.conversation.settledCalls(idsOf(asked)));
+    const attempt = new Attempt({ ...options, ledger: this.ledger, settled });
     const owned = { attempt, isRecovered, isReported: false, inputs: new Map() };
     this.#owned.set(requestId, owned);
     return owned;
@@ -184,10 +179,9 @@ export class ThinkTurns {
 
   /** The attempt of a submission that was left running when the object last went down. It asks the same again. */
   #rememberLeft(requestId: string, left: Left, isRecovered: boolean): OwnedTurn {
-    const { seq, attempts, messages, isAnswered } = left;
-    const ref = { seq, attempt: attempts };
+    const { messages, isAnswered } = left;
     const plan = this.ledger.attemptPlanOf(left);
-    return this.#remember(requestId, { ref, plan, messages, isAnswered }, isRecovered);
+    return this.#remember(requestId, { ref: refOf(left), plan, isAnswered }, messages, isRecovered);
   }
 
   /** Before each call of the model: the ledger checks the budget, and messages may join the turn. */
@@ -255,7 +249,7 @@ export class ThinkTurns {
   #ownerOfReply({ requestId, message: reply }: ChatResponseResult): OwnedTurn | undefined {
     const { messages } = this.agent;
     const at = messages.findIndex(({ id }) => id === reply.id);
-    const submission = this.#asked(at < 0 ? messages : messages.slice(0, at));
+    const submission = this.ids.asked(at < 0 ? messages : messages.slice(0, at));
     if (submission) this.ids.set(requestId, submission.submissionId);
     if (submission?.status !== "running") return undefined;
     return this.#rememberLeft(`reply:${reply.id}`, submission, false);
@@ -268,34 +262,31 @@ export class ThinkTurns {
   ): Promise<ChatRecoveryOptions | void> {
     // Its conversation was cleared: its partial reply must not come back.
     if (ctx.messages.length === 0) return DROPPED;
-    const submission = this.#asked(ctx.messages);
+    const submission = this.ids.asked(ctx.messages);
     if (!submission) return app.onChatRecovery(ctx);
     this.ids.set(ctx.requestId, submission.submissionId);
-    const ref = { seq: submission.seq, attempt: submission.attempts };
-    const ledger = this.ledger;
+    const ref = refOf(submission);
+    const { ledger } = this;
     if (submission.isAnswered) ledger.end(ref, { outcome: "completed", requestId: ctx.requestId });
     // The end of the conversation belongs to another run of the submission.
     if (this.#isSuperseded(ref, ctx.requestId)) return DROPPED;
     if (submission.isAnswered || submission.status !== "running") return { continue: false };
     const decision = (await app.onChatRecovery(this.ids.shown(ctx))) ?? {};
     const isDeclined = decision.continue === false;
-    if (!isDeclined && ledger.mayContinue(submission, this.#settled(submission, ctx, decision))) {
+    const settled = this.conversation.settledCalls(idsOf(submission.messages), ctx.messages);
+    if (decision.persist !== false) {
+      // Think is about to store this part of the reply.
+      settled.push(...settledCalls([{ parts: ctx.partialParts as UIMessage["parts"] }]));
+    }
+    if (!isDeclined && ledger.mayContinue(submission, settled)) {
       this.#recovering.set(ref.seq, ctx.requestId);
       return decision;
     }
-    ledger.end(ref, interrupted(isDeclined ? DECLINED : HAD_EFFECTS, ctx.requestId));
+    const why = isDeclined
+      ? "onChatRecovery declined to continue it"
+      : "its tools have had effects, so it is not run again";
+    ledger.end(ref, interrupted(why, ctx.requestId));
     return { ...decision, continue: false };
-  }
-
-  /** The ended tool calls in the conversation, with those of the reply that Think is about to store. */
-  #settled(
-    submission: Left,
-    { messages, partialParts }: ChatRecoveryContext,
-    { persist }: ChatRecoveryOptions,
-  ): SettledCall[] {
-    const stored = this.conversation.settledCalls(idsOf(submission.messages), messages);
-    const parts = partialParts as UIMessage["parts"];
-    return persist === false ? stored : [...stored, ...settledCalls([{ parts }])];
   }
 
   /** Whether the submission runs in another turn by now. */
@@ -316,20 +307,15 @@ export class ThinkTurns {
           shouldKeepRecovering(this.ids.shownRecovery(ctx)),
       }),
       onExhausted: async (ctx: Parameters<NonNullable<typeof custom.onExhausted>>[0]) => {
-        const submission = this.#asked(this.agent.messages);
-        const ref = submission && { seq: submission.seq, attempt: submission.attempts };
-        if (ref && submission.status === "running" && !this.#isSuperseded(ref, ctx.requestId)) {
-          this.ledger.end(ref, interrupted(ctx.reason, ctx.requestId));
+        const submission = this.ids.asked(this.agent.messages);
+        if (submission?.status === "running") {
+          const ref = refOf(submission);
+          const isSuperseded = this.#isSuperseded(ref, ctx.requestId);
+          if (!isSuperseded) this.ledger.end(ref, interrupted(ctx.reason, ctx.requestId));
         }
         await custom.onExhausted?.(this.ids.shownRecovery(ctx));
       },
     });
-  }
-
-  /** The submission whose messages are the last in the conversation. */
-  #asked(messages: readonly UIMessage[]) {
-    const asked = lastAsked(messages);
-    return asked.length > 0 ? this.ledger.findByMessage(idsOf(asked)) : undefined;
   }
 
   #release({ seq, attempt }: AttemptRef): void {
@@ -342,18 +328,12 @@ export class ThinkTurns {
 /** An interrupted turn is neither continued nor stored. */
 const DROPPED: ChatRecoveryOptions = { continue: false, persist: false };
 
-/** What an attempt of a submission is made from. */
-type Attempted = Pick<AttemptOptions, "ref" | "plan" | "isAnswered"> & {
-  readonly messages: UIMessage[];
-  /** Whether no earlier run of the turn can have called tools. */
-  readonly isFirst?: boolean;
-};
-
 /** A submission that was left running when the object last went down. */
 type Left = NonNullable<ReturnType<Submissions["findByMessage"]>>;
 
-const DECLINED = "onChatRecovery declined to continue it";
-const HAD_EFFECTS = "its tools have had effects, so it is not run again";
+function refOf({ seq, attempts }: Left): AttemptRef {
+  return { seq, attempt: attempts };
+}
 
 function interrupted(why: string, requestId: string): TurnEnd {
   const message = `The turn was interrupted and not continued: ${why}.`;

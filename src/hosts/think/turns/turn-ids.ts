@@ -6,6 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type ActiveTurn, Think } from "@cloudflare/think";
 import type { ObservabilityEvent } from "agents/observability";
+import type { UIMessage } from "ai";
 import type { Submissions } from "../../../submissions/index.ts";
 import { idsOf, lastAsked } from "./conversation.ts";
 
@@ -51,12 +52,16 @@ export class TurnIds {
     return this.submissionOf(requestId);
   }
 
+  /** The submission whose messages are the last in the conversation. */
+  asked(messages: readonly UIMessage[]) {
+    const asked = lastAsked(messages);
+    return asked.length > 0 ? this.submissions.findByMessage(idsOf(asked)) : undefined;
+  }
+
   /** An interrupted turn, or its recovery: the last user messages of the conversation identify its submission. */
   #recognise(requestId: string): void {
     if (this.#known.has(requestId)) return;
-    const asked = lastAsked(this.agent.messages);
-    const found = asked.length > 0 ? this.submissions.findByMessage(idsOf(asked)) : undefined;
-    this.set(requestId, found?.submissionId ?? null);
+    this.set(requestId, this.asked(this.agent.messages)?.submissionId ?? null);
   }
 
   /** The turn that runs, as the app sees it. */
@@ -75,12 +80,9 @@ export class TurnIds {
   /** An event of agents or of Think, as the app sees it. */
   shownEvent(event: ObservabilityEvent): ObservabilityEvent {
     // The first event of a turn comes before anything else of it.
-    const turn = this.own;
-    if (turn) this.of(turn);
-    const isRecovery = event.type.startsWith("chat:recovery:");
-    const payload = isRecovery
-      ? this.shownRecovery<object>(event.payload)
-      : this.shown<object>(event.payload);
+    if (this.own) this.of(this.own);
+    const { type, payload: own } = event as { type: string; payload: TurnInfo };
+    const payload = type.startsWith("chat:recovery:") ? this.shownRecovery(own) : this.shown(own);
     return payload === event.payload ? event : ({ ...event, payload } as ObservabilityEvent);
   }
 
