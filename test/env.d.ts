@@ -16,7 +16,7 @@ declare namespace Cloudflare {
     WaitsObject: DurableObjectNamespace<import("./support/waits-object.ts").WaitsObject>;
     OutboxObject: DurableObjectNamespace<import("./support/outbox-object.ts").OutboxObject>;
     PlantedObject: DurableObjectNamespace<import("./testing/planted-object.ts").PlantedObject>;
-    BuiltInAgent: DurableObjectNamespace<import("./hosts/think/turns/built-in.ts").BuiltInAgent>;
+    BuiltInAgent: DurableObjectNamespace<import("./hosts/think/built-in.ts").BuiltInAgent>;
     MovedAgent: DurableObjectNamespace<import("./hosts/think/moved-app.ts").MovedAgent>;
     SdkObject: DurableObjectNamespace<import("./hosts/sdk/sdk-object.ts").SdkObject>;
     Receiver: DurableObjectNamespace<import("./outbox/recipients.ts").Receiver>;

@@ -1,7 +1,4 @@
-/**
- * Every method that an agent with Perdure has for its callers. A host takes them over with {@link addVerbs}, and its interface
- * extends {@link AgentVerbs}. What differs between hosts is in {@link Capabilities}.
- */
+/** Every method that an agent with Perdure has for its callers. The agent's class takes them over with {@link addVerbs}. */
 
 import type { AgentPathStep } from "agents";
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
@@ -43,6 +40,7 @@ import type {
 } from "../waits/index.ts";
 import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
+import type { ThinkHost } from "./think/think-host.ts";
 import type { ThinkLedger } from "./think/think-ledger.ts";
 
 /** A symbol, so that no member of an app's class can have the same name. */
@@ -58,10 +56,7 @@ export type Capabilities = {
   readonly approvals: Approvals;
   readonly agentTools: AgentTools;
   readonly workflows: Workflows;
-  readonly threads: {
-    messages(thread: string): Promise<UIMessage[]>;
-    clear(thread: string): Promise<void>;
-  };
+  readonly threads: Pick<ThinkHost, "messages" | "clear">;
   /** The path from the root agent to this one. */
   readonly path: () => readonly AgentPathStep[];
 };
@@ -81,16 +76,15 @@ export abstract class AgentVerbs {
   // Submissions
 
   /**
-   * Accepts a turn durably, and returns before it runs. The same idempotency key is accepted once. It waits for
-   * `onSubmissionStatus()` to return for `pending`.
-   *
+   * Accepts a turn durably, and returns when `onSubmissionStatus()` has returned for `pending`. The same idempotency key is
+   * accepted once.
    * @param options.output a schema: the submission ends with an `output` that matches it. Over RPC pass `jsonSchemaOf(schema)`
    * @example
    * const { submissionId } = await this.submitMessages([message], { output: z.object({ city: z.string() }) });
    * const ended = await this.waitForSubmission(submissionId);
    * if (ended?.status === "completed") console.log(ended.output.city);
-   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError,
-   *   BacklogFullError; nothing is stored then. Over RPC an error keeps its `name` and fields, not its class
+   * @throws InvalidSubmissionError, SubmissionIdentityError, IdempotencyConflictError, BusyError, BacklogFullError; nothing is
+   *   stored then. Over RPC an error keeps its `name` and fields, not its class
    */
   submitMessages<Result extends SubmitMessagesResult<string> = SubmitMessagesResult<string>>(
     messages: UIMessage[],
@@ -115,7 +109,6 @@ export abstract class AgentVerbs {
 
   /**
    * Accepts many turns in one transaction and in their order: all, or none.
-   *
    * @throws what `submitMessages()` throws, for the first that is refused
    */
   async submitMany(
@@ -198,7 +191,6 @@ export abstract class AgentVerbs {
   /**
    * Resolves when the submission ends, or with its state after `timeoutMs`, or with null for an unknown id. After a restart of
    * the agent, call it again.
-   *
    * @throws Error from inside a turn or `onSubmissionStatus()`, where it could never resolve
    */
   async waitForSubmission<Ref extends string>(
@@ -240,7 +232,6 @@ export abstract class AgentVerbs {
   /**
    * Deletes the messages of a named thread, cancels what runs in it, and ends its pending submissions as `skipped`. Use
    * `clearMessages()` for the main conversation.
-   *
    * @throws InvalidSubmissionError for `"main"` and `"isolated"`
    */
   async clearThread(thread: string): Promise<void> {
@@ -250,11 +241,7 @@ export abstract class AgentVerbs {
 
   // Approvals
 
-  /**
-   * Approvals that `step.approval()` of this agent's workflows has asked for, newest first; by default those that are pending.
-   *
-   * @throws InvalidApprovalError for an invalid option
-   */
+  /** Approvals that `step.approval()` of this agent's workflows has asked for, newest first; by default those that are pending. */
   listApprovals(options?: ListApprovalsOptions) {
     return this[CAPABILITIES].approvals.list(options);
   }
@@ -268,7 +255,6 @@ export abstract class AgentVerbs {
    * Approves durably, and notifies the workflow. The first decision counts: a later one returns `already_decided` and changes
    * nothing. Your app checks who may decide. If the workflow's schema refuses the payload later, the approval becomes `refused`
    * and a new one with a `refusal` is opened; `onApproval()` is called for both.
-   *
    * @throws InvalidApprovalError for a payload that does not match the approval's schema; it stays pending then. Over RPC an
    *   error keeps its `name` and fields, not its class
    */
@@ -332,7 +318,6 @@ export abstract class AgentVerbs {
 
   /**
    * Lists deliveries, newest first: waiting, dead and discarded ones, and those delivered ones that are kept.
-   *
    * @throws InvalidFilterError for an unknown option or an invalid value
    * @example const { deliveries } = await agent.listDeliveries({ submissionId })
    */
@@ -412,17 +397,13 @@ export abstract class AgentVerbs {
 
   /**
    * Starts a workflow durably and tracks it, as `runWorkflow()` of agents does. The start commits with the transaction around
-   * the call, and happens once even after a crash. Params are stored as JSON until then.
-   *
-   * Resolves with the id when the instance exists and is tracked. If the platform does not start it within 10 seconds, it
-   * resolves as well, and the start is retried for three days. After that it is a dead letter.
-   *
+   * the call, and happens once even after a crash. Params are stored as JSON until then. Resolves with the id when the instance
+   * exists, or after 10 seconds; the start is retried for three days then, and becomes a dead letter.
    * @param options.id of the instance. A new one by default
    * @param options.ifExists what happens if an instance with this id exists: `"throw"` (the default) rejects with a
    *   WorkflowExistsError, `"return"` resolves with its id
    * @param options.agentBinding the binding of this agent, or of its root agent, in this Worker
-   * @throws InvalidDestinationError, InvalidEventError at the call and not as a rejection, so that `transactionSync()` is
-   *   rolled back
+   * @throws InvalidDestinationError, InvalidEventError at the call and not as a rejection: `transactionSync()` is rolled back
    * @example
    * const started = this.ctx.storage.transactionSync(() => {
    *   this.sql`INSERT INTO orders (id) VALUES (${id})`;
@@ -437,7 +418,6 @@ export abstract class AgentVerbs {
   /**
    * Terminates a workflow, and cancels what it waits for. If the workflow was terminated before, here or elsewhere, it still
    * cancels what that workflow waits for, and throws.
-   *
    * @param options.rollback whether the `rollback` handlers of its steps run before it ends
    * @throws Error as `terminateWorkflow()` of agents: for a workflow that is not tracked, or that has ended
    */

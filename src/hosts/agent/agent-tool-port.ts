@@ -10,7 +10,6 @@ import type {
 import { withTimeout } from "../../core/timeout.ts";
 import type { AgentToolPort } from "../../waits/index.ts";
 
-/** The type of what clients are sent. */
 const PROGRESS_MESSAGE = "perdure-workflow-progress";
 
 /** How long a child may take to return the state of its run. */

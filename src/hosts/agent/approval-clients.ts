@@ -8,7 +8,6 @@ export type ApprovalAgent = Pick<Agent, "broadcast" | "getConnections"> & {
   onApproval(approval: Approval): void | Promise<void>;
 };
 
-/** Approvals as a kind of wait. */
 export function approvalsWithClients(agent: ApprovalAgent) {
   return approvalKind((approval) => {
     try {

@@ -32,7 +32,6 @@ export type ReplyMessage = {
   readonly isCut?: true;
 };
 
-/** What a client is sent of a submission. */
 export type SubmissionAudience = boolean | "status";
 
 /** Characters of a message about a submission, and of the chunks of one reply. */
@@ -61,7 +60,6 @@ export class SubmissionClients {
     return this.agent.shouldSendSubmission !== this.unchosen;
   }
 
-  /** A submission has changed its status. */
   status(submission: SubmissionInspection): void {
     if (!this.#isChosen) return;
     const { submissionId, status } = submission;
@@ -132,7 +130,6 @@ class ReplyStream implements ReplyWatcher {
     this.#timer ??= setTimeout(() => this.end(), GATHER_MS);
   }
 
-  /** Sends what has been gathered. */
   end(): void {
     const { submissionId } = this.turn;
     harmless(`the reply of submission ${submissionId}`, () => this.#flush());
@@ -144,7 +141,6 @@ class ReplyStream implements ReplyWatcher {
     return this.#hidden.has(chunk.toolCallId);
   }
 
-  /** Pieces of one text become one. */
   #gather(chunk: UIMessageChunk): void {
     const last = this.#unsent.at(-1);
     const isMore =

@@ -52,7 +52,6 @@ export class Workflows {
 
   /**
    * Stores a start in the caller's transaction, and resolves when the instance exists and is tracked.
-   *
    * @throws InvalidDestinationError, InvalidEventError at once, so that the transaction is rolled back
    */
   run(name: string, params: unknown, options: RunWorkflow = {}): Promise<string> {
@@ -168,7 +167,6 @@ export class Workflows {
 
   /**
    * Resolves with the id when the instance has started, or has taken too long to wait for.
-   *
    * @param again starts it again, if another call has put the start and may not accept an existing instance
    */
   #end(
@@ -263,7 +261,6 @@ export class Workflows {
   }
 }
 
-/** How many bindings an error lists. */
 const MAX_LISTED = 20;
 
 /** For example, a deploy has renamed the agent's class or its binding since the start was stored. */

@@ -5,7 +5,6 @@ import { toolOf } from "./reply.ts";
 
 /**
  * The text of a reply after its last tool call.
- *
  * @param from the first part of this attempt; those before are of an earlier one
  */
 export function textOf(reply: Pick<UIMessage, "parts"> | undefined, from = 0): string {
@@ -14,13 +13,8 @@ export function textOf(reply: Pick<UIMessage, "parts"> | undefined, from = 0): s
   return after.map((part) => (part.type === "text" ? part.text : "")).join("");
 }
 
-/** The value of the JSON that was found, or why none was. */
-type Found =
-  | { readonly value: unknown; readonly problem?: undefined }
-  | { readonly value?: undefined; readonly problem: string };
-
-/** The JSON in a text: all of it, a fenced block, or the one object or list between words. */
-export function jsonIn(text: string): Found {
+/** The JSON in a text (all of it, a fenced block, or the one object or list between words), or why there is none. */
+export function jsonIn(text: string): { readonly value?: unknown; readonly problem?: string } {
   const alone = jsonAlone(text);
   const [only, ...others] = alone ? [alone] : valuesIn(withoutThoughts(text));
   if (!only) return { problem: "there is none in it that can be read" };

@@ -54,7 +54,6 @@ export class Answering implements AnswerState {
 
   /**
    * The turn has ended with this text. It is the answer if the plan asks for a text.
-   *
    * @param finishReason why the last call of the model ended; undefined when it is not known
    * @throws what storage throws: then it is unknown whether the answer is recorded
    */

@@ -29,7 +29,6 @@ export type EndedTurn = Exclude<TurnEnd, { outcome: "recovering" | "reported" }>
 export type AttemptOptions = {
   readonly ledger: TurnLedger;
   readonly ref: AttemptRef;
-  /** The answer that is asked for, if any. */
   readonly plan: AttemptPlan | undefined;
   /** The ended calls in the stored replies to the turn; undefined for the first run of the turn. */
   readonly settled: (() => readonly SettledCall[]) | undefined;
@@ -45,7 +44,6 @@ type EndedStep = Pick<
 export class Attempt {
   readonly ref: AttemptRef;
   readonly plan: AttemptPlan | undefined;
-  /** Where the ledger records the tool calls. */
   readonly calls: ToolCalls;
   /** What the attempt failed with, as it was thrown. */
   error: { readonly cause: unknown } | undefined;
@@ -74,7 +72,6 @@ export class Attempt {
 
   /**
    * The settings of the turn, with what the plan asks of the model, and with a note about tool calls of earlier runs.
-   *
    * @param limits.tools all tools of the agent, whose names the final answer must not take
    */
   async settings<Config extends TurnSettings>(
@@ -104,7 +101,6 @@ export class Attempt {
 
   /**
    * Before a call of the model.
-   *
    * @param store stores the messages of other submissions that join the turn now
    * @param canJoin whether they could come before the reply
    * @returns the messages that have joined
@@ -125,7 +121,6 @@ export class Attempt {
     return joining;
   }
 
-  /** After a call of the model. */
   stepped(step: EndedStep): void {
     const { finishReason, rawFinishReason } = step;
     // The AI SDK reports a stream without a finish as "other", and providers do the same.
@@ -136,7 +131,6 @@ export class Attempt {
     this.#ledger.recordUsage(this.ref, { inputTokens, outputTokens, totalTokens });
   }
 
-  /** A part of the reply has arrived. */
   heartbeat(): void {
     this.#ledger.heartbeat(this.ref);
   }
@@ -153,7 +147,6 @@ export class Attempt {
 
   /**
    * How the attempt ends. Where an answer was asked for, that decides.
-   *
    * @param text what the reply says after its last tool call
    */
   end(end: EndedTurn, text: string): TurnEnd {

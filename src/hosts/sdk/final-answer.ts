@@ -21,14 +21,12 @@ import type { AttemptPlan } from "../../submissions/index.ts";
 
 const NAME = "think_final_answer";
 
-/** What a turn has before the app's settings. */
 export type TurnContext = {
   readonly system: string;
   readonly tools: ToolSet;
   readonly messages: ModelMessage[];
 };
 
-/** The settings of a turn that matter here. */
 export type TurnSettings = {
   readonly instructions?: string | undefined;
   readonly system?: string | undefined;

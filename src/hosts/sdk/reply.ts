@@ -13,7 +13,6 @@ export function replyIdOf(submissionId: string): string {
 
 /**
  * What a thread stores of a reply: all but the call of the final answer, which is in the ledger. Undefined if nothing is left.
- *
  * @param isPartial whether the turn has failed or was cancelled; the mark is in the metadata
  */
 export function keptOf(reply: UIMessage, isPartial: boolean): UIMessage | undefined {
@@ -49,7 +48,6 @@ export function isPartial({ metadata }: UIMessage): boolean {
   return (metadata as Partial<typeof PARTIAL> | undefined)?.perdure?.isPartial === true;
 }
 
-/** The fields of a part that is a call of a tool. */
 type CallPart = {
   readonly toolCallId: string;
   readonly state: string;

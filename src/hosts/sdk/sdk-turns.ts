@@ -23,7 +23,6 @@ import { type ReplyWatcher, streamedReply } from "./streamed-reply.ts";
 import { Threads } from "./threads.ts";
 import type { TurnSource } from "./turn-source.ts";
 
-/** What a host provides for its side turns. */
 export type SdkTurnsOptions = {
   readonly source: TurnSource;
   /** Where named threads are kept. */
@@ -36,7 +35,6 @@ export type SdkTurnsOptions = {
 };
 
 export class SdkTurns {
-  /** The named threads. */
   readonly threads: Threads;
 
   constructor(private readonly options: SdkTurnsOptions) {
@@ -45,7 +43,6 @@ export class SdkTurns {
 
   /**
    * Runs a turn to its end.
-   *
    * @throws TurnRefused when the submission must not run any more, and what the platform throws when it resets the object
    */
   async run(turn: Turn): Promise<TurnEnd> {
@@ -159,7 +156,6 @@ export class SdkTurns {
   }
 }
 
-/** How the model's stream ended. */
 function endOf({ signal }: Turn, { error, isUnanswered }: Attempt): EndedTurn {
   if (signal.aborted) return { outcome: "aborted" };
   if (!error || isUnanswered) return { outcome: "completed" };

@@ -16,28 +16,23 @@ import { isFinalAnswer } from "./final-answer.ts";
 import { guardedOf, offeredOf } from "./tools.ts";
 import type { Step, StepSettings, TurnSetup } from "./turn-source.ts";
 
-/** What a side turn gives to the stream of its reply. */
 export type ReplyRequest = {
   readonly replyId: string;
   /** Ids of the messages that the model sees; those that join are added. */
   readonly known: Set<string>;
-  /** Sees the reply while it is written. */
   readonly watcher: ReplyWatcher | undefined;
   readonly signal: AbortSignal;
-  /** Stores messages that join the turn. */
   store(joining: readonly UIMessage[]): Promise<void>;
 };
 
 /** Sees the reply of one attempt while it is written. It must not throw; the turn does not wait for it. */
 export interface ReplyWatcher {
   chunk(chunk: UIMessageChunk): void;
-  /** There are no more chunks. */
   end(): void;
 }
 
 /**
  * The reply of the model, whole or as far as it came. An error is not thrown but kept in the attempt.
- *
  * @param source what the agent provides for the turn
  */
 export async function streamedReply(

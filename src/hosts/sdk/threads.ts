@@ -23,7 +23,6 @@ export class Threads {
     private readonly most: () => number = () => Number.POSITIVE_INFINITY,
   ) {}
 
-  /** The newest messages of a thread, for the model. */
   async history(thread: string): Promise<History> {
     const recent = await this.#session(thread).getRecentHistory(HISTORY_BYTES);
     // The messages that a summary replaces are still stored.
@@ -34,7 +33,6 @@ export class Threads {
 
   /**
    * Deletes the oldest messages of a thread when it is a tenth over the limit, so that most turns delete none.
-   *
    * @param newest what was just read of it
    * @param except ids of the messages of the running turn
    */
@@ -62,7 +60,6 @@ export class Threads {
     return size;
   }
 
-  /** All messages of a thread. */
   async messages(thread: string): Promise<UIMessage[]> {
     return (await this.#session(thread).getHistory()) as UIMessage[];
   }
@@ -97,7 +94,6 @@ export class Threads {
     await this.append(thread, messages);
   }
 
-  /** Which of the messages are in the thread. */
   async has(thread: string, ids: readonly string[]): Promise<ReadonlySet<string>> {
     const session = this.#session(thread);
     const found = await Promise.all(ids.map((id) => session.getMessage(id)));

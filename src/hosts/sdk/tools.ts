@@ -26,7 +26,6 @@ const SAFE = Symbol.for("perdure.safeToRepeat");
 /**
  * Marks a tool as read-only, or as safe to run again. Its calls are not recorded, do not count as side effects, and run
  * again when a turn is recovered or retried.
- *
  * @param tool any tool with `execute`. Mark a tool of an MCP server in `beforeTurn()`
  * @returns a copy with the mark
  * @throws TypeError for a value that is not a tool
@@ -37,13 +36,12 @@ const SAFE = Symbol.for("perdure.safeToRepeat");
  */
 export function safeToRepeat<T extends object>(tool: T): T {
   if (typeof tool === "object" && tool !== null) return { ...tool, [SAFE]: true };
-  const remedy = "expected a tool. Check the name of the tool";
-  throw new TypeError(invalidMessage("tool", preview(tool), remedy));
+  const expected = "expected a tool. Check the name of the tool";
+  throw new TypeError(invalidMessage("tool", preview(tool), expected));
 }
 
 /**
  * The same tools, with their calls recorded.
- *
  * @param inputOf the input that the model gave, where the app may have given the tool another one
  */
 export function recordedOf(
@@ -128,14 +126,10 @@ function executeLike(execute: Execute, outputs: ReturnType<Wrap>): Execute {
 
 /** The tools that run here or at the provider, without an approval. A side turn has no client that could run or approve one. */
 export function offeredOf(tools: ToolSet): ToolSet {
-  return Object.fromEntries(
-    Object.entries(tools).filter(
-      ([, { execute, needsApproval, type, ...tool }]) =>
-        !needsApproval &&
-        (execute !== undefined ||
-          (type === "provider" && "isProviderExecuted" in tool && tool.isProviderExecuted)),
-    ),
-  );
+  const isOffered = ({ execute, needsApproval, type, ...tool }: Tool) =>
+    !needsApproval &&
+    (execute || (type === "provider" && "isProviderExecuted" in tool && tool.isProviderExecuted));
+  return Object.fromEntries(Object.entries(tools).filter(([, tool]) => isOffered(tool)));
 }
 
 /** The same tools. Before one of them runs, the app decides and the ledger records the call. */

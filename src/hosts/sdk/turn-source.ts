@@ -23,7 +23,6 @@ export type TurnRequest = {
   messagesFor(tools: ToolSet): Promise<ModelMessage[]>;
   /** The id of another model than the agent's own. */
   readonly model: string | undefined;
-  /** Aborted when the submission is cancelled. */
   readonly signal: AbortSignal;
 };
 
@@ -34,7 +33,6 @@ export type TurnSetup = CallSettings & {
   readonly messages: ModelMessage[];
   /** Tools that need a client or an approval are not offered. */
   readonly tools: ToolSet;
-  /** The most calls of the model. */
   readonly maxSteps: number;
   /**
    * Whether the model's reasoning is stored in the reply.
@@ -44,7 +42,6 @@ export type TurnSetup = CallSettings & {
   readonly hooks?: TurnHooks;
 };
 
-/** The app's hooks around the parts of a turn. */
 export type TurnHooks = {
   /** Before each call of the model. The result applies to that step. */
   beforeStep?(step: Step): StepSettings | undefined | Promise<StepSettings | undefined>;

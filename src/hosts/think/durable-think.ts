@@ -117,7 +117,6 @@ export class DurableThink<
    * Called once for each problem that could go unnoticed: a submission that ended in `error`, a dead letter, an endpoint
    * that starts to fail or recovers, a full outbox or queue of scheduled runs. A crash at that moment may repeat the call for
    * a dead letter, and may omit it for another problem. What it throws is logged. Override it to log in another way.
-   *
    * @default logs one line of JSON with `console.error()` or `console.warn()`
    * @example
    * protected override onProblem(problem: Problem) {
@@ -139,7 +138,6 @@ export class DurableThink<
   /**
    * Decides whether a connected client is sent the whole approval when it changes: its data, schema, workflow and decision.
    * Other clients are sent `approvalId`, `status` and `title`. Override it.
-   *
    * @returns true for the whole approval
    * @default false
    * @example
@@ -155,7 +153,6 @@ export class DurableThink<
    * Decides what a connected client is sent of a submission: `"status"` for each change of its status, `true` for that and
    * the reply of a turn in a named thread, or an isolated one, while it is written. Called at each change, and once per
    * attempt for the reply. Clients get {@link SubmissionMessage} and {@link ReplyMessage}. Override it.
-   *
    * @returns false for nothing
    * @default false
    * @example

@@ -6,17 +6,16 @@ import {
   type AnyTasks,
   type ArmedOccurrence,
   type CheckedTasks,
+  type PromptPort,
   type ScheduledTasks,
   Scheduler,
 } from "../../scheduler/index.ts";
-import type { Submissions } from "../../submissions/index.ts";
-import { promptsTo } from "../scheduled-prompts.ts";
+import type { SubmissionInspection, Submissions } from "../../submissions/index.ts";
 import type { ThinkLedger } from "./think-ledger.ts";
 
 /**
  * What `getScheduledTasks()` returns, with its schedules checked by the compiler. A text that is built
  * at run time is checked at the start, and by `parseSchedule()` of `perdure/scheduler` at any time.
- *
  * @example
  * getScheduledTasks() {
  *   return defineScheduledTasks({
@@ -35,7 +34,6 @@ type ThinkAgent = Think & { onError(error: unknown): void | Promise<void> };
 
 /**
  * The scheduler of a Think agent.
- *
  * @param think knows whether Think has submitted the prompt of an occurrence
  */
 export function thinkScheduler(
@@ -84,7 +82,6 @@ async function armedByThink(
 
 /**
  * Hides the app's tasks from Think. At the end of its start Think arms the tasks that it finds, and disarms all others.
- *
  * @param work.beforeDisarming runs when the app has started, before Think disarms anything
  * @param work.afterStart runs after that, and may read what the app's `onStart()` has made
  * @returns a function that reads what the app declares, at any time
@@ -129,4 +126,42 @@ async function callOnError(agent: ThinkAgent, error: unknown): Promise<void> {
   } catch (thrown) {
     if (thrown !== error) throw thrown;
   }
+}
+
+/** The prompts of tasks as submissions to the agent itself. */
+function promptsTo(submissions: Submissions): PromptPort {
+  /** Calls for the same submission share one wait. */
+  const waits = new Map<string, Promise<SubmissionInspection | null>>();
+  const wait = async (id: string) => {
+    const found = await submissions.inspect(id);
+    if (found?.status !== "pending" && found?.status !== "running") return found;
+    const waiting =
+      waits.get(id) ?? submissions.waitInsideTurn(id).finally(() => void waits.delete(id));
+    waits.set(id, waiting);
+    return waiting;
+  };
+  return {
+    submit: async (prompt, { idempotencyKey, metadata, retry }) => {
+      const parts = [{ type: "text" as const, text: prompt }];
+      // The ledger has no value for "no limit".
+      const attempts = retry?.maxAttempts && Math.min(retry.maxAttempts, Number.MAX_SAFE_INTEGER);
+      return submissions.accept(
+        // The same id each time, so that a repeated submission has the same message.
+        [{ id: idempotencyKey, role: "user", parts }],
+        { idempotencyKey, metadata, ...(attempts && { retry: { maxAttempts: attempts } }) },
+      );
+    },
+    ended: async (submissionId) => {
+      const ended = await wait(submissionId);
+      if (ended?.status === "pending" || ended?.status === "running") {
+        throw new Error(`Submission ${submissionId} has not ended`);
+      }
+      if (!ended) return null;
+      const { status, errorName: name = "Error", error: message } = ended;
+      return { status, ...(message !== undefined && { error: { name, message } }) };
+    },
+    cancel: async (submissionId, reason) => {
+      await submissions.cancel(submissionId, reason);
+    },
+  };
 }

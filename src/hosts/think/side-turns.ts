@@ -18,7 +18,6 @@ import type {
 } from "../sdk/turn-source.ts";
 import type { ThinkHooks } from "./hooks.ts";
 
-/** The hooks of the app that run in a side turn. */
 export type SideTurnHooks = Pick<
   ThinkHooks,
   "beforeTurn" | "beforeStep" | "beforeToolCall" | "afterToolCall" | "onStepEnd"
@@ -86,7 +85,6 @@ async function toolsOf(agent: Think): Promise<ToolSet> {
   };
 }
 
-/** The settings of a model call that `beforeTurn` has set. */
 function settingsOf(config: TurnConfig): CallSettings {
   const {
     model: _model,
@@ -126,7 +124,6 @@ function hooksOf(
   };
 }
 
-/** The app's decision on a tool call, by Think's hook. */
 async function decisionOf(
   hooks: SideTurnHooks,
   { toolName, toolCallId, input, isDynamic, messages, abortSignal }: ToolCall,
@@ -143,9 +140,8 @@ async function decisionOf(
     abortSignal,
     requestId,
   });
-  if (!decision || decision.action === "allow") {
+  if (!decision || decision.action === "allow")
     return { run: true, input: decision?.input ?? input };
-  }
   if (decision.action === "substitute") return { run: false, output: decision.output };
   const output = decision.reason ?? `Tool "${toolName}" was blocked by beforeToolCall.`;
   return { run: false, output };

@@ -31,7 +31,6 @@ type SideTurn = { readonly submissionId: string; isOver: boolean };
 
 export class ThinkHost implements TurnHost {
   readonly submissions: Submissions;
-  /** What Think itself still has to recover. */
   readonly recovery: ThinkRecovery;
   readonly #mainTurns: ThinkTurns;
   readonly ids: TurnIds;
@@ -149,7 +148,6 @@ export class ThinkHost implements TurnHost {
     return this.activeTurn() !== undefined;
   }
 
-  /** The messages of a thread. */
   messages(thread: string): Promise<UIMessage[]> {
     return thread === MAIN ? this.agent.getMessages() : this.#sideTurns.threads.messages(thread);
   }

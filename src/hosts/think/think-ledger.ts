@@ -25,7 +25,6 @@ import {
 import { NOT_FOUND } from "../../waits/index.ts";
 import { textOf as replyText } from "../sdk/answer-text.ts";
 
-/** The most that Think lists. */
 const MOST_LISTED = 100;
 /** How long an interrupted turn is waited for: Think may continue it, or leave it as it is. */
 const RECOVERY_MS = 60_000;
@@ -81,7 +80,6 @@ export class ThinkLedger {
 
   /**
    * The submission that Think has accepted with this id or key, or null.
-   *
    * @throws SubmissionIdentityError if they name different submissions
    */
   async find(
@@ -179,7 +177,6 @@ export class ThinkLedger {
     };
   }
 
-  /** Cancels the prompts that a workflow waits for. */
   async cancelFor({ workflow, instance }: InstanceOf, reason: string): Promise<void> {
     for (const { submissionId, idempotencyKey } of await this.list({ status: OPEN })) {
       if (!idempotencyKey?.startsWith(`think-workflow:${workflow}:${instance}:`)) continue;

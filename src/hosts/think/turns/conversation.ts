@@ -26,7 +26,6 @@ export function isKept({ parts }: UIMessage): boolean {
 export class MainConversation {
   constructor(private readonly agent: Think) {}
 
-  /** What a turn has left. */
   async inspectConversation({ messages }: SubmittedTurn): Promise<ConversationState> {
     const { agent } = this;
     const ids = idsOf(messages);
@@ -50,19 +49,13 @@ export class MainConversation {
     return settledCalls(messages.slice(messages.findIndex(({ id }) => ids.has(id)) + 1));
   }
 
-  /** The messages that are not in it yet. */
-  missing(messages: readonly UIMessage[]): UIMessage[] {
-    const said = idsOf(this.agent.messages);
-    return messages.filter(({ id }) => !said.has(id));
-  }
-
   /** Removes messages of an earlier attempt and the replies to them, unless they are last. A model answers what comes last. */
   async removeEarlier(messages: readonly UIMessage[]): Promise<void> {
     const { agent } = this;
     const ids = idsOf(messages);
     const last = agent.messages.at(-1);
-    if (!last || ids.has(last.id)) return;
-    if (!agent.messages.some(({ id }) => ids.has(id))) return;
-    await agent.session.deleteMessages(withReplies(agent.messages, ids));
+    const theirs = withReplies(agent.messages, ids);
+    if (!last || ids.has(last.id) || theirs.length === 0) return;
+    await agent.session.deleteMessages(theirs);
   }
 }

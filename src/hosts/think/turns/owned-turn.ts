@@ -22,7 +22,6 @@ export type OwnedTurn = {
   earlier?: { readonly id: string; readonly parts: number };
 };
 
-/** How a turn ended, as Think reports it. */
 export type ThinkEnd = {
   readonly requestId: string;
   readonly status: "completed" | "error" | "aborted" | "skipped";

@@ -66,7 +66,8 @@ export class ThinkTurns {
       if (signal.aborted) throw new TurnRefused();
       this.#begun = { turn, ref };
       // Messages that are stored stay where they are, with the reply that the follow-up continues.
-      return isFollowUp ? this.conversation.missing(messages) : messages;
+      const stored = idsOf(isFollowUp ? this.agent.messages : []);
+      return messages.filter(({ id }) => !stored.has(id));
     };
     try {
       const result = await this.ids.start(turn.submissionId, () =>

@@ -19,7 +19,7 @@ import {
   wakeNow,
 } from "../../../support/think.ts";
 import { charges, type ThinkAgent } from "../../../support/think-agent.ts";
-import type { BuiltInAgent } from "./built-in.ts";
+import type { BuiltInAgent } from "../built-in.ts";
 
 /** After a crash the object is found again by its alarms: at most half a minute, plus the turn. */
 const RECOVERY_MS = 60_000;

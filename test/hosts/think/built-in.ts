@@ -3,9 +3,9 @@
 import { Think } from "@cloudflare/think";
 import { ThinkWorkflow, type ThinkWorkflowStep } from "@cloudflare/think/workflows";
 import type { AgentWorkflowEvent } from "agents/workflows";
-import { Meter, metered, ScriptedModel } from "../../../../src/testing/index.ts";
-import { made } from "../../../support/think-agent.ts";
-import { answerSchema, type PromptParams } from "../../../support/workflows/prompt-workflow.ts";
+import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
+import { made } from "../../support/think-agent.ts";
+import { answerSchema, type PromptParams } from "../../support/workflows/prompt-workflow.ts";
 
 export class BuiltInAgent extends Think<Cloudflare.Env> {
   readonly meter: Meter;
