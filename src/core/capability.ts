@@ -1,14 +1,33 @@
-/** The base class of the modules' capabilities: passes Lifecycle's jobs and routed messages to the module's one wake. */
+/** The base class of the modules' capabilities: gives each its work loop, and passes jobs and routed messages to its wake. */
 
 import {
   LifecycleCapability,
   type LifecycleJobContext,
   type LifecycleRouteContext,
 } from "agents/lifecycle";
+import type { Clock } from "./clock.ts";
 import type { AgentPath, Wake, WakesVerb } from "./wake.ts";
+import { WorkLoop } from "./work-loop.ts";
 
 export abstract class Capability extends LifecycleCapability {
-  protected abstract readonly wake: Wake;
+  protected readonly loop: WorkLoop;
+
+  constructor(id: string, clock: Clock) {
+    super(id);
+    this.loop = new WorkLoop(
+      id,
+      clock,
+      () => this.lifecycle,
+      () => this.drive(),
+    );
+  }
+
+  /** Does what is due, and returns when there is more to do, or null. */
+  protected abstract drive(): Promise<number | null>;
+
+  protected get wake(): Wake {
+    return this.loop.wake;
+  }
 
   override async onStart(): Promise<void> {
     await this.wake.restore();

@@ -22,4 +22,11 @@ export function monotonic({ now, random }: Clock): Clock {
   };
 }
 
+/** The earliest of these times, or null where there is none. */
+export function earliest(times: Iterable<number | null>): number | null {
+  let first: number | null = null;
+  for (const time of times) if (time !== null && (first === null || time < first)) first = time;
+  return first;
+}
+
 export const systemClock: Clock = { now: () => Date.now(), random: () => Math.random() };

@@ -3,7 +3,8 @@
 import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
-import { Wake } from "../core/wake.ts";
+import type { Wake } from "../core/wake.ts";
+import type { WorkLoop } from "../core/work-loop.ts";
 import type { Destinations } from "./destinations/index.ts";
 import { hostOf } from "./destinations/webhook.ts";
 import type { OutboxLimits, OutboxSettings } from "./options.ts";
@@ -12,8 +13,6 @@ import { EndpointStore } from "./store/endpoints.ts";
 import { EntryStore, type OutboxEntry } from "./store/entries.ts";
 import type { DeadLetter, Endpoint } from "./types.ts";
 
-/** While a delivery or a notification is in flight, a wake this far ahead continues after a crash. */
-export const BACKSTOP_MS = 30_000;
 /** A failing endpoint without waiting entries is deleted after this time. */
 const MAX_ENDPOINT_AGE_MS = 30 * 86_400_000;
 
@@ -24,23 +23,24 @@ type Stores = {
 };
 
 export class OutboxContext {
+  readonly clock: Clock;
   readonly wake: Wake;
   #stores: Stores | undefined;
   #hasStarted = false;
 
-  /**
-   * @param lifecycle available once the outbox is installed, which is after its construction
-   * @param drive delivers what is due; returns the time of the next wake, or null
-   */
   constructor(
-    readonly clock: Clock,
+    readonly loop: WorkLoop,
     readonly limits: OutboxLimits,
     readonly destinations: Destinations,
-    readonly lifecycle: () => LifecycleServices,
     private readonly hooks: Pick<OutboxSettings, "onDeadLetter" | "onProblem">,
-    drive: () => Promise<number | null>,
   ) {
-    this.wake = new Wake(lifecycle, "perdure.outbox", drive, clock);
+    this.clock = loop.clock;
+    this.wake = loop.wake;
+  }
+
+  /** Available once the outbox is installed, which is after its construction. */
+  get lifecycle(): LifecycleServices {
+    return this.loop.lifecycle;
   }
 
   get entries(): EntryStore {
@@ -65,7 +65,7 @@ export class OutboxContext {
   }
 
   #open(): Stores {
-    const { storage } = this.lifecycle();
+    const { storage } = this.lifecycle;
     this.#stores ??= {
       entries: new EntryStore(storage),
       deadLetters: new DeadLetterStore(storage, this.limits.deadLetters),
@@ -90,11 +90,11 @@ export class OutboxContext {
 
   reportAttempt(type: "outbox:attempt" | "outbox:delivered", entry: OutboxEntry): void {
     const { id, attempt, destination } = entry;
-    this.lifecycle().events.emit(type, { id, attempt, kind: destination.kind });
+    this.lifecycle.events.emit(type, { id, attempt, kind: destination.kind });
   }
 
   reportDiscarded({ id, attempt, destination }: OutboxEntry, reason: string): void {
-    const { events } = this.lifecycle();
+    const { events } = this.lifecycle;
     events.emit("outbox:discarded", { id, attempt, kind: destination.kind, reason });
   }
 
@@ -102,7 +102,7 @@ export class OutboxContext {
   async reportDead(letter: DeadLetter): Promise<void> {
     const { id, destination, attempts, lastError: error } = letter;
     const { kind } = destination;
-    const { events, runInHostContext } = this.lifecycle();
+    const { events, runInHostContext } = this.lifecycle;
     events.emit("outbox:dead", { id, kind, attempts, error });
     const ids = { id, kind, to: this.destinations.labelOf(destination), attempts };
     this.reportProblem({ type: "outbox:dead", level: "error", message: error, ids });
@@ -111,7 +111,7 @@ export class OutboxContext {
 
   /** @param reason why it is not healthy */
   reportEndpoint(url: string, state: Endpoint["state"], reason?: string): void {
-    this.lifecycle().events.emit("outbox:endpoint", { url, state });
+    this.lifecycle.events.emit("outbox:endpoint", { url, state });
     this.reportProblem({
       type: "outbox:endpoint",
       level: state === "disabled" ? "error" : "warn",
@@ -121,6 +121,6 @@ export class OutboxContext {
   }
 
   reportProblem(problem: Problem): void {
-    reportProblem(this.hooks.onProblem, problem, this.lifecycle().runInHostContext);
+    reportProblem(this.hooks.onProblem, problem, this.lifecycle.runInHostContext);
   }
 }

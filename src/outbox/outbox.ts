@@ -10,7 +10,6 @@ import type { Instant } from "../core/instant.ts";
 import { type Json, preview } from "../core/json.ts";
 import { invalidMessage } from "../core/options.ts";
 import { withTimeout } from "../core/timeout.ts";
-import type { Wake } from "../core/wake.ts";
 import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";
 import { isOrdered } from "./delivery/policy.ts";
@@ -95,7 +94,8 @@ export class Outbox extends Capability {
       problemOfStart,
       ...settings
     } = options;
-    super("perdure.outbox");
+    // An entry with an earlier time would look interrupted by a crash, one with a later time would wait.
+    super("perdure.outbox", monotonic(clock));
     const limits = readSettings(settings);
     this.#problemOfStart = problemOfStart;
     this.#destinations = new Destinations(
@@ -104,22 +104,13 @@ export class Outbox extends Capability {
         env,
         now: clock.now,
         allowPrivateAddresses: limits.allowPrivateAddresses,
-        inHostContext: <T>(work: () => Promise<T>) =>
-          this.lifecycle.runInHostContext(work) as Promise<T>,
+        inHostContext: this.loop.inHostContext,
         objectInstance: this.#objectInstance,
         startWorkflow,
       },
       adapters,
     );
-    this.#context = new OutboxContext(
-      // An entry with an earlier time would look interrupted by a crash, one with a later time would wait.
-      monotonic(clock),
-      limits,
-      this.#destinations,
-      () => this.lifecycle,
-      settings,
-      () => this.#dispatcher.drive(),
-    );
+    this.#context = new OutboxContext(this.loop, limits, this.#destinations, settings);
     this.#dispatcher = new Dispatcher(this.#context);
   }
 
@@ -128,8 +119,8 @@ export class Outbox extends Capability {
     await this.#dispatcher.start();
   }
 
-  protected override get wake(): Wake {
-    return this.#context.wake;
+  protected override async drive(): Promise<number | null> {
+    return this.#dispatcher.drive();
   }
 
   /**

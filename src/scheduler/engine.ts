@@ -3,16 +3,15 @@
  * the earliest time at which there is something to do.
  */
 
-import type { LifecycleServices } from "agents/lifecycle";
-import type { Clock } from "../core/clock.ts";
-import { Wake } from "../core/wake.ts";
+import { type Clock, earliest } from "../core/clock.ts";
+import type { WorkLoop } from "../core/work-loop.ts";
 import { App } from "./app.ts";
 import { InvalidTaskError } from "./errors.ts";
 import { jitterShare } from "./keys.ts";
 import type { Settings } from "./options.ts";
 import type { TaskRow } from "./rows.ts";
 import { Firing } from "./runs/firing.ts";
-import { BACKSTOP_MS, Runner } from "./runs/runner.ts";
+import { Runner } from "./runs/runner.ts";
 import { Store } from "./store.ts";
 import { Declarations, readDeclarations } from "./tasks/declarations.ts";
 import type { DeclaredTask } from "./tasks/declared.ts";
@@ -25,8 +24,8 @@ const READ_AGAIN_MS = 60_000;
 const FIRED_AT_A_TIME = 16;
 
 export class SchedulerEngine {
+  readonly clock: Clock;
   readonly store: Store;
-  readonly wake: Wake;
   readonly runner: Runner;
   readonly firing: Firing;
   readonly #app: App;
@@ -39,27 +38,20 @@ export class SchedulerEngine {
   #hasReconciled = false;
   /** When the app's tasks are read again after a failure; null: not needed. */
   #readAgainAt: number | null = null;
-  /** Tasks that could not be fired, and until when they are left alone. */
-  readonly #retryAt = new Map<string, number>();
   #isDriving = false;
 
   constructor(
     settings: Settings,
-    readonly clock: Clock,
-    private readonly lifecycle: LifecycleServices,
+    private readonly loop: WorkLoop,
   ) {
+    const { lifecycle, clock } = loop;
     const app = new App(settings, lifecycle);
     const taskOf = (taskId: string) => this.declared.valid.get(taskId);
     const onChange = () => this.#updateWake();
+    this.clock = clock;
     this.#app = app;
     this.store = new Store(lifecycle.storage, settings.owner);
-    this.wake = new Wake(
-      () => lifecycle,
-      "perdure.scheduler",
-      () => this.#drive(),
-      clock,
-    );
-    this.runner = new Runner(app, this.store, clock, taskOf, onChange);
+    this.runner = new Runner(app, this.store, loop, taskOf, onChange);
     this.firing = new Firing(app, this.store, this.runner, clock);
   }
 
@@ -68,7 +60,8 @@ export class SchedulerEngine {
    * rows. The first reconcile follows the start, unless the app calls it earlier.
    */
   async start(): Promise<void> {
-    const { store, wake } = this;
+    const { store } = this;
+    const { wake } = this.loop;
     store.open();
     const isArmed = ({ nextAt, pausedAt }: TaskRow) => nextAt !== null && pausedAt === null;
     const times = [...store.tasks.values()].filter(isArmed).map(({ nextAt }) => nextAt ?? 0);
@@ -81,7 +74,7 @@ export class SchedulerEngine {
 
   #reconcileFirst(): void {
     if (this.#reconciling !== undefined) return;
-    const started = this.lifecycle.ready();
+    const started = this.loop.lifecycle.ready();
     // A failure has been reported, and a wake tries it again.
     started.then(() => this.reconciled()).catch(() => {});
   }
@@ -165,19 +158,22 @@ export class SchedulerEngine {
   /** Sets the wake for the next thing to do; a drive does so when it ends. */
   #updateWake(): void {
     if (this.#isDriving) return;
-    const next = this.#nextWake();
-    if (next !== null) this.wake.request(next);
-    else if (this.wake.armedFor !== null) this.wake.release();
+    const { wake } = this.loop;
+    const next = this.loop.nextWake(this.#nextWake());
+    if (next !== null) wake.request(next);
+    else if (wake.armedFor !== null) wake.release();
   }
 
   /** The same, for a caller that waits until the wake is stored. */
   async armed(): Promise<void> {
-    const next = this.#nextWake();
-    if (next !== null) await this.wake.noLaterThan(next);
-    else await this.wake.clear();
+    const { wake } = this.loop;
+    const next = this.loop.nextWake(this.#nextWake());
+    if (next !== null) await wake.noLaterThan(next);
+    else await wake.clear();
   }
 
-  async #drive(): Promise<number | null> {
+  /** Does what is due. Returns when there is more to do, or null. */
+  async drive(): Promise<number | null> {
     this.#isDriving = true;
     try {
       const mustRead = this.#readAgainAt !== null && this.#readAgainAt <= this.clock.now();
@@ -186,7 +182,6 @@ export class SchedulerEngine {
       await this.#fireAll();
       this.runner.recover();
       this.runner.startWaiting();
-      this.lifecycle.trackAlarmWork(this.runner.work);
       return this.#nextWake();
     } finally {
       this.#isDriving = false;
@@ -213,18 +208,16 @@ export class SchedulerEngine {
     const time = task && row ? this.#fireTime(task, row) : null;
     if (!task || !row || time === null || time > this.clock.now()) return false;
     try {
-      this.#retryAt.delete(taskId);
       this.firing.fire(task, row);
     } catch (error) {
-      this.#retryAt.set(taskId, this.clock.now() + BACKSTOP_MS);
+      this.loop.pause(taskId);
       this.#app.reportInvalid(taskId, error);
     }
     return true;
   }
 
   #fireTime(task: DeclaredTask, row: TaskRow): number | null {
-    const time = fireTime(task, row);
-    return time === null ? null : Math.max(time, this.#retryAt.get(task.taskId) ?? time);
+    return this.loop.isPaused(task.taskId) ? null : fireTime(task, row);
   }
 
   /** The earliest time at which there is something to do, or null. */
@@ -233,8 +226,6 @@ export class SchedulerEngine {
       const row = this.store.tasks.get(task.taskId);
       return row ? this.#fireTime(task, row) : null;
     });
-    times.push(this.runner.nextWake(this.clock.now()), this.#readAgainAt);
-    const known = times.filter((time) => time !== null);
-    return known.length === 0 ? null : known.reduce((first, time) => Math.min(first, time));
+    return earliest([...times, this.runner.nextWake(this.clock.now()), this.#readAgainAt]);
   }
 }

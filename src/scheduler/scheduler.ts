@@ -4,7 +4,6 @@ import { Capability } from "../core/capability.ts";
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
 import { readOptions } from "../core/option-schemas.ts";
-import type { Wake } from "../core/wake.ts";
 import { SchedulerEngine } from "./engine.ts";
 import {
   LIST,
@@ -27,7 +26,6 @@ export type SchedulerOptions = SchedulerSettings & { readonly clock?: Clock };
 
 export class Scheduler extends Capability {
   readonly #settings: Settings;
-  readonly #clock: Clock;
   #installed: SchedulerEngine | undefined;
 
   /**
@@ -37,16 +35,14 @@ export class Scheduler extends Capability {
    * @throws InvalidOptionError for an invalid option
    */
   constructor({ clock = systemClock, ...settings }: SchedulerOptions) {
-    super("perdure.scheduler");
-    this.#settings = readOptions(SETTINGS, settings, "options of Scheduler");
     // An occurrence that has fired would be due again, if the clock were set back.
-    this.#clock = monotonic(clock);
+    super("perdure.scheduler", monotonic(clock));
+    this.#settings = readOptions(SETTINGS, settings, "options of Scheduler");
   }
 
   /** Made at its first use, because `lifecycle` is there when the scheduler is installed. */
   get #engine(): SchedulerEngine {
-    const { lifecycle } = this;
-    this.#installed ??= new SchedulerEngine(this.#settings, this.#clock, lifecycle);
+    this.#installed ??= new SchedulerEngine(this.#settings, this.loop);
     return this.#installed;
   }
 
@@ -55,8 +51,8 @@ export class Scheduler extends Capability {
     await this.#engine.start();
   }
 
-  protected override get wake(): Wake {
-    return this.#engine.wake;
+  protected override drive(): Promise<number | null> {
+    return this.#engine.drive();
   }
 
   /**

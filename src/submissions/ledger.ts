@@ -3,7 +3,8 @@
 import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { type OnProblem, reportProblem } from "../core/problems.ts";
-import { Wake } from "../core/wake.ts";
+import type { Wake } from "../core/wake.ts";
+import type { WorkLoop } from "../core/work-loop.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { TurnHost } from "./host.ts";
 import { inspect } from "./inspection.ts";
@@ -14,29 +15,26 @@ import { StatusHooks } from "./turns/status-hooks.ts";
 import type { SubmissionInspection } from "./types.ts";
 
 export class Ledger {
+  readonly clock: Clock;
   readonly wake: Wake;
   readonly hooks: StatusHooks;
   #store: SubmissionStore | undefined;
 
-  /**
-   * @param lifecycleOf works once the capability is installed, which is after its construction
-   * @param drive does what is due, and returns when it wants to be woken next
-   */
   constructor(
+    readonly loop: WorkLoop,
     readonly host: TurnHost,
     readonly outbox: Outbox,
-    readonly clock: Clock,
     readonly limits: Limits,
     private readonly onProblem: OnProblem | undefined,
-    private readonly lifecycleOf: () => LifecycleServices,
-    drive: () => Promise<number | null>,
   ) {
-    this.wake = new Wake(lifecycleOf, "perdure.submissions", drive, clock);
+    this.clock = loop.clock;
+    this.wake = loop.wake;
     this.hooks = new StatusHooks((one) => this.#callStatusHook(one), limits.hookTimeoutMs);
   }
 
+  /** Available once the capability is installed, which is after its construction. */
   get lifecycle(): LifecycleServices {
-    return this.lifecycleOf();
+    return this.loop.lifecycle;
   }
 
   get store(): SubmissionStore {
@@ -51,14 +49,9 @@ export class Ledger {
       const { submissionId, thread, attempts, error = "", errorName = "" } = inspection;
       const ids = { submissionId, thread, attempts, errorName };
       const problem = { type: "submission:error", level: "error", message: error, ids } as const;
-      reportProblem(this.onProblem, problem, (work) => this.inHostContext(work));
+      reportProblem(this.onProblem, problem, this.loop.inHostContext);
     }
     this.hooks.announce(inspection);
-  }
-
-  /** Runs code of the app in the host's context. */
-  inHostContext<T>(work: () => Promise<T>): Promise<T> {
-    return this.lifecycle.runInHostContext(work) as Promise<T>;
   }
 
   /** Emits the events of a status and calls the app's hook, in the context of the request that changed the status. */
@@ -68,6 +61,6 @@ export class Ledger {
     events.emit("submission:status", { submissionId, requestId, status });
     if (status === "error") events.emit("submission:error", { submissionId, requestId, error });
     const hook = () => this.host.onStatus(submission);
-    return this.host.isInHostContext() ? hook() : this.inHostContext(hook);
+    return this.host.isInHostContext() ? hook() : this.loop.inHostContext(hook);
   }
 }

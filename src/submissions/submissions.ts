@@ -5,7 +5,6 @@ import { Capability } from "../core/capability.ts";
 import { systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
 import { checkHook } from "../core/options.ts";
-import type { Wake } from "../core/wake.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
@@ -58,17 +57,9 @@ export class Submissions extends Capability implements TurnLedger {
     outbox: Outbox,
     { clock = systemClock, onProblem, ...options }: SubmissionsOptions = {},
   ) {
-    super("perdure.submissions");
+    super("perdure.submissions", clock);
     checkHook("onProblem", onProblem);
-    this.#ledger = new Ledger(
-      host,
-      outbox,
-      clock,
-      readLimits(options),
-      onProblem,
-      () => this.lifecycle,
-      () => this.#engine.drive(),
-    );
+    this.#ledger = new Ledger(this.loop, host, outbox, readLimits(options), onProblem);
     this.#engine = new TurnEngine(this.#ledger, (of) =>
       this.cancelFor(of, "The workflow that waited for it was terminated"),
     );
@@ -79,8 +70,8 @@ export class Submissions extends Capability implements TurnLedger {
     await this.#engine.start();
   }
 
-  protected override get wake(): Wake {
-    return this.#ledger.wake;
+  protected override drive(): Promise<number | null> {
+    return this.#engine.drive();
   }
 
   /**

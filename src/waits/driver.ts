@@ -3,16 +3,14 @@
  * waits whose step never asked for their end, and prunes closed ones.
  */
 
-import type { Clock } from "../core/clock.ts";
 import { Sweep } from "../core/sweep.ts";
 import { withTimeout } from "../core/timeout.ts";
+import type { WorkLoop } from "../core/work-loop.ts";
 import type { Closing, StoredKind, StoredKindName, Wait } from "./protocol.ts";
 import type { WaitStore } from "./store.ts";
 
 /** After a drive that failed, or that the object did not survive. */
 export const AGAIN_MS = 30_000;
-/** While drives run, an alarm keeps the object alive. */
-const HEARTBEAT_MS = 30_000;
 /** A drive that runs for so long may never return: the object is no longer kept alive for it. */
 const HUNG_MS = 3_600_000;
 /** When a wake looks at a hanging drive: the object may have been restarted by then. */
@@ -31,7 +29,6 @@ type Run = {
   readonly waitId: string;
   /** Epoch milliseconds. */
   readonly since: number;
-  work: Promise<void>;
   /** Something has happened since it began. */
   isStale: boolean;
   isHung: boolean;
@@ -39,19 +36,18 @@ type Run = {
 
 export class Driver {
   readonly #running = new Map<string, Run>();
-  readonly #sweep = new Sweep(() => this.owner.clock.random());
+  readonly #sweep = new Sweep(() => this.loop.clock.random());
 
   readonly kinds = new Map<string, StoredKind>();
 
+  /**
+   * @param store opened at its first use
+   * @param close closes a wait whose step never asked for its end
+   */
   constructor(
-    private readonly owner: {
-      readonly store: () => WaitStore;
-      readonly clock: Clock;
-      /** Closes a wait whose step never asked for its end. */
-      close(wait: Wait): void;
-      wakeAt(time: number): void;
-      inHostContext(work: () => Promise<void>): Promise<void>;
-    },
+    private readonly loop: WorkLoop,
+    private readonly store: () => WaitStore,
+    private readonly close: (wait: Wait) => void,
   ) {}
 
   has(name: string): name is StoredKindName {
@@ -75,7 +71,7 @@ export class Driver {
   announce(wait: Wait): void {
     const kind = this.kindOf(wait);
     if (kind.announce === undefined) return;
-    this.owner
+    this.loop
       .inHostContext(async () => kind.announce?.(wait))
       .catch((error) => console.error(`[perdure] a wait could not be announced:`, error));
   }
@@ -84,7 +80,7 @@ export class Driver {
   resume(): void {
     const driven = [...this.kinds].filter(([, { drive, stop }]) => drive ?? stop);
     const names = driven.map(([name]) => name as StoredKindName);
-    for (const wait of this.owner.store().live(names)) this.begin(wait);
+    for (const wait of this.store().live(names)) this.begin(wait);
   }
 
   /** Drives an open wait, or stops what runs for a closed one; once more if that is running already. Never fails. */
@@ -95,14 +91,14 @@ export class Driver {
       running.isStale = true;
       return;
     }
-    const since = this.owner.clock.now();
-    const run: Run = { waitId, since, work: Promise.resolve(), isStale: false, isHung: false };
+    const run: Run = { waitId, since: this.loop.clock.now(), isStale: false, isHung: false };
     this.#running.set(id, run);
-    run.work = this.#run(waitId).finally(() => {
+    const work = this.#run(waitId).finally(() => {
       this.#running.delete(id);
       const now = run.isStale ? this.#find(waitId) : undefined;
       if (now?.isLive) this.begin(now);
     });
+    this.loop.track(run, work);
   }
 
   /** How the kind closes a wait whose time is over, or undefined: as its step says. Never fails. */
@@ -112,37 +108,35 @@ export class Driver {
       closing = await this.kindOf(wait).lastLook?.(wait);
     };
     try {
-      await withTimeout(this.owner.inHostContext(look), LAST_LOOK_MS);
+      await withTimeout(this.loop.inHostContext(look), LAST_LOOK_MS);
     } catch (error) {
       console.error(`[perdure] what became of a wait could not be found out:`, error);
     }
     return closing;
   }
 
-  /** Does what is due. Returns the work, and when there is more to do. */
-  drive(): { work: Promise<unknown>; next: number | null } {
-    const { clock, close } = this.owner;
-    const store = this.owner.store();
-    const now = clock.now();
+  /** Does what is due. Returns when there is more to do. */
+  drive(): number | null {
+    const store = this.store();
+    const now = this.loop.clock.now();
     this.#giveUpHung(now);
     for (const wait of store.due(now, AT_A_TIME)) {
       const isOpen = wait.status === "open";
-      if (isOpen && wait.expiresAt <= now) close(wait);
+      if (isOpen && wait.expiresAt <= now) this.close(wait);
       else if (isOpen && this.kindOf(wait).drive === undefined) store.restUntil(wait.waitId, null);
       else if (this.#running.get(runIdOf(wait))?.isHung) this.#restHung(wait.waitId, now);
       else this.begin(wait);
     }
     store.prune(now - KEPT_MS, this.#sweep);
-    const running = [...this.#running.values()].filter((run) => !run.isHung);
-    const work = running.map((run) => run.work);
-    if (work.length > 0) return { work: Promise.all(work), next: now + HEARTBEAT_MS };
-    return { work: Promise.resolve(), next: store.nextWake() };
+    // A wait that is driven now is still due by its row.
+    return this.loop.isBusy ? null : store.nextWake();
   }
 
   #giveUpHung(now: number): void {
     for (const run of this.#running.values()) {
       if (run.isHung || now - run.since < HUNG_MS) continue;
       run.isHung = true;
+      this.loop.untrack(run);
       console.error(
         `[perdure] the wait ${run.waitId} is driven for more than an hour, and may hang`,
       );
@@ -152,15 +146,15 @@ export class Driver {
 
   /** An open one still expires at its time. */
   #restHung(waitId: string, now: number): void {
-    const store = this.owner.store();
+    const store = this.store();
     const until = now + AFTER_HUNG_MS;
     if (store.find(waitId)?.status === "open") store.restUntil(waitId, until);
     else store.wakeAt(waitId, until);
   }
 
   async #run(waitId: string): Promise<void> {
-    const { clock, wakeAt, inHostContext } = this.owner;
-    const store = this.owner.store();
+    const { clock, wake, inHostContext } = this.loop;
+    const store = this.store();
     let again: number | null = null;
     try {
       const wait = store.find(waitId);
@@ -177,13 +171,13 @@ export class Driver {
       again = clock.now() + AGAIN_MS;
       this.#rest(waitId, again);
     }
-    if (again !== null) wakeAt(again);
+    if (again !== null) wake.request(again);
   }
 
   /** Undefined also if storage fails: the next start finds the wait. */
   #find(waitId: string): Wait | undefined {
     try {
-      return this.owner.store().find(waitId);
+      return this.store().find(waitId);
     } catch (error) {
       console.error(`[perdure] a wait could not be read:`, error);
       return undefined;
@@ -192,7 +186,7 @@ export class Driver {
 
   #rest(waitId: string, until: number): void {
     try {
-      this.owner.store().wakeAt(waitId, until);
+      this.store().wakeAt(waitId, until);
     } catch (error) {
       console.error(`[perdure] when a wait is to be driven could not be stored:`, error);
     }

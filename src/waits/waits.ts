@@ -4,10 +4,9 @@
  */
 
 import { Capability } from "../core/capability.ts";
-import { type Clock, systemClock } from "../core/clock.ts";
+import { type Clock, earliest, systemClock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import { partsOf } from "../core/text.ts";
-import { Wake } from "../core/wake.ts";
 import { workflowEvent } from "../outbox/destinations/workflow-event.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
@@ -60,35 +59,17 @@ export type WaitsOptions = {
 
 export class Waits extends Capability implements WaitKind {
   readonly #outbox: Outbox;
-  readonly #clock: Clock;
   readonly #kinds = new Map<WaitKindName, WaitKind>();
   readonly #driver: Driver;
-  protected override readonly wake: Wake;
   #opened: WaitStore | undefined;
 
   constructor({ outbox, kinds, clock = systemClock }: WaitsOptions) {
-    super("perdure.waits");
+    super("perdure.waits", clock);
     this.#outbox = outbox;
-    this.#clock = clock;
-    this.#driver = new Driver({
-      store: () => this.#store,
-      clock,
-      close: (wait) => this.#settle(wait.waitId, FORGOTTEN, { isOrder: true }),
-      wakeAt: (time) => this.wake.request(time),
-      inHostContext: (work) => this.lifecycle.runInHostContext(work) as Promise<void>,
-    });
-    this.wake = new Wake(
-      () => this.lifecycle,
-      "perdure.waits",
-      async () => {
-        const { work, next } = this.#driver.drive();
-        this.lifecycle.trackAlarmWork(work);
-        // The outbox may rely on this wake instead of one of its own.
-        const backstop = this.#outbox.isBusy ? clock.now() + AGAIN_MS : Number.POSITIVE_INFINITY;
-        const soonest = Math.min(next ?? Number.POSITIVE_INFINITY, backstop);
-        return Number.isFinite(soonest) ? soonest : null;
-      },
-      clock,
+    this.#driver = new Driver(
+      this.loop,
+      () => this.#store,
+      ({ waitId }) => this.#settle(waitId, FORGOTTEN, { isOrder: true }),
     );
     for (const [name, kind] of Object.entries(kinds(this))) {
       this.install(name as WaitKindName, kind);
@@ -114,6 +95,12 @@ export class Waits extends Capability implements WaitKind {
     if (next !== null) await this.wake.noLaterThan(next);
   }
 
+  protected override async drive(): Promise<number | null> {
+    const next = this.#driver.drive();
+    // The outbox may rely on this wake instead of one of its own.
+    return earliest([next, this.#outbox.isBusy ? this.#now() + AGAIN_MS : null]);
+  }
+
   /**
    * Opens a wait, or finds the one that was opened before. An open wait is taken over by a later run, unless its kind asks
    * anew. A closed one answers its own run, and a later run if its kind says so, unless the step refuses its result.
@@ -126,7 +113,7 @@ export class Waits extends Capability implements WaitKind {
     const request = asked.request as Json;
     checkRequest(kind, request, { idempotencyKey, run, ...workflow });
     if (!this.#driver.has(kind)) throw missingKind(kind);
-    const now = this.#clock.now();
+    const now = this.#now();
     const expiresAt = now + timeoutMs + GRACE_MS;
     const known = this.#store.findByKey(idempotencyKey);
     const isRefused = known !== undefined && known.waitId === refuses;
@@ -172,7 +159,7 @@ export class Waits extends Capability implements WaitKind {
     const { run, workflow, expiresAt } = outer;
     const opened = this.#store.open(
       { waitId, kind, request, run, workflow, expiresAt, parent, idempotencyKey: undefined },
-      this.#clock.now(),
+      this.#now(),
     );
     await this.#begin(opened, expiresAt);
     return opened;
@@ -318,13 +305,13 @@ export class Waits extends Capability implements WaitKind {
     this.#announce(wait);
     if (this.#driver.kindOf(wait).drive === undefined) return this.#wakeAt(expiresAt);
     this.#driver.begin(wait);
-    await this.#wakeAt(this.#clock.now() + AGAIN_MS);
+    await this.#wakeAt(this.#now() + AGAIN_MS);
   }
 
   /** In the background, and again by a wake if the object restarts before it has returned. */
   #drive(wait: Wait): void {
     this.#driver.begin(wait);
-    this.wake.request(this.#clock.now() + AGAIN_MS);
+    this.wake.request(this.#now() + AGAIN_MS);
   }
 
   /**
@@ -348,7 +335,7 @@ export class Waits extends Capability implements WaitKind {
    */
   #settle(waitId: string, closing: Closing, { isOrder }: { isOrder: boolean }): Wait | undefined {
     checkResult(closing);
-    const now = this.#clock.now();
+    const now = this.#now();
     const all = this.#store.transaction(() => {
       const closed = this.#settleAll(waitId, closing, { isOrder, now });
       const [wait] = closed;
@@ -389,6 +376,10 @@ export class Waits extends Capability implements WaitKind {
         this.#settleAll(inner.waitId, PARENT_CLOSED, { isOrder: true, now }),
       ),
     ];
+  }
+
+  #now(): number {
+    return this.loop.clock.now();
   }
 
   get #store(): WaitStore {

@@ -313,7 +313,7 @@ describe("wake", () => {
   async function driven(drive: (room: WakeRoom) => Promise<number | null>) {
     const stub = givenLedger();
     await inRoom(stub, async (room) => {
-      room.drive = () => drive(room);
+      room.onDrive = () => drive(room);
       await room.wake.noLaterThan(Date.now());
     });
     await until(() => inRoom(stub, ({ drives }) => drives > 0));
@@ -392,7 +392,7 @@ describe("wake", () => {
   it("a drive that fails is retried, and its job stays", async () => {
     const stub = givenLedger();
     await inRoom(stub, async (room) => {
-      room.drive = async () => {
+      room.onDrive = async () => {
         throw new Error("not yet");
       };
       await room.wake.noLaterThan(Date.now());
@@ -458,7 +458,7 @@ describe("wake", () => {
     const drives: number[] = [];
     births.set(stub.name ?? "", ({ room }) => {
       const instance = drives.push(0) - 1;
-      room.drive = async () => {
+      room.onDrive = async () => {
         drives[instance] = 1;
         return null;
       };

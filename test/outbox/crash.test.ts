@@ -403,8 +403,8 @@ playMatrix(
   {
     owners: { Outbox },
     harmless: {
+      "Outbox.drive": "the alarm, which wakes every scenario",
       "Outbox.onStart": "runs at each start of the object",
-      "Outbox.wake": "the alarm, which wakes every scenario",
       "Outbox.problemOf": "reads a destination, and no row",
       "Outbox.isGone": "asks the destination",
       "Outbox.enqueue":

@@ -408,8 +408,8 @@ playMatrix(
   {
     owners: { Scheduler },
     harmless: {
+      "Scheduler.drive": "the alarm, which wakes every scenario",
       "Scheduler.onStart": "each life begins with it",
-      "Scheduler.wake": "the room's alarm, which wakes every scenario",
       "Scheduler.adopt":
         "one transaction, which each start repeats until the other scheduler has disarmed",
       "Scheduler.list": READS,

@@ -36,8 +36,8 @@ playMatrix(
       BatchKind,
     },
     harmless: {
+      "Submissions.drive": "the alarm, which wakes every scenario",
       "Submissions.onStart": "each life begins with it",
-      "Submissions.wake": "the room's alarm, which wakes every scenario",
       "Submissions.inspect": READS,
       "Submissions.list": READS,
       "Submissions.maxThreadMessages": READS,

@@ -2,26 +2,26 @@
 
 import { Capability } from "../../src/core/capability.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { Wake } from "../../src/core/wake.ts";
+import type { Wake } from "../../src/core/wake.ts";
 
 export const ROOM = "test.room";
 
 export class WakeRoom extends Capability {
-  override readonly wake = new Wake(
-    () => this.lifecycle,
-    ROOM,
-    async () => {
-      this.drives++;
-      return this.drive();
-    },
-    systemClock,
-  );
   /** How often it was driven since the last start. */
   drives = 0;
   /** What a test wants to happen in a wake. */
-  drive: () => Promise<number | null> = async () => null;
+  onDrive: () => Promise<number | null> = async () => null;
 
   constructor() {
-    super(ROOM);
+    super(ROOM, systemClock);
+  }
+
+  override get wake(): Wake {
+    return this.loop.wake;
+  }
+
+  override drive(): Promise<number | null> {
+    this.drives++;
+    return this.onDrive();
   }
 }

@@ -345,6 +345,7 @@ playMatrix(
     owners: { Waits, Approvals },
     harmless: {
       "Waits.install": "in the constructor, before anything is stored",
+      "Waits.drive": "the alarm, which wakes every scenario",
       "Waits.onStart": "each life begins with it",
       "Waits.read": READS,
       "Waits.find": READS,

@@ -4,14 +4,15 @@
  */
 
 import { withTimeout } from "../../core/timeout.ts";
-import { BACKSTOP_MS, type OutboxContext } from "../context.ts";
+import { HEARTBEAT_MS } from "../../core/work-loop.ts";
+import type { OutboxContext } from "../context.ts";
 import type { DeadLetter } from "../types.ts";
 
 /** A slower hook does not delay the next dead letter further. */
 const HOOK_TIMEOUT_MS = 30_000;
 
 export class DeadLetterNotifier {
-  #running: Promise<void> | undefined;
+  #isRunning = false;
 
   /** @param onDone called when no dead letter is left to notify */
   constructor(
@@ -20,23 +21,20 @@ export class DeadLetterNotifier {
   ) {}
 
   get isRunning(): boolean {
-    return this.#running !== undefined;
-  }
-
-  /** What is running now; never rejects. */
-  get work(): Promise<void> {
-    return this.#running ?? Promise.resolve();
+    return this.#isRunning;
   }
 
   /** An entry became a dead letter: notifies now, and after a crash in the next object instance. */
   added(): void {
-    this.context.wake.request(this.context.clock.now() + BACKSTOP_MS);
+    this.context.wake.request(this.context.clock.now() + HEARTBEAT_MS);
     this.start();
   }
 
   /** Notifies of all dead letters that were not notified yet. */
   start(): void {
-    if (!this.isRunning && this.#next()) this.#running = this.#notifyAll();
+    if (this.#isRunning || !this.#next()) return;
+    this.#isRunning = true;
+    this.context.loop.track(this, this.#notifyAll());
   }
 
   async #notifyAll(): Promise<void> {
@@ -49,10 +47,10 @@ export class DeadLetterNotifier {
         this.context.deadLetters.prune(this.context.clock.now());
       }
       // No await since the last read: none can be added in between and be missed.
-      this.#running = undefined;
+      this.#isRunning = false;
       this.onDone();
     } catch (error) {
-      this.#running = undefined;
+      this.#isRunning = false;
       console.error("[perdure] dead letters are notified at the next wake, because of:", error);
     }
   }

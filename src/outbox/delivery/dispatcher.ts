@@ -3,7 +3,9 @@
  * Never waits for a delivery; attempt.ts runs each one and stores its outcome.
  */
 
-import { BACKSTOP_MS, type OutboxContext } from "../context.ts";
+import { earliest } from "../../core/clock.ts";
+import { HEARTBEAT_MS } from "../../core/work-loop.ts";
+import type { OutboxContext } from "../context.ts";
 import type { NewEntry } from "../store/entries.ts";
 import { AttemptRunner } from "./attempt.ts";
 import { DeadLetterNotifier } from "./dead-letter-notifier.ts";
@@ -15,7 +17,9 @@ const ISOLATION_MS = 15_000;
 /** Attempts between two deletions of old rows. */
 const PRUNE_EVERY = 64;
 
-type InFlight = { readonly id: string; readonly attempt: Promise<void> };
+/** The key of the pause after entries could not be read; the others are those of destinations. */
+const READING = "";
+
 /** While it lasts, only a suspect may start: one waits to run alone, or runs alone. */
 type Isolation = { readonly timer: ReturnType<typeof setTimeout>; isOver: boolean };
 
@@ -24,15 +28,13 @@ export class Dispatcher {
   readonly #slots: Slots;
   readonly #notifier: DeadLetterNotifier;
   readonly #attempts: AttemptRunner;
-  /** By destination key. */
-  readonly #inFlight = new Map<string, InFlight>();
+  /** The entry's id, by destination key. */
+  readonly #inFlight = new Map<string, string>();
   #isolation: Isolation | undefined;
   /** The destination key of the suspect in flight; there is never more than one. */
   #suspectKey: string | undefined;
   /** While slots are scarce, the newest and the oldest destination start in turn. */
   #nextEnd: "first" | "last" = "last";
-  /** Destinations with an outcome that could not be stored, and until when they are paused. */
-  readonly #pausedUntil = new Map<string, number>();
   #isFlushScheduled = false;
   #attemptsSincePrune = 0;
 
@@ -60,8 +62,8 @@ export class Dispatcher {
   /** A new entry was inserted. {@link flush} follows when it has committed. */
   added({ id, key, isOrdered }: NewEntry): void {
     const now = this.context.clock.now();
-    const isPaused = (this.#pausedUntil.get(key) ?? 0) > now;
-    const isHeld = isPaused || this.context.endpoints.held(now).includes(key);
+    const isHeld =
+      this.context.loop.isPaused(key) || this.context.endpoints.held(now).includes(key);
     this.#queue.add({ id, key, isSuspect: false }, isOrdered, isHeld || this.#inFlight.has(key));
   }
 
@@ -80,15 +82,13 @@ export class Dispatcher {
   #startAndFlush(): void {
     const { entries, wake, clock, lifecycle } = this.context;
     if (entries.isEmpty()) return;
-    wake.request(clock.now() + BACKSTOP_MS);
-    lifecycle()
-      .ready()
-      .then(
-        () => this.flush(null),
-        (error) => {
-          console.error("[perdure] deliveries begin at the next start, because of:", error);
-        },
-      );
+    wake.request(clock.now() + HEARTBEAT_MS);
+    lifecycle.ready().then(
+      () => this.flush(null),
+      (error) => {
+        console.error("[perdure] deliveries begin at the next start, because of:", error);
+      },
+    );
   }
 
   /**
@@ -102,9 +102,9 @@ export class Dispatcher {
     // An overdue wake has work that need not wait for it.
     if (wake.armedFor !== null && wake.armedFor <= now) this.#queue.clear();
     this.#startReady();
-    const backstop = now + BACKSTOP_MS;
-    const isCovered = nextWake !== null && nextWake <= backstop;
-    if (this.isBusy && !isCovered) wake.request(backstop);
+    const heartbeat = now + HEARTBEAT_MS;
+    const isCovered = nextWake !== null && nextWake <= heartbeat;
+    if (this.isBusy && !isCovered) wake.request(heartbeat);
     const released = endpoints.nextRelease(now);
     if (released !== null && !entries.isEmpty()) wake.request(released);
   }
@@ -121,28 +121,17 @@ export class Dispatcher {
     this.#slots.forget(key);
   }
 
-  /** The wake has fired: delivers and notifies. Returns the time of the next wake. */
-  async drive(): Promise<number | null> {
+  /** The wake has fired: delivers and notifies. Returns when there is more to do. */
+  drive(): number | null {
     this.#queue.expectMore();
     this.#startReady();
     this.#notifier.start();
-    const attempts = [...this.#inFlight.values()].map(({ attempt }) => attempt);
-    this.context.lifecycle().trackAlarmWork(Promise.all([...attempts, this.#notifier.work]));
-    const next = this.#nextWake();
-    if (!this.#notifier.isRunning) return next;
-    return Math.min(next ?? Number.POSITIVE_INFINITY, this.context.clock.now() + BACKSTOP_MS);
-  }
-
-  #nextWake(): number | null {
     const { entries, endpoints, clock } = this.context;
     const now = clock.now();
     const { next, isEmpty } = entries.waiting(now);
     if (isEmpty) return null;
-    const times = [next, endpoints.nextRelease(now), ...this.#pausedUntil.values()]
-      .filter((time) => time !== null)
-      .filter((time) => time > now);
-    if (this.isBusy || times.length === 0) times.push(now + BACKSTOP_MS);
-    return Math.min(...times);
+    const times = [next, endpoints.nextRelease(now)];
+    return earliest(times.filter((time) => time !== null && time > now)) ?? now + HEARTBEAT_MS;
   }
 
   /** Removes the wake when there is nothing left to wake for. */
@@ -155,12 +144,9 @@ export class Dispatcher {
 
   /** Starts ready entries while slots are free. Never throws: what cannot be read now is read at the next wake. */
   #startReady(): void {
-    try {
+    this.context.loop.attempt(READING, "ready entries of the outbox could not be read", () => {
       for (let next = this.#next(); next; next = this.#next()) this.#start(next);
-    } catch (error) {
-      console.error("[perdure] ready entries of the outbox could not be read:", error);
-      this.context.wake.request(this.context.clock.now() + BACKSTOP_MS);
-    }
+    });
   }
 
   /** The entry that starts next. A suspect starts after all others that have a slot, so that neither waits for ever. */
@@ -215,11 +201,10 @@ export class Dispatcher {
   }
 
   #load(inMemory: readonly string[]): Loaded {
-    const { entries, endpoints, clock } = this.context;
+    const { loop, entries, endpoints, clock } = this.context;
     const now = clock.now();
-    for (const [key, time] of this.#pausedUntil) if (time <= now) this.#pausedUntil.delete(key);
-    const keys = [...inMemory, ...this.#pausedUntil.keys(), ...endpoints.held(now)];
-    const ids = [...this.#inFlight.values()].map(({ id }) => id);
+    const keys = [...inMemory, ...loop.paused, ...endpoints.held(now)];
+    const ids = [...this.#inFlight.values()];
     return { found: entries.ready(now, this.#attempts.startedAt, { keys, ids }), skipped: keys };
   }
 
@@ -238,7 +223,8 @@ export class Dispatcher {
       this.#startReady();
     }, RAMP_UP_MS);
     if (isSuspect) this.#suspectStarted(id, key, isAlone);
-    // Asynchronous, so that it is in #inFlight first: the receiver may call the outbox at once.
+    this.#inFlight.set(key, id);
+    // Asynchronous, so that it is counted as in flight first: the receiver may call the outbox at once.
     const attempt = Promise.resolve()
       .then(() => this.#attempts.run(id, isAlone, preempted))
       .catch((error) => this.#pause(id, key, error))
@@ -251,7 +237,7 @@ export class Dispatcher {
         this.#startReady();
         this.#attemptEnded();
       });
-    this.#inFlight.set(key, { id, attempt });
+    this.context.loop.track(slot, attempt);
   }
 
   #suspectStarted(id: string, key: string, isAlone: boolean): void {
@@ -276,11 +262,8 @@ export class Dispatcher {
 
   /** The outcome could not be stored: the entry is read again later. */
   #pause(id: string, key: string, error: unknown): void {
-    console.error(`[perdure] the outcome of delivery ${id} was not stored:`, error);
-    const time = this.context.clock.now() + BACKSTOP_MS;
-    this.#pausedUntil.set(key, time);
+    this.context.loop.failed(key, `the outcome of delivery ${id} was not stored`, error);
     this.#queue.drop(key);
-    this.context.wake.request(time);
   }
 
   #attemptEnded(): void {

@@ -3,9 +3,10 @@
  * before user code runs. Never throws at its caller: what cannot be stored is stored by the next wake.
  */
 
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, earliest } from "../../core/clock.ts";
 import { backoffMs, failureOf } from "../../core/failures.ts";
 import { isReset } from "../../core/resets.ts";
+import type { WorkLoop } from "../../core/work-loop.ts";
 import type { App } from "../app.ts";
 import { PromptLostError, RunCancelledError, RunInterruptedError } from "../errors.ts";
 import { nameOf, type Run, scheduledRunOf } from "../rows.ts";
@@ -16,8 +17,6 @@ import { cancelPrompt, perform } from "./attempt.ts";
 import { nextStart, startable } from "./overlap.ts";
 import type { RunEnd } from "./run-store.ts";
 
-/** An object that dies in the middle of an attempt wakes at most this long afterwards. */
-export const BACKSTOP_MS = 30_000;
 /** How often the host is asked for the end of a prompt's submission, in case the first answer was lost. */
 const PROMPT_CHECK_MS = 300_000;
 /** An attempt that takes longer no longer counts against the concurrency. */
@@ -25,10 +24,12 @@ const SLOW_MS = 10_000;
 /** How many times the concurrency may run in all, slow attempts included. */
 const SLOW_FACTOR = 8;
 
+/** The key of the pause after which what could not be stored is tried again. No task has it. */
+const STORAGE = "";
+
 type Live = {
   readonly run: Run;
   readonly abort: AbortController;
-  readonly work: Promise<void>;
   isSlow: boolean;
   /** Its task was deleted: its end is not stored, even if the task has come back. */
   isForgotten: boolean;
@@ -43,21 +44,17 @@ export class Runner {
   readonly #unstored = new Map<string, () => void>();
   /** Tasks that may have runs to start, in order. */
   readonly #queue = new Set<string>();
-  /** When the storage is tried again after a failure; null: no failure. */
-  #retryAt: number | null = null;
+  readonly #clock: Clock;
 
   /** @param onChange called when the time of the next wake may have changed */
   constructor(
     private readonly app: App,
     private readonly store: Store,
-    private readonly clock: Clock,
+    private readonly loop: WorkLoop,
     private readonly taskOf: (taskId: string) => DeclaredTask | undefined,
     private readonly onChange: () => void,
-  ) {}
-
-  /** All running attempts; never rejects. */
-  get work(): Promise<unknown> {
-    return Promise.all([...this.#live.values()].map(({ work }) => work));
+  ) {
+    this.#clock = loop.clock;
   }
 
   /** How many more attempts may start. */
@@ -68,23 +65,16 @@ export class Runner {
     return Math.max(0, Math.min(inAll, concurrency - (this.#live.size - slow)));
   }
 
-  /** When the object must be awake for runs, or null. */
+  /** When the next run may start, or a prompt is asked about, or null. */
   nextWake(now: number): number | null {
-    const times: number[] = [];
-    if (this.#live.size > 0) times.push(now + BACKSTOP_MS);
-    if (this.#watched.size > 0) times.push(now + PROMPT_CHECK_MS);
-    if (this.#retryAt !== null) times.push(Math.max(now, this.#retryAt));
     const { runs } = this.store;
-    for (const taskId of runs.busyTasks) {
-      const next = this.taskOf(taskId) && nextStart(runs.open(taskId), now);
-      if (typeof next === "number") times.push(next);
-    }
-    return times.length > 0 ? Math.min(...times) : null;
+    const declared = runs.busyTasks.filter((taskId) => this.taskOf(taskId));
+    const starts = declared.map((taskId) => nextStart(runs.open(taskId), now));
+    return earliest([...starts, this.#watched.size > 0 ? now + PROMPT_CHECK_MS : null]);
   }
 
   /** Takes up open runs that were left by a crash, or by a failure to store their end. */
   recover(): void {
-    this.#retryAt = null;
     for (const [name, storeEnd] of this.#unstored) this.#storeEnd(name, storeEnd);
     const { runs } = this.store;
     for (const taskId of runs.busyTasks) {
@@ -127,7 +117,7 @@ export class Runner {
     const { runs } = this.store;
     const task = this.taskOf(taskId);
     if (!task) return true;
-    for (const run of startable(task.overlap, runs.open(taskId), this.clock.now())) {
+    for (const run of startable(task.overlap, runs.open(taskId), this.#clock.now())) {
       if (this.capacity === 0) return false;
       const begun = runs.begin(run);
       if (begun) this.start(begun);
@@ -140,27 +130,21 @@ export class Runner {
     const task = this.taskOf(run.taskId);
     if (!task) return;
     const name = nameOf(run);
-    const { promise: work, resolve } = Promise.withResolvers<void>();
-    const live: Live = {
-      run,
-      abort: new AbortController(),
-      work,
-      isSlow: false,
-      isForgotten: false,
-    };
+    const live: Live = { run, abort: new AbortController(), isSlow: false, isForgotten: false };
     this.#live.set(name, live);
     const slow = setTimeout(() => {
       live.isSlow = true;
       this.startWaiting();
     }, SLOW_MS);
-    Promise.resolve()
+    const work = Promise.resolve()
       .then(() => this.#attempt(task, live))
       .finally(() => {
         clearTimeout(slow);
         if (this.#live.get(name) === live) this.#live.delete(name);
+        this.loop.untrack(live);
         this.#proceed(run.taskId);
-        resolve();
       });
+    this.loop.track(live, work);
   }
 
   async #attempt(task: DeclaredTask, live: Live): Promise<void> {
@@ -193,16 +177,15 @@ export class Runner {
   #failedAttempt(task: DeclaredTask, run: Run, error: unknown): void {
     // The object is going down, and writes nothing more. If another object's end is the cause, it counts as interrupted.
     if (isReset(error)) {
-      this.#retryLater();
+      this.loop.pause(STORAGE);
       return;
     }
     if (run.attempts >= task.maxAttempts) {
       this.#fail(run, error);
       return;
     }
-    const { clock } = this;
-    const delay = backoffMs(run.attempts, task.backoff, clock.random());
-    this.store.runs.retryAt(run, clock.now() + delay, failureOf(error));
+    const delay = backoffMs(run.attempts, task.backoff, this.#clock.random());
+    this.store.runs.retryAt(run, this.#clock.now() + delay, failureOf(error));
   }
 
   #fail(run: Run, error: unknown): void {
@@ -216,7 +199,7 @@ export class Runner {
   /** Stores the end, and what follows for the task. Returns the ended run; undefined if it had ended before or is deleted. */
   #settle(run: Run, end: RunEnd): Run | undefined {
     const { store } = this;
-    const now = this.clock.now();
+    const now = this.#clock.now();
     return store.transaction(() => {
       const ended = store.runs.end(run, end, now);
       const row = store.tasks.get(run.taskId);
@@ -248,7 +231,7 @@ export class Runner {
   #watch(run: Run, submissionId: string): void {
     const name = nameOf(run);
     const { prompts } = this.app.settings;
-    const now = this.clock.now();
+    const now = this.#clock.now();
     const watch = this.#watched.get(name) ?? { run, askedAt: Number.NEGATIVE_INFINITY };
     if (!prompts || now - watch.askedAt < PROMPT_CHECK_MS) return;
     watch.askedAt = now;
@@ -264,7 +247,7 @@ export class Runner {
         if (this.#watched.get(name) !== watch) return;
         this.#watched.delete(name);
         console.error(`[perdure] the end of ${submissionId} could not be read:`, error);
-        this.#retryLater();
+        this.loop.pause(STORAGE);
       })
       .finally(() => this.#proceed(run.taskId));
   }
@@ -288,6 +271,7 @@ export class Runner {
     const name = nameOf(run);
     const live = this.#live.get(name);
     this.#live.delete(name);
+    if (live) this.loop.untrack(live);
     live?.abort.abort(new RunCancelledError(reason));
     this.#watched.delete(name);
     if (run.submissionId !== null)
@@ -313,15 +297,6 @@ export class Runner {
   }
 
   #guarded(work: () => void): void {
-    try {
-      work();
-    } catch (error) {
-      console.error("[perdure] the state of a scheduled run could not be stored:", error);
-      this.#retryLater();
-    }
-  }
-
-  #retryLater(): void {
-    this.#retryAt = this.clock.now() + BACKSTOP_MS;
+    this.loop.attempt(STORAGE, "the state of a scheduled run could not be stored", work);
   }
 }

@@ -21,6 +21,5 @@ export function liveTurn(submission: Submission, now: number) {
     isInHook: false,
     /** When it last made progress, epoch milliseconds. */
     heartbeatAt: now,
-    work: Promise.resolve(),
   };
 }

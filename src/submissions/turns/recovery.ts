@@ -3,6 +3,7 @@
  * left them, or a rollback has to wait for the end of a turn. Their threads stay closed until each has been decided.
  */
 
+import { earliest } from "../../core/clock.ts";
 import { failureOf } from "../../core/failures.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import { isIsolated, type TurnEnd } from "../host.ts";
@@ -82,8 +83,7 @@ export class Recovery {
   /** When the next check is due, or null. */
   get nextCheck(): number | null {
     const times = [...this.#interrupted.values()].map(({ checkAt }) => checkAt);
-    if (this.#joined.size > 0) times.push(this.ledger.clock.now() + CHECK_MS);
-    return times.length > 0 ? Math.min(...times) : null;
+    return earliest([...times, this.#joined.size > 0 ? this.ledger.clock.now() + CHECK_MS : null]);
   }
 
   /** The interrupted turns that have not ended: the host may continue them. */

@@ -4,6 +4,7 @@
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { earliest } from "../../core/clock.ts";
 import { type Failure, failureOf } from "../../core/failures.ts";
 import { isReset } from "../../core/resets.ts";
 import { TurnStalledError } from "../errors.ts";
@@ -63,11 +64,6 @@ export class TurnRunner {
     return [...this.#live.values()].map(({ submission }) => submission);
   }
 
-  /** Settles when all live turns have ended. */
-  get work(): Promise<unknown> | undefined {
-    return this.isBusy ? Promise.all([...this.#live.values()].map(({ work }) => work)) : undefined;
-  }
-
   /** The submission that runs in a thread, or is about to. */
   current(thread: string): number | undefined {
     return this.running.find((submission) => submission.thread === thread)?.seq;
@@ -77,7 +73,7 @@ export class TurnRunner {
   get nextDue(): number | null {
     // A thread without a free slot is looked at when a slot becomes free.
     const due = [...this.#waiting].filter(([thread, time]) => time > 0 && this.#hasSlot(thread));
-    return due.length > 0 ? Math.min(...due.map(([, time]) => time)) : null;
+    return earliest(due.map(([, time]) => time));
   }
 
   /** Starts all turns that can start. Never fails: the next wake tries again. */
@@ -237,7 +233,8 @@ export class TurnRunner {
   #start(submission: Submission): void {
     const live = liveTurn(submission, this.ledger.clock.now());
     this.#live.set(submission.seq, live);
-    live.work = this.#detached(() => this.#run(live));
+    const work = this.#detached(() => this.#run(live));
+    this.ledger.loop.track(live, work);
   }
 
   /** Runs one turn to its end. Never rejects. */
@@ -261,6 +258,7 @@ export class TurnRunner {
     const { seq, thread } = live.submission;
     if (this.#live.get(seq) !== live) return;
     this.#live.delete(seq);
+    this.ledger.loop.untrack(live);
     if (isPool(thread)) this.#waiting.set(thread, 0);
     else this.#moveToEnd(thread);
   }
@@ -273,7 +271,7 @@ export class TurnRunner {
   async #endOf(live: LiveTurn): Promise<TurnEnd> {
     const turn = this.#turnOf(live);
     try {
-      return await this.ledger.inHostContext(() => this.ledger.host.run(turn));
+      return await this.ledger.loop.inHostContext(() => this.ledger.host.run(turn));
     } catch (error) {
       if (error instanceof TurnRefused) return { outcome: live.isStopped ? "aborted" : "reported" };
       // A reset of this object looks the same as that of an object that the turn called: the end is unknown, as after a crash.

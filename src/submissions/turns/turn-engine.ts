@@ -4,8 +4,10 @@
  */
 
 import type { UIMessage } from "ai";
+import { earliest } from "../../core/clock.ts";
 import type { Failure } from "../../core/failures.ts";
 import { withTimeout } from "../../core/timeout.ts";
+import { HEARTBEAT_MS } from "../../core/work-loop.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
 import { type AttemptRef, TurnRefused } from "../host.ts";
 import type { IntakeResult } from "../intake/intake.ts";
@@ -21,8 +23,6 @@ import { WorkflowLiveness } from "./workflow-liveness.ts";
 
 /** A submission that was accepted is found again at most this long after a crash. */
 const BACKSTOP_MS = 10_000;
-/** How often the object wakes while a turn runs. */
-const HEARTBEAT_MS = 30_000;
 /** How long a wake waits for the recovery of interrupted turns. */
 const RECOVERY_WAIT_MS = 1_000;
 
@@ -284,28 +284,27 @@ export class TurnEngine {
   /** The wake: recovers, ends stalled turns, and starts what can start. */
   async drive(): Promise<number | null> {
     const recovered = this.#recovery.run();
+    this.ledger.loop.track(this.#recovery, recovered);
     // A host that answers slowly holds up nothing else.
     await withTimeout(recovered, RECOVERY_WAIT_MS).catch(() => {});
     this.settlement.flushAgain();
     this.#runner.endStalled();
     this.#liveness.checkAll(() => [...this.#runner.running, ...this.#recovery.running]);
     this.#runner.kick();
-    this.ledger.lifecycle.trackAlarmWork(Promise.all([recovered, this.#runner.work]));
     return this.#nextWake();
   }
 
   /** The earliest time at which there is something to do, or null when nothing is open. */
   #nextWake(): number | null {
-    const now = this.ledger.clock.now();
-    const times = [
-      this.#runner.isBusy ? now + HEARTBEAT_MS : null,
+    const { outbox, clock } = this.ledger;
+    const now = clock.now();
+    // Retention must not wait for long-running submissions.
+    if (this.settlement.prune()) return now;
+    return earliest([
       this.#recovery.nextCheck,
       this.#runner.nextDue,
       this.#runner.nextAdmission,
-    ].filter((time) => time !== null);
-    // Retention must not wait for long-running submissions.
-    if (this.settlement.prune()) return now;
-    if (this.ledger.outbox.isBusy) times.push(now + HEARTBEAT_MS);
-    return times.length > 0 ? Math.min(...times) : null;
+      outbox.isBusy ? now + HEARTBEAT_MS : null,
+    ]);
   }
 }

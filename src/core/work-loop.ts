@@ -1,0 +1,112 @@
+/**
+ * What the modules' loops share: the work in flight, the pauses after failed storage calls, and the module's one wake.
+ *
+ * A wake comes at the earliest of three times: what the module's `drive()` returns; the end of a pause; and, while work
+ * is in flight, the next heartbeat, so that a crash of the object delays the work by no more than that. The alarm that
+ * brought the wake stays open until the work in flight has ended.
+ */
+
+import type { LifecycleServices } from "agents/lifecycle";
+import { type Clock, earliest } from "./clock.ts";
+import { Wake } from "./wake.ts";
+
+/** How often the object wakes while work is in flight. */
+export const HEARTBEAT_MS = 30_000;
+
+export class WorkLoop {
+  readonly wake: Wake;
+  /** By what its module knows it as. */
+  readonly #inFlight = new Map<object, Promise<unknown>>();
+  /** When each pause ends, epoch milliseconds. */
+  readonly #pauses = new Map<string, number>();
+
+  /**
+   * @param id the capability's id
+   * @param services the module's Lifecycle services, once installed
+   * @param drive does what is due, and returns when there is more to do, or null
+   */
+  constructor(
+    id: string,
+    readonly clock: Clock,
+    private readonly services: () => LifecycleServices,
+    drive: () => Promise<number | null>,
+  ) {
+    const driveAndTrack = async () => {
+      for (const key of this.#pauses.keys()) if (!this.isPaused(key)) this.#pauses.delete(key);
+      const next = await drive();
+      if (this.isBusy) services().trackAlarmWork(Promise.all(this.#inFlight.values()));
+      return this.nextWake(next);
+    };
+    this.wake = new Wake(services, id, driveAndTrack, clock);
+  }
+
+  get lifecycle(): LifecycleServices {
+    return this.services();
+  }
+
+  /** Runs code of the app in the host's context. */
+  readonly inHostContext = <T>(work: () => Promise<T>): Promise<T> =>
+    this.services().runInHostContext(work) as Promise<T>;
+
+  /** Whether work is in flight. */
+  get isBusy(): boolean {
+    return this.#inFlight.size > 0;
+  }
+
+  /**
+   * Counts work as in flight until it has ended, or {@link untrack} is called.
+   *
+   * @param work never rejects
+   */
+  track(key: object, work: Promise<unknown>): void {
+    this.#inFlight.set(key, work);
+    void work.finally(() => {
+      if (this.#inFlight.get(key) === work) this.untrack(key);
+    });
+  }
+
+  /** No wake comes for this work any more. */
+  untrack(key: object): void {
+    this.#inFlight.delete(key);
+  }
+
+  /** Does what may fail because of storage. After a failure it is logged, and the key is paused. */
+  attempt(key: string, what: string, work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.failed(key, what, error);
+    }
+  }
+
+  /** A storage call has failed: pauses the key, and wakes when the pause is over. */
+  failed(key: string, what: string, error: unknown): void {
+    console.error(`[perdure] ${what}:`, error);
+    this.wake.request(this.pause(key));
+  }
+
+  /** Returns when the pause ends. */
+  pause(key: string): number {
+    const until = this.clock.now() + HEARTBEAT_MS;
+    this.#pauses.set(key, until);
+    return until;
+  }
+
+  isPaused(key: string): boolean {
+    return (this.#pauses.get(key) ?? 0) > this.clock.now();
+  }
+
+  get paused(): string[] {
+    return [...this.#pauses.keys()].filter((key) => this.isPaused(key));
+  }
+
+  /**
+   * When the object must be awake, or null. A pause counts until a wake has come after it.
+   *
+   * @param next when the module has something to do, or null
+   */
+  nextWake(next: number | null): number | null {
+    const heartbeat = this.isBusy ? this.clock.now() + HEARTBEAT_MS : null;
+    return earliest([next, heartbeat, ...this.#pauses.values()]);
+  }
+}
