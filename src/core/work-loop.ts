@@ -15,14 +15,12 @@ export const HEARTBEAT_MS = 30_000;
 
 export class WorkLoop {
   readonly wake: Wake;
-  /** By what its module knows it as. */
   readonly #inFlight = new Map<object, Promise<unknown>>();
   /** When each pause ends, epoch milliseconds. */
   readonly #pauses = new Map<string, number>();
 
   /**
    * @param id the capability's id
-   * @param services the module's Lifecycle services, once installed
    * @param drive does what is due, and returns when there is more to do, or null
    */
   constructor(
@@ -40,6 +38,7 @@ export class WorkLoop {
     this.wake = new Wake(services, id, driveAndTrack, clock);
   }
 
+  /** Available once the module is installed, which is after its construction. */
   get lifecycle(): LifecycleServices {
     return this.services();
   }
@@ -48,7 +47,6 @@ export class WorkLoop {
   readonly inHostContext = <T>(work: () => Promise<T>): Promise<T> =>
     this.services().runInHostContext(work) as Promise<T>;
 
-  /** Whether work is in flight. */
   get isBusy(): boolean {
     return this.#inFlight.size > 0;
   }
@@ -71,23 +69,23 @@ export class WorkLoop {
   }
 
   /** Does what may fail because of storage. After a failure it is logged, and the key is paused. */
-  attempt(key: string, what: string, work: () => void): void {
+  attempt(key: string, what: string, work: () => void, pauseMs = HEARTBEAT_MS): void {
     try {
       work();
     } catch (error) {
-      this.failed(key, what, error);
+      this.failed(key, what, error, pauseMs);
     }
   }
 
   /** A storage call has failed: pauses the key, and wakes when the pause is over. */
-  failed(key: string, what: string, error: unknown): void {
+  failed(key: string, what: string, error: unknown, pauseMs = HEARTBEAT_MS): void {
     console.error(`[perdure] ${what}:`, error);
-    this.wake.request(this.pause(key));
+    this.wake.request(this.pause(key, pauseMs));
   }
 
   /** Returns when the pause ends. */
-  pause(key: string): number {
-    const until = this.clock.now() + HEARTBEAT_MS;
+  pause(key: string, pauseMs = HEARTBEAT_MS): number {
+    const until = this.clock.now() + pauseMs;
     this.#pauses.set(key, until);
     return until;
   }

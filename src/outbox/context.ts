@@ -1,6 +1,5 @@
 /** What the parts of the outbox share: settings, stores, the wake, and the reports to the app. */
 
-import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { type Problem, reportProblem } from "../core/problems.ts";
 import type { Wake } from "../core/wake.ts";
@@ -38,11 +37,6 @@ export class OutboxContext {
     this.wake = loop.wake;
   }
 
-  /** Available once the outbox is installed, which is after its construction. */
-  get lifecycle(): LifecycleServices {
-    return this.loop.lifecycle;
-  }
-
   get entries(): EntryStore {
     return this.#open().entries;
   }
@@ -65,7 +59,7 @@ export class OutboxContext {
   }
 
   #open(): Stores {
-    const { storage } = this.lifecycle;
+    const { storage } = this.loop.lifecycle;
     this.#stores ??= {
       entries: new EntryStore(storage),
       deadLetters: new DeadLetterStore(storage, this.limits.deadLetters),
@@ -90,28 +84,27 @@ export class OutboxContext {
 
   reportAttempt(type: "outbox:attempt" | "outbox:delivered", entry: OutboxEntry): void {
     const { id, attempt, destination } = entry;
-    this.lifecycle.events.emit(type, { id, attempt, kind: destination.kind });
+    this.loop.lifecycle.events.emit(type, { id, attempt, kind: destination.kind });
   }
 
   reportDiscarded({ id, attempt, destination }: OutboxEntry, reason: string): void {
-    const { events } = this.lifecycle;
-    events.emit("outbox:discarded", { id, attempt, kind: destination.kind, reason });
+    const { kind } = destination;
+    this.loop.lifecycle.events.emit("outbox:discarded", { id, attempt, kind, reason });
   }
 
   /** Emits the event, reports the problem, and calls `onDeadLetter`. */
   async reportDead(letter: DeadLetter): Promise<void> {
     const { id, destination, attempts, lastError: error } = letter;
     const { kind } = destination;
-    const { events, runInHostContext } = this.lifecycle;
-    events.emit("outbox:dead", { id, kind, attempts, error });
+    this.loop.lifecycle.events.emit("outbox:dead", { id, kind, attempts, error });
     const ids = { id, kind, to: this.destinations.labelOf(destination), attempts };
     this.reportProblem({ type: "outbox:dead", level: "error", message: error, ids });
-    await runInHostContext(async () => this.hooks.onDeadLetter?.(letter));
+    await this.loop.inHostContext(async () => this.hooks.onDeadLetter?.(letter));
   }
 
   /** @param reason why it is not healthy */
   reportEndpoint(url: string, state: Endpoint["state"], reason?: string): void {
-    this.lifecycle.events.emit("outbox:endpoint", { url, state });
+    this.loop.lifecycle.events.emit("outbox:endpoint", { url, state });
     this.reportProblem({
       type: "outbox:endpoint",
       level: state === "disabled" ? "error" : "warn",
@@ -121,6 +114,6 @@ export class OutboxContext {
   }
 
   reportProblem(problem: Problem): void {
-    reportProblem(this.hooks.onProblem, problem, this.lifecycle.runInHostContext);
+    reportProblem(this.hooks.onProblem, problem, this.loop.inHostContext);
   }
 }

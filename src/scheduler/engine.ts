@@ -63,12 +63,14 @@ export class SchedulerEngine {
     const { store } = this;
     const { wake } = this.loop;
     store.open();
-    const isArmed = ({ nextAt, pausedAt }: TaskRow) => nextAt !== null && pausedAt === null;
-    const times = [...store.tasks.values()].filter(isArmed).map(({ nextAt }) => nextAt ?? 0);
-    if (store.runs.busyTasks.length > 0) times.push(this.clock.now());
+    const active = [...store.tasks.values()].filter(({ pausedAt }) => pausedAt === null);
+    const hasRuns = store.runs.busyTasks.length > 0;
+    const next = earliest([
+      ...active.map(({ nextAt }) => nextAt),
+      hasRuns ? this.clock.now() : null,
+    ]);
     // An existing wake is left alone: it knows the jitter, which the rows do not.
-    const isMissing = times.length > 0 && wake.armedFor === null;
-    if (isMissing) await wake.noLaterThan(Math.min(...times));
+    if (next !== null && wake.armedFor === null) await wake.noLaterThan(next);
     setTimeout(() => this.#reconcileFirst(), 0);
   }
 

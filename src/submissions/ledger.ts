@@ -1,6 +1,5 @@
 /** What the parts of the ledger share. One for each object instance. */
 
-import type { LifecycleServices } from "agents/lifecycle";
 import type { Clock } from "../core/clock.ts";
 import { type OnProblem, reportProblem } from "../core/problems.ts";
 import type { Wake } from "../core/wake.ts";
@@ -32,13 +31,8 @@ export class Ledger {
     this.hooks = new StatusHooks((one) => this.#callStatusHook(one), limits.hookTimeoutMs);
   }
 
-  /** Available once the capability is installed, which is after its construction. */
-  get lifecycle(): LifecycleServices {
-    return this.loop.lifecycle;
-  }
-
   get store(): SubmissionStore {
-    this.#store ??= new SubmissionStore(this.lifecycle.storage, this.limits);
+    this.#store ??= new SubmissionStore(this.loop.lifecycle.storage, this.limits);
     return this.#store;
   }
 

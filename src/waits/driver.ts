@@ -5,12 +5,10 @@
 
 import { Sweep } from "../core/sweep.ts";
 import { withTimeout } from "../core/timeout.ts";
-import type { WorkLoop } from "../core/work-loop.ts";
+import { HEARTBEAT_MS, type WorkLoop } from "../core/work-loop.ts";
 import type { Closing, StoredKind, StoredKindName, Wait } from "./protocol.ts";
 import type { WaitStore } from "./store.ts";
 
-/** After a drive that failed, or that the object did not survive. */
-export const AGAIN_MS = 30_000;
 /** A drive that runs for so long may never return: the object is no longer kept alive for it. */
 const HUNG_MS = 3_600_000;
 /** When a wake looks at a hanging drive: the object may have been restarted by then. */
@@ -54,7 +52,7 @@ export class Driver {
     return this.kinds.has(name);
   }
 
-  /** A deploy may have left a kind out. Its waits are driven again by one that has it; until then their workflows ask in vain. */
+  /** A deploy may have left a kind out. Its waits are driven again by a deploy that has it. */
   reportMissing({ waitId, kind, workflow: { name, id } }: Wait): void {
     if (this.has(kind)) return;
     console.error(
@@ -95,8 +93,11 @@ export class Driver {
     this.#running.set(id, run);
     const work = this.#run(waitId).finally(() => {
       this.#running.delete(id);
-      const now = run.isStale ? this.#find(waitId) : undefined;
-      if (now?.isLive) this.begin(now);
+      if (!run.isStale) return;
+      this.loop.attempt(waitId, "a wait could not be read", () => {
+        const now = this.store().find(waitId);
+        if (now?.isLive) this.begin(now);
+      });
     });
     this.loop.track(run, work);
   }
@@ -168,28 +169,12 @@ export class Driver {
       else store.restUntil(waitId, again);
     } catch (error) {
       console.error(`[perdure] a wait could not be driven, and is tried again:`, error);
-      again = clock.now() + AGAIN_MS;
-      this.#rest(waitId, again);
+      const until = clock.now() + HEARTBEAT_MS;
+      again = until;
+      const what = "when a wait is to be driven could not be stored";
+      this.loop.attempt(waitId, what, () => store.wakeAt(waitId, until));
     }
     if (again !== null) wake.request(again);
-  }
-
-  /** Undefined also if storage fails: the next start finds the wait. */
-  #find(waitId: string): Wait | undefined {
-    try {
-      return this.store().find(waitId);
-    } catch (error) {
-      console.error(`[perdure] a wait could not be read:`, error);
-      return undefined;
-    }
-  }
-
-  #rest(waitId: string, until: number): void {
-    try {
-      this.store().wakeAt(waitId, until);
-    } catch (error) {
-      console.error(`[perdure] when a wait is to be driven could not be stored:`, error);
-    }
   }
 }
 

@@ -7,10 +7,11 @@ import { Capability } from "../core/capability.ts";
 import { type Clock, earliest, systemClock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import { partsOf } from "../core/text.ts";
+import { HEARTBEAT_MS } from "../core/work-loop.ts";
 import { workflowEvent } from "../outbox/destinations/workflow-event.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
-import { AGAIN_MS, Driver } from "./driver.ts";
+import { Driver } from "./driver.ts";
 import { checkRequest, checkResult, InvalidWaitError, missingKind } from "./errors.ts";
 import type {
   Closing,
@@ -98,7 +99,7 @@ export class Waits extends Capability implements WaitKind {
   protected override async drive(): Promise<number | null> {
     const next = this.#driver.drive();
     // The outbox may rely on this wake instead of one of its own.
-    return earliest([next, this.#outbox.isBusy ? this.#now() + AGAIN_MS : null]);
+    return earliest([next, this.#outbox.isBusy ? this.#now() + HEARTBEAT_MS : null]);
   }
 
   /**
@@ -305,13 +306,13 @@ export class Waits extends Capability implements WaitKind {
     this.#announce(wait);
     if (this.#driver.kindOf(wait).drive === undefined) return this.#wakeAt(expiresAt);
     this.#driver.begin(wait);
-    await this.#wakeAt(this.#now() + AGAIN_MS);
+    await this.#wakeAt(this.#now() + HEARTBEAT_MS);
   }
 
   /** In the background, and again by a wake if the object restarts before it has returned. */
   #drive(wait: Wait): void {
     this.#driver.begin(wait);
-    this.wake.request(this.#now() + AGAIN_MS);
+    this.wake.request(this.#now() + HEARTBEAT_MS);
   }
 
   /**
@@ -319,7 +320,7 @@ export class Waits extends Capability implements WaitKind {
    * Until then it covers the delivery of the end, so that the outbox needs none.
    */
   #drawNear(now: number): void {
-    if (this.wake.armedFor !== null) this.wake.request(now + AGAIN_MS);
+    if (this.wake.armedFor !== null) this.wake.request(now + HEARTBEAT_MS);
   }
 
   async #wakeAt(time: number): Promise<void> {

@@ -132,7 +132,7 @@ export class AttemptRunner {
   }
 
   async #send(entry: OutboxEntry, preempted: Promise<never>): Promise<Sent> {
-    const { destinations, lifecycle } = this.context;
+    const { destinations, loop } = this.context;
     const { key, destination } = entry;
     const abort = new AbortController();
     try {
@@ -140,7 +140,7 @@ export class AttemptRunner {
       const { name } = destinations.host as { readonly name?: unknown };
       const delivery = deliveryOf(entry, adapter.maxBytes, name);
       // The platform holds back requests until writes are durable. A method call is not held back.
-      if (destination.kind === "method") await lifecycle.storage.sync();
+      if (destination.kind === "method") await loop.lifecycle.storage.sync();
       this.context.reportAttempt("outbox:attempt", entry);
       const sending = adapter.deliver(destination, delivery, abort.signal);
       const timeoutMs = this.#policyOf(entry).timeoutMs ?? adapter.timeoutMs;

@@ -80,10 +80,10 @@ export class Dispatcher {
 
   /** A method can be called over RPC before its object has started: the start happens now. */
   #startAndFlush(): void {
-    const { entries, wake, clock, lifecycle } = this.context;
+    const { entries, wake, clock, loop } = this.context;
     if (entries.isEmpty()) return;
     wake.request(clock.now() + HEARTBEAT_MS);
-    lifecycle.ready().then(
+    loop.lifecycle.ready().then(
       () => this.flush(null),
       (error) => {
         console.error("[perdure] deliveries begin at the next start, because of:", error);

@@ -3,7 +3,7 @@
  * runs that may start are started.
  */
 
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, earliest } from "../../core/clock.ts";
 import { InvalidOptionError } from "../../core/options.ts";
 import type { App } from "../app.ts";
 import type { Range } from "../options.ts";
@@ -204,9 +204,8 @@ export class Firing {
 
   #openFrom({ taskId, openFrom }: TaskRow, entered: readonly Run[]): number | null {
     const open = [...this.store.runs.open(taskId), ...entered];
-    const slots = open.filter(({ endedAt }) => endedAt === null).map(({ slot }) => slot);
-    if (slots.length === 0) return openFrom;
-    const first = Math.min(...slots);
+    const first = earliest(open.map(({ endedAt, slot }) => (endedAt === null ? slot : null)));
+    if (first === null) return openFrom;
     // For a trigger alone the bound stays, as long as it holds.
     const isKept = openFrom !== null && openFrom <= first && !entered.some(isScheduled);
     return isKept ? openFrom : first;

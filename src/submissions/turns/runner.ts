@@ -31,6 +31,9 @@ const EXPIRED: Failure = {
 };
 /** How long to wait after a failed start, a failed admission or a reset. */
 const PAUSE_MS = 2_000;
+const NOT_STARTED = "the next turn could not be started, will retry";
+/** The key of the pause after a failed admission. */
+const ADMISSION = "admission";
 
 export class TurnRunner {
   readonly #live = new Map<number, LiveTurn>();
@@ -39,8 +42,6 @@ export class TurnRunner {
   /** A turn that submits must not pass its async context on to the turns that it submits. */
   readonly #detached = AsyncLocalStorage.snapshot();
   #isKicking = false;
-  /** After a failure, the next admission waits until then. */
-  #admitsFrom = 0;
 
   constructor(
     private readonly ledger: Ledger,
@@ -81,7 +82,7 @@ export class TurnRunner {
     if (this.#isKicking) return;
     this.#isKicking = true;
     try {
-      this.#attempt(() => this.#admit());
+      this.ledger.loop.attempt(ADMISSION, NOT_STARTED, () => this.#admit(), PAUSE_MS);
       for (const thread of this.#waiting.keys()) {
         if (!this.#hasFreeSlot()) break;
         this.#attempt(() => this.#startIn(thread), thread);
@@ -104,14 +105,12 @@ export class TurnRunner {
   }
 
   /** A failure in one thread does not affect the others. */
-  #attempt(work: () => void, thread?: string): void {
+  #attempt(work: () => void, thread: string): void {
     try {
       work();
     } catch (error) {
-      console.error("[perdure] the next turn could not be started, will retry:", error);
-      const until = this.ledger.clock.now() + PAUSE_MS;
-      if (thread === undefined) this.ledger.wake.request(until);
-      else this.#pause(thread, until);
+      console.error(`[perdure] ${NOT_STARTED}:`, error);
+      this.#pause(thread, this.ledger.clock.now() + PAUSE_MS);
     }
   }
 
@@ -171,16 +170,13 @@ export class TurnRunner {
     const { store, clock } = this.ledger;
     const { nextScheduled } = store.open;
     const now = clock.now();
-    if (nextScheduled === null || nextScheduled > now) return;
-    this.#admitsFrom = now + PAUSE_MS;
-    this.expect(store.open.admitDue(now));
-    this.#admitsFrom = 0;
+    if (nextScheduled !== null && nextScheduled <= now) this.expect(store.open.admitDue(now));
   }
 
   /** When the next scheduled submission joins the queue, or null. */
   get nextAdmission(): number | null {
-    const { nextScheduled } = this.ledger.store.open;
-    return nextScheduled === null ? null : Math.max(nextScheduled, this.#admitsFrom);
+    const { loop, store } = this.ledger;
+    return loop.isPaused(ADMISSION) ? null : store.open.nextScheduled;
   }
 
   #hasFreeSlot(): boolean {

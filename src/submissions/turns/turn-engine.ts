@@ -76,13 +76,14 @@ export class TurnEngine {
 
   /** Announces what was accepted, and runs it when its turn comes, in place of what it interrupts. */
   async begin(items: readonly IntakeItem[]): Promise<void> {
-    const { lifecycle, wake, clock } = this.ledger;
+    const { loop, wake, clock } = this.ledger;
+    const { events } = loop.lifecycle;
     const accepted: Submission[] = [];
     for (const { taken, options } of items) {
       const { submission, conflict, debounced } = taken;
       const { submissionId, idempotencyKey, thread, dueAt, seq } = submission;
-      if (conflict) lifecycle.events.emit("submission:conflict", { submissionId, idempotencyKey });
-      if (debounced) lifecycle.events.emit("submission:debounce", { submissionId });
+      if (conflict) events.emit("submission:conflict", { submissionId, idempotencyKey });
+      if (debounced) events.emit("submission:debounce", { submissionId });
       if (!taken.accepted) continue;
       // A debounced one was announced before; only its time has changed.
       if (debounced) wake.request(dueAt ?? clock.now());
@@ -99,12 +100,13 @@ export class TurnEngine {
   }
 
   async #startAccepted(accepted: readonly Submission[]): Promise<void> {
-    const { lifecycle, wake, clock } = this.ledger;
+    const { loop, wake, clock } = this.ledger;
+    const { events } = loop.lifecycle;
     let first = Number.POSITIVE_INFINITY;
     for (const submission of accepted) {
       const { submissionId, idempotencyKey, thread, dueAt } = submission;
       const created = { submissionId, requestId: submissionId, idempotencyKey };
-      lifecycle.events.emit("submission:create", created);
+      events.emit("submission:create", created);
       this.ledger.announce(submission);
       this.#runner.expect([thread]);
       first = Math.min(first, dueAt ?? clock.now() + BACKSTOP_MS);
