@@ -51,7 +51,7 @@ export class Ledger {
   /** Emits the events of a status and calls the app's hook, in the context of the request that changed the status. */
   #callStatusHook(submission: SubmissionInspection): Promise<void> {
     const { submissionId, requestId, status, error } = submission;
-    const { events } = this.lifecycle;
+    const { events } = this.loop.lifecycle;
     events.emit("submission:status", { submissionId, requestId, status });
     if (status === "error") events.emit("submission:error", { submissionId, requestId, error });
     const hook = () => this.host.onStatus(submission);
