@@ -2,10 +2,8 @@
 
 import { type Played, play } from "./crash-play.ts";
 import { InvalidScenarioError } from "./errors.ts";
-import type { CrashPoint, Instance } from "./instance.ts";
-import { type Checked, type CrashScenario, checkScenario } from "./scenario.ts";
-
-type Objects = Rpc.DurableObjectBranded | undefined;
+import type { CrashPoint, Instance, Moment } from "./instance.ts";
+import { type Checked, type CrashScenario, checkScenario, type Objects } from "./scenario.ts";
 
 /** A crash that led to problems. */
 export type WrongPoint = CrashPoint & {
@@ -27,9 +25,6 @@ export type CrashReport = {
   toString(): string;
 };
 
-/** Characters of a statement in the summary. */
-const MAX_SHOWN = 70;
-
 /**
  * Runs a scenario once without a crash, to count its writes and deliveries. Then runs it once for each of them and each
  * moment, with a crash there. After each run, {@link invariantsOf} and the scenario's `check` must find no problem. Logs are
@@ -44,10 +39,8 @@ export async function crashAtEveryWrite<T extends Objects>(
   const { again } = checked;
   const whole = await playRight(checked, []);
   if (whole.seen.write.length === 0) {
-    throw new InvalidScenarioError(
-      checked.name,
-      "it writes nothing, so there is no point to crash at.",
-    );
+    const problem = "it writes nothing, so there is no point to crash at.";
+    throw new InvalidScenarioError(checked.name, problem);
   }
   return silently(async () => {
     if (again === false) return crashAtAll(checked, [], whole.seen);
@@ -86,12 +79,16 @@ async function crashAtAll<T extends Objects>(
   const points = pointsOf(scenario, seen);
   const results: WrongPoint[] = [];
   let crashed = 0;
-  await inParallel(points.entries(), scenario.concurrency, async ([index, point]) => {
-    const { problems, crashes } = await play(scenario, [...earlier, point]);
-    if (crashes.length > earlier.length) crashed++;
-    const what = seen[point.at][point.number - 1] ?? "?";
-    results[index] = { ...point, what, problems };
-  });
+  const waiting = points.entries();
+  const worker = async () => {
+    for (const [index, point] of waiting) {
+      const { problems, crashes } = await play(scenario, [...earlier, point]);
+      if (crashes.length > earlier.length) crashed++;
+      const what = seen[point.at][point.number - 1] ?? "?";
+      results[index] = { ...point, what, problems };
+    }
+  };
+  await Promise.all(Array.from({ length: scenario.concurrency }, worker));
   const wrong = results.filter(({ problems }) => problems.length > 0);
   const name = earlier.length > 0 ? `${scenario.name}, again` : scenario.name;
   const found = { name, points: points.length, crashed, wrong, writes: seen.write };
@@ -103,26 +100,12 @@ function pointsOf(
   { moments, stride }: Pick<Checked<Objects>, "moments" | "stride">,
   seen: Instance["seen"],
 ): CrashPoint[] {
-  const numbers = (at: CrashPoint["at"]) => seen[at].map((_, index) => index + 1);
-  const writes = numbers("write").flatMap((number) =>
-    moments.map((moment): CrashPoint => ({ at: "write", number, moment })),
-  );
+  const points = (at: CrashPoint["at"], moments: readonly Moment[]) =>
+    seen[at].flatMap((_, index) => moments.map((moment) => ({ at, number: index + 1, moment })));
   const ofDeliveries = moments.filter((moment) => moment !== "soon after");
-  const deliveries = numbers("delivery").flatMap((number) =>
-    ofDeliveries.map((moment): CrashPoint => ({ at: "delivery", number, moment })),
+  return [...points("write", moments), ...points("delivery", ofDeliveries)].filter(
+    (_, index) => index % stride === 0,
   );
-  return [...writes, ...deliveries].filter((_, index) => index % stride === 0);
-}
-
-async function inParallel<Item>(
-  items: IterableIterator<Item>,
-  concurrency: number,
-  work: (item: Item) => Promise<void>,
-): Promise<void> {
-  const worker = async () => {
-    for (const item of items) await work(item);
-  };
-  await Promise.all(Array.from({ length: concurrency }, worker));
 }
 
 const LOGS = ["log", "info", "warn", "error", "debug"] as const;
@@ -145,7 +128,7 @@ async function silently<T>(work: () => Promise<T>): Promise<T> {
 function textOf({ name, points, crashed, wrong }: Omit<CrashReport, "toString">): string {
   const unreached = points === crashed ? "" : `, ${points - crashed} not reached`;
   const lines = wrong.map(({ at, number, moment, what, problems }) => {
-    const short = what.replaceAll(/\s+/g, " ").trim().slice(0, MAX_SHOWN);
+    const short = what.replaceAll(/\s+/g, " ").trim().slice(0, 70);
     return `  ${moment} ${at} ${number} (${short}): ${problems.join("; ")}`;
   });
   const head = `crash matrix: ${name}: ${points} points, ${wrong.length} wrong${unreached}`;

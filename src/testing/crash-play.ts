@@ -6,9 +6,7 @@ import { forgetInstances, type Instances, watchInstances } from "./crashable.ts"
 import { InvalidScenarioError } from "./errors.ts";
 import type { CrashPoint, Instance } from "./instance.ts";
 import { invariantsOf, openWorkOf } from "./invariants/invariants.ts";
-import type { Checked, CrashRun } from "./scenario.ts";
-
-type Objects = Rpc.DurableObjectBranded | undefined;
+import type { Checked, CrashRun, Objects } from "./scenario.ts";
 
 /** The result of one run. */
 export type Played = {

@@ -16,8 +16,10 @@ import { InvalidScenarioError } from "./errors.ts";
 import type { Moment } from "./instance.ts";
 import type { InvariantOptions } from "./invariants/invariants.ts";
 
+export type Objects = Rpc.DurableObjectBranded | undefined;
+
 /** One run of a scenario, in a new object. */
-export type CrashRun<T extends Rpc.DurableObjectBranded | undefined> = {
+export type CrashRun<T extends Objects> = {
   /** Unique in each run. Use it in names, e.g. a workflow's id or an idempotency key. */
   readonly id: string;
   /** A new stub of the object. A stub stays broken after a crash. */
@@ -26,13 +28,13 @@ export type CrashRun<T extends Rpc.DurableObjectBranded | undefined> = {
   starts(): number;
 };
 
-type Step<T extends Rpc.DurableObjectBranded | undefined, Result> = (
+type Step<T extends Objects, Result> = (
   stub: DurableObjectStub<T>,
   run: CrashRun<T>,
 ) => Result | Promise<Result>;
 
 /** A scenario of {@link crashAtEveryWrite}. */
-export type CrashScenario<T extends Rpc.DurableObjectBranded | undefined> = {
+export type CrashScenario<T extends Objects> = {
   /** For the report. */
   readonly name: string;
   /** The binding of a class that the worker exports as `crashable(...)`. */
@@ -110,25 +112,23 @@ const SCENARIO = optionsOf<CrashScenario<undefined>>()({
   timeout: duration().default(25_000),
 });
 
-type Defaults = "moments" | "stride" | "again" | "concurrency";
-
 /** A scenario with its defaults. */
-export type Checked<T extends Rpc.DurableObjectBranded | undefined> = CrashScenario<T> &
-  Required<Pick<CrashScenario<T>, Defaults>> & { readonly timeoutMs: number };
+export type Checked<T extends Objects> = CrashScenario<T> &
+  Required<Pick<CrashScenario<T>, "moments" | "stride" | "again" | "concurrency">> & {
+    readonly timeoutMs: number;
+  };
 
 /** @throws InvalidScenarioError for an invalid scenario */
-export function checkScenario<T extends Rpc.DurableObjectBranded | undefined>(
-  scenario: CrashScenario<T>,
-): Checked<T> {
-  const name = typeof scenario?.name === "string" && scenario.name ? scenario.name : CALL;
+export function checkScenario<T extends Objects>(scenario: CrashScenario<T>): Checked<T> {
+  const name =
+    typeof scenario?.name === "string" && scenario.name ? scenario.name : "crashAtEveryWrite()";
   const refuse = (_: string, message: string) => new InvalidScenarioError(name, message);
+  const schema = SCENARIO as z.ZodType<z.output<typeof SCENARIO>>;
   const { moments, stride, again, concurrency, timeout } = readOptions(
-    SCENARIO as z.ZodType<z.output<typeof SCENARIO>>,
+    schema,
     scenario,
     "scenario",
     refuse,
   );
   return { ...scenario, moments, stride, again, concurrency, timeoutMs: timeout };
 }
-
-const CALL = "crashAtEveryWrite()";

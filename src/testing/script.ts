@@ -93,57 +93,44 @@ export type Script = {
   refuses?: "tool_choice" | "tools";
 };
 
-const isObject = (value: unknown): value is object =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-const isTool = (value: unknown) =>
-  isObject(value) && typeof (value as Partial<ToolCall>).name === "string";
-const isListOf = (is: (value: unknown) => boolean) => (value: unknown) =>
-  Array.isArray(value) && value.length > 0 && value.every(is);
-const isRecordOf = (is: (value: unknown) => boolean) => (value: unknown) =>
-  isObject(value) && Object.values(value).every(is);
-const isLong = (value: unknown) => {
-  const { text, times } = (value ?? {}) as Partial<LongText>;
-  return typeof text === "string" && Number.isInteger(times) && Number(times) >= 0;
-};
-
+/** A field that matches a schema of Zod, with a message for the whole field. */
+const matching = <T>(schema: z.ZodType, expected: string) =>
+  z
+    .custom<T>((value) => schema.safeParse(value).success, { error: `expected ${expected}` })
+    .optional();
 const times = () => count({ min: 0 }).optional();
 const string = () => text({ empty: true }).optional();
-const custom = <T>(is: (value: unknown) => boolean, expected: string) =>
-  z.custom<T>(is, { error: `expected ${expected}` }).optional();
+
+const TOOL = z.looseObject({ name: z.string() });
+const LONG = z.looseObject({ text: z.string(), times: z.int().min(0) });
 
 const SCRIPT = optionsOf<Script>()({
   id: string(),
   text: string(),
   first: string(),
-  delayMs: custom<number>((ms) => typeof ms === "number" && ms >= 0, "milliseconds from 0"),
+  delayMs: matching<number>(z.number().min(0), "milliseconds from 0"),
   answer: z.unknown().optional(),
-  answers: custom<unknown[]>(
-    isListOf(() => true),
-    "a list with at least one answer",
+  answers: matching<unknown[]>(z.array(z.unknown()).min(1), "a list with at least one answer"),
+  long: matching<Record<string, LongText>>(
+    z.record(z.string(), LONG),
+    "an object of { text, times }",
   ),
-  long: custom<Record<string, LongText>>(isRecordOf(isLong), "an object of { text, times }"),
   brokenTimes: times(),
   ignoreTools: flag().optional(),
-  tool: custom<ToolCall>(isTool, "{ name, input }"),
-  tools: custom<(ToolCall | ToolCall[])[]>(
-    isListOf((calls) => isTool(calls) || isListOf(isTool)(calls)),
+  tool: matching<ToolCall>(TOOL, "{ name, input }"),
+  tools: matching<(ToolCall | ToolCall[])[]>(
+    z.array(z.union([TOOL, z.array(TOOL).min(1)])).min(1),
     "a list of { name, input }, or of lists of these, with at least one",
   ),
   callMissingTools: flag().optional(),
   fail: string(),
   failTimes: times(),
-  status: custom<number>(
-    (status) => Number.isInteger(status) && Number(status) >= 400,
-    "an HTTP status from 400",
-  ),
-  headers: custom<Record<string, string>>(
-    isRecordOf((value) => typeof value === "string"),
+  status: matching<number>(z.int().min(400), "an HTTP status from 400"),
+  headers: matching<Record<string, string>>(
+    z.record(z.string(), z.string()),
     "an object of strings",
   ),
-  failOn: custom<string[]>(
-    isListOf((id) => typeof id === "string"),
-    "a list with at least one model id",
-  ),
+  failOn: matching<string[]>(z.array(z.string()).min(1), "a list with at least one model id"),
   hangTimes: times(),
   finish: oneOf(["stop", "length", "content-filter", "error", "other", "none"]).optional(),
   finishTimes: times(),

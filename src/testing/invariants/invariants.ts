@@ -7,9 +7,8 @@ import { InvalidScenarioError } from "../errors.ts";
 import { conversationProblems, type SaidMessage } from "./conversation.ts";
 import { ledgerProblems } from "./ledger.ts";
 import { type Horizon, openWork } from "./open-work.ts";
-import { alarmProblems, runProblems, waitProblems } from "./others.ts";
 import { outboxProblems } from "./outbox.ts";
-import { Rows } from "./rows.ts";
+import { isoTime, Rows } from "./rows.ts";
 
 /** Exceptions that are expected in an object, and are no problem. */
 export type InvariantOptions = {
@@ -66,8 +65,12 @@ export async function invariantsOf(
       ...openWork(rows),
       ...ledgerProblems(rows),
       ...outboxProblems(rows, taken, deadLetters),
-      ...runProblems(rows),
-      ...(openWaits ? [] : waitProblems(rows)),
+      ...rows.problems(
+        "perdure_runs",
+        `'S1 ' || task_id || ' has ' || count(*) || ' runs at ' || ${isoTime("slot")}`,
+        "WHERE cause <> 'trigger' GROUP BY task_id, slot HAVING count(*) > 1",
+      ),
+      ...(openWaits ? [] : openWaitsIn(rows)),
       ...alarmProblems(rows, due),
       ...(await conversationProblems(rows, messages)),
     ];
@@ -77,6 +80,36 @@ export async function invariantsOf(
 /** The unfinished work of an object; see {@link openWork}. */
 export function openWorkOf(stub: DurableObjectStub, horizon?: Horizon): Promise<string[]> {
   return inObject(stub, (_, { storage }) => openWork(new Rows(storage.sql, Date.now()), horizon));
+}
+
+function openWaitsIn(rows: Rows): string[] {
+  return rows.problems(
+    "perdure_waits",
+    "'W2 the wait ' || wait_id || ' (' || kind || ') is open'",
+    "WHERE settled_at IS NULL",
+  );
+}
+
+/** A wake that is no longer needed may fire instead of being removed. This is longer than any module arms ahead without work. */
+const LAPSE_MS = 35_000;
+
+/** Work for a later time. */
+const PLANS = [
+  ["perdure_submissions", "settled_at IS NULL OR rollback_state = 'pending'"],
+  ["perdure_tasks", "next_at IS NOT NULL"],
+  ["perdure_runs", "ended_at IS NULL"],
+  ["perdure_waits", "done_at IS NULL"],
+  ["perdure_endpoints", "held_until IS NOT NULL"],
+] as const;
+
+/** O5: an idle object has no alarm. */
+function alarmProblems(rows: Rows, alarm: number | null): string[] {
+  if (alarm === null || alarm <= rows.now + LAPSE_MS) return [];
+  const hasPlans = PLANS.some(
+    ([table, where]) => rows.of(table, `SELECT 1 FROM ${table} WHERE ${where} LIMIT 1`).length > 0,
+  );
+  const at = new Date(alarm).toISOString();
+  return hasPlans ? [] : [`O5 the object is idle, and an alarm is set for ${at}`];
 }
 
 function threadOf(

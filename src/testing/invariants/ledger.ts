@@ -5,7 +5,7 @@ import { isTerminal, NEXT, type SubmissionStatus } from "../../submissions/state
 import type { Change, Put } from "../history.ts";
 import type { Rows } from "./rows.ts";
 
-type Ended = { submission_id: string; status: SubmissionStatus; notify: string | null };
+type Ended = { submission_id: string; notify: string };
 
 export function ledgerProblems(rows: Rows): string[] {
   return [...transitions(rows), ...endings(rows), ...outputs(rows), ...notifications(rows)];
@@ -32,37 +32,34 @@ function endings(rows: Rows): string[] {
     "SELECT submission_id FROM perdure_submissions WHERE settled_at IS NULL",
   );
   for (const { submission_id } of open) ends.delete(submission_id);
-  return [...ends].flatMap(([id, states]) =>
-    states.length === 1
-      ? []
-      : [`L1 ${id} ended ${states.length} times${states.length ? `: ${states.join(", ")}` : ""}`],
-  );
+  return [...ends]
+    .filter(([, states]) => states.length !== 1)
+    .map(([id, states]) => `L1 ${id} ended ${states.length} times: ${states.join(", ")}`);
 }
 
 /** L7: each completed submission has an output, in its row or in parts. */
 function outputs(rows: Rows): string[] {
-  const lost = rows.of<{ id: string }>(
+  return rows.problems(
     "perdure_submissions",
-    `SELECT submission_id AS id FROM perdure_submissions AS ended WHERE status = 'completed' AND (output IS NULL
+    "'L7 ' || submission_id || ' completed and has no output'",
+    `AS ended WHERE status = 'completed' AND (output IS NULL
        OR output = '' AND NOT EXISTS (SELECT 1 FROM perdure_answer_parts WHERE seq = ended.seq AND part = 0))`,
   );
-  return lost.map(({ id }) => `L7 ${id} completed and has no output`);
 }
 
 /** O1 O2: each destination of an end has one delivery of it, under one id. */
 function notifications(rows: Rows): string[] {
-  if (!rows.has("perdure_testing_puts") || !rows.has("perdure_submissions")) return [];
   const puts = rows.of<Put>("perdure_testing_puts", "SELECT * FROM perdure_testing_puts");
   const ended = rows.of<Ended>(
     "perdure_submissions",
-    `SELECT submission_id, status, notify FROM perdure_submissions
+    `SELECT submission_id, notify FROM perdure_submissions
      WHERE settled_at IS NOT NULL AND notify IS NOT NULL`,
   );
   return ended.flatMap(({ submission_id, notify }) => {
     const own = puts.filter(({ payload }) => submissionOf(payload) === submission_id);
     // A payload in parts is not read; it may belong to this submission.
     const inParts = puts.filter(({ payload }) => payload === null);
-    const destinations = JSON.parse(notify ?? "[]") as Destination[];
+    const destinations = JSON.parse(notify) as Destination[];
     return [...new Set(destinations.map(keyOf))].flatMap((key) => {
       const wanted = destinations.filter((to) => keyOf(to) === key).length;
       const isTo = ({ destination }: Put) => keyOf(JSON.parse(destination) as Destination) === key;
