@@ -1,6 +1,4 @@
-/** Durations: `"90 seconds"`, `"2 hours"`, or a number of milliseconds. The only parser of them. */
-
-/** As Workflows has them: a month is 30 days, a year 365. */
+/** Parses durations. A month and a year are as long as in Workflows. */
 
 const UNITS = {
   second: 1_000,

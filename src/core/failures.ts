@@ -74,21 +74,21 @@ function retryAfterOf(
 const MAX_MESSAGE = 4_096;
 const CUT = " [cut]";
 
-/** A thrown value as plain data for a row. A long message is cut. */
-export function failureOf(error: unknown): Failure {
-  const { name, message } = readSafely(() => readFailure(error), UNREADABLE);
-  const isLong = message.length > MAX_MESSAGE;
-  return { name, message: isLong ? `${message.slice(0, MAX_MESSAGE)}${CUT}` : message };
-}
-
 const UNREADABLE: Failure = {
   name: "Error",
   message: "A value was thrown that cannot be read as a text. Throw an Error.",
 };
 
-function readFailure(error: unknown): Failure {
-  if (!(error instanceof Error)) return { name: "Error", message: String(error) };
-  return { name: String(error.name), message: String(error.message) };
+/** A thrown value as plain data for a row. A long message is cut. */
+export function failureOf(error: unknown): Failure {
+  return readSafely(() => {
+    const isError = error instanceof Error;
+    const message = String(isError ? error.message : error);
+    return {
+      name: isError ? String(error.name) : "Error",
+      message: message.length > MAX_MESSAGE ? message.slice(0, MAX_MESSAGE) + CUT : message,
+    };
+  }, UNREADABLE);
 }
 
 /** Reading a thrown value can throw again (getters, proxies, objects without a prototype). Every turn must end all the same. */

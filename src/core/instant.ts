@@ -1,4 +1,4 @@
-/** Parses points in time. Perdure itself returns epoch milliseconds. */
+/** Parses points in time. */
 
 /** A point in time: epoch milliseconds, a `Date`, or an ISO 8601 text with its offset, e.g. `"2026-01-05T09:00:00Z"`. */
 export type Instant = number | Date | string;

@@ -1,7 +1,6 @@
 /** JSON: copies, size limits, equality, and values in messages. */
 
 import { failureOf } from "./failures.ts";
-import { isWellFormedText } from "./text.ts";
 
 /** A value that JSON can hold. The platform's RPC types can follow recursive interfaces, but not `unknown`. */
 export type Json = string | number | boolean | null | JsonArray | JsonObject;
@@ -29,10 +28,9 @@ export function jsonOf(
   return text === undefined ? undefined : (JSON.parse(text) as Json);
 }
 
-/** The limit of {@link jsonTextOf}, and the error that the caller throws. */
+/** The limit of a JSON text, and the error that the caller throws. */
 export type JsonLimit = {
   readonly maxBytes: number;
-  /** Makes the caller's error from the message. */
   readonly refuse: (message: string) => Error;
 };
 
@@ -79,11 +77,11 @@ export const HALF_CHARACTER =
   "which contains half of a character (an unpaired surrogate). " +
   'Cut a text between characters, e.g. [...text].slice(0, 7).join(""), or use toWellFormed().';
 
-/** The first key in a JSON value that is not well-formed UTF-16, or undefined. */
+/** The first key in a JSON value that is not well-formed UTF-16, or undefined. SQLite replaces unpaired surrogates. */
 export function malformedKeyIn(value: unknown): string | undefined {
   let found: string | undefined;
   JSON.stringify(value, (key, inner: unknown) => {
-    if (!isWellFormedText(key)) found ??= key;
+    if (!key.isWellFormed()) found ??= key;
     return inner;
   });
   return found;

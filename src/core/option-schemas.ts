@@ -7,121 +7,114 @@
 import * as z from "zod";
 import { LAST_ALARM } from "./clock.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "./duration.ts";
+import { failureOf } from "./failures.ts";
 import { INSTANT_FORMS, type Instant, instantMs } from "./instant.ts";
 import { byteLength, preview } from "./json.ts";
 import {
-  InvalidOptionError,
+  invalidAt,
   invalidMessage,
   isPlainObject,
+  type MakeError,
   unknownOptionMessage,
 } from "./options.ts";
-import { isWellFormedText } from "./text.ts";
+
+/** A schema of the values for which `isValid` returns true. It returns them as they are. */
+function check<Value>(isValid: (value: unknown) => boolean, expected: string) {
+  const error = `expected ${expected}`;
+  return z.custom<Value>(isValid, { error, abort: true }) as z.ZodType<Value, Value>;
+}
+
+/** A schema of what `parse` returns; it returns undefined for an invalid value. */
+function parsed<Out, In>(parse: (value: unknown) => Out | undefined, expected: string) {
+  const isValid = (value: unknown) => parse(value) !== undefined;
+  return check<In>(isValid, expected).transform((value) => parse(value) as Out);
+}
+
+type CountRange = { readonly min?: number; readonly max?: number; readonly infinity?: boolean };
 
 /** A whole number from `min`. `infinity` also accepts `Infinity`, for "no limit". */
-export function count({
-  min = 1,
-  max,
-  infinity = false,
-}: {
-  readonly min?: number;
-  readonly max?: number;
-  readonly infinity?: boolean;
-} = {}): z.ZodType<number, number> {
-  const error = `expected a whole number from ${min}${max === undefined ? "" : ` to ${max}`}${infinity ? ", or Infinity" : ""}`;
+export function count({ min = 1, max, infinity = false }: CountRange = {}) {
   const isCount = (value: unknown) =>
     Number.isSafeInteger(value) &&
     (value as number) >= min &&
     (value as number) <= (max ?? Number.MAX_SAFE_INTEGER);
-  return z.custom<number>(
+  return check<number>(
     (value) => isCount(value) || (infinity && value === Number.POSITIVE_INFINITY),
-    { error },
+    `a whole number from ${min}${max === undefined ? "" : ` to ${max}`}${orInfinity(infinity)}`,
   );
 }
 
+function orInfinity(infinity: boolean): string {
+  return infinity ? ", or Infinity" : "";
+}
+
+type DurationRange = { readonly max?: Duration; readonly infinity?: boolean };
+
 /** A duration, parsed to whole milliseconds. `infinity` also accepts `Infinity`, for "no limit". */
-export function duration({
-  max,
-  infinity = false,
-}: {
-  readonly max?: Duration;
-  readonly infinity?: boolean;
-} = {}): z.ZodType<number, Duration> {
-  const maxMs = max === undefined ? Number.MAX_VALUE : (millisecondsOf(max) as number);
+export function duration({ max, infinity = false }: DurationRange = {}) {
+  const maxMs = millisecondsOf(max) ?? Number.MAX_VALUE;
   const atMost = max === undefined ? "" : `, at most ${preview(max)}`;
   const parse = (value: unknown) => {
     const ms = millisecondsOf(value);
     if (ms === Number.POSITIVE_INFINITY) return infinity ? ms : undefined;
     return ms !== undefined && ms <= maxMs ? ms : undefined;
   };
-  return parsed(parse, `expected ${DURATION_FORMS}${atMost}${infinity ? ", or Infinity" : ""}`);
+  return parsed<number, Duration>(parse, `${DURATION_FORMS}${atMost}${orInfinity(infinity)}`);
 }
 
 /** A point in time, parsed to epoch milliseconds. With `forAlarm`, one that an alarm can be set for. */
-export function instant({
-  forAlarm = false,
-}: {
-  readonly forAlarm?: boolean;
-} = {}): z.ZodType<number, Instant> {
+export function instant({ forAlarm = false }: { readonly forAlarm?: boolean } = {}) {
   const parse = (value: unknown) => {
     const ms = instantMs(value);
     return ms !== undefined && (!forAlarm || ms < LAST_ALARM) ? ms : undefined;
   };
-  return parsed(parse, `expected ${INSTANT_FORMS}${forAlarm ? ", before the year 2189" : ""}`);
+  const limit = forAlarm ? ", before the year 2189" : "";
+  return parsed<number, Instant>(parse, `${INSTANT_FORMS}${limit}`);
 }
 
 /** One of a few values: `oneOf(["throw", "return"])`. */
-export function oneOf<const Value extends string | boolean | null>(
-  values: readonly Value[],
-): z.ZodType<Value, Value> {
+export function oneOf<const Value extends string | boolean | null>(values: readonly Value[]) {
   const texts = values.map((value) => JSON.stringify(value));
   const all = [texts.slice(0, -1).join(", "), ...texts.slice(-1)].filter(Boolean).join(" or ");
-  return z.custom<Value>((value) => values.some((one) => one === value), {
-    error: `expected ${all}`,
-  });
+  return check<Value>((value) => values.some((one) => one === value), all);
 }
 
 /** `true` or `false`. */
-export function flag(): z.ZodType<boolean, boolean> {
-  return z.custom<boolean>((value) => typeof value === "boolean", {
-    error: "expected true or false",
-  });
+export function flag() {
+  return check<boolean>((value) => typeof value === "boolean", "true or false");
 }
 
 /** A function. Its type is the one that the options type declares. */
-export function hook(): z.ZodType<unknown, unknown> {
-  return z.custom<unknown>((value) => typeof value === "function", {
-    error: "expected a function",
-  });
+export function hook() {
+  return check<unknown>((value) => typeof value === "function", "a function");
 }
+
+type TextRange = {
+  readonly maxBytes?: number;
+  readonly maxLength?: number;
+  readonly empty?: boolean;
+  readonly remedy?: string;
+};
 
 /**
  * A string that SQLite gives back as it is: without unpaired surrogates. Not empty, unless `empty` is set.
  *
  * @param options.remedy what to do with one of more than `maxBytes`
  */
-export function text({
-  maxBytes,
-  maxLength,
-  empty = false,
-  remedy = "Use a digest of it",
-}: {
-  readonly maxBytes?: number;
-  readonly maxLength?: number;
-  readonly empty?: boolean;
-  readonly remedy?: string;
-} = {}): z.ZodType<string, string> {
-  const range = empty ? `at most ${maxLength}` : `1 to ${maxLength}`;
-  const unlimited = empty ? "expected a string" : "expected a non-empty string";
-  const error = maxLength === undefined ? unlimited : `expected a string of ${range} characters`;
+export function text(range: TextRange = {}) {
+  const { maxBytes = Number.POSITIVE_INFINITY, maxLength, empty = false } = range;
+  const { remedy = "Use a digest of it" } = range;
+  const min = empty ? 0 : 1;
+  const any = empty ? "a string" : "a non-empty string";
+  const limited = `a string of ${empty ? "at most" : "1 to"} ${maxLength} characters`;
   const isText = (value: unknown) =>
     typeof value === "string" &&
-    (empty || value !== "") &&
+    value.length >= min &&
     value.length <= (maxLength ?? Number.POSITIVE_INFINITY);
-  return z
-    .custom<string>(isText, { error, abort: true })
-    .refine(isWellFormedText, { error: WELL_FORMED, abort: true })
+  return check<string>(isText, maxLength === undefined ? any : limited)
+    .refine((value) => value.isWellFormed(), { error: WELL_FORMED, abort: true })
     .check((ctx) => {
-      if (maxBytes === undefined || ctx.value.length * 3 <= maxBytes) return;
+      if (ctx.value.length * 3 <= maxBytes) return;
       const bytes = byteLength(ctx.value);
       if (bytes <= maxBytes) return;
       const message = `expected at most ${maxBytes} bytes. ${remedy}`;
@@ -136,17 +129,16 @@ const WELL_FORMED =
 /** A list. Its length is checked before its items. */
 export function list<Out, In>(
   item: z.ZodType<Out, In>,
-  { min = 0, max }: { readonly min?: number; readonly max?: number } = {},
-): z.ZodType<Out[], readonly In[]> {
-  const error = min > 0 ? "expected a non-empty list" : "expected a list";
-  return z
-    .custom<readonly In[]>((value) => Array.isArray(value) && value.length >= min, {
-      error,
-      abort: true,
-    })
+  {
+    min = 0,
+    max = Number.POSITIVE_INFINITY,
+  }: { readonly min?: number; readonly max?: number } = {},
+) {
+  const isList = (value: unknown) => Array.isArray(value) && value.length >= min;
+  return check<readonly In[]>(isList, min > 0 ? "a non-empty list" : "a list")
     .check((ctx) => {
       const { length } = ctx.value;
-      if (max === undefined || length <= max) return;
+      if (length <= max) return;
       const issue = sizeIssue(ctx.value, `expected at most ${max} items`, `of ${length} items`);
       ctx.issues.push({ ...issue, continue: false });
     })
@@ -156,16 +148,6 @@ export function list<Out, In>(
 /** An issue whose message gives the size of the value in place of the value. */
 function sizeIssue(input: unknown, message: string, given: string) {
   return { code: "custom" as const, input, message, params: { given } };
-}
-
-/** A schema of what `parse` returns; it returns undefined for an invalid value. */
-function parsed<Out, In>(
-  parse: (value: unknown) => Out | undefined,
-  error: string,
-): z.ZodType<Out, In> {
-  return z
-    .custom<In>((value) => parse(value) !== undefined, { error, abort: true })
-    .transform((value) => parse(value) as Out);
 }
 
 type Shape<Options> = { readonly [Name in keyof Options]-?: z.ZodType };
@@ -212,8 +194,7 @@ export function optionsOf<Options extends object>() {
     shape: Schemas & Matching<Options, Schemas>,
   ): z.ZodType<Parsed<Options, Schemas>, Options> => {
     const names = Object.keys(shape).join(", ");
-    const schema = z
-      .custom(isPlainObject, { error: `expected an object with ${names}`, abort: true })
+    const schema = check(isPlainObject, `an object with ${names}`)
       .pipe(z.strictObject(shape, { error: () => names }))
       .transform((options) =>
         Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)),
@@ -233,8 +214,7 @@ export function readOptions<Out>(
   schema: z.ZodType<Out>,
   value: unknown,
   name: string,
-  makeError: (option: string, message: string) => Error = (option, message) =>
-    new InvalidOptionError(option, message),
+  makeError: MakeError = invalidAt,
 ): Out {
   let problem: { readonly option: string; readonly message: string };
   try {
@@ -242,7 +222,7 @@ export function readOptions<Out>(
     if (result.success) return result.data;
     problem = problemOf(firstOf(result.error.issues), value, name);
   } catch (error) {
-    const why = `expected a value that can be read, and reading it failed: ${preview(messageOf(error))}`;
+    const why = `expected a value that can be read, and reading it failed: ${preview(failureOf(error).message)}`;
     problem = { option: name, message: invalidMessage(name, preview(value), why) };
   }
   throw makeError(problem.option, problem.message);
@@ -268,10 +248,8 @@ function problemOf(issue: Issue, whole: unknown, name: string) {
   if (issue.code === "unrecognized_keys") {
     const [unknown = ""] = issue.keys;
     const prefix = path.length === 0 ? "" : `${option}.`;
-    return {
-      option: `${prefix}${unknown}`,
-      message: unknownOptionMessage(unknown, option, message),
-    };
+    const text = unknownOptionMessage(unknown, option, message);
+    return { option: `${prefix}${unknown}`, message: text };
   }
   // As it was given: the issue has a value that may be parsed already.
   const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown>)[key], whole);
@@ -281,10 +259,8 @@ function problemOf(issue: Issue, whole: unknown, name: string) {
     return { option, message: `Missing option ${last} in ${where}: ${message}.` };
   }
   const given = issue.code === "custom" ? issue.params?.given : undefined;
-  return {
-    option,
-    message: invalidMessage(option, typeof given === "string" ? given : preview(value), message),
-  };
+  const shown = typeof given === "string" ? given : preview(value);
+  return { option, message: invalidMessage(option, shown, message) };
 }
 
 /** `retry.maxAttempts`, `notify[0].kind`; the name of the whole for a problem of the whole. */
@@ -294,8 +270,4 @@ function optionPath(path: readonly PropertyKey[], name: string): string {
     if (typeof key === "number") return `${text}[${key}]`;
     return text === "" ? String(key) : `${text}.${String(key)}`;
   }, start);
-}
-
-function messageOf(error: unknown): unknown {
-  return error instanceof Error ? error.message : error;
 }

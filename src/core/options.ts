@@ -17,22 +17,15 @@ export class InvalidOptionError extends Error {
   }
 }
 
-/**
- * A whole number from 1. Infinity is one here: it says that there is no limit.
- *
- * @throws InvalidOptionError for anything else
- */
-export function countOf(option: string, value: number, most = Number.POSITIVE_INFINITY): number {
-  const isWhole = Number.isInteger(value) || value === Number.POSITIVE_INFINITY;
-  if (isWhole && value >= 1 && value <= most) return value;
-  const upTo = most === Number.POSITIVE_INFINITY ? ", or Infinity" : ` to ${most}`;
-  throw invalidOption(option, value, `a whole number from 1${upTo}`);
-}
+/** Makes the error of an invalid option from its path and the message. */
+export type MakeError = (option: string, message: string) => Error;
 
-/** @throws InvalidOptionError for what is given and no function */
-export function checkHook(option: string, value: unknown): void {
-  if (value === undefined || typeof value === "function") return;
-  throw invalidOption(option, value, "a function");
+export const invalidAt: MakeError = (option, message) => new InvalidOptionError(option, message);
+
+/** @throws InvalidOptionError for anything but a whole number from 1 to `most` */
+export function countOf(option: string, value: number, most: number): number {
+  if (Number.isInteger(value) && value >= 1 && value <= most) return value;
+  throw invalidOption(option, value, `a whole number from 1 to ${most}`);
 }
 
 /** The error of an invalid option. `expected` says what it must be, e.g. `a function`. */
@@ -63,24 +56,25 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
   return Object.prototype.toString.call(value) === "[object Object]";
 }
 
-/** What is wrong with a bag of options, or undefined: it is none, or has a name that is not among `names`. */
-export function problemOfNames(
+/**
+ * Checks the names of options. Undefined has none.
+ *
+ * @throws InvalidOptionError, or the error of `makeError`, for a value that is no object, or a name that is not in `names`
+ */
+export function checkNames(
   what: string,
   options: unknown,
   names: readonly string[],
-): { readonly name: string; readonly message: string } | undefined {
-  if (options === undefined) return undefined;
+  makeError: MakeError = invalidAt,
+): void {
+  if (options === undefined) return;
+  const valid = names.join(", ");
   if (!isPlainObject(options)) {
-    return {
-      name: what,
-      message: invalidMessage(
-        what,
-        preview(options),
-        `expected an object with ${names.join(", ")}`,
-      ),
-    };
+    const message = invalidMessage(what, preview(options), `expected an object with ${valid}`);
+    throw makeError(what, message);
   }
   const unknown = Object.keys(options).find((name) => !names.includes(name));
-  if (unknown === undefined) return undefined;
-  return { name: unknown, message: unknownOptionMessage(unknown, what, names.join(", ")) };
+  if (unknown !== undefined) {
+    throw makeError(unknown, unknownOptionMessage(unknown, what, valid));
+  }
 }

@@ -27,9 +27,6 @@ export function logProblem({ type, level, message, ids }: Problem): void {
   else console.warn(line);
 }
 
-const MAX_MESSAGE = 500;
-const MAX_ID = 200;
-
 /**
  * Calls the app's hook with a problem, or logs it. Never throws: if the hook fails, the problem is logged.
  *
@@ -40,10 +37,13 @@ export function reportProblem(
   problem: Problem,
   run: (work: () => Promise<void>) => Promise<unknown>,
 ): void {
-  const ids = Object.entries(problem.ids).map(([name, id]) => [name, cut(id, MAX_ID)]);
+  const ids = Object.entries(problem.ids).map(([name, id]) => [
+    name,
+    typeof id === "string" ? cut(id, 200) : id,
+  ]);
   const bounded = {
     ...problem,
-    message: String(cut(problem.message, MAX_MESSAGE)),
+    message: cut(problem.message, 500),
     ids: Object.fromEntries(ids),
   };
   if (!hook) {
@@ -56,8 +56,7 @@ export function reportProblem(
   });
 }
 
-function cut(text: string | number, most: number): string | number {
-  if (typeof text === "number" || text.length <= most) return text;
-  // Does not split a surrogate pair.
-  return `${text.slice(0, most - 3).toWellFormed()}...`;
+/** Does not leave half of a surrogate pair. */
+function cut(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 3).toWellFormed()}...`;
 }

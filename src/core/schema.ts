@@ -7,11 +7,10 @@
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { $ZodType } from "zod/v4/core";
-import { impossibleIn, withoutImpossible } from "./schema/impossible.ts";
-import type { Standard } from "./schema/standard.ts";
-import * as library from "./schema/standard.ts";
-import * as zod from "./schema/zod.ts";
-import * as zod3 from "./schema/zod3.ts";
+import { impossibleIn, type LibraryForms, withoutImpossible } from "./schema/impossible.ts";
+import { type Standard, standardForms } from "./schema/standard.ts";
+import { zodForms } from "./schema/zod.ts";
+import { zod3Forms } from "./schema/zod3.ts";
 
 /** A schema of Zod, ArkType, Valibot (by `toStandardJsonSchema()`), or any other library that follows Standard Schema. */
 export type AnySchema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output>;
@@ -36,14 +35,12 @@ export type JsonForms = {
  * @throws Error for a schema that no JSON value can match, or of a library that has no JSON Schema form
  */
 export function jsonFormsOf(schema: AnySchema): JsonForms {
-  const { shownForm, checkForm } = converterOf(schema);
-  const shown = shownForm();
+  const { shown, check } = libraryFormsOf(schema);
   const impossible = impossibleIn(shown);
   if (impossible) {
     const { path, what } = impossible;
     throw new Error(`${path || "the schema itself"} is ${what}, which no JSON value can be`);
   }
-  const check = checkForm();
   const isSame = JSON.stringify(check) === JSON.stringify(shown);
   return { schema: withoutImpossible(shown), ...(!isSame && { check }) };
 }
@@ -69,29 +66,20 @@ export function formsIn(schema: object): JsonForms {
   return check === undefined ? { schema } : { schema: shown, check };
 }
 
-type Converter = { shownForm(): object; checkForm(): object };
-
-function converterOf(schema: AnySchema): Converter {
+function libraryFormsOf(schema: AnySchema): LibraryForms {
   const standard = schema["~standard"] as StandardSchemaV1.Props & Partial<Standard>;
   if (standard?.version !== 1) {
     throw new Error("it is no Standard Schema (https://standardschema.dev), e.g. of Zod");
   }
-  const { jsonSchema } = standard;
-  if ("_zod" in schema) return using(zod, schema as unknown as $ZodType);
-  if (jsonSchema) return using(library, { ...standard, jsonSchema });
-  if (standard.vendor === "zod") return using(zod3, schema);
+  const { jsonSchema, vendor } = standard;
+  if ("_zod" in schema) return zodForms(schema as unknown as $ZodType);
+  if (jsonSchema) return standardForms({ ...standard, jsonSchema });
+  if (vendor === "zod") return zod3Forms(schema);
   const remedy =
-    standard.vendor === "valibot"
+    vendor === "valibot"
       ? "wrap it in toStandardJsonSchema() of @valibot/to-json-schema"
       : "use the form of it that follows Standard JSON Schema (https://standardschema.dev/json-schema)";
-  throw new Error(`schemas of ${standard.vendor} do not say what they are in JSON: ${remedy}`);
-}
-
-function using<Schema>(
-  { shownForm, checkForm }: Record<"shownForm" | "checkForm", (schema: Schema) => object>,
-  schema: Schema,
-): Converter {
-  return { shownForm: () => shownForm(schema), checkForm: () => checkForm(schema) };
+  throw new Error(`schemas of ${vendor} do not say what they are in JSON: ${remedy}`);
 }
 
 /** A value that does not match its schema. `cause` is the library's own error, or the issues where there is none. */

@@ -1,11 +1,6 @@
-/** Texts for storage, events and steps: well-formed, split into parts, or as a digest. */
+/** Texts for storage, events and steps: split into parts, or as a digest. */
 
 import { createHash } from "node:crypto";
-
-/** Whether a text is well-formed UTF-16. SQLite replaces an unpaired surrogate, so such a text is never found again. */
-export function isWellFormedText(value: string): boolean {
-  return value.isWellFormed();
-}
 
 /** Characters of a {@link digest}: 132 bits. */
 export const DIGEST_LENGTH = 22;
@@ -31,22 +26,12 @@ export const PART_LENGTH = 256 * 1024;
 export function partsOf(text: string): string[] {
   const parts: string[] = [];
   for (let start = 0; start < text.length; ) {
-    const end = endAt(text, start + PART_LENGTH);
+    let end = start + PART_LENGTH;
+    if (SURROGATE_PAIR.test(text.slice(end - 1, end + 1))) end--;
     parts.push(text.slice(start, end));
     start = end;
   }
   return parts;
 }
 
-/** The last end of a character at or before `end`. */
-function endAt(text: string, end: number): number {
-  if (end >= text.length) return text.length;
-  const isSplit =
-    isWithin(text.charCodeAt(end - 1), 0xd800) && isWithin(text.charCodeAt(end), 0xdc00);
-  return isSplit ? end - 1 : end;
-}
-
-/** Whether the code unit is one of the 1024 from `first` on. */
-function isWithin(unit: number, first: number): boolean {
-  return unit >= first && unit < first + 0x400;
-}
+const SURROGATE_PAIR = /^[\uD800-\uDBFF][\uDC00-\uDFFF]/;

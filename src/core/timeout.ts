@@ -27,14 +27,12 @@ export class Deadlines {
       return await Promise.race([work, timeout]);
     } finally {
       this.#open.delete(own);
-      if (this.#open.size === 0) this.#stop();
+      // Without pending promises there is no timer, because a timer keeps the object in memory.
+      if (this.#open.size === 0) {
+        clearTimeout(this.#timer);
+        this.#timer = undefined;
+      }
     }
-  }
-
-  /** Without pending promises there is no timer, because a timer keeps the object in memory. */
-  #stop(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
   }
 
   #expire(): void {
@@ -55,14 +53,6 @@ export class Deadlines {
  *
  * @throws TimeoutError when the promise has not settled within `ms`
  */
-export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new TimeoutError(`No answer within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
+export function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
+  return new Deadlines(ms).within(work);
 }

@@ -12,7 +12,6 @@ import {
   text,
 } from "../core/option-schemas.ts";
 import { invalidMessage } from "../core/options.ts";
-import { isWellFormedText } from "../core/text.ts";
 import type { Destination } from "./destinations/index.ts";
 import { InvalidFilterError } from "./errors.ts";
 import type {
@@ -100,7 +99,5 @@ export function cursorOf(time: number, id: string): string {
 
 function positionOf(cursor: unknown): Position | undefined {
   const [, time, id] = (typeof cursor === "string" && /^(\d{1,15}):(.+)$/s.exec(cursor)) || [];
-  return time !== undefined && id !== undefined && isWellFormedText(id)
-    ? [Number(time), id]
-    : undefined;
+  return id?.isWellFormed() ? [Number(time), id] : undefined;
 }

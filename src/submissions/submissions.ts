@@ -4,7 +4,7 @@ import type { UIMessage } from "ai";
 import { Capability } from "../core/capability.ts";
 import { systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
-import { checkHook } from "../core/options.ts";
+import { hook, readOptions } from "../core/option-schemas.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";
@@ -47,6 +47,8 @@ import type {
   WaitForSubmissionOptions,
 } from "./types.ts";
 
+const ON_PROBLEM = hook().optional();
+
 export class Submissions extends Capability implements TurnLedger {
   readonly #ledger: Ledger;
   readonly #engine: TurnEngine;
@@ -58,7 +60,7 @@ export class Submissions extends Capability implements TurnLedger {
     { clock = systemClock, onProblem, ...options }: SubmissionsOptions = {},
   ) {
     super("perdure.submissions", clock);
-    checkHook("onProblem", onProblem);
+    readOptions(ON_PROBLEM, onProblem, "onProblem");
     this.#ledger = new Ledger(this.loop, host, outbox, readLimits(options), onProblem);
     this.#engine = new TurnEngine(this.#ledger, (of) =>
       this.cancelFor(of, "The workflow that waited for it was terminated"),

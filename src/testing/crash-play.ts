@@ -31,12 +31,7 @@ export async function play<T extends Objects>(
   scenario: Checked<T>,
   crashes: readonly CrashPoint[],
 ): Promise<Played> {
-  const one = new Run(scenario, crashes);
-  try {
-    return await one.play();
-  } finally {
-    one.end();
-  }
+  return new Run(scenario, crashes).play();
 }
 
 class Run<T extends Objects> {
@@ -66,9 +61,9 @@ class Run<T extends Objects> {
   }
 
   async play(): Promise<Played> {
-    await this.#prepare();
     const problems: string[] = [];
     try {
+      await this.#prepare();
       for (const index of this.scenario.steps.keys()) await this.#step(index);
       await this.#finish();
       this.#isOverNow = true;
@@ -77,24 +72,20 @@ class Run<T extends Objects> {
     } catch (error) {
       if (error instanceof InvalidScenarioError) throw error;
       problems.push(failureOf(error).message);
+    } finally {
+      forgetInstances(this.#plain());
     }
     const last = this.#instances.latest;
     if (!last) throw new Error(`The object of ${this.scenario.name} was never constructed`);
     return { problems, seen: last.seen, crashes: this.#crashed() };
   }
 
-  end(): void {
-    forgetInstances(this.#plain());
-  }
-
   async #prepare(): Promise<void> {
     const { name, prepare } = this.scenario;
     await inObject(this.#plain(), () => {});
     if (!this.#instances.latest) {
-      throw new InvalidScenarioError(
-        name,
-        "the objects cannot be crashed. Export their class from the worker of the tests as crashable(YourClass).",
-      );
+      const remedy = "Export their class from the worker of the tests as crashable(YourClass).";
+      throw new InvalidScenarioError(name, `the objects cannot be crashed. ${remedy}`);
     }
     try {
       await prepare?.(this.#run.stub(), this.#run);

@@ -64,7 +64,7 @@ export class Instance implements StorageObserver {
   /** A delivery attempt starts. */
   attempting(id: string, attempt: number, kind: string): void {
     if (!this.#isWatched) return;
-    const number = this.#note("delivery", `attempt ${attempt} of a ${kind} delivery`);
+    const number = this.seen.delivery.push(`attempt ${attempt} of a ${kind} delivery`);
     this.#inFlight.set(`${id}#${attempt}`, number);
     this.#pass("delivery", "before", number);
   }
@@ -77,15 +77,11 @@ export class Instance implements StorageObserver {
 
   #write<T>(what: string, run: () => T): T {
     if (!this.#isWatched) return run();
-    const number = this.#note("write", what);
+    const number = this.seen.write.push(what);
     this.#pass("write", "before", number);
     const result = run();
     this.#pass("write", "after", number);
     return result;
-  }
-
-  #note(at: CrashPoint["at"], what: string): number {
-    return this.seen[at].push(what);
   }
 
   #pass(at: CrashPoint["at"], moment: Moment, number: number): void {

@@ -53,12 +53,11 @@ export class Meter implements StorageObserver {
 
   /** The counts so far, without rows that a cursor has not returned yet. */
   read(): Count {
-    const sum = (key: "rowsRead" | "rowsWritten") =>
-      this.#cursors.reduce((total, { cursor }) => total + cursor[key], 0);
+    const rowsRead = this.#cursors.reduce((total, { cursor }) => total + cursor.rowsRead, 0);
     return {
       statements: this.#statements,
-      rowsRead: sum("rowsRead"),
-      rowsWritten: sum("rowsWritten"),
+      rowsRead,
+      rowsWritten: this.rowsWrittenBy(() => true),
       setAlarms: this.#setAlarms,
       keysWritten: this.#keysWritten,
     };

@@ -166,19 +166,17 @@ function answerOf(script: Script, text: string): unknown {
   return answers[Math.min(given, answers.length - 1)];
 }
 
-/** The number of calls with the text, and whether this one fails. */
-type Played = { fails: boolean; text: string; calls: number };
-
 async function* play(
   script: Script,
   options: CallOptions,
-  { fails, text, calls }: Played,
+  { fails, text, calls }: { fails: boolean; text: string; calls: number },
 ): AsyncGenerator<Part> {
   yield { type: "stream-start", warnings: [] };
   if (script.first !== undefined) yield* textParts("0", script.first);
   await delay(script.delayMs ?? 0, options.abortSignal);
   if (fails) throw new Error(script.fail);
-  const made = callsOf(script, options, () => answerOf(script, text));
+  const answer = () => answerOf(script, text);
+  const made = callsOf(script, options, answer);
   for (const call of made) {
     const id = crypto.randomUUID();
     const isBroken = isFinal(call.name) && calls <= (script.brokenTimes ?? 0);
@@ -188,12 +186,7 @@ async function* play(
     yield { type: "tool-input-end", id };
     yield { type: "tool-call", toolCallId: id, toolName: call.name, input };
   }
-  if (made.length === 0) {
-    yield* textParts(
-      "1",
-      replyOf(script, options, () => answerOf(script, text)),
-    );
-  }
+  if (made.length === 0) yield* textParts("1", replyOf(script, options, answer));
   const { finish = "stop", finishTimes = calls } = script;
   const reason = made.length > 0 ? "tool-calls" : calls <= finishTimes ? finish : "stop";
   if (reason === "none") return;

@@ -1,7 +1,6 @@
 /** What the waits refuse, before anything is stored. */
 
 import { checkBytes, HALF_CHARACTER, type Json, preview } from "../core/json.ts";
-import { isWellFormedText } from "../core/text.ts";
 import type { Closing } from "./protocol.ts";
 
 /** Bytes of a request or of a result, as JSON: a row takes 2 MB. */
@@ -50,7 +49,7 @@ export function checkRequest(
   texts: Readonly<Record<string, string>> = {},
 ): void {
   for (const [field, text] of Object.entries(texts)) {
-    if (isWellFormedText(text)) continue;
+    if (text.isWellFormed()) continue;
     throw new InvalidWaitError(field, `${field} is ${preview(text)}, ${HALF_CHARACTER}`);
   }
   const refuse = (message: string) => new InvalidWaitError("request", message);

@@ -11,7 +11,6 @@ import {
 import { HALF_CHARACTER, preview } from "../core/json.ts";
 import { text } from "../core/option-schemas.ts";
 import type { AnySchema } from "../core/schema.ts";
-import { isWellFormedText } from "../core/text.ts";
 import type { Schedule } from "../scheduler/language/literal.ts";
 import { type AgentPath, agentAt, agentBindings, isSubAgent, renewed } from "./agent-stub.ts";
 import {
@@ -91,7 +90,7 @@ export class ThinkWorkflow<
 /** @throws NonRetryableError for a name that no step can have */
 function checkedName(name: string): string {
   const isText = typeof name === "string" && name !== "";
-  if (isText && isWellFormedText(name)) return name;
+  if (isText && name.isWellFormed()) return name;
   const problem = isText ? `, ${HALF_CHARACTER}` : "; expected a non-empty string.";
   throw new NonRetryableError(
     `A step got ${preview(name)} as its name${problem}`,

@@ -2,7 +2,6 @@
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isWellFormedText } from "../../src/core/text.ts";
 import {
   type DeliveryPolicy,
   type Destination,
@@ -85,12 +84,12 @@ describe("An unpaired surrogate is refused at the call", () => {
       fc.assert(
         fc.property(text, text, (id, instance) => {
           const error = refusalOf(() => outbox.put(workflowNamed(instance), id, { id }));
-          const isRight = isWellFormedText(id) && isWellFormedText(instance);
+          const isRight = id.isWellFormed() && instance.isWellFormed();
           expect(error === undefined || /for another destination/.test(error.message)).toBe(
             isRight,
           );
           if (error === undefined) accepted.add(id);
-          expect(refusalOf(() => once(id, () => {})) === undefined).toBe(isWellFormedText(id));
+          expect(refusalOf(() => once(id, () => {})) === undefined).toBe(id.isWellFormed());
         }),
         { numRuns: 200, seed: 7 },
       );

@@ -4,6 +4,7 @@
  */
 
 import { type OutputUnit, type Schema, Validator } from "@cfworker/json-schema";
+import { pointerSteps } from "./impossible.ts";
 
 /** The most problems that are reported of one value. */
 const MAX_PROBLEMS = 20;
@@ -35,23 +36,14 @@ function errorsOf(value: unknown, schema: object): readonly OutputUnit[] {
 }
 
 function lineOf(name: string, { instanceLocation, keyword, error }: OutputUnit): string {
-  const path = instanceLocation.split("/").slice(1);
-  const where = path.map((part) => part.replace(/~1/g, "/").replace(/~0/g, "~")).join(".") || name;
+  const where = pointerSteps(instanceLocation).join(".") || name;
   const what = keyword === "anyOf" ? "matches none of the allowed forms" : error.replace(/\.$/, "");
   return `${where}: ${what}`;
 }
 
 type Node = Readonly<Record<string, unknown>>;
 
-const TYPES = new Set<unknown>([
-  "null",
-  "boolean",
-  "number",
-  "integer",
-  "string",
-  "array",
-  "object",
-]);
+const TYPE = /^(null|boolean|number|integer|string|array|object)$/;
 
 /** Keywords that mean the same in all libraries. */
 const SAME = [
@@ -77,7 +69,7 @@ function checked(schema: unknown, isClosed: boolean): Schema {
   const all = (value: unknown) => (value as unknown[]).map(one);
   const result: Record<string, unknown> = {};
   for (const keyword of SAME) if (keyword in node) result[keyword] = node[keyword];
-  if ([node.type].flat().every((type) => TYPES.has(type))) result.type = node.type;
+  if ([node.type].flat().every((type) => TYPE.test(String(type)))) result.type = node.type;
   for (const keyword of ["exclusiveMinimum", "exclusiveMaximum"]) {
     if (typeof node[keyword] === "number") result[keyword] = node[keyword];
   }

@@ -6,7 +6,7 @@
  */
 
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec";
-import { NOT_IN_JSON, notInJson } from "./impossible.ts";
+import { CHECK_KEYWORD, type LibraryForms, NOT_IN_JSON, notInJson } from "./impossible.ts";
 
 type Node = Record<string, unknown>;
 type Converter = StandardJSONSchemaV1.Props["jsonSchema"];
@@ -15,17 +15,13 @@ export type Standard = StandardSchemaV1.Props & { readonly jsonSchema: Converter
 
 const TARGET = "draft-2020-12";
 
-/** The JSON Schema for the model. */
-export function shownForm({ vendor, jsonSchema }: Standard): object {
-  return jsonSchema.input({ target: TARGET, libraryOptions: OPTIONS[vendor] });
-}
-
-/** The JSON Schema for the agent's check: never stricter than the schema. It is `{}` for an unknown library. */
-export function checkForm(standard: Standard): object {
+/** The check is `{}` for an unknown library. */
+export function standardForms(standard: Standard): LibraryForms {
   const { vendor, jsonSchema } = standard;
-  if (vendor === "arktype") return looseArkType(shownForm(standard));
-  if (vendor !== "valibot" || takesAnything(standard)) return {};
-  return jsonSchema.input({ target: TARGET, libraryOptions: VALIBOT_CHECK });
+  const shown = jsonSchema.input({ target: TARGET, libraryOptions: OPTIONS[vendor] });
+  if (vendor === "arktype") return { shown, check: looseArkType(shown) };
+  if (vendor !== "valibot" || takesAnything(standard)) return { shown, check: {} };
+  return { shown, check: jsonSchema.input({ target: TARGET, libraryOptions: VALIBOT_CHECK }) };
 }
 
 /** ArkType omits the flags of patterns, and accepts arrays as objects. It has no object constants. */
@@ -93,25 +89,9 @@ const VALIBOT_CHECK = {
   // Actions after a transformation get another value.
   overrideAction: ({ jsonSchema: { type, ...node } }: { readonly jsonSchema: Node }) => ({
     ...(type !== undefined && { type: type === "integer" ? "number" : type }),
-    ...Object.fromEntries(Object.entries(node).filter(([keyword]) => SHAPE.includes(keyword))),
+    ...Object.fromEntries(Object.entries(node).filter(([keyword]) => !CHECK_KEYWORD.test(keyword))),
   }),
 };
-
-const SHAPE = [
-  "$ref",
-  "const",
-  "enum",
-  "properties",
-  "required",
-  "additionalProperties",
-  "items",
-  "prefixItems",
-  "anyOf",
-  "oneOf",
-  "allOf",
-  "not",
-  "$comment",
-];
 
 function hasFallback(schema: unknown): boolean {
   return typeof schema === "object" && schema !== null && "fallback" in schema;
@@ -119,21 +99,12 @@ function hasFallback(schema: unknown): boolean {
 
 /** The schemas inside a schema. */
 function partsOf(schema: ValibotSchema): readonly unknown[] {
-  const {
-    entries = {},
-    items = [],
-    options = [],
-    getter,
-    item,
-    wrapped,
-    key,
-    value,
-    rest,
-  } = schema;
-  const lists = [Object.values(entries as object), [items].flat(), [options].flat()].flat();
+  const { entries = {}, getter } = schema;
   const made = typeof getter === "function" ? (getter(undefined) as unknown) : undefined;
-  return [...lists, made, item, wrapped, key, value, rest];
+  return [Object.values(entries as object), made, ...INNER.map((name) => schema[name])].flat();
 }
+
+const INNER = ["items", "options", "item", "wrapped", "key", "value", "rest"];
 
 /** As for Zod, plus two types; Zod accepts a plain value for a promise. */
 const NOT_OF_VALIBOT: Readonly<Record<string, string>> = {

@@ -2,19 +2,22 @@
 
 import { toJSONSchema } from "zod";
 import type { $ZodCheck, $ZodType, $ZodTypeDef } from "zod/v4/core";
-import { impossibleIn, NOT_IN_JSON, notInJson } from "./impossible.ts";
+import {
+  CHECK_KEYWORD,
+  impossibleIn,
+  type LibraryForms,
+  NOT_IN_JSON,
+  notInJson,
+} from "./impossible.ts";
 
 type Override = NonNullable<NonNullable<Parameters<typeof toJSONSchema>[1]>["override"]>;
 type Node = Parameters<Override>[0]["jsonSchema"];
 
-/** The JSON Schema for the model. */
-export function shownForm(schema: $ZodType): object {
-  return toJSONSchema(schema, { ...INPUT, override: show });
-}
-
-/** The JSON Schema for the agent's check: never stricter than the schema. */
-export function checkForm(schema: $ZodType): object {
-  return toJSONSchema(schema, { ...INPUT, override: loosen });
+export function zodForms(schema: $ZodType): LibraryForms {
+  return {
+    shown: toJSONSchema(schema, { ...INPUT, override: show }),
+    check: toJSONSchema(schema, { ...INPUT, override: loosen }),
+  };
 }
 
 const INPUT = { io: "input", unrepresentable: "any" } as const;
@@ -53,7 +56,9 @@ const loosen: Override = ({ zodSchema, jsonSchema }) => {
   const { checks = [] } = def;
   const first = checks.findIndex(mayChange);
   if (first >= 0 && !checks.slice(first).every(mayChange)) {
-    for (const keyword of CHECKS) delete jsonSchema[keyword];
+    for (const keyword of Object.keys(jsonSchema)) {
+      if (CHECK_KEYWORD.test(keyword) || keyword === "allOf") delete jsonSchema[keyword];
+    }
   }
   if (!patternsOf(schema).every((pattern) => pattern?.flags === "")) {
     delete jsonSchema.pattern;
@@ -77,32 +82,8 @@ function mayChange({ _zod }: $ZodCheck<never>): boolean {
   return _zod.def.check === "overwrite" || _zod.def.check === "custom";
 }
 
-/** Keywords that checks of a string or a number add. */
-const CHECKS = [
-  "format",
-  "pattern",
-  "allOf",
-  "minLength",
-  "maxLength",
-  "minItems",
-  "maxItems",
-  "minimum",
-  "maximum",
-  "exclusiveMinimum",
-  "exclusiveMaximum",
-] as const;
-
 /** Formats that Zod checks by their pattern alone. */
-const BY_PATTERN = [
-  "regex",
-  "email",
-  "uuid",
-  "guid",
-  "date",
-  "datetime",
-  "starts_with",
-  "ends_with",
-];
+const BY_PATTERN = "regex email uuid guid date datetime starts_with ends_with".split(" ");
 
 /** The patterns of a string; undefined for a format that Zod does not check by its pattern. */
 function patternsOf(schema: $ZodType): (RegExp | undefined)[] {
@@ -129,15 +110,7 @@ function takesUndefined(schema: $ZodType | undefined): boolean {
   return inner !== undefined && takesUndefined(inner);
 }
 
-const MISSING: readonly string[] = [
-  "any",
-  "unknown",
-  "undefined",
-  "void",
-  "custom",
-  "lazy",
-  "promise",
-];
+const MISSING = "any unknown undefined void custom lazy promise".split(" ");
 
 /** The mark of a type that JSON does not have. */
 function missingIn(schema: $ZodType): Node | undefined {

@@ -1,7 +1,7 @@
 /** JSON Schemas of Zod 3, for the model and for the agent's check. Pure. */
 
 import { zodToJsonSchema } from "zod-to-json-schema";
-import { impossibleIn, notInJson } from "./impossible.ts";
+import { impossibleIn, type LibraryForms, NOT_IN_JSON, notInJson } from "./impossible.ts";
 
 type Node = Record<string, unknown>;
 
@@ -20,14 +20,8 @@ type Def = {
     | ReadonlyMap<unknown, { readonly _def: Def }>;
 };
 
-/** The JSON Schema for the model. */
-export function shownForm(schema: unknown): object {
-  return formOf(schema, show);
-}
-
-/** The JSON Schema for the agent's check: never stricter than the schema. */
-export function checkForm(schema: unknown): object {
-  return formOf(schema, loosen);
+export function zod3Forms(schema: unknown): LibraryForms {
+  return { shown: formOf(schema, show), check: formOf(schema, loosen) };
 }
 
 function formOf(schema: unknown, change: (node: Node, def: Def) => Node): object {
@@ -50,7 +44,7 @@ function literalForm({ typeName, value }: Def): Node | undefined {
 function show(node: Node, def: Def): Node {
   if (def.coerce && def.typeName === "ZodBigInt") return { type: "string", pattern: "^-?\\d+$" };
   if (isOpen(def)) return impossibleIn(node) ? {} : node;
-  const what = NOT_IN_JSON[def.typeName ?? ""];
+  const what = NOT_IN_JSON[def.typeName?.replace("Zod", "").toLowerCase() ?? ""];
   return what === undefined ? node : notInJson(what);
 }
 
@@ -84,13 +78,3 @@ function isPlain({ kind, regex }: { readonly kind: string; readonly regex?: RegE
   if (kind === "regex") return regex?.flags === "";
   return ["min", "max", "length", "startsWith", "endsWith"].includes(kind) || isChange({ kind });
 }
-
-const NOT_IN_JSON: Readonly<Record<string, string>> = {
-  ZodDate: "a Date",
-  ZodBigInt: "a bigint",
-  ZodSymbol: "a symbol",
-  ZodMap: "a Map",
-  ZodSet: "a Set",
-  ZodNaN: "NaN",
-  ZodFunction: "a function",
-};

@@ -9,7 +9,6 @@ import * as z from "zod";
 import { preview } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/option-schemas.ts";
 import { invalidMessage } from "../../core/options.ts";
-import { isWellFormedText } from "../../core/text.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
@@ -116,7 +115,7 @@ export const webhooks = {
  * @throws InvalidDestinationError for an invalid URL
  */
 export function keyOfEndpoint(text: string): string {
-  const url = typeof text === "string" && isWellFormedText(text) ? URL.parse(text) : null;
+  const url = typeof text === "string" && text.isWellFormed() ? URL.parse(text) : null;
   if (url === null) {
     const { given, expected } = problemOfUrl(text) as Problem;
     throw new InvalidDestinationError(invalidMessage("url", given, expected));
@@ -267,7 +266,7 @@ function problemOfUrl(text: unknown): Problem | undefined {
     const expected = `expected at most ${MAX_URL} characters`;
     return { given: `of ${text.length} characters`, expected };
   }
-  if (isText && !isWellFormedText(text)) {
+  if (isText && !text.isWellFormed()) {
     const expected = "expected whole characters, without an unpaired surrogate";
     return { given: "(not shown)", expected };
   }

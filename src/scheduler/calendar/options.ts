@@ -1,7 +1,7 @@
 /** Options of the calendar's public functions, checked at the call. */
 
 import { INSTANT_FORMS, type Instant, instantMs } from "../../core/instant.ts";
-import { InvalidOptionError, invalidOption, problemOfNames } from "../../core/options.ts";
+import { checkNames, invalidOption } from "../../core/options.ts";
 import { parseSchedule } from "../language/parse.ts";
 import { ZONE_FORMS } from "../language/zones.ts";
 import type { ParsedSchedule } from "../rule.ts";
@@ -30,8 +30,7 @@ export function readCall(
   options: CalendarOptions,
   others: readonly string[] = [],
 ) {
-  const unknown = problemOfNames(name, options, ["after", "timezone", "anchor", ...others]);
-  if (unknown) throw new InvalidOptionError(unknown.name, unknown.message);
+  checkNames(name, options, ["after", "timezone", "anchor", ...others]);
   const { timezone, anchor } = options;
   if (timezone !== undefined && typeof timezone !== "string") {
     throw invalidOption("timezone", timezone, ZONE_FORMS);

@@ -22,7 +22,7 @@ import {
   readOptions,
   text,
 } from "../../core/option-schemas.ts";
-import { invalidMessage, isPlainObject, problemOfNames } from "../../core/options.ts";
+import { checkNames, invalidMessage, isPlainObject } from "../../core/options.ts";
 import type { Outbox } from "../../outbox/outbox.ts";
 import type { Destination } from "../../outbox/types.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";
@@ -141,17 +141,10 @@ export function prepare(
 
 /** Checks the names of public options. @throws InvalidSubmissionError naming the option */
 export function checkPublic(options: unknown): asserts options is SubmitMessagesOptions {
-  checkNames("submitMessages()", options, [
-    ...["output", "strategy", "repair"],
-    ...Object.keys(OPTIONS),
-  ]);
+  const names = ["output", "strategy", "repair", ...Object.keys(OPTIONS)];
+  checkNames("submitMessages()", options, names, invalidSubmission);
   const { notify } = (options ?? {}) as InternalSubmitOptions;
   if (typeof notify === "function") checkDestinations(notify);
-}
-
-function checkNames(where: string, options: unknown, names: readonly string[]): void {
-  const problem = problemOfNames(where, options, names);
-  if (problem) throw invalidSubmission(problem.name, problem.message);
 }
 
 /** @throws InvalidSubmissionError naming the item of `submitMany()`, and its option */
@@ -160,7 +153,8 @@ export function checkMany(submissions: unknown): void {
     throw invalidValue("submissions", submissions, "expected an array of { messages, options }");
   }
   for (const [index, item] of submissions.entries()) {
-    checkNames(`item ${index} of submitMany()`, item ?? null, ["messages", "options"]);
+    const names = ["messages", "options"];
+    checkNames(`item ${index} of submitMany()`, item ?? null, names, invalidSubmission);
     ofItem("submitMany()", index, () => checkPublic(item.options));
   }
 }

@@ -9,40 +9,29 @@ export type SaidMessage = { readonly id: string };
 /** Reads a thread; undefined for an object without conversations. */
 export type ReadThread = (thread: string) => Promise<readonly SaidMessage[] | undefined>;
 
-type Said = {
-  submission_id: string;
-  thread: string;
-  status: string;
-  messages: string;
-  seq: number;
-};
+type Said = { submission_id: string; thread: string; status: string; messages: string };
 
 export async function conversationProblems(rows: Rows, read: ReadThread): Promise<string[]> {
   const said = rows.of<Said>(
     "perdure_submissions",
-    `SELECT seq, submission_id, thread, status, messages FROM perdure_submissions
+    `SELECT submission_id, thread, status, messages FROM perdure_submissions
      WHERE settled_at IS NOT NULL ORDER BY seq`,
   );
   const problems: string[] = [];
-  const main = { thread: "main" };
-  for (const thread of new Set([main, ...said].map(({ thread }) => thread))) {
+  for (const thread of new Set(["main", ...said.map(({ thread }) => thread)])) {
     // Isolated turns, also those of a batch, leave no messages.
     if (isIsolated(thread)) continue;
     const messages = await read(thread);
     if (!messages) continue;
     const own = said.filter((one) => one.thread === thread);
-    problems.push(...problemsOf(own, timesOf(messages)));
+    problems.push(...problemsOf(own, messages));
   }
   return problems;
 }
 
-function timesOf(messages: readonly SaidMessage[]): Map<string, number> {
+function problemsOf(said: readonly Said[], messages: readonly SaidMessage[]): string[] {
   const times = new Map<string, number>();
   for (const { id } of messages) times.set(id, (times.get(id) ?? 0) + 1);
-  return times;
-}
-
-function problemsOf(said: readonly Said[], times: ReadonlyMap<string, number>): string[] {
   const twice = [...times].filter(([, count]) => count > 1);
   const missing = said
     .filter(({ status }) => status === "completed")
