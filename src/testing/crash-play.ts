@@ -61,23 +61,28 @@ class Run<T extends Objects> {
   }
 
   async play(): Promise<Played> {
-    const problems: string[] = [];
     try {
       await this.#prepare();
+      const problems = await this.#playSteps();
+      const last = this.#instances.latest;
+      if (!last) throw new Error(`The object of ${this.scenario.name} was never constructed`);
+      return { problems, seen: last.seen, crashes: this.#crashed() };
+    } finally {
+      forgetInstances(this.#plain());
+    }
+  }
+
+  async #playSteps(): Promise<readonly string[]> {
+    try {
       for (const index of this.scenario.steps.keys()) await this.#step(index);
       await this.#finish();
       this.#isOverNow = true;
       this.#instances.latest?.release();
-      problems.push(...(await this.#problems()));
+      return await this.#problems();
     } catch (error) {
       if (error instanceof InvalidScenarioError) throw error;
-      problems.push(failureOf(error).message);
-    } finally {
-      forgetInstances(this.#plain());
+      return [failureOf(error).message];
     }
-    const last = this.#instances.latest;
-    if (!last) throw new Error(`The object of ${this.scenario.name} was never constructed`);
-    return { problems, seen: last.seen, crashes: this.#crashed() };
   }
 
   async #prepare(): Promise<void> {
