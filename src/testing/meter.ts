@@ -30,41 +30,33 @@ export function isWrite(query: string): boolean {
   return /^\s*(INSERT|UPDATE|DELETE|REPLACE)/i.test(query);
 }
 
+const ZERO = { statements: 0, setAlarms: 0, keysWritten: 0, writes: 0 };
+
 /** Counts statements, rows and alarms of one object. Keeps each cursor until the next {@link reset}, because its counts grow while it is read. */
 export class Meter implements StorageObserver {
   #cursors: { query: string; cursor: Cursor }[] = [];
-  #statements = 0;
-  #keysWritten = 0;
-  #setAlarms = 0;
+  #counts = { ...ZERO };
   /** Called before each write with its number since the last {@link reset}; may throw or abort. */
   onWrite: ((write: number, what: string) => void) | undefined;
   /** Called after each write, with the same number. */
   onWritten: ((write: number, what: string) => void) | undefined;
-  #writes = 0;
 
   /** Counts from zero again. */
   reset(): void {
     this.#cursors = [];
-    this.#statements = 0;
-    this.#keysWritten = 0;
-    this.#setAlarms = 0;
-    this.#writes = 0;
+    this.#counts = { ...ZERO };
   }
 
   /** The counts so far, without rows that a cursor has not returned yet. */
   read(): Count {
+    const { statements, setAlarms, keysWritten } = this.#counts;
     const rowsRead = this.#cursors.reduce((total, { cursor }) => total + cursor.rowsRead, 0);
-    return {
-      statements: this.#statements,
-      rowsRead,
-      rowsWritten: this.rowsWrittenBy(() => true),
-      setAlarms: this.#setAlarms,
-      keysWritten: this.#keysWritten,
-    };
+    const rowsWritten = this.rowsWrittenBy(() => true);
+    return { statements, rowsRead, rowsWritten, setAlarms, keysWritten };
   }
 
   exec(query: string, run: () => Cursor): Cursor {
-    this.#statements++;
+    this.#counts.statements++;
     const cursor = isWrite(query) ? this.#write(query, run) : run();
     this.#cursors.push({ query, cursor });
     return cursor;
@@ -83,17 +75,17 @@ export class Meter implements StorageObserver {
   }
 
   put<T>(keys: number, run: () => T): T {
-    this.#keysWritten += keys;
+    this.#counts.keysWritten += keys;
     return this.#write("put", run);
   }
 
   setAlarm<T>(run: () => T): T {
-    this.#setAlarms++;
+    this.#counts.setAlarms++;
     return this.#write("setAlarm", run);
   }
 
   #write<T>(what: string, run: () => T): T {
-    const write = ++this.#writes;
+    const write = ++this.#counts.writes;
     this.onWrite?.(write, what);
     const result = run();
     this.onWritten?.(write, what);

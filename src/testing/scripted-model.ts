@@ -4,6 +4,7 @@
  */
 
 import { APICallError, type LanguageModel } from "ai";
+import { isPlainObject } from "../core/options.ts";
 import { checkScript, longText, type Script, type ToolCall } from "./script.ts";
 
 /** The number of model calls, by the text of the user message: `modelCalls.get(ask(script))`. */
@@ -263,10 +264,9 @@ function parse(text: string): Script {
   try {
     said = JSON.parse(text);
   } catch {
-    return { text: `You said: ${text}` };
+    // A plain text.
   }
-  const isScript = typeof said === "object" && said !== null && !Array.isArray(said);
-  return isScript ? checkScript(said) : { text: `You said: ${text}` };
+  return isPlainObject(said) ? checkScript(said) : { text: `You said: ${text}` };
 }
 
 function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {

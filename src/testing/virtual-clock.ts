@@ -60,17 +60,16 @@ export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
 }
 
 class VirtualClock {
-  readonly #patienceMs: number;
   readonly #RealDate = Date;
   readonly #realNow = Date.now;
   readonly #realConstructor = Date.prototype.constructor;
   /** Open work that exceeded `patience`, by the object's id. */
   readonly #overdue = new Map<string, string>();
-  #aheadMs: number;
 
-  constructor(patienceMs: number, aheadMs: number) {
-    this.#patienceMs = patienceMs;
-    this.#aheadMs = aheadMs;
+  constructor(
+    private readonly patienceMs: number,
+    private aheadMs: number,
+  ) {
     const now = () => this.now();
     this.#RealDate.now = now;
     const moved = new Proxy(this.#RealDate, {
@@ -84,7 +83,7 @@ class VirtualClock {
 
   /** The time of `Date.now()`, epoch milliseconds. */
   now(): number {
-    return this.#realNow.call(this.#RealDate) + this.#aheadMs;
+    return this.#realNow.call(this.#RealDate) + this.aheadMs;
   }
 
   /**
@@ -147,12 +146,12 @@ class VirtualClock {
 
   /** Never moves back: time has passed meanwhile. */
   #jumpTo(time: number): void {
-    this.#aheadMs += Math.max(0, time - this.now());
+    this.aheadMs += Math.max(0, time - this.now());
   }
 
   /** Waits at most `patience` for due work, so that work that hangs does not block the clock. */
   async #settle(stub: DurableObjectStub): Promise<void> {
-    const end = performance.now() + this.#patienceMs;
+    const end = performance.now() + this.patienceMs;
     const id = stub.id.toString();
     for (;;) {
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));

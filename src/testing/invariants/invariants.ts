@@ -70,7 +70,12 @@ export async function invariantsOf(
         `'S1 ' || task_id || ' has ' || count(*) || ' runs at ' || ${isoTime("slot")}`,
         "WHERE cause <> 'trigger' GROUP BY task_id, slot HAVING count(*) > 1",
       ),
-      ...(openWaits ? [] : openWaitsIn(rows)),
+      ...rows.problems(
+        "perdure_waits",
+        "'W2 the wait ' || wait_id || ' (' || kind || ') is open'",
+        "WHERE settled_at IS NULL AND NOT ?",
+        Number(openWaits),
+      ),
       ...alarmProblems(rows, due),
       ...(await conversationProblems(rows, messages)),
     ];
@@ -80,14 +85,6 @@ export async function invariantsOf(
 /** The unfinished work of an object; see {@link openWork}. */
 export function openWorkOf(stub: DurableObjectStub, horizon?: Horizon): Promise<string[]> {
   return inObject(stub, (_, { storage }) => openWork(new Rows(storage.sql, Date.now()), horizon));
-}
-
-function openWaitsIn(rows: Rows): string[] {
-  return rows.problems(
-    "perdure_waits",
-    "'W2 the wait ' || wait_id || ' (' || kind || ') is open'",
-    "WHERE settled_at IS NULL",
-  );
 }
 
 /** A wake that is no longer needed may fire instead of being removed. This is longer than any module arms ahead without work. */
