@@ -1,6 +1,6 @@
 /**
  * `npm run prove`: runs the tests that `npm test` shortens in full, one after the other. It takes hours. Prints a line with the
- * counts of each file and the output of a failed one, and continues. test/support/knobs.ts lists the variables.
+ * counts of each file and the output of a failed one, and continues. test/support/sizes.ts lists the variables.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -9,35 +9,35 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { offline } from "./offline.ts";
 
-type Proof = { readonly file: string; readonly knobs: Readonly<Record<string, number>> };
+type Proof = { readonly file: string; readonly sizes: Readonly<Record<string, number>> };
 
 const PROOFS: readonly Proof[] = [
-  { file: "test/submissions/crash.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/outbox/crash.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/waits/crash.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/scheduler/crash.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/outbox/destinations/workflow-start-crash.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/hosts/think/crash-starts.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/hosts/think/turns/crash-turns.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/hosts/think/turns/crash-tools.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/workflow/steps/crash-prompts.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/workflow/steps/crash-waits.test.ts", knobs: { CRASH_STRIDE: 1 } },
-  { file: "test/workflow/steps/prompt-all.test.ts", knobs: { BATCH_ITEMS: 1_000 } },
-  { file: "test/submissions/model.test.ts", knobs: { MODEL_RUNS: 1_000 } },
-  { file: "test/outbox/model.test.ts", knobs: { OUTBOX_MODEL_RUNS: 500 } },
-  { file: "test/scheduler/model.test.ts", knobs: { SCHEDULER_MODEL_RUNS: 200 } },
-  { file: "test/waits/model.test.ts", knobs: { WAITS_RUNS: 1_000 } },
-  { file: "test/waits/prompt-batches.test.ts", knobs: { BATCH_RUNS: 200 } },
-  { file: "test/workflow/names.test.ts", knobs: { NAMES_RUNS: 400 } },
+  { file: "test/submissions/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/outbox/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/waits/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/scheduler/crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/outbox/destinations/workflow-start-crash.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/hosts/think/crash-starts.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/hosts/think/turns/crash-turns.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/hosts/think/turns/crash-tools.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/workflow/steps/crash-prompts.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/workflow/steps/crash-waits.test.ts", sizes: { CRASH_STRIDE: 1 } },
+  { file: "test/workflow/steps/prompt-all.test.ts", sizes: { BATCH_ITEMS: 1_000 } },
+  { file: "test/submissions/model.test.ts", sizes: { MODEL_RUNS: 1_000 } },
+  { file: "test/outbox/model.test.ts", sizes: { OUTBOX_MODEL_RUNS: 500 } },
+  { file: "test/scheduler/model.test.ts", sizes: { SCHEDULER_MODEL_RUNS: 200 } },
+  { file: "test/waits/model.test.ts", sizes: { WAITS_RUNS: 1_000 } },
+  { file: "test/waits/prompt-batches.test.ts", sizes: { BATCH_RUNS: 200 } },
+  { file: "test/workflow/names.test.ts", sizes: { NAMES_RUNS: 400 } },
   {
     file: "test/submissions/store/scale.test.ts",
-    knobs: { SCALE_ROWS: 1_000_000, SCALE_LOAD: 10_000 },
+    sizes: { SCALE_ROWS: 1_000_000, SCALE_LOAD: 10_000 },
   },
-  { file: "test/outbox/scale.test.ts", knobs: { OUTBOX_LOAD: 10_000 } },
-  { file: "test/scheduler/calendar/range.test.ts", knobs: { SCHEDULE_RUNS: 10_000 } },
+  { file: "test/outbox/scale.test.ts", sizes: { OUTBOX_LOAD: 10_000 } },
+  { file: "test/scheduler/calendar/range.test.ts", sizes: { SCHEDULE_RUNS: 10_000 } },
   {
     file: "test/scheduler/calendar/proof.test.ts",
-    knobs: { SCHEDULE_RUNS: 10_000, SCHEDULE_FULL: 1 },
+    sizes: { SCHEDULE_RUNS: 10_000, SCHEDULE_FULL: 1 },
   },
 ];
 
@@ -45,10 +45,10 @@ const PROOFS: readonly Proof[] = [
 const LIMIT_MS = 24 * 3_600_000;
 const scratch = mkdtempSync(path.join(tmpdir(), "perdure-prove-"));
 
-async function prove({ file, knobs }: Proof): Promise<{ passed: number; failed: number }> {
+async function prove({ file, sizes }: Proof): Promise<{ passed: number; failed: number }> {
   const startedAt = performance.now();
   const report = path.join(scratch, `${path.basename(file)}.json`);
-  const chosen = Object.entries(knobs).map(([name, value]) => [`VITE_PERDURE_${name}`, `${value}`]);
+  const chosen = Object.entries(sizes).map(([name, value]) => [`VITE_PERDURE_${name}`, `${value}`]);
   const env = { ...offline, ...Object.fromEntries(chosen), VITE_PERDURE_LIMIT_MS: `${LIMIT_MS}` };
   const args = ["run", "--silent", "test:unit", "--", file, "--reporter=default"];
   const child = spawn("npm", [...args, "--reporter=json", `--outputFile.json=${report}`], { env });

@@ -4,7 +4,7 @@ declare namespace Cloudflare {
     ThinkAgent: DurableObjectNamespace<import("./support/think-agent.ts").ThinkAgent>;
     ToolAgent: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").ToolAgent>;
     Till: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").Till>;
-    AnswerObject: DurableObjectNamespace<import("./support/answer-object.ts").AnswerObject>;
+    AnswerObject: DurableObjectNamespace<import("./support/objects/answer-object.ts").AnswerObject>;
     ToolChild: DurableObjectNamespace<import("./support/workflows/agent-tool-agents.ts").ToolChild>;
     ToolParent: DurableObjectNamespace<
       import("./support/workflows/agent-tool-agents.ts").ToolParent
@@ -12,9 +12,9 @@ declare namespace Cloudflare {
     ImpatientToolParent: DurableObjectNamespace<
       import("./support/workflows/agent-tool-agents.ts").ImpatientToolParent
     >;
-    LedgerObject: DurableObjectNamespace<import("./support/ledger-object.ts").LedgerObject>;
-    WaitsObject: DurableObjectNamespace<import("./support/waits-object.ts").WaitsObject>;
-    OutboxObject: DurableObjectNamespace<import("./support/outbox-object.ts").OutboxObject>;
+    LedgerObject: DurableObjectNamespace<import("./support/objects/ledger-object.ts").LedgerObject>;
+    WaitsObject: DurableObjectNamespace<import("./support/objects/waits-object.ts").WaitsObject>;
+    OutboxObject: DurableObjectNamespace<import("./support/objects/outbox-object.ts").OutboxObject>;
     PlantedObject: DurableObjectNamespace<import("./testing/planted-object.ts").PlantedObject>;
     BuiltInAgent: DurableObjectNamespace<import("./hosts/think/built-in.ts").BuiltInAgent>;
     MovedAgent: DurableObjectNamespace<import("./hosts/think/moved-app.ts").MovedAgent>;
@@ -23,7 +23,7 @@ declare namespace Cloudflare {
     ReceiverAgent: DurableObjectNamespace<import("./outbox/recipients.ts").ReceiverAgent>;
     OutboxAgent: DurableObjectNamespace<import("./outbox/outbox-agent.ts").OutboxAgent>;
     SchedulerObject: DurableObjectNamespace<
-      import("./support/scheduler-object.ts").SchedulerObject
+      import("./support/objects/scheduler-object.ts").SchedulerObject
     >;
     SchedulerAgent: DurableObjectNamespace<import("./scheduler/scheduler-agent.ts").SchedulerAgent>;
     CodemodeAgent: DurableObjectNamespace<
@@ -34,7 +34,7 @@ declare namespace Cloudflare {
     LOADER: WorkerLoader;
     CODEMODE_WORKFLOW: Workflow;
     PROMPT_WORKFLOW: Workflow;
-    PLOT_WORKFLOW: Workflow;
+    SCRIPTED_WORKFLOW: Workflow;
     PROMPT_ALL_WORKFLOW: Workflow;
     APPROVAL_WORKFLOW: Workflow;
     AGENT_TOOL_WORKFLOW: Workflow;

@@ -1,6 +1,6 @@
 /** A scheduler alone on a plain Durable Object, with the tasks that its script declares. */
 
-import { SchedulerObject, schedulerScripts } from "../../test/support/scheduler-object.ts";
+import { SchedulerObject, schedulerScripts } from "../../test/support/objects/scheduler-object.ts";
 import { type Cost, costOf } from "./cost.ts";
 
 export type Reconciled = Cost & {

@@ -6,7 +6,7 @@ import type { Duration } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
 import { flag, oneOf, optionsOf, text } from "../core/option-schemas.ts";
-import type { AnySchema, OutputOf } from "../core/schema.ts";
+import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import type { CodemodeEnd, CodemodeRequest } from "../waits/kinds/codemode/types.ts";
 import { KEY, outputOf, readStep, refusalOf, TIMEOUT } from "../workflow/options.ts";
 import { callOf, type StepAgent, type StepCall, useName } from "../workflow/step-call.ts";

@@ -3,7 +3,7 @@
 import type { Failure } from "../core/failures.ts";
 import { preview, tooLarge } from "../core/json.ts";
 import { invalidMessage } from "../core/options.ts";
-import type { SchemaMismatchError } from "../core/schema.ts";
+import type { SchemaMismatchError } from "../core/schema/schema.ts";
 
 /** A submission that cannot be accepted as it is. */
 export class InvalidSubmissionError extends Error {

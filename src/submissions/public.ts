@@ -5,7 +5,7 @@ export type { Instant } from "../core/instant.ts";
 export type { Json } from "../core/json.ts";
 export { NewerSchemaError } from "../core/migrations.ts";
 export { InvalidOptionError } from "../core/options.ts";
-export { type AnySchema, jsonSchemaOf } from "../core/schema.ts";
+export { type AnySchema, jsonSchemaOf } from "../core/schema/schema.ts";
 export {
   AnswerTooLargeError,
   BacklogFullError,

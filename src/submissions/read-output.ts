@@ -1,6 +1,11 @@
 /** Reads the output of a submission by the schema that it was asked for by. Runs beside the agent, and needs nothing of it. */
 
-import { type AnySchema, type OutputOf, SchemaMismatchError, validated } from "../core/schema.ts";
+import {
+  type AnySchema,
+  type OutputOf,
+  SchemaMismatchError,
+  validated,
+} from "../core/schema/schema.ts";
 import { SubmissionOutputError } from "./errors.ts";
 
 /**

@@ -3,7 +3,7 @@
 import type { Duration } from "../core/duration.ts";
 import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
-import type { AnySchema, InputOf } from "../core/schema.ts";
+import type { AnySchema, InputOf } from "../core/schema/schema.ts";
 import type { Destination } from "../outbox/types.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";
 

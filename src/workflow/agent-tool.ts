@@ -9,7 +9,7 @@ import * as z from "zod";
 import type { Duration } from "../core/duration.ts";
 import type { Json } from "../core/json.ts";
 import { optionsOf, text } from "../core/option-schemas.ts";
-import type { AnySchema, OutputOf } from "../core/schema.ts";
+import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import type { AgentToolEnd, Milestone } from "../waits/kinds/agent-tool/types.ts";
 import {
   AgentToolAbortedError,

@@ -11,7 +11,7 @@ import {
   type OutputOf,
   SchemaMismatchError,
   validated,
-} from "../core/schema.ts";
+} from "../core/schema/schema.ts";
 import type { Approval, ApprovalRequest } from "../waits/kinds/approval-types.ts";
 import { ApprovalCancelledError, ApprovalPayloadError, ApprovalTimeoutError } from "./errors.ts";
 import {

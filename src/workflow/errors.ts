@@ -3,7 +3,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { durationText } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
-import { SchemaMismatchError } from "../core/schema.ts";
+import { SchemaMismatchError } from "../core/schema/schema.ts";
 import type { TerminalStatus } from "../submissions/states.ts";
 import type { InterruptedReason } from "../waits/kinds/agent-tool/types.ts";
 

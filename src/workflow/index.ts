@@ -1,6 +1,6 @@
 /** `perdure/workflow`: workflows that prompt their agent, and wait for it. */
 
-export { SchemaMismatchError } from "../core/schema.ts";
+export { SchemaMismatchError } from "../core/schema/schema.ts";
 export type { AgentToolProgress } from "../waits/kinds/agent-tool/types.ts";
 export type { AgentToolClass, AgentToolOptions, AgentToolResult } from "./agent-tool.ts";
 export type { ApprovalDecision, ApprovalOnTimeout, ApprovalOptions } from "./approval.ts";

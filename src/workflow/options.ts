@@ -5,7 +5,7 @@ import type { z } from "zod";
 import { failureOf } from "../core/failures.ts";
 import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../core/json.ts";
 import { duration, hook, readOptions, text } from "../core/option-schemas.ts";
-import { type AnySchema, type JsonForms, jsonFormsOf, validated } from "../core/schema.ts";
+import { type AnySchema, type JsonForms, jsonFormsOf, validated } from "../core/schema/schema.ts";
 
 /** Makes the error of an invalid option from a whole sentence. */
 export type Refuse = (problem: string) => NonRetryableError;

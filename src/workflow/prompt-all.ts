@@ -4,7 +4,7 @@
  */
 
 import { preview } from "../core/json.ts";
-import type { AnySchema } from "../core/schema.ts";
+import type { AnySchema } from "../core/schema/schema.ts";
 import type { PromptEnd, SubmissionEnd } from "../submissions/types.ts";
 import type {
   BATCH_TIMEOUT,

@@ -4,7 +4,7 @@ import * as z from "zod";
 import type { Duration } from "../core/duration.ts";
 import { preview } from "../core/json.ts";
 import { count, flag, hook, list, oneOf, optionsOf, text } from "../core/option-schemas.ts";
-import type { AnySchema, OutputOf } from "../core/schema.ts";
+import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import type { AnswerStrategy, TokenUsage } from "../submissions/types.ts";
 import type { PromptMessage, PromptRequest } from "../waits/kinds/prompt.ts";
 import { formsOf, KEY, type Refuse, ROLLBACK, readStep, refusalOf, TIMEOUT } from "./options.ts";

@@ -1,7 +1,7 @@
 /** `step.prompt()`: asks the agent, waits for the end, and validates the answer. Each part is a step of the platform. */
 
 import { preview } from "../core/json.ts";
-import { type AnySchema, validated } from "../core/schema.ts";
+import { type AnySchema, validated } from "../core/schema/schema.ts";
 import type { PromptEnd, SubmissionEnd } from "../submissions/types.ts";
 import type { NOT_FOUND, ThinkPromptReceipt } from "../waits/kinds/prompt.ts";
 import type { WaitReceipt } from "../waits/protocol.ts";

@@ -10,7 +10,7 @@ import {
 } from "agents/workflows";
 import { HALF_CHARACTER, preview } from "../core/json.ts";
 import { text } from "../core/option-schemas.ts";
-import type { AnySchema } from "../core/schema.ts";
+import type { AnySchema } from "../core/schema/schema.ts";
 import type { Schedule } from "../scheduler/language/literal.ts";
 import { type AgentPath, agentAt, agentBindings, isSubAgent, renewed } from "./agent-stub.ts";
 import {

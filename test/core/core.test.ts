@@ -13,8 +13,8 @@ import { MIGRATIONS as LEDGER } from "../../src/submissions/store/schema.ts";
 import type { Meter } from "../../src/testing/index.ts";
 import { givenLedger, until } from "../support/given.ts";
 import { again, crashOne, jobOf, type Ledger, sleep, within } from "../support/ledger.ts";
-import { births } from "../support/ledger-object.ts";
-import { ROOM, type WakeRoom } from "../support/wake-room.ts";
+import { births } from "../support/objects/ledger-object.ts";
+import { ROOM, type WakeCapability } from "../support/objects/wake-capability.ts";
 
 const MIGRATIONS = [
   "CREATE TABLE one (a)",
@@ -212,7 +212,7 @@ describe("wake", () => {
 
   const inRoom = <T>(
     stub: Ledger,
-    work: (room: WakeRoom, ctx: DurableObjectState, meter: Meter) => Promise<T> | T,
+    work: (room: WakeCapability, ctx: DurableObjectState, meter: Meter) => Promise<T> | T,
   ) =>
     within(stub, async ({ lifecycle, room, meter }, ctx) => {
       await lifecycle.start();
@@ -310,7 +310,7 @@ describe("wake", () => {
     }));
 
   /** What is armed after an alarm that ran this drive. */
-  async function driven(drive: (room: WakeRoom) => Promise<number | null>) {
+  async function driven(drive: (room: WakeCapability) => Promise<number | null>) {
     const stub = givenLedger();
     await inRoom(stub, async (room) => {
       room.onDrive = () => drive(room);

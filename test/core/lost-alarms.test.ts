@@ -9,10 +9,10 @@ import type { Meter } from "../../src/testing/index.ts";
 import { agentScopes, agentTasks } from "../scheduler/scheduler-agent.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import { jobOf, sleep, within } from "../support/ledger.ts";
+import { waitsScripts } from "../support/objects/waits-object.ts";
 import { givenListening, inside, putAll, workflowNamed } from "../support/outbox.ts";
-import { recorder, Stage, silence, task } from "../support/scheduler.ts";
+import { recorder, silence, TestScheduler, task } from "../support/scheduler.ts";
 import { ask, givenWaits, open } from "../support/waits.ts";
-import { waitsScripts } from "../support/waits-object.ts";
 
 const SOON_MS = 400;
 const HOUR_MS = 3_600_000;
@@ -85,7 +85,7 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
     capability: "perdure.scheduler",
     given: async () => {
       const { came, note } = recorder();
-      const stage = new Stage({
+      const stage = new TestScheduler({
         tasks: () => ({ t: task(note, { schedule: "cron * * * * * * in UTC" }) }),
       });
       delete stage.script.now;

@@ -5,7 +5,8 @@ import { Outbox, type Problem, UndeliverableError, webhook } from "../../src/out
 import { Submissions } from "../../src/submissions/index.ts";
 import { givenLedger, until } from "../support/given.ts";
 import { crashOne, givenLedgerWith, submit, within } from "../support/ledger.ts";
-import { ledgerOptions } from "../support/ledger-object.ts";
+import { ledgerOptions } from "../support/objects/ledger-object.ts";
+import type { OutboxScript } from "../support/objects/outbox-object.ts";
 import {
   crashBox,
   givenOutbox,
@@ -14,7 +15,6 @@ import {
   wakeBox,
   workflowNamed,
 } from "../support/outbox.ts";
-import type { OutboxScript } from "../support/outbox-object.ts";
 
 afterEach(() => void vi.restoreAllMocks());
 

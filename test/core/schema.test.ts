@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { z as z3 } from "zod3";
 import { mismatchesOf } from "../../src/core/schema/json-schema.ts";
-import { type AnySchema, jsonFormsOf, validated } from "../../src/core/schema.ts";
+import { type AnySchema, jsonFormsOf, validated } from "../../src/core/schema/schema.ts";
 
 const valibot = (schema: v.GenericSchema) => toStandardJsonSchema(schema) as unknown as AnySchema;
 

@@ -19,8 +19,8 @@ import {
 } from "../support/crash/objects.ts";
 import { until } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
+import { type OutboxObject, outboxScripts, type Sent } from "../support/objects/outbox-object.ts";
 import { WEBHOOK, wakesOf, workflowNamed } from "../support/outbox.ts";
-import { type OutboxObject, outboxScripts, type Sent } from "../support/outbox-object.ts";
 
 type Scenario = {
   readonly to: Destination;

@@ -10,7 +10,7 @@ import {
 } from "../../src/outbox/index.ts";
 import { until } from "../support/given.ts";
 import { arrived, forever, givenLedgerWith, somewhere, submit, within } from "../support/ledger.ts";
-import { couriers } from "../support/ledger-object.ts";
+import { couriers } from "../support/objects/ledger-object.ts";
 import {
   type Box,
   crashBox,

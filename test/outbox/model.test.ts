@@ -9,8 +9,8 @@
 
 import fc from "fast-check";
 import { it } from "vitest";
-import { limitMs } from "../support/knobs.ts";
 import { testAgainstModel } from "../support/model-test.ts";
+import { limitMs } from "../support/sizes.ts";
 import { outboxSteps } from "./model/commands.ts";
 import { OutboxComparison } from "./model/outbox-comparison.ts";
 

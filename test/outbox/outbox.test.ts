@@ -16,7 +16,7 @@ import {
   wakeNow,
   within,
 } from "../support/ledger.ts";
-import { chance, couriers, delivered, refusals } from "../support/ledger-object.ts";
+import { chance, couriers, delivered, refusals } from "../support/objects/ledger-object.ts";
 
 const OUTBOX = "perdure.outbox";
 

@@ -22,7 +22,7 @@ import {
   somewhere,
   within,
 } from "../support/ledger.ts";
-import { chance, couriers, delivered, refusals, time } from "../support/ledger-object.ts";
+import { chance, couriers, delivered, refusals, time } from "../support/objects/ledger-object.ts";
 
 /** Runs in the object once its rooms have started. */
 function started<T>(stub: Ledger, work: Parameters<typeof within<T>>[1]): Promise<T> {

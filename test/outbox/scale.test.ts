@@ -10,13 +10,13 @@
 import { expect, it } from "vitest";
 import type { WorkflowDestination } from "../../src/outbox/index.ts";
 import { givenLedger, until } from "../support/given.ts";
-import { knob } from "../support/knobs.ts";
 import { jobOf, waitingIn, within } from "../support/ledger.ts";
-import { couriers } from "../support/ledger-object.ts";
 import { Recorder, type Statement } from "../support/ledger-scale.ts";
+import { couriers } from "../support/objects/ledger-object.ts";
+import { sizeOf } from "../support/sizes.ts";
 import { type Crowd, Load, type LoadEvent, SLOW_MS, STATEMENTS, tally } from "./outbox-load.ts";
 
-const LOAD = knob("OUTBOX_LOAD", 2_000);
+const LOAD = sizeOf("OUTBOX_LOAD", 2_000);
 /** Entries that are put in one transaction. */
 const TOGETHER = 100;
 

@@ -12,8 +12,8 @@ import {
   somewhere,
   within,
 } from "../support/ledger.ts";
-import { chance, couriers, type LedgerObject, time } from "../support/ledger-object.ts";
 import { Recorder } from "../support/ledger-scale.ts";
+import { chance, couriers, type LedgerObject, time } from "../support/objects/ledger-object.ts";
 import { STATEMENTS, tally } from "./outbox-load.ts";
 
 beforeEach(() => {

@@ -317,7 +317,7 @@ export const builtInLibrary: WorkflowLibrary = {
 export const perdureLibrary: WorkflowLibrary = perdureWorkflow;
 
 /** What a workflow does, by its id. It has to do the same on each of its runs. */
-export type Plot = (
+export type WorkflowBody = (
   step: ThinkWorkflowStep,
   run: {
     agent: PeerAgent;
@@ -325,16 +325,16 @@ export type Plot = (
     reportProgress: (progress: DefaultProgress) => Promise<void>;
   },
 ) => Promise<unknown>;
-export const plots = new Map<string, Plot>();
+export const workflowBodies = new Map<string, WorkflowBody>();
 
 function workflowOf(Base: typeof ThinkWorkflow<PeerAgent, unknown>) {
   return class PeerWorkflow extends Base {
     override async run(event: AgentWorkflowEvent<unknown>, step: ThinkWorkflowStep) {
-      const plot = plots.get(event.instanceId);
-      if (!plot) throw new Error(`There is no plot for ${event.instanceId}`);
+      const body = workflowBodies.get(event.instanceId);
+      if (!body) throw new Error(`There is no body for ${event.instanceId}`);
       const { payload } = event;
       const agent = () => this.agent as unknown as PeerAgent;
-      return plot(step, {
+      return body(step, {
         payload,
         reportProgress: (progress) => this.reportProgress(progress),
         get agent() {

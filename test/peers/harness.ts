@@ -17,12 +17,12 @@ import {
   logOf,
   modelOf,
   type PeerAgent,
-  type Plot,
   perdureLibrary,
-  plots,
   type Settings,
   settingsOf,
+  type WorkflowBody,
   type WorkflowLibrary,
+  workflowBodies,
 } from "./app.ts";
 import { pages } from "./pages.ts";
 
@@ -135,16 +135,16 @@ export class Peer {
   }
 
   /** Starts a workflow that does this. */
-  async start(of: string, plot: Plot, metadata?: Record<string, unknown>): Promise<string> {
+  async start(of: string, body: WorkflowBody, metadata?: Record<string, unknown>): Promise<string> {
     const id = this.id(of);
-    plots.set(id, plot);
+    workflowBodies.set(id, body);
     await this.agent.start(id, metadata);
     return id;
   }
 
   /** Runs a workflow to its end. */
-  async run<T>(of: string, plot: Plot): Promise<T> {
-    return outputOf<T>(this.workflow, await this.start(of, plot));
+  async run<T>(of: string, body: WorkflowBody): Promise<T> {
+    return outputOf<T>(this.workflow, await this.start(of, body));
   }
 
   /** Turns with the script `held` stand at a tool until they are released. */

@@ -2,15 +2,15 @@
 
 import { expect, it } from "vitest";
 import { until } from "../support/given.ts";
-import { MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
-import type { SchedulerObject } from "../support/scheduler-object.ts";
+import type { SchedulerObject } from "../support/objects/scheduler-object.ts";
+import { MINUTE, MONDAY, recorder, TestScheduler, task } from "../support/scheduler.ts";
 
 const isOurs = (query: string) => /perdure_(tasks|runs|schedule_owner)/.test(query);
 
 type Cost = { readonly rows: number; readonly statements: number };
 
 /** Rows of the scheduler's tables that `work` writes, and statements on them, until all is quiet. */
-async function costOf(stage: Stage, work: () => Promise<unknown>): Promise<Cost> {
+async function costOf(stage: TestScheduler, work: () => Promise<unknown>): Promise<Cost> {
   await stage.in(({ meter }) => meter.reset());
   await work();
   return stage.inside(({ meter }) => ({
@@ -21,7 +21,10 @@ async function costOf(stage: Stage, work: () => Promise<unknown>): Promise<Cost>
 
 it("an occurrence writes 3 rows in 4 statements, and a row for each run that is deleted", async () => {
   const record = recorder();
-  const stage = new Stage({ history: { count: 16 }, tasks: () => ({ t: task(record.note) }) });
+  const stage = new TestScheduler({
+    history: { count: 16 },
+    tasks: () => ({ t: task(record.note) }),
+  });
   await stage.start();
   for (let index = 1; index <= 64; index++) {
     const isPruned = index % 16 === 0;
@@ -41,13 +44,13 @@ it("an occurrence that fails once writes 2 rows more", async () => {
   const once = task(() => {
     if (calls++ === 0) throw new Error("once");
   });
-  const stage = new Stage({ tasks: () => ({ t: once }) });
+  const stage = new TestScheduler({ tasks: () => ({ t: once }) });
   await stage.start();
   expect(await costOf(stage, () => stage.pass(10 * MINUTE))).toEqual({ rows: 5, statements: 6 });
 });
 
 it("a prompt writes 1 row more", async () => {
-  const stage = new Stage({
+  const stage = new TestScheduler({
     prompts: {
       submit: async () => ({ submissionId: "s" }),
       ended: async () => ({ status: "completed" }),
@@ -60,7 +63,7 @@ it("a prompt writes 1 row more", async () => {
 });
 
 it("a trigger of a task that has run before writes 2 rows", async () => {
-  const stage = new Stage({ tasks: () => ({ t: task(() => {}) }) });
+  const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}) }) });
   await stage.start();
   await stage.pass(10 * MINUTE);
   stage.script.now = stage.now + 1;
@@ -74,7 +77,7 @@ const ids = Array.from({ length: MANY }, (_, index) => `task-${index}`);
 
 it("S4: reconciling 1,000 unchanged tasks executes no statement, and a start executes three", async () => {
   const tasks = Object.fromEntries(ids.map((id) => [id, task(() => {})]));
-  const stage = new Stage({ tasks: () => tasks });
+  const stage = new TestScheduler({ tasks: () => tasks });
   await stage.start();
   const again = () => stage.inside(({ scheduler }) => scheduler.reconcile());
   expect(await costOf(stage, again)).toEqual({ rows: 0, statements: 0 });
@@ -91,7 +94,7 @@ it("S4: reconciling 1,000 unchanged tasks executes no statement, and a start exe
 
 it("S4 S5: with a long history, a start reads none of it, inspect reads one task's, and list reads each run once", async () => {
   const tasks = Object.fromEntries(ids.map((id) => [id, task(() => {})]));
-  const stage = new Stage({ tasks: () => tasks });
+  const stage = new TestScheduler({ tasks: () => tasks });
   await stage.start();
   await stage.inside((_, { storage: { sql } }) => {
     sql.exec(
@@ -118,7 +121,7 @@ it("S4 S5: with a long history, a start reads none of it, inspect reads one task
 it("S1 S4: 1,000 tasks that are due at once run once each, in four rows, also after a crash in between", async () => {
   const record = recorder();
   const tasks = Object.fromEntries(ids.map((id) => [id, task(record.note)]));
-  const stage = new Stage({ tasks: () => tasks });
+  const stage = new TestScheduler({ tasks: () => tasks });
   await stage.start();
   const cost = await costOf(stage, async () => {
     await stage.pass(10 * MINUTE);

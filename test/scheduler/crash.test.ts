@@ -22,12 +22,12 @@ import {
   wakeAll,
 } from "../support/crash/objects.ts";
 import { forever, sleep } from "../support/ledger.ts";
-import { at, MINUTE, MONDAY, task } from "../support/scheduler.ts";
 import {
   type SchedulerObject,
   type SchedulerScript,
   schedulerScripts,
-} from "../support/scheduler-object.ts";
+} from "../support/objects/scheduler-object.ts";
+import { at, MINUTE, MONDAY, task } from "../support/scheduler.ts";
 
 /** A number sets the clock, in minutes, and waits until nothing is open. */
 type Step = number | ((object: SchedulerObject, state: PlayState) => unknown);

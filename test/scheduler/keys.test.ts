@@ -4,11 +4,11 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { forever, jobOf } from "../support/ledger.ts";
-import { MINUTE, MONDAY, recorder, Stage, silence, task } from "../support/scheduler.ts";
+import { MINUTE, MONDAY, recorder, silence, TestScheduler, task } from "../support/scheduler.ts";
 import { agentScopes, agentTasks } from "./scheduler-agent.ts";
 
 /** The class of the object has another name from its next life on, as after a deploy that minifies names. */
-async function rename(stage: Stage, name: string): Promise<void> {
+async function rename(stage: TestScheduler, name: string): Promise<void> {
   await stage.inside((object) => {
     const made = Object.getPrototypeOf(object).constructor as object;
     const old = Object.getOwnPropertyDescriptor(made, "name");
@@ -23,7 +23,7 @@ describe("the idempotencyKey of a run", () => {
   it("S1: an interrupted handler is tried again under the same key when its class was renamed", async () => {
     silence();
     const { came, note } = recorder();
-    const stage = new Stage({
+    const stage = new TestScheduler({
       tasks: () => ({
         t: task(async (context) => {
           note(context);
@@ -44,7 +44,7 @@ describe("the idempotencyKey of a run", () => {
 
   it("S1: two objects with the same names have different keys when one class has taken the other's name", async () => {
     const keys = new Set<string>();
-    const stage = new Stage({ tasks: () => ({ t: task(() => {}) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}) }) });
     for (let life = 0; life < 2; life++) {
       await stage.start();
       const run = await stage.in(({ scheduler }) => scheduler.trigger("t", { key: "k" }));
@@ -75,7 +75,7 @@ describe("the idempotencyKey of a run", () => {
   });
 
   it("S4: a scheduler without tasks stores no owner, and one with tasks stores one", async () => {
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     const owners = () =>
       stage.inside((_, { storage: { sql } }) =>
         sql.exec("SELECT * FROM perdure_schedule_owner").toArray(),

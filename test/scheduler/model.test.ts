@@ -6,9 +6,9 @@
 
 import fc from "fast-check";
 import { it } from "vitest";
-import { limitMs } from "../support/knobs.ts";
 import { testAgainstModel } from "../support/model-test.ts";
 import { silence } from "../support/scheduler.ts";
+import { limitMs } from "../support/sizes.ts";
 import { SchedulerComparison } from "./model/scheduler-comparison.ts";
 import { schedulerSteps } from "./model/scheduler-model.ts";
 

@@ -4,7 +4,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { describe, expect, it } from "vitest";
 import { until } from "../support/given.ts";
 import { forever, jobOf, sleep } from "../support/ledger.ts";
-import { at, DAY, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
+import { at, DAY, MINUTE, MONDAY, recorder, TestScheduler, task } from "../support/scheduler.ts";
 
 describe("each slot fires once", () => {
   it("S1: a slot fires once, and the handler gets its time, keys and metadata", async () => {
@@ -13,7 +13,7 @@ describe("each slot fires once", () => {
       schedule: "every day at 09:00 in UTC",
       metadata: { a: 1 },
     };
-    const stage = new Stage({ tasks: () => ({ digest: task(note, daily) }) });
+    const stage = new TestScheduler({ tasks: () => ({ digest: task(note, daily) }) });
     await stage.start();
     await stage.pass(9.5 * 60 * MINUTE);
     const [context] = came;
@@ -45,7 +45,7 @@ describe("each slot fires once", () => {
 
   it("S1: an interval first fires when it has passed once", async () => {
     const { came, note } = recorder();
-    const stage = new Stage({ now: MONDAY + 7, tasks: () => ({ t: task(note) }) });
+    const stage = new TestScheduler({ now: MONDAY + 7, tasks: () => ({ t: task(note) }) });
     await stage.start();
     expect((await stage.info()).next).toBe(MONDAY + 7 + 10 * MINUTE);
     expect(await stage.wakesIn()).toBe(10 * MINUTE);
@@ -60,7 +60,7 @@ describe("each slot fires once", () => {
 
   it("S1: an early alarm fires nothing, and another one comes in time", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE - 1);
     expect(record.slots).toEqual([]);
@@ -71,7 +71,7 @@ describe("each slot fires once", () => {
 
   it("S1: an alarm that comes twice fires each slot once", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
     await stage.wake();
@@ -81,7 +81,7 @@ describe("each slot fires once", () => {
 
   it("S1: a late alarm does not move the next slots", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.pass(14 * MINUTE);
     await stage.pass(6 * MINUTE);
@@ -90,7 +90,7 @@ describe("each slot fires once", () => {
 
   it("S1: the next start restores a lost alarm", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.inside(async (_, { storage }) => {
       storage.sql.exec("DELETE FROM cf_agents_jobs");
@@ -105,7 +105,7 @@ describe("each slot fires once", () => {
 
   it("S1: a clock that is set back repeats no occurrence", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
     await stage.pass(-5 * MINUTE);
@@ -120,7 +120,7 @@ describe("each slot fires once", () => {
   it("S1: the platform's alarm fires a slot", async () => {
     const { came, note } = recorder();
     const everySecond = { schedule: "cron * * * * * * in UTC", maxRuns: 2 };
-    const stage = new Stage({ tasks: () => ({ t: task(note, everySecond) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(note, everySecond) }) });
     delete stage.script.now;
     await stage.start();
     await until(() => came.length === 2);
@@ -134,7 +134,7 @@ describe("each slot fires once", () => {
   });
 
   it("S1: a scheduler without tasks holds no alarm", async () => {
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.start();
     expect(await stage.inside((_, ctx) => ctx.storage.getAlarm())).toBeNull();
     await stage.declare({ t: task(() => {}) });
@@ -159,7 +159,7 @@ describe("the next slot is armed whatever the action does", () => {
     const seen: { type: string; name: string; payload: object }[] = [];
     const listen = (message: unknown) => void seen.push(message as (typeof seen)[number]);
     subscribe("agents:lifecycle", listen);
-    const stage = new Stage({
+    const stage = new TestScheduler({
       chance: 0.5,
       tasks: () => ({ bad: fails, good: task(good.note) }),
       onFailure: (error, { taskId, attempts }) => void told.push(`${taskId} ${attempts} ${error}`),
@@ -197,7 +197,7 @@ describe("the next slot is armed whatever the action does", () => {
       },
       { timeout: 50, retry: { maxAttempts: 1 } },
     );
-    const stage = new Stage({ tasks: () => ({ t: hangs, other: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: hangs, other: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
     expect(record.slots).toEqual([10]);
@@ -216,7 +216,7 @@ describe("the next slot is armed whatever the action does", () => {
       timeout: 60,
       retry: { maxAttempts: 2 },
     });
-    const stage = new Stage({ tasks: () => ({ t: slow }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: slow }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
     await until(async () => (await stage.runs())[0]?.status !== "running");
@@ -232,7 +232,9 @@ describe("the next slot is armed whatever the action does", () => {
       record.note(context);
       return forever();
     };
-    const stage = new Stage({ tasks: () => ({ t: task(hangs, { retry: { maxAttempts: 1 } }) }) });
+    const stage = new TestScheduler({
+      tasks: () => ({ t: task(hangs, { retry: { maxAttempts: 1 } }) }),
+    });
     await stage.start();
     await stage.pass(10 * MINUTE);
     expect(await stage.wakesIn()).toBe(30_000);
@@ -249,7 +251,7 @@ describe("the next slot is armed whatever the action does", () => {
   });
 
   it("S1: an onFailure that throws changes nothing", async () => {
-    const stage = new Stage({
+    const stage = new TestScheduler({
       tasks: () => ({ t: task(() => Promise.reject("no"), { retry: { maxAttempts: 1 } }) }),
       onFailure: () => {
         throw new Error("not my day");
@@ -264,7 +266,7 @@ describe("the next slot is armed whatever the action does", () => {
 describe("limits of a task", () => {
   it("S1: a task is finished after maxRuns, and continues when maxRuns is raised", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, { maxRuns: 2 }) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, { maxRuns: 2 }) }) });
     await stage.start();
     for (let i = 0; i < 4; i++) await stage.pass(10 * MINUTE);
     expect(record.slots).toEqual([10, 20]);
@@ -276,7 +278,7 @@ describe("limits of a task", () => {
 
   it("S1: an interval begins at startAt", async () => {
     const record = recorder();
-    const stage = new Stage({
+    const stage = new TestScheduler({
       tasks: () => ({ t: task(record.note, { startAt: "2030-01-07T01:05:00+00:30" }) }),
     });
     await stage.start();
@@ -292,7 +294,7 @@ describe("limits of a task", () => {
       startAt: "2030-01-08T09:00:00Z",
       endAt: new Date(MONDAY + 3 * DAY + 9 * 60 * MINUTE),
     };
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
     await stage.start();
     for (let day = 0; day < 6; day++) await stage.pass(DAY);
     expect(record.slots.map((slot) => slot / 60 / 24)).toEqual([1 + 9 / 24, 2 + 9 / 24]);
@@ -302,7 +304,7 @@ describe("limits of a task", () => {
   it("S1: an excepted date has no occurrence", async () => {
     const record = recorder();
     const options = { schedule: "every day at 09:00 in UTC", except: ["2030-01-08"] };
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
     await stage.start();
     for (let day = 0; day < 3; day++) await stage.pass(DAY);
     expect(record.slots.map((slot) => Math.floor(slot / 60 / 24))).toEqual([0, 2]);
@@ -310,7 +312,9 @@ describe("limits of a task", () => {
 
   it("S1: the jitter delays every occurrence by the same time, and scheduledFor stays the slot", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, { jitter: "5 minutes" }) }) });
+    const stage = new TestScheduler({
+      tasks: () => ({ t: task(record.note, { jitter: "5 minutes" }) }),
+    });
     await stage.start();
     const offset = ((await stage.wakesIn()) ?? 0) - 10 * MINUTE;
     expect(offset).toBeGreaterThanOrEqual(0);
@@ -330,7 +334,7 @@ describe("limits of a task", () => {
   it("S1: pauseOnFailure pauses a task after that number of failed runs in a row, and not before", async () => {
     let isBad = true;
     const options = { retry: { maxAttempts: 1 }, pauseOnFailure: 2 };
-    const stage = new Stage({
+    const stage = new TestScheduler({
       tasks: () => ({
         t: task(() => {
           if (isBad) throw new Error("bad day");

@@ -3,14 +3,14 @@
 import { describe, expect, it } from "vitest";
 import { refusal, until } from "../support/given.ts";
 import { forever } from "../support/ledger.ts";
-import { at, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../support/scheduler.ts";
-import type { SchedulerObject } from "../support/scheduler-object.ts";
+import type { SchedulerObject } from "../support/objects/scheduler-object.ts";
+import { at, HOUR, MINUTE, MONDAY, recorder, TestScheduler, task } from "../support/scheduler.ts";
 
 type Verbs = SchedulerObject["scheduler"];
 
 async function given(options: Parameters<typeof task>[1] = {}) {
   const record = recorder();
-  const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+  const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
   await stage.start();
   const call = <T>(work: (scheduler: Verbs) => Promise<T>) =>
     stage.in(({ scheduler }) => work(scheduler));
@@ -85,7 +85,7 @@ describe("trigger", () => {
   });
 
   it("S5: a trigger follows the task's overlap", async () => {
-    const stage = new Stage({ tasks: () => ({ t: task(forever) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(forever) }) });
     await stage.start();
     const call = (key: string) => stage.in(({ scheduler }) => scheduler.trigger("t", { key }));
     expect(await call("a")).toMatchObject({ status: "running" });
@@ -139,7 +139,7 @@ describe("backfill", () => {
       record.note(context);
       if (isHeld) await forever();
     };
-    const stage = new Stage({ tasks: () => ({ t: task(held, { catchUp: "none" }) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(held, { catchUp: "none" }) }) });
     await stage.start();
     await stage.pass(49 * MINUTE);
     const range = { from: minutes(0), to: minutes(49) };
@@ -238,7 +238,7 @@ describe("list, runs and history", () => {
 
   it("S5: the history is bounded by count and age, and deleted runs stay counted", async () => {
     const history = { count: 5, age: "1 day" } as const;
-    const stage = new Stage({ history, tasks: () => ({ t: task(() => {}) }) });
+    const stage = new TestScheduler({ history, tasks: () => ({ t: task(() => {}) }) });
     await stage.start();
     for (let i = 0; i < 40; i++) await stage.pass(10 * MINUTE);
     const kept = (await stage.runs()).length;

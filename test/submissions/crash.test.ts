@@ -19,7 +19,7 @@ import {
   waitingIn,
   within,
 } from "../support/ledger.ts";
-import { births, couriers } from "../support/ledger-object.ts";
+import { births, couriers } from "../support/objects/ledger-object.ts";
 import { ANSWERS } from "./crash/answers.ts";
 import { PROMPT_PLANS } from "./crash/prompts.ts";
 import { LEDGER } from "./crash/submissions.ts";

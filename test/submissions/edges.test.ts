@@ -17,7 +17,7 @@ import {
   wakeNow,
   within,
 } from "../support/ledger.ts";
-import { chance, couriers, ledgerOptions, time } from "../support/ledger-object.ts";
+import { chance, couriers, ledgerOptions, time } from "../support/objects/ledger-object.ts";
 
 const DAY_MS = 86_400_000;
 const hold = { delayMs: 60_000 };

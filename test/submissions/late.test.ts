@@ -25,7 +25,7 @@ import {
   type LedgerObject,
   ledgerOptions,
   time,
-} from "../support/ledger-object.ts";
+} from "../support/objects/ledger-object.ts";
 
 const RESET = "Durable Object reset because its code was updated.";
 const hold = { delayMs: 60_000 };

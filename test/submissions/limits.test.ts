@@ -10,8 +10,8 @@ import {
 import { readLimits } from "../../src/submissions/options.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import { crashOne, wakeNow, within } from "../support/ledger.ts";
-import { ledgerOptions, time } from "../support/ledger-object.ts";
 import { fillEnded, fillPending } from "../support/ledger-scale.ts";
+import { ledgerOptions, time } from "../support/objects/ledger-object.ts";
 
 /** An object whose ledger has these options, in each of its lives. */
 function givenLimits(options: LedgerOptions) {

@@ -10,7 +10,6 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { endWithAnswer } from "../../src/submissions/index.ts";
 import { givenLedger, until } from "../support/given.ts";
-import { limitMs } from "../support/knobs.ts";
 import {
   crashOne,
   expectState,
@@ -21,8 +20,9 @@ import {
   wakeNow,
   within,
 } from "../support/ledger.ts";
-import { chance, ledgerOptions } from "../support/ledger-object.ts";
 import { testAgainstModel } from "../support/model-test.ts";
+import { chance, ledgerOptions } from "../support/objects/ledger-object.ts";
+import { limitMs } from "../support/sizes.ts";
 import { ledgerSteps, RULES } from "./model/commands.ts";
 import { LedgerComparison } from "./model/ledger-comparison.ts";
 

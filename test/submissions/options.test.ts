@@ -19,7 +19,7 @@ import {
   wakeNow,
   within,
 } from "../support/ledger.ts";
-import { delivered, ledgerOptions, time } from "../support/ledger-object.ts";
+import { delivered, ledgerOptions, time } from "../support/objects/ledger-object.ts";
 
 const HOUR_MS = 3_600_000;
 /** Keeps the line from moving until it is cancelled. */

@@ -5,7 +5,7 @@ import type { LedgerOptions, SubmissionInspection } from "../../src/submissions/
 import { StatusHooks } from "../../src/submissions/turns/status-hooks.ts";
 import { givenLedger, message, until } from "../support/given.ts";
 import { forever, type Ledger, sleep, submit, within } from "../support/ledger.ts";
-import { type LedgerObject, ledgerOptions } from "../support/ledger-object.ts";
+import { type LedgerObject, ledgerOptions } from "../support/objects/ledger-object.ts";
 
 type Hook = (submission: SubmissionInspection, object: LedgerObject) => Promise<void>;
 

@@ -14,7 +14,7 @@ import {
   wakeNow,
   within,
 } from "../support/ledger.ts";
-import { births, ledgerOptions } from "../support/ledger-object.ts";
+import { births, ledgerOptions } from "../support/objects/ledger-object.ts";
 
 const LONG: Script = { delayMs: 60_000 };
 

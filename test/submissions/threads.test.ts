@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { BusyError } from "../../src/submissions/index.ts";
 import { givenLedger, message } from "../support/given.ts";
 import { crashOne, expectState, jobOf, submit, wakeNow, within } from "../support/ledger.ts";
-import { chance, ledgerOptions, time } from "../support/ledger-object.ts";
+import { chance, ledgerOptions, time } from "../support/objects/ledger-object.ts";
 
 /** Keeps a thread from moving until it is cancelled. */
 const hold = { delayMs: 60_000 };

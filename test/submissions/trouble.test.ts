@@ -13,7 +13,7 @@ import {
   wakeNow,
   within,
 } from "../support/ledger.ts";
-import { births, chance, time } from "../support/ledger-object.ts";
+import { births, chance, time } from "../support/objects/ledger-object.ts";
 
 const hold = { delayMs: 60_000 };
 

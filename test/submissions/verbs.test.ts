@@ -16,7 +16,7 @@ import {
   wakeNow,
   within,
 } from "../support/ledger.ts";
-import { births, time } from "../support/ledger-object.ts";
+import { births, time } from "../support/objects/ledger-object.ts";
 
 const LONG: Script = { delayMs: 60_000 };
 

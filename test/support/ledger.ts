@@ -12,7 +12,12 @@ import type {
 } from "../../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
 import { givenLedger, message, until } from "./given.ts";
-import { delivered, type LedgerObject, outboxSettings, type TurnScript } from "./ledger-object.ts";
+import {
+  delivered,
+  type LedgerObject,
+  outboxSettings,
+  type TurnScript,
+} from "./objects/ledger-object.ts";
 
 export type Ledger = DurableObjectStub<LedgerObject>;
 

@@ -7,7 +7,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import type { Meter } from "../../src/testing/index.ts";
-import { knob, textKnob } from "./knobs.ts";
+import { envText, sizeOf } from "./sizes.ts";
 
 /** The object crashes at this write, counted from when the command starts. */
 type CrashPoint = { readonly write: number; readonly when: "before" | "after" };
@@ -98,9 +98,9 @@ export async function testAgainstModel<Command, Start, Snapshot>({
   shrinkMs,
   subject,
 }: ModelTest<Command, Start, Snapshot>): Promise<void> {
-  const numRuns = knob(`${name}_RUNS`, runs);
-  const seed = knob(`${name}_SEED`, 20_261_121);
-  const path = textKnob(`${name}_PATH`);
+  const numRuns = sizeOf(`${name}_RUNS`, runs);
+  const seed = sizeOf(`${name}_SEED`, 20_261_121);
+  const path = envText(`${name}_PATH`);
   const tally = { steps: 0, crashes: 0, ms: Date.now() };
   let patienceMs = PATIENCE_MS;
   const sequences = fc.array(steps, { minLength: 6, maxLength: 30, size: "max" });

@@ -7,8 +7,8 @@ import type {
   WorkflowDestination,
 } from "../../src/outbox/index.ts";
 import { jobOf } from "./ledger.ts";
-import { accessTo } from "./objects.ts";
-import { type OutboxObject, type OutboxScript, outboxScripts } from "./outbox-object.ts";
+import { accessTo } from "./objects/objects.ts";
+import { type OutboxObject, type OutboxScript, outboxScripts } from "./objects/outbox-object.ts";
 
 export type Box = DurableObjectStub<OutboxObject>;
 

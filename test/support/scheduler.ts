@@ -10,12 +10,12 @@ import type {
 } from "../../src/scheduler/index.ts";
 import { until } from "./given.ts";
 import { jobOf, sleep } from "./ledger.ts";
-import { accessTo } from "./objects.ts";
+import { accessTo } from "./objects/objects.ts";
 import {
   type SchedulerObject,
   type SchedulerScript,
   schedulerScripts,
-} from "./scheduler-object.ts";
+} from "./objects/scheduler-object.ts";
 
 export const MINUTE = 60_000;
 export const HOUR = 60 * MINUTE;
@@ -34,7 +34,7 @@ export function task(handler: Handler, options: Options = {}): ScheduledTask {
 
 const access = accessTo(() => env.SchedulerObject, "perdure.scheduler");
 
-export class Stage {
+export class TestScheduler {
   readonly script: SchedulerScript;
   readonly name = `scheduler-${crypto.randomUUID()}`;
 

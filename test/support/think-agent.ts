@@ -63,7 +63,7 @@ function reachable(env: Cloudflare.Env, name: string | undefined): Cloudflare.En
       }
       const binding: unknown = Reflect.get(target, key);
       const hook = creating.get(name ?? "");
-      if (!hook || key !== "PLOT_WORKFLOW") return binding;
+      if (!hook || key !== "SCRIPTED_WORKFLOW") return binding;
       const { create, get } = binding as Workflow;
       return {
         createBatch: () => {},
@@ -270,7 +270,7 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   }
 
   async tell(id: string, event: { type: string; payload: Json }): Promise<void> {
-    await this.sendWorkflowEvent("PLOT_WORKFLOW", id, event);
+    await this.sendWorkflowEvent("SCRIPTED_WORKFLOW", id, event);
   }
 
   async pause(id: string): Promise<void> {
@@ -281,8 +281,8 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     await this.resumeWorkflow(id);
   }
 
-  async startPlot(id: string, options: object = {}): Promise<string> {
-    return this.runWorkflow("PLOT_WORKFLOW", {}, { id, ...options });
+  async startScripted(id: string, options: object = {}): Promise<string> {
+    return this.runWorkflow("SCRIPTED_WORKFLOW", {}, { id, ...options });
   }
 
   async trackedWorkflows(): Promise<{ workflowId: string; status: string }[]> {
@@ -290,12 +290,12 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   }
 
   /** Stores an order and starts its workflow, both or none; an order that is there already starts nothing. */
-  async orderPlot(id: string): Promise<void> {
+  async orderScripted(id: string): Promise<void> {
     this.ctx.storage.transactionSync(() => {
       this.sql`CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY)`;
       const isNew = this.sql`INSERT OR IGNORE INTO orders VALUES (${id}) RETURNING id`;
       // A crash takes the promise with it.
-      if (isNew.length > 0) void this.runWorkflow("PLOT_WORKFLOW", {}, { id });
+      if (isNew.length > 0) void this.runWorkflow("SCRIPTED_WORKFLOW", {}, { id });
     });
   }
 
@@ -337,9 +337,9 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     await child.submitMessages([message], { submissionId });
   }
 
-  async startPlotOfChild(name: string, id: string): Promise<string> {
+  async startScriptedOfChild(name: string, id: string): Promise<string> {
     const child = await this.subAgent(ThinkAgent, name);
-    return child.startPlot(id);
+    return child.startScripted(id);
   }
 
   async startPromptAll(id: string, params: unknown): Promise<string> {

@@ -3,8 +3,8 @@
 import { env } from "cloudflare:workers";
 import type { Json } from "../../src/core/json.ts";
 import type { WaitRequest } from "../../src/waits/index.ts";
-import { accessTo } from "./objects.ts";
-import { type WaitsObject, type WaitsScript, waitsScripts } from "./waits-object.ts";
+import { accessTo } from "./objects/objects.ts";
+import { type WaitsObject, type WaitsScript, waitsScripts } from "./objects/waits-object.ts";
 
 export type Capability = DurableObjectStub<WaitsObject>;
 

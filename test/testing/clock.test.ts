@@ -6,9 +6,9 @@ import { describe, expect, it } from "vitest";
 import { VirtualClockError, virtualClock } from "../../src/testing/index.ts";
 import { givenLedger } from "../support/given.ts";
 import { sleep, submit } from "../support/ledger.ts";
-import { ledgerOptions } from "../support/ledger-object.ts";
+import { ledgerOptions } from "../support/objects/ledger-object.ts";
+import { schedulerScripts } from "../support/objects/scheduler-object.ts";
 import { task } from "../support/scheduler.ts";
-import { schedulerScripts } from "../support/scheduler-object.ts";
 
 /** Before the change to summer time in Europe/London, which is at 01:00Z on the 28th. */
 const SPRING = "2027-03-27T00:00:00Z";

@@ -10,7 +10,7 @@ import {
 } from "../../src/testing/index.ts";
 import { message, refusal } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
-import { couriers } from "../support/ledger-object.ts";
+import { couriers } from "../support/objects/ledger-object.ts";
 import type { PlantedObject } from "./planted-object.ts";
 
 type Scenario = CrashScenario<PlantedObject>;

@@ -4,7 +4,7 @@
  */
 
 import type { Destination } from "../../src/outbox/index.ts";
-import { LedgerObject } from "../support/ledger-object.ts";
+import { LedgerObject } from "../support/objects/ledger-object.ts";
 
 export class PlantedObject extends LedgerObject {
   readonly #defect = this.ctx.id.name?.split("-")[0];

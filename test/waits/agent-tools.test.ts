@@ -3,8 +3,8 @@
 import { afterEach, expect, it } from "vitest";
 import { type AgentToolPort, AgentTools } from "../../src/waits/index.ts";
 import { until } from "../support/given.ts";
+import { waitsTime } from "../support/objects/waits-object.ts";
 import { ask, givenWaits, inside, open, rowsOf } from "../support/waits.ts";
-import { waitsTime } from "../support/waits-object.ts";
 
 afterEach(() => {
   waitsTime.aheadMs = 0;

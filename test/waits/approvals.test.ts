@@ -5,9 +5,9 @@ import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import type { Approval } from "../../src/waits/index.ts";
 import { approvalRequest } from "../../src/waits/kinds/approval.ts";
-import { knob } from "../support/knobs.ts";
+import type { WaitsObject } from "../support/objects/waits-object.ts";
+import { sizeOf } from "../support/sizes.ts";
 import { ask, type Capability, givenWaits, inside, open, rowsOf } from "../support/waits.ts";
-import type { WaitsObject } from "../support/waits-object.ts";
 
 const at = <T>(room: Capability, work: (approvals: WaitsObject["approvals"]) => Promise<T>) =>
   inside(room, ({ approvals }) => work(approvals));
@@ -191,7 +191,7 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
     )
     .map((parts) => parts.join(""));
   const ANY = z.toJSONSchema(z.record(z.string(), z.unknown())) as never;
-  const RUNS = { numRuns: knob("WAITS_RUNS", 40) };
+  const RUNS = { numRuns: sizeOf("WAITS_RUNS", 40) };
 
   it("L1: what was asked and decided is read as it was written", async () => {
     const room = givenWaits();

@@ -8,9 +8,9 @@ import type {
 } from "../../src/waits/kinds/codemode/types.ts";
 import { Codemode } from "../../src/waits/kinds/codemode.ts";
 import { until } from "../support/given.ts";
+import { waitsTime } from "../support/objects/waits-object.ts";
 import { silence } from "../support/scheduler.ts";
 import { ask, givenWaits, inside, open, rowsOf } from "../support/waits.ts";
-import { waitsTime } from "../support/waits-object.ts";
 
 afterEach(() => {
   waitsTime.aheadMs = 0;

@@ -11,13 +11,13 @@ import { type Planned, type Plans, planned, playMatrix } from "../support/crash/
 import { differs, inObject, PerPlay, prepared, surely, wakeAll } from "../support/crash/objects.ts";
 import { until } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
-import { ask } from "../support/waits.ts";
 import {
   arrivals,
   type WaitsObject,
   type WaitsScript,
   waitsScripts,
-} from "../support/waits-object.ts";
+} from "../support/objects/waits-object.ts";
+import { ask } from "../support/waits.ts";
 
 type Run = { readonly id: string };
 

@@ -5,9 +5,9 @@
 
 import fc from "fast-check";
 import { it } from "vitest";
-import { limitMs } from "../support/knobs.ts";
 import { testAgainstModel } from "../support/model-test.ts";
 import { silence } from "../support/scheduler.ts";
+import { limitMs } from "../support/sizes.ts";
 import { WaitsComparison } from "./model/waits-comparison.ts";
 import { waitsSteps } from "./model/waits-model.ts";
 

@@ -5,7 +5,6 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { PromptEnd } from "../../src/submissions/index.ts";
 import { ask } from "../../src/testing/index.ts";
 import { givenLedger, refusal, until } from "../support/given.ts";
-import { knob, limitMs } from "../support/knobs.ts";
 import {
   again,
   crashOne,
@@ -22,7 +21,8 @@ import {
   ledgerOptions,
   resetClock,
   type TurnScript,
-} from "../support/ledger-object.ts";
+} from "../support/objects/ledger-object.ts";
+import { limitMs, sizeOf } from "../support/sizes.ts";
 
 beforeEach(resetClock);
 
@@ -378,6 +378,6 @@ it("W1 W2: batches of any size, in any chunks, with any ends and a crash at any 
         expect(await rowsIn(stub, "perdure_batches")).toBe(0);
       },
     ),
-    { numRuns: knob("BATCH_RUNS", 15) },
+    { numRuns: sizeOf("BATCH_RUNS", 15) },
   );
 });

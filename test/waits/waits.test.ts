@@ -5,6 +5,13 @@ import type { Meter } from "../../src/testing/index.ts";
 import type { StoredKind, Wait } from "../../src/waits/protocol.ts";
 import { until } from "../support/given.ts";
 import { jobOf, sleep, waitingIn } from "../support/ledger.ts";
+import {
+  arrivals,
+  type WaitsObject,
+  type WaitsScript,
+  waitsScripts,
+  waitsTime,
+} from "../support/objects/waits-object.ts";
 import { silence } from "../support/scheduler.ts";
 import {
   ask,
@@ -17,13 +24,6 @@ import {
   start,
   wake,
 } from "../support/waits.ts";
-import {
-  arrivals,
-  type WaitsObject,
-  type WaitsScript,
-  waitsScripts,
-  waitsTime,
-} from "../support/waits-object.ts";
 
 const DAY_MS = 86_400_000;
 const DONE = { status: "completed", result: { answer: 42 } } as const;

@@ -2,11 +2,11 @@
 
 import { crashable } from "../../src/testing/index.ts";
 import { queue } from "../outbox/recipients.ts";
-import { AnswerObject as Answer } from "../support/answer-object.ts";
-import { LedgerObject as Ledger } from "../support/ledger-object.ts";
-import { OutboxObject as Outbox } from "../support/outbox-object.ts";
-import { SchedulerObject as Scheduler } from "../support/scheduler-object.ts";
-import { WaitsObject as Waits } from "../support/waits-object.ts";
+import { AnswerObject as Answer } from "../support/objects/answer-object.ts";
+import { LedgerObject as Ledger } from "../support/objects/ledger-object.ts";
+import { OutboxObject as Outbox } from "../support/objects/outbox-object.ts";
+import { SchedulerObject as Scheduler } from "../support/objects/scheduler-object.ts";
+import { WaitsObject as Waits } from "../support/objects/waits-object.ts";
 import { PlantedObject as Planted } from "../testing/planted-object.ts";
 
 export { SdkObject } from "../hosts/sdk/sdk-object.ts";

@@ -20,8 +20,8 @@ export {
 export { ImpatientToolParent, ToolChild } from "../support/workflows/agent-tool-agents.ts";
 export { AgentToolWorkflow } from "../support/workflows/agent-tool-workflow.ts";
 export { ApprovalWorkflow } from "../support/workflows/approval-workflow.ts";
-export { PlotWorkflow } from "../support/workflows/plot-workflow.ts";
 export { PromptAllWorkflow } from "../support/workflows/prompt-all-workflow.ts";
+export { ScriptedWorkflow } from "../support/workflows/scripted-workflow.ts";
 export * from "./modules.ts";
 export { default } from "./modules.ts";
 

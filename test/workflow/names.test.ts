@@ -11,12 +11,12 @@ import {
   partName,
   stepKey,
 } from "../../src/workflow/names.ts";
-import { knob } from "../support/knobs.ts";
+import { sizeOf } from "../support/sizes.ts";
 
 const KINDS = ["prompt", "approval", "agent-tool", "codemode"] as const;
 const PARTS = ["submit", "wait", "close", "refuse", "result-0", "result-12"] as const;
 const kind = "prompt" as const;
-const RUNS = { numRuns: knob("NAMES_RUNS", 40) };
+const RUNS = { numRuns: sizeOf("NAMES_RUNS", 40) };
 
 /** Any text: short ones full of what could be mistaken for a border, and long ones of any script. */
 const text = fc.oneof(

@@ -5,8 +5,14 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { AnswerSpec, InternalSubmitOptions } from "../../src/submissions/types.ts";
 import { ask, isFollowUp, modelCalls, type Script } from "../../src/testing/index.ts";
-import { type AnswerObject, asked, charges, lent, WatchedModel } from "../support/answer-object.ts";
 import { message, until } from "../support/given.ts";
+import {
+  type AnswerObject,
+  asked,
+  charges,
+  lent,
+  WatchedModel,
+} from "../support/objects/answer-object.ts";
 
 const SCHEMA = {
   type: "object",

@@ -4,7 +4,7 @@ import type { AgentWorkflowStep } from "agents/workflows";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { eventOrEnd } from "../../src/workflow/wait.ts";
-import { knob } from "../support/knobs.ts";
+import { sizeOf } from "../support/sizes.ts";
 
 const START = 1_000_000;
 /** What a call of the agent takes. */
@@ -148,7 +148,7 @@ it("W3: no event but the agent's own ends a wait, and W2: each wait ends at its 
       expect(await play(given, again)).toEqual(found);
       expect(again.names).toEqual(platform.names);
     }),
-    { numRuns: knob("WAITS_RUNS", 40) * 10 },
+    { numRuns: sizeOf("WAITS_RUNS", 40) * 10 },
   );
 });
 

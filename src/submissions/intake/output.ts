@@ -3,7 +3,7 @@
 import { RpcStub } from "cloudflare:workers";
 import { lostInJson } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options.ts";
-import { type AnySchema, formsIn, type JsonForms, jsonFormsOf } from "../../core/schema.ts";
+import { type AnySchema, formsIn, type JsonForms, jsonFormsOf } from "../../core/schema/schema.ts";
 import { InvalidSubmissionError, invalidValue } from "../errors.ts";
 import type { AnswerSpec, InternalSubmitOptions, SubmitMessagesOptions } from "../types.ts";
 

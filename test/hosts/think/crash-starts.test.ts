@@ -10,7 +10,7 @@ import {
   stateOf,
   type ThinkScenario,
 } from "../../support/crash/think.ts";
-import { plots } from "../../support/workflows/plot-workflow.ts";
+import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
 import { PLAYED } from "./crash-verbs.ts";
 
 /** How often a workflow has had its effect, by its id. */
@@ -25,7 +25,7 @@ function start(name: string, step: (agent: Agent, run: Run) => Promise<void>): T
     soonAfter: ENDED,
     stride: 7,
     prepare: async (agent, { id }) => {
-      plots.set(id, async (step) => {
+      workflowBodies.set(id, async (step) => {
         await step.do("effect", async () => void effects.set(id, (effects.get(id) ?? 0) + 1));
         await step.reportComplete("done");
       });
@@ -59,17 +59,17 @@ async function check(agent: Agent, { id }: Run): Promise<string[]> {
 
 const STARTS: readonly ThinkScenario[] = [
   start("W6 runWorkflow, repeated by a caller that was not told", async (agent, { id }) => {
-    await agent.startPlot(id, { ifExists: "return" });
+    await agent.startScripted(id, { ifExists: "return" });
   }),
   start("W6 runWorkflow, whose caller knows that the id exists", async (agent, { id }) => {
     try {
-      await agent.startPlot(id);
+      await agent.startScripted(id);
     } catch (error) {
       if (!String(error).includes("instance.already_exists")) throw error;
     }
   }),
   start("W6 runWorkflow in a transaction", async (agent, { id }) => {
-    await agent.orderPlot(id);
+    await agent.orderScripted(id);
   }),
 ];
 

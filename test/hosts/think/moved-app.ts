@@ -20,12 +20,12 @@ import { outputOf, restartFrom, type StepAt } from "../../support/engine.ts";
 /** What both versions of the workflow can do. */
 type MovedStep = Pick<BuiltInStep, "do" | "prompt">;
 /** @param approval `waitForApproval()`, which is the workflow's own */
-export type MovedPlot = (step: MovedStep, approval: () => Promise<unknown>) => Promise<unknown>;
+export type MovedBody = (step: MovedStep, approval: () => Promise<unknown>) => Promise<unknown>;
 
 /** Agents, by name, and workflows, by id, that run their second version. */
 const secondVersion = new Set<string>();
 /** What a workflow does, by its id. */
-const plots = new Map<string, MovedPlot>();
+const workflowBodies = new Map<string, MovedBody>();
 /** What an agent declares, by its name. */
 export const movedTasks = new Map<string, ThinkScheduledTasks>();
 /** Agents, by name, whose Workflow has another binding now. */
@@ -105,14 +105,14 @@ export const MovedAgent = new Proxy(Second, {
 
 class FirstWorkflow extends BuiltInWorkflow<Think, object> {
   override run(_: unknown, step: BuiltInStep): Promise<unknown> {
-    return plotOf(this.workflowId)(step, () => this.waitForApproval(step));
+    return bodyOf(this.workflowId)(step, () => this.waitForApproval(step));
   }
 }
 
 class SecondWorkflow extends ThinkWorkflow<MovedAgent, object> {
   override run(_: unknown, step: ThinkWorkflowStep): Promise<unknown> {
     const approval = () => this.waitForApproval(step);
-    return plotOf(this.workflowId)(step as unknown as MovedStep, approval);
+    return bodyOf(this.workflowId)(step as unknown as MovedStep, approval);
   }
 }
 
@@ -123,17 +123,17 @@ export class MovedWorkflow extends WorkflowEntrypoint<Cloudflare.Env, object> {
   }
 }
 
-function plotOf(id: string): MovedPlot {
-  const plot = plots.get(id);
-  if (!plot) throw new Error(`No test has a plot for ${id}`);
-  return plot;
+function bodyOf(id: string): MovedBody {
+  const body = workflowBodies.get(id);
+  if (!body) throw new Error(`No test has a body for ${id}`);
+  return body;
 }
 
 /** An app in its first version. */
-export function givenApp(plot: MovedPlot = async () => null) {
+export function givenApp(body: MovedBody = async () => null) {
   const id = `moved-${crypto.randomUUID()}`;
   const name = `agent-of-${id}`;
-  plots.set(id, plot);
+  workflowBodies.set(id, body);
   const agent = () => env.MovedAgent.getByName(name);
   const reset = async () => {
     const dying = runInDurableObject<MovedAgent, void>(agent(), (_, ctx) => ctx.abort("deploy"));

@@ -4,12 +4,12 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { ask, crashAtEveryWrite, invariantsOf, virtualClock } from "../../../src/testing/index.ts";
 import { message } from "../../support/given.ts";
-import { knob } from "../../support/knobs.ts";
 import { silence } from "../../support/scheduler.ts";
+import { sizeOf } from "../../support/sizes.ts";
 import { ended, givenAgent, submit } from "../../support/think.ts";
 
 /** Of the points of a turn, every so manieth. */
-const STRIDE = knob("CRASH_STRIDE", 5);
+const STRIDE = sizeOf("CRASH_STRIDE", 5);
 
 it("L1 L2 L4 L6: a turn of a Think agent survives a crash at its writes", async () => {
   const report = await crashAtEveryWrite({

@@ -11,7 +11,7 @@ import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { reached } from "../../support/engine.ts";
 import { message, refusal, until } from "../../support/given.ts";
 import { answerSchema } from "../../support/workflows/prompt-workflow.ts";
-import { givenApp, type MovedPlot, movedStatuses, movedTasks, unbound } from "./moved-app.ts";
+import { givenApp, type MovedBody, movedStatuses, movedTasks, unbound } from "./moved-app.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 
@@ -27,7 +27,7 @@ type PromptMetadata = { workflow: { eventType: string } };
 type Prompt = { prompt: string; key?: string; timeout?: number; cancelOnTimeout?: boolean };
 
 /** A step that prompts, and says how it failed. */
-async function outcomeOf(step: Parameters<MovedPlot>[0], name: string, options: Prompt) {
+async function outcomeOf(step: Parameters<MovedBody>[0], name: string, options: Prompt) {
   return step
     .prompt(name, { ...options, output: answerSchema })
     .catch((error: Error) => ({ error: error.name }));
@@ -49,7 +49,7 @@ function wait() {
       state.isOpen = true;
     },
     reached: () => until(() => state.isReached),
-    step: (step: Parameters<MovedPlot>[0]) =>
+    step: (step: Parameters<MovedBody>[0]) =>
       step.do("wait", async () => {
         state.isReached = true;
         await until(() => state.isOpen);

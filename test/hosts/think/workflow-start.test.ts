@@ -6,14 +6,14 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { workflow } from "../../../src/outbox/index.ts";
 import { givenThink, refusal, until } from "../../support/given.ts";
 import { creating, deadLetters, type ThinkAgent, thinkOptions } from "../../support/think-agent.ts";
-import { plots } from "../../support/workflows/plot-workflow.ts";
+import { workflowBodies } from "../../support/workflows/scripted-workflow.ts";
 
 /** A workflow of a fresh agent, which counts its runs, and the params that it was given. */
 function given() {
   const id = `start-${crypto.randomUUID()}`;
   const name = `agent-of-${id}`;
   const effects: unknown[] = [];
-  plots.set(id, async (step) => {
+  workflowBodies.set(id, async (step) => {
     await step.do("effect", async () => void effects.push(id));
     await step.reportComplete("done");
     return "done";
@@ -49,7 +49,7 @@ function given() {
 }
 
 const run = (agent: ThinkAgent, id: string, options: object = {}) =>
-  agent.runWorkflow("PLOT_WORKFLOW", { n: 1 }, { id, ...options });
+  agent.runWorkflow("SCRIPTED_WORKFLOW", { n: 1 }, { id, ...options });
 
 afterEach(() => {
   creating.clear();
@@ -70,7 +70,7 @@ describe("runWorkflow() of agents", () => {
     expect(found).toMatchObject({
       returned: id,
       workflowId: id,
-      workflowName: "PLOT_WORKFLOW",
+      workflowName: "SCRIPTED_WORKFLOW",
       metadata: { user: "ann" },
     });
     expect(await completed()).toMatchObject({ metadata: { user: "ann" }, error: null });
@@ -132,9 +132,9 @@ describe("runWorkflow() of agents", () => {
   it("W6: a workflow of a sub-agent is started durably, and tracked there", async () => {
     const { id, name, effects } = given();
     const child = `child-of-${name}`;
-    expect(await givenThink(name).startPlotOfChild(child, id)).toBe(id);
+    expect(await givenThink(name).startScriptedOfChild(child, id)).toBe(id);
     await until(() => effects.length === 1);
-    const again = await refusal(givenThink(name).startPlotOfChild(child, id));
+    const again = await refusal(givenThink(name).startScriptedOfChild(child, id));
     expect(again.message).toContain("instance.already_exists");
   });
 });
@@ -186,51 +186,57 @@ describe("in a transaction", () => {
     ["an unknown binding", "NOPE", {}, {}, /'NOPE' not found in environment/],
     [
       "an id that the platform refuses",
-      "PLOT_WORKFLOW",
+      "SCRIPTED_WORKFLOW",
       {},
       { id: "a b" },
       /Invalid destination.instance "a b"/,
     ],
     [
       "half a surrogate pair",
-      "PLOT_WORKFLOW",
+      "SCRIPTED_WORKFLOW",
       {},
       { id: "👩".slice(0, 1) },
       /Invalid destination.instance/,
     ],
-    ["a date", "PLOT_WORKFLOW", { due: [new Date()] }, {}, /params\.due\[0\] is a Date/],
-    ["a function", "PLOT_WORKFLOW", { f: () => 1 }, {}, /params\.f is a function/],
-    ["too much", "PLOT_WORKFLOW", { t: "x".repeat(1_040_000) }, {}, /at most 1032192/],
-    ["an unknown option", "PLOT_WORKFLOW", {}, { retries: 3 }, /"retries"/],
+    ["a date", "SCRIPTED_WORKFLOW", { due: [new Date()] }, {}, /params\.due\[0\] is a Date/],
+    ["a function", "SCRIPTED_WORKFLOW", { f: () => 1 }, {}, /params\.f is a function/],
+    ["too much", "SCRIPTED_WORKFLOW", { t: "x".repeat(1_040_000) }, {}, /at most 1032192/],
+    ["an unknown option", "SCRIPTED_WORKFLOW", {}, { retries: 3 }, /"retries"/],
     [
       "a wrong choice",
-      "PLOT_WORKFLOW",
+      "SCRIPTED_WORKFLOW",
       {},
       { ifExists: "keep" },
       /Invalid destination.ifExists "keep"/,
     ],
     [
       "a binding that there is not",
-      "PLOT_WORKFLOW",
+      "SCRIPTED_WORKFLOW",
       {},
       { agentBinding: "NOPE" },
       /"NOPE" as agentBinding/,
     ],
     [
       "a binding that is no agent's",
-      "PLOT_WORKFLOW",
+      "SCRIPTED_WORKFLOW",
       {},
-      { agentBinding: "PLOT_WORKFLOW" },
+      { agentBinding: "SCRIPTED_WORKFLOW" },
       /as agentBinding/,
     ],
     [
       "another agent's binding",
-      "PLOT_WORKFLOW",
+      "SCRIPTED_WORKFLOW",
       {},
       { agentBinding: "ToolAgent" },
       /of another class/,
     ],
-    ["a binding that is no text", "PLOT_WORKFLOW", {}, { agentBinding: 7 }, /7 as agentBinding/],
+    [
+      "a binding that is no text",
+      "SCRIPTED_WORKFLOW",
+      {},
+      { agentBinding: 7 },
+      /7 as agentBinding/,
+    ],
   ])(
     "W6: %s is refused at the call, and rolls the transaction back",
     async (_, name, params, options, words) => {
@@ -265,7 +271,7 @@ describe("an agent whose class was renamed", () => {
       const words =
         /no Durable Object binding of this Worker is named like its agent's class Renamed/;
       expect(() => run(agent, id)).toThrow(words);
-      expect(() => agent.outbox.put(workflow("PLOT_WORKFLOW", { id }))).toThrow(words);
+      expect(() => agent.outbox.put(workflow("SCRIPTED_WORKFLOW", { id }))).toThrow(words);
       expect(() => run(agent, id)).toThrow(/Pass agentBinding, or name the binding like the class/);
     });
     expect(await rows()).toEqual([]);
@@ -276,7 +282,7 @@ describe("an agent whose class was renamed", () => {
     creating.set(name, () => Promise.reject(new Error("Workflows cannot be reached")));
     const key = await inside(async (agent) => {
       void run(agent, id).catch(() => {});
-      const key = `start:PLOT_WORKFLOW:${id}`;
+      const key = `start:SCRIPTED_WORKFLOW:${id}`;
       await until(async () => {
         const found = await agent.inspectDelivery(key);
         return found?.state === "waiting" && found.lastError;
@@ -362,7 +368,7 @@ describe("a create() that never answers", () => {
       await inside(async (agent) => {
         void run(agent, id).catch(() => {});
         // Other attempts fail, or find the instance that it has created.
-        const key = `start:PLOT_WORKFLOW:${id}`;
+        const key = `start:SCRIPTED_WORKFLOW:${id}`;
         await until(async () => {
           const found = await agent.inspectDelivery(key);
           return found === null || found.attempt > 2;
@@ -465,7 +471,7 @@ describe("a platform that fails", () => {
     // A second call knows of the first.
     expect((await refusal(inside((agent) => run(agent, id)))).name).toBe("WorkflowExistsError");
     isDown = false;
-    await inside((agent) => agent.redriveDeadLetter(`start:PLOT_WORKFLOW:${id}`));
+    await inside((agent) => agent.redriveDeadLetter(`start:SCRIPTED_WORKFLOW:${id}`));
     await completed();
     expect(effects).toHaveLength(1);
   });
@@ -478,7 +484,7 @@ describe("a platform that fails", () => {
     const error = await refusal(inside((agent) => run(agent, id)));
     expect(error.message).toContain("instance.invalid_id");
     await until(() => deadLetters.get(name));
-    const key = `start:PLOT_WORKFLOW:${id}`;
+    const key = `start:SCRIPTED_WORKFLOW:${id}`;
     expect(deadLetters.get(name)).toMatchObject({ id: key, event: { params: { n: 1 } } });
     creating.delete(name);
     const again = await refusal(inside((agent) => run(agent, id)));
@@ -494,7 +500,7 @@ describe("outbox.put(workflow())", () => {
   it("W6: outbox.put(workflow()) of an agent starts and tracks the instance", async () => {
     const { id, inTransaction, effects, completed } = given();
     await inTransaction((agent) =>
-      agent.outbox.put(workflow("PLOT_WORKFLOW", { id, params: { n: 1 }, metadata: { a: 1 } })),
+      agent.outbox.put(workflow("SCRIPTED_WORKFLOW", { id, params: { n: 1 }, metadata: { a: 1 } })),
     );
     expect(await completed()).toMatchObject({ metadata: { a: 1 } });
     expect(effects).toHaveLength(1);
@@ -504,7 +510,7 @@ describe("outbox.put(workflow())", () => {
     const { id, inside, name, effects, completed } = given();
     await inside((agent) => run(agent, id));
     await completed();
-    const key = await inside((agent) => agent.outbox.put(workflow("PLOT_WORKFLOW", { id })));
+    const key = await inside((agent) => agent.outbox.put(workflow("SCRIPTED_WORKFLOW", { id })));
     await until(() => deadLetters.get(name));
     expect(deadLetters.get(name)).toMatchObject({
       id: key,
@@ -512,7 +518,7 @@ describe("outbox.put(workflow())", () => {
     });
     await inside((agent) => agent.deleteDeadLetter(key));
     await inside((agent) =>
-      agent.outbox.put(workflow("PLOT_WORKFLOW", { id, ifExists: "return" })),
+      agent.outbox.put(workflow("SCRIPTED_WORKFLOW", { id, ifExists: "return" })),
     );
     await until(async () => (await givenThink(name).inspectDelivery(key)) === null);
     expect(effects).toHaveLength(1);

@@ -17,7 +17,14 @@ import {
   waitingIn,
   within,
 } from "../../support/ledger.ts";
-import { chance, couriers, delivered, refusals, time, told } from "../../support/ledger-object.ts";
+import {
+  chance,
+  couriers,
+  delivered,
+  refusals,
+  time,
+  told,
+} from "../../support/objects/ledger-object.ts";
 
 /** Entries that are refused for good, put one after the other; the ids are the order. */
 async function givenLetters(stub: Ledger, ids: string[], to = somewhere()) {

@@ -16,7 +16,7 @@ import {
   wakeNow,
   within,
 } from "../../support/ledger.ts";
-import { chance, time, told } from "../../support/ledger-object.ts";
+import { chance, time, told } from "../../support/objects/ledger-object.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
 import { NEW } from "../destinations/webhooks.ts";
 

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { type Destination, webhook } from "../../../src/outbox/index.ts";
 import { until } from "../../support/given.ts";
 import { givenLedgerWith, type Ledger, send, within } from "../../support/ledger.ts";
-import { chance } from "../../support/ledger-object.ts";
+import { chance } from "../../support/objects/ledger-object.ts";
 import {
   receivedBy,
   receiverUrl,

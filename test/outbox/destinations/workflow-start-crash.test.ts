@@ -5,8 +5,8 @@ import { workflow } from "../../../src/outbox/index.ts";
 import { type Plans, planned, playMatrix } from "../../support/crash/matrix.ts";
 import { differs, inObject, surely, wakeAll } from "../../support/crash/objects.ts";
 import { until } from "../../support/given.ts";
+import type { OutboxObject } from "../../support/objects/outbox-object.ts";
 import { wakesOf } from "../../support/outbox.ts";
-import type { OutboxObject } from "../../support/outbox-object.ts";
 import { counted } from "../recipients.ts";
 
 /** `ctx` is protected to everybody but the object itself. */

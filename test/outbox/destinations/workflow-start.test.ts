@@ -4,8 +4,8 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { workflow } from "../../../src/outbox/index.ts";
 import { until } from "../../support/given.ts";
+import type { OutboxObject } from "../../support/objects/outbox-object.ts";
 import { crashBox, givenOutbox, inside, wakeBox } from "../../support/outbox.ts";
-import type { OutboxObject } from "../../support/outbox-object.ts";
 import { counted } from "../recipients.ts";
 
 function given() {

@@ -6,6 +6,7 @@
 import type { DeliveryPolicy, Destination, Outbox } from "../../../src/outbox/index.ts";
 import { UndeliverableError } from "../../../src/outbox/index.ts";
 import { forever, notByItself } from "../../support/ledger.ts";
+import type { OutboxObject, OutboxScript, Sent } from "../../support/objects/outbox-object.ts";
 import {
   type Box,
   crashBox,
@@ -17,7 +18,6 @@ import {
   wakesOf,
   workflowNamed,
 } from "../../support/outbox.ts";
-import type { OutboxObject, OutboxScript, Sent } from "../../support/outbox-object.ts";
 import {
   type Answer,
   type Call,

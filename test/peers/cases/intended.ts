@@ -5,7 +5,7 @@ import { z } from "zod";
 import { ask } from "../../../src/testing/index.ts";
 import { reached } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
-import { plots } from "../app.ts";
+import { workflowBodies } from "../app.ts";
 import { type Case, type Peer, refused, type Scenario, says, scenario } from "../harness.ts";
 import { AT, armed, declare } from "./schedules.ts";
 import { titleSchema } from "./workflows.ts";
@@ -47,7 +47,7 @@ const wrongBinding = scenario({
     const binding = peer.side === "builtIn" ? "PEER_BUILT_IN_WORKFLOW" : "PEER_PERDURE_WORKFLOW";
     const start = async (of: string, agentBinding: string) => {
       const id = peer.id(of);
-      plots.set(id, async (_step, { agent }) => agent.applyLabels(["called"]));
+      workflowBodies.set(id, async (_step, { agent }) => agent.applyLabels(["called"]));
       const refusal = await refused(() =>
         peer.inside((own) => own.runWorkflow(binding, {}, { id, agentBinding })),
       );

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { ask } from "../../../src/testing/index.ts";
 import { outputOf } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
-import type { Plot } from "../app.ts";
+import type { WorkflowBody } from "../app.ts";
 import { type Peer, type Scenario, says, scenario } from "../harness.ts";
 import { page, titleSchema } from "./workflows.ts";
 
@@ -33,7 +33,7 @@ const triage = scenario({
   page,
   play: async (peer) => {
     const steps: string[] = [];
-    const plot: Plot = async (step, run) => {
+    const body: WorkflowBody = async (step, run) => {
       noteSteps(step, steps);
       const draft = await step.prompt("triage-issue", {
         prompt: ask({ tool: { name: "work", input: { text: "look" } }, answer: DRAFT }),
@@ -45,7 +45,7 @@ const triage = scenario({
       });
       return { draft, payload: run.payload };
     };
-    const id = await peer.start("triage", plot, { issueNumber: 42 });
+    const id = await peer.start("triage", body, { issueNumber: 42 });
     const output = await outputOf<{ draft: unknown; payload: unknown }>(peer.workflow, id);
     const tracked = await until(async () => {
       const found = await peer.inside((own) => own.getWorkflow(id));

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { ask, type Script } from "../../../src/testing/index.ts";
 import { outputOf, reached } from "../../support/engine.ts";
 import { until } from "../../support/given.ts";
-import type { Plot } from "../app.ts";
+import type { WorkflowBody } from "../app.ts";
 import { type Peer, refused, type Scenario, says, scenario } from "../harness.ts";
 
 export const page = "workflows.md";
@@ -273,7 +273,7 @@ const timeouts = scenario({
 const control = scenario({
   page,
   play: async (peer) => {
-    const plot: Plot = async (step, { reportProgress }) => {
+    const body: WorkflowBody = async (step, { reportProgress }) => {
       await reportProgress({ step: "begun", percent: 0.1 });
       const { payload } = await step.waitForEvent<{ approved: boolean }>("approval", {
         type: "approval",
@@ -283,7 +283,7 @@ const control = scenario({
       await step.reportComplete({ approved: payload.approved });
       return payload;
     };
-    const id = await peer.start("control", plot);
+    const id = await peer.start("control", body);
     const twice = await refused(() => peer.agent.start(id));
     await reached(peer.workflow, id, "running", "waiting");
     const { promise: begun, resolve } = Promise.withResolvers<void>();
@@ -301,7 +301,7 @@ const control = scenario({
       return found.status === "errored" && found;
     });
     const errors = await peer.start("fails", async () => {
-      throw new Error("the plot failed");
+      throw new Error("the body failed");
     });
     await reached(peer.workflow, errors, "errored");
     const tracked = (await peer.inside((own) => own.getWorkflow(id)))?.status;

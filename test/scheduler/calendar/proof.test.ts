@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { nextInstant } from "../../../src/scheduler/calendar/next.ts";
 import { ZoneClock } from "../../../src/scheduler/calendar/zones.ts";
-import { knob } from "../../support/knobs.ts";
+import { sizeOf } from "../../support/sizes.ts";
 import { allTransitions, cases, FROM, TO, ZONES } from "./random-rules.ts";
 import { offsetOf, referenceNext, transitionsOf } from "./reference.ts";
 
@@ -15,9 +15,9 @@ const YEAR_MS = 366 * 86_400_000;
 const QUARTER_DAY_MS = 21_600_000;
 const HOURS = 3_600_000;
 
-const runs = knob("SCHEDULE_RUNS", 500);
-const seed = knob("SCHEDULE_SEED", 20_261_121);
-const isFull = knob("SCHEDULE_FULL", 0) === 1;
+const runs = sizeOf("SCHEDULE_RUNS", 500);
+const seed = sizeOf("SCHEDULE_SEED", 20_261_121);
+const isFull = sizeOf("SCHEDULE_FULL", 0) === 1;
 const timeout = isFull ? 24 * HOURS : 120_000;
 
 /** That our clock has the same offsets from `from` to `to`, and changes them at the same instants. */

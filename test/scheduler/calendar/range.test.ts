@@ -5,12 +5,12 @@ import { describe, expect, it, vi } from "vitest";
 import { nextInstant } from "../../../src/scheduler/calendar/next.ts";
 import { countInstants, latestInstant } from "../../../src/scheduler/calendar/range.ts";
 import type { ParsedSchedule } from "../../../src/scheduler/rule.ts";
-import { knob } from "../../support/knobs.ts";
+import { sizeOf } from "../../support/sizes.ts";
 import { cron, daily, interval, monthly, once } from "./build-rule.ts";
 import { cases } from "./random-rules.ts";
 
 const DAY_MS = 86_400_000;
-const seed = knob("SCHEDULE_SEED", 20_261_121);
+const seed = sizeOf("SCHEDULE_SEED", 20_261_121);
 
 function walk(schedule: ParsedSchedule, from: number, to: number, anchor: number): number[] {
   const all: number[] = [];
@@ -42,7 +42,7 @@ describe("the last occurrence and the count of a range", () => {
         );
       },
     );
-    fc.assert(property, { seed, numRuns: Math.ceil(knob("SCHEDULE_RUNS", 500) / 2.5) });
+    fc.assert(property, { seed, numRuns: Math.ceil(sizeOf("SCHEDULE_RUNS", 500) / 2.5) });
   });
 
   it("S2: a range includes its end, and not its start", () => {

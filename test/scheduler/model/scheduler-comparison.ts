@@ -9,8 +9,8 @@ import type {
 } from "../../../src/scheduler/index.ts";
 import { sleep } from "../../support/ledger.ts";
 import type { Action, Compared, Subject } from "../../support/model-test.ts";
-import { MINUTE, MONDAY, Stage, task } from "../../support/scheduler.ts";
-import type { SchedulerObject } from "../../support/scheduler-object.ts";
+import type { SchedulerObject } from "../../support/objects/scheduler-object.ts";
+import { MINUTE, MONDAY, TestScheduler, task } from "../../support/scheduler.ts";
 import { IDS, type SchedulerCommand, SchedulerModel, type TaskId } from "./scheduler-model.ts";
 
 /** A caller that got no reply calls again. */
@@ -31,7 +31,7 @@ export class SchedulerComparison implements Subject<SchedulerCommand, Snapshot> 
   readonly #calls = new Set<string>();
   readonly #calledTwice: string[] = [];
   #storage: DurableObjectStorage | undefined;
-  readonly #stage = new Stage({
+  readonly #stage = new TestScheduler({
     history: { count: 1_000_000, age: "1000 days" },
     tasks: () => this.#declared(),
     born: (_, ctx) => {

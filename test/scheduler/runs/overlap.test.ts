@@ -4,7 +4,15 @@ import { describe, expect, it } from "vitest";
 import type { CatchUp, Overlap, ScheduledTaskContext } from "../../../src/scheduler/index.ts";
 import { until } from "../../support/given.ts";
 import { forever } from "../../support/ledger.ts";
-import { at, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../../support/scheduler.ts";
+import {
+  at,
+  HOUR,
+  MINUTE,
+  MONDAY,
+  recorder,
+  TestScheduler,
+  task,
+} from "../../support/scheduler.ts";
 
 /** A handler whose calls wait, each until the test lets it go. */
 function waiting() {
@@ -17,7 +25,7 @@ function waiting() {
     context.signal.addEventListener("abort", () => void aborted.push(slot));
     await new Promise<void>((resolve) => waiting.set(slot, resolve));
   };
-  const release = async (stage: Stage, slot: number) => {
+  const release = async (stage: TestScheduler, slot: number) => {
     await until(() => waiting.has(slot), 3_000);
     await stage.inside(() => waiting.get(slot)?.());
   };
@@ -41,7 +49,7 @@ describe("catchUp with every overlap, when the object was away", () => {
   );
   it.each(cases)("$name and $overlap", async ({ catchUp, overlap, slots }) => {
     const { record, handler, release, aborted } = waiting();
-    const stage = new Stage({ tasks: () => ({ t: task(handler, { catchUp, overlap }) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(handler, { catchUp, overlap }) }) });
     await stage.start();
     await stage.crash();
     await stage.pass(64 * MINUTE);
@@ -67,7 +75,9 @@ describe("catchUp with every overlap, when the object was away", () => {
 
   it("S3: a latest slot that is on time is no catch-up, and runs with catchUp none", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, { catchUp: "none" }) }) });
+    const stage = new TestScheduler({
+      tasks: () => ({ t: task(record.note, { catchUp: "none" }) }),
+    });
     await stage.start();
     await stage.pass(30 * MINUTE + 60_000);
     expect(record.slots).toEqual([30]);
@@ -81,7 +91,7 @@ describe("catchUp with every overlap, when the object was away", () => {
   it("S3: slots that a later one has followed are catch-ups, however late they are", async () => {
     const record = recorder();
     const every = { schedule: "every 1 minute", catchUp: "all" } as const;
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, every) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, every) }) });
     await stage.start();
     await stage.pass(2 * MINUTE + 30_000);
     await until(() => record.came.length === 2);
@@ -90,7 +100,7 @@ describe("catchUp with every overlap, when the object was away", () => {
 
   it("S3: with catchUp all, a new slot runs after the missed ones", async () => {
     const { record, handler, release } = waiting();
-    const stage = new Stage({ tasks: () => ({ t: task(handler, { catchUp: "all" }) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(handler, { catchUp: "all" }) }) });
     await stage.start();
     await stage.pass(24 * MINUTE);
     await until(() => record.slots.length === 1);
@@ -104,7 +114,7 @@ describe("catchUp with every overlap, when the object was away", () => {
   it("S3: with catchUp all, the newest 1,000 run, and older ones are counted", async () => {
     const record = recorder();
     const all = { catchUp: { all: "30 days" } as const, schedule: "every 10 minutes" };
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, all) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, all) }) });
     await stage.start();
     await stage.crash();
     await stage.pass(1_200 * 10 * MINUTE);
@@ -117,7 +127,7 @@ describe("catchUp with every overlap, when the object was away", () => {
   it("S3: with catchUp all and maxRuns, the oldest run, and then the task is finished", async () => {
     const record = recorder();
     const options = { catchUp: "all", maxRuns: 2 } as const;
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
     await stage.start();
     await stage.crash();
     await stage.pass(64 * MINUTE);
@@ -127,7 +137,7 @@ describe("catchUp with every overlap, when the object was away", () => {
   });
 
   it("S3: at most 10,000 missed slots are counted at once", async () => {
-    const stage = new Stage({ tasks: () => ({ t: task(() => {}, { catchUp: "none" }) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}, { catchUp: "none" }) }) });
     await stage.start();
     await stage.pass(100 * 24 * HOUR + 5 * MINUTE);
     expect((await stage.info()).counts.missed).toBe(10_000);
@@ -138,7 +148,7 @@ describe("catchUp with every overlap, when the object was away", () => {
 describe("overlap", () => {
   async function met(overlap: Overlap) {
     const wait = waiting();
-    const stage = new Stage({ tasks: () => ({ t: task(wait.handler, { overlap }) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(wait.handler, { overlap }) }) });
     await stage.start();
     for (let slot = 0; slot < 3; slot++) await stage.pass(10 * MINUTE);
     return { ...wait, stage };
@@ -185,7 +195,7 @@ describe("overlap", () => {
 
   it("S3: at most 100 runs queue, later ones are skipped, and the app is notified once", async () => {
     const problems: unknown[] = [];
-    const stage = new Stage({
+    const stage = new TestScheduler({
       onProblem: (problem) => void problems.push(problem),
       tasks: () => ({ t: task(forever, { overlap: "queue", timeout: "20 days" }) }),
     });
@@ -212,7 +222,7 @@ describe("overlap", () => {
       },
       { overlap: "queue", retry: { baseDelayMs: 15 * MINUTE, maxDelayMs: 15 * MINUTE } },
     );
-    const stage = new Stage({ chance: 0.9999999, tasks: () => ({ t: once }) });
+    const stage = new TestScheduler({ chance: 0.9999999, tasks: () => ({ t: once }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
     await stage.pass(10 * MINUTE);
@@ -232,7 +242,7 @@ it("S3: no more attempts than the limit run at once, and all runs end", async ()
     now--;
   };
   const tasks = Object.fromEntries(Array.from({ length: 60 }, (_, id) => [`t${id}`, task(work)]));
-  const stage = new Stage({ concurrency: 4, tasks: () => tasks });
+  const stage = new TestScheduler({ concurrency: 4, tasks: () => tasks });
   await stage.start();
   await stage.pass(10 * MINUTE);
   await until(async () =>

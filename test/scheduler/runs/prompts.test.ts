@@ -8,7 +8,7 @@ import type {
   ScheduledTask,
 } from "../../../src/scheduler/index.ts";
 import { until } from "../../support/given.ts";
-import { MINUTE, MONDAY, Stage } from "../../support/scheduler.ts";
+import { MINUTE, MONDAY, TestScheduler } from "../../support/scheduler.ts";
 
 /** A ledger of turns, which outlives the object's lives. */
 function givenTurns() {
@@ -69,7 +69,11 @@ async function given(options: { overlap?: Overlap; prompt?: ScheduledTask["promp
     retry: { maxAttempts: 2, baseDelayMs: 1_000 },
     ...options,
   } as ScheduledTask;
-  const stage = new Stage({ prompts: turns.port, owner: "me", tasks: () => ({ t: declared }) });
+  const stage = new TestScheduler({
+    prompts: turns.port,
+    owner: "me",
+    tasks: () => ({ t: declared }),
+  });
   await stage.start();
   await stage.pass(10 * MINUTE);
   return { ...turns, stage };

@@ -4,8 +4,8 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { PromptPort } from "../../../src/scheduler/index.ts";
 import { until } from "../../support/given.ts";
 import { forever } from "../../support/ledger.ts";
-import { HOUR, MINUTE, recorder, Stage, task } from "../../support/scheduler.ts";
-import type { SchedulerObject } from "../../support/scheduler-object.ts";
+import type { SchedulerObject } from "../../support/objects/scheduler-object.ts";
+import { HOUR, MINUTE, recorder, TestScheduler, task } from "../../support/scheduler.ts";
 
 /** Lets the next write of such a statement fail. */
 function failOnce({ meter }: SchedulerObject, isIt: (query: string) => boolean): void {
@@ -35,7 +35,7 @@ function hurry() {
 describe("a write that fails", () => {
   it("S1: a wake whose job was not stored is stored later, without a new start", async () => {
     quiet();
-    const stage = new Stage({
+    const stage = new TestScheduler({
       tasks: () => ({ t: task(() => {}) }),
       born: (object) => failOnce(object, (query) => query.includes("cf_agents_jobs")),
     });
@@ -47,7 +47,7 @@ describe("a write that fails", () => {
   it("S1: an end that was not stored is stored later, and the handler is not called again", async () => {
     quiet();
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.inside((object) =>
       failOnce(object, (query) => query.includes("ended_at = ?") && query.includes("UPDATE")),
@@ -63,7 +63,7 @@ describe("a write that fails", () => {
   it("S1: onFailure gets the handler's error after the failure was stored late", async () => {
     quiet();
     const fails = task(() => Promise.reject(new RangeError("no")), { retry: { maxAttempts: 1 } });
-    const stage = new Stage({ tasks: () => ({ t: fails }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: fails }) });
     await stage.start();
     await stage.inside((object) =>
       failOnce(object, (query) => query.includes("ended_at = ?") && query.includes("UPDATE")),
@@ -88,7 +88,7 @@ describe("a prompt that is cancelled before it was accepted", () => {
       cancel: () => Promise.reject(new Error("no ledger")),
     };
     const declared = { schedule: "every 1 hour", prompt: "p", overlap: "cancelPrevious" } as const;
-    const stage = new Stage({ prompts, tasks: () => ({ t: declared }) });
+    const stage = new TestScheduler({ prompts, tasks: () => ({ t: declared }) });
     await stage.start();
     await stage.pass(HOUR);
     await stage.pass(HOUR);

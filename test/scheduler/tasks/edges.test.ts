@@ -3,7 +3,16 @@
 import { describe, expect, it } from "vitest";
 import { refusal, until } from "../../support/given.ts";
 import { forever } from "../../support/ledger.ts";
-import { at, DAY, HOUR, MINUTE, MONDAY, recorder, Stage, task } from "../../support/scheduler.ts";
+import {
+  at,
+  DAY,
+  HOUR,
+  MINUTE,
+  MONDAY,
+  recorder,
+  TestScheduler,
+  task,
+} from "../../support/scheduler.ts";
 
 const daily = { schedule: "every day at 09:00 in UTC" };
 
@@ -14,7 +23,7 @@ describe("an edit that the wake for a slot finds", () => {
     ["an end", { ...daily, endAt: "2031-01-01T00:00:00Z" }],
   ])("S1 S4: a due slot that both schedules have fires: %s", async (_, edited) => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, daily) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, daily) }) });
     await stage.start();
     await stage.crash();
     stage.script.tasks = () => ({ t: task(record.note, edited) });
@@ -25,7 +34,7 @@ describe("an edit that the wake for a slot finds", () => {
 
   it("S1 S4: an interval that keeps its length keeps its slots", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     await stage.crash();
     stage.script.tasks = () => ({ t: task(record.note, { endAt: "2031-01-01T00:00:00Z" }) });
@@ -36,7 +45,7 @@ describe("an edit that the wake for a slot finds", () => {
 
   it("S1 S4: a due slot that the new schedule does not have is missed", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, daily) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, daily) }) });
     await stage.start();
     await stage.crash();
     const edited = { schedule: "every day at 09:30 in UTC" };
@@ -53,7 +62,7 @@ describe("maxRuns that is raised", () => {
   it("S3: slots that passed while the task was finished are neither caught up nor missed", async () => {
     const record = recorder();
     const options = { catchUp: "all", maxRuns: 1 } as const;
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, options) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, options) }) });
     await stage.start();
     for (let i = 0; i < 4; i++) await stage.pass(10 * MINUTE);
     expect(await stage.wakesIn()).toBeNull();
@@ -66,7 +75,7 @@ describe("maxRuns that is raised", () => {
 
   it("S3: a lowered maxRuns is stored once, and can be raised again", async () => {
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
     await stage.start();
     for (let i = 0; i < 2; i++) await stage.pass(10 * MINUTE);
     await stage.declare({ t: task(record.note, { maxRuns: 1 }) });
@@ -91,7 +100,7 @@ describe("resume", () => {
   it("S5: a task that is resumed before the jitter of a slot has passed fires that slot", async () => {
     const record = recorder();
     const jittered = { ...daily, jitter: "8 hours" } as const;
-    const stage = new Stage({ tasks: () => ({ t: task(record.note, jittered) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(record.note, jittered) }) });
     await stage.start();
     const fires = (await stage.wakesIn()) ?? 0;
     // Otherwise there is nothing to be seen here.
@@ -104,7 +113,7 @@ describe("resume", () => {
   });
 
   it("S5: a resumed task does not list a slot that skipNext() has skipped as the next one", async () => {
-    const stage = new Stage({ tasks: () => ({ t: task(() => {}) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}) }) });
     await stage.start();
     await stage.in(({ scheduler }) => scheduler.skipNext("t"));
     await stage.in(({ scheduler }) => scheduler.skipNext("t"));
@@ -118,7 +127,7 @@ it("S1: many due tasks fire in parts, and a task that an earlier one removes doe
   const record = recorder();
   const ids = Array.from({ length: 64 }, (_, index) => `t${index}`);
   const tasks = Object.fromEntries(ids.map((id) => [id, task(record.note)]));
-  const stage = new Stage({ tasks: () => tasks });
+  const stage = new TestScheduler({ tasks: () => tasks });
   await stage.start();
   const fired: number[] = [];
   await stage.in(({ meter, scheduler }, { storage: { sql } }) => {
@@ -146,7 +155,7 @@ describe("unusual input", () => {
     "S5: a trigger key with half a character is refused: %j",
     async (key) => {
       const record = recorder();
-      const stage = new Stage({ tasks: () => ({ t: task(record.note) }) });
+      const stage = new TestScheduler({ tasks: () => ({ t: task(record.note) }) });
       await stage.start();
       await stage.in(async ({ scheduler }, { storage }) => {
         const error = await refusal(scheduler.trigger("t", { key }));
@@ -157,7 +166,7 @@ describe("unusual input", () => {
   );
 
   it("S5: runs for the same time are on the same page", async () => {
-    const stage = new Stage({ tasks: () => ({ t: task(() => {}, { overlap: "allow" }) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}, { overlap: "allow" }) }) });
     await stage.start();
     await stage.in(async ({ scheduler }) => {
       for (let i = 0; i < 5; i++) await scheduler.trigger("t");
@@ -174,7 +183,7 @@ describe("unusual input", () => {
   it("S4: a schedule that cannot be shown does not stop other tasks", async () => {
     const record = recorder();
     const odd = { schedule: Object.create(null), handler: () => {} };
-    const stage = new Stage({ tasks: () => ({ odd, t: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ odd, t: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
     expect(record.slots).toEqual([10]);
@@ -185,7 +194,7 @@ describe("unusual input", () => {
 it("S1: a run from before its task was removed stores nothing after the task was declared again", async () => {
   const ends: (() => void)[] = [];
   const slow = task(() => new Promise<void>((resolve) => void ends.push(resolve)), daily);
-  const stage = new Stage({});
+  const stage = new TestScheduler({});
   await stage.declare({ t: slow });
   await stage.pass(9 * HOUR);
   await stage.declare({});
@@ -208,7 +217,7 @@ it("S4: a prompt whose task was removed holds no alarm while its turn runs", asy
     ended: forever,
     cancel: async () => {},
   };
-  const stage = new Stage({ prompts });
+  const stage = new TestScheduler({ prompts });
   await stage.declare({ t: { schedule: "every 10 minutes", prompt: "report" } });
   await stage.pass(10 * MINUTE);
   await stage.declare({});
@@ -220,7 +229,7 @@ it("S4: a task with many waiting runs takes turns with other tasks", async () =>
   const came: string[] = [];
   const note = ({ taskId }: { taskId: string }) => void came.push(taskId);
   const many = task(note, { catchUp: "all", overlap: "allow" });
-  const stage = new Stage({ concurrency: 1, tasks: () => ({ many, one: task(note) }) });
+  const stage = new TestScheduler({ concurrency: 1, tasks: () => ({ many, one: task(note) }) });
   await stage.start();
   await stage.crash();
   await stage.pass(12 * HOUR);

@@ -12,7 +12,7 @@ import {
   Scheduler,
 } from "../../../src/scheduler/index.ts";
 import { refusal, until } from "../../support/given.ts";
-import { DAY, MINUTE, MONDAY, recorder, Stage, task } from "../../support/scheduler.ts";
+import { DAY, MINUTE, MONDAY, recorder, TestScheduler, task } from "../../support/scheduler.ts";
 import { agentScopes, agentTasks, type SchedulerAgent } from "../scheduler-agent.ts";
 
 /** What the code complains of in this test, which stays quiet. */
@@ -42,7 +42,7 @@ const noop = () => {};
 describe("an edit of a declaration", () => {
   it("S4: an edit of options other than the times writes nothing and moves nothing", async () => {
     const record = recorder();
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(noop) });
     await stage.pass(7 * MINUTE);
     await stage.in(({ meter }) => meter.reset());
@@ -66,7 +66,7 @@ describe("an edit of a declaration", () => {
 
   it("S4: an edit of the jitter writes no row, and applies to the next occurrence", async () => {
     const record = recorder();
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(record.note, { jitter: "9 minutes" }) });
     await stage.declare({ t: task(record.note) });
     expect(await stage.wakesIn()).toBe(10 * MINUTE);
@@ -76,7 +76,7 @@ describe("an edit of a declaration", () => {
 
   it("S4: an edit of the times starts afresh, and keeps the history", async () => {
     const record = recorder();
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(record.note) });
     await stage.pass(10 * MINUTE);
     await stage.declare({ t: task(record.note, { schedule: "every 15 minutes" }) });
@@ -88,7 +88,7 @@ describe("an edit of a declaration", () => {
 
   it("S4: removing a task deletes its rows, and declared again it is a new task", async () => {
     const record = recorder();
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(record.note) });
     await stage.pass(10 * MINUTE);
     await stage.declare({});
@@ -112,7 +112,7 @@ describe("an edit of a declaration", () => {
       await promise;
       ended++;
     });
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: slow });
     await stage.pass(10 * MINUTE);
     await stage.declare({});
@@ -125,7 +125,7 @@ describe("an edit of a declaration", () => {
 describe("a paused task that a deploy omits", () => {
   /** Tasks `t` and `u`, with `t` paused, left out, and away for that long. */
   async function omitted(ms: number) {
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(noop), u: task(noop) });
     await stage.pass(10 * MINUTE);
     await stage.in(({ scheduler }) => scheduler.pause("t", "a broken feed"));
@@ -154,7 +154,7 @@ describe("a paused task that a deploy omits", () => {
   });
 
   it("S4: an omitted task writes no row while it stays omitted, and every method refuses its id", async () => {
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(noop) });
     await stage.in(({ scheduler }) => scheduler.pause("t"));
     await stage.declare({});
@@ -182,7 +182,7 @@ describe("a paused task that a deploy omits", () => {
 
   it("S4: the pause of an omitted task is deleted when 1,000 others were omitted later", async () => {
     const ids = Array.from({ length: 1_001 }, (_, index) => `t${index}`);
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     const rows = () =>
       stage.in((_, { storage: { sql } }) =>
         sql.exec<{ task_id: string }>("SELECT task_id FROM perdure_tasks").toArray(),
@@ -205,7 +205,7 @@ describe("one invalid task", () => {
   it("S4: an invalid task is listed with its error, the others are armed, and repaired it continues", async () => {
     const logged = complaints("error");
     const record = recorder();
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ good: task(record.note), bad: task(noop) });
     await stage.declare({ good: task(record.note), bad: task(noop, { schedule: "at dawn" }) });
     await stage.pass(10 * MINUTE);
@@ -282,7 +282,9 @@ describe("one invalid task", () => {
   ];
   it.each(wrong)("%s", async (_, declared, says) => {
     complaints("error");
-    const stage = new Stage({ tasks: () => ({ t: declared as ScheduledTask, ok: task(noop) }) });
+    const stage = new TestScheduler({
+      tasks: () => ({ t: declared as ScheduledTask, ok: task(noop) }),
+    });
     await stage.start();
     const info = await stage.info();
     expect(info.state).toBe("invalid");
@@ -292,7 +294,7 @@ describe("one invalid task", () => {
 
   it("L9: an occurrence after the last possible alarm is armed for that alarm, and fails no call", async () => {
     const schedule = "once at 2188-12-31 23:30 in America/Los_Angeles";
-    const stage = new Stage({ tasks: () => ({ t: task(noop, { schedule }) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(noop, { schedule }) }) });
     await stage.start();
     expect(await stage.info()).toMatchObject({ state: "active" });
     expect(await stage.inside((_, { storage }) => storage.getAlarm())).toBe(LAST_ALARM);
@@ -303,7 +305,7 @@ describe("one invalid task", () => {
     const record = recorder();
     const told: InvalidTaskError[] = [];
     const london = "Europe/London";
-    const stage = new Stage({
+    const stage = new TestScheduler({
       defaultTimezone: () => "Mars/Phobos",
       onInvalid: (error) => void told.push(error),
       tasks: () => ({
@@ -344,7 +346,7 @@ describe("one invalid task", () => {
     "S4: an invalid id is an error of its task: %#",
     async (id) => {
       complaints("error");
-      const stage = new Stage({ tasks: () => ({ [id]: task(noop), ok: task(noop) }) });
+      const stage = new TestScheduler({ tasks: () => ({ [id]: task(noop), ok: task(noop) }) });
       await stage.start();
       expect((await stage.info(id)).error?.message).toContain("1 to 1000 letters, digits, _ and -");
       expect((await stage.info("ok")).state).toBe("active");
@@ -360,7 +362,7 @@ describe("one invalid task", () => {
       maxRuns: 0,
       retry: { maxAttempts: 0, baseDelayMs: -1 },
     });
-    const stage = new Stage({
+    const stage = new TestScheduler({
       tasks: () => ({ t: wrong }),
       onInvalid: (error) => void told.push(error),
     });
@@ -380,7 +382,7 @@ describe("one invalid task", () => {
   it("S4: a task that cannot be fired is tried later, and the others fire", async () => {
     complaints("error");
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ a: task(noop), b: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ a: task(noop), b: task(record.note) }) });
     await stage.start();
     await stage.in(({ meter }) => {
       meter.onWrite = (_, what) => {
@@ -413,7 +415,7 @@ describe("declarations that Think accepts", () => {
     ],
   ])("S4: %s is armed", async (_, declared) => {
     const logged = complaints("warn");
-    const stage = new Stage({ tasks: () => ({ t: declared }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: declared }) });
     await stage.start();
     expect(await stage.info()).toMatchObject({ state: "active", next: expect.any(Number) });
     expect(logged()).toEqual([]);
@@ -422,7 +424,7 @@ describe("declarations that Think accepts", () => {
   it("S4: an id of 1,000 characters is armed, runs, and has a valid key", async () => {
     const id = "a".repeat(1_000);
     const record = recorder();
-    const stage = new Stage({ tasks: () => ({ [id]: task(record.note) }) });
+    const stage = new TestScheduler({ tasks: () => ({ [id]: task(record.note) }) });
     await stage.start();
     await stage.pass(10 * MINUTE);
     expect(record.came).toMatchObject([{ taskId: id, occurrenceKey: `${id}:${MONDAY + 600_000}` }]);
@@ -431,7 +433,7 @@ describe("declarations that Think accepts", () => {
   });
 
   it("S4: an edit of a description writes nothing, and the description is listed", async () => {
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(noop, { description: "Writes the digest." }) });
     expect((await stage.info()).description).toBe("Writes the digest.");
     await stage.in(({ meter }) => meter.reset());
@@ -446,7 +448,7 @@ describe("declarations that Think accepts", () => {
   it("S4: a field that looks like a mistyped option is ignored, and logged once", async () => {
     const logged = complaints("warn");
     const mistyped = { catchup: "none", retry: { attempts: 1 }, owner: "sales" } as object;
-    const stage = new Stage({ tasks: () => ({ t: task(noop, mistyped) }) });
+    const stage = new TestScheduler({ tasks: () => ({ t: task(noop, mistyped) }) });
     await stage.start();
     await stage.in(({ scheduler }) => scheduler.reconcile());
     expect((await stage.info()).state).toBe("active");
@@ -460,7 +462,7 @@ describe("tasks() that throws", () => {
   it("S4: a tasks() that throws is reported and called again, and the tasks read before continue", async () => {
     const logged = complaints("error");
     const record = recorder();
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(record.note) });
     stage.script.tasks = () => {
       throw new Error("no database");
@@ -479,7 +481,7 @@ describe("tasks() that throws", () => {
   it("S4: a tasks() that throws at the start loses nothing, and due tasks fire later", async () => {
     complaints("error");
     const record = recorder();
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(record.note) });
     const { tasks } = stage.script;
     stage.script.tasks = () => Promise.reject(new Error("not yet"));
@@ -497,7 +499,7 @@ describe("tasks() that never resolves", () => {
     const logged = complaints("error");
     const waits = hastened(10_000);
     const record = recorder();
-    const stage = new Stage({});
+    const stage = new TestScheduler({});
     await stage.declare({ t: task(record.note) });
     const before = waits();
     const { tasks } = stage.script;
@@ -520,7 +522,7 @@ describe("tasks() that never resolves", () => {
   it("L9: a default zone that never resolves fails after 10 seconds", async () => {
     complaints("error");
     hastened(10_000);
-    const stage = new Stage({ defaultTimezone: () => new Promise(() => {}) });
+    const stage = new TestScheduler({ defaultTimezone: () => new Promise(() => {}) });
     const error = await stage.in(({ scheduler }) => refusal(scheduler.reconcile()));
     expect(error.message).toMatch(
       /^defaultTimezone\(\) did not resolve within 10 seconds \(in a Think agent/,
@@ -532,7 +534,7 @@ describe("the first reconcile", () => {
   it("S4: the first reconcile follows the host's own start", async () => {
     const found: ScheduledTasks = { t: task(noop) };
     let tasks: ScheduledTasks | undefined;
-    const stage = new Stage({
+    const stage = new TestScheduler({
       started: async () => {
         await Promise.resolve();
         tasks = found;
@@ -545,7 +547,7 @@ describe("the first reconcile", () => {
 
   it("S4: a reconcile that the host calls replaces the first one", async () => {
     let asked = 0;
-    const stage = new Stage({
+    const stage = new TestScheduler({
       started: ({ scheduler }) => scheduler.reconcile(),
       tasks: () => {
         asked++;

@@ -4,9 +4,9 @@ import { env } from "cloudflare:workers";
 import type { AnswerSpec } from "../../../src/submissions/types.ts";
 import type { Script } from "../../../src/testing/index.ts";
 import { PromptKind } from "../../../src/waits/index.ts";
-import { type AnswerObject, lent } from "../../support/answer-object.ts";
 import { type Planned, type Plans, planned } from "../../support/crash/matrix.ts";
 import { differs, inObject, prepared } from "../../support/crash/objects.ts";
+import { type AnswerObject, lent } from "../../support/objects/answer-object.ts";
 import { asWait } from "../../support/prompts.ts";
 import { request } from "./prompts.ts";
 

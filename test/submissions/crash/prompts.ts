@@ -2,8 +2,8 @@
 
 import { ask, type Script } from "../../../src/testing/index.ts";
 import type { Plans } from "../../support/crash/matrix.ts";
-import type { LedgerObject, TurnScript } from "../../support/ledger-object.ts";
-import { delivered } from "../../support/ledger-object.ts";
+import type { LedgerObject, TurnScript } from "../../support/objects/ledger-object.ts";
+import { delivered } from "../../support/objects/ledger-object.ts";
 import type { AskedPrompt } from "../../support/prompts.ts";
 import {
   begun,

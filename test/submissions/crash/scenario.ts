@@ -19,7 +19,7 @@ import {
   type LedgerObject,
   ledgerOptions,
   type TurnScript,
-} from "../../support/ledger-object.ts";
+} from "../../support/objects/ledger-object.ts";
 
 /** One play, as a step sees it. */
 export type Run = { readonly id: string };

@@ -2,7 +2,7 @@
 
 import type { SubmitMessagesOptions } from "../../../src/submissions/index.ts";
 import type { Plans } from "../../support/crash/matrix.ts";
-import type { LedgerObject, TurnScript } from "../../support/ledger-object.ts";
+import type { LedgerObject, TurnScript } from "../../support/objects/ledger-object.ts";
 import {
   ACCEPTED,
   begun,

@@ -8,7 +8,7 @@ import type {
 } from "../../../src/submissions/index.ts";
 import { givenLedger, message, refusal } from "../../support/given.ts";
 import { expectState, type Ledger, somewhere, submit, within } from "../../support/ledger.ts";
-import type { LedgerObject } from "../../support/ledger-object.ts";
+import type { LedgerObject } from "../../support/objects/ledger-object.ts";
 
 type Verbs = LedgerObject["submissions"];
 

@@ -10,7 +10,7 @@ import {
   type TurnEnd,
 } from "../../../src/submissions/index.ts";
 import { sleep } from "../../support/ledger.ts";
-import { act } from "../../support/ledger-object.ts";
+import { act } from "../../support/objects/ledger-object.ts";
 import { idOf, type PlannedTurn, replyId } from "./entries.ts";
 
 const ISOLATED = "isolated";

@@ -2,8 +2,8 @@
 
 import { expect } from "vitest";
 import { NEXT, type SubmissionStatus } from "../../../src/submissions/states.ts";
-import { time } from "../../support/ledger-object.ts";
 import type { Action, Compared, Subject } from "../../support/model-test.ts";
+import { time } from "../../support/objects/ledger-object.ts";
 import type { LedgerCommand } from "./commands.ts";
 import {
   type Entry,

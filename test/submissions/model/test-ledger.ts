@@ -17,7 +17,12 @@ import {
   sleep,
   within,
 } from "../../support/ledger.ts";
-import { births, type LedgerObject, ledgerOptions, time } from "../../support/ledger-object.ts";
+import {
+  births,
+  type LedgerObject,
+  ledgerOptions,
+  time,
+} from "../../support/objects/ledger-object.ts";
 import {
   idOf,
   messageIds,

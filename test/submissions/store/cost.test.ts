@@ -14,7 +14,12 @@ import {
   wakeNow,
   within,
 } from "../../support/ledger.ts";
-import { chance, ledgerOptions, type TurnScript, time } from "../../support/ledger-object.ts";
+import {
+  chance,
+  ledgerOptions,
+  type TurnScript,
+  time,
+} from "../../support/objects/ledger-object.ts";
 
 const HOUR_MS = 3_600_000;
 const hold = { delayMs: 60_000 };

@@ -14,14 +14,19 @@ import {
   type TurnEnd,
 } from "../../../src/submissions/index.ts";
 import { givenLedger, message, until } from "../../support/given.ts";
-import { knob, limitMs } from "../../support/knobs.ts";
 import { jobOf, sleep, somewhere, wakeNow, within } from "../../support/ledger.ts";
-import { chance, type LedgerObject, ledgerOptions, time } from "../../support/ledger-object.ts";
 import { CostTable, fillEnded, fillPending, Recorder } from "../../support/ledger-scale.ts";
+import {
+  chance,
+  type LedgerObject,
+  ledgerOptions,
+  time,
+} from "../../support/objects/ledger-object.ts";
+import { limitMs, sizeOf } from "../../support/sizes.ts";
 
-const STORED = [10, 1_000, knob("SCALE_ROWS", 100_000)];
+const STORED = [10, 1_000, sizeOf("SCALE_ROWS", 100_000)];
 const WAITING = [0, 10_000];
-const LOAD = knob("SCALE_LOAD", 2_000);
+const LOAD = sizeOf("SCALE_LOAD", 2_000);
 const DAY_MS = 86_400_000;
 
 beforeEach(() => {

@@ -26,7 +26,7 @@ import {
   type LedgerObject,
   ledgerOptions,
   time,
-} from "../../support/ledger-object.ts";
+} from "../../support/objects/ledger-object.ts";
 
 const ANSWERED = { answer: { schema: {} }, submissionId: "s" } as const;
 const HOUR_MS = 3_600_000;

@@ -27,7 +27,7 @@ import {
   type LedgerObject,
   ledgerOptions,
   time,
-} from "../../support/ledger-object.ts";
+} from "../../support/objects/ledger-object.ts";
 
 const ANSWERED = { answer: { schema: {} } } as const;
 /** Over 4 MB of characters of all lengths, some of which JSON escapes. */

@@ -15,7 +15,7 @@ import {
   wakeNow,
   within,
 } from "../../support/ledger.ts";
-import { act, chance, time } from "../../support/ledger-object.ts";
+import { act, chance, time } from "../../support/objects/ledger-object.ts";
 
 const hold = { delayMs: 60_000 };
 /** Calls the model for a while. */

@@ -5,7 +5,7 @@ import { transientOf } from "../../../src/core/failures.ts";
 import { nextAttempt } from "../../../src/submissions/turns/retry.ts";
 import { givenLedger } from "../../support/given.ts";
 import { crashOne, expectState, jobOf, submit, wakeNow, within } from "../../support/ledger.ts";
-import { chance, ledgerOptions, time } from "../../support/ledger-object.ts";
+import { chance, ledgerOptions, time } from "../../support/objects/ledger-object.ts";
 
 const OVERLOADED = { fail: "overloaded", status: 529 };
 

@@ -15,7 +15,7 @@ import {
   wakeNow,
   within,
 } from "../../support/ledger.ts";
-import { act, births, chance, ledgerOptions, time } from "../../support/ledger-object.ts";
+import { act, births, chance, ledgerOptions, time } from "../../support/objects/ledger-object.ts";
 
 const DAY_MS = 86_400_000;
 

@@ -4,7 +4,7 @@ import { expect, it, vi } from "vitest";
 import { WorkflowLiveness } from "../../../src/submissions/turns/workflow-liveness.ts";
 import { givenLedger } from "../../support/given.ts";
 import { crashOne, expectState, somewhere, submit, wakeNow } from "../../support/ledger.ts";
-import { births, gone, type LedgerObject, time } from "../../support/ledger-object.ts";
+import { births, gone, type LedgerObject, time } from "../../support/objects/ledger-object.ts";
 
 const SLOW = { delayMs: 60_000 };
 const BECAUSE = { error: "The workflow that waited for it was terminated" };

@@ -13,7 +13,7 @@ import {
   crashAtEveryWrite,
   type Moment,
 } from "../../../src/testing/index.ts";
-import { knob } from "../knobs.ts";
+import { sizeOf } from "../sizes.ts";
 
 type Objects = Rpc.DurableObjectBranded | undefined;
 
@@ -60,7 +60,7 @@ export type Verbs = {
 };
 
 /** A prime that divides none of the three moments: both the writes and the moments vary. */
-const STRIDE = knob("CRASH_STRIDE", 29);
+const STRIDE = sizeOf("CRASH_STRIDE", 29);
 const IS_FULL = STRIDE === 1;
 /** Of the points of a second crash. */
 const STRIDE_AGAIN = IS_FULL ? 7 : 3 * STRIDE - 1;

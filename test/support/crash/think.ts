@@ -18,9 +18,9 @@ import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { CALL_OF } from "../../../src/workflow/step-call.ts";
 import { stepsOf } from "../../../src/workflow/think-workflow.ts";
 import { message } from "../given.ts";
-import { knob } from "../knobs.ts";
+import { sizeOf } from "../sizes.ts";
 import type { ThinkAgent } from "../think-agent.ts";
-import { type Plot, plots } from "../workflows/plot-workflow.ts";
+import { type WorkflowBody, workflowBodies } from "../workflows/scripted-workflow.ts";
 import { momentsFrom, playScenarios } from "./matrix.ts";
 import { differs } from "./objects.ts";
 
@@ -39,7 +39,7 @@ export type ThinkScenario = Omit<CrashScenario<ThinkAgent>, "objects"> & {
 
 /** A scenario of a workflow of the agent. */
 type WorkflowScenario = ThinkScenario & {
-  readonly plot: (step: ThinkWorkflowStep, id: string) => Promise<unknown>;
+  readonly body: (step: ThinkWorkflowStep, id: string) => Promise<unknown>;
   /** What the workflow returns, as JSON. */
   readonly output?: (id: string) => unknown;
   /** @default "complete" */
@@ -125,7 +125,7 @@ function watchedStep(step: ThinkWorkflowStep, agent: string): ThinkWorkflowStep 
 /** The status of the workflow of a run, if there is one. The agent, its workflow and its order have one name. */
 export async function stateOf(id: string): Promise<InstanceStatus | undefined> {
   try {
-    return await (await env.PLOT_WORKFLOW.get(id)).status();
+    return await (await env.SCRIPTED_WORKFLOW.get(id)).status();
   } catch {
     return undefined;
   }
@@ -136,7 +136,7 @@ const released = new Set<string>();
 
 /** Starts the workflow before anything may crash. crash-starts.test.ts crashes starts. */
 async function start(agent: Agent, { id }: Run): Promise<void> {
-  await agent.runWorkflow("PLOT_WORKFLOW", {}, { id, ifExists: "return" });
+  await agent.runWorkflow("SCRIPTED_WORKFLOW", {}, { id, ifExists: "return" });
   await met(() => isAtRest(agent));
 }
 
@@ -169,22 +169,22 @@ export async function terminate(agent: Agent, { id }: Run, options = {}): Promis
 /** Lets the workflow run until the probe holds, before anything may crash. */
 export async function begun(agent: Agent, run: Run, isFar: () => unknown): Promise<void> {
   release(agent, run);
-  await agent.runWorkflow("PLOT_WORKFLOW", {}, { id: run.id, ifExists: "return" });
+  await agent.runWorkflow("SCRIPTED_WORKFLOW", {}, { id: run.id, ifExists: "return" });
   await met(isFar);
 }
 
 /** The scenario of a workflow, which begins with the first step unless `prepare` has begun it. */
 export function workflow(scenario: WorkflowScenario): ThinkScenario {
-  const { plot, output, status: wanted = "complete", ...rest } = scenario;
+  const { body, output, status: wanted = "complete", ...rest } = scenario;
   const { prepare, steps, check, isOver } = rest;
-  const watched: Plot = async (step, { workflowId: id }) => {
+  const watched: WorkflowBody = async (step, { workflowId: id }) => {
     await met(() => released.has(id));
-    return plot(watchedStep(step, id), id);
+    return body(watchedStep(step, id), id);
   };
   return {
     ...rest,
     prepare: async (agent, run) => {
-      plots.set(run.id, watched);
+      workflowBodies.set(run.id, watched);
       await prepare?.(agent, run);
       if (!released.has(run.id)) await start(agent, run);
       await agent.listSubmissions();
@@ -250,7 +250,7 @@ export const statusesAre = async (agent: Agent, ...wanted: string[]) =>
   differs("the submissions are", await statuses(agent), wanted);
 
 /** Plays of one scenario at a time. They wait for seconds, for recoveries and timeouts. */
-const CONCURRENCY = knob("CRASH_CONCURRENCY", 6);
+const CONCURRENCY = sizeOf("CRASH_CONCURRENCY", 6);
 /** The stride of the points of a second crash in a full run. Otherwise the first one is played. */
 const STRIDE_AGAIN = 11;
 
@@ -291,7 +291,7 @@ async function crashes(
   { soonAfter, stride, verbs: _, objects = env.ThinkAgent as never, ...scenario }: ThinkScenario,
   index: number,
 ): Promise<CrashReport[]> {
-  const chosen = knob("CRASH_STRIDE", stride);
+  const chosen = sizeOf("CRASH_STRIDE", stride);
   const all = {
     // A workflow whose event is lost to a lapsing wait asks after 110 seconds (W2), and retries of calls to an agent that is down get ever rarer.
     timeout: "4 minutes",

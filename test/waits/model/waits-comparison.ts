@@ -4,8 +4,8 @@ import { expect } from "vitest";
 import type { WaitReceipt } from "../../../src/waits/index.ts";
 import { until } from "../../support/given.ts";
 import type { Action, Compared, Subject } from "../../support/model-test.ts";
+import { arrivals, type WaitsObject, waitsTime } from "../../support/objects/waits-object.ts";
 import { ask, crash, givenWaits, inside, open, rowsOf, wake } from "../../support/waits.ts";
-import { arrivals, type WaitsObject, waitsTime } from "../../support/waits-object.ts";
 import { STEPS, type WaitsCommand, WaitsModel } from "./waits-model.ts";
 
 const START = Date.now() + 86_400_000;

@@ -5,12 +5,12 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { ask } from "../../../src/testing/index.ts";
 import { until } from "../../support/given.ts";
-import { givenPlot } from "../../support/workflows/plot-workflow.ts";
+import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 describe("what a workflow tells its agent", () => {
   it("progress, events, the end and an error arrive as callbacks", async () => {
     const told: WorkflowCallback[] = [];
-    await using workflow = await givenPlot(
+    await using workflow = await givenScriptedWorkflow(
       async (step, self) => {
         await self.tell({ step: "one", percent: 0.5 });
         await step.sendEvent({ kind: "half" });
@@ -34,7 +34,7 @@ describe("what a workflow tells its agent", () => {
   });
 
   it("the agent's state is set, merged and reset", async () => {
-    await using workflow = await givenPlot(async (step, { agent }) => {
+    await using workflow = await givenScriptedWorkflow(async (step, { agent }) => {
       const seen: unknown[] = [];
       await step.updateAgentState({ a: 1 });
       seen.push(await agent.currentState());
@@ -51,7 +51,7 @@ describe("what a workflow tells its agent", () => {
 
 describe("what an agent tells its workflow", () => {
   it("an approval ends waitForApproval() with its metadata, also after a prompt", async () => {
-    await using workflow = await givenPlot(async (step, self) => {
+    await using workflow = await givenScriptedWorkflow(async (step, self) => {
       await step.prompt("ask", { prompt: ask({ answer: {} }), output: z.object({}) });
       return self.approval(step);
     });
@@ -62,7 +62,7 @@ describe("what an agent tells its workflow", () => {
   });
 
   it("a rejection ends it with WorkflowRejectedError", async () => {
-    await using workflow = await givenPlot((step, self) => self.approval(step));
+    await using workflow = await givenScriptedWorkflow((step, self) => self.approval(step));
     await workflow.start();
     await until(async () => (await (await workflow.handle()).status()).status !== "queued");
     await workflow.agent.disapprove(workflow.id, "not today");
@@ -70,7 +70,7 @@ describe("what an agent tells its workflow", () => {
   });
 
   it("its own events arrive by their types", async () => {
-    await using workflow = await givenPlot(async (step) => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
       const { payload } = await step.waitForEvent<{ n: number }>("go", { type: "go" });
       return payload;
     });
@@ -81,7 +81,7 @@ describe("what an agent tells its workflow", () => {
 
   it("it can be paused and resumed while a prompt is waited for", async () => {
     const prompt = ask({ answer: {}, delayMs: 1_000, text: crypto.randomUUID() });
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, output: z.object({}) }),
     );
     const status = async () => (await (await workflow.handle()).status()).status;

@@ -53,7 +53,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait"],
     soonAfter: ENDED,
     stride: 89,
-    plot: (step, id) => step.prompt("ask", { prompt: prompt(id), output }),
+    body: (step, id) => step.prompt("ask", { prompt: prompt(id), output }),
     steps: [],
     output: () => ANSWER,
     check: (agent, { id }) => oneTurn(agent, "main", prompt(id)),
@@ -63,7 +63,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.promptResult", "openWait"],
     soonAfter: CLAIMED,
     stride: 97,
-    plot: async (step, id) =>
+    body: async (step, id) =>
       (await step.promptResult("ask", { prompt: prompt(id), thread: "side" })).output,
     steps: [],
     output: (id) => id,
@@ -74,7 +74,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait"],
     soonAfter: ACCEPTED,
     stride: 97,
-    plot: (step, id) => step.prompt("ask", { prompt: prompt(id) }),
+    body: (step, id) => step.prompt("ask", { prompt: prompt(id) }),
     steps: [],
     output: (id) => id,
     check: async (agent, { id }) => [
@@ -87,7 +87,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait"],
     soonAfter: ENDED,
     stride: 53,
-    plot: (step, id) => step.prompt("ask", { prompt: prompt(id), output, thread: "isolated" }),
+    body: (step, id) => step.prompt("ask", { prompt: prompt(id), output, thread: "isolated" }),
     steps: [],
     output: () => ANSWER,
     check: async (agent) => [
@@ -100,7 +100,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait"],
     soonAfter: TRIED,
     stride: 127,
-    plot: (step, id) =>
+    body: (step, id) =>
       step.prompt("ask", {
         prompt: prompt(id, { answers: ["none", ANSWER] }),
         output,
@@ -116,7 +116,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait"],
     soonAfter: TRIED,
     stride: 113,
-    plot: (step, id) =>
+    body: (step, id) =>
       step.prompt("ask", { prompt: prompt(id, { answers: [WRONG, ANSWER] }), output, repair: 1 }),
     steps: [],
     output: () => ANSWER,
@@ -127,7 +127,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait"],
     soonAfter: ACTED,
     stride: 101,
-    plot: (step, id) => step.prompt("ask", { prompt: prompt(id, charging(id)), output }),
+    body: (step, id) => step.prompt("ask", { prompt: prompt(id, charging(id)), output }),
     steps: [],
     output: () => ANSWER,
     check: (_, { id }) => differs("the account was charged", charges.get(id), 1),
@@ -137,7 +137,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait", "readWait"],
     soonAfter: ENDED,
     stride: 103,
-    plot: async (step, id) => {
+    body: async (step, id) => {
       const { title } = await step.prompt("ask", {
         prompt: prompt(id, { long: { title: LONG } }),
         output,
@@ -152,7 +152,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait", "closeWait"],
     soonAfter: CLAIMED,
     stride: 83,
-    plot: (step, id) =>
+    body: (step, id) =>
       step
         .prompt("ask", { prompt: prompt(id, { delayMs: 60_000 }), timeout: 400 })
         .catch((error: Error) => error.name),
@@ -165,7 +165,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait"],
     soonAfter: TRIED,
     stride: 127,
-    plot: (step, id) =>
+    body: (step, id) =>
       step.prompt("ask", {
         prompt: prompt(id, { answers: [{ ...ANSWER, count: 2 }, ANSWER] }),
         output: output.refine(({ count }) => count === 3),
@@ -182,7 +182,7 @@ const ONE: readonly ThinkScenario[] = [
     verbs: ["step.prompt", "openWait", "refuseWait", "restartWorkflow"],
     soonAfter: REFUSED,
     stride: 101,
-    plot: (step, id) =>
+    body: (step, id) =>
       step
         .prompt("ask", { prompt: prompt(id), output: output.refine(() => restarted.has(id)) })
         .catch((error: Error) => error.name),
@@ -209,7 +209,7 @@ const MANY: readonly ThinkScenario[] = [
     verbs: ["step.promptAll", "openWait", "checkWait", "readWait"],
     soonAfter: BATCHED,
     stride: 163,
-    plot: (step, id) =>
+    body: (step, id) =>
       step.promptAll("all", ITEMS, {
         prompt: (item) => prompt(id, { first: item }),
         output,
@@ -229,7 +229,7 @@ const MANY: readonly ThinkScenario[] = [
     verbs: ["step.promptAll", "openWait", "checkWait", "closeWait"],
     soonAfter: BATCHED,
     stride: 97,
-    plot: async (step, id) => {
+    body: async (step, id) => {
       const settled = await step.promptAll("all", ITEMS.slice(1), {
         prompt: (item) => prompt(id, { first: item, delayMs: 60_000 }),
         timeout: 400,
@@ -247,7 +247,7 @@ const MANY: readonly ThinkScenario[] = [
     verbs: ["step.promptAll", "openWait"],
     soonAfter: TRIED,
     stride: 131,
-    plot: (step, id) =>
+    body: (step, id) =>
       step.promptAll("all", ITEMS.slice(1), {
         prompt: (item) => prompt(id, { first: item, answers: [{ ...ANSWER, count: 2 }, ANSWER] }),
         output: output.refine(({ count }) => count === 3),
@@ -261,7 +261,7 @@ const MANY: readonly ThinkScenario[] = [
     verbs: ["step.promptAll", "openWait", "refuseWait"],
     soonAfter: REFUSED,
     stride: 113,
-    plot: (step, id) =>
+    body: (step, id) =>
       step
         .promptAll("all", ITEMS.slice(1), {
           prompt: (item) => prompt(id, { first: item }),
@@ -279,7 +279,7 @@ const RUNS: readonly ThinkScenario[] = [
     verbs: ["restartWorkflow", "step.prompt", "openWait"],
     soonAfter: ANY,
     stride: 19,
-    plot: (step, id) => step.prompt("ask", { prompt: prompt(id), output }),
+    body: (step, id) => step.prompt("ask", { prompt: prompt(id), output }),
     prepare: (agent, run) => begun(agent, run, () => isComplete(run)),
     steps: [restart],
     output: () => ANSWER,
@@ -294,7 +294,7 @@ const RUNS: readonly ThinkScenario[] = [
     soonAfter: ENDED,
     stride: 17,
     status: "terminated",
-    plot: (step, id) => step.prompt("ask", { prompt: prompt(id, { delayMs: 60_000 }), output }),
+    body: (step, id) => step.prompt("ask", { prompt: prompt(id, { delayMs: 60_000 }), output }),
     prepare: (agent, run) => begun(agent, run, () => callsOf(run.id, { delayMs: 60_000 })),
     steps: [terminate],
     check: async (agent) => differs("the submissions are", await statuses(agent), ["aborted"]),
@@ -305,7 +305,7 @@ const RUNS: readonly ThinkScenario[] = [
     soonAfter: ENDED,
     stride: 17,
     status: "terminated",
-    plot: async (step, id) => {
+    body: async (step, id) => {
       await step.prompt("first", {
         prompt: prompt(id),
         output,

@@ -59,7 +59,7 @@ const APPROVALS: readonly ThinkScenario[] = [
     verbs: ["step.approval", "openWait", "grantApproval"],
     soonAfter: CLOSED,
     stride: 17,
-    plot: async (step) => {
+    body: async (step) => {
       const decision = await step.approval("wait", { schema: refund });
       return decision.approved && decision.payload;
     },
@@ -73,7 +73,7 @@ const APPROVALS: readonly ThinkScenario[] = [
     verbs: ["step.approval", "openWait", "rejectApproval"],
     soonAfter: ENDED,
     stride: 17,
-    plot: async (step) => (await step.approval("wait")).approved,
+    body: async (step) => (await step.approval("wait")).approved,
     steps: [reject],
     output: () => false,
   }),
@@ -82,7 +82,7 @@ const APPROVALS: readonly ThinkScenario[] = [
     verbs: ["step.approval", "openWait", "closeWait"],
     soonAfter: OPENED,
     stride: 13,
-    plot: (step) => step.approval("wait", { timeout: 400 }).catch((error: Error) => error.name),
+    body: (step) => step.approval("wait", { timeout: 400 }).catch((error: Error) => error.name),
     steps: [],
     output: () => "ApprovalTimeoutError",
   }),
@@ -91,7 +91,7 @@ const APPROVALS: readonly ThinkScenario[] = [
     verbs: ["step.approval", "openWait", "grantApproval"],
     soonAfter: OPENED,
     stride: 19,
-    plot: async (step) => {
+    body: async (step) => {
       const schema = refund.refine(({ amount }) => amount !== 13);
       const decision = await step.approval("wait", { schema });
       return decision.approved && decision.payload.amount;
@@ -105,7 +105,7 @@ const APPROVALS: readonly ThinkScenario[] = [
     soonAfter: CLOSED,
     stride: 13,
     status: "terminated",
-    plot: (step) => step.approval("wait"),
+    body: (step) => step.approval("wait"),
     prepare: (agent, run) => begun(agent, run, () => approvalOf(run)),
     steps: [terminate],
     check: async (agent) =>
@@ -142,7 +142,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
     soonAfter: OPENED,
     stride: 83,
     objects: env.ToolParent as never,
-    plot: (step, id) =>
+    body: (step, id) =>
       outcomeOf(
         step.agentTool("child", ToolChild, { input: input(id) }).then((run) => run.summary),
       ),
@@ -155,7 +155,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
     soonAfter: CLOSED,
     stride: 97,
     objects: env.ToolParent as never,
-    plot: (step, id) => {
+    body: (step, id) => {
       const asked = input(id, { tool: { name: "record", input: { times: LONG } } });
       return outcomeOf(
         step
@@ -172,7 +172,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
     soonAfter: CLOSED,
     stride: 97,
     objects: env.ToolParent as never,
-    plot: (step, id) =>
+    body: (step, id) =>
       outcomeOf(step.agentTool("child", ToolChild, { input: input(id), output: refund })),
     steps: [],
     check: (agent, run) => returned(agent, run, "AgentToolValidationError"),
@@ -183,7 +183,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
     soonAfter: NOTED,
     stride: 83,
     objects: env.ToolParent as never,
-    plot: (step, id) => {
+    body: (step, id) => {
       const asked = input(id, { delayMs: 60_000 });
       return outcomeOf(step.agentTool("child", ToolChild, { input: asked, timeout: 600 }));
     },
@@ -210,7 +210,7 @@ const CODE: readonly ThinkScenario[] = [
     soonAfter: OPENED,
     stride: 17,
     objects,
-    plot: (step, id) =>
+    body: (step, id) =>
       outcomeOf(codemode(step, "reserve", { code: reserving(id) }).then(({ output }) => output)),
     steps: [],
     check: async (agent, run) => {
@@ -225,7 +225,7 @@ const CODE: readonly ThinkScenario[] = [
     soonAfter: CLOSED,
     stride: 37,
     objects,
-    plot: (step, id) =>
+    body: (step, id) =>
       outcomeOf(codemode(step, "charge", { code: charging(id) }).then(({ output }) => output)),
     steps: [grant()],
     output: (id) => ({ done: "charge", order: id }),
@@ -238,7 +238,7 @@ const CODE: readonly ThinkScenario[] = [
     stride: 17,
     status: "terminated",
     objects,
-    plot: async (step, id) => {
+    body: async (step, id) => {
       await codemode(step, "reserve", { code: reserving(id), rollback: true });
       await step.waitForEvent("never", { type: "never", timeout: "1 hour" });
     },
@@ -254,7 +254,7 @@ const SLEEPS: readonly ThinkScenario[] = [
     verbs: ["step.sleepUntilNext", "step.prompt"],
     soonAfter: ACCEPTED,
     stride: 101,
-    plot: async (step, id) => {
+    body: async (step, id) => {
       const at = await step.sleepUntilNext("second", "cron * * * * * * in UTC");
       return [at !== null && at % 1_000, await step.prompt("ask", { prompt: input(id) })];
     },

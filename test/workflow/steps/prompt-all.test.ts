@@ -5,9 +5,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { givenThink, message, until } from "../../support/given.ts";
-import { knob, limitMs } from "../../support/knobs.ts";
 import { forever } from "../../support/ledger.ts";
 import { silence } from "../../support/scheduler.ts";
+import { limitMs, sizeOf } from "../../support/sizes.ts";
 import { type Agent, texts } from "../../support/think.ts";
 import {
   type AppHooks,
@@ -128,7 +128,7 @@ describe("answers", () => {
 });
 
 /** Two whole chunks and a part of one; `npm run prove` takes 1,000. */
-const ITEMS = knob("BATCH_ITEMS", 250);
+const ITEMS = sizeOf("BATCH_ITEMS", 250);
 /** A step for each chunk of 100, and ten for all the rest: 20 for 1,000 items. */
 const MOST_STEPS = Math.ceil(ITEMS / 100) + 10;
 

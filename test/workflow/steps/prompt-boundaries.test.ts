@@ -10,8 +10,8 @@ import { ask, modelCalls } from "../../../src/testing/index.ts";
 import { outputOf, pauseAndResume, restartFrom } from "../../support/engine.ts";
 import { crash, givenThink, until } from "../../support/given.ts";
 import { cutOff } from "../../support/think-agent.ts";
-import { givenPlot } from "../../support/workflows/plot-workflow.ts";
 import type { PromptOutcome } from "../../support/workflows/prompt-workflow.ts";
+import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 const output = z.object({ title: z.string() });
 
@@ -23,7 +23,7 @@ function script(delayMs = 50): string {
 async function givenPrompt(delayMs?: number, options: { isSub?: boolean } = {}) {
   const prompt = script(delayMs);
   let effects = 0;
-  const workflow = await givenPlot(async (step) => {
+  const workflow = await givenScriptedWorkflow(async (step) => {
     const { title } = await step.prompt("ask", { prompt, output });
     await step.do("use", async () => {
       effects++;
@@ -47,9 +47,9 @@ describe("W1: a restart at a step boundary", () => {
       await using _ = workflow;
       await workflow.start();
       expect(await workflow.output()).toBe("hello");
-      await restartFrom(env.PLOT_WORKFLOW, workflow.id, { name, type });
+      await restartFrom(env.SCRIPTED_WORKFLOW, workflow.id, { name, type });
       await until(() => effects() === 2, 40_000);
-      expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toBe("hello");
+      expect(await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)).toBe("hello");
       expect(modelCalls.get(prompt)).toBe(1);
     },
   );
@@ -60,7 +60,7 @@ describe("W1: a restart at a step boundary", () => {
     await workflow.start();
     await until(() => modelCalls.get(prompt));
     await workflow.agent.restart(workflow.id);
-    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toBe("hello");
+    expect(await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)).toBe("hello");
     expect(modelCalls.get(prompt)).toBe(1);
   });
 });
@@ -71,8 +71,8 @@ describe("W1: another isolate of the workflow", () => {
     await using _ = workflow;
     await workflow.start();
     await until(() => modelCalls.get(prompt));
-    await pauseAndResume(env.PLOT_WORKFLOW, workflow.id);
-    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toBe("hello");
+    await pauseAndResume(env.SCRIPTED_WORKFLOW, workflow.id);
+    expect(await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)).toBe("hello");
     expect(modelCalls.get(prompt)).toBe(1);
     expect(effects()).toBe(1);
   });
@@ -89,12 +89,12 @@ describe.each([
     await until(() => modelCalls.get(prompt));
     await crash();
     await until(async () => (await workflow.statuses()).includes("completed"), 60_000);
-    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toBe("hello");
+    expect(await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)).toBe("hello");
     expect(effects()).toBe(1);
   }, 70_000);
 
   it("W1: between two steps: the stub of the workflow is a new one", async () => {
-    await using workflow = await givenPlot(
+    await using workflow = await givenScriptedWorkflow(
       async (step) => {
         const first = await step.prompt("one", { prompt: script(), output });
         await step.do("crash", async () => {
@@ -106,7 +106,7 @@ describe.each([
       { isSub },
     );
     await workflow.start();
-    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual(["hello", "hello"]);
+    expect(await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)).toEqual(["hello", "hello"]);
   });
 });
 

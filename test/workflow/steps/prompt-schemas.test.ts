@@ -10,7 +10,7 @@ import { z as z3 } from "zod3";
 import { ask, modelCalls, type Script } from "../../../src/testing/index.ts";
 import { outputOf } from "../../support/engine.ts";
 import { givenThink, message, until } from "../../support/given.ts";
-import { givenPlot } from "../../support/workflows/plot-workflow.ts";
+import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 const ANSWER = { title: "hello", count: 3 };
 const messageOf = ({ message }: Error) => message;
@@ -32,7 +32,7 @@ describe("W4: an answer is what any schema takes", () => {
 
   for (const [library, output] of Object.entries(SCHEMAS)) {
     it(`W4: ${library}: a right answer is returned`, async () => {
-      await using workflow = await givenPlot((step) =>
+      await using workflow = await givenScriptedWorkflow((step) =>
         step.prompt("ask", { prompt: script(), output }),
       );
       await workflow.start();
@@ -41,7 +41,9 @@ describe("W4: an answer is what any schema takes", () => {
 
     it(`W4: ${library}: the agent checks by its JSON Schema, and refuses a wrong one`, async () => {
       const prompt = script({ answer: { title: "hello", count: "three" } });
-      await using workflow = await givenPlot((step) => step.prompt("ask", { prompt, output }));
+      await using workflow = await givenScriptedWorkflow((step) =>
+        step.prompt("ask", { prompt, output }),
+      );
       await workflow.start();
       expect(await workflow.error()).toMatchObject({
         message: expect.stringContaining("ThinkPromptValidationError"),
@@ -53,7 +55,7 @@ describe("W4: an answer is what any schema takes", () => {
 
   it("W4: what only the schema itself can tell is checked in the workflow", async () => {
     const output = z.object({ title: z.string().refine((title) => title !== "hello", "is taken") });
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt: script(), output }),
     );
     await workflow.start();
@@ -67,7 +69,7 @@ describe("W4: an answer is what any schema takes", () => {
     let isTaken = true;
     const output = z.object({ title: z.string().refine(() => !isTaken, "is taken") });
     const prompt = script();
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, output }).catch(messageOf),
     );
     await workflow.start();
@@ -75,7 +77,7 @@ describe("W4: an answer is what any schema takes", () => {
     expect(modelCalls.get(prompt)).toBe(1);
     isTaken = false;
     await workflow.agent.restart(workflow.id);
-    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual({ title: "hello" });
+    expect(await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)).toEqual({ title: "hello" });
     expect(modelCalls.get(prompt)).toBe(2);
   });
 
@@ -85,7 +87,7 @@ describe("W4: an answer is what any schema takes", () => {
       let taken = "b";
       const output = z.object({ title: z.string().refine((title) => title !== taken, "is taken") });
       const items = ["a", "b", "c"].map((title) => script({ answer: { title } }));
-      await using workflow = await givenPlot((step) =>
+      await using workflow = await givenScriptedWorkflow((step) =>
         step
           .promptAll("all", items, { prompt: (item) => item, output, onError })
           .catch((error: Error) => [error.message]),
@@ -94,7 +96,7 @@ describe("W4: an answer is what any schema takes", () => {
       expect(JSON.stringify(await workflow.output())).toContain("title: is taken");
       taken = "";
       await workflow.agent.restart(workflow.id);
-      const answers = await outputOf(env.PLOT_WORKFLOW, workflow.id);
+      const answers = await outputOf(env.SCRIPTED_WORKFLOW, workflow.id);
       expect(answers).toHaveLength(3);
       expect(items.map((item) => modelCalls.get(item))).toEqual([1, 2, 1]);
     },
@@ -103,7 +105,7 @@ describe("W4: an answer is what any schema takes", () => {
   it.each(["main", "side"])("W4: a call that is no JSON is repaired (%s)", async (thread) => {
     const prompt = script({ brokenTimes: 1 });
     const options = { prompt, output: z.object({ title: z.string() }), thread };
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.promptResult("ask", { ...options, strategy: "tool", repair: 1 }),
     );
     await workflow.start();
@@ -118,7 +120,7 @@ describe("W4: an answer is what any schema takes", () => {
       title: z.string().transform((title) => title.length),
       tags: z.array(z.string()).default(["none"]),
     });
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt: script(), output }),
     );
     await workflow.start();
@@ -131,7 +133,9 @@ describe("W4: an answer is what any schema takes", () => {
     ["a number", z.number(), 7],
   ])("W4: %s is an answer, too", async (_, output, answer) => {
     const prompt = script({ answer: { answer } });
-    await using workflow = await givenPlot((step) => step.prompt("ask", { prompt, output }));
+    await using workflow = await givenScriptedWorkflow((step) =>
+      step.prompt("ask", { prompt, output }),
+    );
     await workflow.start();
     expect(await workflow.output()).toEqual(answer);
   });
@@ -141,7 +145,7 @@ describe("W4: an answer is what any schema takes", () => {
     ["no schema", { title: "string" }, "no Standard Schema"],
     ["a type that JSON has not", z.object({ when: z.date() }), "Date"],
   ])("W4: refuses %s at once", async (_, output, expected) => {
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt: "p", output: output as never }),
     );
     await workflow.start();
@@ -160,7 +164,7 @@ describe("W4: repair covers what only the schema refuses", () => {
     "W4: the model is shown the refusal and gives a better answer, in a submission that goes on (%s)",
     async (thread) => {
       const prompt = script({ answers: [titled("bad"), titled("worse"), titled("good")] });
-      await using workflow = await givenPlot((step) =>
+      await using workflow = await givenScriptedWorkflow((step) =>
         step.promptResult("ask", { prompt, output, thread, repair: 3 }),
       );
       await workflow.start();
@@ -188,7 +192,7 @@ describe("W4: repair covers what only the schema refuses", () => {
     "W4 L4: a turn that came between the answer and its repair keeps its own reply (%s)",
     async (strategy) => {
       const prompt = script({ answers: [titled("bad"), titled("good")], delayMs: 300 });
-      await using workflow = await givenPlot((step) =>
+      await using workflow = await givenScriptedWorkflow((step) =>
         step.prompt("ask", { prompt, output, strategy, repair: 1 }),
       );
       await workflow.start();
@@ -218,13 +222,13 @@ describe("W4: repair covers what only the schema refuses", () => {
 
   it("W1: a restart finds the repaired answer, and asks nobody", async () => {
     const prompt = script({ answers: [titled("bad"), titled("good")] });
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, output, repair: 1 }),
     );
     await workflow.start();
     expect(await workflow.output()).toEqual({ title: "good" });
     await workflow.agent.restart(workflow.id);
-    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual({ title: "good" });
+    expect(await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)).toEqual({ title: "good" });
     expect(modelCalls.get(prompt)).toBe(2);
     expect(await workflow.agent.listSubmissions()).toHaveLength(2);
   });
@@ -232,14 +236,14 @@ describe("W4: repair covers what only the schema refuses", () => {
   it("W4: W1: repair bounds both sides together; a restart asks afresh", async () => {
     const answers = [{ title: 7 }, titled("bad"), titled("worse"), titled("good")];
     const prompt = script({ answers });
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, output, repair: 2 }).catch(messageOf),
     );
     await workflow.start();
     expect(await workflow.output()).toContain("title: has to be good");
     expect(modelCalls.get(prompt)).toBe(3);
     await workflow.agent.restart(workflow.id);
-    expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual({ title: "good" });
+    expect(await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)).toEqual({ title: "good" });
     const all = await workflow.agent.listSubmissions();
     expect(all.map(({ attempts }) => attempts)).toEqual([1, 3, 2]);
   });
@@ -247,7 +251,7 @@ describe("W4: repair covers what only the schema refuses", () => {
   it("W2: W4: the timeout is that of all repairs together, and cancels the last", async () => {
     const answers = [titled("bad"), titled("good")];
     const prompt = script({ answers, delayMs: 700 });
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, output, repair: 1, timeout: 1_000 }).catch(messageOf),
     );
     await workflow.start();
@@ -259,7 +263,7 @@ describe("W4: repair covers what only the schema refuses", () => {
   it("W5: terminating the workflow cancels the repair that it waits for", async () => {
     const answers = [titled("bad"), titled("good")];
     const prompt = script({ answers, delayMs: 1_500 });
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, output, repair: 1 }),
     );
     await workflow.start();
@@ -276,7 +280,7 @@ describe("W4: repair covers what only the schema refuses", () => {
       mail: z.string().trim().pipe(z.email()),
     });
     const answer = { count: "7", level: "none", at: "2026-01-02", mail: " a@b.co " };
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt: script({ answer }), output: given }),
     );
     await workflow.start();
@@ -292,7 +296,9 @@ describe("W4: repair covers what only the schema refuses", () => {
         script({ answers: [titled("bad"), titled("worse"), titled("good 3")] }),
       ];
       const options = { prompt: (item: string) => item, output, onError, repair: 2 };
-      await using workflow = await givenPlot((step) => step.promptAll("all", items, options));
+      await using workflow = await givenScriptedWorkflow((step) =>
+        step.promptAll("all", items, options),
+      );
       await workflow.start();
       const values = [1, 2, 3].map((index) => ({ title: `good ${index}` }));
       const expected = values.map((value, index) =>
@@ -300,14 +306,14 @@ describe("W4: repair covers what only the schema refuses", () => {
       );
       expect(await workflow.output()).toEqual(expected);
       await workflow.agent.restart(workflow.id);
-      expect(await outputOf(env.PLOT_WORKFLOW, workflow.id)).toEqual(expected);
+      expect(await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)).toEqual(expected);
       expect(items.map((item) => modelCalls.get(item))).toEqual([1, 2, 3]);
     },
   );
 
   it("W4: an item that no repair puts right fails alone, and the step says which", async () => {
     const items = [script({ answer: titled("good") }), script({ answer: titled("bad") })];
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.promptAll("all", items, {
         prompt: (item) => item,
         output,
@@ -331,10 +337,10 @@ describe("W4: repair covers what only the schema refuses", () => {
 });
 
 describe("what the error of a prompt says", () => {
-  const failure = async (plot: Parameters<typeof givenPlot>[0]) => {
+  const failure = async (body: Parameters<typeof givenScriptedWorkflow>[0]) => {
     const caught: Error[] = [];
-    await using workflow = await givenPlot((step, own) =>
-      Promise.resolve(plot(step, own)).catch((error: Error) => {
+    await using workflow = await givenScriptedWorkflow((step, own) =>
+      Promise.resolve(body(step, own)).catch((error: Error) => {
         caught.push(error);
         return error.message;
       }),
@@ -378,7 +384,7 @@ describe("what the error of a prompt says", () => {
 describe("what a prompt is", () => {
   it("a list of messages is asked as it is", async () => {
     const last = script();
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", {
         prompt: [
           { role: "user", parts: [{ type: "text", text: "before" }] },
@@ -394,14 +400,14 @@ describe("what a prompt is", () => {
 
   it("without a schema the answer is the text of the reply", async () => {
     const prompt = ask({ text: `said ${crypto.randomUUID()}` });
-    await using workflow = await givenPlot((step) => step.prompt("ask", { prompt }));
+    await using workflow = await givenScriptedWorkflow((step) => step.prompt("ask", { prompt }));
     await workflow.start();
     expect(await workflow.output()).toBe((JSON.parse(prompt) as Script).text);
   });
 
   it("L7: promptResult() says what the answer has cost, and where it is", async () => {
     const prompt = script({ fail: "busy", status: 503, failTimes: 1 });
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.promptResult("ask", { prompt, output: z.object({ title: z.string() }) }),
     );
     await workflow.start();
@@ -418,7 +424,7 @@ describe("what a prompt is", () => {
 
   it("W4: a text that was cut off fails the step, unless repair has it asked for again", async () => {
     const prompt = ask({ id: crypto.randomUUID(), text: "a", finish: "length", finishTimes: 2 });
-    await using workflow = await givenPlot(async (step) => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
       const cut = await step.prompt("cut", { prompt }).catch((error: Error) => error.message);
       return [cut, await step.promptResult("repaired", { prompt, repair: 1 })];
     });
@@ -431,7 +437,9 @@ describe("what a prompt is", () => {
 
   it("L7: promptResult() of a text names its message", async () => {
     const prompt = ask({ text: `said ${crypto.randomUUID()}` });
-    await using workflow = await givenPlot((step) => step.promptResult("ask", { prompt }));
+    await using workflow = await givenScriptedWorkflow((step) =>
+      step.promptResult("ask", { prompt }),
+    );
     await workflow.start();
     const { messageId } = (await workflow.output()) as { messageId: string };
     expect(await workflow.agent.lastMessage()).toEqual({ id: messageId, role: "assistant" });
@@ -439,7 +447,7 @@ describe("what a prompt is", () => {
 
   it("the budget, the retries and the thread are those of its submission", async () => {
     const prompt = script();
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", {
         prompt,
         output: z.object({ title: z.string() }),
@@ -476,7 +484,7 @@ describe("what a prompt is", () => {
     [{ agent: null }, "Invalid agent null: expected an object with name"],
     [{ agent: { binding: "ThinkAgent", name: 1n } }, "Invalid agent.name 1n"],
   ])("refuses %o at once", async (options, expected) => {
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt: "p", ...options } as never),
     );
     await workflow.start();
@@ -495,7 +503,7 @@ describe("what a prompt is", () => {
     ],
     [{ thread: "" }, 'Invalid thread "": expected a non-empty string'],
   ])("promptAll() refuses %o at once, and says what there is", async (options, expected) => {
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.promptAll("all", ["p"], { prompt: (item: string) => item, ...options } as never),
     );
     await workflow.start();
@@ -505,7 +513,7 @@ describe("what a prompt is", () => {
 
   it("waits for up to 365 days", async () => {
     const prompt = script();
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", { prompt, timeout: "365 days", output: z.object({}) }),
     );
     await workflow.start();
@@ -518,7 +526,7 @@ describe("W3: a name and key stand for one thing in a run", () => {
 
   it("W3: a prompt with a name and key that the run has used is refused, also with the same text", async () => {
     const prompt = script();
-    await using workflow = await givenPlot(async (step) => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
       await step.prompt("ask", { prompt, output });
       await step.prompt("ask", { prompt, key: "other", output });
       return step.prompt("ask", { prompt, key: "other", output }).catch(messageOf);
@@ -534,7 +542,7 @@ describe("W3: a name and key stand for one thing in a run", () => {
   it("W3: of two prompts that start together with one name, the second is refused, in every replay", async () => {
     const prompts = [script(), script()];
     const outcomes: string[][] = [];
-    await using workflow = await givenPlot(async (step) => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
       const all = prompts.map((prompt) => step.prompt("ask", { prompt, output }));
       const settled = await Promise.allSettled(all);
       outcomes.push(settled.map(({ status }) => status));
@@ -543,14 +551,14 @@ describe("W3: a name and key stand for one thing in a run", () => {
     await workflow.start();
     expect(await workflow.output()).toEqual(["fulfilled", "rejected"]);
     await workflow.agent.restart(workflow.id);
-    await outputOf(env.PLOT_WORKFLOW, workflow.id);
+    await outputOf(env.SCRIPTED_WORKFLOW, workflow.id);
     expect(new Set(outcomes.map(String))).toEqual(new Set(["fulfilled,rejected"]));
     expect(prompts.map((prompt) => modelCalls.get(prompt))).toEqual([1, undefined]);
   });
 
   it("W3: a batch with a name and item keys that the run has used is refused", async () => {
     const options = { prompt: () => ask({ text: "one" }) };
-    await using workflow = await givenPlot(async (step) => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
       await step.promptAll("ask", [1], { ...options, key: () => "k" });
       await step.promptAll("ask", [1], { ...options, key: () => "other" });
       await step.promptAll("ask", [1], { ...options, key: () => "k" });
@@ -562,7 +570,7 @@ describe("W3: a name and key stand for one thing in a run", () => {
   });
 
   it("W3: one click answers one approval: the second of a name is refused, the same or not", async () => {
-    await using workflow = await givenPlot(async (step) => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
       for (const _ of [0, 1]) await step.approval("delete", { title: "Delete it?" });
     });
     await workflow.start();
@@ -581,7 +589,7 @@ describe("another agent", () => {
   it("W1: is asked by its binding and name, and its answer comes back", async () => {
     const other = givenThink();
     const prompt = script();
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", {
         prompt,
         output: z.object({ title: z.string() }),
@@ -597,7 +605,7 @@ describe("another agent", () => {
   it("W1: is asked again after a crash of its own, and answers once", async () => {
     const other = givenThink();
     const prompt = script({ delayMs: 500 });
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.prompt("ask", {
         prompt,
         output: z.object({ title: z.string() }),

@@ -9,7 +9,7 @@ import { until } from "../../support/given.ts";
 import { silence } from "../../support/scheduler.ts";
 import { ToolChild } from "../../support/workflows/agent-tool-agents.ts";
 import { input } from "../../support/workflows/agent-tools.ts";
-import { givenPlot } from "../../support/workflows/plot-workflow.ts";
+import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 function reserving(order: string): string {
   return `async () => {
@@ -188,7 +188,7 @@ describe("step.agentTool() with a rollback handler", () => {
     ["does not run it when the workflow succeeds", false, []],
   ])("%s", async (_, fails, expected) => {
     const undone: string[] = [];
-    await using workflow = await givenPlot(async (step) => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
       await step.agentTool("tool", ToolChild, {
         input: input({ text: "found it" }),
         rollback: async ({ summary }) => {
@@ -204,7 +204,7 @@ describe("step.agentTool() with a rollback handler", () => {
   });
 
   it("refuses what is no function, at once", async () => {
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.agentTool("tool", ToolChild, { input: {}, rollback: true as never }),
     );
     await workflow.start();

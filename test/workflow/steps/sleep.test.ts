@@ -2,13 +2,13 @@
 
 import { describe, expect, it, vi } from "vitest";
 import { nextOccurrence } from "../../../src/scheduler/index.ts";
-import { givenPlot } from "../../support/workflows/plot-workflow.ts";
+import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 const MONDAYS = "every monday at 09:00 in Europe/Paris";
 
 describe("S2: step.sleepUntilNext()", () => {
   it("S2: sleeps to the next occurrence and returns it", async () => {
-    await using workflow = await givenPlot(async (step) => [
+    await using workflow = await givenScriptedWorkflow(async (step) => [
       await step.sleepUntilNext("weekly", MONDAYS),
     ]);
     await workflow.instance.modify((modifier) => modifier.disableSleeps());
@@ -18,7 +18,7 @@ describe("S2: step.sleepUntilNext()", () => {
   });
 
   it("S2: is asleep until then", async () => {
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       Promise.race([
         step.sleepUntilNext("weekly", MONDAYS),
         step.sleep("a moment", 300).then(() => "still asleep"),
@@ -31,7 +31,9 @@ describe("S2: step.sleepUntilNext()", () => {
 
   it("sleeps longer than the platform's year in hops", async () => {
     const far = `once at ${new Date().getUTCFullYear() + 3}-06-01T09:00 in UTC` as string;
-    await using workflow = await givenPlot(async (step) => [await step.sleepUntilNext("far", far)]);
+    await using workflow = await givenScriptedWorkflow(async (step) => [
+      await step.sleepUntilNext("far", far),
+    ]);
     await workflow.instance.modify((modifier) => modifier.disableSleeps());
     await workflow.start();
     expect(await workflow.output()).toEqual([nextOccurrence(far)]);
@@ -39,7 +41,7 @@ describe("S2: step.sleepUntilNext()", () => {
 
   it("is over at once where a replay comes after its time", async () => {
     const at = "once at 2026-12-01T00:00 in UTC" as string;
-    await using workflow = await givenPlot((step) => step.sleepUntilNext("late", at));
+    await using workflow = await givenScriptedWorkflow((step) => step.sleepUntilNext("late", at));
     await workflow.instance.modify((modifier) =>
       modifier.mockStepResult({ name: "late:sleep-next" }, { from: 0, until: 1_000 }),
     );
@@ -50,7 +52,7 @@ describe("S2: step.sleepUntilNext()", () => {
   it("S2: goes on where the occurrence has passed before the sleep is begun, or begun again by a replay", async () => {
     const hour = 3_600_000;
     const early = Date.now() - 2 * hour;
-    await using workflow = await givenPlot(async (step) => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
       // As in a run whose isolate went down right after the occurrence was told.
       vi.spyOn(Date, "now").mockReturnValueOnce(early);
       const [at] = await Promise.all([step.sleepUntilNext("past", "every hour")]);
@@ -62,7 +64,7 @@ describe("S2: step.sleepUntilNext()", () => {
   });
 
   it("returns null for a schedule that is over, and sleeps not at all", async () => {
-    await using workflow = await givenPlot((step) =>
+    await using workflow = await givenScriptedWorkflow((step) =>
       step.sleepUntilNext("over", "once at 2020-01-01T09:00 in UTC"),
     );
     await workflow.start();
@@ -70,7 +72,7 @@ describe("S2: step.sleepUntilNext()", () => {
   });
 
   it("takes the zone as an option, and keys in a loop", async () => {
-    await using workflow = await givenPlot(async (step) => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
       const times: (number | null)[] = [];
       for (const key of ["a", "b"])
         times.push(
@@ -88,7 +90,9 @@ describe("S2: step.sleepUntilNext()", () => {
     ["every mondey at 09:00 in Europe/Paris", "monday"],
     ["every monday at 09:00", "zone"],
   ])("refuses %s at once", async (text, expected) => {
-    await using workflow = await givenPlot((step) => step.sleepUntilNext("bad", text as string));
+    await using workflow = await givenScriptedWorkflow((step) =>
+      step.sleepUntilNext("bad", text as string),
+    );
     await workflow.start();
     const { message } = await workflow.error();
     expect(message).toContain('step.sleepUntilNext("bad"): ');

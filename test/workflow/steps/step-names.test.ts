@@ -7,15 +7,18 @@ import { ask } from "../../../src/testing/index.ts";
 import type { ThinkWorkflowStep } from "../../../src/workflow/index.ts";
 import { outputOf } from "../../support/engine.ts";
 import { refusal, until } from "../../support/given.ts";
-import { givenPlot, type Plot } from "../../support/workflows/plot-workflow.ts";
+import {
+  givenScriptedWorkflow,
+  type WorkflowBody,
+} from "../../support/workflows/scripted-workflow.ts";
 
 const say = (text: string) => ask({ text: `${text} ${crypto.randomUUID()}` });
 const HALF = "issue-👩".slice(0, 7);
 
-async function outcomeOf(plot: Plot): Promise<unknown> {
-  const workflow = await givenPlot(plot);
+async function outcomeOf(body: WorkflowBody): Promise<unknown> {
+  const workflow = await givenScriptedWorkflow(body);
   await workflow.start();
-  return outputOf(env.PLOT_WORKFLOW, workflow.id);
+  return outputOf(env.SCRIPTED_WORKFLOW, workflow.id);
 }
 
 it("W2: codemode() on an agent without Code Mode fails at once, and names withCodemode()", async () => {
@@ -35,7 +38,7 @@ describe("W1: step names with control characters", () => {
     "W1: the name and the key %j work, and are told apart from the same ones without",
     async (name) => {
       const plain = `${name.replace(/\p{Cc}/gu, "")}plain`;
-      const workflow = await givenPlot(async (step) => {
+      const workflow = await givenScriptedWorkflow(async (step) => {
         const said = [];
         for (const key of [undefined, name, "key"]) {
           const options = key === undefined ? {} : { key };
@@ -58,7 +61,7 @@ describe("W1: step names with control characters", () => {
       expect(approval).toMatchObject({ title: name, data: { [name]: name } });
       expect(approval?.workflow.stepName).toBe(name);
       await workflow.agent.grantApproval(approval?.approvalId ?? "", { by: name, reason: name });
-      const output = (await outputOf(env.PLOT_WORKFLOW, workflow.id)) as string[];
+      const output = (await outputOf(env.SCRIPTED_WORKFLOW, workflow.id)) as string[];
       expect(new Set(output).size).toBe(6);
     },
   );

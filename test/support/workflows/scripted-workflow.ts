@@ -7,16 +7,19 @@ import { ThinkWorkflow, type ThinkWorkflowStep } from "../../../src/workflow/ind
 import { givenThink } from "../given.ts";
 import { type AppHooks, appHooks, type ThinkAgent } from "../think-agent.ts";
 
-export type Plot = (step: ThinkWorkflowStep, workflow: PlotWorkflow) => Promise<unknown>;
+export type WorkflowBody = (
+  step: ThinkWorkflowStep,
+  workflow: ScriptedWorkflow,
+) => Promise<unknown>;
 
 /** By the id of the instance. */
-export const plots = new Map<string, Plot>();
+export const workflowBodies = new Map<string, WorkflowBody>();
 
-export class PlotWorkflow extends ThinkWorkflow<ThinkAgent, object> {
+export class ScriptedWorkflow extends ThinkWorkflow<ThinkAgent, object> {
   override run(_event: AgentWorkflowEvent<object>, step: ThinkWorkflowStep) {
-    const plot = plots.get(this.workflowId);
-    if (!plot) throw new Error(`No test has a plot for ${this.workflowId}`);
-    return plot(step, this);
+    const body = workflowBodies.get(this.workflowId);
+    if (!body) throw new Error(`No test has a body for ${this.workflowId}`);
+    return body(step, this);
   }
 
   /** `reportProgress()`, which is protected. */
@@ -35,12 +38,15 @@ export class PlotWorkflow extends ThinkWorkflow<ThinkAgent, object> {
  *
  * @param options.isSub whether its agent is a sub-agent of the one that is returned
  */
-export async function givenPlot(plot: Plot, options: { hooks?: AppHooks; isSub?: boolean } = {}) {
-  const id = `plot-${crypto.randomUUID()}`;
+export async function givenScriptedWorkflow(
+  body: WorkflowBody,
+  options: { hooks?: AppHooks; isSub?: boolean } = {},
+) {
+  const id = `body-${crypto.randomUUID()}`;
   const name = `agent-of-${id}`;
-  plots.set(id, plot);
+  workflowBodies.set(id, body);
   appHooks.set(options.isSub ? `child-of-${name}` : name, options.hooks ?? {});
-  const instance = await introspectWorkflowInstance(env.PLOT_WORKFLOW, id);
+  const instance = await introspectWorkflowInstance(env.SCRIPTED_WORKFLOW, id);
   return {
     id,
     instance,
@@ -54,10 +60,12 @@ export async function givenPlot(plot: Plot, options: { hooks?: AppHooks; isSub?:
       if (options.isSub) return agent.statusesOfChild(`child-of-${name}`);
       return (await agent.listSubmissions()).map(({ status }) => status);
     },
-    handle: () => env.PLOT_WORKFLOW.get(id),
+    handle: () => env.SCRIPTED_WORKFLOW.get(id),
     async start() {
       const agent = givenThink(name);
-      await (options.isSub ? agent.startPlotOfChild(`child-of-${name}`, id) : agent.startPlot(id));
+      await (options.isSub
+        ? agent.startScriptedOfChild(`child-of-${name}`, id)
+        : agent.startScripted(id));
     },
     /** What the workflow has returned. */
     async output(): Promise<unknown> {

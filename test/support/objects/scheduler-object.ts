@@ -1,6 +1,6 @@
 /** A scheduler alone on a plain Durable Object. Its tasks and its clock are in the script of its name and survive a crash. */
 
-import { Scheduler, type SchedulerSettings } from "../../src/scheduler/index.ts";
+import { Scheduler, type SchedulerSettings } from "../../../src/scheduler/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type SchedulerScript = Omit<SchedulerSettings, "tasks"> & {

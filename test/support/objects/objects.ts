@@ -1,7 +1,7 @@
 /** What a test does to one object from outside. */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { jobOf } from "./ledger.ts";
+import { jobOf } from "../ledger.ts";
 
 type Named = { readonly name?: string };
 

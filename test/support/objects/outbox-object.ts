@@ -3,7 +3,7 @@
  * event reaches them only when earlier writes are durable.
  */
 
-import { type Clock, systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import {
   type Adapter,
   type DeadLetter,
@@ -12,7 +12,7 @@ import {
   Outbox,
   type OutboxSettings,
   type ReferencedDelivery,
-} from "../../src/outbox/index.ts";
+} from "../../../src/outbox/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type Sent = Delivery | ReferencedDelivery;

@@ -3,9 +3,9 @@
  * workflow: its events are kept in memory, where no crash undoes them.
  */
 
-import { type Adapter, type Destination, Outbox } from "../../src/outbox/index.ts";
-import { type Approval, Approvals, approvalKind, Waits } from "../../src/waits/index.ts";
-import type { StoredKind, StoredKindName } from "../../src/waits/protocol.ts";
+import { type Adapter, type Destination, Outbox } from "../../../src/outbox/index.ts";
+import { type Approval, Approvals, approvalKind, Waits } from "../../../src/waits/index.ts";
+import type { StoredKind, StoredKindName } from "../../../src/waits/protocol.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 export type WaitsScript = {

@@ -2,7 +2,7 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { Lifecycle } from "agents/lifecycle";
-import { Meter, metered } from "../../src/testing/index.ts";
+import { Meter, metered } from "../../../src/testing/index.ts";
 
 export abstract class MeteredObject extends DurableObject<Cloudflare.Env> {
   readonly meter: Meter;

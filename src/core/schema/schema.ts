@@ -7,10 +7,10 @@
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { $ZodType } from "zod/v4/core";
-import { impossibleIn, type LibraryForms, withoutImpossible } from "./schema/impossible.ts";
-import { type Standard, standardForms } from "./schema/standard.ts";
-import { zodForms } from "./schema/zod.ts";
-import { zod3Forms } from "./schema/zod3.ts";
+import { impossibleIn, type LibraryForms, withoutImpossible } from "./impossible.ts";
+import { type Standard, standardForms } from "./standard.ts";
+import { zodForms } from "./zod.ts";
+import { zod3Forms } from "./zod3.ts";
 
 /** A schema of Zod, ArkType, Valibot (by `toStandardJsonSchema()`), or any other library that follows Standard Schema. */
 export type AnySchema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output>;

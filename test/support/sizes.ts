@@ -24,14 +24,14 @@
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** The text of `VITE_PERDURE_<name>`, if there is one. */
-export function textKnob(name: string): string | undefined {
+export function envText(name: string): string | undefined {
   const { env } = import.meta as ImportMeta & { readonly env: Env };
   return env[`VITE_PERDURE_${name}`] || undefined;
 }
 
 /** The number in `VITE_PERDURE_<name>`, or `otherwise`. */
-export function knob(name: string, otherwise: number): number {
-  const text = textKnob(name);
+export function sizeOf(name: string, otherwise: number): number {
+  const text = envText(name);
   if (text === undefined) return otherwise;
   const value = Number(text);
   if (Number.isFinite(value)) return value;
@@ -40,5 +40,5 @@ export function knob(name: string, otherwise: number): number {
 
 /** The time limit of a test whose size can be set: `shortMs`, unless LIMIT_MS is set. */
 export function limitMs(shortMs: number): number {
-  return knob("LIMIT_MS", shortMs);
+  return sizeOf("LIMIT_MS", shortMs);
 }

@@ -3,11 +3,11 @@
 import { Sessions } from "agents/sessions";
 import { tool } from "ai";
 import { z } from "zod";
-import { SdkTurns } from "../../src/hosts/sdk/sdk-turns.ts";
-import type { TurnSetup } from "../../src/hosts/sdk/turn-source.ts";
-import { Outbox } from "../../src/outbox/index.ts";
-import { Submissions, type TurnHost } from "../../src/submissions/index.ts";
-import { RecordingModel } from "../../src/testing/index.ts";
+import { SdkTurns } from "../../../src/hosts/sdk/sdk-turns.ts";
+import type { TurnSetup } from "../../../src/hosts/sdk/turn-source.ts";
+import { Outbox } from "../../../src/outbox/index.ts";
+import { Submissions, type TurnHost } from "../../../src/submissions/index.ts";
+import { RecordingModel } from "../../../src/testing/index.ts";
 import { MeteredObject } from "./metered-object.ts";
 
 /** How often an account was charged, over all objects and restarts. */

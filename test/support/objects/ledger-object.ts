@@ -10,7 +10,7 @@ import {
   type OutboxSettings,
   type ReferencedDelivery,
   UndeliverableError,
-} from "../../src/outbox/index.ts";
+} from "../../../src/outbox/index.ts";
 import {
   type AttemptRef,
   type ConversationState,
@@ -24,14 +24,14 @@ import {
   type Turn,
   type TurnEnd,
   type TurnHost,
-} from "../../src/submissions/index.ts";
-import type { SubmissionsOptions } from "../../src/submissions/options.ts";
-import type { Script } from "../../src/testing/index.ts";
-import { BatchKind, PromptKind } from "../../src/waits/index.ts";
-import type { BatchRef, BatchRepairs, BatchRequest } from "../../src/waits/kinds/batch.ts";
+} from "../../../src/submissions/index.ts";
+import type { SubmissionsOptions } from "../../../src/submissions/options.ts";
+import type { Script } from "../../../src/testing/index.ts";
+import { BatchKind, PromptKind } from "../../../src/waits/index.ts";
+import type { BatchRef, BatchRepairs, BatchRequest } from "../../../src/waits/kinds/batch.ts";
+import { type AskedPrompt, asWait } from "../prompts.ts";
 import { MeteredObject } from "./metered-object.ts";
-import { type AskedPrompt, asWait } from "./prompts.ts";
-import { WakeRoom } from "./wake-room.ts";
+import { WakeCapability } from "./wake-capability.ts";
 
 /** A batch of prompts of a run of a workflow. */
 type AskedBatch = Pick<AskedPrompt, "run" | "workflow"> & { readonly batch: string };
@@ -200,7 +200,7 @@ class ScriptedTurns implements TurnHost {
 
 export class LedgerObject extends MeteredObject {
   readonly turns = new ScriptedTurns(this.ctx.storage, () => this.submissions);
-  readonly room = new WakeRoom();
+  readonly room = new WakeCapability();
   readonly #clock = clockOf(this.ctx.id.name ?? "");
   readonly outbox: Outbox = new Outbox({
     ...outboxSettings.get(this.ctx.id.name ?? ""),

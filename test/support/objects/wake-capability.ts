@@ -1,12 +1,12 @@
 /** A capability that has only a wake, to test `core/wake.ts` with the real job queue. */
 
-import { Capability } from "../../src/core/capability.ts";
-import { systemClock } from "../../src/core/clock.ts";
-import type { Wake } from "../../src/core/wake.ts";
+import { Capability } from "../../../src/core/capability.ts";
+import { systemClock } from "../../../src/core/clock.ts";
+import type { Wake } from "../../../src/core/wake.ts";
 
 export const ROOM = "test.room";
 
-export class WakeRoom extends Capability {
+export class WakeCapability extends Capability {
   /** How often it was driven since the last start. */
   drives = 0;
   /** What a test wants to happen in a wake. */
