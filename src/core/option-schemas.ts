@@ -44,9 +44,7 @@ export function count({ min = 1, max, infinity = false }: CountRange = {}) {
   );
 }
 
-function orInfinity(infinity: boolean): string {
-  return infinity ? ", or Infinity" : "";
-}
+const orInfinity = (infinity: boolean) => (infinity ? ", or Infinity" : "");
 
 type DurationRange = { readonly max?: Duration; readonly infinity?: boolean };
 

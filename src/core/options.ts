@@ -1,7 +1,4 @@
-/**
- * Invalid options and their messages. Modules validate with the schemas of option-schemas.ts; this file has no Zod, for
- * those that also run where Zod is not loaded.
- */
+/** Invalid options and their messages. Without Zod: the calendar also runs where Zod is not loaded. */
 
 import { preview } from "./json.ts";
 

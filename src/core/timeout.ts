@@ -48,11 +48,7 @@ export class Deadlines {
   }
 }
 
-/**
- * Rejects when a promise takes longer than `ms`. The work itself continues.
- *
- * @throws TimeoutError when the promise has not settled within `ms`
- */
+/** Rejects with a TimeoutError when a promise takes longer than `ms`. The work itself continues. */
 export function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
   return new Deadlines(ms).within(work);
 }

@@ -2,16 +2,14 @@
 
 type CloudflareTest = typeof import("cloudflare:test");
 
+const REMEDY =
+  "This part of perdure/testing needs Vitest with @cloudflare/vitest-plugin. Only the models and the meter run in any worker.";
+
 /** @throws Error outside of Vitest */
-async function load(): Promise<CloudflareTest> {
-  try {
-    return await import("cloudflare:test");
-  } catch (error) {
-    throw new Error(
-      "This part of perdure/testing needs Vitest with @cloudflare/vitest-plugin. Only the models and the meter run in any worker.",
-      { cause: error },
-    );
-  }
+function load(): Promise<CloudflareTest> {
+  return import("cloudflare:test").catch((cause: unknown) => {
+    throw new Error(REMEDY, { cause });
+  });
 }
 
 /** Runs `work` in the object, which is constructed if necessary. Does not start its Lifecycle. */

@@ -61,7 +61,6 @@ async function playRight<T extends Objects>(
   throw new InvalidScenarioError(scenario.name, `problems ${when}: ${played.problems.join("; ")}`);
 }
 
-/** The point of the first of two crashes. */
 function firstCrash(name: string, writes: readonly string[], again: true | RegExp): CrashPoint {
   const middle = Math.floor(writes.length / 2);
   const index = again === true ? middle : writes.findIndex((what) => again.test(what));

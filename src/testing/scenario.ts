@@ -124,11 +124,7 @@ export function checkScenario<T extends Objects>(scenario: CrashScenario<T>): Ch
     typeof scenario?.name === "string" && scenario.name ? scenario.name : "crashAtEveryWrite()";
   const refuse = (_: string, message: string) => new InvalidScenarioError(name, message);
   const schema = SCENARIO as z.ZodType<z.output<typeof SCENARIO>>;
-  const { moments, stride, again, concurrency, timeout } = readOptions(
-    schema,
-    scenario,
-    "scenario",
-    refuse,
-  );
-  return { ...scenario, moments, stride, again, concurrency, timeoutMs: timeout };
+  const read = readOptions(schema, scenario, "scenario", refuse);
+  const { moments, stride, again, concurrency, timeout: timeoutMs } = read;
+  return { ...scenario, moments, stride, again, concurrency, timeoutMs };
 }

@@ -14,7 +14,7 @@ import type { Meter } from "../../src/testing/index.ts";
 import { givenLedger, until } from "../support/given.ts";
 import { again, crashOne, jobOf, type Ledger, sleep, within } from "../support/ledger.ts";
 import { births } from "../support/objects/ledger-object.ts";
-import { ROOM, type WakeCapability } from "../support/objects/wake-capability.ts";
+import { WAKE_CAPABILITY, type WakeCapability } from "../support/objects/wake-capability.ts";
 
 const MIGRATIONS = [
   "CREATE TABLE one (a)",
@@ -197,7 +197,7 @@ describe("wake", () => {
     const routed = { routes: { source: { key: "child" }, toRoot } } as unknown as LifecycleServices;
     const wake = new Wake(
       () => routed,
-      "room",
+      "test.wake",
       async () => null,
       atZero,
     );
@@ -210,42 +210,42 @@ describe("wake", () => {
     expect(log).toEqual(["armed", "1000", "2000"]);
   });
 
-  const inRoom = <T>(
+  const inCapability = <T>(
     stub: Ledger,
-    work: (room: WakeCapability, ctx: DurableObjectState, meter: Meter) => Promise<T> | T,
+    work: (wakeCapability: WakeCapability, ctx: DurableObjectState, meter: Meter) => Promise<T> | T,
   ) =>
-    within(stub, async ({ lifecycle, room, meter }, ctx) => {
+    within(stub, async ({ lifecycle, wakeCapability, meter }, ctx) => {
       await lifecycle.start();
-      return work(room, ctx, meter);
+      return work(wakeCapability, ctx, meter);
     });
 
   const LATER = 3_600_000;
 
   it("noLaterThan sets one job and the alarm at the given time", () =>
-    inRoom(givenLedger(), async ({ wake }, ctx) => {
+    inCapability(givenLedger(), async ({ wake }, ctx) => {
       const time = Date.now() + LATER;
       expect(wake.armedFor).toBeNull();
       await wake.noLaterThan(time);
       expect(wake.armedFor).toBe(time);
-      expect(jobOf(ROOM, ctx)).toBe(time);
+      expect(jobOf(WAKE_CAPABILITY, ctx)).toBe(time);
       expect(await ctx.storage.getAlarm()).toBe(time);
     }));
 
   it("noLaterThan keeps an earlier job and writes nothing", () =>
-    inRoom(givenLedger(), async ({ wake }, ctx, meter) => {
+    inCapability(givenLedger(), async ({ wake }, ctx, meter) => {
       const time = Date.now() + LATER;
       await wake.noLaterThan(time);
       meter.reset();
       await wake.noLaterThan(time + 1);
       await wake.noLaterThan(time);
-      expect(jobOf(ROOM, ctx)).toBe(time);
+      expect(jobOf(WAKE_CAPABILITY, ctx)).toBe(time);
       expect(meter.read()).toMatchObject({ rowsWritten: 0, setAlarms: 0 });
       await wake.noLaterThan(time - 1);
-      expect(jobOf(ROOM, ctx)).toBe(time - 1);
+      expect(jobOf(WAKE_CAPABILITY, ctx)).toBe(time - 1);
     }));
 
   it("L1: noLaterThan sets the job again when its alarm is overdue and has not fired", () =>
-    inRoom(givenLedger(), async ({ wake }, { storage }, meter) => {
+    inCapability(givenLedger(), async ({ wake }, { storage }, meter) => {
       const time = Date.now() + LATER;
       await wake.noLaterThan(time);
       await storage.deleteAlarm();
@@ -265,16 +265,16 @@ describe("wake", () => {
   it.each([[Date.UTC(2300, 0, 1)], [8.64e15], [1e18]])(
     "L9: a wake requested for %d is armed for the latest time of an alarm",
     (time) =>
-      inRoom(givenLedger(), async ({ wake }, ctx, meter) => {
+      inCapability(givenLedger(), async ({ wake }, ctx, meter) => {
         await wake.noLaterThan(time);
-        expect([wake.armedFor, jobOf(ROOM, ctx)]).toEqual([LAST_ALARM, LAST_ALARM]);
+        expect([wake.armedFor, jobOf(WAKE_CAPABILITY, ctx)]).toEqual([LAST_ALARM, LAST_ALARM]);
         expect(await ctx.storage.getAlarm()).toBe(LAST_ALARM);
         meter.reset();
         await wake.noLaterThan(time + 1);
         expect(meter.read()).toMatchObject({ rowsWritten: 0, setAlarms: 0 });
         const soon = Date.now() + LATER;
         await wake.noLaterThan(soon);
-        expect(jobOf(ROOM, ctx)).toBe(soon);
+        expect(jobOf(WAKE_CAPABILITY, ctx)).toBe(soon);
       }),
   );
 
@@ -286,43 +286,43 @@ describe("wake", () => {
   it("a new instance reads the armed wake after a crash", async () => {
     const stub = givenLedger();
     const time = Date.now() + LATER;
-    await inRoom(stub, ({ wake }) => wake.noLaterThan(time));
+    await inCapability(stub, ({ wake }) => wake.noLaterThan(time));
     const next = await crashOne(stub);
-    await inRoom(next, async ({ wake }, ctx) => {
+    await inCapability(next, async ({ wake }, ctx) => {
       expect(wake.armedFor).toBe(time);
       await wake.noLaterThan(time + 1);
-      expect(jobOf(ROOM, ctx)).toBe(time);
+      expect(jobOf(WAKE_CAPABILITY, ctx)).toBe(time);
     });
   });
 
   it("clear removes the job and the alarm, and the next wake can be armed", () =>
-    inRoom(givenLedger(), async ({ wake }, ctx) => {
+    inCapability(givenLedger(), async ({ wake }, ctx) => {
       await wake.noLaterThan(Date.now() + LATER);
       await wake.clear();
-      expect([wake.armedFor, jobOf(ROOM, ctx), await ctx.storage.getAlarm()]).toEqual([
+      expect([wake.armedFor, jobOf(WAKE_CAPABILITY, ctx), await ctx.storage.getAlarm()]).toEqual([
         null,
         null,
         null,
       ]);
       await wake.clear();
       await wake.noLaterThan(Date.now() + LATER);
-      expect(jobOf(ROOM, ctx)).not.toBeNull();
+      expect(jobOf(WAKE_CAPABILITY, ctx)).not.toBeNull();
     }));
 
   /** What is armed after an alarm that ran this drive. */
-  async function driven(drive: (room: WakeCapability) => Promise<number | null>) {
+  async function driven(drive: (wakeCapability: WakeCapability) => Promise<number | null>) {
     const stub = givenLedger();
-    await inRoom(stub, async (room) => {
-      room.onDrive = () => drive(room);
-      await room.wake.noLaterThan(Date.now());
+    await inCapability(stub, async (wakeCapability) => {
+      wakeCapability.onDrive = () => drive(wakeCapability);
+      await wakeCapability.wake.noLaterThan(Date.now());
     });
-    await until(() => inRoom(stub, ({ drives }) => drives > 0));
+    await until(() => inCapability(stub, ({ drives }) => drives > 0));
     // The outcome is applied after the drive.
     await sleep(50);
-    return inRoom(stub, async ({ wake, drives }, ctx) => ({
+    return inCapability(stub, async ({ wake, drives }, ctx) => ({
       drives,
       armedFor: wake.armedFor,
-      job: jobOf(ROOM, ctx),
+      job: jobOf(WAKE_CAPABILITY, ctx),
       alarm: await ctx.storage.getAlarm(),
     }));
   }
@@ -369,15 +369,15 @@ describe("wake", () => {
   it("request and release work without await", async () => {
     const stub = givenLedger();
     const time = Date.now() + LATER;
-    await inRoom(stub, ({ wake }) => wake.request(time));
-    await inRoom(stub, (_, ctx) => expect(jobOf(ROOM, ctx)).toBe(time));
-    await inRoom(stub, ({ wake }) => wake.release());
-    await inRoom(stub, (_, ctx) => expect(jobOf(ROOM, ctx)).toBeNull());
+    await inCapability(stub, ({ wake }) => wake.request(time));
+    await inCapability(stub, (_, ctx) => expect(jobOf(WAKE_CAPABILITY, ctx)).toBe(time));
+    await inCapability(stub, ({ wake }) => wake.release());
+    await inCapability(stub, (_, ctx) => expect(jobOf(WAKE_CAPABILITY, ctx)).toBeNull());
   });
 
   it("noLaterThan pushes again after a push that failed", async () => {
     const stub = givenLedger();
-    await inRoom(stub, async ({ wake }, ctx, meter) => {
+    await inCapability(stub, async ({ wake }, ctx, meter) => {
       meter.onWrite = () => {
         throw new Error("disk full");
       };
@@ -385,22 +385,22 @@ describe("wake", () => {
       await expect(wake.noLaterThan(time)).rejects.toThrow("disk full");
       meter.onWrite = undefined;
       await wake.noLaterThan(time);
-      expect(jobOf(ROOM, ctx)).toBe(time);
+      expect(jobOf(WAKE_CAPABILITY, ctx)).toBe(time);
     });
   });
 
   it("a drive that fails is retried, and its job stays", async () => {
     const stub = givenLedger();
-    await inRoom(stub, async (room) => {
-      room.onDrive = async () => {
+    await inCapability(stub, async (wakeCapability) => {
+      wakeCapability.onDrive = async () => {
         throw new Error("not yet");
       };
-      await room.wake.noLaterThan(Date.now());
+      await wakeCapability.wake.noLaterThan(Date.now());
     });
     // The queue itself tries three times within about a second. After that, onJobError retries.
-    await until(() => inRoom(stub, ({ drives }) => drives >= 3), 5_000);
+    await until(() => inCapability(stub, ({ drives }) => drives >= 3), 5_000);
     await sleep(300);
-    await inRoom(stub, (_, ctx) => expect(jobOf(ROOM, ctx)).not.toBeNull());
+    await inCapability(stub, (_, ctx) => expect(jobOf(WAKE_CAPABILITY, ctx)).not.toBeNull());
   });
 
   it("the root keeps the wake of a sub-agent, and routes it back when it fires", async () => {
@@ -420,7 +420,7 @@ describe("wake", () => {
               child.onRoute({ source: undefined, payload }),
           },
         }) as unknown as LifecycleServices,
-      ROOM,
+      WAKE_CAPABILITY,
       async () => null,
       atZero,
     );
@@ -434,7 +434,7 @@ describe("wake", () => {
               root.onRoute({ source, payload } as LifecycleRouteContext),
           },
         }) as unknown as LifecycleServices,
-      ROOM,
+      WAKE_CAPABILITY,
       async () => outcomes.shift() ?? null,
       atZero,
     );
@@ -456,18 +456,22 @@ describe("wake", () => {
   it("the alarm of an object that crashed wakes its next instance", async () => {
     const stub = givenLedger();
     const drives: number[] = [];
-    births.set(stub.name ?? "", ({ room }) => {
+    births.set(stub.name ?? "", ({ wakeCapability }) => {
       const instance = drives.push(0) - 1;
-      room.onDrive = async () => {
+      wakeCapability.onDrive = async () => {
         drives[instance] = 1;
         return null;
       };
     });
-    await inRoom(stub, ({ wake }) => wake.noLaterThan(Date.now() + LATER));
+    await inCapability(stub, ({ wake }) => wake.noLaterThan(Date.now() + LATER));
     await within(await crashOne(stub), () => {});
     expect(drives).toEqual([0, 0]);
     await within(again(stub), async (_, { storage }) => {
-      storage.sql.exec("UPDATE cf_agents_jobs SET time = ? WHERE capability = ?", Date.now(), ROOM);
+      storage.sql.exec(
+        "UPDATE cf_agents_jobs SET time = ? WHERE capability = ?",
+        Date.now(),
+        WAKE_CAPABILITY,
+      );
     });
     expect(await runDurableObjectAlarm(again(stub))).toBe(true);
     expect(drives).toEqual([0, 1]);

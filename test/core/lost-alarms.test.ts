@@ -64,8 +64,8 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
     capability: "perdure.waits",
     given: async () => {
       let isDone = false;
-      const room = givenWaits();
-      waitsScripts.set(room.name ?? "", {
+      const stub = givenWaits();
+      waitsScripts.set(stub.name ?? "", {
         kinds: () => ({
           codemode: {
             answersLaterRuns: () => true,
@@ -76,9 +76,9 @@ const MODULES: Record<string, { capability: string; given: () => Promise<Given> 
           },
         }),
       });
-      await open(room, ask({ kind: "codemode" }));
+      await open(stub, ask({ kind: "codemode" }));
       await sleep(50);
-      return { find: () => env.WaitsObject.getByName(room.name ?? ""), isDone: () => isDone };
+      return { find: () => env.WaitsObject.getByName(stub.name ?? ""), isDone: () => isDone };
     },
   },
   "a schedule": {
@@ -172,8 +172,8 @@ describe("a start that finds its alarm", () => {
     };
     await start(find);
     expect(await writesOfStart()).toEqual({ rowsWritten: 0, setAlarms: 0 });
-    await within(find(), ({ lifecycle, room }) =>
-      lifecycle.start().then(() => room.wake.noLaterThan(Date.now() + HOUR_MS)),
+    await within(find(), ({ lifecycle, wakeCapability }) =>
+      lifecycle.start().then(() => wakeCapability.wake.noLaterThan(Date.now() + HOUR_MS)),
     );
     expect(await writesOfStart()).toEqual({ rowsWritten: 0, setAlarms: 0 });
   });

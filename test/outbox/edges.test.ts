@@ -154,7 +154,9 @@ describe("An id that is put again after its delivery was kept", () => {
     );
     await putAll(box, ["e"], PLAIN, "small");
     await until(() => came.length === 2, 2_000);
-    await sleep(20);
+    await until(() =>
+      inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.state === "delivered"),
+    );
     await inside(box, async ({ outbox }, ctx) => {
       expect(orphansIn(ctx)).toEqual([]);
       expect(await outbox.read("e")).toBe("small");

@@ -187,9 +187,10 @@ describe("The wake of an empty outbox", () => {
     }));
   const NOTHING = { waiting: 0, job: null, alarm: null };
   const becomesEmpty = async (stub: Ledger) => {
-    await until(async () => (await held(stub)).waiting === 0, 5_000);
-    await sleep(50);
-    expect(await held(stub)).toEqual(NOTHING);
+    await until(async () => {
+      const { waiting, job, alarm } = await held(stub);
+      return waiting === 0 && job === null && alarm === null;
+    }, 5_000);
   };
 
   it("O5: there is a job and an alarm during a delivery, and none after it", async () => {
@@ -245,9 +246,10 @@ describe("The wake of an empty outbox", () => {
     const stub = givenLedger();
     const to = somewhere();
     await submit(stub, {}, { submissionId: "s", notify: () => [to] });
-    await arrived(to);
-    await sleep(50);
-    expect(await held(stub)).toMatchObject({ waiting: 0, job: null });
+    await until(async () => {
+      const { waiting, job } = await held(stub);
+      return waiting === 0 && job === null;
+    });
     await wakeNow(stub);
     expect(await held(stub)).toEqual(NOTHING);
   });

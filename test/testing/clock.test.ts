@@ -4,7 +4,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { VirtualClockError, virtualClock } from "../../src/testing/index.ts";
-import { givenLedger } from "../support/given.ts";
+import { givenLedger, until } from "../support/given.ts";
 import { sleep, submit } from "../support/ledger.ts";
 import { ledgerOptions } from "../support/objects/ledger-object.ts";
 import { schedulerScripts } from "../support/objects/scheduler-object.ts";
@@ -99,7 +99,10 @@ describe("submissions", () => {
     const stub = givenLedger();
     const script = { fail: "busy", failTimes: 1, status: 429, headers: { "retry-after": "3600" } };
     await submit(stub, script, { submissionId: "s" });
-    await sleep(50);
+    await until(async () => {
+      const found = await stub.inspect("s");
+      return found?.status === "pending" && found.attempts === 1;
+    });
     const begun = Date.now();
     await clock.advance("59 minutes", stub);
     expect(await stub.inspect("s")).toMatchObject({ status: "pending", attempts: 1 });

@@ -60,7 +60,7 @@ export function jsonSchemaOf(schema: AnySchema): object {
   return check ? { ...shown, [CHECK]: check } : shown;
 }
 
-/** The two forms in a JSON Schema of {@link jsonSchemaOf}, or in any other. */
+/** The two forms in a JSON Schema, which may be one of {@link jsonSchemaOf}. */
 export function formsIn(schema: object): JsonForms {
   const { [CHECK]: check, ...shown } = schema as { [CHECK]?: object };
   return check === undefined ? { schema } : { schema: shown, check };

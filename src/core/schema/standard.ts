@@ -13,15 +13,16 @@ type Converter = StandardJSONSchemaV1.Props["jsonSchema"];
 /** A schema that has a JSON Schema form. */
 export type Standard = StandardSchemaV1.Props & { readonly jsonSchema: Converter };
 
-const TARGET = "draft-2020-12";
-
 /** The check is `{}` for an unknown library. */
 export function standardForms(standard: Standard): LibraryForms {
   const { vendor, jsonSchema } = standard;
-  const shown = jsonSchema.input({ target: TARGET, libraryOptions: OPTIONS[vendor] });
+  const shown = jsonSchema.input({ target: "draft-2020-12", libraryOptions: OPTIONS[vendor] });
   if (vendor === "arktype") return { shown, check: looseArkType(shown) };
   if (vendor !== "valibot" || takesAnything(standard)) return { shown, check: {} };
-  return { shown, check: jsonSchema.input({ target: TARGET, libraryOptions: VALIBOT_CHECK }) };
+  return {
+    shown,
+    check: jsonSchema.input({ target: "draft-2020-12", libraryOptions: VALIBOT_CHECK }),
+  };
 }
 
 /** ArkType omits the flags of patterns, and accepts arrays as objects. It has no object constants. */

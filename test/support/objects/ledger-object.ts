@@ -200,7 +200,7 @@ class ScriptedTurns implements TurnHost {
 
 export class LedgerObject extends MeteredObject {
   readonly turns = new ScriptedTurns(this.ctx.storage, () => this.submissions);
-  readonly room = new WakeCapability();
+  readonly wakeCapability = new WakeCapability();
   readonly #clock = clockOf(this.ctx.id.name ?? "");
   readonly outbox: Outbox = new Outbox({
     ...outboxSettings.get(this.ctx.id.name ?? ""),
@@ -232,7 +232,7 @@ export class LedgerObject extends MeteredObject {
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
-    this.lifecycle.use(this.outbox).use(this.submissions).use(this.room);
+    this.lifecycle.use(this.outbox).use(this.submissions).use(this.wakeCapability);
     births.get(ctx.id.name ?? "")?.(this, ctx);
   }
 

@@ -4,7 +4,7 @@ import { Capability } from "../../../src/core/capability.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Wake } from "../../../src/core/wake.ts";
 
-export const ROOM = "test.room";
+export const WAKE_CAPABILITY = "test.wake";
 
 export class WakeCapability extends Capability {
   /** How often it was driven since the last start. */
@@ -13,7 +13,7 @@ export class WakeCapability extends Capability {
   onDrive: () => Promise<number | null> = async () => null;
 
   constructor() {
-    super(ROOM, systemClock);
+    super(WAKE_CAPABILITY, systemClock);
   }
 
   override get wake(): Wake {
