@@ -241,7 +241,10 @@ export abstract class AgentVerbs {
 
   // Approvals
 
-  /** Approvals that `step.approval()` of this agent's workflows has asked for, newest first; by default those that are pending. */
+  /**
+   * Approvals that `step.approval()` of this agent's workflows has asked for, newest first; by default those that are pending.
+   * @throws InvalidApprovalError for an unknown option or an invalid one
+   */
   listApprovals(options?: ListApprovalsOptions) {
     return this[CAPABILITIES].approvals.list(options);
   }

@@ -4,7 +4,6 @@ import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
 import type { Destination } from "./destinations/index.ts";
 
-export type { Delivery } from "./destinations/adapter.ts";
 export type { Destination } from "./destinations/index.ts";
 export type { InstanceOf, WorkflowDestination } from "./destinations/workflow-event.ts";
 

@@ -45,7 +45,7 @@ export type SchedulerSettings = {
   };
 };
 
-/** @internal The settings with their defaults, durations in milliseconds. */
+/** The settings with their defaults, durations in milliseconds. */
 export const SETTINGS = optionsOf<SchedulerSettings>()({
   tasks: hook(),
   defaultTimezone: hook().optional(),

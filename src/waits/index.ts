@@ -20,7 +20,6 @@ export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
 export type {
   Closing,
   WaitKindName,
-  WaitReceipt,
   WaitRef,
   WaitRequest,
 } from "./protocol.ts";

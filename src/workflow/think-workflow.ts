@@ -106,7 +106,7 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-export interface ThinkWorkflowSteps {
+interface ThinkWorkflowSteps {
   /**
    * Asks the agent and waits for its answer: what `output` takes, or without one the text of the reply. Idempotent per
    * workflow, instance, step name and key; what it returns matches `output`.
@@ -200,7 +200,10 @@ export interface ThinkWorkflowSteps {
   ): Promise<AgentToolResult<AgentToolOutput<Schema>>>;
 }
 
-/** @param callOf one step of this run, on the workflow's own agent */
+/**
+ * @param callOf one step of this run, on the workflow's own agent
+ * @internal
+ */
 export function stepsOf(env: object, callOf: (name: string) => StepCall): ThinkWorkflowSteps {
   const promptResult: ThinkWorkflowSteps["promptResult"] = async (name, options) =>
     runPrompt(prompted(env, callOf(name), options?.agent), options);

@@ -199,7 +199,8 @@ type EventWait = {
 /**
  * Waits for an event with proof, and asks the agent now and then: whatever of the two is there first.
  *
- * @param ask how it stands, or null when it has not ended; the last time with `isOver`, and what it returns then stands
+ * @param ask the end, or null when it has not ended; with `isOver` the last time, and then its result counts
+ * @internal
  */
 export async function eventOrEnd<End>(
   step: AgentWorkflowStep,

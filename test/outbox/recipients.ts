@@ -12,8 +12,8 @@ import {
 } from "cloudflare:workers";
 import { Agent } from "agents";
 import { UndeliverableError } from "../../src/outbox/errors.ts";
+import type { Delivery } from "../../src/outbox/index.ts";
 import { dedupe } from "../../src/outbox/receiver/dedupe.ts";
-import type { Delivery } from "../../src/outbox/types.ts";
 
 /** What came, by delivery id, wherever it came to. It outlives the objects. */
 export const received = new Map<string, Delivery<string>[]>();

@@ -139,10 +139,16 @@ export class Answers {
   }
 }
 
-/** `output` of a row whose answer is in parts. No JSON is empty, so this is never an answer. */
+/**
+ * `output` of a row whose answer is in parts. No JSON is empty, so this is never an answer.
+ * @internal
+ */
 export const IN_PARTS = "";
 
-/** Stores an answer in parts, in the transaction that marks its row as {@link IN_PARTS}. */
+/**
+ * Stores an answer in parts, in the transaction that marks its row as {@link IN_PARTS}.
+ * @internal
+ */
 export function writeParts(sql: SqlStorage, seq: number, text: string): void {
   for (const [part, piece] of partsOf(text).entries()) {
     const query = "INSERT INTO perdure_answer_parts (seq, part, text) VALUES (?, ?, ?)";

@@ -2,7 +2,7 @@
 
 import { expect } from "vitest";
 import { type WebhookDestination, webhooks } from "../../../src/outbox/destinations/webhook.ts";
-import type { Delivery } from "../../../src/outbox/types.ts";
+import type { Delivery } from "../../../src/outbox/index.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
 import type { SignedHeaders } from "../../support/receivers/signature.ts";
 

@@ -1,7 +1,7 @@
 /** The real waits beside their model: how a command is performed on both, and what must be equal after it. */
 
 import { expect } from "vitest";
-import type { WaitReceipt } from "../../../src/waits/index.ts";
+import type { WaitReceipt } from "../../../src/waits/protocol.ts";
 import { until } from "../../support/given.ts";
 import type { Action, Compared, Subject } from "../../support/model-test.ts";
 import { arrivals, type WaitsObject, waitsTime } from "../../support/objects/waits-object.ts";

@@ -137,7 +137,10 @@ async function* chunksOf(reader: ReadableStreamDefaultReader<unknown>): AsyncGen
   }
 }
 
-/** The reports among the child's chunks, until those end. Any other chunk is passed over. */
+/**
+ * The reports among the child's chunks, until those end. Any other chunk is passed over.
+ * @internal
+ */
 export async function* reportsOf(chunks: AsyncIterable<unknown>): AsyncGenerator<Report> {
   const decoder = new TextDecoder();
   let text = "";
