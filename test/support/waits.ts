@@ -22,8 +22,8 @@ export const { inside, crash, wake } = accessTo(
 );
 
 /** The object starts again after a crash, without a call of the app. */
-export function start(room: Capability): Promise<void> {
-  return inside(room, ({ lifecycle }) => lifecycle.start().then(() => {}));
+export function start(stub: Capability): Promise<void> {
+  return inside(stub, ({ lifecycle }) => lifecycle.start().then(() => {}));
 }
 
 /** A request of a workflow instance of its own. */
@@ -42,8 +42,8 @@ export function ask(
   };
 }
 
-export function open(room: Capability, request: WaitRequest) {
-  return inside(room, ({ waits }) => waits.open(request));
+export function open(stub: Capability, request: WaitRequest) {
+  return inside(stub, ({ waits }) => waits.open(request));
 }
 
 export type StoredWait = {
@@ -56,8 +56,8 @@ export type StoredWait = {
 };
 
 /** The rows, oldest first. */
-export function rowsOf(room: Capability): Promise<StoredWait[]> {
-  return inside(room, (_, { storage: { sql } }) => {
+export function rowsOf(stub: Capability): Promise<StoredWait[]> {
+  return inside(stub, (_, { storage: { sql } }) => {
     const made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'perdure_waits'").toArray();
     return made.length === 0
       ? []

@@ -10,7 +10,7 @@ afterEach(() => {
   waitsTime.aheadMs = 0;
 });
 
-/** A room whose children are as the port says; `tools()` is what the agent tells of ends. */
+/** An object whose child agents answer as the port says; `tools()` reports their ends. */
 function givenChildren(given: Partial<AgentToolPort>) {
   const known = new Set<string>();
   const port: AgentToolPort = {
@@ -28,20 +28,20 @@ function givenChildren(given: Partial<AgentToolPort>) {
     ...given,
   };
   let tools: AgentTools | undefined;
-  const room = givenWaits({
+  const stub = givenWaits({
     kinds: (_, waits) => {
       tools = new AgentTools(port, () => waits);
       return { "agent-tool": tools };
     },
   });
-  return { room, known, tools: () => tools as AgentTools };
+  return { stub, known, tools: () => tools as AgentTools };
 }
 
 const request = () => ask({ kind: "agent-tool", request: { className: "Child", input: null } });
 
 it("W5: a child whose step has timed out is no longer followed", async () => {
   let isCancelled = false;
-  const { room } = givenChildren({
+  const { stub } = givenChildren({
     tail: async () =>
       new ReadableStream({
         cancel() {
@@ -50,21 +50,21 @@ it("W5: a child whose step has timed out is no longer followed", async () => {
       }),
   });
   const asked = request();
-  await open(room, asked);
+  await open(stub, asked);
   await until(
     async () =>
-      (await inside(room, ({ waits }) => waits.list({ kind: "agent-tool", limit: 1 })))[0]?.state,
+      (await inside(stub, ({ waits }) => waits.list({ kind: "agent-tool", limit: 1 })))[0]?.state,
   );
-  await inside(room, ({ waits }) =>
+  await inside(stub, ({ waits }) =>
     waits.cancelFor({ workflow: "W", instance: asked.workflow.id }, "terminated"),
   );
-  await until(async () => (await rowsOf(room))[0]?.done_at);
+  await until(async () => (await rowsOf(stub))[0]?.done_at);
   expect(isCancelled).toBe(true);
 });
 
 it("O2: a child that ends while it is started is not abandoned", async () => {
   const abandoned: string[] = [];
-  const { room, known, tools } = givenChildren({
+  const { stub, known, tools } = givenChildren({
     start: async (_, { runId }) => {
       known.add(runId);
       await tools().finished(
@@ -75,8 +75,8 @@ it("O2: a child that ends while it is started is not abandoned", async () => {
     },
     abandon: async (_, runId) => void abandoned.push(runId),
   });
-  await open(room, request());
-  await until(async () => (await rowsOf(room))[0]?.status === "failed");
+  await open(stub, request());
+  await until(async () => (await rowsOf(stub))[0]?.status === "failed");
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(abandoned).toEqual([]);
 });

@@ -9,15 +9,15 @@ import type { WaitsObject } from "../support/objects/waits-object.ts";
 import { sizeOf } from "../support/sizes.ts";
 import { ask, type Capability, givenWaits, inside, open, rowsOf } from "../support/waits.ts";
 
-const at = <T>(room: Capability, work: (approvals: WaitsObject["approvals"]) => Promise<T>) =>
-  inside(room, ({ approvals }) => work(approvals));
+const at = <T>(stub: Capability, work: (approvals: WaitsObject["approvals"]) => Promise<T>) =>
+  inside(stub, ({ approvals }) => work(approvals));
 
 const SCHEMA = z.toJSONSchema(z.object({ amount: z.number().max(100) })) as never;
 
 /** An approval that is asked for, and its id. */
-async function given(room: Capability, schema?: never, rest?: Parameters<typeof ask>[0]) {
+async function given(stub: Capability, schema?: never, rest?: Parameters<typeof ask>[0]) {
   const request = approvalRequest({ title: "Pay", schema });
-  return (await open(room, ask({ request, ...rest }))).waitId;
+  return (await open(stub, ask({ request, ...rest }))).waitId;
 }
 
 describe("W4: what a decision says is checked at the agent", () => {
@@ -51,9 +51,9 @@ describe("W4: what a decision says is checked at the agent", () => {
     ["no JSON", { payload: { amount: 1, big: 1n } }, "payload", /JSON/],
   ])("W4: %s is refused, and it stays pending", async (_, options, field, message) => {
     const open = z.toJSONSchema(z.looseObject({ amount: z.number().max(100) })) as never;
-    const room = givenWaits();
-    const id = await given(room, open);
-    const refused = at(room, (approvals) =>
+    const stub = givenWaits();
+    const id = await given(stub, open);
+    const refused = at(stub, (approvals) =>
       expect(approvals.grant(id, options)).rejects.toMatchObject({
         name: "InvalidApprovalError",
         field,
@@ -61,34 +61,34 @@ describe("W4: what a decision says is checked at the agent", () => {
       }),
     );
     await refused;
-    expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
-    const granted = await at(room, (approvals) => approvals.grant(id, { payload: { amount: 1 } }));
+    expect(await rowsOf(stub)).toMatchObject([{ status: "open" }]);
+    const granted = await at(stub, (approvals) => approvals.grant(id, { payload: { amount: 1 } }));
     expect(granted).toMatchObject({ outcome: "decided", approval: { payload: { amount: 1 } } });
   });
 
   it("W4: a payload for an approval that takes none is refused, and not dropped", async () => {
-    const room = givenWaits();
-    const id = await given(room);
-    await at(room, (approvals) =>
+    const stub = givenWaits();
+    const id = await given(stub);
+    await at(stub, (approvals) =>
       expect(approvals.grant(id, { payload: 1 })).rejects.toThrow(/expected no payload/),
     );
-    expect(await at(room, (approvals) => approvals.grant(id))).toMatchObject({
+    expect(await at(stub, (approvals) => approvals.grant(id))).toMatchObject({
       outcome: "decided",
     });
   });
 
   it("a schema that cannot be read back is left to the workflow", async () => {
-    const room = givenWaits();
-    const id = await given(room, { type: "no such type" } as never);
-    const granted = await at(room, (approvals) => approvals.grant(id, { payload: "anything" }));
+    const stub = givenWaits();
+    const id = await given(stub, { type: "no such type" } as never);
+    const granted = await at(stub, (approvals) => approvals.grant(id, { payload: "anything" }));
     expect(granted).toMatchObject({ outcome: "decided", approval: { payload: "anything" } });
   });
 });
 
 it("W3: the first decision counts, whatever comes after it", async () => {
-  const room = givenWaits();
-  const id = await given(room, SCHEMA);
-  const outcomes = await at(room, (approvals) =>
+  const stub = givenWaits();
+  const id = await given(stub, SCHEMA);
+  const outcomes = await at(stub, (approvals) =>
     Promise.all([
       approvals.reject(id, { by: "ada" }),
       approvals.grant(id, { payload: { amount: 1 }, by: "bob" }),
@@ -104,31 +104,31 @@ it("W3: the first decision counts, whatever comes after it", async () => {
     expect(approval).toMatchObject({ approvalId: id, status: "rejected", by: "ada" });
     expect(approval.payload).toBeUndefined();
   }
-  expect(await at(room, (approvals) => approvals.grant("nobody"))).toEqual({
+  expect(await at(stub, (approvals) => approvals.grant("nobody"))).toEqual({
     outcome: "not_found",
     approvalId: "nobody",
   });
 });
 
 it("a wait of another kind is no approval", async () => {
-  const room = givenWaits();
-  const id = await given(room, undefined, { kind: "agent-tool" });
-  expect(await at(room, (approvals) => approvals.inspect(id))).toBeNull();
-  expect(await at(room, (approvals) => approvals.reject(id))).toMatchObject({
+  const stub = givenWaits();
+  const id = await given(stub, undefined, { kind: "agent-tool" });
+  expect(await at(stub, (approvals) => approvals.inspect(id))).toBeNull();
+  expect(await at(stub, (approvals) => approvals.reject(id))).toMatchObject({
     outcome: "not_found",
   });
-  expect(await at(room, (approvals) => approvals.list())).toEqual([]);
-  expect(await rowsOf(room)).toMatchObject([{ status: "open" }]);
+  expect(await at(stub, (approvals) => approvals.list())).toEqual([]);
+  expect(await rowsOf(stub)).toMatchObject([{ status: "open" }]);
 });
 
 describe("a list", () => {
   it("has what is pending, newest first, or what is asked for, in pages", async () => {
-    const room = givenWaits();
+    const stub = givenWaits();
     const mine = { workflow: { name: "W", id: "mine", stepName: "s" } };
     const ids: string[] = [];
-    for (let n = 0; n < 6; n++) ids.push(await given(room, undefined, n % 2 === 0 ? mine : {}));
+    for (let n = 0; n < 6; n++) ids.push(await given(stub, undefined, n % 2 === 0 ? mine : {}));
     const [a = "", b = "", c = "", d = "", e = "", f = ""] = ids;
-    await at(room, async (approvals) => {
+    await at(stub, async (approvals) => {
       await approvals.grant(a);
       await approvals.reject(b, { reason: "no" });
       const listed = async (options?: Parameters<typeof approvals.list>[0]) =>
@@ -162,8 +162,8 @@ describe("a list", () => {
 });
 
 it("a page of large approvals is cut, and the next ones have the rest", async () => {
-  const room = givenWaits();
-  await inside(room, async ({ waits, approvals }) => {
+  const stub = givenWaits();
+  await inside(stub, async ({ waits, approvals }) => {
     const data = "x".repeat(1_400_000);
     for (let n = 0; n < 12; n++) {
       await waits.open(ask({ request: { title: String(n), data, schema: null } }));
@@ -194,8 +194,8 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
   const RUNS = { numRuns: sizeOf("WAITS_RUNS", 40) };
 
   it("L1: what was asked and decided is read as it was written", async () => {
-    const room = givenWaits();
-    await inside(room, ({ waits, approvals }) =>
+    const stub = givenWaits();
+    await inside(stub, ({ waits, approvals }) =>
       fc.assert(
         fc.asyncProperty(fc.tuple(whole, whole, whole), async ([one, other, third]) => {
           const workflow = { name: one, id: other, stepName: third };
@@ -216,9 +216,9 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
   });
 
   it("L1: half of a character in any text is refused, and nothing is stored", async () => {
-    const room = givenWaits();
-    const id = await given(room, ANY);
-    await inside(room, ({ waits, approvals }) =>
+    const stub = givenWaits();
+    const id = await given(stub, ANY);
+    await inside(stub, ({ waits, approvals }) =>
       fc.assert(
         fc.asyncProperty(half, async (text) => {
           const calls: Record<string, () => Promise<unknown>> = {
@@ -244,7 +244,7 @@ describe("L1: texts of every kind are kept as they are, or refused", () => {
         RUNS,
       ),
     );
-    expect(await rowsOf(room)).toMatchObject([{ wait_id: id, status: "open" }]);
+    expect(await rowsOf(stub)).toMatchObject([{ wait_id: id, status: "open" }]);
   });
 });
 
@@ -254,10 +254,10 @@ describe("W2: a decision about a workflow whose status is not known", () => {
     ["cannot be read", () => Promise.reject(new Error("the engine is down"))],
   ])("W2: counts within seconds where the status %s", async (_, isGone) => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
-    const room = givenWaits({ isGone });
-    const id = await given(room);
+    const stub = givenWaits({ isGone });
+    const id = await given(stub);
     const began = Date.now();
-    expect(await at(room, (approvals) => approvals.grant(id))).toMatchObject({
+    expect(await at(stub, (approvals) => approvals.grant(id))).toMatchObject({
       outcome: "decided",
     });
     expect(Date.now() - began).toBeLessThan(8_000);

@@ -16,7 +16,7 @@ afterEach(() => {
   waitsTime.aheadMs = 0;
 });
 
-/** A room whose code is run by that runtime. */
+/** An object whose code runs in that runtime. */
 function givenCodemode(given: Partial<CodemodeRuntime>) {
   const runtime: CodemodeRuntime = {
     execute: async () => ({ status: "completed" }),
@@ -47,7 +47,7 @@ function paused(code: string, args: unknown): ExecutionRecord {
 
 it("L6: code whose record is not kept is run once, and fails", async () => {
   let runs = 0;
-  const room = givenCodemode({
+  const stub = givenCodemode({
     execute: async () => {
       runs++;
       // As a sandbox is, which lets the test go on.
@@ -55,18 +55,18 @@ it("L6: code whose record is not kept is run once, and fails", async () => {
       return { status: "completed" };
     },
   });
-  await open(room, request());
-  await until(async () => (await rowsOf(room))[0]?.status !== "open", 2_000).catch(() => {});
+  await open(stub, request());
+  await until(async () => (await rowsOf(stub))[0]?.status !== "open", 2_000).catch(() => {});
   expect(runs).toBe(1);
-  expect(await rowsOf(room)).toMatchObject([{ status: "failed" }]);
-  const [row] = await rowsOf(room);
-  const wait = await inside(room, ({ waits }) => waits.find(row?.wait_id ?? ""));
+  expect(await rowsOf(stub)).toMatchObject([{ status: "failed" }]);
+  const [row] = await rowsOf(stub);
+  const wait = await inside(stub, ({ waits }) => waits.find(row?.wait_id ?? ""));
   expect(wait?.result).toMatchObject({ error: expect.stringContaining("maxExecutions") });
 });
 
 it("L6: an approval that changes nothing is given once, and fails", async () => {
   let [record, approvals]: [ExecutionRecord | undefined, number] = [undefined, 0];
-  const room = givenCodemode({
+  const stub = givenCodemode({
     execute: async ({ code }) => {
       record = paused(code, {});
       return { status: "paused" };
@@ -78,12 +78,12 @@ it("L6: an approval that changes nothing is given once, and fails", async () => 
     },
     executions: async () => (record ? [record] : []),
   });
-  await open(room, request());
-  await until(async () => (await rowsOf(room)).length === 2);
-  await inside(room, (object) => object.approvals.grant("e-0"));
-  await until(async () => (await rowsOf(room))[0]?.status === "failed", 2_000).catch(() => {});
+  await open(stub, request());
+  await until(async () => (await rowsOf(stub)).length === 2);
+  await inside(stub, (object) => object.approvals.grant("e-0"));
+  await until(async () => (await rowsOf(stub))[0]?.status === "failed", 2_000).catch(() => {});
   expect(approvals).toBe(1);
-  expect(await rowsOf(room)).toMatchObject([{ status: "failed" }, { status: "completed" }]);
+  expect(await rowsOf(stub)).toMatchObject([{ status: "failed" }, { status: "completed" }]);
 });
 
 it("W2: an action is asked about whatever its arguments are: of those that no row holds, the beginning is shown", async () => {
@@ -91,16 +91,16 @@ it("W2: an action is asked about whatever its arguments are: of those that no ro
   // What codemode takes: a million characters, here of three bytes.
   const args = { text: "あ".repeat(900_000) };
   let record: ExecutionRecord | undefined;
-  const room = givenCodemode({
+  const stub = givenCodemode({
     execute: async ({ code }) => {
       record = paused(code, args);
       return { status: "paused" };
     },
     executions: async () => (record ? [record] : []),
   });
-  await open(room, request());
-  await until(async () => (await rowsOf(room)).length === 2, 2_000);
-  const [approval] = await inside(room, (object) => object.approvals.list());
+  await open(stub, request());
+  await until(async () => (await rowsOf(stub)).length === 2, 2_000);
+  const [approval] = await inside(stub, (object) => object.approvals.list());
   const { args: shown } = (approval?.data ?? {}) as { args?: string };
   expect(shown).toMatch(/^\(2,?700,?\d* bytes.*\{"text":"あ/s);
   expect(new TextEncoder().encode(shown ?? "").byteLength).toBeLessThan(200_000);
