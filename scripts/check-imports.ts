@@ -25,8 +25,6 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "waits", "outbox"] },
   hosts: { imports: INNER },
   codemode: { imports: ["core", "waits", "workflow", "hosts"] },
-  webhooks: { imports: [...INNER, "hosts"] },
-  dashboard: { imports: [...INNER, "hosts"] },
   testing: { imports: [...INNER, "hosts"] },
 };
 
@@ -34,7 +32,6 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
 const PACKAGES: Readonly<Record<string, string>> = {
   "@cloudflare/computer": "hosts/think",
   "@cloudflare/think": "hosts/think",
-  "@cloudflare/ai-chat": "hosts/chat",
   luxon: "scheduler/calendar",
 };
 

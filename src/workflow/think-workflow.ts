@@ -166,12 +166,11 @@ interface ThinkWorkflowSteps {
    * Asks a person at the agent, durably, and waits for the decision: `agent.listApprovals()`, `grantApproval()` and
    * `rejectApproval()`. Idempotent per workflow, instance, step name and key within a run; a restarted workflow takes
    * over what is still pending where it asks the same, and asks again for what was decided before. Uses of one name in
-   * one run need different keys. No event and no click can answer another approval; the payload matches `schema`.
+   * one run need different keys. No event and no click can answer another approval; the payload matches `schema`. A
+   * payload that only `schema` itself refuses, e.g. by a refinement, is not the decision: another approval asks again,
+   * with the reason as its `refusal`, up to ten times within the same `timeout`.
    *
-   * @throws ApprovalTimeoutError when it was not decided within `timeout` and `onTimeout` is `"throw"` A payload that
-   * only `schema` itself refuses, e.g. by a refinement, is not the decision: another approval asks again, with the
-   * reason as its `refusal`, up to ten times within the same `timeout`.
-   *
+   * @throws ApprovalTimeoutError when it was not decided within `timeout` and `onTimeout` is `"throw"`
    * @throws ApprovalPayloadError when the payload of the last of these is refused, too
    * @throws ApprovalCancelledError when it was cancelled at the agent
    */

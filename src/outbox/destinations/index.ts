@@ -16,7 +16,7 @@ import { webhooks } from "./webhook.ts";
 import { workflowEvents } from "./workflow-event.ts";
 import { type StartWorkflow, type WorkflowStart, workflowStarts } from "./workflow-start.ts";
 
-/** The list: the kind of a stored destination, and how it is delivered to. */
+/** By the kind of a stored destination, how it is delivered to. `workflowEvent()` stores "workflow", `workflow()` "workflow-start". */
 const KINDS = {
   workflow: workflowEvents,
   "workflow-start": workflowStarts,
