@@ -25,6 +25,8 @@ export default defineConfig({
   resolve: { tsconfigPaths: true },
   test: {
     testTimeout: 30_000,
+    // Files run in the same order on every machine, not in that of an earlier run there: they share a runtime.
+    cache: false,
     // One runtime for all files of a project, one file after the other: importing Think takes ten seconds, and the pool
     // cannot send its modules to a second runtime in one message.
     isolate: false,

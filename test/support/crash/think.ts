@@ -3,7 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { UIMessage } from "ai";
-import { expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { withCodemode } from "../../../src/codemode/index.ts";
 import { DurableThink } from "../../../src/hosts/think/index.ts";
 import {
@@ -84,28 +84,48 @@ function note(agent: string | undefined, verb: string): void {
   called.set(agent ?? "", verbs.add(verb));
 }
 
-/** Prototypes whose verbs are watched. */
-const watched = new WeakSet<object>();
+/** Prototypes whose verbs are watched, and how to end that. */
+const watched = new Map<object, (() => void)[]>();
 
-/** Notes each call of a verb of objects of this class from now on. */
+/**
+ * Notes each call of a verb of objects of this class from now on, until {@link unwatch}. Only the class itself changes: agents
+ * start an object at its first call of an async method, so a plain function on Think's own class would keep every other
+ * agent of the process from starting.
+ */
 function watchVerbs(object: object): void {
-  const verbs = new Set(allVerbs());
-  let layer = Object.getPrototypeOf(object) as object | null;
-  for (; layer !== null; layer = Object.getPrototypeOf(layer) as object | null) {
-    if (watched.has(layer)) continue;
-    watched.add(layer);
-    for (const [verb, property] of Object.entries(Object.getOwnPropertyDescriptors(layer))) {
-      const work: unknown = property.value;
-      if (typeof work !== "function" || !verbs.has(verb)) continue;
-      Object.defineProperty(layer, verb, {
-        ...property,
-        value(this: { ctx: DurableObjectState }, ...args: unknown[]) {
-          note(this.ctx.id.name, verb);
-          return Reflect.apply(work, this, args) as unknown;
-        },
-      });
-    }
+  const own = Object.getPrototypeOf(object) as object;
+  if (watched.has(own)) return;
+  const undo: (() => void)[] = [];
+  watched.set(own, undo);
+  for (const verb of allVerbs()) {
+    const work: unknown = propertyOf(own, verb)?.value;
+    if (typeof work !== "function") continue;
+    const before = Object.getOwnPropertyDescriptor(own, verb);
+    Object.defineProperty(own, verb, {
+      configurable: true,
+      writable: true,
+      value(this: { ctx: DurableObjectState }, ...args: unknown[]) {
+        note(this.ctx.id.name, verb);
+        return Reflect.apply(work, this, args) as unknown;
+      },
+    });
+    undo.push(() => {
+      if (before) Object.defineProperty(own, verb, before);
+      else Reflect.deleteProperty(own, verb);
+    });
   }
+}
+
+/** Its own or inherited property. A getter is not called. */
+function propertyOf(object: object | null, name: string): PropertyDescriptor | undefined {
+  if (object === null) return undefined;
+  const own = Object.getOwnPropertyDescriptor(object, name);
+  return own ?? propertyOf(Object.getPrototypeOf(object) as object | null, name);
+}
+
+function unwatch(): void {
+  for (const undo of watched.values()) for (const one of undo) one();
+  watched.clear();
 }
 
 /** A step that notes each use. */
@@ -264,6 +284,7 @@ export function playThinkMatrix(
   verbs: readonly string[],
   scenarios: readonly ThinkScenario[],
 ): void {
+  afterAll(unwatch);
   playScenarios(
     "All is well after a crash at any write or delivery of",
     scenarios,
