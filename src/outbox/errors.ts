@@ -65,23 +65,26 @@ export class InvalidFilterError extends Error {
   override readonly name = "InvalidFilterError";
 }
 
-/** A Workflow already has an instance with this id, or one is being started. */
+/** The id has an instance already, or one is being started. An agent's ids are unique over all its Workflows. */
 export class WorkflowExistsError extends Error {
   override readonly name = "WorkflowExistsError";
-  /** The Workflow's binding name. */
+  /** The binding name of the Workflow that was not started. */
   readonly workflow: string;
   /** The id of the instance. */
   readonly instance: string;
 
+  /** @param options.holder the binding name of the Workflow that has the id; by default the same one */
   constructor(
     { workflow, instance }: { readonly workflow: string; readonly instance: string },
-    options?: ErrorOptions,
+    { holder = workflow, ...options }: ErrorOptions & { holder?: string | undefined } = {},
   ) {
+    const id = JSON.stringify(instance);
+    const problem =
+      holder === workflow
+        ? `Workflow ${workflow} has an instance with id ${id} already. Use another id, or pass ifExists: "return" to accept the instance that exists.`
+        : `Invalid id ${id} of Workflow ${workflow}: Workflow ${holder} has it, and ids are unique over all Workflows of an agent. Use another id.`;
     // Begins like the platform's own message.
-    super(
-      `(instance.already_exists) Workflow ${workflow} has an instance with id ${JSON.stringify(instance)} already. Use another id, or pass ifExists: "return" to accept the instance that exists.`,
-      options,
-    );
+    super(`(instance.already_exists) ${problem}`, options);
     this.workflow = workflow;
     this.instance = instance;
   }

@@ -20,10 +20,12 @@ import {
   isStart,
 } from "./destinations/index.ts";
 import { keyOfEndpoint } from "./destinations/webhook.ts";
-import type {
-  StartWorkflow,
-  WorkflowStart,
-  WorkflowStartEvent,
+import {
+  type StartWorkflow,
+  startId,
+  type WorkflowStart,
+  type WorkflowStartDestination,
+  type WorkflowStartEvent,
 } from "./destinations/workflow-start.ts";
 import { InvalidDestinationError, InvalidFilterError, OutboxFullError } from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
@@ -41,6 +43,7 @@ import { listDeliveries } from "./store/listing.ts";
 import type {
   DeadLetterFilter,
   DeadLetterPage,
+  DeliveryInfo,
   DeliveryPage,
   DeliveryState,
   Endpoint,
@@ -61,7 +64,7 @@ export type OutboxOptions = OutboxSettings & {
   /** Replaces parts of how kinds of destinations are delivered to. */
   readonly adapters?: AdapterOverrides;
   /**
-   * How a Workflow instance is started.
+   * How a Workflow instance is started and tracked. Its id is then unique over all Workflows.
    * @default `create()` of the binding
    */
   readonly startWorkflow?: StartWorkflow;
@@ -76,6 +79,7 @@ export class Outbox extends Capability {
   readonly #context: OutboxContext;
   readonly #dispatcher: Dispatcher;
   readonly #problemOfStart: OutboxOptions["problemOfStart"];
+  readonly #tracksWorkflows: boolean;
   #hasReportedFull = false;
 
   /**
@@ -98,6 +102,7 @@ export class Outbox extends Capability {
     super("perdure.outbox", monotonic(clock));
     const limits = readSettings(settings);
     this.#problemOfStart = problemOfStart;
+    this.#tracksWorkflows = startWorkflow !== undefined;
     this.#destinations = new Destinations(
       {
         host,
@@ -143,6 +148,7 @@ export class Outbox extends Capability {
    *
    * @returns the delivery id
    * @throws InvalidDestinationError, InvalidEventError; nothing is stored
+   * @throws WorkflowExistsError in an agent where a start of another Workflow with this id is stored; nothing is stored
    * @example this.outbox.put(workflow("ORDER_WORKFLOW", { id: order.id, params: order }))
    */
   put(start: WorkflowStart): string;
@@ -155,7 +161,7 @@ export class Outbox extends Capability {
       const wrong = this.#problemOfStart?.(to.event);
       if (wrong) throw new InvalidDestinationError(`The workflow ${wrong}`);
       const start = { ...to.event, putBy: this.#objectInstance };
-      return this.put(to.destination, start, { id: to.id });
+      return this.put(to.destination, start, { id: this.startId(to.destination) });
     }
     const problem = this.problemOf(to);
     if (problem) throw new InvalidDestinationError(problem);
@@ -175,13 +181,18 @@ export class Outbox extends Capability {
     return this.#destinations.problemOf(destination, name);
   }
 
+  /** @internal The delivery id of a start of this host. */
+  startId(start: WorkflowStartDestination): string {
+    return startId(start, this.#tracksWorkflows);
+  }
+
   /**
-   * {@link inspect} at once, within the caller's transaction.
+   * {@link inspect} at once, within the caller's transaction, with the destination.
    *
    * @internal
    */
-  stateOf(id: string): DeliveryState | null {
-    return this.#context.entries.inspect(id);
+  infoOf(id: string): DeliveryInfo | null {
+    return this.#context.entries.info(id);
   }
 
   /**

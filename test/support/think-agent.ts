@@ -285,6 +285,17 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     return this.runWorkflow("SCRIPTED_WORKFLOW", {}, { id, ...options });
   }
 
+  /** Starts two Workflows with one id at once. The first one gets it. */
+  async startTwoWithOneId(id: string): Promise<void> {
+    const options = { id, ifExists: "return" } as const;
+    const [first, second] = await Promise.allSettled([
+      this.startScripted(id, options),
+      this.runWorkflow("APPROVAL_WORKFLOW", {}, options),
+    ]);
+    if (first.status === "rejected") throw first.reason;
+    if (second.status === "fulfilled") throw new Error("The second Workflow has the id, too");
+  }
+
   async trackedWorkflows(): Promise<{ workflowId: string; status: string }[]> {
     return this.getWorkflows().workflows.map(({ workflowId, status }) => ({ workflowId, status }));
   }

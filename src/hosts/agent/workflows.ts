@@ -14,7 +14,7 @@ import {
   type StartWorkflow,
   UndeliverableError,
   WorkflowExistsError,
-  type WorkflowStart,
+  type WorkflowStartDestination,
   type WorkflowStartOptions,
   workflow,
   workflowEvent,
@@ -33,7 +33,7 @@ const WAIT_S = 10;
 type Started = Parameters<StartWorkflow>[0];
 
 export class Workflows {
-  /** Callers that wait, by delivery id. */
+  /** Callers that wait, by {@link instanceKey}. */
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
   readonly #agent: OwnAgent;
 
@@ -67,19 +67,28 @@ export class Workflows {
     const accepts = options.ifExists === "return";
     const tracked = this.#agent.getWorkflow(id);
     if (accepts && tracked?.workflowName === name) return Promise.resolve(id);
-    const stored = outbox.stateOf(start.id);
-    if (tracked || (stored?.state === "waiting" && !accepts)) {
-      return Promise.reject(new WorkflowExistsError(start.destination));
-    }
+    const key = outbox.startId(start.destination);
+    const stored = this.#storedStart(key);
+    const holder = tracked?.workflowName ?? stored?.workflow;
     const isDead = stored?.state === "dead";
+    if (tracked || (stored && holder !== name) || (stored && !isDead && !accepts)) {
+      return Promise.reject(new WorkflowExistsError(start.destination, { holder }));
+    }
     if (isDead && !accepts) {
-      const problem = `Workflow ${name} has no instance ${JSON.stringify(id)}, because its start was given up: ${stored.lastError}. Try it again with redriveDeadLetter(${JSON.stringify(start.id)}), or delete the dead letter.`;
+      const problem = `Workflow ${name} has no instance ${JSON.stringify(id)}, because its start was given up: ${stored.lastError}. Try it again with redriveDeadLetter(${JSON.stringify(key)}), or delete the dead letter.`;
       return Promise.reject(new Error(problem));
     }
-    const isNew = stored?.state !== "waiting" && !isDead;
-    if (isNew) outbox.put(start);
-    const again = isNew ? undefined : () => this.run(name, params, options);
-    return this.#end(start, isDead, again);
+    if (!stored) outbox.put(start);
+    const again = stored && (() => this.run(name, params, options));
+    return this.#end(key, start.destination, isDead, again);
+  }
+
+  /** The start that has not succeeded. It may be that of another Workflow, because ids are unique over all of them. */
+  #storedStart(key: string) {
+    const found = this.outbox.infoOf(key);
+    if (found?.state !== "waiting" && found?.state !== "dead") return undefined;
+    const { state, lastError, destination } = found;
+    return { state, lastError, workflow: (destination as WorkflowStartDestination).workflow };
   }
 
   /**
@@ -112,9 +121,9 @@ export class Workflows {
   readonly start: StartWorkflow = async (start, create) => {
     try {
       await this.#track(start, create);
-      this.#waiting.get(start.deliveryId)?.resolve();
+      this.#waiting.get(instanceKey(start))?.resolve();
     } catch (error) {
-      const caller = this.#waiting.get(start.deliveryId);
+      const caller = this.#waiting.get(instanceKey(start));
       const exists = error instanceof WorkflowExistsError;
       // After the outbox has deleted the start: a caller that accepts the instance starts it again.
       if (exists || error instanceof UndeliverableError) setTimeout(() => caller?.reject(error), 0);
@@ -127,9 +136,10 @@ export class Workflows {
     const { workflow: name, instance: id, params, retention, metadata, agentBinding } = start;
     const agent = this.#agent;
     const tracked = agent.getWorkflow(id);
-    const isAnother = tracked !== undefined && tracked.workflowName !== name;
+    const holder = tracked?.workflowName;
+    const isAnother = holder !== undefined && holder !== name;
     if (isAnother || (tracked && start.isFirst && start.ifExists !== "return")) {
-      throw new WorkflowExistsError(start);
+      throw new WorkflowExistsError(start, { holder });
     }
     if (!tracked) {
       const problem = this.problemOf({ agentBinding });
@@ -167,19 +177,22 @@ export class Workflows {
 
   /**
    * Resolves with the id when the instance has started, or has taken too long to wait for.
+   * @param key the delivery id
    * @param again starts it again, if another call has put the start and may not accept an existing instance
    */
   #end(
-    { id: key, destination }: WorkflowStart,
+    key: string,
+    destination: WorkflowStartDestination,
     isDead: boolean,
     again: (() => Promise<string>) | undefined,
   ): Promise<string> {
     const { workflow: name, instance: id } = destination;
     const { outbox } = this;
-    const started = this.#waiting.get(key) ?? Promise.withResolvers<void>();
-    this.#waiting.set(key, started);
+    const waitKey = instanceKey(destination);
+    const started = this.#waiting.get(waitKey) ?? Promise.withResolvers<void>();
+    this.#waiting.set(waitKey, started);
     const look = () => {
-      if (outbox.stateOf(key)) return;
+      if (this.#storedStart(key)?.workflow === name) return;
       if (this.#agent.getWorkflow(id)?.workflowName === name) return started.resolve();
       // The caller has rolled back, and need not catch this rejection, too.
       ended.catch(() => {});
@@ -200,7 +213,7 @@ export class Workflows {
     const ended = started.promise
       .finally(() => {
         clearInterval(timer);
-        if (this.#waiting.get(key) === started) this.#waiting.delete(key);
+        if (this.#waiting.get(waitKey) === started) this.#waiting.delete(waitKey);
       })
       .then(
         () => id,
@@ -262,6 +275,11 @@ export class Workflows {
 }
 
 const MAX_LISTED = 20;
+
+/** After a rollback, two Workflows may have callers for one id. */
+function instanceKey({ workflow, instance }: InstanceOf): string {
+  return `${workflow}:${instance}`;
+}
 
 /** For example, a deploy has renamed the agent's class or its binding since the start was stored. */
 function refused({ deliveryId }: Started, problem: string, cause?: unknown): UndeliverableError {

@@ -69,11 +69,21 @@ export type WorkflowStartOptions<Params = unknown> = WithPolicy & {
 
 /** What `workflow()` returns, for `outbox.put()`. */
 export type WorkflowStart = {
-  /** The delivery id: one for each instance. */
-  readonly id: string;
   readonly destination: WorkflowStartDestination;
   readonly event: WorkflowStartEvent;
 };
+
+/**
+ * The delivery id of a start, under which the outbox stores no second one.
+ *
+ * @param isTracked whether the host tracks its instances, by their ids alone
+ */
+export function startId(
+  { workflow, instance }: WorkflowStartDestination,
+  isTracked: boolean,
+): string {
+  return isTracked ? `start:${instance}` : `start:${workflow}:${instance}`;
+}
 
 /** `create()` of a Workflow binding, which finds the instance if an earlier attempt has created it. */
 export type CreateInstance = (
@@ -127,7 +137,6 @@ export function workflow<Params = unknown>(
   const { id: instance = crypto.randomUUID(), ifExists, policy, ...event } = read;
   for (const [name, value] of Object.entries(event)) checkJson(name, value);
   return {
-    id: `start:${binding}:${instance}`,
     destination: {
       kind: "workflow-start",
       workflow: binding,

@@ -11,10 +11,10 @@ import { PART_LENGTH } from "../../core/text.ts";
 import { MAX_LOADED, MAX_LOADED_PER_KEY, type ReadyEntry } from "../delivery/ready-queue.ts";
 import { isWebhookKey } from "../delivery/slots.ts";
 import type { Destination } from "../destinations/index.ts";
-import { InvalidEventError } from "../errors.ts";
+import { InvalidEventError, WorkflowExistsError } from "../errors.ts";
 import type { KeepLimits } from "../options.ts";
-import type { DeliveryState } from "../types.ts";
-import { STATE_OF_ID, type StateRow, stateOf } from "./listing.ts";
+import type { DeliveryInfo, DeliveryState } from "../types.ts";
+import { type InfoRow, infoOf, STATE_OF_ID, stateOf } from "./listing.ts";
 import { deleteParts, deleteWithParts, insertParts, joinedParts } from "./parts.ts";
 import { MIGRATIONS } from "./schema.ts";
 
@@ -92,7 +92,7 @@ export class EntryStore {
     );
     if (this.#maxWaiting !== undefined) this.#maxWaiting++;
     if (put.toArray().length === 0) {
-      this.#refuseForAnother(id, key);
+      this.#refuseForAnother(id, key, destination);
       return false;
     }
     if (isInRow) return true;
@@ -103,14 +103,23 @@ export class EntryStore {
     return true;
   }
 
-  /** @throws InvalidEventError for an id that another destination's event has */
-  #refuseForAnother(id: string, key: string): void {
-    const known = this.#sql.exec<{ key: string }>(
-      `SELECT destination_key AS key FROM perdure_outbox WHERE id = ?1
-       UNION ALL SELECT destination_key FROM perdure_dead_letters WHERE id = ?1`,
+  /**
+   * @throws InvalidEventError for an id that another destination's event has
+   * @throws WorkflowExistsError for a start, if another Workflow's start has it
+   */
+  #refuseForAnother(id: string, key: string, to: Destination): void {
+    const known = this.#sql.exec<{ key: string; destination: string }>(
+      `SELECT destination_key AS key, destination FROM perdure_outbox WHERE id = ?1
+       UNION ALL SELECT destination_key, destination FROM perdure_dead_letters WHERE id = ?1`,
       id,
     );
-    if (known.toArray().every((entry) => entry.key === key)) return;
+    const found = known.toArray().find((entry) => entry.key !== key);
+    if (!found) return;
+    const holder = JSON.parse(found.destination) as Destination;
+    const areStarts = to.kind === "workflow-start" && holder.kind === "workflow-start";
+    if (areStarts && to.instance === holder.instance) {
+      throw new WorkflowExistsError(to, { holder: holder.workflow });
+    }
     const other = JSON.stringify(`${id}/2`);
     const problem = `an event for another destination has this id. Use a different id for each, e.g. ${other}`;
     throw new InvalidEventError(invalidMessage("id", JSON.stringify(id), problem));
@@ -193,8 +202,14 @@ export class EntryStore {
 
   /** The state of a delivery; null for an unknown id. */
   inspect(id: string): DeliveryState | null {
-    const [row] = this.#sql.exec<StateRow>(STATE_OF_ID, id).toArray();
+    const [row] = this.#sql.exec<InfoRow>(STATE_OF_ID, id).toArray();
     return row ? stateOf(row) : null;
+  }
+
+  /** {@link inspect}, with the destination. */
+  info(id: string): DeliveryInfo | null {
+    const [row] = this.#sql.exec<InfoRow>(STATE_OF_ID, id).toArray();
+    return row ? infoOf(row) : null;
   }
 
   /** When the next entry becomes due, and whether any entry waits. */

@@ -24,7 +24,7 @@ export type StateRow = {
   reason: string | null;
 };
 
-type Row = StateRow & { id: string; createdAt: number; destination: string };
+export type InfoRow = StateRow & { id: string; createdAt: number; destination: string };
 
 const COLUMNS = "id, attempts AS attempt, created_at AS createdAt, destination";
 /** `since` is the column that a table is sorted by. That of the waiting ones has no index: every delivery would pay for it. */
@@ -47,7 +47,7 @@ const TABLES = [
   },
 ] as const satisfies { states: readonly DeliveryState["state"][]; select: string; since: string }[];
 
-/** Selects the {@link StateRow} of the delivery with an id. */
+/** Selects the {@link InfoRow} of the delivery with an id. */
 export const STATE_OF_ID = `${TABLES.map(({ select }) => `${select} WHERE id = ?1`).join(" UNION ALL ")} LIMIT 1`;
 
 /** One page, newest first, after a position. */
@@ -60,7 +60,7 @@ export function listDeliveries(
   const rows = TABLES.filter(({ states }) => states.some((state) => filter.states.includes(state)))
     .flatMap((table) => rowsOf(sql, table, filter, limit + 1, after))
     .sort((one, other) => other.since - one.since || (one.id < other.id ? 1 : -1));
-  const deliveries = rows.slice(0, limit).map(toInfo);
+  const deliveries = rows.slice(0, limit).map(infoOf);
   return { deliveries, ...cursorAfter(rows, limit) };
 }
 
@@ -79,7 +79,7 @@ function rowsOf(
   { key, kind, submissionId, states: wanted }: DeliveryFilter,
   limit: number,
   [time, id]: Position = [Number.MAX_SAFE_INTEGER, ""],
-): Row[] {
+): InfoRow[] {
   // The few deliveries of a submission are found by the primary key: `+` keeps SQLite from the index by time.
   const by = submissionId === undefined ? since : `+${since}`;
   const where = [`(${by}, id) < (?, ?)`];
@@ -96,10 +96,10 @@ function rowsOf(
   const isOneOfTwo = states.length > 1 && !states.every((state) => wanted.includes(state));
   if (isOneOfTwo) only(`discard_reason IS ${wanted.includes("discarded") ? "NOT NULL" : "NULL"}`);
   const query = `${select} WHERE ${where.join(" AND ")} ORDER BY ${by} DESC, id DESC LIMIT ?`;
-  return sql.exec<Row>(query, ...values, limit).toArray();
+  return sql.exec<InfoRow>(query, ...values, limit).toArray();
 }
 
-function toInfo({ id, createdAt, destination, ...row }: Row): DeliveryInfo {
+export function infoOf({ id, createdAt, destination, ...row }: InfoRow): DeliveryInfo {
   const submissionId = submissionOf(id);
   return {
     id,

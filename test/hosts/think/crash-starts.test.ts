@@ -1,5 +1,6 @@
 /** An agent crashes at any write or delivery of the start of a workflow, which is started once and tracked. */
 
+import { env } from "cloudflare:workers";
 import { differs } from "../../support/crash/objects.ts";
 import {
   type Agent,
@@ -54,8 +55,15 @@ async function check(agent: Agent, { id }: Run): Promise<string[]> {
     ...(isCutOff ? [] : differs("W6 the workflow is", platform?.status, "complete")),
     ...(isCutOff ? [] : differs("W6 its effects are", effects.get(id), 1)),
     ...differs("W6 the agent tracks", tracked, [[id, platform?.status]]),
+    ...differs("W6 another Workflow has the id", await isStarted(env.APPROVAL_WORKFLOW, id), false),
   ];
 }
+
+const isStarted = (workflow: Workflow, id: string) =>
+  workflow.get(id).then(
+    () => true,
+    () => false,
+  );
 
 const STARTS: readonly ThinkScenario[] = [
   start("W6 runWorkflow, repeated by a caller that was not told", async (agent, { id }) => {
@@ -70,6 +78,9 @@ const STARTS: readonly ThinkScenario[] = [
   }),
   start("W6 runWorkflow in a transaction", async (agent, { id }) => {
     await agent.orderScripted(id);
+  }),
+  start("W6 runWorkflow for two Workflows with one id", async (agent, { id }) => {
+    await agent.startTwoWithOneId(id);
   }),
 ];
 

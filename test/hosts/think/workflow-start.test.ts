@@ -282,7 +282,7 @@ describe("an agent whose class was renamed", () => {
     creating.set(name, () => Promise.reject(new Error("Workflows cannot be reached")));
     const key = await inside(async (agent) => {
       void run(agent, id).catch(() => {});
-      const key = `start:SCRIPTED_WORKFLOW:${id}`;
+      const key = `start:${id}`;
       await until(async () => {
         const found = await agent.inspectDelivery(key);
         return found?.state === "waiting" && found.lastError;
@@ -353,6 +353,152 @@ describe("two callers", () => {
   });
 });
 
+describe("one id for two Workflows", () => {
+  const other = (agent: ThinkAgent, id: string) =>
+    agent.runWorkflow("APPROVAL_WORKFLOW", {}, { id, ifExists: "return" });
+  const refused = (id: string) => ({
+    name: "WorkflowExistsError",
+    workflow: "APPROVAL_WORKFLOW",
+    instance: id,
+    message: expect.stringMatching(
+      `"${id}" of Workflow APPROVAL_WORKFLOW: .*SCRIPTED_WORKFLOW has it.*Use another id`,
+    ),
+  });
+  const expectNoOther = (id: string) =>
+    expect(env.APPROVAL_WORKFLOW.get(id)).rejects.toThrow("not_found");
+
+  it("W6: of two calls at once for two Workflows the second rejects, and creates nothing", async () => {
+    const { id, inside, name, rows, completed } = given();
+    const found = await inside((agent) =>
+      Promise.allSettled([run(agent, id, { ifExists: "return" }), other(agent, id)]),
+    );
+    expect(found).toMatchObject([
+      { status: "fulfilled", value: id },
+      { status: "rejected", reason: refused(id) },
+    ]);
+    await completed();
+    expect(await rows()).toEqual([]);
+    expect(await givenThink(name).outboxStats()).toEqual({ waiting: 0, deadLetters: 0 });
+    await expectNoOther(id);
+    // Also when the first one is tracked.
+    expect(await refusal(inside((agent) => other(agent, id)))).toMatchObject(refused(id));
+    await expectNoOther(id);
+  });
+
+  it("W6: of two calls in one transaction for two Workflows the second rejects", async () => {
+    const { id, inside, completed } = given();
+    const found = await inside((agent, { storage }) =>
+      Promise.allSettled(storage.transactionSync(() => [run(agent, id), other(agent, id)])),
+    );
+    expect(found).toMatchObject([{ value: id }, { reason: refused(id) }]);
+    await completed();
+    await expectNoOther(id);
+  });
+
+  it("W6: a call for another Workflow rejects while create() of the first one has not answered", async () => {
+    const { id, inside, name, completed } = given();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    let isCreating = false;
+    creating.set(name, async (create) => {
+      isCreating = true;
+      await released;
+      return create();
+    });
+    const found = await inside(async (agent) => {
+      const first = run(agent, id);
+      await until(() => isCreating);
+      const error = await refusal(other(agent, id));
+      release();
+      return { error, first: await first };
+    });
+    expect(found).toMatchObject({ error: refused(id), first: id });
+    await completed();
+    await expectNoOther(id);
+  });
+
+  it.each(["before", "after"])(
+    "W6: a call for another Workflow rejects after a crash %s the first one was created",
+    async (moment) => {
+      const { id, inside, name, effects, completed } = given();
+      const die = await inside((_, ctx) => async () => {
+        await ctx.storage.sync();
+        ctx.abort("crash");
+      });
+      let isBack = false;
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      creating.set(name, async (create) => {
+        if (isBack) {
+          await released;
+          return create();
+        }
+        isBack = true;
+        if (moment === "after") await create();
+        await die();
+        throw new Error("crash");
+      });
+      await inside((agent) => run(agent, id)).catch(() => {});
+      expect(await inside((agent) => agent.getWorkflow(id))).toBeUndefined();
+      const error = await refusal(inside((agent) => other(agent, id)));
+      release();
+      expect(error).toMatchObject(refused(id));
+      await completed();
+      expect(effects).toHaveLength(1);
+      await expectNoOther(id);
+    },
+  );
+
+  it("W6: a call for another Workflow rejects while the first start is a dead letter, which can be redriven", async () => {
+    const { id, inside, name, completed } = given();
+    creating.set(name, async () => {
+      throw new Error("(instance.invalid_id) Instance ID is invalid");
+    });
+    await refusal(inside((agent) => run(agent, id)));
+    const letter = await until(() => deadLetters.get(name));
+    expect(await refusal(inside((agent) => other(agent, id)))).toMatchObject(refused(id));
+    creating.delete(name);
+    await inside((agent) => agent.redriveDeadLetter(letter.id));
+    await completed();
+    await expectNoOther(id);
+  });
+
+  it("W6: after a start that was rolled back, another Workflow can have its id in the same tick", async () => {
+    const { id, inside } = given();
+    const [first, second] = await inside((agent, { storage }) => {
+      const calls: Promise<string>[] = [];
+      expect(() =>
+        storage.transactionSync(() => {
+          calls.push(run(agent, id));
+          throw new Error("no order");
+        }),
+      ).toThrow("no order");
+      calls.push(agent.runWorkflow("WAITING_WORKFLOW", {}, { id }));
+      return Promise.allSettled(calls);
+    });
+    expect(first).toMatchObject({
+      status: "rejected",
+      reason: { message: expect.stringContaining("the transaction was rolled back") },
+    });
+    expect(second).toMatchObject({ status: "fulfilled", value: id });
+    expect(await inside((agent) => agent.getWorkflow(id)?.workflowName)).toBe("WAITING_WORKFLOW");
+    await expect(env.SCRIPTED_WORKFLOW.get(id)).rejects.toThrow("not_found");
+  });
+
+  it("W6: outbox.put(workflow()) throws while a start of another Workflow is stored, and is a dead letter later", async () => {
+    const { id, inside, name, completed } = given();
+    const put = (agent: ThinkAgent) => agent.outbox.put(workflow("APPROVAL_WORKFLOW", { id }));
+    await inside(async (agent) => {
+      const started = run(agent, id);
+      expect(() => put(agent)).toThrow(expect.objectContaining(refused(id)));
+      await started;
+    });
+    await inside(put);
+    const letter = await until(() => deadLetters.get(name));
+    expect(letter.lastError).toMatch(refused(id).message.sample);
+    await completed();
+    await expectNoOther(id);
+  });
+});
+
 describe("a create() that never answers", () => {
   it.each(["before", "after"])(
     "W6: a create() that hangs %s the instance exists is called once, and the workflow runs once",
@@ -368,7 +514,7 @@ describe("a create() that never answers", () => {
       await inside(async (agent) => {
         void run(agent, id).catch(() => {});
         // Other attempts fail, or find the instance that it has created.
-        const key = `start:SCRIPTED_WORKFLOW:${id}`;
+        const key = `start:${id}`;
         await until(async () => {
           const found = await agent.inspectDelivery(key);
           return found === null || found.attempt > 2;
@@ -471,7 +617,7 @@ describe("a platform that fails", () => {
     // A second call knows of the first.
     expect((await refusal(inside((agent) => run(agent, id)))).name).toBe("WorkflowExistsError");
     isDown = false;
-    await inside((agent) => agent.redriveDeadLetter(`start:SCRIPTED_WORKFLOW:${id}`));
+    await inside((agent) => agent.redriveDeadLetter(`start:${id}`));
     await completed();
     expect(effects).toHaveLength(1);
   });
@@ -484,7 +630,7 @@ describe("a platform that fails", () => {
     const error = await refusal(inside((agent) => run(agent, id)));
     expect(error.message).toContain("instance.invalid_id");
     await until(() => deadLetters.get(name));
-    const key = `start:SCRIPTED_WORKFLOW:${id}`;
+    const key = `start:${id}`;
     expect(deadLetters.get(name)).toMatchObject({ id: key, event: { params: { n: 1 } } });
     creating.delete(name);
     const again = await refusal(inside((agent) => run(agent, id)));

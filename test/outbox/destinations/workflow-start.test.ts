@@ -38,9 +38,23 @@ describe("outbox.put(workflow())", () => {
   });
 
   it("W6: the id of the instance is generated before anything is stored", () => {
-    const { id, destination } = workflow("WAITING_WORKFLOW");
+    const { destination } = workflow("WAITING_WORKFLOW");
     expect(destination.instance).toMatch(/^[0-9a-f-]{36}$/);
-    expect(id).toBe(`start:WAITING_WORKFLOW:${destination.instance}`);
+  });
+
+  it("W6: a plain object can start two Workflows with one id", async () => {
+    const { id, box, waiting } = given();
+    const workflows = ["WAITING_WORKFLOW", "PROMPT_WORKFLOW"];
+    await inside(box, async ({ outbox, lifecycle }: OutboxObject, { storage }) => {
+      await lifecycle.start();
+      const putBoth = () =>
+        storage.transactionSync(() => {
+          const ids = workflows.map((name) => outbox.put(workflow(name, { id })));
+          throw new Error(ids.join());
+        });
+      expect(putBoth).toThrow(workflows.map((name) => `start:${name}:${id}`).join());
+    });
+    expect(await waiting()).toBe(0);
   });
 
   it("W6: a start with an existing id is a dead letter, and with ifExists return it succeeds", async () => {
