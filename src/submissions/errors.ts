@@ -184,7 +184,9 @@ export class ToolCallLimitError extends Error {
 export class TurnStalledError extends Error {
   override readonly name = "TurnStalledError";
   constructor(readonly stallTimeoutMs: number) {
-    super(`The turn has stalled: no progress for ${stallTimeoutMs} ms.`);
+    super(
+      `The turn has stalled: no progress for ${stallTimeoutMs} ms. Find the call that hangs, or raise stallTimeout.`,
+    );
   }
 }
 

@@ -50,7 +50,7 @@ export function checkRequest(
 ): void {
   for (const [field, text] of Object.entries(texts)) {
     if (text.isWellFormed()) continue;
-    throw new InvalidWaitError(field, `${field} is ${preview(text)}, ${HALF_CHARACTER}`);
+    throw new InvalidWaitError(field, `Invalid ${field} ${preview(text)}, ${HALF_CHARACTER}`);
   }
   const refuse = (message: string) => new InvalidWaitError("request", message);
   const name = `request of a step of kind ${kind}`;

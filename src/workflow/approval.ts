@@ -94,7 +94,7 @@ export async function runApproval<Schema extends AnySchema | undefined>(
   const { askedAt } = passed;
   for (let round = 1; ; round++) {
     try {
-      return await decisionOf(passed, options);
+      return await decisionOf(passed, options, ask.timeoutMs);
     } catch (error) {
       if (!(error instanceof ApprovalPayloadError)) throw error;
       const { waitId, status } = passed;
@@ -114,6 +114,7 @@ export async function runApproval<Schema extends AnySchema | undefined>(
 async function decisionOf<Schema extends AnySchema | undefined>(
   { waitId, status, settledAt, result }: PassedWait,
   { schema, onTimeout = "throw" }: ApprovalOptions<Schema>,
+  timeoutMs: number,
 ): Promise<ApprovalDecision<Schema>> {
   const isTimeout = status === "expired";
   const { payload, by, reason } = (result ?? {}) as Pick<Approval, "payload" | "by" | "reason">;
@@ -126,7 +127,7 @@ async function decisionOf<Schema extends AnySchema | undefined>(
   if (status === "rejected" || (isTimeout && onTimeout === "reject")) {
     return { approved: false, ...decided };
   }
-  if (isTimeout && onTimeout === "throw") throw new ApprovalTimeoutError(waitId);
+  if (isTimeout && onTimeout === "throw") throw new ApprovalTimeoutError(waitId, timeoutMs);
   if (status !== "completed" && !isTimeout) throw new ApprovalCancelledError(waitId);
   const given = isTimeout ? approvedBy(onTimeout) : payload;
   // What only the schema itself knows, e.g. a refinement, is checked here.

@@ -28,10 +28,12 @@ export class ThinkPromptError extends Error {
   }
 }
 
+const ASK_AGAIN = "Restart the workflow to ask again.";
+
 /** The submission was cancelled. */
 export class ThinkPromptAbortedError extends ThinkPromptError {
   override name = "ThinkPromptAbortedError";
-  constructor(submissionId: string, message = "Think prompt was aborted") {
+  constructor(submissionId: string, message = `Think prompt was aborted. ${ASK_AGAIN}`) {
     super(message, submissionId, "aborted");
   }
 }
@@ -39,7 +41,10 @@ export class ThinkPromptAbortedError extends ThinkPromptError {
 /** The agent's turns were reset before the prompt ran. */
 export class ThinkPromptSkippedError extends ThinkPromptError {
   override name = "ThinkPromptSkippedError";
-  constructor(submissionId: string, message = "Think prompt was skipped") {
+  constructor(
+    submissionId: string,
+    message = `Think prompt was skipped: the agent's turns were reset. ${ASK_AGAIN}`,
+  ) {
     super(message, submissionId, "skipped");
   }
 }
@@ -54,7 +59,8 @@ export class ThinkPromptTimeoutError extends ThinkPromptError {
     readonly timeoutMs?: number,
   ) {
     const after = timeoutMs === undefined ? "" : ` after ${durationText(timeoutMs)}`;
-    super(`Timed out waiting for Think prompt${after}`, submissionId, "error", cause);
+    const message = `Timed out waiting for Think prompt${after}. Set a longer timeout.`;
+    super(message, submissionId, "error", cause);
   }
 }
 
@@ -106,10 +112,10 @@ export class ApprovalError extends Error {
 /** It was not decided within `timeout`, and `onTimeout` is `"throw"`. The agent was asked before. */
 export class ApprovalTimeoutError extends ApprovalError {
   override name = "ApprovalTimeoutError";
-  constructor(approvalId: string) {
+  constructor(approvalId: string, timeoutMs: number) {
     super(
-      `The approval ${approvalId} was not decided in time. ` +
-        'Wait longer with timeout, or say with onTimeout what that means, e.g. "reject".',
+      `The approval ${approvalId} was not decided within ${durationText(timeoutMs)}. ` +
+        'Set a longer timeout, or let onTimeout decide, e.g. "reject".',
       approvalId,
     );
   }

@@ -117,7 +117,9 @@ async function submitted(call: StepCall, ask: WaitAsk): Promise<Receipt | ThinkE
   const request = { ...(ask.request as object), thinkKey: undefined };
   const again = await openWait<WaitReceipt<PromptEnd>>(call, { ...ask, request }, "resubmit");
   if (again && "eventType" in again) return again;
-  throw new Error(`The agent has not accepted the step ${preview(call.name)} again`);
+  throw new Error(
+    `The agent has not accepted the prompt of the step ${preview(call.name)} again, which Think had run. Restart the workflow to ask again.`,
+  );
 }
 
 /** The end with its answer: one that came as a reference is read from the agent. */
@@ -165,7 +167,10 @@ export async function answerOf<Schema extends AnySchema | undefined>(
     throw new ThinkPromptValidationError(submissionId, await causeOf(end, schema));
   }
   if (errorName === GONE) throw new ThinkPromptNotFoundError(submissionId, error ?? GONE);
-  throw new ThinkPromptError(error ?? "Think prompt ended with an error", submissionId, status);
+  const message =
+    error ??
+    `Think prompt ended with status ${status} and no message. Read agent.inspectSubmission(${JSON.stringify(submissionId)}).`;
+  throw new ThinkPromptError(message, submissionId, status);
 }
 
 /** Why the agent refused an answer, as the schema's library says it; in the agent's words if the answer was not kept. */

@@ -150,10 +150,18 @@ export type PassedWait = {
 export async function passWait(call: StepCall, ask: WaitAsk): Promise<PassedWait> {
   const step = preview(call.name);
   const receipt = await openWait(call, ask);
-  if (!receipt) throw new Error(`The agent opened no wait for the step ${step}`);
+  if (!receipt) {
+    throw new Error(
+      `The agent opened no wait of kind "${ask.kind}" for the step ${step}. Deploy the agent and the workflow with one version of Perdure.`,
+    );
+  }
   const { waitId, at: askedAt } = receipt;
   const end = await endOfWait(call, ask, receipt);
-  if (!end) throw new Error(`The agent did not say how the step ${step} ended`);
+  if (!end) {
+    throw new Error(
+      `The agent has no end of the step ${step}: its wait ${waitId} was deleted, or belongs to a later run of the workflow. Restart the workflow.`,
+    );
+  }
   if ("result" in end) return { ...end, askedAt };
   const { reference, ...rest } = end;
   const result = await readLarge(call, namesOf(call, ask), { kind: ask.kind, waitId });

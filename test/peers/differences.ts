@@ -141,7 +141,7 @@ export const differences: readonly Difference[] = [
     area: "workflows",
     builtIn: "The message contains only the reason: `Timed out waiting for Think prompt`.",
     perdure:
-      'It begins with the step: `step.prompt("draft"): ...`. The message of a timeout says how long the prompt waited.',
+      'It begins with the step: `step.prompt("draft"): ...`. The message of a timeout says how long the prompt waited. Perdure\'s own texts end with a remedy.',
     reason: "A workflow has many steps, and its log shows only the message.",
   },
   {

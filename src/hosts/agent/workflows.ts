@@ -6,6 +6,7 @@
 import type { Agent } from "agents";
 import type { RunWorkflowOptions } from "agents/workflows";
 import { preview } from "../../core/json.ts";
+import { remedyOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
 import {
   type CreateInstance,
   type InstanceOf,
@@ -59,7 +60,10 @@ export class Workflows {
     const { id = `wf_${crypto.randomUUID()}`, ...rest } = options;
     const start = workflow(name, { ...rest, id, params });
     if (!Reflect.get(this.#agent.env, name)) {
-      throw new InvalidDestinationError(`Workflow binding '${name}' not found in environment`);
+      // Begins like the message of agents.
+      throw new InvalidDestinationError(
+        `Workflow binding '${name}' not found in environment. ${remedyOf(this.#agent.env, WORKFLOW)}.`,
+      );
     }
     const problem = outbox.problemOf(start.destination);
     if (problem) throw new InvalidDestinationError(problem);
@@ -197,7 +201,9 @@ export class Workflows {
       // The caller has rolled back, and need not catch this rejection, too.
       ended.catch(() => {});
       started.reject(
-        new Error(`Workflow ${name} ${id} was not started: the transaction was rolled back`),
+        new Error(
+          `Workflow ${name} has no instance ${JSON.stringify(id)}: the transaction was rolled back. Call runWorkflow() again in one that commits.`,
+        ),
       );
     };
     let seconds = 0;
@@ -267,6 +273,7 @@ export class Workflows {
   /** `terminateWorkflow()` of agents has no option for it. */
   async #terminateWithRollback({ workflow, instance }: InstanceOf): Promise<void> {
     const binding = (this.#agent.env as Record<string, Workflow | undefined>)[workflow];
+    // The message of agents.
     if (!binding) throw new Error(`Workflow binding '${workflow}' not found in environment`);
     await (await binding.get(instance)).terminate({ rollback: true });
     // Reads the new status, and tracks it.

@@ -52,12 +52,16 @@ export function problemOfBinding<Binding extends object>(
   name: string,
 ): FieldProblem | undefined {
   if (isOf(kind, Reflect.get(env, name))) return undefined;
-  const { what, section } = kind;
+  const expected = `expected the name of a ${kind.what} binding. ${remedyOf(env, kind)}`;
+  return { field, given: preview(name), expected };
+}
+
+/** Which bindings there are, and where another is added. The last sentence has no full stop. */
+export function remedyOf<Binding extends object>(env: object, kind: BindingKind<Binding>): string {
   const names = Object.keys(env).filter((other) => isOf(kind, Reflect.get(env, other)));
   const listed = names.slice(0, MAX_LISTED).map(preview).join(", ");
   const existing = names.length > MAX_LISTED ? `${listed} and others` : listed || "none";
-  const expected = `expected the name of a ${what} binding. This Worker has ${existing}. Add it to "${section}" in the Wrangler configuration`;
-  return { field, given: preview(name), expected };
+  return `This Worker has ${existing}. Add it to "${kind.section}" in the Wrangler configuration`;
 }
 
 function isOf<Binding>({ methods }: BindingKind<Binding>, binding: unknown): binding is Binding {

@@ -1,5 +1,6 @@
 /** One attempt of a run: calls the handler, or submits the prompt. Stores nothing. */
 
+import { preview } from "../../core/json.ts";
 import type { App } from "../app.ts";
 import { RunCancelledError, RunTimeoutError } from "../errors.ts";
 import { idempotencyKeyOf, occurrenceKeyOf } from "../keys.ts";
@@ -49,13 +50,16 @@ async function submit(
   { settings, inHostContext }: App,
 ): Promise<string> {
   const { prompts } = settings;
-  if (!prompts) throw new Error("The scheduler has no port for prompts");
+  const name = `the scheduled task ${JSON.stringify(task.taskId)}`;
+  if (!prompts) {
+    throw new Error(
+      `Invalid prompt of ${name}: this scheduler submits no turns. Pass the option prompts, or declare a handler.`,
+    );
+  }
   const { prompt } = task.action;
   const text = typeof prompt === "function" ? await inHostContext(async () => prompt()) : prompt;
   if (typeof text !== "string" || text.trim() === "") {
-    throw new TypeError(
-      `Invalid prompt of the scheduled task ${JSON.stringify(task.taskId)}: expected a non-empty string.`,
-    );
+    throw new TypeError(`Invalid prompt ${preview(text)} of ${name}: expected a non-empty string.`);
   }
   const { submissionId } = await prompts.submit(text, {
     idempotencyKey: idempotencyKeyOf(owner, run),

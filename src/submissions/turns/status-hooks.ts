@@ -37,7 +37,10 @@ export class StatusHooks {
       : isInsideTurn
         ? "inside an active turn: the submission runs only after this turn ends"
         : undefined;
-    if (where) throw new Error(`waitForSubmission() cannot be called from ${where}.`);
+    if (where)
+      throw new Error(
+        `waitForSubmission() cannot be called from ${where}. Call it elsewhere, or pass notify to submitMessages().`,
+      );
   }
 
   /** For how many submissions the hook has not returned yet. */

@@ -183,7 +183,13 @@ describe("in a transaction", () => {
   });
 
   it.each([
-    ["an unknown binding", "NOPE", {}, {}, /'NOPE' not found in environment/],
+    [
+      "an unknown binding",
+      "NOPE",
+      {},
+      {},
+      /'NOPE' not found in environment. This Worker has .*"SCRIPTED_WORKFLOW".* Add it to "workflows"/,
+    ],
     [
       "an id that the platform refuses",
       "SCRIPTED_WORKFLOW",

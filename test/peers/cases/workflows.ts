@@ -187,7 +187,10 @@ const ended = scenario({
       is: ["ThinkPromptAbortedError", "Think prompt was aborted"],
       differs: {
         by: "Messages of prompt errors",
-        perdure: ["ThinkPromptAbortedError", 'step.prompt("draft"): Think prompt was aborted'],
+        perdure: [
+          "ThinkPromptAbortedError",
+          'step.prompt("draft"): Think prompt was aborted. Restart the workflow to ask again.',
+        ],
       },
     },
     {
@@ -248,7 +251,7 @@ const timeouts = scenario({
         by: "Messages of prompt errors",
         perdure: [
           "ThinkPromptTimeoutError",
-          'step.prompt("draft"): Timed out waiting for Think prompt after 1 second',
+          'step.prompt("draft"): Timed out waiting for Think prompt after 1 second. Set a longer timeout.',
           ["timeout"],
           "error",
           true,

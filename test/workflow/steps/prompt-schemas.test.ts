@@ -370,7 +370,9 @@ describe("what the error of a prompt says", () => {
     const { message, error } = await failure((step) =>
       step.prompt("ask", { prompt, timeout: "1 second" }),
     );
-    expect(message).toBe('step.prompt("ask"): Timed out waiting for Think prompt after 1 second');
+    expect(message).toBe(
+      'step.prompt("ask"): Timed out waiting for Think prompt after 1 second. Set a longer timeout.',
+    );
     expect(error).toMatchObject({ stepName: "ask", timeoutMs: 1_000 });
   });
 

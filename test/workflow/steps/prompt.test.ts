@@ -456,6 +456,6 @@ it("refuses a wait from inside a turn or the status hook, where it could never e
   const { submissionId } = await agent.submitMessages([message({ delayMs: 100 })]);
   await agent.waitForSubmission(submissionId);
   expect(seen).toEqual([
-    "waitForSubmission() cannot be called from onSubmissionStatus: the submission settles only after the hook returns.",
+    "waitForSubmission() cannot be called from onSubmissionStatus: the submission settles only after the hook returns. Call it elsewhere, or pass notify to submitMessages().",
   ]);
 });
