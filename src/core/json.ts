@@ -144,6 +144,11 @@ export function preview(value: unknown): string {
     // It contains itself or something that JSON cannot hold, or it throws when it is read.
     text = typeof value === "function" ? "a function" : "an object";
   }
+  return shorten(text);
+}
+
+/** A text as an error message shows it: at most 100 characters. */
+export function shorten(text: string): string {
   return text.length > 100 ? `${text.slice(0, 100)}...` : text;
 }
 

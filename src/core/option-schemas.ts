@@ -9,7 +9,7 @@ import { LAST_ALARM } from "./clock.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "./duration.ts";
 import { failureOf } from "./failures.ts";
 import { INSTANT_FORMS, type Instant, instantMs } from "./instant.ts";
-import { byteLength, preview } from "./json.ts";
+import { byteLength, preview, shorten } from "./json.ts";
 import {
   invalidAt,
   invalidMessage,
@@ -247,7 +247,7 @@ function problemOf(issue: Issue, whole: unknown, name: string) {
     const [unknown = ""] = issue.keys;
     const prefix = path.length === 0 ? "" : `${option}.`;
     const text = unknownOptionMessage(unknown, option, message);
-    return { option: `${prefix}${unknown}`, message: text };
+    return { option: shorten(`${prefix}${unknown}`), message: text };
   }
   // As it was given: the issue has a value that may be parsed already.
   const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown>)[key], whole);
@@ -264,8 +264,9 @@ function problemOf(issue: Issue, whole: unknown, name: string) {
 /** `retry.maxAttempts`, `notify[0].kind`; the name of the whole for a problem of the whole. */
 function optionPath(path: readonly PropertyKey[], name: string): string {
   const start = typeof path[0] === "string" ? "" : name;
-  return path.reduce<string>((text, key) => {
+  const whole = path.reduce<string>((text, key) => {
     if (typeof key === "number") return `${text}[${key}]`;
     return text === "" ? String(key) : `${text}.${String(key)}`;
   }, start);
+  return shorten(whole);
 }

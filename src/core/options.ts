@@ -1,6 +1,6 @@
 /** Invalid options and their messages. Without Zod: the calendar also runs where Zod is not loaded. */
 
-import { preview } from "./json.ts";
+import { preview, shorten } from "./json.ts";
 
 /** An invalid option. Thrown by the call that has it, before anything is stored. */
 export class InvalidOptionError extends Error {
@@ -28,7 +28,7 @@ export function countOf(option: string, value: number, most: number): number {
 /** The error of an invalid option. `expected` says what it must be, e.g. `a function`. */
 export function invalidOption(option: string, value: unknown, expected: string) {
   return new InvalidOptionError(
-    option,
+    shorten(option),
     invalidMessage(option, preview(value), `expected ${expected}`),
   );
 }
@@ -40,12 +40,12 @@ export function invalidOption(option: string, value: unknown, expected: string) 
  * @param problem what was expected, and the remedy where there is one, without the last full stop
  */
 export function invalidMessage(option: string, given: string, problem: string): string {
-  return `Invalid ${option} ${given}: ${problem}.`;
+  return `Invalid ${shorten(option)} ${given}: ${problem}.`;
 }
 
 /** @param where the object that has the option: `retry`, or `options of list()` */
 export function unknownOptionMessage(name: string, where: string, valid: string): string {
-  return `Unknown option ${JSON.stringify(name)} in ${where}. Valid options: ${valid}.`;
+  return `Unknown option ${preview(name)} in ${where}. Valid options: ${valid}.`;
 }
 
 /** Whether it is an object with fields, and not a list, a date or the like. */
@@ -72,6 +72,6 @@ export function checkNames(
   }
   const unknown = Object.keys(options).find((name) => !names.includes(name));
   if (unknown !== undefined) {
-    throw makeError(unknown, unknownOptionMessage(unknown, what, valid));
+    throw makeError(shorten(unknown), unknownOptionMessage(unknown, what, valid));
   }
 }

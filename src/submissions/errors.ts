@@ -1,7 +1,7 @@
 /** The errors of the ledger. When a call throws one, nothing was stored. */
 
 import type { Failure } from "../core/failures.ts";
-import { preview, tooLarge } from "../core/json.ts";
+import { preview, shorten, tooLarge } from "../core/json.ts";
 import { invalidMessage } from "../core/options.ts";
 import type { SchemaMismatchError } from "../core/schema/schema.ts";
 
@@ -24,7 +24,8 @@ export function invalidSubmission(field: string, message: string): InvalidSubmis
 
 /** @param problem what is expected and the remedy, without the last full stop */
 export function invalidValue(field: string, value: unknown, problem: string) {
-  return new InvalidSubmissionError(field, invalidMessage(field, preview(value), problem));
+  const message = invalidMessage(field, preview(value), problem);
+  return new InvalidSubmissionError(shorten(field), message);
 }
 
 /** `submissionId` and `idempotencyKey` name two different submissions. */
@@ -119,7 +120,7 @@ export class UnknownCursorError extends Error {
   override readonly name = "UnknownCursorError";
   constructor(readonly before: string) {
     super(
-      `Invalid before ${JSON.stringify(before)}: there is no such submission. ` +
+      `Invalid before ${preview(before)}: there is no such submission. ` +
         "Use a submission of the previous page that still exists, or createdBefore.",
     );
   }
@@ -135,7 +136,7 @@ export class ListScanLimitError extends Error {
     readonly next: string,
     readonly before: string | undefined,
   ) {
-    const which = before === undefined ? "read" : `before ${JSON.stringify(before)}`;
+    const which = before === undefined ? "read" : `before ${preview(before)}`;
     super(
       `None of the ${limit} submissions ${which} matches. Pass before: ${JSON.stringify(next)} to search the older ones.`,
     );

@@ -15,7 +15,7 @@ import {
   readOptions,
   text,
 } from "../../src/core/option-schemas.ts";
-import { InvalidOptionError, invalidOption } from "../../src/core/options.ts";
+import { checkNames, InvalidOptionError, invalidOption } from "../../src/core/options.ts";
 
 type Retry = { readonly maxAttempts?: number; readonly maxDelay?: Duration };
 type Example = {
@@ -212,6 +212,26 @@ describe("each kind of problem has one message, with the option, the value and t
   ])("refuses %o in place of an object", (value) => {
     const error = errorOf(() => readOptions(RETRY, value, "retry"));
     expect((error as Error).message).toMatch(/^Invalid retry .*: expected an object with maxAtt/s);
+  });
+
+  it("cuts a long name in the message and in the error's option", () => {
+    const long = "x".repeat(1_000_000);
+    const given = [
+      { key, [long]: 1 },
+      { key, retry: { [long]: 1 } },
+    ];
+    const errors = [
+      ...given.map((value) => errorOf(() => readOptions(EXAMPLE, value, OPTIONS))),
+      errorOf(() => checkNames("x", { [long]: 1 }, ["a"])),
+      errorOf(() => readOptions(z.record(z.string(), flag()), { [long]: 1 }, "record")),
+      invalidOption(long, 1, "a flag"),
+    ];
+    for (const error of errors) {
+      const { message, option } = error as InvalidOptionError;
+      expect(message).toMatch(/^(Unknown option|Invalid) "?(retry\.)?x{90}/);
+      expect(message.length).toBeLessThan(300);
+      expect(option.length).toBeLessThan(110);
+    }
   });
 
   it("a check that is written by hand has the same message", () => {

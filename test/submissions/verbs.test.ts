@@ -80,6 +80,12 @@ describe("L1: invalid arguments are refused at the call, with their values, and 
       [{ metadata: { a: {} } }],
       /Invalid metadata\.a \{\}/,
     ],
+    [
+      "a long name of metadata, which is cut",
+      "list",
+      [{ metadata: { ["x".repeat(100_000)]: {} } }],
+      /^Invalid metadata\.x{91}\.\.\. \{\}: expected a string, a finite/,
+    ],
   ];
 
   it.each(cases)("%s", async (_, verb, args, problem) => {

@@ -4,6 +4,7 @@ import * as z from "zod";
 import { LAST_ALARM } from "../../core/clock.ts";
 import type { Duration } from "../../core/duration.ts";
 import { type Backoff, failureOf } from "../../core/failures.ts";
+import { preview } from "../../core/json.ts";
 import {
   count,
   duration,
@@ -230,7 +231,7 @@ function ignoredFields(task: ScheduledTask): string[] {
     return near === undefined ? [] : [`${JSON.stringify(name)} (did you mean "${near}"?)`];
   });
   const ofRetry = Object.keys(task.retry ?? {}).filter((name) => !Object.hasOwn(RETRY, name));
-  return [...mistyped, ...ofRetry.map((name) => JSON.stringify(`retry.${name}`))];
+  return [...mistyped, ...ofRetry.map((name) => preview(`retry.${name}`))];
 }
 
 function actionOf(task: ScheduledTask, hasPrompts: boolean): DeclaredTask["action"] {
