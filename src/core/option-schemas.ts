@@ -94,13 +94,16 @@ type TextRange = {
   readonly remedy?: string;
 };
 
+/** The most bytes of a string that SQLite can look up: a row takes 2 MB. */
+const MAX_TEXT_BYTES = 1_900_000;
+
 /**
- * A string that SQLite gives back as it is: without unpaired surrogates. Not empty, unless `empty` is set.
+ * A string that SQLite gives back as it is: without unpaired surrogates, and not too large. Not empty, unless `empty` is set.
  *
  * @param options.remedy what to do with one of more than `maxBytes`
  */
 export function text(range: TextRange = {}) {
-  const { maxBytes = Number.POSITIVE_INFINITY, maxLength, empty = false } = range;
+  const { maxBytes = MAX_TEXT_BYTES, maxLength, empty = false } = range;
   const { remedy = "Use a digest of it" } = range;
   const min = empty ? 0 : 1;
   const any = empty ? "a string" : "a non-empty string";

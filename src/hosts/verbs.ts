@@ -422,7 +422,7 @@ export abstract class AgentVerbs {
    * Terminates a workflow, and cancels what it waits for. If the workflow was terminated before, here or elsewhere, it still
    * cancels what that workflow waits for, and throws.
    * @param options.rollback whether the `rollback` handlers of its steps run before it ends
-   * @throws Error as `terminateWorkflow()` of agents: for a workflow that is not tracked, or that has ended
+   * @throws Error as `terminateWorkflow()` of agents: for a workflow that is not tracked, or that has ended; InvalidOptionError
    */
   async terminateWorkflow(workflowId: string, options?: { rollback?: boolean }): Promise<void> {
     await this[CAPABILITIES].workflows.terminate(workflowId, options);

@@ -98,6 +98,7 @@ export function cursorOf(time: number, id: string): string {
 }
 
 function positionOf(cursor: unknown): Position | undefined {
-  const [, time, id] = (typeof cursor === "string" && /^(\d{1,15}):(.+)$/s.exec(cursor)) || [];
+  const [, time, id] =
+    (typeof cursor === "string" && /^(\d{1,15}):(.{1,1000})$/s.exec(cursor)) || [];
   return id?.isWellFormed() ? [Number(time), id] : undefined;
 }

@@ -75,6 +75,9 @@ export const RANGE = optionsOf<{ from: Instant; to: Instant }>()({
 
 export type Range = z.output<typeof RANGE>;
 
+/** Of `inspect()`. It does not have to exist. */
+export const TASK_ID = text({ empty: true });
+
 /** Of `list()` and `inspect()`. */
 export const LIST = optionsOf<{ occurrences?: number }>()({
   occurrences: count({ min: 0, max: 100 }).default(1),

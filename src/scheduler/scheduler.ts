@@ -13,6 +13,7 @@ import {
   type SchedulerSettings,
   SETTINGS,
   type Settings,
+  TASK_ID,
   TRIGGER,
 } from "./options.ts";
 import { scheduledRunOf, type TaskRow } from "./rows.ts";
@@ -89,11 +90,16 @@ export class Scheduler extends Capability {
     return readTasks(declared, store, occurrences, null);
   }
 
-  /** One task, or null for an id that is not declared. The options are those of {@link list}. */
+  /**
+   * One task, or null for an id that is not declared. The options are those of {@link list}.
+   *
+   * @throws InvalidOptionError
+   */
   async inspect(
     taskId: string,
     options: { occurrences?: number } = {},
   ): Promise<ScheduledTaskInfo | null> {
+    readOptions(TASK_ID, taskId, "taskId");
     const { occurrences } = readOptions(LIST, options, "options of inspect()");
     const { declared, store } = await this.#ready();
     return readTasks(declared, store, occurrences, taskId)[0] ?? null;

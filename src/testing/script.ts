@@ -99,7 +99,7 @@ const matching = <T>(schema: z.ZodType, expected: string) =>
     .custom<T>((value) => schema.safeParse(value).success, { error: `expected ${expected}` })
     .optional();
 const times = () => count({ min: 0 }).optional();
-const string = () => text({ empty: true }).optional();
+const string = () => text({ empty: true, maxBytes: Number.POSITIVE_INFINITY }).optional();
 
 const TOOL = z.looseObject({ name: z.string() });
 const LONG = z.looseObject({ text: z.string(), times: z.int().min(0) });

@@ -6,6 +6,7 @@
 import type { Agent } from "agents";
 import type { RunWorkflowOptions } from "agents/workflows";
 import { preview } from "../../core/json.ts";
+import { readOptions, text } from "../../core/option-schemas.ts";
 import { remedyOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
 import {
   type CreateInstance,
@@ -30,6 +31,7 @@ type OwnAgent = Agent & { env: object; readonly ctx: DurableObjectState };
 
 /** How long a caller waits for the instance. The start continues after that. */
 const WAIT_S = 10;
+const WORKFLOW_ID = text({ empty: true });
 
 type Started = Parameters<StartWorkflow>[0];
 
@@ -254,6 +256,7 @@ export class Workflows {
 
   /** Terminates a workflow, and cancels what it waits for, also where it was gone before. */
   async terminate(instance: string, { rollback = false }: { rollback?: boolean } = {}) {
+    readOptions(WORKFLOW_ID, instance, "workflowId");
     const workflow = this.#agent.getWorkflow(instance)?.workflowName ?? "";
     const of = { workflow, instance };
     const cancel = () => this.waits.cancelFor(of, "The workflow that waited for it was terminated");

@@ -5,18 +5,19 @@ import type { Connection } from "agents";
 import type { UIMessage } from "ai";
 import { logProblem, type Problem } from "../../core/problems.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
-import type {
-  CancelSubmissionResult,
-  DeleteSubmissionsOptions,
-  LedgerOptions,
-  ListSubmissionsOptions,
-  OutputOfRef,
-  OutputSchema,
-  SubmissionInspection,
-  SubmissionOutput,
-  SubmitMessagesOptions,
-  SubmitMessagesResult,
-  WaitForSubmissionOptions,
+import {
+  type CancelSubmissionResult,
+  checkId,
+  type DeleteSubmissionsOptions,
+  type LedgerOptions,
+  type ListSubmissionsOptions,
+  type OutputOfRef,
+  type OutputSchema,
+  type SubmissionInspection,
+  type SubmissionOutput,
+  type SubmitMessagesOptions,
+  type SubmitMessagesResult,
+  type WaitForSubmissionOptions,
 } from "../../submissions/index.ts";
 import {
   AgentTools,
@@ -196,8 +197,12 @@ export class DurableThink<
     return this.#host.activeTurn();
   }
 
-  /** Aborts a running turn, by the `requestId` of a submission or by Think's own id of a turn. */
+  /**
+   * Aborts a running turn, by the `requestId` of a submission or by Think's own id of a turn.
+   * @throws InvalidSubmissionError for an invalid id
+   */
   override cancelChat(requestId: string, reason?: string): void {
+    checkId("requestId", requestId);
     super.cancelChat(requestId, reason);
     this[CAPABILITIES].submissions.stopTurn(requestId, reason);
   }
@@ -209,8 +214,12 @@ export class DurableThink<
     this[CAPABILITIES].submissions.stopTurn(requestId, text);
   }
 
-  /** The attachments of the latest turn's reply, by the `requestId` of a submission or by Think's own id of a turn. */
+  /**
+   * The attachments of the latest turn's reply, by the `requestId` of a submission or by Think's own id of a turn.
+   * @throws InvalidSubmissionError for an invalid id
+   */
   override replyAttachments(requestId?: string): ReplyAttachment[] {
+    if (requestId !== undefined) checkId("requestId", requestId);
     const turn = requestId === undefined ? undefined : this.#host.ids.turnOf(requestId);
     return super.replyAttachments(turn ?? requestId);
   }

@@ -10,6 +10,7 @@ import { isPlainObject } from "../../core/options.ts";
 import type { InstanceOf } from "../../outbox/index.ts";
 import {
   type CancelSubmissionResult,
+  checkId,
   type DeleteSubmissionsOptions,
   isTerminal,
   type ListSubmissionsOptions,
@@ -103,6 +104,7 @@ export class ThinkLedger {
 
   /** Think has no method that finds a key. So it is asked to submit again, with metadata that throws when it is stored. */
   async #findByKey(idempotencyKey: string): Promise<SubmissionInspection | null> {
+    checkId("idempotencyKey", idempotencyKey);
     const isNew = new Error("Think does not know the key");
     const toJSON = () => {
       throw isNew;
@@ -119,6 +121,7 @@ export class ThinkLedger {
 
   async inspect(submissionId: string): Promise<SubmissionInspection | null> {
     if (await this.isEmpty()) return null;
+    checkId("submissionId", submissionId);
     const found = await own.inspectSubmission.call(this.agent, submissionId);
     return found && this.#inspectionOf(found);
   }

@@ -115,7 +115,8 @@ export const webhooks = {
  * @throws InvalidDestinationError for an invalid URL
  */
 export function keyOfEndpoint(text: string): string {
-  const url = typeof text === "string" && text.isWellFormed() ? URL.parse(text) : null;
+  const isText = typeof text === "string" && text.length <= MAX_URL && text.isWellFormed();
+  const url = isText ? URL.parse(text) : null;
   if (url === null) {
     const { given, expected } = problemOfUrl(text) as Problem;
     throw new InvalidDestinationError(invalidMessage("url", given, expected));

@@ -1,0 +1,67 @@
+/** Invalid arguments of the agent's verbs, called inside the agent, where no RPC changes them. */
+
+import { runInDurableObject } from "cloudflare:test";
+import { describe, expect, it } from "vitest";
+import { givenThink, refusal } from "../../support/given.ts";
+import type { ThinkAgent } from "../../support/think-agent.ts";
+
+/** The error of a verb, called by name with any arguments. */
+function errorOf(verb: string, ...args: unknown[]): Promise<Error> {
+  return runInDurableObject<ThinkAgent, Error>(givenThink(), (agent) => {
+    const method = Reflect.get(agent, verb) as (...given: unknown[]) => unknown;
+    return refusal(Promise.resolve().then(() => method.apply(agent, args)));
+  });
+}
+
+describe("L1: an id that cannot exist is refused", () => {
+  const VERBS: [verb: string, error: string][] = [
+    ["inspectSubmission", "InvalidSubmissionError"],
+    ["retrySubmission", "InvalidSubmissionError"],
+    ["cancelSubmission", "InvalidSubmissionError"],
+    ["deleteSubmission", "InvalidSubmissionError"],
+    ["waitForSubmission", "InvalidSubmissionError"],
+    ["threadMessages", "InvalidSubmissionError"],
+    ["clearThread", "InvalidSubmissionError"],
+    ["cancelChat", "InvalidSubmissionError"],
+    ["replyAttachments", "InvalidSubmissionError"],
+    ["inspectApproval", "InvalidApprovalError"],
+    ["grantApproval", "InvalidApprovalError"],
+    ["rejectApproval", "InvalidApprovalError"],
+    ["inspectScheduledTask", "InvalidOptionError"],
+    ["listScheduledRuns", "UnknownTaskError"],
+    ["pauseScheduledTask", "UnknownTaskError"],
+    ["resumeScheduledTask", "UnknownTaskError"],
+    ["triggerScheduledTask", "UnknownTaskError"],
+    ["skipNextScheduledRun", "UnknownTaskError"],
+    ["inspectDelivery", "InvalidFilterError"],
+    ["readDelivery", "InvalidFilterError"],
+    ["redriveDeadLetter", "InvalidFilterError"],
+    ["deleteDeadLetter", "InvalidFilterError"],
+    ["inspectEndpoint", "InvalidDestinationError"],
+    ["enableEndpoint", "InvalidDestinationError"],
+    ["disableEndpoint", "InvalidDestinationError"],
+    ["terminateWorkflow", "InvalidOptionError"],
+  ];
+  const TOO_LARGE = `https://a.example/${"x".repeat(10_000_000)}`;
+
+  it.each(VERBS)("%s() refuses one of 10 MB, a number and a list", async (verb, name) => {
+    for (const id of [TOO_LARGE, 5, [], null]) {
+      const error = await errorOf(verb, id);
+      expect(error).toMatchObject({ name });
+      expect(error.message.length).toBeLessThan(500);
+    }
+  });
+
+  it.each([
+    ["listSubmissions", { before: TOO_LARGE }, "InvalidSubmissionError"],
+    ["listSubmissions", { thread: TOO_LARGE }, "InvalidSubmissionError"],
+    ["listSubmissions", { metadata: { key: TOO_LARGE } }, "InvalidSubmissionError"],
+    ["listApprovals", { before: TOO_LARGE }, "InvalidApprovalError"],
+    ["listApprovals", { workflowId: TOO_LARGE }, "InvalidApprovalError"],
+    ["listDeliveries", { submissionId: TOO_LARGE }, "InvalidFilterError"],
+    ["listDeliveries", { cursor: `1:${TOO_LARGE}` }, "InvalidFilterError"],
+    ["listDeadLetters", { cursor: `1:${TOO_LARGE}` }, "InvalidFilterError"],
+  ])("%s() refuses one of 10 MB among its options (%#)", async (verb, options, name) => {
+    expect(await errorOf(verb, options)).toMatchObject({ name });
+  });
+});
