@@ -1,10 +1,10 @@
 /** Options of the calendar's public functions, checked at the call. */
 
 import { INSTANT_FORMS, type Instant, instantMs } from "../../core/instant.ts";
-import { checkNames, invalidOption } from "../../core/options.ts";
+import { checkNames, invalidOption, isPlainObject } from "../../core/options.ts";
 import { parseSchedule } from "../language/parse.ts";
 import { ZONE_FORMS } from "../language/zones.ts";
-import type { ParsedSchedule } from "../rule.ts";
+import type { ParsedSchedule, Rule } from "../rule.ts";
 import { END_MS, FIRST_MS } from "./civil.ts";
 
 /** Options of all functions that compute occurrences. */
@@ -38,9 +38,20 @@ export function readCall(
   return {
     after: options.after === undefined ? Date.now() : instantOf("after", options.after),
     anchor: anchor === undefined ? undefined : instantOf("anchor", anchor),
-    schedule:
-      typeof given === "object" && given !== null ? given : parseSchedule(given, { timezone }),
+    schedule: isParsed(given) ? given : parseSchedule(given, { timezone }),
   };
+}
+
+const FORMS = ["interval", "dates", "cron", "once"] satisfies Rule["form"][];
+
+/** Whether it is what `parseSchedule()` returns, or a copy of that. */
+function isParsed(given: unknown): given is ParsedSchedule {
+  return (
+    isPlainObject(given) &&
+    Array.isArray(given.except) &&
+    isPlainObject(given.rule) &&
+    FORMS.some((form) => form === (given.rule as Partial<Rule>).form)
+  );
 }
 
 /** @throws InvalidOptionError for an invalid time, or one outside of the years 1000 to 9999 */

@@ -2,16 +2,42 @@
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { InvalidOptionError } from "../../../src/core/options.ts";
+import { explainSchedule } from "../../../src/scheduler/calendar/explain.ts";
 import {
   nextOccurrence,
   type OccurrencesOptions,
   occurrences,
   TooManyOccurrencesError,
 } from "../../../src/scheduler/calendar/occurrences.ts";
+import { ScheduleSyntaxError } from "../../../src/scheduler/language/errors.ts";
 import { daily, interval, once } from "./build-rule.ts";
 
 const NINE = daily("09:00", "Europe/London");
 const AFTER = Date.parse("2027-03-26T12:00Z");
+
+describe("S2: a schedule that is neither a text nor parsed is refused", () => {
+  it.each([
+    [{}],
+    [[]],
+    [new Date()],
+    [null],
+    [5],
+    [{ rule: {}, except: [] }],
+    [{ rule: { form: "x" }, except: [] }],
+  ])("%j", (schedule) => {
+    for (const call of [nextOccurrence, explainSchedule]) {
+      const refused = () => call(schedule as never, { after: AFTER });
+      expect(refused).toThrow(ScheduleSyntaxError);
+      expect(refused).toThrow(/^Invalid schedule ".*": expected a string such as/);
+    }
+  });
+
+  it("a copy of a parsed one is as good", () => {
+    expect(nextOccurrence(structuredClone(NINE), { after: AFTER })).toBe(
+      nextOccurrence(NINE, { after: AFTER }),
+    );
+  });
+});
 
 describe("nextOccurrence()", () => {
   afterEach(() => {
