@@ -98,30 +98,44 @@ function inOrder(_key: string, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+/** The nesting limit. Recursive functions, `JSON.stringify()` too, fail with a RangeError at some thousands of levels. */
+export const MAX_DEPTH = 500;
+
 /**
  * The first place in a value that JSON cannot hold, e.g. `.items[2].due is a Date`, or undefined. Properties that are
  * undefined do not count, because JSON omits them.
+ *
+ * @param path of the value
+ * @param ancestors the objects that it is in
  */
-export function lostInJson(value: unknown, ancestors: readonly object[] = []): string | undefined {
-  if (typeof value === "number") return Number.isFinite(value) ? undefined : ` is ${value}`;
+export function lostInJson(
+  value: unknown,
+  path = "",
+  ancestors = new Set<unknown>(),
+): string | undefined {
+  const at = (problem: string) => `${shorten(path)} ${problem}`;
+  if (typeof value === "number") return Number.isFinite(value) ? undefined : at(`is ${value}`);
   if (typeof value === "bigint" || typeof value === "function" || typeof value === "symbol") {
-    return ` is a ${typeof value}`;
+    return at(`is a ${typeof value}`);
   }
   if (typeof value !== "object" || value === null) return undefined;
-  if (ancestors.includes(value)) return " contains itself";
+  if (ancestors.has(value)) return at("contains itself");
+  if (ancestors.size === MAX_DEPTH) return at(`is nested more than ${MAX_DEPTH} levels deep`);
   const isArray = Array.isArray(value);
   const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
-  if (!isArray && kind !== "Object") return ` is a ${kind}`;
+  if (!isArray && kind !== "Object") return at(`is a ${kind}`);
+  ancestors.add(value);
   for (const [key, entry] of Object.entries(value)) {
+    const inner = `${path}${isArray ? `[${key}]` : `.${key}`}`;
     const lost =
-      isArray && entry === undefined ? " is undefined" : lostInJson(entry, [...ancestors, value]);
-    if (lost) return `${isArray ? `[${key}]` : `.${key}`}${lost}`;
+      isArray && entry === undefined
+        ? `${shorten(inner)} is undefined`
+        : lostInJson(entry, inner, ancestors);
+    if (lost) return lost;
   }
+  ancestors.delete(value);
   return undefined;
 }
-
-/** The nesting limit. Recursive functions, `JSON.stringify()` too, fail with a RangeError at some thousands of levels. */
-export const MAX_DEPTH = 500;
 
 /** Whether a value is nested more than {@link MAX_DEPTH} levels deep, or contains itself. */
 export function isTooDeep(value: unknown): boolean {

@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { checkBytes, jsonOf, jsonTextOf, tooLarge } from "../../src/core/json.ts";
+import {
+  checkBytes,
+  jsonOf,
+  jsonTextOf,
+  lostInJson,
+  MAX_DEPTH,
+  tooLarge,
+} from "../../src/core/json.ts";
 
 class Refused extends Error {}
 
@@ -48,5 +55,33 @@ describe("checkBytes", () => {
       "Invalid answer of 12 bytes: expected at most 10 bytes. " +
         "Store the content elsewhere, e.g. in R2, and pass a reference to it.",
     );
+  });
+});
+
+describe("lostInJson", () => {
+  const nested = (levels: number) => {
+    let value: object = {};
+    for (let level = 1; level < levels; level++) value = { a: value };
+    return value;
+  };
+  const shared = { a: 1 };
+
+  it.each([
+    [{ items: [1, { due: new Date(0) }] }, ".items[1].due is a Date"],
+    [Number.NaN, " is NaN"],
+    [{ a: [undefined] }, ".a[0] is undefined"],
+    [{ a: () => {} }, ".a is a function"],
+    [{ a: cyclic }, ".a.self contains itself"],
+    [{ ["x".repeat(1_000_000)]: 1n }, `.${"x".repeat(99)}... is a bigint`],
+    [{ a: undefined, b: [shared, shared], c: null }, undefined],
+  ])("finds the first place that JSON cannot hold (%#)", (value, lost) => {
+    expect(lostInJson(value)).toBe(lost);
+  });
+
+  it("L9: takes the limit of levels, and finds more, however many", () => {
+    expect(lostInJson(nested(MAX_DEPTH))).toBeUndefined();
+    for (const levels of [MAX_DEPTH + 1, 20_000]) {
+      expect(lostInJson(nested(levels))).toMatch(/^(\.a){50}\.\.\. is nested more than 500 levels/);
+    }
   });
 });

@@ -65,3 +65,21 @@ describe("L1: an id that cannot exist is refused", () => {
     expect(await errorOf(verb, options)).toMatchObject({ name });
   });
 });
+
+describe("L9: a value of 20,000 levels is refused", () => {
+  let deep: object = { type: "object" };
+  for (let level = 0; level < 20_000; level++) deep = { type: "object", not: deep };
+  const hello = [{ id: "m", role: "user", parts: [{ type: "text", text: "hello" }] }];
+
+  it.each([
+    ["submitMessages", [hello, { output: deep }], "InvalidSubmissionError"],
+    ["submitMessages", [hello, { metadata: deep }], "InvalidSubmissionError"],
+    ["runWorkflow", ["SCRIPTED_WORKFLOW", deep], "InvalidEventError"],
+    ["runWorkflow", ["SCRIPTED_WORKFLOW", {}, { metadata: deep }], "InvalidEventError"],
+  ])("by %s() (%#)", async (verb, args, name) => {
+    const error = await errorOf(verb, ...args);
+    expect(error).toMatchObject({ name });
+    expect(error.message).toMatch(/500 levels/);
+    expect(error.message.length).toBeLessThan(500);
+  });
+});
