@@ -5,8 +5,9 @@
 
 import type { Agent } from "agents";
 import type { RunWorkflowOptions } from "agents/workflows";
-import { preview } from "../../core/json.ts";
-import { readOptions, text } from "../../core/option-schemas.ts";
+import { preview, shorten } from "../../core/json.ts";
+import { flag, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
+import { invalidMessage, isPlainObject } from "../../core/options.ts";
 import { remedyOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
 import {
   type CreateInstance,
@@ -32,6 +33,7 @@ type OwnAgent = Agent & { env: object; readonly ctx: DurableObjectState };
 /** How long a caller waits for the instance. The start continues after that. */
 const WAIT_S = 10;
 const WORKFLOW_ID = text({ empty: true });
+const TERMINATE = optionsOf<{ rollback?: boolean }>()({ rollback: flag().default(false) });
 
 type Started = Parameters<StartWorkflow>[0];
 
@@ -59,12 +61,16 @@ export class Workflows {
    */
   run(name: string, params: unknown, options: RunWorkflow = {}): Promise<string> {
     const { outbox } = this;
+    if (!isPlainObject(options)) {
+      const problem = "expected an object with id, metadata, agentBinding, retention, ifExists";
+      throw new InvalidDestinationError(invalidMessage("options", preview(options), problem));
+    }
     const { id = `wf_${crypto.randomUUID()}`, ...rest } = options;
     const start = workflow(name, { ...rest, id, params });
     if (!Reflect.get(this.#agent.env, name)) {
       // Begins like the message of agents.
       throw new InvalidDestinationError(
-        `Workflow binding '${name}' not found in environment. ${remedyOf(this.#agent.env, WORKFLOW)}.`,
+        `Workflow binding '${shorten(name)}' not found in environment. ${remedyOf(this.#agent.env, WORKFLOW)}.`,
       );
     }
     const problem = outbox.problemOf(start.destination);
@@ -255,8 +261,9 @@ export class Workflows {
   }
 
   /** Terminates a workflow, and cancels what it waits for, also where it was gone before. */
-  async terminate(instance: string, { rollback = false }: { rollback?: boolean } = {}) {
+  async terminate(instance: string, options: { rollback?: boolean } = {}) {
     readOptions(WORKFLOW_ID, instance, "workflowId");
+    const { rollback } = readOptions(TERMINATE, options, "options of terminateWorkflow()");
     const workflow = this.#agent.getWorkflow(instance)?.workflowName ?? "";
     const of = { workflow, instance };
     const cancel = () => this.waits.cancelFor(of, "The workflow that waited for it was terminated");

@@ -103,6 +103,7 @@ export type StartWorkflow = (
 
 /** Of a workflow's params as JSON. The platform's limit is 1 MiB, of which an agent adds who it is. */
 const MAX_PARAMS_BYTES = 1_048_576 - 16_384;
+const STRING = z.string({ error: "expected a string" });
 /** `put()` checks the values, as those of the destination. */
 const ANY = z.unknown().optional();
 const START_OPTIONS = optionsOf<WorkflowStartOptions>()({
@@ -120,7 +121,7 @@ const START_OPTIONS = optionsOf<WorkflowStartOptions>()({
  * An agent of Perdure tracks the instance, as `runWorkflow()` does.
  *
  * @param binding the Workflow's binding name in `env`
- * @throws InvalidDestinationError for an unknown option
+ * @throws InvalidDestinationError for an unknown option, and for names that are no strings
  * @throws InvalidEventError for params or metadata that JSON cannot hold, or that are too large
  * @example
  * this.ctx.storage.transactionSync(() => {
@@ -134,7 +135,9 @@ export function workflow<Params = unknown>(
 ): WorkflowStart {
   const invalid = (_: string, message: string) => new InvalidDestinationError(message);
   const read = readOptions(START_OPTIONS, options, "options of workflow()", invalid);
-  const { id: instance = crypto.randomUUID(), ifExists, policy, ...event } = read;
+  const { id = crypto.randomUUID(), ifExists, policy, ...event } = read;
+  const instance = readOptions(STRING, id, "id", invalid);
+  readOptions(STRING, binding, "workflow", invalid);
   for (const [name, value] of Object.entries(event)) checkJson(name, value);
   return {
     destination: {

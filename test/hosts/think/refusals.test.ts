@@ -2,6 +2,7 @@
 
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
+import { workflow } from "../../../src/outbox/index.ts";
 import { givenThink, refusal } from "../../support/given.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
 
@@ -81,5 +82,56 @@ describe("L9: a value of 20,000 levels is refused", () => {
     expect(error).toMatchObject({ name });
     expect(error.message).toMatch(/500 levels/);
     expect(error.message.length).toBeLessThan(500);
+  });
+});
+
+describe("L1: wrong arguments of workflows are refused", () => {
+  const invalid = "InvalidDestinationError";
+
+  it.each([...[null, 5, true, "x", [], new Date(0)].map((options) => ["W", {}, options])])(
+    "options of runWorkflow(): %#",
+    async (...args) => {
+      const error = await errorOf("runWorkflow", ...args);
+      expect(error).toMatchObject({ name: invalid });
+      expect(error.message).toMatch(/^Invalid options .*: expected an object with id, /);
+    },
+  );
+
+  it.each([[Symbol("x")], [5], [null], [undefined], [{}], [[]]])(
+    "a name that is no string: %#",
+    async (name) => {
+      const errors = [
+        await errorOf("runWorkflow", name, {}),
+        await refusal(Promise.resolve().then(() => workflow(name as string))),
+      ];
+      for (const error of errors) {
+        expect(error).toMatchObject({ name: invalid });
+        expect(error.message).toMatch(/^Invalid workflow .*: expected a string\.$/);
+      }
+    },
+  );
+
+  it("a Symbol as the id of an instance", async () => {
+    const error = await errorOf("runWorkflow", "SCRIPTED_WORKFLOW", {}, { id: Symbol("x") });
+    expect(error).toMatchObject({
+      name: invalid,
+      message: "Invalid id Symbol(x): expected a string.",
+    });
+  });
+
+  it("a name of 1 MB is cut in the message", async () => {
+    const error = await errorOf("runWorkflow", "x".repeat(1_000_000), {});
+    expect(error).toMatchObject({ name: invalid });
+    expect(error.message.length).toBeLessThan(1_000);
+  });
+
+  it.each([
+    [null, /^Invalid options of terminateWorkflow\(\) null: expected an object with rollback/],
+    [{ rolback: true }, /^Unknown option "rolback" in options of terminateWorkflow/],
+    [{ rollback: 1 }, /^Invalid rollback 1: expected true or false\.$/],
+  ])("options of terminateWorkflow(): %j", async (options, message) => {
+    const error = await errorOf("terminateWorkflow", "w", options);
+    expect(error).toMatchObject({ name: "InvalidOptionError" });
+    expect(error.message).toMatch(message);
   });
 });
