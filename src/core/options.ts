@@ -53,6 +53,12 @@ export function isPlainObject(value: unknown): value is Record<string, unknown> 
   return Object.prototype.toString.call(value) === "[object Object]";
 }
 
+/** The value. @throws InvalidOptionError if it is no object with fields */
+export function objectOf<T>(option: string, value: T): T {
+  if (isPlainObject(value)) return value;
+  throw invalidOption(option, value, "an object");
+}
+
 /**
  * Checks the names of options. Undefined has none.
  *

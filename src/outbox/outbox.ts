@@ -8,7 +8,7 @@ import { Capability } from "../core/capability.ts";
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
 import { type Json, preview } from "../core/json.ts";
-import { invalidMessage } from "../core/options.ts";
+import { invalidMessage, objectOf } from "../core/options.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";
@@ -97,7 +97,7 @@ export class Outbox extends Capability {
       startWorkflow,
       problemOfStart,
       ...settings
-    } = options;
+    } = objectOf("options of Outbox", options);
     // An entry with an earlier time would look interrupted by a crash, one with a later time would wait.
     super("perdure.outbox", monotonic(clock));
     const limits = readSettings(settings);

@@ -4,6 +4,7 @@ import { Capability } from "../core/capability.ts";
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
 import type { Instant } from "../core/instant.ts";
 import { readOptions } from "../core/option-schemas.ts";
+import { objectOf } from "../core/options.ts";
 import { SchedulerEngine } from "./engine.ts";
 import {
   LIST,
@@ -35,7 +36,8 @@ export class Scheduler extends Capability {
    *
    * @throws InvalidOptionError for an invalid option
    */
-  constructor({ clock = systemClock, ...settings }: SchedulerOptions) {
+  constructor(options: SchedulerOptions) {
+    const { clock = systemClock, ...settings } = objectOf("options of Scheduler", options);
     // An occurrence that has fired would be due again, if the clock were set back.
     super("perdure.scheduler", monotonic(clock));
     this.#settings = readOptions(SETTINGS, settings, "options of Scheduler");

@@ -1,7 +1,13 @@
 /** The bounds of the outbox: entries that wait, and dead letters. Each is reached here. */
 
 import { describe, expect, it } from "vitest";
-import { type Destination, OutboxFullError, UndeliverableError } from "../../src/outbox/index.ts";
+import {
+  type Destination,
+  InvalidOptionError,
+  Outbox,
+  OutboxFullError,
+  UndeliverableError,
+} from "../../src/outbox/index.ts";
 import { readSettings } from "../../src/outbox/options.ts";
 import { until } from "../support/given.ts";
 import { forever } from "../support/ledger.ts";
@@ -138,3 +144,13 @@ it.each([
 ])("O3: invalid limits are refused: %j", (settings, problem) => {
   expect(() => readSettings(settings)).toThrow(problem);
 });
+
+it.each([[null], [undefined], [0], [true], ["x"], [[]], [new Date(0)]])(
+  "refuses %j in place of the options of an Outbox",
+  (options) => {
+    expect(() => new Outbox(options as never)).toThrow(InvalidOptionError);
+    expect(() => new Outbox(options as never)).toThrow(
+      /^Invalid options of Outbox .*: expected an/,
+    );
+  },
+);

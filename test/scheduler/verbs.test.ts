@@ -1,6 +1,7 @@
 /** S5: what is seen of tasks and runs, and what an operator does to them; over crashes, too. */
 
 import { describe, expect, it } from "vitest";
+import { InvalidOptionError, Scheduler } from "../../src/scheduler/index.ts";
 import { refusal, until } from "../support/given.ts";
 import { forever } from "../support/ledger.ts";
 import type { SchedulerObject } from "../support/objects/scheduler-object.ts";
@@ -293,3 +294,11 @@ describe("list, runs and history", () => {
     });
   });
 });
+
+it.each([[null], [undefined], [0], [true], ["x"], [[]], [new Date(0)]])(
+  "refuses %j in place of the options of a Scheduler",
+  (options) => {
+    expect(() => new Scheduler(options as never)).toThrow(InvalidOptionError);
+    expect(() => new Scheduler(options as never)).toThrow(/^Invalid options of Scheduler .*: exp/);
+  },
+);

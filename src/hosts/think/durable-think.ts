@@ -3,6 +3,7 @@
 import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
 import type { Connection } from "agents";
 import type { UIMessage } from "ai";
+import { objectOf } from "../../core/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
 import {
@@ -68,12 +69,13 @@ export class DurableThink<
    * @param options limits and retention; pass them on from the constructor of your class
    * @throws InvalidOptionError for an invalid option
    */
-  constructor(ctx: DurableObjectState, env: Env, { outbox, ...options }: DurableThinkOptions = {}) {
+  constructor(ctx: DurableObjectState, env: Env, options: DurableThinkOptions = {}) {
     super(ctx, env);
+    const { outbox = {}, ...limits } = objectOf("options of DurableThink", options);
     const agent = this as unknown as HookedThink;
     const onProblem = (problem: Problem) => this.onProblem(problem);
     this.outbox = new Outbox({
-      ...outbox,
+      ...objectOf("outbox", outbox),
       onProblem,
       host: this,
       env,
@@ -83,7 +85,7 @@ export class DurableThink<
     });
     const think = new ThinkLedger(agent);
     const clients = new SubmissionClients(agent, DurableThink.prototype.shouldSendSubmission);
-    this.#host = new ThinkHost(agent, think, clients, this.outbox, { ...options, onProblem });
+    this.#host = new ThinkHost(agent, think, clients, this.outbox, { ...limits, onProblem });
     const { submissions } = this.#host;
     const scheduler = thinkScheduler(agent, think, submissions, onProblem);
     const agentTools = new AgentTools(agentToolPort(agent, "finishAgentToolStep"), () => waits);

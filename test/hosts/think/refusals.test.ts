@@ -1,7 +1,9 @@
 /** Invalid arguments of the agent's verbs, called inside the agent, where no RPC changes them. */
 
 import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { DurableThink } from "../../../src/hosts/think/index.ts";
 import { workflow } from "../../../src/outbox/index.ts";
 import { givenThink, refusal } from "../../support/given.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
@@ -134,4 +136,25 @@ describe("L1: wrong arguments of workflows are refused", () => {
     expect(error).toMatchObject({ name: "InvalidOptionError" });
     expect(error.message).toMatch(message);
   });
+});
+
+it.each([
+  ["options of DurableThink", null],
+  ["options of DurableThink", 0],
+  ["options of DurableThink", true],
+  ["options of DurableThink", "x"],
+  ["options of DurableThink", []],
+  ["options of DurableThink", new Date(0)],
+  ["outbox", { outbox: null }],
+  ["outbox", { outbox: 5 }],
+  ["outbox", { outbox: [] }],
+  ["outbox", { outbox: new Date(0) }],
+])("the constructor refuses wrong %s: %j", async (option, options) => {
+  const error = await runInDurableObject<ThinkAgent, Error>(givenThink(), (_, ctx) =>
+    refusal(
+      Promise.resolve().then(() => new DurableThink(ctx, env as Cloudflare.Env, options as never)),
+    ),
+  );
+  expect(error).toMatchObject({ name: "InvalidOptionError", option });
+  expect(error.message).toMatch(/^Invalid .*: expected an object\.$/);
 });
