@@ -34,7 +34,7 @@ export function invalidOption(option: string, value: unknown, expected: string) 
 }
 
 /**
- * The message of every invalid value: `Invalid retry.maxAttempts 0: expected a whole number from 1 to 100.`
+ * The message of every invalid value: `Invalid limit 0: expected a whole number from 1 to 1000.`
  *
  * @param given the value as text: its `preview()`, or its size, e.g. `of 3000 bytes`
  * @param problem what was expected, and the remedy where there is one, without the last full stop

@@ -55,7 +55,7 @@ export type LedgerOptions = {
   /** The default retry policy of a submission. */
   readonly retry?: {
     /**
-     * Attempts in all, of crashes and of transient failures.
+     * Attempts in all, of crashes and of transient failures: a whole number from 1, or `Infinity`.
      * @default 5
      */
     readonly maxAttempts?: number;

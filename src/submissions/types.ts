@@ -159,7 +159,8 @@ export type SubmitMessagesOptions<
   /** How often the turn is attempted, and whether after side effects. */
   retry?: {
     /**
-     * Attempts in all, after crashes and transient failures. Repairs and attempts with another model are not counted.
+     * Attempts in all, after crashes and transient failures: a whole number from 1. Repairs and attempts with another model
+     * are not counted.
      * @default 5
      */
     maxAttempts?: number;

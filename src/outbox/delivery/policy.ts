@@ -8,7 +8,7 @@ import { count, duration, flag, optionsOf } from "../../core/option-schemas.ts";
 /** How deliveries to a destination are retried. A destination's own policy is stored with each of its entries. */
 export type DeliveryPolicy = {
   /**
-   * Attempts before the entry becomes a dead letter.
+   * Attempts before the entry becomes a dead letter: a whole number from 1.
    * @default 100
    */
   readonly maxAttempts?: number;
