@@ -264,6 +264,13 @@ describe("L1: invalid options are refused with their names, and nothing is store
     ["output", { output: [] as never }, "Invalid output []: expected a schema"],
     ["output", { output: { city: "" } }, "it has no keyword of a JSON Schema"],
     ["output", { output: { type: "object", check: () => 1 } }, "output.check is a function"],
+    [
+      "output",
+      { output: { type: 5 } },
+      'Invalid output {"type":5}: expected null, boolean, number',
+    ],
+    ["output", { output: { type: "strin" } }, "expected null, boolean, number"],
+    ["output", { output: { type: ["string", null] } }, "expected null, boolean, number"],
     ["output", { output: z.object({ at: z.date() }) }, "no Date, bigint or custom"],
     ["strategy", { strategy: "tool" }, 'Invalid strategy "tool": it needs an output'],
     ["repair", { repair: 1 }, "Invalid repair 1: it needs an output"],

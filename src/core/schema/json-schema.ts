@@ -45,6 +45,11 @@ type Node = Readonly<Record<string, unknown>>;
 
 const TYPE = /^(null|boolean|number|integer|string|array|object)$/;
 
+/** Whether the `type` of a JSON Schema is a name, or a list of names, that JSON Schema has. */
+export function isKnownType(type: unknown): boolean {
+  return [type].flat().every((name) => typeof name === "string" && TYPE.test(name));
+}
+
 /** Keywords that mean the same in all libraries. */
 const SAME = [
   "$ref",
@@ -69,7 +74,7 @@ function checked(schema: unknown, isClosed: boolean): Schema {
   const all = (value: unknown) => (value as unknown[]).map(one);
   const result: Record<string, unknown> = {};
   for (const keyword of SAME) if (keyword in node) result[keyword] = node[keyword];
-  if ([node.type].flat().every((type) => TYPE.test(String(type)))) result.type = node.type;
+  if (isKnownType(node.type)) result.type = node.type;
   for (const keyword of ["exclusiveMinimum", "exclusiveMaximum"]) {
     if (typeof node[keyword] === "number") result[keyword] = node[keyword];
   }

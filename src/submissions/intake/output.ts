@@ -3,6 +3,7 @@
 import { RpcStub } from "cloudflare:workers";
 import { lostInJson } from "../../core/json.ts";
 import { invalidMessage } from "../../core/options.ts";
+import { isKnownType } from "../../core/schema/json-schema.ts";
 import { type AnySchema, formsIn, type JsonForms, jsonFormsOf } from "../../core/schema/schema.ts";
 import { InvalidSubmissionError, invalidValue } from "../errors.ts";
 import type { AnswerSpec, InternalSubmitOptions, SubmitMessagesOptions } from "../types.ts";
@@ -76,10 +77,14 @@ function jsonSchema(schema: object): object {
   if (typeof schema === "function") return refuse(schema, EXPECTED);
   const lost = lostInJson(schema);
   if (lost !== undefined) return refuse(schema, `output${lost}, not a JSON Schema. ${RPC_REMEDY}`);
+  const { type } = schema as { readonly type?: unknown };
+  if (type !== undefined && !isKnownType(type)) return refuse(schema, TYPES);
   if (KEYWORDS.some((keyword) => Object.hasOwn(schema, keyword))) return schema;
   return refuse(schema, `it has no keyword of a JSON Schema (such as "type"); ${EXPECTED}`);
 }
 
+const TYPES =
+  "expected null, boolean, number, integer, string, array or object as its type, or a list of these";
 const EXPECTED =
   "expected a schema of Zod, ArkType, Valibot or any Standard Schema library, or a JSON Schema";
 
