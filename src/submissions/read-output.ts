@@ -1,7 +1,9 @@
 /** Reads the output of a submission by the schema that it was asked for by. Runs beside the agent, and needs nothing of it. */
 
+import { invalidOption } from "../core/options.ts";
 import {
   type AnySchema,
+  isStandard,
   type OutputOf,
   SchemaMismatchError,
   validated,
@@ -16,7 +18,7 @@ import { SubmissionOutputError } from "./errors.ts";
  * @param schema the schema that the output was asked for by
  * @param submission what `inspectSubmission()` or `waitForSubmission()` returned, or the `data` of a SubmissionEvent
  * @throws SubmissionOutputError if there is no output, because the submission is unknown, open or failed, or if it does
- *   not match the schema
+ *   not match the schema; InvalidOptionError for a value that is no schema
  * @example
  * const found = await agent.waitForSubmission(submissionId);
  * const triage = await readOutput(Triage, found);
@@ -25,6 +27,9 @@ export async function readOutput<Schema extends AnySchema>(
   schema: Schema,
   submission: EndedSubmission | null,
 ): Promise<OutputOf<Schema>> {
+  if (!isStandard(schema)) {
+    throw invalidOption("schema", schema, "the schema that the output was asked for by");
+  }
   if (!submission) {
     throw new SubmissionOutputError(
       "There is no output to read: the submission is unknown, or was deleted by retention.",

@@ -22,3 +22,15 @@ it("S1: createOnce() throws the error of create() if there is no instance", asyn
   const again = await refusal(createOnce(env.WAITING_WORKFLOW, { id: wrong }));
   expect(again.message).toBe(error.message);
 });
+
+it.each([
+  [undefined, { id: "x" }, "Invalid workflow undefined: expected a Workflow's binding"],
+  [null, { id: "x" }, "Invalid workflow null: expected a Workflow's binding"],
+  [{}, { id: "x" }, "Invalid workflow {}: expected a Workflow's binding"],
+  [env.WAITING_WORKFLOW, undefined, "Invalid id undefined: expected a string."],
+  [env.WAITING_WORKFLOW, { id: 5 }, "Invalid id 5: expected a string."],
+])("S1: createOnce() refuses wrong arguments (%#)", async (workflow, options, message) => {
+  const error = await refusal(createOnce(workflow as Workflow, options as never));
+  expect(error).toMatchObject({ name: "InvalidOptionError" });
+  expect(error.message).toContain(message);
+});

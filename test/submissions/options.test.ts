@@ -6,6 +6,8 @@ import {
   BacklogFullError,
   BusyError,
   InvalidSubmissionError,
+  jsonSchemaOf,
+  readOutput,
   type SubmitMessagesOptions,
 } from "../../src/submissions/index.ts";
 import type { InternalSubmitOptions } from "../../src/submissions/types.ts";
@@ -579,3 +581,11 @@ function nested(levels: number): Record<string, unknown> {
   for (let level = 1; level < levels; level++) value = { a: value };
   return value;
 }
+
+it.each([[null], [undefined], [5], [{}]])("%j in place of a schema is refused", async (given) => {
+  const schema = given as never;
+  const ended = { submissionId: "s", status: "completed", output: 1 };
+  const error = await refusal(readOutput(schema, ended));
+  expect(error).toMatchObject({ name: "InvalidOptionError", option: "schema" });
+  expect(() => jsonSchemaOf(schema)).toThrow("it is no Standard Schema");
+});

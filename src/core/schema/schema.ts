@@ -66,11 +66,16 @@ export function formsIn(schema: object): JsonForms {
   return check === undefined ? { schema } : { schema: shown, check };
 }
 
+/** Whether a value is a schema of a library that follows Standard Schema. */
+export function isStandard(value: unknown): value is AnySchema {
+  return (value as Partial<AnySchema> | null | undefined)?.["~standard"]?.version === 1;
+}
+
 function libraryFormsOf(schema: AnySchema): LibraryForms {
-  const standard = schema["~standard"] as StandardSchemaV1.Props & Partial<Standard>;
-  if (standard?.version !== 1) {
+  if (!isStandard(schema)) {
     throw new Error("it is no Standard Schema (https://standardschema.dev), e.g. of Zod");
   }
+  const standard = schema["~standard"] as StandardSchemaV1.Props & Partial<Standard>;
   const { jsonSchema, vendor } = standard;
   if ("_zod" in schema) return zodForms(schema as unknown as $ZodType);
   if (jsonSchema) return standardForms({ ...standard, jsonSchema });
