@@ -92,11 +92,7 @@ export class Scheduler extends Capability {
     return readTasks(declared, store, occurrences, null);
   }
 
-  /**
-   * One task, or null for an id that is not declared. The options are those of {@link list}.
-   *
-   * @throws InvalidOptionError
-   */
+  /** One task, or null for an id that is not declared. Options and errors are those of {@link list}. */
   async inspect(
     taskId: string,
     options: { occurrences?: number } = {},

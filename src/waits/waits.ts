@@ -70,7 +70,7 @@ export class Waits extends Capability implements WaitKind {
     this.#driver = new Driver(
       this.loop,
       () => this.#store,
-      ({ waitId }) => this.#settle(waitId, FORGOTTEN, { isOrder: true }),
+      ({ waitId }) => this.#settle(waitId, FORGOTTEN, { isForced: true }),
     );
     for (const [name, kind] of Object.entries(kinds(this))) {
       this.install(name as WaitKindName, kind);
@@ -124,7 +124,7 @@ export class Waits extends Capability implements WaitKind {
       if (taken) await this.#wakeAt(expiresAt);
       return receiptOf(taken ?? known);
     }
-    if (known?.status === "open") this.#settle(known.waitId, REPLACED, { isOrder: true });
+    if (known?.status === "open") this.#settle(known.waitId, REPLACED, { isForced: true });
     const waitId = crypto.randomUUID();
     const opened = this.#store.transaction(() => {
       if (known) this.#store.releaseKey(known.waitId);
@@ -169,7 +169,7 @@ export class Waits extends Capability implements WaitKind {
   /** For its kind: closes a wait, and notifies its workflow. Returns it, or undefined if it was closed before, or is unknown. */
   async settle(waitId: string, closing: Closing): Promise<Wait | undefined> {
     await this.lifecycle.ready();
-    return this.#settle(waitId, closing, { isOrder: false });
+    return this.#settle(waitId, closing, { isForced: false });
   }
 
   /** How a wait was closed, or null while it is open. @throws InvalidWaitError for an unknown wait */
@@ -197,7 +197,7 @@ export class Waits extends Capability implements WaitKind {
       const last = await this.#driver.lastLook(found);
       // A later run may have taken the wait over meanwhile: its time is not over.
       const isOver = this.#store.find(waitId)?.run === found.run;
-      if (isOver) this.#settle(waitId, last ?? closing, { isOrder: true });
+      if (isOver) this.#settle(waitId, last ?? closing, { isForced: true });
     }
     return this.check(wait);
   }
@@ -247,7 +247,7 @@ export class Waits extends Capability implements WaitKind {
   #cancelRows(of: InstanceOf, reason: string): void {
     for (const { waitId } of this.#store.ofInstance(of)) {
       const closing = { status: "cancelled", result: { error: reason } } as const;
-      this.#settle(waitId, closing, { isOrder: true });
+      this.#settle(waitId, closing, { isForced: true });
     }
   }
 
@@ -332,16 +332,16 @@ export class Waits extends Capability implements WaitKind {
   /**
    * The end, and its entry in the outbox, or the waking of the wait that it is inside of, commit together.
    *
-   * @param isOrder whether it is closed from outside: the workflow needs no event, and what runs for the wait must be stopped
+   * @param isForced whether it is closed from outside: the workflow needs no event, and what runs for the wait must be stopped
    */
-  #settle(waitId: string, closing: Closing, { isOrder }: { isOrder: boolean }): Wait | undefined {
+  #settle(waitId: string, closing: Closing, { isForced }: { isForced: boolean }): Wait | undefined {
     checkResult(closing);
     const now = this.#now();
     const all = this.#store.transaction(() => {
-      const closed = this.#settleAll(waitId, closing, { isOrder, now });
+      const closed = this.#settleAll(waitId, closing, { isForced, now });
       const [wait] = closed;
       if (wait?.parent !== undefined) this.#store.wakeAt(wait.parent, now);
-      else if (wait && !isOrder) {
+      else if (wait && !isForced) {
         const { destination, event } = reportOf(wait, closing, now);
         this.#outbox.enqueue(crypto.randomUUID(), destination, event);
       }
@@ -356,7 +356,7 @@ export class Waits extends Capability implements WaitKind {
     const parent = closed.parent === undefined ? undefined : this.#store.find(closed.parent);
     if (parent?.status === "open") this.#drive(parent);
     this.#drawNear(now);
-    if (closed.parent === undefined && !isOrder) this.#outbox.flush(this.wake.armedFor);
+    if (closed.parent === undefined && !isForced) this.#outbox.flush(this.wake.armedFor);
     return closed;
   }
 
@@ -364,17 +364,17 @@ export class Waits extends Capability implements WaitKind {
   #settleAll(
     waitId: string,
     closing: Closing,
-    { isOrder, now }: { isOrder: boolean; now: number },
+    { isForced, now }: { isForced: boolean; now: number },
   ): Wait[] {
     const open = this.#store.find(waitId);
-    const hasToStop = isOrder && open && this.#driver.kindOf(open).stop !== undefined;
+    const hasToStop = isForced && open && this.#driver.kindOf(open).stop !== undefined;
     const wait = this.#store.close(waitId, closing, { now, isDone: !hasToStop });
     if (!wait) return [];
     const inside = this.#store.inside(waitId);
     return [
       wait,
       ...inside.flatMap((inner) =>
-        this.#settleAll(inner.waitId, PARENT_CLOSED, { isOrder: true, now }),
+        this.#settleAll(inner.waitId, PARENT_CLOSED, { isForced: true, now }),
       ),
     ];
   }

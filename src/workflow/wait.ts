@@ -219,8 +219,8 @@ export async function eventOrEnd<End>(
   let left = timeoutMs;
   let length = FIRST_WAIT_MS;
   let unproven = 0;
-  for (let turn = 1; left > 0; turn++) {
-    const name = nameOf(turn === 1 ? "wait" : `wait-${turn}`);
+  for (let round = 1; left > 0; round++) {
+    const name = nameOf(round === 1 ? "wait" : `wait-${round}`);
     const timeout = Math.min(length, left);
     const isListening = unproven < MOST_UNPROVEN;
     const came = isListening ? await eventOf(step, name, { type, timeout }) : undefined;
@@ -237,7 +237,7 @@ export async function eventOrEnd<End>(
       length *= isListening ? WAIT_FACTOR : SLEEP_FACTOR;
     }
     if (left <= 0) break;
-    const end = await durably(step, nameOf(`check-${turn}`), () => ask(false));
+    const end = await durably(step, nameOf(`check-${round}`), () => ask(false));
     if (end !== null) return { end };
   }
   return { end: await durably(step, nameOf("close"), () => ask(true)) };

@@ -199,10 +199,7 @@ export class DurableThink<
     return this.#host.activeTurn();
   }
 
-  /**
-   * Aborts a running turn, by the `requestId` of a submission or by Think's own id of a turn.
-   * @throws InvalidSubmissionError for an invalid id
-   */
+  /** Aborts a turn, by the `requestId` of a submission or by Think's own id. @throws InvalidSubmissionError for an invalid id */
   override cancelChat(requestId: string, reason?: string): void {
     checkId("requestId", requestId);
     super.cancelChat(requestId, reason);
@@ -216,10 +213,7 @@ export class DurableThink<
     this[CAPABILITIES].submissions.stopTurn(requestId, text);
   }
 
-  /**
-   * The attachments of the latest turn's reply, by the `requestId` of a submission or by Think's own id of a turn.
-   * @throws InvalidSubmissionError for an invalid id
-   */
+  /** The attachments of a turn's reply, by the same ids; of the latest turn by default. @throws as {@link cancelChat} */
   override replyAttachments(requestId?: string): ReplyAttachment[] {
     if (requestId !== undefined) checkId("requestId", requestId);
     const turn = requestId === undefined ? undefined : this.#host.ids.turnOf(requestId);

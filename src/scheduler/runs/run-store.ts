@@ -21,7 +21,7 @@ const ALL = selected(RUN_FIELDS);
  * attempt that the object did not survive, `skipped → waiting` a backfill.
  */
 const NEXT: Readonly<Record<RunStatus, readonly RunStatus[]>> = {
-  waiting: ["running", "failed", "cancelled"],
+  waiting: ["running", "cancelled"],
   running: ["running", "waiting", "completed", "failed", "cancelled", "skipped"],
   completed: [],
   failed: [],
