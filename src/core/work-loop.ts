@@ -68,8 +68,8 @@ export class WorkLoop {
     this.#inFlight.delete(key);
   }
 
-  /** Does what may fail because of storage. After a failure it is logged, and the key is paused. */
-  attempt(key: string, what: string, work: () => void, pauseMs = HEARTBEAT_MS): void {
+  /** Does work that may fail because of storage. A failure is logged, and pauses the key. */
+  tryOrPause(key: string, what: string, work: () => void, pauseMs = HEARTBEAT_MS): void {
     try {
       work();
     } catch (error) {

@@ -97,7 +97,7 @@ export class Submissions extends Capability implements TurnLedger {
   ): Promise<SubmitMessagesResult> {
     await this.lifecycle.ready();
     const taken = take(this.#ledger, messages, options, this.#engine.current);
-    await this.#engine.begin([{ taken, options }]);
+    await this.#engine.onAccepted([{ taken, options }]);
     return resultOf(taken);
   }
 
@@ -121,7 +121,7 @@ export class Submissions extends Capability implements TurnLedger {
   async takeAll<Item extends IntakeItem | undefined>(takeItems: () => Item[]): Promise<Item[]> {
     await this.lifecycle.ready();
     const all = this.#store.transaction(takeItems);
-    await this.#engine.begin(all.filter((item) => item !== undefined));
+    await this.#engine.onAccepted(all.filter((item) => item !== undefined));
     return all;
   }
 
@@ -153,7 +153,7 @@ export class Submissions extends Capability implements TurnLedger {
     const old = this.#find(submissionId);
     if (!old) return null;
     const taken = resubmit(this.#ledger, old);
-    await this.#engine.begin([{ taken, options: {} }]);
+    await this.#engine.onAccepted([{ taken, options: {} }]);
     return (await this.#whenNotified(resultOf(taken))) as SubmitMessagesResult<OutputOfRef<Ref>>;
   }
 

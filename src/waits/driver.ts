@@ -78,11 +78,11 @@ export class Driver {
   resume(): void {
     const driven = [...this.kinds].filter(([, { drive, stop }]) => drive ?? stop);
     const names = driven.map(([name]) => name as StoredKindName);
-    for (const wait of this.store().live(names)) this.begin(wait);
+    for (const wait of this.store().live(names)) this.start(wait);
   }
 
   /** Drives an open wait, or stops what runs for a closed one; once more if that is running already. Never fails. */
-  begin({ waitId, status }: Wait): void {
+  start({ waitId, status }: Wait): void {
     const id = runIdOf({ waitId, status });
     const running = this.#running.get(id);
     if (running) {
@@ -94,9 +94,9 @@ export class Driver {
     const work = this.#run(waitId).finally(() => {
       this.#running.delete(id);
       if (!run.isStale) return;
-      this.loop.attempt(waitId, "a wait could not be read", () => {
+      this.loop.tryOrPause(waitId, "a wait could not be read", () => {
         const now = this.store().find(waitId);
-        if (now?.isLive) this.begin(now);
+        if (now?.isLive) this.start(now);
       });
     });
     this.loop.track(run, work);
@@ -126,7 +126,7 @@ export class Driver {
       if (isOpen && wait.expiresAt <= now) this.close(wait);
       else if (isOpen && this.kindOf(wait).drive === undefined) store.restUntil(wait.waitId, null);
       else if (this.#running.get(runIdOf(wait))?.isHung) this.#restHung(wait.waitId, now);
-      else this.begin(wait);
+      else this.start(wait);
     }
     store.prune(now - KEPT_MS, this.#sweep);
     // A wait that is driven now is still due by its row.
@@ -172,7 +172,7 @@ export class Driver {
       const until = clock.now() + HEARTBEAT_MS;
       again = until;
       const what = "when a wait is to be driven could not be stored";
-      this.loop.attempt(waitId, what, () => store.wakeAt(waitId, until));
+      this.loop.tryOrPause(waitId, what, () => store.wakeAt(waitId, until));
     }
     if (again !== null) wake.request(again);
   }

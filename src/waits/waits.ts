@@ -136,7 +136,7 @@ export class Waits extends Capability implements WaitKind {
     });
     const refused = isRefused ? this.#store.find(known.waitId) : undefined;
     if (refused) this.#announce(refused);
-    await this.#begin(opened, expiresAt);
+    await this.#startOpened(opened, expiresAt);
     return receiptOf(opened);
   }
 
@@ -162,7 +162,7 @@ export class Waits extends Capability implements WaitKind {
       { waitId, kind, request, run, workflow, expiresAt, parent, idempotencyKey: undefined },
       this.#now(),
     );
-    await this.#begin(opened, expiresAt);
+    await this.#startOpened(opened, expiresAt);
     return opened;
   }
 
@@ -302,16 +302,16 @@ export class Waits extends Capability implements WaitKind {
     this.#driver.announce(wait);
   }
 
-  async #begin(wait: Wait, expiresAt: number): Promise<void> {
+  async #startOpened(wait: Wait, expiresAt: number): Promise<void> {
     this.#announce(wait);
     if (this.#driver.kindOf(wait).drive === undefined) return this.#wakeAt(expiresAt);
-    this.#driver.begin(wait);
+    this.#driver.start(wait);
     await this.#wakeAt(this.#now() + HEARTBEAT_MS);
   }
 
   /** In the background, and again by a wake if the object restarts before it has returned. */
   #drive(wait: Wait): void {
-    this.#driver.begin(wait);
+    this.#driver.start(wait);
     this.wake.request(this.#now() + HEARTBEAT_MS);
   }
 

@@ -63,7 +63,7 @@ export class ThinkWorkflow<
     _event: AgentWorkflowEvent<Params>,
   ): ThinkWorkflowStep {
     this.#stub = super.agent;
-    const run = once(() => this.#begin(step));
+    const run = once(() => this.#startRun(step));
     const used = new Set<string>();
     const callOf = (name: string): StepCall => ({
       step,
@@ -78,7 +78,7 @@ export class ThinkWorkflow<
   }
 
   /** Names this run of the workflow, and finds out where its agent is. */
-  async #begin(step: AgentWorkflowStep): Promise<string> {
+  async #startRun(step: AgentWorkflowStep): Promise<string> {
     if (isSubAgent(this.agent)) {
       const agent = this.agent as unknown as { agentPath(): Promise<AgentPath> };
       this.#path = await durably(step, "perdure:agent", () => agent.agentPath());

@@ -52,12 +52,12 @@ const still = execution("running", [call(0, "applied")], NOW - STILL_MS);
 
 describe("L6: what is decided", () => {
   it.each<[string, Partial<Situation>, Action["do"]]>([
-    ["nothing noted", {}, "begin"],
-    ["begun, no record", { progress: begun }, "begin"],
+    ["nothing noted", {}, "execute"],
+    ["begun, no record", { progress: begun }, "execute"],
     ["begun, maybe forgotten", { progress: begun, mayBeForgotten: true }, "fail"],
     ["asked, no record", { progress: asked }, "fail"],
     ["approved, no record", { progress: approved }, "fail"],
-    ["begun, running, no call", { progress: begun, execution: untouched }, "begin"],
+    ["begun, running, no call", { progress: begun, execution: untouched }, "execute"],
     ["begun, running, calls", { progress: begun, execution: touched }, "interrupted"],
     ["approved, running, calls", { progress: approved, execution: touched }, "interrupted"],
     ["asked, running", { progress: asked, execution: touched }, "wait"],
@@ -146,7 +146,7 @@ describe("L6: what is decided", () => {
     fc.assert(
       fc.property(any, (found) => {
         const action = decide(found);
-        if (action.do === "begin" && found.progress) {
+        if (action.do === "execute" && found.progress) {
           const states = (found.execution?.log ?? []).map((entry) => entry?.state);
           expect(states.every((state) => state === "pending")).toBe(true);
           expect(

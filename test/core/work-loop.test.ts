@@ -112,7 +112,7 @@ describe("work loop", () => {
     let calls = 0;
     const { loop, time, jobs, fire } = givenLoop(() => {
       if (!loop.isPaused("one")) {
-        loop.attempt("one", "it could not be stored", () => {
+        loop.tryOrPause("one", "it could not be stored", () => {
           calls++;
           if (calls === 1) throw failure;
         });

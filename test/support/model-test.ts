@@ -32,7 +32,7 @@ export type Action = {
 
 /** An object under test beside its model, made anew for each sequence. */
 export interface Subject<Command, Snapshot> {
-  begin?(): Promise<void>;
+  setUp?(): Promise<void>;
   actionOf(command: Command): Action;
   /** Time passes for both. */
   pass?(ms: number): void;
@@ -171,7 +171,7 @@ class SequenceRun<Command, Snapshot> {
 
   async play(sequence: readonly Step<Command>[]): Promise<void> {
     const { subject } = this;
-    await subject.begin?.();
+    await subject.setUp?.();
     try {
       for (const [index, step] of sequence.entries()) {
         await named(`step ${index + 1}, ${JSON.stringify(step)}`, () => this.#step(step));

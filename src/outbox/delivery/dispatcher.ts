@@ -144,7 +144,7 @@ export class Dispatcher {
 
   /** Starts ready entries while slots are free. Never throws: what cannot be read now is read at the next wake. */
   #startReady(): void {
-    this.context.loop.attempt(READING, "ready entries of the outbox could not be read", () => {
+    this.context.loop.tryOrPause(READING, "ready entries of the outbox could not be read", () => {
       for (let next = this.#next(); next; next = this.#next()) this.#start(next);
     });
   }

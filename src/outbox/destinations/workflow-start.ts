@@ -199,7 +199,7 @@ export const workflowStarts = {
       `workflow-start ${JSON.stringify([workflow, instance])}`;
     /** Attempts that continue after their time limit: the next one must not create a second instance beside them. */
     const running = new Map<string, Promise<void>>();
-    const attempt = async (
+    const start = async (
       binding: Workflow,
       to: WorkflowStartDestination,
       { id, attempt, event }: Delivery,
@@ -227,7 +227,7 @@ export const workflowStarts = {
         // Only its answer may be lost: then the instance exists, and is found.
         const binding = bindingOf(env, WORKFLOW, to.workflow);
         if (earlier && !(await exists(binding, to.instance))) return earlier;
-        const started = attempt(binding, to, delivery as Delivery);
+        const started = start(binding, to, delivery as Delivery);
         running.set(key, started);
         const ended = () => running.get(key) === started && running.delete(key);
         started.then(ended, ended);

@@ -94,7 +94,7 @@ export class RunStore {
   }
 
   /** waiting → running: counts an attempt. */
-  begin(run: Run): Run | undefined {
+  claim(run: Run): Run | undefined {
     return this.#change(run, { status: "running", attempts: run.attempts + 1 });
   }
 

@@ -119,8 +119,8 @@ export class Runner {
     if (!task) return true;
     for (const run of startable(task.overlap, runs.open(taskId), this.#clock.now())) {
       if (this.capacity === 0) return false;
-      const begun = runs.begin(run);
-      if (begun) this.start(begun);
+      const claimed = runs.claim(run);
+      if (claimed) this.start(claimed);
     }
     return true;
   }
@@ -137,7 +137,7 @@ export class Runner {
       this.startWaiting();
     }, SLOW_MS);
     const work = Promise.resolve()
-      .then(() => this.#attempt(task, live))
+      .then(() => this.#runAttempt(task, live))
       .finally(() => {
         clearTimeout(slow);
         if (this.#live.get(name) === live) this.#live.delete(name);
@@ -147,7 +147,7 @@ export class Runner {
     this.loop.track(live, work);
   }
 
-  async #attempt(task: DeclaredTask, live: Live): Promise<void> {
+  async #runAttempt(task: DeclaredTask, live: Live): Promise<void> {
     const { run, abort } = live;
     // Cancelled before it started.
     if (abort.signal.aborted) return;
@@ -297,6 +297,6 @@ export class Runner {
   }
 
   #guarded(work: () => void): void {
-    this.loop.attempt(STORAGE, "the state of a scheduled run could not be stored", work);
+    this.loop.tryOrPause(STORAGE, "the state of a scheduled run could not be stored", work);
   }
 }

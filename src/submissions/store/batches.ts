@@ -34,13 +34,13 @@ export class BatchStore {
   ) {}
 
   /** (new) → open, or as it is. */
-  begin(batch: string, { workflow, instance }: InstanceOf): void {
+  add(batch: string, { workflow, instance }: InstanceOf): void {
     const query = `INSERT INTO perdure_batches (batch, workflow, instance) VALUES (?, ?, ?)
                    ON CONFLICT (batch) DO NOTHING`;
     this.sql.exec(query, batch, workflow, instance);
   }
 
-  /** An open submission that an earlier batch had begun is one of this batch. */
+  /** An open submission that an earlier batch had accepted is one of this batch. */
   adopt(batch: string, { seq }: Submission): void {
     const query = "UPDATE perdure_submissions SET batch = ? WHERE seq = ? AND settled_at IS NULL";
     this.sql.exec(query, batch, seq);
@@ -83,7 +83,7 @@ export class BatchStore {
   /** awaited → open, where the first failure is enough. The row stays, for the rest to be found by. */
   #failed(batch: string): WorkflowDestination | undefined {
     const waiting = this.#delete(batch, "fails_fast = 1");
-    if (waiting) this.begin(batch, waiting);
+    if (waiting) this.add(batch, waiting);
     return waiting;
   }
 

@@ -32,7 +32,7 @@ export class TokenBudgets {
   constructor(private readonly ledger: Ledger) {}
 
   /** An attempt begins. */
-  begin({ seq, attempts: attempt, budget, usage: before }: Submission): void {
+  open({ seq, attempts: attempt, budget, usage: before }: Submission): void {
     const unused = { spent: undefined, unmeasured: 0, garbage: undefined };
     this.#accounts.set(seq, { attempt, budget, before, ...unused });
   }
@@ -126,7 +126,7 @@ export class TokenBudgets {
   #accountOf({ seq, attempt }: AttemptRef): Account | undefined {
     if (!this.#accounts.has(seq)) {
       const submission = this.ledger.store.get(seq);
-      if (submission?.status === "running") this.begin(submission);
+      if (submission?.status === "running") this.open(submission);
     }
     const account = this.#accounts.get(seq);
     return account?.attempt === attempt ? account : undefined;

@@ -82,10 +82,10 @@ export class TurnRunner {
     if (this.#isKicking) return;
     this.#isKicking = true;
     try {
-      this.ledger.loop.attempt(ADMISSION, NOT_STARTED, () => this.#admit(), PAUSE_MS);
+      this.ledger.loop.tryOrPause(ADMISSION, NOT_STARTED, () => this.#admit(), PAUSE_MS);
       for (const thread of this.#waiting.keys()) {
         if (!this.#hasFreeSlot()) break;
-        this.#attempt(() => this.#startIn(thread), thread);
+        this.#tryOrPause(() => this.#startIn(thread), thread);
       }
     } finally {
       this.#isKicking = false;
@@ -105,7 +105,7 @@ export class TurnRunner {
   }
 
   /** A failure in one thread does not affect the others. */
-  #attempt(work: () => void, thread: string): void {
+  #tryOrPause(work: () => void, thread: string): void {
     try {
       work();
     } catch (error) {
@@ -125,7 +125,7 @@ export class TurnRunner {
     const { clock, limits } = this.ledger;
     for (const live of [...this.#live.values()]) {
       if (clock.now() - live.heartbeatAt >= limits.stallTimeoutMs) {
-        this.#attempt(() => this.#giveUp(live), live.submission.thread);
+        this.#tryOrPause(() => this.#giveUp(live), live.submission.thread);
       }
     }
   }
@@ -327,7 +327,7 @@ export class TurnRunner {
     live.attempt = claimed.attempts;
     live.plan = attemptPlanOf(claimed.answer, store.attempts.priors(claimed));
     live.heartbeatAt = clock.now();
-    this.budgets.begin(claimed);
+    this.budgets.open(claimed);
     this.ledger.announce(claimed);
     // It may have been pending for long.
     this.liveness.check([claimed]);

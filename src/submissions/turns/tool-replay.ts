@@ -67,7 +67,7 @@ export class ToolReplay implements ToolCalls {
       ({ toolName, inputDigest }) => toolName === call.toolName && inputDigest === call.inputDigest,
     );
     const record = open[at];
-    if (!record) return this.#begin(call, count + 1);
+    if (!record) return this.#beginCall(call, count + 1);
     open.splice(at, 1);
     store.toolCalls.take(seq, record.ordinal, call.toolCallId);
     if (record.outcome === null && policy === "repeat") return this.#running(record.ordinal);
@@ -76,7 +76,7 @@ export class ToolReplay implements ToolCalls {
     return { action: "answer", output: store.toolCalls.output(seq, record.ordinal) };
   }
 
-  #begin(call: NewCall, ordinal: number): ToolDecision {
+  #beginCall(call: NewCall, ordinal: number): ToolDecision {
     const { store, limits } = this.ledger;
     if (ordinal > limits.maxToolCalls) {
       const error = new ToolCallLimitError(limits.maxToolCalls);

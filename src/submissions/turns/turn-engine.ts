@@ -75,7 +75,7 @@ export class TurnEngine {
   }
 
   /** Announces what was accepted, and runs it when its turn comes, in place of what it interrupts. */
-  async begin(items: readonly IntakeItem[]): Promise<void> {
+  async onAccepted(items: readonly IntakeItem[]): Promise<void> {
     const { loop, wake, clock } = this.ledger;
     const { events } = loop.lifecycle;
     const accepted: Submission[] = [];

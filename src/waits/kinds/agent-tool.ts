@@ -195,7 +195,7 @@ export class AgentTools implements StoredKind {
   }
 
   #follow(wait: Wait): number | null {
-    return this.#following.begin(wait, runIdOf(wait)) ? null : this.clock.now() + LOOK_MS;
+    return this.#following.start(wait, runIdOf(wait)) ? null : this.clock.now() + LOOK_MS;
   }
 
   /** A slot is free: starts the run that has waited longest. */

@@ -116,7 +116,7 @@ export class BatchKind implements WaitKind {
       );
       const isOpen = chunk.some((entry) => entry && !isTerminal(entry.taken.submission.status));
       const of = { workflow: workflow.name, instance: workflow.id };
-      if (isOpen) this.#store.batches.begin(batch, of);
+      if (isOpen) this.#store.batches.add(batch, of);
       return chunk;
     });
     // An earlier batch may have lost its last open item to this one, and its workflow is notified.

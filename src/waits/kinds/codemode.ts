@@ -125,9 +125,9 @@ export class Codemode implements StoredKind {
     { wait, runtime, progress, execution, asked }: Scene,
   ): Promise<number | null | Came> {
     switch (next.do) {
-      case "begin":
+      case "execute":
         if (next.forget !== undefined) await runtime.deleteExecution(next.forget);
-        return this.#begin(wait, runtime);
+        return this.#execute(wait, runtime);
       case "ask":
         return this.#ask(wait, next.execution.id, next.action);
       case "wait":
@@ -149,7 +149,7 @@ export class Codemode implements StoredKind {
     }
   }
 
-  #begin(wait: Wait, runtime: CodemodeRuntime) {
+  #execute(wait: Wait, runtime: CodemodeRuntime) {
     const { code } = wait.request as CodemodeRequest;
     const progress: Progress = { step: "begun", since: this.clock.now() };
     return this.#pass(wait, progress, () =>

@@ -66,7 +66,7 @@ export class SchedulerComparison implements Subject<SchedulerCommand, Snapshot> 
     return String(declared?.anchor ?? "gone");
   }
 
-  async begin(): Promise<void> {
+  async setUp(): Promise<void> {
     for (const id of IDS) this.#model.declare(id, 10, this.#stage.now);
     await this.#stage.start();
   }

@@ -49,8 +49,8 @@ export class LedgerComparison implements Subject<LedgerCommand, Snapshot> {
     this.#ledger = new TestLedger(rules);
   }
 
-  begin(): Promise<void> {
-    return this.#ledger.begin();
+  setUp(): Promise<void> {
+    return this.#ledger.setUp();
   }
 
   end(): Promise<void> {

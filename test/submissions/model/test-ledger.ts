@@ -110,7 +110,7 @@ export class TestLedger {
   }
 
   /** The object starts for the first time. */
-  async begin(): Promise<void> {
+  async setUp(): Promise<void> {
     await this.#stub.list();
     await within(this.#stub, (_, { storage }) =>
       storage.sql.exec(`CREATE TABLE began (id TEXT, attempt INTEGER);

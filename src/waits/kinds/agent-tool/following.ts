@@ -48,7 +48,7 @@ export class Following {
   ) {}
 
   /** Follows a run, once at a time. Returns false where its stream has just ended: the run must be looked at later. */
-  begin(wait: Wait, runId: string): boolean {
+  start(wait: Wait, runId: string): boolean {
     const run = this.#of(runId);
     if (run.isLive) return true;
     const now = this.clock.now();

@@ -5,10 +5,10 @@
  *
  * | noted            | recorded                       | then                                          |
  * |------------------|--------------------------------|-----------------------------------------------|
- * | nothing          | (not looked for)               | begin                                         |
- * | begun            | none                           | begin; failed where it may be forgotten       |
+ * | nothing          | (not looked for)               | execute                                       |
+ * | begun            | none                           | execute; failed where it may be forgotten     |
  * | asked, approved  | none                           | failed: its record was deleted                |
- * | begun, approved  | running, no call begun         | forget it, begin again                        |
+ * | begun, approved  | running, no call begun         | forget it, execute again                      |
  * | begun, approved  | running, calls begun           | interrupted                              |
  * | asked            | running                        | approved elsewhere: wait, until it stands still |
  * | begun            | paused                         | ask                                           |
@@ -47,7 +47,7 @@ export type Situation = {
 };
 
 export type Action =
-  | { readonly do: "begin"; readonly forget?: string }
+  | { readonly do: "execute"; readonly forget?: string }
   | { readonly do: "wait" }
   | {
       readonly do: "ask" | "approve" | "reject";
@@ -73,12 +73,12 @@ const UNCHANGED = "The action was approved, and the runtime still waits for its 
 
 export function decide(situation: Situation): Action {
   const { progress, execution, mayBeForgotten, refused, hasRun } = situation;
-  if (!progress) return { do: "begin" };
+  if (!progress) return { do: "execute" };
   if (!execution) {
     if (refused !== undefined) return { do: "fail", error: refused };
     if (progress.step !== "begun") return { do: "fail", error: DELETED };
     if (hasRun) return { do: "fail", error: UNRECORDED };
-    return mayBeForgotten ? { do: "fail", error: FORGOTTEN } : { do: "begin" };
+    return mayBeForgotten ? { do: "fail", error: FORGOTTEN } : { do: "execute" };
   }
   switch (execution.status) {
     case "completed":
@@ -104,7 +104,7 @@ function ofRunning(
   const isElsewhere = progress.step === "asked" || refused !== undefined || hasRun;
   if (isElsewhere && now - execution.updatedAt < STILL_MS) return { do: "wait" };
   if (begunCalls(execution).length > 0) return { do: "interrupted", execution };
-  return { do: "begin", forget: execution.id };
+  return { do: "execute", forget: execution.id };
 }
 
 function ofPaused(
