@@ -89,7 +89,7 @@ describe("options", () => {
 describe("L9: the backlog", () => {
   const hold = message({ delayMs: 60_000 });
 
-  it("refuses more than maxPending, and accepts again when one has started", async () => {
+  it("submissions above maxPending are refused until one has started", async () => {
     const stub = givenLimits({ maxPending: 2 });
     await within(stub, async ({ submissions }) => {
       await submissions.submit([hold], { submissionId: "running" });
@@ -110,7 +110,7 @@ describe("L9: the backlog", () => {
     });
   });
 
-  it("is counted correctly after a crash and after a rolled back transaction", async () => {
+  it("the backlog is counted correctly after a crash and after a rolled back transaction", async () => {
     const stub = givenLimits({ maxPending: 3 });
     await within(stub, async ({ submissions }) => {
       for (const id of ["running", "a", "b"]) {
@@ -130,7 +130,7 @@ describe("L9: the backlog", () => {
     });
   });
 
-  it("refuses a payload over maxPayloadBytes", () =>
+  it("a payload over maxPayloadBytes is refused", () =>
     within(givenLimits({ maxPayloadBytes: 200 }), async ({ submissions }) => {
       const large = submissions.submit([message("x".repeat(200))]);
       await expect(large).rejects.toThrow(/of \d+ bytes: expected at most 200/);
@@ -139,7 +139,7 @@ describe("L9: the backlog", () => {
 });
 
 describe("L9: retention", () => {
-  it("deletes the oldest ended submissions by count, and no open one", async () => {
+  it("retention deletes the oldest ended submissions by count, and no open one", async () => {
     const stub = givenLimits({ retention: { maxCount: 10 } });
     await within(stub, async ({ submissions }) => {
       await submissions.submit([message({ delayMs: 400 })], { submissionId: "open" });
@@ -203,7 +203,7 @@ describe("L9: retention", () => {
     expect(looks.every(([oldest]) => oldest === 0)).toBe(true);
   });
 
-  it("deletes ended submissions by age at the next wake", async () => {
+  it("retention deletes ended submissions by age at the next wake", async () => {
     const stub = givenLimits({ retention: { maxAge: "1 minute" } });
     await stub.submit([message("old")], { submissionId: "old" });
     await stub.wait("old");

@@ -88,7 +88,7 @@ describe("expiresIn", () => {
     expect((await stub.conversation()).filter((id) => id === "reply-s")).toEqual([]);
   });
 
-  it("does not touch a turn that started in time", async () => {
+  it("a turn that started in time does not expire", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 100 }, { submissionId: "s", expiresIn: 60_000 });
     await expectState(stub, "s", "running");

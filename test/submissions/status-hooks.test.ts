@@ -23,7 +23,7 @@ const hang: Hook = ({ submissionId, status }) =>
   submissionId === "hangs" && status === "pending" ? forever() : Promise.resolve();
 
 describe("a status hook that hangs", () => {
-  it("L9: does not block waits for its own submission or another", async () => {
+  it("L9: a hanging hook does not block waits for its own submission or another", async () => {
     const stub = await givenHook(hang, { statusHookTimeout: 50 });
     await within(stub, async ({ submissions }) => {
       const hangs = submissions.submit([message("x")], { submissionId: "hangs" });
@@ -34,7 +34,7 @@ describe("a status hook that hangs", () => {
     });
   });
 
-  it("L9: is logged once, with the id of its submission", async () => {
+  it("L9: a hanging hook is logged once, with the id of its submission", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const stub = await givenHook(hang, { statusHookTimeout: 10 });
     await submit(stub, "x", { submissionId: "hangs" });
@@ -68,7 +68,7 @@ describe("a status hook that hangs", () => {
     }
   });
 
-  it("L9: leaves nothing behind in memory", async () => {
+  it("L9: a hanging hook leaves nothing in memory", async () => {
     const hooks = new StatusHooks(async () => {}, 1_000);
     for (const status of ["pending", "running", "completed"] as const) {
       hooks.announce({ submissionId: "s", status } as SubmissionInspection);
@@ -169,7 +169,7 @@ describe("calls that wait for the status hook", () => {
 });
 
 describe("a status hook that uses the ledger itself", () => {
-  it("L9: does not wait for itself when it cancels, submits, retries or inspects", async () => {
+  it("L9: a hook that cancels, submits, retries or inspects does not wait for itself", async () => {
     const seen: string[] = [];
     const stub = await givenHook(async ({ submissionId, status }, { submissions }) => {
       seen.push(`${submissionId} ${status}`);

@@ -19,7 +19,7 @@ import { births, ledgerOptions } from "../support/objects/ledger-object.ts";
 const LONG: Script = { delayMs: 60_000 };
 
 describe("L1: an accepted submission reaches exactly one end", () => {
-  it("with a call of the status hook for each change, in order", async () => {
+  it("the status hook is called for each change, in order", async () => {
     const stub = givenLedger();
     const accepted = await submit(stub, { delayMs: 20 }, { submissionId: "s" });
     expect(accepted).toEqual({
@@ -47,7 +47,7 @@ describe("L1: an accepted submission reaches exactly one end", () => {
     });
   });
 
-  it("after a crash of everything, right after it was accepted and in the middle of its turn", async () => {
+  it("a submission ends after a crash right after its acceptance, and one in the middle of its turn", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 50 }, { submissionId: "s" });
     await crash();
@@ -55,7 +55,7 @@ describe("L1: an accepted submission reaches exactly one end", () => {
     expect(await again(stub).inspect("s")).toMatchObject({ attempts: 2 });
   });
 
-  it("after four crashes of its turn", async () => {
+  it("a submission ends after four crashes of its turn", async () => {
     let stub = givenLedger();
     await submit(stub, { delayMs: 400 }, { submissionId: "s" });
     for (let attempt = 1; attempt <= 4; attempt++) {
@@ -94,7 +94,7 @@ describe("L1: an accepted submission reaches exactly one end", () => {
     await expectState(stub, "s", "error", {}, 1_000);
   });
 
-  it("when its end could not be written at first", async () => {
+  it("a submission ends when its end could not be written at first", async () => {
     const stub = givenLedger();
     await stub.list();
     await within(stub, ({ meter }) => {
@@ -122,7 +122,7 @@ it("L7: an error that repeats the whole request is cut, so that the end can be s
 });
 
 describe("L2: a late finisher changes nothing", () => {
-  it("of a turn that ignores its cancellation", async () => {
+  it("the late end of a turn that ignores its cancellation changes nothing", async () => {
     const stub = givenLedger();
     let finish = () => {};
     await within(stub, ({ turns }) => {
@@ -143,7 +143,7 @@ describe("L2: a late finisher changes nothing", () => {
     expect(await stub.inspect("s")).toEqual(aborted);
   });
 
-  it("of an attempt that a crash has ended, while the next one runs and after it", async () => {
+  it("the late end of an attempt before a crash changes nothing, during the next attempt and after it", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 300 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -209,7 +209,7 @@ describe("L4: first in, first out", () => {
     });
   });
 
-  it("after a crash what was running comes before what was pending", async () => {
+  it("after a crash, running submissions come before pending ones", async () => {
     const stub = givenLedger();
     for (const id of ["a", "b", "c"]) await submit(stub, { delayMs: 40 }, { submissionId: id });
     await expectState(stub, "b", "running");

@@ -105,7 +105,7 @@ describe("L9: a failed operation is not retried in a loop", () => {
 });
 
 describe("an outbox that cannot start its deliveries", () => {
-  it("O1: does not block waits for an end, and delivers it later", async () => {
+  it("O1: an outbox that cannot start does not block waits for an end, and delivers it later", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const stub = givenLedger();
     const to = somewhere();
@@ -125,7 +125,7 @@ describe("an outbox that cannot start its deliveries", () => {
     expect(await arrived(to)).toHaveLength(1);
   });
 
-  it("L1: does not block the accepted prompts of a batch", async () => {
+  it("L1: an outbox that cannot start does not block the accepted prompts of a batch", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const stub = givenLedger();
     const { workflow, instance } = somewhere();

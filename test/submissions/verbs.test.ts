@@ -158,7 +158,7 @@ describe("wait", () => {
     });
   });
 
-  it("returns it as it is when the time is over, and null for an unknown one", async () => {
+  it("waitForSubmission() returns an open submission after its timeout, and null for an unknown one", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     const started = Date.now();
@@ -180,7 +180,7 @@ describe("wait", () => {
     });
   });
 
-  it("is refused where it could never end: in the hook, and in a turn", async () => {
+  it("waitForSubmission() is refused where it could never end: in the status hook and in a turn", async () => {
     await within(givenLedger(), async ({ submissions, turns }) => {
       const refused: string[] = [];
       const note = (error: Error) => void refused.push(error.message);
@@ -227,7 +227,7 @@ const idsOf = async (stub: Ledger, options?: Parameters<Ledger["list"]>[0]) =>
   (await stub.list(options)).map(({ submissionId }) => submissionId);
 
 describe("list", () => {
-  it("is newest first, by status, and as many as asked for", async () => {
+  it("the list is newest first, filtered by status, and has at most the limit", async () => {
     const stub = await givenMany();
     const all = ["pending-2", "pending-1", "aborted", "running", "error", "completed"];
     expect(await idsOf(stub)).toEqual(all);
@@ -273,7 +273,7 @@ describe("delete", () => {
     expect(await idsOf(stub)).toEqual(["pending-2", "pending-1", "running"]);
   });
 
-  it("of many takes the oldest first, by status, age and number", async () => {
+  it("a deletion of many takes the oldest first, by status, age and number", async () => {
     const stub = await givenMany();
     const past = new Date(Date.now() - 60_000);
     const future = new Date(Date.now() + 60_000);
@@ -292,7 +292,7 @@ describe("delete", () => {
     expect(await idsOf(stub)).toEqual(["pending-2", "pending-1", "running"]);
   });
 
-  it("gives the key free", async () => {
+  it("a deletion frees the idempotency key", async () => {
     const stub = givenLedger();
     const first = await submit(stub, "x", { idempotencyKey: "k" });
     await stub.wait(first.submissionId);
@@ -349,7 +349,7 @@ describe("reset", () => {
     await expectState(next, "s", "skipped", { attempts: 1 });
   });
 
-  it("with nothing waiting does nothing", async () => {
+  it("a reset with no open submission does nothing", async () => {
     const stub = givenLedger();
     await stub.list();
     await stub.reset();
@@ -358,7 +358,7 @@ describe("reset", () => {
 });
 
 describe("L6: starting over after a crash", () => {
-  it("is a counted attempt with the same messages, and calls the status hook", async () => {
+  it("starting over counts an attempt, keeps the messages, and calls the status hook", async () => {
     const stub = givenLedger();
     const metadata = { kept: true };
     await within(stub, ({ submissions }) =>
@@ -377,7 +377,7 @@ describe("L6: starting over after a crash", () => {
     });
   });
 
-  it("is tried again where the conversation could not be read at first", async () => {
+  it("starting over is repeated if the conversation could not be read", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 50 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -398,7 +398,7 @@ describe("L6: starting over after a crash", () => {
     await expectState(next, "s", "completed", { attempts: 2 });
   });
 
-  it("does not repeat a turn with unrecorded effects", async () => {
+  it("a turn with unrecorded effects is not repeated", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -410,7 +410,7 @@ describe("L6: starting over after a crash", () => {
     await expectState(next, "s", "error", { attempts: 1, errorName: "TurnInterruptedError" });
   });
 
-  it("ends a turn whose host cannot tell its state, without blocking others meanwhile", async () => {
+  it("a turn whose host cannot tell its state ends, and blocks no other meanwhile", async () => {
     const stub = givenLedger();
     await submit(stub, LONG, { submissionId: "s", thread: "side" });
     await submit(stub, LONG, { submissionId: "main" });

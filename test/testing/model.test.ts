@@ -50,7 +50,7 @@ describe("generateText() and streamText()", () => {
     expect(text).toBe("I think. Yes.");
   });
 
-  it("continues its script after a follow-up message about an interruption", async () => {
+  it("the model continues its script after a message about an interruption", async () => {
     const model = new ScriptedModel();
     const call = (value: number) => ({ name: "double", input: { value } });
     const prompt = ask({ tools: [call(1), call(2)] });
@@ -64,7 +64,7 @@ describe("generateText() and streamText()", () => {
     expect(next.toolCalls.map(({ input }) => input)).toEqual([{ value: 2 }]);
   });
 
-  it("calls several tools in one step, also the same one twice", async () => {
+  it("the model calls several tools in one step, also the same one twice", async () => {
     const call = { name: "double", input: { value: 2 } };
     const prompt = ask({ tools: [[call, call], call], text: "done" });
     const { steps } = await generateText({
@@ -80,7 +80,7 @@ describe("generateText() and streamText()", () => {
     ]);
   });
 
-  it("calls one tool in each step, and then replies", async () => {
+  it("the model calls one tool in each step, and then replies", async () => {
     const model = new RecordingModel();
     const call = (value: number) => ({ name: "double", input: { value } });
     const prompt = ask({ tools: [call(1), call(2)], text: "done" });
@@ -96,7 +96,7 @@ describe("generateText() and streamText()", () => {
     expect(model.prompts()[0]).toEqual([`user: ${prompt}`]);
   });
 
-  it("fails failTimes times with the status and headers of a provider", async () => {
+  it("the model fails failTimes times with the status and headers of a provider", async () => {
     const headers = { "retry-after": "1" };
     const prompt = ask({ fail: "busy", failTimes: 1, status: 429, headers, text: "at last" });
     const model = new ScriptedModel();

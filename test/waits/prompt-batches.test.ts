@@ -151,7 +151,7 @@ describe("L4: a batch is a pool of its own", () => {
     ]);
   });
 
-  it("L4: runs no more than its lanes, over a crash, too", async () => {
+  it("L4: a batch runs no more turns than its concurrency, also after a crash", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { maxConcurrentTurns: 10 });
     const batch = givenBatch(answering(8, hold), { concurrency: 3 });
@@ -231,7 +231,7 @@ describe("W1: a batch is asked again", () => {
 });
 
 describe("a failure", () => {
-  it("is told at once where it is enough, and what waits is cancelled before it begins", async () => {
+  it("with failsFast, the first failure is reported at once, and pending items are cancelled", async () => {
     const stub = givenLedger();
     const batch = givenBatch([hold, { ...failing, delayMs: 50 }, ...answering(150, hold)]);
     await batch.accept(stub);
@@ -263,7 +263,7 @@ describe("a failure", () => {
 });
 
 describe("W2: a wait that is over", () => {
-  it("W2: leaves what has ended, and cancels the rest, over a crash in the middle of it", async () => {
+  it("W2: closing a batch keeps what has ended and cancels the rest, also after a crash in between", async () => {
     const stub = givenLedger();
     const batch = givenBatch([{ answer: 0 }, ...answering(250, hold)]);
     await batch.accept(stub);

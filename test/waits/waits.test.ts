@@ -53,7 +53,7 @@ function givenDriven(kind: (object: WaitsObject) => Partial<StoredKind>) {
 }
 
 describe("W1: a wait is asked for again", () => {
-  it("W1: is the same one while it is open, also for a later run, which takes it over", async () => {
+  it("W1: an open wait is found again, also by a later run, which takes it over", async () => {
     const stub = givenWaits();
     const request = ask();
     const first = await open(stub, request);
@@ -197,7 +197,7 @@ it("O2: an end whose delivery hangs is delivered by the next life, by the alarm 
 });
 
 describe("W2: a kind of wait that the object does not have", () => {
-  it("W2: is refused with the remedy, and nothing is stored", async () => {
+  it("W2: an unknown kind of wait is refused with the remedy, and nothing is stored", async () => {
     const stub = givenWaits();
     const refused = open(stub, ask({ kind: "codemode" }));
     await expect(refused).rejects.toMatchObject({ name: "InvalidWaitError", field: "kind" });
@@ -322,7 +322,7 @@ describe("W2: no wait stays open for ever", () => {
 });
 
 describe("what is under way is driven", () => {
-  it("never twice at a time, once more where something happened meanwhile, and again at its time", async () => {
+  it("a wait is driven once at a time, again after a nudge meanwhile, and again at its time", async () => {
     let [running, most, drives] = [0, 0, 0];
     let isNudged = false;
     const stub = givenDriven(() => ({
@@ -393,7 +393,7 @@ describe("what is under way is driven", () => {
 describe("O5: a drive that hangs for ever", () => {
   const jobTime = (stub: Capability) => inside(stub, (_, ctx) => jobOf("perdure.waits", ctx));
 
-  it("O5: keeps its object awake for an hour, is looked at hourly then, and its wait expires all the same", async () => {
+  it("O5: a hanging drive keeps its object awake for an hour, is then checked hourly, and its wait still expires", async () => {
     let [drives, stops] = [0, 0];
     const stub = givenDriven(() => ({
       drive: () => {
@@ -575,7 +575,7 @@ describe("a wait inside another", () => {
     await until(() => cameTo(request.workflow.id).length > 0);
   });
 
-  it("W5: is cancelled with its parent, in one transaction, and none is opened in a closed one", async () => {
+  it("W5: an inner wait is cancelled with its parent in one transaction, and none is opened in a closed one", async () => {
     const stub = givenNested();
     const { waitId } = await open(stub, ask({ kind: "codemode" }));
     await innerOf(stub);
@@ -618,7 +618,7 @@ describe("O4: large things", () => {
     expect(await inside(stub, ({ waits }) => waits.read({ waitId: "nobody" }, 0))).toBeNull();
   });
 
-  it("refuses a request or a result over 1.5 MB, and nothing is stored", async () => {
+  it("a request or a result over 1.5 MB is refused, and nothing is stored", async () => {
     const stub = givenWaits();
     const large = "x".repeat(1_500_000);
     await inside(stub, async ({ waits }) => {

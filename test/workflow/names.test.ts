@@ -62,7 +62,7 @@ function isTaken(name: string): boolean {
 const same = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
 
 describe("stepKey", () => {
-  it("W1: is the same for the same prompt, and for no two different ones", async () => {
+  it("W1: equal prompts have equal keys, and different prompts different ones", async () => {
     await fc.assert(
       fc.asyncProperty(pair, async ([one, other]) => {
         expect(await stepKey({ ...one })).toBe(await stepKey(one));
@@ -91,7 +91,7 @@ describe("stepKey", () => {
     );
   });
 
-  it("W1: takes any text at all, also half of a surrogate pair in a name", () => {
+  it("W1: a key can be made of any text, also half of a surrogate pair", () => {
     const cut = "😀".slice(0, 1);
     const parts = { kind, workflowName: "w", workflowId: "i", stepName: cut, key: undefined };
     expect(stepKey(parts)).toEqual(expect.any(String));
@@ -265,7 +265,7 @@ describe("a batch", () => {
 });
 
 describe("digest", () => {
-  it("has 22 characters that are safe everywhere, for any text", async () => {
+  it("a digest has 22 URL-safe characters for any text", async () => {
     await fc.assert(
       fc.asyncProperty(text, async (any) => {
         expect(await digest(any)).toMatch(/^[A-Za-z0-9_-]{22}$/);

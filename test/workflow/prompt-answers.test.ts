@@ -102,7 +102,7 @@ describe("W4: without a schema the answer is the text of the reply", () => {
     expect(end.error).toContain("maxSteps");
   });
 
-  it("W4: has a step left to say something in, whatever the app's tools are good for", async () => {
+  it("W4: one step is left for the answer, whatever tools the app has", async () => {
     const stub = given({ toolChoice: "required" });
     const tools = [charge(), charge(), charge()];
     const end = await prompted(stub, { tools, text: "done at last" }, { maxSteps: 2 });
@@ -158,7 +158,7 @@ describe("W4: the strategy json", () => {
 });
 
 describe("W4: the strategy auto", () => {
-  it("W4: takes a text that is the answer, though the model ignores the tool", async () => {
+  it("W4: with auto, a text that is the answer is accepted, though the model ignores the tool", async () => {
     const stub = given();
     const script = { ignoreTools: true, text: JSON.stringify(PORTO) };
     const end = await prompted(stub, script, { schema: SCHEMA });
@@ -245,7 +245,7 @@ describe("W4: repair", () => {
     expect(end.messageId).toBe("s:reply");
   });
 
-  it("W4: leaves what was said, and nothing of what only the model was told", async () => {
+  it("W4: a repair keeps the replies in the conversation, and none of its own instructions", async () => {
     const stub = given();
     const script = { answers: ['{"town": 1}', PORTO] };
     await prompted(stub, script, { ...answer, strategy: "json" });
@@ -265,7 +265,7 @@ describe("W4: repair", () => {
     ]);
   });
 
-  it("W4: is tried so often and no more, and ends as it did before", async () => {
+  it("W4: a repair is tried as often as the option says, and then the prompt fails as it did before", async () => {
     const stub = given();
     const end = await prompted(stub, { ...unique(), answers: [WRONG] }, answer);
     expect(end).toMatchObject({ status: "error", errorName: "InvalidAnswerError", attempts: 3 });
@@ -349,7 +349,7 @@ describe("what it costs", () => {
 describe("a call of the final answer whose arguments are no JSON", () => {
   const broken = (brokenTimes: number) => ({ ...unique(), brokenTimes, answer: PORTO });
 
-  it("W4: is repaired: the model sees what it gave, and calls again", async () => {
+  it("W4: unreadable arguments are repaired: the model sees them, and calls again", async () => {
     const stub = given();
     const answer = { schema: SCHEMA, strategy: "tool", repair: 1 } as const;
     const end = await prompted(stub, broken(1), answer);
@@ -358,13 +358,13 @@ describe("a call of the final answer whose arguments are no JSON", () => {
     expect(callsOf(stub).at(-1)?.prompt.at(-1)).toContain("cut o");
   });
 
-  it("W4: without a repair says what was wrong, and not that there was no call", async () => {
+  it("W4: without a repair, the error says that the arguments are no JSON, not that there was no call", async () => {
     const end = await prompted(given(), broken(9), { schema: SCHEMA, strategy: "tool" });
     expect(end).toMatchObject({ status: "error", errorName: "InvalidAnswerError", attempts: 1 });
     expect(end.error).toContain("JSON");
   });
 
-  it("W4: without a repair is asked for as a text, with auto", async () => {
+  it("W4: without a repair, auto asks for the answer as a text", async () => {
     const end = await prompted(given(), broken(9), { schema: SCHEMA });
     expect(end).toMatchObject({ status: "completed", output: PORTO, attempts: 2 });
   });
@@ -378,7 +378,7 @@ describe("W4: schemas whose JSON form is read with care", () => {
     expect(end).toMatchObject({ status: "completed", output: { city: "Évora" } });
   });
 
-  it("W4: of a union the model is told what is wrong by each member", async () => {
+  it("W4: for a union, the model sees the problem by each member", async () => {
     const stub = given();
     const city = { anyOf: [{ type: "null" }, SCHEMA] };
     const schema = { ...SCHEMA, properties: { city } };
@@ -452,7 +452,7 @@ describe("W4: models", () => {
     expect(end).toMatchObject({ status: "completed", output: "known", attempts: 2 });
   });
 
-  it("L8: after the last one the first is asked again later, within maxAttempts", async () => {
+  it("L8: after the last model, the first is asked again later, within maxAttempts", async () => {
     const stub = given();
     const script = { ...unique(), fail: "overloaded", status: 503 };
     const end = await prompted(stub, script, answer, { retry: { maxAttempts: 2 } });
@@ -466,7 +466,7 @@ describe("W4: models", () => {
     expect(end).toMatchObject({ status: "error", error: "no", attempts: 2 });
   });
 
-  it("W4 L6: after a tool has run no other one is asked, without leave", async () => {
+  it("W4 L6: after a tool has run, no other model is asked unless afterSideEffects allows it", async () => {
     const script = () => ({ tool: charge(), fail: "no", failOn: ["a"] });
     for (const afterSideEffects of [false, true]) {
       const stub = given();
@@ -531,7 +531,7 @@ describe("W4: maxSteps", () => {
     expect(callsOf(stub).map((call) => call.tools)).toEqual([["charge", FINAL], [FINAL]]);
   });
 
-  it("W4: can be more than the agent's", async () => {
+  it("W4: maxSteps of a prompt can be more than the agent's", async () => {
     const stub = given({ maxSteps: 1 });
     const script = { tools: [charge(), charge()], answer: PORTO };
     await prompted(stub, script, { schema: SCHEMA, maxSteps: 3 });

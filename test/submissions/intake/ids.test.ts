@@ -34,7 +34,7 @@ describe("L3: an id that the ledger gives", () => {
     },
   );
 
-  it("is found whole: its number alone is not enough, also after that was given again", async () => {
+  it("a generated id is found as a whole: its number alone is not enough, also after its reuse", async () => {
     const stub = givenLedger();
     const kept = await ended(stub);
     const gone = await ended(stub);
@@ -52,7 +52,7 @@ describe("L3: an id that the ledger gives", () => {
     expect(await inspected(next, again)).toMatchObject({ submissionId: again });
   });
 
-  it("is the same one for a caller who brings it as one of its own", async () => {
+  it("a generated id that a caller passes as its own finds the same submission", async () => {
     const stub = givenLedger();
     const { submissionId } = await submit(stub, HOLD);
     const again = await submit(stub, "other", { submissionId });
@@ -63,7 +63,7 @@ describe("L3: an id that the ledger gives", () => {
     await expectState(stub, submissionId, "completed");
   });
 
-  it("is tried again under another one that the ledger gives, once", async () => {
+  it("a retry gets a generated id of its own, and a second call of retry() finds it", async () => {
     const stub = givenLedger();
     const { submissionId } = await submit(stub, { fail: "no" });
     await expectState(stub, submissionId, "error");

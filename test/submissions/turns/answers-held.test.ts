@@ -69,7 +69,7 @@ function written(stub: Ledger): Promise<unknown> {
 }
 
 describe("L7: an answer that waits for the end of its turn", () => {
-  it("O1: is written with the end, and sent", async () => {
+  it("O1: a held answer is written with the end, and sent", async () => {
     let end = () => {};
     const ending = new Promise<void>((resolve) => {
       end = resolve;
@@ -91,7 +91,7 @@ describe("L7: an answer that waits for the end of its turn", () => {
     expect(writes.filter((what) => what.includes("output"))).toHaveLength(1);
   });
 
-  it("leaves nothing to be done later", async () => {
+  it("a held answer leaves no later work", async () => {
     const stub = givenAnswering(completed, { holdAnswer: 20 });
     await submit(stub, "x", ANSWERED);
     await expectState(stub, "s", "completed", { output: 1 });
@@ -101,7 +101,7 @@ describe("L7: an answer that waits for the end of its turn", () => {
     expect(await statements()).toBe(0);
   });
 
-  it("is written by itself when that takes longer than holdAnswer", async () => {
+  it("a held answer is written alone when the end takes longer than holdAnswer", async () => {
     const stub = givenAnswering(stuck, { holdAnswer: 700 });
     await answered(stub);
     expect(await written(stub)).toBeNull();
@@ -109,7 +109,7 @@ describe("L7: an answer that waits for the end of its turn", () => {
     await expectState(await crashOne(stub), "s", "completed", { output: 1, attempts: 1 });
   });
 
-  it("L2: is the first one, and that of no other attempt", async () => {
+  it("L2: the first answer of an attempt is held, and none of another attempt", async () => {
     const stub = givenAnswering(async (ref, _, { submissions }) => {
       expect(submissions.answer(ref, "second")).toBe(false);
       for (const attempt of [ref.attempt - 1, ref.attempt + 1]) {
@@ -121,7 +121,7 @@ describe("L7: an answer that waits for the end of its turn", () => {
     await expectState(stub, "s", "completed", { output: 1 });
   });
 
-  it("L5: goes with a cancellation, and a late end brings nothing of it back", async () => {
+  it("L5: a cancellation drops the held answer, and a late end does not restore it", async () => {
     const stub = givenAnswering(async (_, { signal }) => {
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
       return { outcome: "completed" };
@@ -154,7 +154,7 @@ describe("L7: an answer that waits for the end of its turn", () => {
     await expectState(stub, "s", "completed", { output: 1, attempts: 1 });
   });
 
-  it("L6: survives a reset that this object instance has seen", async () => {
+  it("L6: a held answer survives a reset that the object instance has seen", async () => {
     const reset = "Durable Object reset because its code was updated.";
     const stub = givenAnswering(() => Promise.reject(new Error(reset)));
     await answered(stub);
@@ -163,7 +163,7 @@ describe("L7: an answer that waits for the end of its turn", () => {
     await expectState(stub, "s", "completed", { output: 1, attempts: 1 });
   });
 
-  it("L6: is known to a host that asks whose turn it recovers", async () => {
+  it("L6: a host that recovers the turn finds the held answer", async () => {
     const stub = givenAnswering(forever);
     await answered(stub);
     const found = await within(stub, ({ submissions }, { storage }) => {

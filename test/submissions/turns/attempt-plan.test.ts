@@ -149,7 +149,7 @@ describe("the text of a reply", () => {
   const text = (said: string) => ({ type: "text", text: said }) as const;
   const call = { type: "tool-charge", toolCallId: "c", state: "output-available" } as never;
 
-  it("is what comes after the last call of a tool", () => {
+  it("the text of a reply is what follows the last tool call", () => {
     expect(textOf({ parts: [text("a"), call, text("b"), { type: "step-start" }, text("c")] })).toBe(
       "bc",
     );
@@ -166,7 +166,7 @@ describe("JSON in a text", () => {
     .string()
     .map((said) => said.replaceAll(/[[\]{}"`]/g, "").replaceAll(/\d|true|false|null/g, "x"));
 
-  it("is found whole, fenced, and within a text", () => {
+  it("JSON is found alone, fenced, and within a text", () => {
     fc.assert(
       fc.property(objects, words, words, (value, before, after) => {
         const json = JSON.stringify(value);
@@ -178,20 +178,20 @@ describe("JSON in a text", () => {
     );
   });
 
-  it("can have braces, quotation marks and fences in its strings", () => {
+  it("JSON is found with braces, quotation marks and fences in its strings", () => {
     const value = { code: '```js\n{ "a": [1] }\n``` \\" }' };
     expect(jsonIn(`Here: ${JSON.stringify(value)}!`).value).toEqual(value);
     expect(jsonIn(`\`\`\`json\n${JSON.stringify(value)}\n\`\`\``).value).toEqual(value);
   });
 
-  it("is what comes after the model's reasoning", () => {
+  it("JSON is found after the model's reasoning", () => {
     const thought = '<think>Maybe {"a":1}, or [2]?</think>';
     expect(jsonIn(`${thought}\n{"a":2}`).value).toEqual({ a: 2 });
     expect(jsonAlone(`${thought}\n{"a":2}`)?.value).toEqual({ a: 2 });
     expect(jsonIn('{"a":"<think>1</think>"}').value).toEqual({ a: "<think>1</think>" });
   });
 
-  it("is only taken if there is exactly one", () => {
+  it("JSON is taken only if there is exactly one", () => {
     expect(jsonIn('{"a":1} or {"a":2}').problem).toContain("several");
     expect(jsonIn("a {b} c").problem).toContain("none");
     expect(jsonIn("").problem).toContain("none");
@@ -199,7 +199,7 @@ describe("JSON in a text", () => {
     expect(jsonAlone('Here:\n```\n{"a":1}\n```')?.value).toEqual({ a: 1 });
   });
 
-  it("is found in linear time", () => {
+  it("JSON is found in linear time", () => {
     const startedAt = Date.now();
     for (const text of ["[", "{", '{"', "`", "```\n", '"{', "[1,"]) jsonIn(text.repeat(500_000));
     expect(Date.now() - startedAt).toBeLessThan(5_000);

@@ -41,7 +41,7 @@ describe("whenBusy: steer", () => {
     expect(said[2]).toBe("reply-s");
   });
 
-  it("goes next if the turn makes no further model call", async () => {
+  it("a steering submission goes next if the turn makes no further model call", async () => {
     const stub = givenLedger();
     await submit(stub, { delayMs: 60 }, { submissionId: "s" });
     await submit(stub, "x", { submissionId: "behind" });
@@ -53,14 +53,14 @@ describe("whenBusy: steer", () => {
     expect(replies.slice(0, 2)).toEqual(["reply-s", "reply-steer"]);
   });
 
-  it("runs on its own where nothing runs, and never joins itself", async () => {
+  it("a steering submission runs alone if no turn runs, and never joins itself", async () => {
     const stub = givenLedger();
     await submit(stub, talkative, steer);
     const ended = await expectState(stub, "steer", "completed");
     expect(ended).not.toHaveProperty("mergedInto");
   });
 
-  it("L5: is cancelled with the turn that it has joined, and without it", async () => {
+  it("L5: a joined submission is cancelled with its turn, or alone", async () => {
     const stub = givenLedger();
     await submit(stub, talkative, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -77,7 +77,7 @@ describe("whenBusy: steer", () => {
     await expectState(stub, "other", "aborted", { error: "enough" });
   });
 
-  it("L8: stays with a turn that is retried later, and ends with it", async () => {
+  it("L8: a joined submission stays with a turn that is retried later, and ends with it", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     await submit(
@@ -91,7 +91,7 @@ describe("whenBusy: steer", () => {
     await expectState(stub, "steer", "completed", { mergedInto: "s", attempts: 1 });
   });
 
-  it("L1: after a crash it is in the turn if its messages are, and waits if they are not", async () => {
+  it("L1: after a crash, a submission is joined if its messages are in the turn, and otherwise waits", async () => {
     const stub = givenLedger();
     const hasJoined = givenWait();
     // A host that takes its time to store what joins, where it joins late: the object dies in between.
@@ -259,7 +259,7 @@ describe("whenBusy: rollback", () => {
     expect(await stub.conversation()).toHaveLength(6);
   });
 
-  it("also removes messages that joined the turn", async () => {
+  it("a rollback also removes messages that joined the turn", async () => {
     const stub = givenLedger();
     await submit(stub, { ...talkative, calls: 100 }, { submissionId: "s" });
     await expectState(stub, "s", "running");
@@ -271,7 +271,7 @@ describe("whenBusy: rollback", () => {
     expect(await stub.conversation()).toHaveLength(2);
   });
 
-  it("L1: continues after a crash before the messages were removed", async () => {
+  it("L1: a rollback continues after a crash before the messages were removed", async () => {
     const stub = givenLedger();
     await submit(stub, { ...hold, isDeaf: true }, { submissionId: "hold" });
     await expectState(stub, "hold", "running");
@@ -285,7 +285,7 @@ describe("whenBusy: rollback", () => {
     expect(await next.conversation()).toHaveLength(2);
   });
 
-  it("is retried when the conversation could not be written, and the next turn waits for it", async () => {
+  it("a rollback is retried if the conversation could not be written, and the next turn waits for it", async () => {
     const stub = givenLedger();
     await submit(stub, hold, { submissionId: "hold" });
     await expectState(stub, "hold", "running");
@@ -390,7 +390,7 @@ describe("debounce", () => {
     expect(await arrived(b)).toHaveLength(1);
   });
 
-  it("L5: can be cancelled, and the next repetition begins anew", async () => {
+  it("L5: a debounced submission can be cancelled, and the next one starts a new delay", async () => {
     const stub = givenLedger();
     const first = await submit(stub, "x", { debounce });
     await stub.cancel(first.submissionId);

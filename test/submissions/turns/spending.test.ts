@@ -20,7 +20,7 @@ import { act, births, chance, ledgerOptions, time } from "../../support/objects/
 const DAY_MS = 86_400_000;
 
 describe("L7: usage", () => {
-  it("is readable per attempt and in total", async () => {
+  it("usage is readable for each attempt and in total", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     const script = { calls: 2, tokens: 10, fail: "overloaded", status: 503, failTimes: 1 };
@@ -30,7 +30,7 @@ describe("L7: usage", () => {
     expect(ended.failedAttempts).toMatchObject([{ attempt: 1, usage: { totalTokens: 20 } }]);
   });
 
-  it("is absent where the model reports none", async () => {
+  it("usage is absent if the model reports none", async () => {
     const stub = givenLedger();
     await submit(stub, "x", { submissionId: "s" });
     expect(await expectState(stub, "s", "completed")).not.toHaveProperty("usage");
@@ -52,7 +52,7 @@ describe("L7: usage", () => {
 });
 
 describe("budget", () => {
-  it("ends the submission before the next model call", async () => {
+  it("a used-up budget ends the submission before the next model call", async () => {
     const stub = givenLedger();
     const to = somewhere();
     await submit(
@@ -65,7 +65,7 @@ describe("budget", () => {
     expect(ended.error).toContain("has used 20 of its 20 tokens");
   });
 
-  it("counts all attempts, and is not given back by a crash", async () => {
+  it("a budget counts all attempts, those before a crash included", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     const retried = { calls: 1, tokens: 10, fail: "overloaded", status: 503 };
@@ -82,7 +82,7 @@ describe("budget", () => {
     await expectState(next, "crashed", "error", { errorName: "BudgetExceededError" });
   });
 
-  it("of the day ends every submission, until the next day", async () => {
+  it("the budget of the day ends every submission until the next day", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { budget: { tokensPerDay: 25 } });
     // Noon, so that the test does not run over midnight.
@@ -173,7 +173,7 @@ describe("L7: tokens as a model reports them", () => {
     },
   );
 
-  it("L7: are logged once for each object instance", async () => {
+  it("L7: invalid token counts are logged once for each object instance", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const stub = givenLedger();
     await reporting(stub, [{ totalTokens: Number.NaN }, { totalTokens: -1 }]);
@@ -260,7 +260,7 @@ describe("L7: tokens as a model reports them", () => {
 describe("L6: the watchdog", () => {
   const stalls = { stallTimeout: "5 minutes" } as const;
 
-  it("gives up a turn without progress, and makes another attempt", async () => {
+  it("the watchdog ends a turn without progress, and another attempt follows", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", stalls);
@@ -283,7 +283,7 @@ describe("L6: the watchdog", () => {
     expect(ended.failedAttempts).toMatchObject([{ errorName: "TurnStalledError" }]);
   });
 
-  it("L6: gives up a turn that its host does not begin, and counts it as an attempt", async () => {
+  it("L6: the watchdog ends a turn that its host does not begin, and counts it as an attempt", async () => {
     chance.random = () => 0;
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", { ...stalls, retry: { maxAttempts: 2 } });
@@ -305,7 +305,7 @@ describe("L6: the watchdog", () => {
     await expectState(stub, "s", "error", { attempts: 2, errorName: "TurnStalledError" });
   });
 
-  it("L6: waits for a host that is busy with a turn of its own", async () => {
+  it("L6: the watchdog waits for a host that is busy with a turn of its own", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", stalls);
     let isFree = () => {};
@@ -362,7 +362,7 @@ describe("L6: the watchdog", () => {
     await expectState(stub, "s", "completed", { attempts: 2 });
   });
 
-  it("does not give up a turn with progress", async () => {
+  it("the watchdog does not end a turn with progress", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", stalls);
     await submit(stub, { delayMs: 60_000 }, { submissionId: "s" });
@@ -375,7 +375,7 @@ describe("L6: the watchdog", () => {
     await expectState(stub, "s", "running", { attempts: 1 });
   });
 
-  it("does not repeat a turn whose tools have run and that means to fail then, and its late end changes nothing", async () => {
+  it("with afterSideEffects fail, a stalled turn whose tools have run is not repeated, and its late end changes nothing", async () => {
     const stub = givenLedger();
     ledgerOptions.set(stub.name ?? "", stalls);
     let finish = () => {};

@@ -176,7 +176,7 @@ describe("a crash", () => {
   );
 
   it(
-    "of the agent during the run: the child's recovery goes on with it",
+    "after a crash of the agent during the run, the child's recovery continues it",
     async () => {
       const asked = input({ delayMs: 2_000, text: "survived" });
       await using workflow = await givenTools([{ name: "tool", input: asked }]);
@@ -196,7 +196,7 @@ describe("a crash", () => {
   );
 
   it(
-    "of the agent between two milestones: the next life tells both, and the result has them",
+    "after a crash of the agent between two milestones, its next instance reports both, and the result has them",
     async () => {
       const report = (milestone: string) => ({ name: "report", input: { milestone } });
       const asked = input({ tools: [report("one"), report("two")], delayMs: 1_500 });
@@ -241,7 +241,7 @@ describe("a crash", () => {
   );
 
   it(
-    "of the child alone: its recovery goes on with it",
+    "after a crash of the child alone, its recovery continues the run",
     async () => {
       const asked = input({ delayMs: 2_000, text: "survived" });
       await using workflow = await givenTools([{ name: "tool", input: asked }]);
@@ -255,7 +255,7 @@ describe("a crash", () => {
   );
 
   it(
-    "of every object of the machine at once",
+    "the run ends after a crash of every object at once",
     async () => {
       const asked = input({ delayMs: 2_000, text: "survived" });
       await using workflow = await givenTools([{ name: "tool", input: asked }]);
@@ -267,7 +267,7 @@ describe("a crash", () => {
     RECOVERY_MS,
   );
 
-  it("of the engine while it waits: the end is found", async () => {
+  it("after a crash of the engine during the wait, the end is found", async () => {
     const asked = input({ delayMs: 2_000 });
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
     await workflow.start();
@@ -277,7 +277,7 @@ describe("a crash", () => {
     expect(modelCalls.get(asked)).toBe(1);
   });
 
-  it("of the engine, while the run ends: the end is found", async () => {
+  it("after a crash of the engine while the run ends, the end is found", async () => {
     const asked = input({ delayMs: 500 });
     await using workflow = await givenTools([{ name: "tool", input: asked, timeout: 8_000 }]);
     await workflow.start();
@@ -291,7 +291,7 @@ describe("a crash", () => {
 });
 
 describe("a sub-agent as the agent", () => {
-  it("runs its own children", async () => {
+  it("a sub-agent runs its own children", async () => {
     const asked = input({ tools: [record("kept")] });
     const inside = `inner-${crypto.randomUUID()}`;
     await using workflow = await givenTools([{ name: "tool", input: asked }], { inside });
@@ -315,7 +315,7 @@ describe("a sub-agent as the agent", () => {
   });
 
   it(
-    "goes on after a crash of its root during the run",
+    "a sub-agent continues after a crash of its root during the run",
     async () => {
       const asked = input({ delayMs: 2_000, text: "survived" });
       const inside = `inner-${crypto.randomUUID()}`;

@@ -27,7 +27,7 @@ async function outcomeOf(tool: Omit<ToolParams["tools"][number], "name">) {
 }
 
 describe("what a child returns", () => {
-  it("is its summary, and no output where it has none", async () => {
+  it("a child returns its summary, and no output if it has none", async () => {
     const asked = input({ text: "found it" });
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
     await workflow.start();
@@ -40,13 +40,13 @@ describe("what a child returns", () => {
     expect(workflow.finishes()).toEqual([`${runId} completed`]);
   });
 
-  it("W4: is what the schema makes of its output", async () => {
+  it("W4: the step returns the child's output as the schema transforms it", async () => {
     const asked = input({ tools: [record({ title: "hello" })] });
     const { outcome } = await outcomeOf({ input: asked, hasSchema: true });
     expect(outcome).toMatchObject({ result: { output: { title: "hello", count: 7 } } });
   });
 
-  it("W4: is an error where it does not match, which says what was wrong", async () => {
+  it("W4: an output that does not match is an error that says what is wrong", async () => {
     const asked = input({ tools: [record({ title: 7 })] });
     const { outcome, runId } = await outcomeOf({ input: asked, hasSchema: true });
     expect(outcome).toMatchObject({
@@ -58,7 +58,7 @@ describe("what a child returns", () => {
     });
   });
 
-  it("O4: is whole where no event can hold it, and an error where no row can", async () => {
+  it("O4: an output too large for an event arrives whole, and one too large for a row is an error", async () => {
     const large = (times: number) => input({ tools: [{ name: "record", input: { times } }] });
     await using workflow = await givenTools([
       { name: "large", input: large(1_200_000) },
@@ -73,7 +73,7 @@ describe("what a child returns", () => {
 });
 
 describe("what a child reports", () => {
-  it("is told to the app once, and milestones are part of the result", async () => {
+  it("reports go to the app once, and milestones are part of the result", async () => {
     const tools = [
       report({ message: "half", fraction: 0.5 }),
       report({ milestone: "first", data: { n: 1 } }),
@@ -95,7 +95,7 @@ describe("what a child reports", () => {
     ]);
   });
 
-  it("is told to connected clients", async () => {
+  it("reports go to connected clients", async () => {
     const asked = input({ tools: [report({ milestone: "seen" })], delayMs: 500 });
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
     const headers = { Upgrade: "websocket" };
@@ -118,7 +118,7 @@ describe("what a child reports", () => {
     webSocket?.close();
   });
 
-  it("is told at the end, where nobody heard of it", async () => {
+  it("a report that was missed is delivered at the end", async () => {
     streams.areSilent = true;
     const asked = input({ tools: [report({ milestone: "unheard" })] });
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
@@ -335,7 +335,7 @@ it.each([
   [{ input: "x", timeout: -1 }, "Invalid timeout -1"],
   [{ input: "x", retries: 1 }, 'Unknown option "retries" in options'],
   [{ input: "x", child: "" }, 'Invalid child ""'],
-])("refuses what cannot be meant, without a retry: %#", async (tool, word) => {
+])("invalid options are refused without a retry: %#", async (tool, word) => {
   await using workflow = await givenTools([{ name: "bad", ...tool }]);
   await workflow.start();
   await workflow.instance.waitForStatus("errored");

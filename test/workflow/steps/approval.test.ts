@@ -183,7 +183,7 @@ describe("W2: no wait hangs", () => {
 });
 
 describe("W1: a workflow that is restarted", () => {
-  it("W1: takes over what is pending: an old card still works", async () => {
+  it("W1: a restarted workflow takes over the pending approval, and its old id still works", async () => {
     const workflow = await givenWorkflow([{ name: "wait" }]);
     const { approvalId } = await workflow.pending();
     await workflow.agent.restart(workflow.id);
@@ -238,7 +238,7 @@ describe("W5: a workflow that is terminated", () => {
     });
   });
 
-  it("W5: has its approval cancelled, and a restart asks anew", async () => {
+  it("W5: a terminated workflow has its approval cancelled, and a restart asks again", async () => {
     const told: string[] = [];
     const workflow = await givenWorkflow([{ name: "wait" }], {
       onApproval: ({ status }) => void told.push(status),

@@ -91,7 +91,7 @@ describe("answers", () => {
     expect(await rowsIn(workflow.agent(), "perdure_batches")).toBe(0);
   });
 
-  it("of no items are none, and no step is taken", async () => {
+  it("a batch without items has no answers and takes no step", async () => {
     await using workflow = await givenWorkflow({ items: [] });
     await workflow.start();
     expect(await workflow.complete()).toEqual({ values: [] });
@@ -266,7 +266,7 @@ describe.each(["submit-0", "check-0", "wait", "check", "results-0"])(
 );
 
 describe("partial failure", () => {
-  it("throws the first by the order of the items, with its index and key, and cancels the rest", async () => {
+  it("a batch throws the first failure in the order of the items, with its index and key, and cancels the rest", async () => {
     const slow = script(0, { delayMs: 60_000 });
     const items = [
       `a=${slow}`,

@@ -126,7 +126,7 @@ async function givenPromptOfAgent(delayMs: number, { isCutOff = false } = {}) {
 }
 
 describe("W2: a prompt whose submission is gone", () => {
-  it("W2: fails by name within seconds after destroy(), and the model is not asked again", async () => {
+  it("W2: a prompt fails by name within seconds after destroy(), and the model is not asked again", async () => {
     const { id, prompt, agent } = await givenPromptOfAgent(120_000);
     // The call itself is cut off by what it does.
     await Promise.resolve(agent().destroy()).catch(() => {});
@@ -142,7 +142,7 @@ describe("W2: a prompt whose submission is gone", () => {
     expect(await agent().listSubmissions()).toEqual([]);
   }, 40_000);
 
-  it("W2: fails by name within seconds when its end was deleted before the workflow read it", async () => {
+  it("W2: a prompt fails by name within seconds if its end was deleted before the workflow read it", async () => {
     const { id, prompt, agent } = await givenPromptOfAgent(1_000, { isCutOff: true });
     const [{ submissionId } = { submissionId: "" }] = await agent().listSubmissions();
     await agent().waitForSubmission(submissionId);

@@ -19,7 +19,7 @@ function reserving(order: string): string {
 }
 
 describe("codemode() with rollback", () => {
-  it("is undone when the workflow fails later, once", async () => {
+  it("the execution is undone once when the workflow fails later", async () => {
     const code = givenCode();
     const step = { name: "reserve", code: reserving(code.order), rollback: true };
     await code.start([step], { fail: "late trouble" });
@@ -28,7 +28,7 @@ describe("codemode() with rollback", () => {
     expect(await code.agent().executions()).toMatchObject([{ status: "rolled_back" }]);
   });
 
-  it("is left alone when the workflow succeeds, and where it was not asked for", async () => {
+  it("the execution is kept when the workflow succeeds, and without the option rollback", async () => {
     const [kept, unasked] = [givenCode(), givenCode()];
     await kept.start([{ name: "reserve", code: reserving(kept.order), rollback: true }]);
     await unasked.start([{ name: "reserve", code: reserving(unasked.order) }], { fail: "trouble" });
@@ -46,7 +46,7 @@ describe("codemode() with rollback", () => {
     expect(times("unreserve", code.order)).toBe(1);
   });
 
-  it("is undone after the engine has begun again", async () => {
+  it("the execution is undone after the engine has restarted", async () => {
     const code = givenCode();
     const step = { name: "reserve", code: reserving(code.order), rollback: true };
     await code.start([step], { waitFor: "go", fail: "late trouble" });
@@ -70,7 +70,7 @@ describe("codemode() with rollback", () => {
     expect(times("unreserve", code.order)).toBe(1);
   });
 
-  it("is undone when the agent terminates the workflow with rollback, which ends what it waited for (W5)", async () => {
+  it("W5: the execution is undone when the agent terminates the workflow with rollback, which ends its waits", async () => {
     const code = givenCode();
     const step = { name: "reserve", code: reserving(code.order), rollback: true };
     await code.start([step], { waitFor: "go" });
@@ -104,7 +104,7 @@ describe("codemode() with rollback", () => {
     expect(times("unreserve", code.order)).toBe(1);
   });
 
-  it("is not tried for ever where the runtime has forgotten the execution", async () => {
+  it("a rollback ends where the runtime has no record of the execution", async () => {
     const code = givenCode();
     const step = { name: "reserve", code: reserving(code.order), rollback: true };
     await code.start([step], { waitFor: "go", fail: "late trouble" });
@@ -126,7 +126,7 @@ describe("codemode() with rollback", () => {
     await until(() => times("unreserve", code.order) === 2);
   });
 
-  it("of a sub-agent is undone there", async () => {
+  it("an execution of a sub-agent is undone in the sub-agent", async () => {
     const code = givenCode();
     const codes = [{ name: "reserve", code: reserving(code.order), rollback: true }];
     await code.agent().startInChild(code.id, { codes, fail: "late trouble" });
@@ -138,14 +138,14 @@ describe("codemode() with rollback", () => {
 describe("step.prompt() with a rollback handler", () => {
   const prompt = (order: string) => ({ text: ask({ answer: { done: "booked", order } }) });
 
-  it("is called with the answer when the workflow fails later, once", async () => {
+  it("the handler is called once with the answer when the workflow fails later", async () => {
     const code = givenCode();
     await code.start([], { prompt: prompt(code.order), fail: "late trouble" });
     await code.failed();
     expect(times("undone:booked", code.order)).toBe(1);
   });
 
-  it("is tried again when it fails", async () => {
+  it("a handler that fails is called again", async () => {
     silence();
     const code = givenCode(dyingAt("before", "undo"));
     await code.start([], { prompt: prompt(code.order), fail: "late trouble" });
@@ -160,7 +160,7 @@ describe("step.prompt() with a rollback handler", () => {
     expect(await code.agent().listSubmissions()).toEqual([]);
   });
 
-  it("is called after the engine has begun again, too", async () => {
+  it("the handler is also called after the engine has restarted", async () => {
     const code = givenCode();
     await code.start([], { prompt: prompt(code.order), waitFor: "go", fail: "late trouble" });
     await until(async () => (await code.agent().listSubmissions({ status: "completed" })).length);
@@ -170,7 +170,7 @@ describe("step.prompt() with a rollback handler", () => {
     expect(times("undone:booked", code.order)).toBe(1);
   });
 
-  it("is not called when the workflow succeeds", async () => {
+  it("the handler is not called when the workflow succeeds", async () => {
     const code = givenCode();
     await code.start([], { prompt: prompt(code.order) });
     await code.complete();
@@ -203,7 +203,7 @@ describe("step.agentTool() with a rollback handler", () => {
     expect(undone).toEqual(expected);
   });
 
-  it("refuses what is no function, at once", async () => {
+  it("a handler that is no function is refused at once", async () => {
     await using workflow = await givenScriptedWorkflow((step) =>
       step.agentTool("tool", ToolChild, { input: {}, rollback: true as never }),
     );

@@ -17,7 +17,7 @@ describe("S2: step.sleepUntilNext()", () => {
     expect(await workflow.output()).toEqual([expected]);
   });
 
-  it("S2: is asleep until then", async () => {
+  it("S2: the workflow sleeps until the next occurrence", async () => {
     await using workflow = await givenScriptedWorkflow((step) =>
       Promise.race([
         step.sleepUntilNext("weekly", MONDAYS),
@@ -39,7 +39,7 @@ describe("S2: step.sleepUntilNext()", () => {
     expect(await workflow.output()).toEqual([nextOccurrence(far)]);
   });
 
-  it("is over at once where a replay comes after its time", async () => {
+  it("a replay after the occurrence does not sleep", async () => {
     const at = "once at 2026-12-01T00:00 in UTC" as string;
     await using workflow = await givenScriptedWorkflow((step) => step.sleepUntilNext("late", at));
     await workflow.instance.modify((modifier) =>
@@ -49,7 +49,7 @@ describe("S2: step.sleepUntilNext()", () => {
     expect(await workflow.output()).toBe(1_000);
   });
 
-  it("S2: goes on where the occurrence has passed before the sleep is begun, or begun again by a replay", async () => {
+  it("S2: the workflow continues if the occurrence passes before the sleep starts, or is started again by a replay", async () => {
     const hour = 3_600_000;
     const early = Date.now() - 2 * hour;
     await using workflow = await givenScriptedWorkflow(async (step) => {
@@ -63,7 +63,7 @@ describe("S2: step.sleepUntilNext()", () => {
     expect(at).toBeLessThan(early + 2 * hour);
   });
 
-  it("returns null for a schedule that is over, and sleeps not at all", async () => {
+  it("a schedule that is over returns null without a sleep", async () => {
     await using workflow = await givenScriptedWorkflow((step) =>
       step.sleepUntilNext("over", "once at 2020-01-01T09:00 in UTC"),
     );
@@ -71,7 +71,7 @@ describe("S2: step.sleepUntilNext()", () => {
     expect(await workflow.output()).toBeNull();
   });
 
-  it("takes the zone as an option, and keys in a loop", async () => {
+  it("the options can have a zone, and keys in a loop", async () => {
     await using workflow = await givenScriptedWorkflow(async (step) => {
       const times: (number | null)[] = [];
       for (const key of ["a", "b"])
@@ -89,7 +89,7 @@ describe("S2: step.sleepUntilNext()", () => {
   it.each([
     ["every mondey at 09:00 in Europe/Paris", "monday"],
     ["every monday at 09:00", "zone"],
-  ])("refuses %s at once", async (text, expected) => {
+  ])("invalid options are refused at once: %s", async (text, expected) => {
     await using workflow = await givenScriptedWorkflow((step) =>
       step.sleepUntilNext("bad", text as string),
     );
