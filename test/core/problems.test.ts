@@ -33,10 +33,10 @@ function logged(): Record<string, unknown>[] {
 const QUICK = { backoff: { base: 1, cap: 1 } } as const;
 
 /** An outbox that tells its problems to the list. */
-function givenTold({ settings, ...script }: OutboxScript) {
-  const told: Problem[] = [];
-  const onProblem = (problem: Problem) => void told.push(problem);
-  return { box: givenOutbox({ ...script, settings: { ...settings, onProblem } }), told };
+function givenProblems({ settings, ...script }: OutboxScript) {
+  const problems: Problem[] = [];
+  const onProblem = (problem: Problem) => void problems.push(problem);
+  return { box: givenOutbox({ ...script, settings: { ...settings, onProblem } }), problems };
 }
 
 const HOOK = webhook("https://hooks.example/T00/secret-in-a-path", { secret: "S" });
@@ -70,16 +70,16 @@ describe("problems of the outbox", () => {
 
   it("O3: a failing endpoint is reported once, and once when it recovers, by its host name alone", async () => {
     let times = 0;
-    const { box, told } = givenTold({
+    const { box, problems } = givenProblems({
       settings: { policy: QUICK },
       deliver: () => {
         if (++times <= 3) throw new Error("hooks.example answered 503");
       },
     });
     await putAll(box, ["e"], HOOK);
-    await until(() => told.length === 2);
+    await until(() => problems.length === 2);
     expect(times).toBe(4);
-    expect(told).toEqual([
+    expect(problems).toEqual([
       {
         type: "outbox:endpoint",
         level: "warn",
@@ -93,13 +93,13 @@ describe("problems of the outbox", () => {
         ids: { endpoint: "hooks.example", state: "healthy" },
       },
     ]);
-    expect(JSON.stringify(told)).not.toContain("secret-in-a-path");
+    expect(JSON.stringify(problems)).not.toContain("secret-in-a-path");
   });
 
   it("O3: a failing endpoint is reported once more when its secret is invalid, and not again after a restart", async () => {
     const secret = "The webhook's secret S is not set; store it in base64";
     let times = 0;
-    const { box, told } = givenTold({
+    const { box, problems } = givenProblems({
       settings: { policy: QUICK },
       deliver: () => {
         throw new Error(++times <= 2 ? "hooks.example answered 503" : secret);
@@ -113,27 +113,27 @@ describe("problems of the outbox", () => {
       await wakeBox(box);
       return times > before + 2;
     });
-    expect(told.map(({ message }) => message)).toEqual(["hooks.example answered 503", secret]);
+    expect(problems.map(({ message }) => message)).toEqual(["hooks.example answered 503", secret]);
     await inside(box, async ({ outbox }) => {
       expect(await outbox.inspectEndpoint(HOOK.url)).toMatchObject({ reason: secret });
       await outbox.disableEndpoint(HOOK.url, "by hand");
     });
-    await until(() => told.some(({ type }) => type === "outbox:dead"));
-    expect(told.slice(2)).toMatchObject([
+    await until(() => problems.some(({ type }) => type === "outbox:dead"));
+    expect(problems.slice(2)).toMatchObject([
       { level: "error", message: "by hand", ids: { state: "disabled" } },
       { type: "outbox:dead", ids: { id: "e", kind: "webhook", to: "hooks.example" } },
     ]);
   });
 
   it("L9: a full outbox is reported once, however many events are refused", async () => {
-    const { box, told } = givenTold({
+    const { box, problems } = givenProblems({
       settings: { maxWaiting: 2 },
       deliver: () => new Promise(() => {}),
     });
     await putAll(box, ["a", "b"]);
     await expect(putAll(box, ["c"])).rejects.toThrow(/outbox is full/);
     await expect(putAll(box, ["d"])).rejects.toThrow(/outbox is full/);
-    expect(told).toMatchObject([
+    expect(problems).toMatchObject([
       {
         type: "outbox:full",
         level: "error",
@@ -145,16 +145,16 @@ describe("problems of the outbox", () => {
 
   it("O3: a problem whose hook fails is logged, and the dead letter is reported too", async () => {
     const lines = logged();
-    const told: string[] = [];
+    const deadLetters: string[] = [];
     const box = givenOutbox({
       settings: { onProblem: () => Promise.reject(new Error("no log")) },
       deliver: () => {
         throw new UndeliverableError("x".repeat(2_000));
       },
-      told: ({ id }) => void told.push(id),
+      onDeadLetter: ({ id }) => void deadLetters.push(id),
     });
     await putAll(box, ["dead"]);
-    await until(() => told.length === 1 && lines.length === 1);
+    await until(() => deadLetters.length === 1 && lines.length === 1);
     expect(lines[0]).toMatchObject({ id: "dead" });
     expect(String(lines[0]?.message)).toHaveLength(500);
   });
@@ -182,12 +182,12 @@ describe("problems of the ledger", () => {
 
   it("L7: a hook replaces the log", async () => {
     const lines = logged();
-    const told: Problem[] = [];
+    const problems: Problem[] = [];
     const stub = givenLedgerWith({});
-    ledgerOptions.set(stub.name ?? "", { onProblem: (problem) => void told.push(problem) });
+    ledgerOptions.set(stub.name ?? "", { onProblem: (problem) => void problems.push(problem) });
     await submit(stub, { fail: "no" }, { submissionId: "s" });
-    await until(() => told.length > 0);
-    expect(told).toMatchObject([{ type: "submission:error", ids: { submissionId: "s" } }]);
+    await until(() => problems.length > 0);
+    expect(problems).toMatchObject([{ type: "submission:error", ids: { submissionId: "s" } }]);
     expect(lines).toEqual([]);
   });
 

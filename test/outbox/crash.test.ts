@@ -145,7 +145,7 @@ function scriptOf({ settings, answer }: Scenario, record: PlayRecord) {
       // Its record is a commit of its own.
       await sleep(2);
     },
-    told: async (letter: DeadLetter) => {
+    onDeadLetter: async (letter: DeadLetter) => {
       record.letters.push(letter);
       await sleep(2);
     },

@@ -80,37 +80,37 @@ it("O3: disabling an endpoint ends its Retry-After, and its entries become dead 
 
 describe("Notifications of dead letters", () => {
   it("O3: an entry that dies again during its first notification is notified again", async () => {
-    const told: number[] = [];
+    const notified: number[] = [];
     const { promise: hold, resolve: goOn } = Promise.withResolvers<void>();
     const { box } = givenListening({
       deliver: never,
-      told: async ({ attempts }) => {
-        told.push(attempts);
+      onDeadLetter: async ({ attempts }) => {
+        notified.push(attempts);
         if (attempts === 1) await hold;
       },
     });
     await putAll(box, ["e"]);
-    await until(() => told.length === 1, 2_000);
+    await until(() => notified.length === 1, 2_000);
     await inside(box, ({ outbox }) => outbox.redrive("e"));
     await until(() =>
       inside(box, async ({ outbox }) => (await outbox.inspect("e"))?.attempt === 2),
     );
     await inside(box, () => goOn());
-    await until(() => told.length > 1, 2_000);
-    expect(told).toEqual([1, 2]);
+    await until(() => notified.length > 1, 2_000);
+    expect(notified).toEqual([1, 2]);
   });
 
   it("O3: the alarm repeats a notification that a crash interrupted, and is then removed", async () => {
-    let told = 0;
+    let notified = 0;
     const { box } = givenListening({
       deliver: never,
-      told: () => (++told === 1 ? forever() : undefined),
+      onDeadLetter: () => (++notified === 1 ? forever() : undefined),
     });
     await putAll(box, ["e"]);
-    await until(() => told === 1, 2_000);
+    await until(() => notified === 1, 2_000);
     await crashBox(box);
     expect(await wakeBox(box)).toBe(true);
-    await until(() => told === 2, 2_000);
+    await until(() => notified === 2, 2_000);
     await until(() => inside(box, async (_, ctx) => (await wakesOf(ctx)).alarm === null), 2_000);
     expect(await inside(box, (_, ctx) => wakesOf(ctx))).toEqual({ job: null, alarm: null });
   });

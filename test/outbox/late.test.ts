@@ -36,13 +36,13 @@ it("O2: an entry for a held endpoint is delivered when its Retry-After has passe
 });
 
 it("O3: a dead letter whose notification could not be stored keeps the wake", async () => {
-  let told = 0;
+  let notified = 0;
   const { box } = givenListening({
     deliver: ({ id }) => {
       if (id === "a") throw new UndeliverableError("never");
     },
-    told: () => {
-      told++;
+    onDeadLetter: () => {
+      notified++;
     },
   });
   await inside(box, ({ meter }) => {
@@ -53,7 +53,7 @@ it("O3: a dead letter whose notification could not be stored keeps the wake", as
     };
   });
   await putAll(box, ["a"]);
-  await until(() => told === 1);
+  await until(() => notified === 1);
   await putAll(box, ["b"]);
   await sleep(100);
   expect((await inside(box, (_, ctx) => wakesOf(ctx))).job).not.toBeNull();

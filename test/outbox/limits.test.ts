@@ -74,15 +74,15 @@ describe("maxWaiting", () => {
 
 describe("keepDeadLetters", () => {
   it("O3: the newest maxCount dead letters are kept", async () => {
-    const told: string[] = [];
+    const notified: string[] = [];
     const { box } = givenListening({
       settings: { keepDeadLetters: { maxCount: 3 } },
       deliver: never,
-      told: ({ id }) => void told.push(id),
+      onDeadLetter: ({ id }) => void notified.push(id),
     });
     const ids = Array.from({ length: 8 }, (_, nth) => `e${nth}`);
     await putAll(box, ids, PLAIN, "x".repeat(600_000));
-    await until(() => told.length === ids.length);
+    await until(() => notified.length === ids.length);
     const kept = () =>
       inside(box, async ({ outbox }) =>
         (await outbox.listDeadLetters()).deadLetters.map(({ id }) => id).toSorted(),
@@ -96,7 +96,7 @@ describe("keepDeadLetters", () => {
     const [first = "", second = ""] = await kept();
     await inside(box, ({ outbox }) => outbox.deleteDeadLetter(first));
     await putAll(box, ["f"], PLAIN);
-    await until(() => told.length === ids.length + 1);
+    await until(() => notified.length === ids.length + 1);
     expect(await kept()).toContain(second);
     expect(await kept()).toHaveLength(3);
   });
@@ -126,7 +126,7 @@ describe("keepDeadLetters", () => {
     const { box } = givenListening({
       settings: { keepDeadLetters: { maxCount: 1 } },
       deliver: never,
-      told: forever,
+      onDeadLetter: forever,
     });
     await putAll(box, ["a", "b", "c"], PLAIN);
     await until(() => inside(box, async ({ outbox }) => (await outbox.countDeadLetters()) === 3));

@@ -225,8 +225,8 @@ describe("The deliveries of a submission", () => {
 
 describe("An event that no step waits for", () => {
   it("O3: it is discarded with its parts, is no dead letter, and leaves no wake", async () => {
-    const told: string[] = [];
-    const box = givenOutbox({ deliver, told: ({ id }) => void told.push(id) });
+    const notified: string[] = [];
+    const box = givenOutbox({ deliver, onDeadLetter: ({ id }) => void notified.push(id) });
     await putAll(box, ["discarded"], workflowNamed("w"), "x".repeat(600_000));
     const found = await until(() =>
       inside(box, async ({ outbox }) => {
@@ -246,7 +246,7 @@ describe("An event that no step waits for", () => {
       expect(await outbox.read("discarded")).toBeNull();
       expect(await outbox.redrive("discarded")).toBe(false);
     });
-    expect(told).toEqual([]);
+    expect(notified).toEqual([]);
   });
 
   it("O3: a crash before it is stored as discarded repeats the attempt, with the same outcome", async () => {

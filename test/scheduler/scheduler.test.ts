@@ -146,7 +146,7 @@ describe("each slot fires once", () => {
 
 describe("the next slot is armed whatever the action does", () => {
   it("S1: a handler that always fails is tried maxAttempts times, and other tasks run", async () => {
-    const told: string[] = [];
+    const failures: string[] = [];
     const good = recorder();
     const bad = recorder();
     const fails = task(
@@ -162,7 +162,8 @@ describe("the next slot is armed whatever the action does", () => {
     const stage = new TestScheduler({
       chance: 0.5,
       tasks: () => ({ bad: fails, good: task(good.note) }),
-      onFailure: (error, { taskId, attempts }) => void told.push(`${taskId} ${attempts} ${error}`),
+      onFailure: (error, { taskId, attempts }) =>
+        void failures.push(`${taskId} ${attempts} ${error}`),
     });
     await stage.start();
     await stage.pass(10 * MINUTE);
@@ -178,7 +179,7 @@ describe("the next slot is armed whatever the action does", () => {
     expect(bad.slots).toEqual([10, 10, 10, 20]);
     expect(good.slots).toEqual([10, 20]);
     unsubscribe("agents:lifecycle", listen);
-    expect(told).toEqual(["bad 3 RangeError: no"]);
+    expect(failures).toEqual(["bad 3 RangeError: no"]);
     const events = seen.filter(({ name, type }) => name === stage.name && type.startsWith("sched"));
     expect(events).toMatchObject([
       { type: "scheduler:failed", payload: { taskId: "bad", attempts: 3 } },

@@ -320,8 +320,8 @@ it("O1: notify takes one destination as well as a list of one", async () => {
   const stub = givenLedger();
   const to = somewhere();
   await submit(stub, "x", { submissionId: "s", notify: to });
-  const [told] = await until(() => delivered.get(to.instance), 5_000);
-  expect(told?.payload).toMatchObject({ data: { submissionId: "s", status: "completed" } });
+  const [delivery] = await until(() => delivered.get(to.instance), 5_000);
+  expect(delivery?.payload).toMatchObject({ data: { submissionId: "s", status: "completed" } });
   const again = await submit(stub, "x", { idempotencyKey: "k", notify: [to] });
   const other = await submit(stub, "x", { idempotencyKey: "k", notify: to });
   expect(other).toMatchObject({ submissionId: again.submissionId, accepted: false });

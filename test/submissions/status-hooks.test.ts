@@ -51,9 +51,9 @@ describe("a status hook that hangs", () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     try {
       const hooks = new StatusHooks(forever, 30_000);
-      const told = { submissionId: "s", status: "completed" } as SubmissionInspection;
+      const ended = { submissionId: "s", status: "completed" } as SubmissionInspection;
       let isTold = false;
-      hooks.announce(told);
+      hooks.announce(ended);
       const waited = hooks.wait("s").then(() => {
         isTold = true;
       });

@@ -101,17 +101,17 @@ describe("L1: invalid arguments are refused at the call, with their values, and 
 
   it("L9: 12,000 hooks at once are called, and none is reported as hanging", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
-    let told = 0;
+    let statusCalls = 0;
     const open = sleep(20);
     const hook = async () => {
       await open;
-      told++;
+      statusCalls++;
     };
     const hooks = new StatusHooks(hook, 30_000);
     const inspection = (submissionId: string) =>
       ({ submissionId, status: "pending" }) as SubmissionInspection;
     for (let nth = 0; nth < 12_000; nth++) hooks.announce(inspection(String(nth)));
-    await until(() => told === 12_000 && hooks.pending === 0);
+    await until(() => statusCalls === 12_000 && hooks.pending === 0);
     expect(log).not.toHaveBeenCalled();
     log.mockRestore();
   });

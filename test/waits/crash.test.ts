@@ -29,7 +29,7 @@ type Scenario = {
   /** The statuses of the waits, oldest first. */
   readonly ends: readonly Wait["status"][];
   /** How many events the workflow gets, by their ids. */
-  readonly told: number;
+  readonly eventCount: number;
   /** Further problems at the end. */
   readonly also?: (object: WaitsObject, run: Run, record: PlayRecord) => Promise<string[]>;
   readonly soonAfter?: RegExp;
@@ -103,7 +103,7 @@ function isOver({ storage: { sql } }: DurableObjectState): boolean {
 }
 
 function problemsOf(
-  { ends, told }: Scenario,
+  { ends, eventCount }: Scenario,
   { id }: Run,
   { storage: { sql } }: DurableObjectState,
 ) {
@@ -112,10 +112,10 @@ function problemsOf(
   const came = arrivals.get(id) ?? [];
   const events = new Map(came.map((one) => [one.id, JSON.stringify(one.data)]));
   const isSame = came.every((one) => events.get(one.id) === JSON.stringify(one.data));
-  const isRight = events.size === told && isSame;
+  const isRight = events.size === eventCount && isSame;
   return [
     ...differs("W3 the waits", statuses, ends),
-    ...(isRight ? [] : [`O2 the workflow was told under ${events.size} ids, not ${told}`]),
+    ...(isRight ? [] : [`O2 the workflow was told under ${events.size} ids, not ${eventCount}`]),
   ];
 }
 
@@ -141,7 +141,7 @@ const WAITS: Plans = {
       async (object, run) => object.waits.settle(await waitOf(object, run), DONE),
     ],
     ends: ["completed"],
-    told: 1,
+    eventCount: 1,
   }),
   "a wait of which the wait is over": plan({
     verbs: ["Waits.close"],
@@ -151,7 +151,7 @@ const WAITS: Plans = {
       async (object, run) => object.waits.close({ waitId: await waitOf(object, run) }, EXPIRED),
     ],
     ends: ["expired"],
-    told: 0,
+    eventCount: 0,
   }),
   "a wait that nobody asks for any more": plan({
     verbs: ["Waits.open"],
@@ -162,7 +162,7 @@ const WAITS: Plans = {
       },
     ],
     ends: ["expired"],
-    told: 0,
+    eventCount: 0,
   }),
   "a wait whose end the workflow refuses, and asks for in a later run": plan({
     verbs: ["Waits.refuse"],
@@ -177,7 +177,7 @@ const WAITS: Plans = {
       },
     ],
     ends: ["failed", "completed"],
-    told: 2,
+    eventCount: 2,
   }),
   "a wait that is let go, and asked for in a later run": plan({
     verbs: ["Waits.release"],
@@ -194,7 +194,7 @@ const WAITS: Plans = {
       },
     ],
     ends: ["completed", "completed"],
-    told: 2,
+    eventCount: 2,
   }),
   "a wait whose workflow is terminated": plan({
     verbs: ["Waits.cancelFor"],
@@ -210,7 +210,7 @@ const WAITS: Plans = {
       (object, run) => object.waits.cancelFor(instance(run), "it was terminated"),
     ],
     ends: ["cancelled"],
-    told: 0,
+    eventCount: 0,
     also: async (_, __, { stops }) => (stops > 0 ? [] : ["W5 nothing was stopped"]),
   }),
   "a wait whose workflow is gone, and nobody was told": plan({
@@ -225,7 +225,7 @@ const WAITS: Plans = {
       },
     ],
     ends: ["cancelled"],
-    told: 0,
+    eventCount: 0,
   }),
 };
 
@@ -251,7 +251,7 @@ const DRIVEN: Plans = {
       },
     ],
     ends: ["completed"],
-    told: 1,
+    eventCount: 1,
   }),
   "a wait inside another": plan({
     verbs: ["Waits.openInside"],
@@ -275,7 +275,7 @@ const DRIVEN: Plans = {
       },
     ],
     ends: ["completed", "completed"],
-    told: 1,
+    eventCount: 1,
   }),
 };
 
@@ -289,7 +289,7 @@ const APPROVALS: Plans = {
         object.approvals.grant(await waitOf(object, run, approve), { by: "me" }),
     ],
     ends: ["completed"],
-    told: 1,
+    eventCount: 1,
   }),
   "an approval is rejected": plan({
     verbs: ["Approvals.reject"],
@@ -301,7 +301,7 @@ const APPROVALS: Plans = {
       },
     ],
     ends: ["rejected"],
-    told: 1,
+    eventCount: 1,
   }),
   "an approval whose payload the step refuses": plan({
     verbs: ["Waits.open"],
@@ -318,7 +318,7 @@ const APPROVALS: Plans = {
       },
     ],
     ends: ["failed", "completed"],
-    told: 2,
+    eventCount: 2,
   }),
   "an approval that a later run asks for otherwise": plan({
     verbs: ["Waits.open"],
@@ -332,7 +332,7 @@ const APPROVALS: Plans = {
       },
     ],
     ends: ["cancelled", "completed"],
-    told: 1,
+    eventCount: 1,
   }),
 };
 

@@ -74,7 +74,7 @@ function givenBatch(
       return ends;
     },
     events: () => delivered.get(instance) ?? [],
-    told: () => until(() => delivered.get(instance)?.length, 10_000),
+    notified: () => until(() => delivered.get(instance)?.length, 10_000),
   };
 }
 
@@ -108,7 +108,7 @@ describe("what a batch costs", () => {
       await within(stub, ({ meter }) => meter.reset());
       await batch.accept(stub);
       await batch.wait(stub);
-      await batch.told();
+      await batch.notified();
       await until(() => within(stub, (_, ctx) => waitingIn(ctx).length === 0));
       return within(stub, ({ meter }) => ({
         rows: meter.rowsWrittenBy((query) => query.includes(" perdure_")),
@@ -129,7 +129,7 @@ describe("what a batch costs", () => {
     await batch.accept(stub, 0, 100);
     await batch.accept(stub, 100);
     expect(await batch.wait(stub)).toEqual({ isOver: false });
-    await batch.told();
+    await batch.notified();
     expect(outputsOf(await batch.read(stub))).toEqual(batch.ids.map((_, index) => index));
     expect(batch.events()).toMatchObject([{ payload: { type: "prompts.ended" } }]);
     expect(await rowsIn(stub, "perdure_batches")).toBe(0);
@@ -177,7 +177,7 @@ describe("L4: a batch is a pool of its own", () => {
     for (const id of ["alone", "main"]) await expectState(stub, id, "completed");
     const early = (await statuses(stub, long.ids)).filter((status) => status === "completed");
     expect(early.length).toBeLessThan(12);
-    await short.told();
+    await short.notified();
     const meanwhile = (await statuses(stub, long.ids)).filter((status) => status === "completed");
     expect(meanwhile.length).toBeGreaterThan(4);
     expect(meanwhile.length).toBeLessThan(20);
@@ -222,9 +222,9 @@ describe("W1: a batch is asked again", () => {
       batch: "second",
     });
     expect((await second.accept(stub))[0]).toBe(first.ids[0]);
-    await first.told();
+    await first.notified();
     await second.wait(stub);
-    await second.told();
+    await second.notified();
     expect(outputsOf(await second.read(stub))).toEqual([0, 1]);
     expect(await rowsIn(stub, "perdure_batches")).toBe(0);
   });
@@ -236,7 +236,7 @@ describe("a failure", () => {
     const batch = givenBatch([hold, { ...failing, delayMs: 50 }, ...answering(150, hold)]);
     await batch.accept(stub);
     await batch.wait(stub, true);
-    await batch.told();
+    await batch.notified();
     const state = await batch.wait(stub, true);
     expect(state).toMatchObject({
       isOver: true,
@@ -314,7 +314,7 @@ it("O4: a page holds no more than a step's result, and large answers come as ref
   const batch = givenBatch(sizes.map((size) => ({ answer: "x".repeat(size) })));
   await batch.accept(stub);
   await batch.wait(stub);
-  await batch.told();
+  await batch.notified();
   const counts: number[] = [];
   for (let first = 0; first < sizes.length; ) {
     const { ends, count } = await within(stub, (object) =>
@@ -366,7 +366,7 @@ it("W1 W2: batches of any size, in any chunks, with any ends and a crash at any 
           await stub.list();
           await wakeNow(stub);
         }
-        if (!isOver) await batch.told();
+        if (!isOver) await batch.notified();
         const ends = await batch.read(stub);
         expect(ends.map(({ submissionId }) => submissionId)).toEqual(batch.ids);
         expect(ends.map(({ status }) => status)).toEqual(

@@ -89,9 +89,9 @@ describe("W1: a later run that asks something else", () => {
   const titled = (title: string) => ({ title, data: null, schema: null });
 
   it("W1: a person is asked anew where a later run asks something else than is pending; what runs is taken over", async () => {
-    const told: string[] = [];
+    const notified: string[] = [];
     const stub = givenWaits({
-      onApproval: ({ title, status }) => void told.push(`${title} ${status}`),
+      onApproval: ({ title, status }) => void notified.push(`${title} ${status}`),
     });
     const request = ask({ request: titled("Pay 5") });
     const first = await open(stub, request);
@@ -100,8 +100,8 @@ describe("W1: a later run that asks something else", () => {
     expect(second.waitId).not.toBe(first.waitId);
     expect(await open(stub, later)).toEqual(second);
     expect((await rowsOf(stub)).map(({ status }) => status)).toEqual(["cancelled", "open"]);
-    await until(() => told.length === 3);
-    expect(told).toEqual(["Pay 5 pending", "Pay 5 cancelled", "Pay 500 pending"]);
+    await until(() => notified.length === 3);
+    expect(notified).toEqual(["Pay 5 pending", "Pay 5 cancelled", "Pay 500 pending"]);
     expect(cameTo(request.workflow.id)).toEqual([]);
     const code = ask({ kind: "agent-tool", request: { code: "1" } });
     const running = await open(stub, code);

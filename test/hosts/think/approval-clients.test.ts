@@ -42,17 +42,17 @@ const SECRET = "a customer's IBAN";
 
 describe("approvals", () => {
   it("W3: connected clients and onApproval() get the request, the decision, the expiry and the cancellation", async () => {
-    const told: Approval[] = [];
+    const approvals: Approval[] = [];
     const workflow = await givenWorkflow(
       [{ name: "first" }, { name: "second", timeout: 600, onTimeout: "reject" }, { name: "third" }],
-      { onApproval: (approval) => void told.push(approval), shouldSendApproval: () => true },
+      { onApproval: (approval) => void approvals.push(approval), shouldSendApproval: () => true },
     );
     const first = await workflow.pending();
     const client = await connected(workflow.agent, `${workflow.agent.name}`);
     const sent = () => client.messages.map(({ approval }) => approval as Approval);
     await workflow.agent.grantApproval(first.approvalId, { by: "ada" });
     await until(() => sent().some(({ status }) => status === "expired"));
-    await until(() => told.length === 5);
+    await until(() => approvals.length === 5);
     await workflow.agent.terminate(workflow.id);
     await until(() => sent().length === 5);
     const seen = sent().map(({ workflow: { stepName }, status }) => [stepName, status]);
@@ -64,8 +64,8 @@ describe("approvals", () => {
       ["third", "cancelled"],
     ]);
     expect(sent()[0]).toMatchObject({ approvalId: first.approvalId, by: "ada" });
-    await until(() => told.length === 6);
-    expect(told.map(({ status }) => status)).toEqual([
+    await until(() => approvals.length === 6);
+    expect(approvals.map(({ status }) => status)).toEqual([
       "pending",
       ...seen.map(([, status]) => status),
     ]);
@@ -125,15 +125,15 @@ describe("approvals", () => {
     "W3: a shouldSendApproval() that %s sends the contents to no client, and onApproval() is called",
     async (_, choose) => {
       const logged = vi.spyOn(console, "error").mockImplementation(() => {});
-      const told: Approval[] = [];
+      const approvals: Approval[] = [];
       const workflow = await givenWorkflow([{ name: "wait", data: SECRET }], {
         shouldSendApproval: choose,
-        onApproval: (approval) => void told.push(approval),
+        onApproval: (approval) => void approvals.push(approval),
       });
       const { approvalId } = await workflow.pending();
       const client = await connected(workflow.agent, `${workflow.agent.name}`);
       await workflow.agent.rejectApproval(approvalId);
-      await until(() => client.messages.length > 0 && told.length === 2);
+      await until(() => client.messages.length > 0 && approvals.length === 2);
       expect(JSON.stringify(client.messages)).not.toContain(SECRET);
       logged.mockRestore();
       client.close();

@@ -14,7 +14,7 @@ import { message, until } from "../../support/given.ts";
 import { acceptPrompt } from "../../support/prompts.ts";
 import { type Agent, again, asked, ended, joined, running, submit } from "../../support/think.ts";
 import type { ThinkAgent } from "../../support/think-agent.ts";
-import { chatClient, eventsOf, givenPeer, PEERS, type Told, tellingHooks } from "./peers.ts";
+import { chatClient, eventsOf, givenPeer, type HookCall, PEERS, recordingHooks } from "./peers.ts";
 
 const RECOVERY_MS = 60_000;
 const look = tool({ inputSchema: z.object({}), execute: async () => "nothing there" });
@@ -45,9 +45,9 @@ describe.each(PEERS)("L7: on %s", (peer) => {
   });
 
   it("L7: every hook of a turn gets the submission's id", async () => {
-    const told: Told[] = [];
+    const hookCalls: HookCall[] = [];
     const agent = givenPeer(peer, (self) => ({
-      ...tellingHooks(self, told, "submission"),
+      ...recordingHooks(self, hookCalls, "submission"),
       getTools: () => ({ look }),
     }));
     await submit(agent, { tool: { name: "look", input: {} } }, { submissionId: "s" });
@@ -66,9 +66,9 @@ describe.each(PEERS)("L7: on %s", (peer) => {
       ["onChatResponse", "failing"],
     ];
     for (const [hook, requestId] of hooks) {
-      expect(told).toContainEqual(expect.objectContaining({ hook, requestId }));
+      expect(hookCalls).toContainEqual(expect.objectContaining({ hook, requestId }));
     }
-    for (const { requestId, active, trigger } of told) {
+    for (const { requestId, active, trigger } of hookCalls) {
       expect([active, trigger]).toEqual([expect.stringMatching(/^(s|failing)$/), "submission"]);
       expect([undefined, active]).toContain(requestId);
     }
@@ -198,9 +198,9 @@ describe("L7: on DurableThink", () => {
   it.each(THREADS)(
     "L8: each attempt of a turn has the same id in hooks and in activeTurn (%s)",
     async (thread) => {
-      const told: Told[] = [];
+      const hookCalls: HookCall[] = [];
       const agent = givenPeer("DurableThink", (self) => ({
-        ...tellingHooks(self, told, "submission"),
+        ...recordingHooks(self, hookCalls, "submission"),
         getTools: () => ({ look }),
       }));
       const options = { submissionId: "s", thread };
@@ -213,8 +213,8 @@ describe("L7: on DurableThink", () => {
       const script = { id: crypto.randomUUID(), tool: { name: "look", input: {} }, ...flaky };
       await submit(agent, script, options);
       expect(await ended(agent, "s")).toMatchObject({ attempts: 2, requestId: "s" });
-      expect(told.filter(({ hook }) => hook === "beforeTurn")).toHaveLength(2);
-      for (const { requestId, active, trigger } of told) {
+      expect(hookCalls.filter(({ hook }) => hook === "beforeTurn")).toHaveLength(2);
+      for (const { requestId, active, trigger } of hookCalls) {
         expect([active, trigger]).toEqual(["s", "submission"]);
         expect([undefined, "s"]).toContain(requestId);
       }
@@ -260,9 +260,9 @@ describe("L7: on DurableThink", () => {
   );
 
   it("L7: a submission that has joined a turn keeps its id, and cancelChat() with it aborts that turn", async () => {
-    const told: Told[] = [];
+    const hookCalls: HookCall[] = [];
     const agent = givenPeer("DurableThink", (self) => ({
-      ...tellingHooks(self, told, "submission"),
+      ...recordingHooks(self, hookCalls, "submission"),
       getTools: () => ({
         look: tool({
           inputSchema: z.object({}),
@@ -284,12 +284,14 @@ describe("L7: on DurableThink", () => {
     await inside(agent, (self) => self.cancelChat("steer"));
     expect(await ended(agent, "s")).toMatchObject({ status: "aborted", requestId: "s" });
     expect(await ended(agent, "steer")).toMatchObject({ status: "aborted", requestId: "steer" });
-    expect(new Set(told.map(({ active }) => active))).toEqual(new Set(["s"]));
+    expect(new Set(hookCalls.map(({ active }) => active))).toEqual(new Set(["s"]));
   });
 
   it("L7: a prompt of a workflow has its submission's id in hooks, and a new id when it is retried", async () => {
-    const told: Told[] = [];
-    const agent = givenPeer("DurableThink", (self) => tellingHooks(self, told, "submission"));
+    const hookCalls: HookCall[] = [];
+    const agent = givenPeer("DurableThink", (self) =>
+      recordingHooks(self, hookCalls, "submission"),
+    );
     const submissionId = await acceptPrompt(agent, {
       idempotencyKey: "k",
       run: "r",
@@ -302,7 +304,7 @@ describe("L7: on DurableThink", () => {
     const retried = await agent.retrySubmission(submissionId);
     expect(retried?.requestId).toBe(retried?.submissionId);
     await ended(agent, retried?.submissionId ?? "");
-    const turns = told.filter(({ hook }) => hook === "beforeTurn");
+    const turns = hookCalls.filter(({ hook }) => hook === "beforeTurn");
     expect(turns.map(({ requestId }) => requestId)).toEqual([submissionId, retried?.submissionId]);
   });
 
@@ -372,11 +374,11 @@ describe("L7: on DurableThink", () => {
   it(
     "L6: a turn that Think's recovery continues has the submission's id, and Think's trigger",
     async () => {
-      const told: Told[] = [];
+      const hookCalls: HookCall[] = [];
       const recovered: unknown[] = [];
       const kept = new Set<string>();
       const agent = givenPeer("DurableThink", (self) => ({
-        ...tellingHooks(self, told),
+        ...recordingHooks(self, hookCalls),
         onChatRecovery: async (ctx: { requestId: string; recoveryRootRequestId?: string }) => {
           recovered.push([ctx.requestId, ctx.recoveryRootRequestId]);
           return {};
@@ -392,7 +394,7 @@ describe("L7: on DurableThink", () => {
       await submit(agent, script, { submissionId: "s" });
       await asked(script);
       await crashed(agent);
-      told.length = 0;
+      hookCalls.length = 0;
       using events = eventsOf(agent.name);
       const second = again(agent);
       await running(second, "s");
@@ -406,8 +408,8 @@ describe("L7: on DurableThink", () => {
         ["s", "s"],
       ]);
       expect([...kept]).toEqual(["s"]);
-      expect(told.length).toBeGreaterThan(2);
-      for (const { requestId, active, trigger } of told) {
+      expect(hookCalls.length).toBeGreaterThan(2);
+      for (const { requestId, active, trigger } of hookCalls) {
         expect([active, trigger]).toEqual(["s", expect.stringMatching(/^recovery-/)]);
         expect([undefined, "s"]).toContain(requestId);
       }

@@ -38,16 +38,16 @@ describe("dead letters of a DurableThink", () => {
     const spies = (["error", "warn"] as const).map((log) =>
       vi.spyOn(console, log).mockImplementation(note),
     );
-    const told: Problem[] = [];
+    const problems: Problem[] = [];
     const [loud, silent] = [givenThink(), givenThink()];
-    appHooks.set(silent.name ?? "", { onProblem: (problem) => void told.push(problem) });
+    appHooks.set(silent.name ?? "", { onProblem: (problem) => void problems.push(problem) });
     const notify = [method("onEnd", { policy: { maxAttempts: 1 } })];
     for (const stub of [loud, silent]) {
       const failing = message({ fail: `refused by ${stub.name}` });
       await stub.submitMessages([failing], { submissionId: "s", notify });
       await until(async () => (await stub.countDeadLetters()) === 1);
     }
-    await until(() => told.length === 2);
+    await until(() => problems.length === 2);
     for (const spy of spies) spy.mockRestore();
     // No other line reports it: neither Think's nor the SDK's.
     const ofAgents = lines.filter((line) => line.includes("think-"));
@@ -55,7 +55,7 @@ describe("dead letters of a DurableThink", () => {
       { perdure: "submission:error", agent: "ThinkAgent", name: loud.name, submissionId: "s" },
       { perdure: "outbox:dead", name: loud.name, kind: "method", to: "onEnd()" },
     ]);
-    expect(told.map(({ type }) => type)).toEqual(["submission:error", "outbox:dead"]);
+    expect(problems.map(({ type }) => type)).toEqual(["submission:error", "outbox:dead"]);
   });
 
   it("O3: endpoints can be inspected, and the outbox options apply", async () => {

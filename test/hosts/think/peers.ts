@@ -25,10 +25,10 @@ export function givenPeer(
 }
 
 /** What a hook was told: the request id of its argument, and the turn that the agent says it runs. */
-export type Told = { hook: string; requestId: unknown; active: unknown; trigger: unknown };
+export type HookCall = { hook: string; requestId: unknown; active: unknown; trigger: unknown };
 
 /** Hooks that write down which turn they are called for. */
-export function tellingHooks(agent: Think, told: Told[], trigger?: unknown): Hooks {
+export function recordingHooks(agent: Think, calls: HookCall[], trigger?: unknown): Hooks {
   const tell = (hook: string) => (first: unknown, second?: unknown) => {
     const ctx = (hook.endsWith("Error") ? second : first) as Record<string, unknown> | undefined;
     const active = agent.activeTurn;
@@ -36,7 +36,7 @@ export function tellingHooks(agent: Think, told: Told[], trigger?: unknown): Hoo
     if (trigger !== undefined && ctx?.trigger !== undefined && ctx.trigger !== trigger) {
       throw new Error(`${hook} has the trigger ${ctx.trigger}`);
     }
-    told.push({ hook, requestId, active: active?.requestId, trigger: active?.trigger });
+    calls.push({ hook, requestId, active: active?.requestId, trigger: active?.trigger });
   };
   const names = ["beforeTurn", "authorizeTurn", "beforeStep", "beforeToolCall", "afterToolCall"];
   const others = ["onStepFinish", "onChunk", "onChatResponse", "onChatError", "classifyChatError"];

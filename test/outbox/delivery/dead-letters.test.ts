@@ -21,9 +21,9 @@ import {
   chance,
   couriers,
   delivered,
+  notified,
   refusals,
   time,
-  told,
 } from "../../support/objects/ledger-object.ts";
 
 /** Entries that are refused for good, put one after the other; the ids are the order. */
@@ -52,7 +52,7 @@ describe("Dead letters", () => {
       { id: "b", to: good },
     ]);
     await arrived(good);
-    await until(() => told.has("a"));
+    await until(() => notified.has("a"));
     await within(stub, async ({ outbox }, ctx) => {
       const { deadLetters } = await outbox.listDeadLetters();
       expect(deadLetters).toEqual([
@@ -105,7 +105,7 @@ describe("Dead letters", () => {
     });
     chance.random = () => 0.999;
     await send(stub, [{ id: "old", to }]);
-    await until(() => told.has("old"));
+    await until(() => notified.has("old"));
     const { deadLetters } = await within(stub, ({ outbox }) => outbox.listDeadLetters());
     expect(deadLetters[0]?.lastError).toBe(
       "Given up after 1 attempt: the next one would come after its maxAge of 3600 s: not now",
@@ -129,7 +129,7 @@ describe("Dead letters", () => {
       await sleep(5);
       await life.list();
     }
-    await until(() => told.has("heavy"));
+    await until(() => notified.has("heavy"));
     expect(attempts).toEqual([1, 2, 3, 4, 5]);
     const { deadLetters } = await within(life, ({ outbox }) => outbox.listDeadLetters());
     expect(deadLetters[0]?.lastError).toMatch(/may not have survived the last 5 attempts/);
@@ -167,11 +167,11 @@ describe("The notification of a dead letter", () => {
     const stub = givenLedger();
     const ids = [1, 2, 3].map(() => crypto.randomUUID());
     await givenLetters(stub, ids);
-    await until(() => ids.every((id) => told.has(id)));
+    await until(() => ids.every((id) => notified.has(id)));
     const next = await crashOne(stub);
     await next.list();
     await sleep(50);
-    expect(ids.map((id) => told.get(id))).toEqual([1, 1, 1]);
+    expect(ids.map((id) => notified.get(id))).toEqual([1, 1, 1]);
   });
 
   it("O3: the app is notified again where a crash interrupted the notification", async () => {
@@ -181,13 +181,13 @@ describe("The notification of a dead letter", () => {
     const to = somewhere();
     refusals.set(to.instance, { times: 1, isGone: true });
     await send(stub, [{ id, to }]);
-    await until(() => told.get(id) === 1);
+    await until(() => notified.get(id) === 1);
     isHanging = false;
     await (await crashOne(stub)).list();
-    await until(() => told.get(id) === 2);
+    await until(() => notified.get(id) === 2);
     await (await crashOne(again(stub))).list();
     await sleep(50);
-    expect(told.get(id)).toBe(2);
+    expect(notified.get(id)).toBe(2);
   });
 
   it("O3: the app is notified after the hook failed for an earlier dead letter", async () => {
@@ -198,7 +198,7 @@ describe("The notification of a dead letter", () => {
       },
     });
     await givenLetters(stub, ids);
-    await until(() => ids.every((id) => told.get(id) === 1));
+    await until(() => ids.every((id) => notified.get(id) === 1));
   });
 });
 
@@ -253,7 +253,7 @@ describe("Lists of dead letters", () => {
     refusals.set(to.instance, { times: 1, isGone: true });
     const event = "long ".repeat(200_000);
     await send(stub, [{ id: "long", to, payload: event }]);
-    await until(() => told.has("long"));
+    await until(() => notified.has("long"));
     await within(stub, async ({ outbox }) => {
       const { deadLetters } = await outbox.listDeadLetters();
       expect(deadLetters[0]).not.toHaveProperty("event");
@@ -309,7 +309,7 @@ describe("redrive()", () => {
     refusals.set(to.instance, { times: 3 });
     couriers.set(to.instance, async ({ attempt }) => void attempts.push(attempt));
     await send(stub, [{ id: "redriven", to, payload: { whole: true } }]);
-    await until(() => told.has("redriven"));
+    await until(() => notified.has("redriven"));
     expect(attempts).toEqual([1, 2]);
     expect(await within(stub, ({ outbox }) => outbox.redrive("redriven"))).toBe(true);
     expect(await arrived(to)).toEqual(["redriven"]);

@@ -16,7 +16,7 @@ import {
   wakeNow,
   within,
 } from "../../support/ledger.ts";
-import { chance, time, told } from "../../support/objects/ledger-object.ts";
+import { chance, notified, time } from "../../support/objects/ledger-object.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
 import { NEW } from "../destinations/webhooks.ts";
 
@@ -145,7 +145,7 @@ describe("An endpoint", () => {
       { id: b, to: hook },
       { id: "other", to: other },
     ]);
-    await until(() => told.has(a) && told.has(b));
+    await until(() => notified.has(a) && notified.has(b));
     expect(await stateOf(stub, hook)).toEqual({
       url: hook.url,
       state: "disabled",
@@ -155,7 +155,7 @@ describe("An endpoint", () => {
     const next = await crashOne(stub);
     await next.list();
     await send(next, [{ id: c, to: hook }]);
-    await until(() => told.has(c));
+    await until(() => notified.has(c));
     expect(await idsReceived(me)).toEqual([a]);
     expect(idsAt(other)).toEqual(["other"]);
     await within(next, async (_, ctx) => expect(await ctx.storage.getAlarm()).toBeNull());
@@ -176,7 +176,7 @@ describe("An endpoint", () => {
       { id, to: hook },
       { id: "b", to: hook },
     ]);
-    await until(() => told.has(id));
+    await until(() => notified.has(id));
     await sleep(50);
     expect(await idsReceived(me)).toEqual([id]);
     expect(await stateOf(stub, hook)).toMatchObject({ heldUntil: expect.any(Number) });
@@ -187,7 +187,7 @@ describe("An endpoint", () => {
     const hook = to(`/status/422/${someReceiver()}`);
     const id = crypto.randomUUID();
     await send(stub, [{ id, to: hook }]);
-    await until(() => told.has(id));
+    await until(() => notified.has(id));
     expect((await stateOf(stub, hook)).state).toBe("healthy");
   });
 
@@ -210,7 +210,7 @@ describe("An endpoint", () => {
     await send(stub, [{ id, to: hook }]);
     await until(async () => (await stateOf(stub, hook)).state === "failing");
     await within(stub, ({ outbox }) => outbox.disableEndpoint(hook.url));
-    await until(() => told.has(id), 1_000);
+    await until(() => notified.has(id), 1_000);
   });
 
   it("O3: an endpoint that failed for a month without entries is deleted at a start", async () => {
@@ -218,7 +218,7 @@ describe("An endpoint", () => {
     const id = crypto.randomUUID();
     const hook = to(`/status/500/${someReceiver()}`, { maxAttempts: 1 });
     await send(stub, [{ id, to: hook }]);
-    await until(() => told.has(id));
+    await until(() => notified.has(id));
     expect((await stateOf(stub, hook)).state).toBe("failing");
     const next = await crashOne(stub);
     time.aheadMs = 31 * 86_400_000;
@@ -233,7 +233,7 @@ describe("An endpoint", () => {
     const spelled = hook.url.replace("http://", "HTTP://");
     await within(stub, ({ outbox }) => outbox.disableEndpoint(spelled, "moving house"));
     await send(stub, [{ id, to: hook }]);
-    await until(() => told.has(id));
+    await until(() => notified.has(id));
     expect(await stateOf(stub, hook)).toMatchObject({ state: "disabled", reason: "moving house" });
     expect(await within(stub, ({ outbox }) => outbox.enableEndpoint(hook.url))).toBe(1);
     await until(async () => (await receivedBy(me)).length === 1);

@@ -284,7 +284,7 @@ describe("a Queue", () => {
 
 describe("a method of the agent itself", () => {
   class Host {
-    readonly told: unknown[] = [];
+    readonly deliveries: unknown[] = [];
     notMethod = "text";
     isInside = false;
 
@@ -297,7 +297,7 @@ describe("a method of the agent itself", () => {
 
     async onDone(delivery: Delivery) {
       await Promise.resolve();
-      this.told.push([delivery, this.isInside]);
+      this.deliveries.push([delivery, this.isInside]);
     }
     onSync() {
       throw new Error("not today");
@@ -324,7 +324,7 @@ describe("a method of the agent itself", () => {
     const { host, adapter } = givenHost();
     const delivery = givenDelivery();
     await deliver(adapter, to("onDone"), delivery);
-    expect(host.told).toEqual([[delivery, true]]);
+    expect(host.deliveries).toEqual([[delivery, true]]);
     expect(host.isInside).toBe(false);
   });
 

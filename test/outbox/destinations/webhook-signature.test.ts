@@ -67,11 +67,11 @@ describe("a request", () => {
     });
     const first = await arrivalOf(["NEW"], { id: "e", attempt: 1, event: 1 }, by);
     const second = await arrivalOf(["NEW"], { id: "e", attempt: 2, event: 1 }, by);
-    const told = [first, second].map(({ headers }) => [
+    const signed = [first, second].map(({ headers }) => [
       headers["webhook-id"],
       headers["webhook-timestamp"],
     ]);
-    expect(told).toEqual([
+    expect(signed).toEqual([
       ["e", "1700000000"],
       ["e", "1700000300"],
     ]);

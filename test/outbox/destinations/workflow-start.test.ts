@@ -13,7 +13,7 @@ function given() {
   const letters: string[] = [];
   const box = givenOutbox({
     deliver: () => {},
-    told: ({ lastError }) => void letters.push(lastError),
+    onDeadLetter: ({ lastError }) => void letters.push(lastError),
   });
   return {
     id,

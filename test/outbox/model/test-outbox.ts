@@ -122,7 +122,7 @@ export class TestOutbox {
       settings: { onProblem: () => {}, concurrency: 2, ...(keepDelivered && { keepDelivered }) },
       clock: { now: () => this.now, random: () => 0.5 },
       deliver: (sent, to, object) => this.#deliver(sent, to, object),
-      told: ({ id, attempts, diedAt }) => {
+      onDeadLetter: ({ id, attempts, diedAt }) => {
         const death = deathOf(id, attempts, diedAt);
         this.notified.set(death, (this.notified.get(death) ?? 0) + 1);
       },

@@ -303,11 +303,11 @@ describe("one invalid task", () => {
   it("S4: a default zone that is invalid stops only the tasks that need one, each with its own error", async () => {
     complaints("error");
     const record = recorder();
-    const told: InvalidTaskError[] = [];
+    const reported: InvalidTaskError[] = [];
     const london = "Europe/London";
     const stage = new TestScheduler({
       defaultTimezone: () => "Mars/Phobos",
-      onInvalid: (error) => void told.push(error),
+      onInvalid: (error) => void reported.push(error),
       tasks: () => ({
         interval: task(record.note),
         text: task(noop, { schedule: `every day at 09:00 in ${london}` }),
@@ -331,15 +331,15 @@ describe("one invalid task", () => {
       ["wrong", "ScheduleSyntaxError"],
     ]);
     expect(invalid[0]?.error?.message).toContain('Invalid defaultTimezone "Mars/Phobos"');
-    await until(() => told.length === 4);
-    expect(told.map(({ name, taskId }) => [name, taskId])).toEqual(
+    await until(() => reported.length === 4);
+    expect(reported.map(({ name, taskId }) => [name, taskId])).toEqual(
       ["wall", "limited", "bare", "wrong"].map((id) => ["InvalidTaskError", id]),
     );
-    expect(told[0]?.message).toContain('"wall"');
+    expect(reported[0]?.message).toContain('"wall"');
     await stage.pass(10 * MINUTE);
     expect(record.slots).toEqual([10]);
     await stage.in(({ scheduler }) => scheduler.reconcile());
-    expect(told).toHaveLength(4);
+    expect(reported).toHaveLength(4);
   });
 
   it.each(["a b", "", "é", "a".repeat(1_001)])(
@@ -355,7 +355,7 @@ describe("one invalid task", () => {
 
   it("S4: the error of a task has all of its problems", async () => {
     complaints("error");
-    const told: InvalidTaskError[] = [];
+    const reported: InvalidTaskError[] = [];
     const wrong = task(noop, {
       schedule: "every day at 25:00",
       overlap: "queued" as "queue",
@@ -364,19 +364,19 @@ describe("one invalid task", () => {
     });
     const stage = new TestScheduler({
       tasks: () => ({ t: wrong }),
-      onInvalid: (error) => void told.push(error),
+      onInvalid: (error) => void reported.push(error),
     });
     await stage.start();
-    await until(() => told.length > 0);
+    await until(() => reported.length > 0);
     const { error } = await stage.info();
-    for (const message of [told[0]?.message, error?.message]) {
+    for (const message of [reported[0]?.message, error?.message]) {
       expect(message).toContain('"every day at 25:00"');
       expect(message).toContain('Invalid overlap "queued"');
       expect(message).toContain("Invalid maxRuns 0");
       expect(message).toContain("Invalid retry.maxAttempts 0");
     }
-    expect(told[0]).toMatchObject({ name: "InvalidTaskError", taskId: "t" });
-    expect(told[0]?.cause).toBeInstanceOf(AggregateError);
+    expect(reported[0]).toMatchObject({ name: "InvalidTaskError", taskId: "t" });
+    expect(reported[0]?.cause).toBeInstanceOf(AggregateError);
   });
 
   it("S4: a task that cannot be fired is tried later, and the others fire", async () => {

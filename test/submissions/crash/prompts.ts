@@ -40,10 +40,10 @@ const prompt = (object: LedgerObject, run: Run, script: Script, rest?: Partial<A
 async function answered(object: LedgerObject, run: Run): Promise<string[]> {
   const { submissionId } = await prompt(object, run, {});
   const end = await object.prompts.check({ kind: "prompt", waitId: submissionId });
-  const told = new Set((delivered.get(`${run.id}-w`) ?? []).map(({ id }) => id));
+  const eventIds = new Set((delivered.get(`${run.id}-w`) ?? []).map(({ id }) => id));
   return [
     ...(end && "output" in end && end.output !== undefined ? [] : ["L7 there is no answer"]),
-    ...(told.size === 1 ? [] : [`O2 the workflow was told under ${told.size} ids`]),
+    ...(eventIds.size === 1 ? [] : [`O2 the workflow was told under ${eventIds.size} ids`]),
   ];
 }
 
@@ -128,10 +128,10 @@ const PROMPTS: Readonly<Record<string, LedgerPlan>> = {
       const found = (await submissions.list()).map(
         ({ status, attempts }) => `${status} ${attempts}`,
       );
-      const told = new Set((delivered.get(`${id}-w`) ?? []).map((event) => event.id));
+      const eventIds = new Set((delivered.get(`${id}-w`) ?? []).map((event) => event.id));
       return [
         ...(/^completed [2-9],completed \d$/.test(found.join()) ? [] : [`W4 they are ${found}`]),
-        ...(told.size === 2 ? [] : [`O2 the workflow was told under ${told.size} ids`]),
+        ...(eventIds.size === 2 ? [] : [`O2 the workflow was told under ${eventIds.size} ids`]),
       ];
     },
   },

@@ -275,14 +275,14 @@ describe("L1, L4, L9: a load", () => {
     const stub = givenRoom();
     const ids = Array.from({ length: LOAD }, (_, index) => `load-${index}`);
     const ran: string[] = [];
-    const told = new Map<string, number>();
+    const statusCalls = new Map<string, number>();
     await within(stub, async ({ submissions, turns }, { storage }) => {
       let open = () => {};
       const wait = new Promise<void>((resolve) => {
         open = resolve;
       });
       turns.onStatus = async ({ status }) => {
-        told.set(status, (told.get(status) ?? 0) + 1);
+        statusCalls.set(status, (statusCalls.get(status) ?? 0) + 1);
       };
       turns.run = async ({ begin, submissionId }) => {
         begin();
@@ -299,7 +299,7 @@ describe("L1, L4, L9: a load", () => {
       const accepted = Date.now();
       expect(await submissions.stats()).toMatchObject({ pending: LOAD - 1 });
       open();
-      await until(() => told.get("completed") === LOAD, limitMs(50_000));
+      await until(() => statusCalls.get("completed") === LOAD, limitMs(50_000));
       await storage.sync();
       const ended = Date.now();
       const rate = (ms: number) => `${ms} ms, ${Math.round((LOAD / ms) * 1_000)} a second`;
@@ -307,7 +307,11 @@ describe("L1, L4, L9: a load", () => {
         `${LOAD} submissions: accepted in ${rate(accepted - start)}; run in ${rate(ended - accepted)}`,
       );
       expect(ran).toEqual(ids);
-      expect(Object.fromEntries(told)).toEqual({ pending: LOAD, running: LOAD, completed: LOAD });
+      expect(Object.fromEntries(statusCalls)).toEqual({
+        pending: LOAD,
+        running: LOAD,
+        completed: LOAD,
+      });
       const counts = storage.sql
         .exec("SELECT status, attempts, COUNT(*) AS count FROM perdure_submissions GROUP BY 1, 2")
         .toArray();

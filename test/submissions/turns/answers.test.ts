@@ -87,7 +87,7 @@ describe("O4: an answer comes back whole", () => {
   ])("O4, L7: of %s: inspected, listed, waited for and sent", async (_, output) => {
     const stub = givenLedger();
     const to = somewhere();
-    const told = await within(stub, ({ outbox }) => vi.spyOn(outbox, "enqueue"));
+    const enqueue = await within(stub, ({ outbox }) => vi.spyOn(outbox, "enqueue"));
     const submissionId = await answered(stub, output, { notify: [to] });
     await arrived(to);
     const next = await crashOne(stub);
@@ -97,8 +97,8 @@ describe("O4: an answer comes back whole", () => {
       const [listed] = await submissions.list();
       expectSame(listed?.output, output);
     });
-    expect(told).toHaveBeenCalledTimes(1);
-    expect(told.mock.calls[0]?.[2].includes(JSON.stringify(output))).toBe(true);
+    expect(enqueue).toHaveBeenCalledTimes(1);
+    expect(enqueue.mock.calls[0]?.[2].includes(JSON.stringify(output))).toBe(true);
   });
 
   it("O4: one in parts is as one in the row: its value, its bytes and its parts", async () => {
@@ -451,8 +451,8 @@ describe("L7: the text of the reply is the output of a submission without a sche
     await saying(stub, MIXED);
     await submit(stub, "x", { submissionId: "s", notify: to });
     await stub.wait("s");
-    const told = await until(() => delivered.get(to.instance)?.[0], 10_000);
-    expect(told.payload).toHaveProperty("reference");
+    const delivery = await until(() => delivered.get(to.instance)?.[0], 10_000);
+    expect(delivery.payload).toHaveProperty("reference");
     const next = await crashOne(stub);
     expectSame((await next.inspect("s"))?.output, MIXED);
   });
@@ -497,8 +497,8 @@ describe("L7: the text of the reply is the output of a submission without a sche
     const to = somewhere();
     const given = { idempotencyKey: "k", metadata: { order: 7 }, thread: "side" };
     await submit(stub, { text: "hello" }, { submissionId: "s", notify: [to], ...given });
-    const told = await until(() => delivered.get(to.instance)?.[0], 5_000);
-    expect(told.payload).toMatchObject({
+    const delivery = await until(() => delivered.get(to.instance)?.[0], 5_000);
+    expect(delivery.payload).toMatchObject({
       type: "submission.completed",
       data: { submissionId: "s", output: "hello", ...given },
     });

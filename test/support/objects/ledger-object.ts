@@ -47,7 +47,7 @@ export function act(step = 0) {
 }
 
 /** How often the hook of dead letters was called, by the id of the letter. */
-export const told = new Map<string, number>();
+export const notified = new Map<string, number>();
 /** What the outbox of the object with that name is constructed with. */
 export const outboxSettings = new Map<string, OutboxSettings>();
 export const refusals = new Map<string, { times: number; isGone?: boolean }>();
@@ -218,7 +218,7 @@ export class LedgerObject extends MeteredObject {
       },
     },
     onDeadLetter: (letter) => {
-      told.set(letter.id, (told.get(letter.id) ?? 0) + 1);
+      notified.set(letter.id, (notified.get(letter.id) ?? 0) + 1);
       return outboxSettings.get(this.ctx.id.name ?? "")?.onDeadLetter?.(letter);
     },
   });

@@ -23,7 +23,7 @@ export type OutboxScript = {
   /** Takes what is sent, or throws. */
   readonly deliver: (sent: Sent, to: Destination, object: OutboxObject) => Promise<void> | void;
   /** The hook of dead letters. */
-  readonly told?: (letter: DeadLetter) => void | Promise<void>;
+  readonly onDeadLetter?: (letter: DeadLetter) => void | Promise<void>;
   /** Called at each construction, before the start. */
   readonly born?: (object: OutboxObject, ctx: DurableObjectState) => void;
 };
@@ -58,7 +58,7 @@ export class OutboxObject extends MeteredObject {
       host: this,
       env,
       clock: script.clock ?? systemClock,
-      onDeadLetter: (letter) => script.told?.(letter),
+      onDeadLetter: (letter) => script.onDeadLetter?.(letter),
       adapters: {
         workflow: scripted(({ instance }) => `workflow ${instance}`),
         queue: scripted(({ queue }) => `queue ${queue}`, QUEUE_BYTES),

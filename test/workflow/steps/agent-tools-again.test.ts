@@ -210,10 +210,10 @@ describe("a crash", () => {
       const [outcome] = await workflow.complete();
       const { result } = outcome as { result: { milestones: readonly { name: string }[] } };
       const names = result.milestones.map(({ name }) => name);
-      const told = workflow.progress().map(({ milestone }) => milestone);
+      const reported = workflow.progress().map(({ milestone }) => milestone);
       // The child's recovery may ask for the first one again, which is then another one of the run.
       expect(new Set(names)).toEqual(new Set(["one", "two"]));
-      expect(told).toEqual(["one", ...names]);
+      expect(reported).toEqual(["one", ...names]);
     },
     RECOVERY_MS,
   );

@@ -100,13 +100,13 @@ describe("what a child reports", () => {
     await using workflow = await givenTools([{ name: "tool", input: asked }]);
     const headers = { Upgrade: "websocket" };
     const { webSocket } = await workflow.agent().fetch("http://agent/", { headers });
-    const told: string[] = [];
+    const messages: string[] = [];
     webSocket?.accept();
-    webSocket?.addEventListener("message", ({ data }) => told.push(String(data)));
+    webSocket?.addEventListener("message", ({ data }) => messages.push(String(data)));
     await workflow.start();
     await workflow.complete();
     const [seen] = await until(() => {
-      const found = told.filter((text) => text.includes("perdure-workflow-progress"));
+      const found = messages.filter((text) => text.includes("perdure-workflow-progress"));
       return found.length > 0 && found;
     });
     expect(JSON.parse(seen ?? "")).toMatchObject({
@@ -257,8 +257,12 @@ describe("W2: no wait hangs", () => {
     const run = { runId, agentType: "ToolChild" } as Parameters<
       ToolParent["finishAgentToolStep"]
     >[0];
-    const told = { status: "interrupted", reason: "no-progress", childStillRunning: true } as const;
-    await workflow.agent().finishAgentToolStep(run, told);
+    const interruption = {
+      status: "interrupted",
+      reason: "no-progress",
+      childStillRunning: true,
+    } as const;
+    await workflow.agent().finishAgentToolStep(run, interruption);
     expect(await workflow.complete()).toMatchObject([{ result: { runId } }]);
   });
 
@@ -271,8 +275,8 @@ describe("W2: no wait hangs", () => {
     const run = { runId, agentType: "ToolChild" } as Parameters<
       ToolParent["finishAgentToolStep"]
     >[0];
-    const told = { status: "interrupted", reason: "inspect-failed" } as const;
-    await workflow.agent().finishAgentToolStep(run, told);
+    const interruption = { status: "interrupted", reason: "inspect-failed" } as const;
+    await workflow.agent().finishAgentToolStep(run, interruption);
     expect(await workflow.complete()).toMatchObject([
       { error: "AgentToolInterruptedError", reason: "inspect-failed", childStillRunning: true },
     ]);

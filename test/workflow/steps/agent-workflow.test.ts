@@ -9,7 +9,7 @@ import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow
 
 describe("what a workflow tells its agent", () => {
   it("progress, events, the end and an error arrive as callbacks", async () => {
-    const told: WorkflowCallback[] = [];
+    const callbacks: WorkflowCallback[] = [];
     await using workflow = await givenScriptedWorkflow(
       async (step, self) => {
         await self.tell({ step: "one", percent: 0.5 });
@@ -21,11 +21,11 @@ describe("what a workflow tells its agent", () => {
         await step.reportComplete(title);
         await step.reportError("and yet");
       },
-      { hooks: { onCallback: (callback) => told.push(callback) } },
+      { hooks: { onCallback: (callback) => callbacks.push(callback) } },
     );
     await workflow.start();
     await workflow.output();
-    expect(told).toMatchObject([
+    expect(callbacks).toMatchObject([
       { type: "progress", workflowId: workflow.id, progress: { step: "one", percent: 0.5 } },
       { type: "event", event: { kind: "half" } },
       { type: "complete", result: { title: "hello" } },

@@ -239,9 +239,9 @@ describe("W5: a workflow that is terminated", () => {
   });
 
   it("W5: a terminated workflow has its approval cancelled, and a restart asks again", async () => {
-    const told: string[] = [];
+    const statuses: string[] = [];
     const workflow = await givenWorkflow([{ name: "wait" }], {
-      onApproval: ({ status }) => void told.push(status),
+      onApproval: ({ status }) => void statuses.push(status),
     });
     const { approvalId } = await workflow.pending();
     await workflow.agent.terminate(workflow.id);
@@ -252,7 +252,7 @@ describe("W5: a workflow that is terminated", () => {
         reason: "The workflow that waited for it was terminated",
       },
     });
-    expect(told).toEqual(["pending", "cancelled"]);
+    expect(statuses).toEqual(["pending", "cancelled"]);
     await workflow.agent.restart(workflow.id);
     const anew = await pendingAt(workflow.agent, approvalId);
     await workflow.agent.grantApproval(anew.approvalId);
