@@ -17,8 +17,8 @@ export type RunEnd = {
 const ALL = selected(RUN_FIELDS);
 
 /**
- * The states that may follow each state. `running → waiting` is a failed attempt before the last, `running → running` an
- * attempt that the object did not survive, `skipped → waiting` a backfill.
+ * The states that may follow each state. `running → waiting` is a failed attempt before the last, `running → running` a
+ * prompt that was accepted, `skipped → waiting` a backfill.
  */
 const NEXT: Readonly<Record<RunStatus, readonly RunStatus[]>> = {
   waiting: ["running", "cancelled"],
