@@ -171,7 +171,7 @@ export class Driver {
       console.error(`[perdure] a wait could not be driven, and is tried again:`, error);
       const until = clock.now() + HEARTBEAT_MS;
       again = until;
-      const what = "when a wait is to be driven could not be stored";
+      const what = "the next attempt to drive a wait could not be stored";
       this.loop.tryOrPause(waitId, what, () => store.wakeAt(waitId, until));
     }
     if (again !== null) wake.request(again);

@@ -127,7 +127,7 @@ export function plain<T>(result: T): T {
 /**
  * Notes that the run uses a step's name and key. Each stands for one step, so that no answer is taken for another's. In
  * memory, because a replay uses the same names again. Called before anything is awaited, so that steps that start together
- * are told apart in the order of the calls.
+ * are distinguished by the order of the calls.
  *
  * @param kind the method of the step, e.g. `"prompt"`
  * @param keys the keys of its items, of a step that has many

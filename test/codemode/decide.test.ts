@@ -10,7 +10,7 @@ import type {
   Progress,
 } from "../../src/waits/kinds/codemode/types.ts";
 
-/** How long an execution of another life is left alone. */
+/** How long an execution of an earlier object instance is left alone. */
 const STILL_MS = 15 * 60_000;
 const NOW = 1_800_000_000_000;
 const SINCE = NOW - 1_000;

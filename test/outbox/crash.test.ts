@@ -202,7 +202,7 @@ function problemsOf(scenario: Scenario, record: PlayRecord): string[] {
     const isAsPut = (sent: Sent) => !("event" in sent) || same(sent.event, event);
     if (!taken.every(isAsPut)) problems.push(`O2 ${id} has changed`);
     if (isBuried && !record.letters.some((letter) => letter.id === id)) {
-      problems.push(`O3 nobody was told of the dead letter ${id}`);
+      problems.push(`O3 the dead letter ${id} was not reported`);
     }
     problems.push(...numbersOf(id, record));
   }
@@ -327,7 +327,7 @@ const DELIVERED: Plans = {
 };
 
 const OPERATED: Plans = {
-  "refused, told of, redriven and delivered": plan({
+  "refused, reported, redriven and delivered": plan({
     to: somewhere,
     answer: refusing,
     verbs: ["Outbox.redrive"],

@@ -218,7 +218,7 @@ describe("No needless repetition", () => {
     await until(() => came.length === 2, 5_000);
     await inside(box, () => goOn());
     await sleep(10);
-    // What counts is the attempt that is under way.
+    // What counts is the attempt in flight.
     const state = () => inside(box, ({ outbox }) => outbox.inspect("e"));
     expect(await state()).toMatchObject({ state: "waiting", attempt: 2 });
     await inside(box, () => take());

@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 import { agent, method, queue, webhook, workflowEvent } from "../../src/outbox/index.ts";
 import { crash, refusal, until } from "../support/given.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../support/receivers/client.ts";
-import { toldAgents } from "./outbox-agent.ts";
+import { agentsReceived } from "./outbox-agent.ts";
 import { received } from "./recipients.ts";
 
 describe("A plain agent with an outbox", () => {
@@ -24,16 +24,16 @@ describe("A plain agent with an outbox", () => {
       agent({ agent: "Receiver", name: "store", method: "take" }),
       queue("QUEUE"),
       webhook(receiverUrl(`/ok/${hook}`), { secret: "HOOK_SECRET" }),
-      workflowEvent({ workflow: "WAITING_WORKFLOW", instance: name, eventType: "told" }),
+      workflowEvent({ workflow: "WAITING_WORKFLOW", instance: name, eventType: "ended" }),
     ]);
     const [toMethod = "", toAgent = "", toObject = "", toQueue = "", toHook, toWorkflow] = ids;
     await until(() => [toAgent, toObject, toQueue].every((id) => received.has(id)));
     const delivery = (id = "") => ({ id, attempt: 1, event: "ordered o1" });
-    expect(toldAgents.get(toMethod)).toEqual({
+    expect(agentsReceived.get(toMethod)).toEqual({
       ...delivery(toMethod),
       event: `ordered o1, says ${name}`,
     });
-    expect(received.get(toAgent)).toEqual([{ ...delivery(toAgent), event: "told shop" }]);
+    expect(received.get(toAgent)).toEqual([{ ...delivery(toAgent), event: "received by shop" }]);
     expect(received.get(toObject)).toEqual([delivery(toObject)]);
     expect(received.get(toQueue)).toEqual([delivery(toQueue)]);
     const [request] = await until(async () => {

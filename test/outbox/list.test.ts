@@ -1,4 +1,4 @@
-/** Deliveries are listed, by state, destination and submission; and those that nobody waits for are discarded. */
+/** Deliveries are listed, by state, destination and submission; and those that no run waits for are discarded. */
 
 import { describe, expect, it } from "vitest";
 import { NotNeededError } from "../../src/outbox/errors.ts";

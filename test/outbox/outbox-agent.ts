@@ -3,8 +3,8 @@
 import { Agent } from "agents";
 import { type Delivery, type Destination, Outbox } from "../../src/outbox/index.ts";
 
-/** What the agents' own methods were told, by delivery id. */
-export const toldAgents = new Map<string, Delivery>();
+/** What the agents' own methods received, by delivery id. */
+export const agentsReceived = new Map<string, Delivery>();
 
 export class OutboxAgent extends Agent<Cloudflare.Env> {
   readonly outbox = new Outbox({ host: this, env: this.env, allowPrivateAddresses: true });
@@ -31,6 +31,6 @@ export class OutboxAgent extends Agent<Cloudflare.Env> {
   }
 
   onOrder(delivery: Delivery<string>): void {
-    toldAgents.set(delivery.id, { ...delivery, event: `${delivery.event}, says ${this.name}` });
+    agentsReceived.set(delivery.id, { ...delivery, event: `${delivery.event}, says ${this.name}` });
   }
 }

@@ -94,7 +94,7 @@ export class Load {
       const put = Math.ceil((this.entries - position) / this.#names.length);
       if (arrived.length !== put) problems.push(`${name} got ${arrived.length} of ${put}`);
       if (new Set(arrived).size < arrived.length) problems.push(`${name} got one twice`);
-      if (!isAscending(begun)) problems.push(`${name} was told out of order: ${begun}`);
+      if (!isAscending(begun)) problems.push(`${name} received them out of order: ${begun}`);
       // One that is refused steps aside for those behind it (O3).
       if (kind !== "failing" && !isAscending(arrived)) problems.push(`${name}: ${arrived}`);
     }

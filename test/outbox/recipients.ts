@@ -46,7 +46,7 @@ export class WaitingWorkflow extends WorkflowEntrypoint<Cloudflare.Env, Workflow
       const count = async () => void counted.set(instanceId, (counted.get(instanceId) ?? 0) + 1);
       return step.do("count", count);
     }
-    const { payload } = await step.waitForEvent<Delivery<string>>("wait", { type: "told" });
+    const { payload } = await step.waitForEvent<Delivery<string>>("wait", { type: "ended" });
     return payload;
   }
 }
@@ -143,7 +143,7 @@ export class ReceiverAgent extends Agent<Cloudflare.Env> {
   }
 
   take({ id, attempt }: Delivery<string>): void {
-    if (!this.#hasStarted) throw new Error("An agent is told before its onStart()");
-    note({ id, attempt, event: `told ${this.name}` });
+    if (!this.#hasStarted) throw new Error("An agent is called before its onStart()");
+    note({ id, attempt, event: `received by ${this.name}` });
   }
 }

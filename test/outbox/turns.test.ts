@@ -121,7 +121,7 @@ it("O2: an outcome that cannot be stored is retried after a pause", async () => 
     for (const to of destinations) {
       couriers.set(to.instance, () => sleep(5));
       put(object, storage, entriesFor(to, 2, to.instance));
-      // The next ones come while these are under way.
+      // The next ones come while these are in flight.
       await sleep(1);
     }
     await sleep(500);

@@ -71,7 +71,7 @@ function kept<T>(map: Map<string, T>, name: string, make: () => T): T {
 }
 
 export const logOf = (name: string): Entry[] => kept(logs, name, () => []);
-/** The model of an agent, with all its calls over all lives of the agent. */
+/** The model of an agent, with all its calls over all starts of the agent. */
 export const modelOf = (name: string) => kept(models, name, () => new RecordingModel());
 
 type Binding = "PEER_BUILT_IN_WORKFLOW" | "PEER_PERDURE_WORKFLOW";

@@ -409,7 +409,7 @@ playMatrix(
     owners: { Scheduler },
     harmless: {
       "Scheduler.drive": "the alarm, which wakes every scenario",
-      "Scheduler.onStart": "each life begins with it",
+      "Scheduler.onStart": "each start of the object begins with it",
       "Scheduler.adopt":
         "one transaction, which each start repeats until the other scheduler has disarmed",
       "Scheduler.list": READS,

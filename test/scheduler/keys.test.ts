@@ -7,7 +7,7 @@ import { forever, jobOf } from "../support/ledger.ts";
 import { MINUTE, MONDAY, recorder, silence, TestScheduler, task } from "../support/scheduler.ts";
 import { agentScopes, agentTasks } from "./scheduler-agent.ts";
 
-/** The class of the object has another name from its next life on, as after a deploy that minifies names. */
+/** The class of the object has another name from its next start on, as after a deploy that minifies names. */
 async function rename(stage: TestScheduler, name: string): Promise<void> {
   await stage.inside((object) => {
     const made = Object.getPrototypeOf(object).constructor as object;
@@ -45,7 +45,7 @@ describe("the idempotencyKey of a run", () => {
   it("S1: two objects with the same names have different keys when one class has taken the other's name", async () => {
     const keys = new Set<string>();
     const stage = new TestScheduler({ tasks: () => ({ t: task(() => {}) }) });
-    for (let life = 0; life < 2; life++) {
+    for (let start = 0; start < 2; start++) {
       await stage.start();
       const run = await stage.in(({ scheduler }) => scheduler.trigger("t", { key: "k" }));
       keys.add(run.idempotencyKey);

@@ -224,7 +224,7 @@ describe("list, runs and history", () => {
       counts: { completed: 1, failed: 0, skipped: 0, missed: 0 },
       metadata: { team: "a" },
     });
-    expect(await call((scheduler) => scheduler.inspect("nobody"))).toBeNull();
+    expect(await call((scheduler) => scheduler.inspect("unknown"))).toBeNull();
   });
 
   it("S5: runs are listed newest first, in pages", async () => {

@@ -37,7 +37,7 @@ playMatrix(
     },
     harmless: {
       "Submissions.drive": "the alarm, which wakes every scenario",
-      "Submissions.onStart": "each life begins with it",
+      "Submissions.onStart": "each start of the object begins with it",
       "Submissions.inspect": READS,
       "Submissions.list": READS,
       "Submissions.maxThreadMessages": READS,
@@ -64,7 +64,7 @@ playMatrix(
   },
 );
 
-/** What storage holds at the birth of an object's next life: its submission's status, and how many entries. */
+/** What storage holds at the next start of an object: its submission's status, and how many entries. */
 function atNextBirth(stub: Ledger): Promise<{ status: unknown; entries: number }> {
   return new Promise((resolve) => {
     births.set(stub.name ?? "", (_, ctx) => {

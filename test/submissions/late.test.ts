@@ -31,14 +31,14 @@ const RESET = "Durable Object reset because its code was updated.";
 const hold = { delayMs: 60_000 };
 const rollback = { submissionId: "instead", whenBusy: "rollback" } as const;
 
-/** A ledger that gives up a turn of which it has not heard for five minutes. */
+/** A ledger that gives up a turn without progress for five minutes. */
 function givenWatch() {
   const stub = givenLedger();
   ledgerOptions.set(stub.name ?? "", { stallTimeout: "5 minutes" });
   return stub;
 }
 
-/** Nothing is heard of any turn for longer than that. */
+/** No turn has made progress for longer than that. */
 async function stall(stub: Ledger): Promise<void> {
   time.aheadMs = 301_000;
   await wakeNow(stub);

@@ -13,7 +13,7 @@ import { crashOne, wakeNow, within } from "../support/ledger.ts";
 import { fillEnded, fillPending } from "../support/ledger-scale.ts";
 import { ledgerOptions, time } from "../support/objects/ledger-object.ts";
 
-/** An object whose ledger has these options, in each of its lives. */
+/** An object whose ledger has these options, after each start. */
 function givenLimits(options: LedgerOptions) {
   const stub = givenLedger();
   ledgerOptions.set(stub.name ?? "", options);

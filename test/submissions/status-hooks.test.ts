@@ -1,4 +1,4 @@
-/** The app's status hook: who waits for it, how long, and that nobody waits for the hook of another. */
+/** The app's status hook: which calls wait for it, how long, and that none waits for the hook of another submission. */
 
 import { describe, expect, it, vi } from "vitest";
 import type { LedgerOptions, SubmissionInspection } from "../../src/submissions/index.ts";

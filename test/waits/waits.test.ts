@@ -321,7 +321,7 @@ describe("W2: no wait stays open for ever", () => {
   });
 });
 
-describe("what is under way is driven", () => {
+describe("waits in flight are driven", () => {
   it("a wait is driven once at a time, again after a nudge meanwhile, and again at its time", async () => {
     let [running, most, drives] = [0, 0, 0];
     let isNudged = false;
@@ -446,7 +446,7 @@ describe("O5: a drive that hangs for ever", () => {
   });
 });
 
-describe("W5: what is under way is stopped", () => {
+describe("W5: what runs for a wait is stopped", () => {
   it("W5: until stop has returned once, over failures and crashes", async () => {
     silence();
     let stops = 0;

@@ -7,7 +7,7 @@ import { DurableThink } from "../../../src/hosts/think/index.ts";
 import { CAPABILITIES } from "../../../src/hosts/verbs.ts";
 import { Meter, metered, ScriptedModel } from "../../../src/testing/index.ts";
 
-/** How often something was done, over the lives of all agents: `charge:<order>`, `uncharge:<order>` ... */
+/** How often something was done, over all starts of all agents: `charge:<order>`, `uncharge:<order>` ... */
 export const effects = new Map<string, number>();
 
 export type CodemodeHooks = {

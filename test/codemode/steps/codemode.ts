@@ -26,7 +26,7 @@ export function times(what: string, order: string): number {
   return effects.get(`${what}:${order}`) ?? 0;
 }
 
-/** Fresh: the agent, the workflow's id, and an order that nobody else has. */
+/** Fresh: the agent, the workflow's id, and an order that no other test has. */
 export function givenCode(hooks: CodemodeHooks = {}) {
   const order = crypto.randomUUID();
   const id = `code-${order}`;

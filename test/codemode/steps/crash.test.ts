@@ -119,7 +119,7 @@ describe("L6: the agent dies", () => {
   it.each<["before" | "after", string]>([
     ["before", "reject"],
     ["after", "reject"],
-  ])("%s the rejection is told to the runtime: the step is rejected", async (point, what) => {
+  ])("%s the rejection is passed to the runtime: the step is rejected", async (point, what) => {
     silence();
     const code = givenCode(dyingAt(point, what));
     await code.start([{ name: "charge", code: charging(code.order) }]);

@@ -1,6 +1,6 @@
 /**
  * Turns beside a conversation on a plain Durable Object, with a scripted model
- * and a ledger that only writes down what it was told. No Think.
+ * and a ledger that only records its calls. No Think.
  */
 
 import { DurableObject } from "cloudflare:workers";

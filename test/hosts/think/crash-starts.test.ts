@@ -66,7 +66,7 @@ const isStarted = (workflow: Workflow, id: string) =>
   );
 
 const STARTS: readonly ThinkScenario[] = [
-  start("W6 runWorkflow, repeated by a caller that was not told", async (agent, { id }) => {
+  start("W6 runWorkflow, repeated by a caller without an answer", async (agent, { id }) => {
     await agent.startScripted(id, { ifExists: "return" });
   }),
   start("W6 runWorkflow, whose caller knows that the id exists", async (agent, { id }) => {

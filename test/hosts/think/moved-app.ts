@@ -30,7 +30,7 @@ const workflowBodies = new Map<string, MovedBody>();
 export const movedTasks = new Map<string, ThinkScheduledTasks>();
 /** Agents, by name, whose Workflow has another binding now. */
 export const unbound = new Set<string>();
-/** The statuses that an agent's hook was told, by its name. */
+/** The statuses that an agent's hook received, by its name. */
 export const movedStatuses = new Map<string, string[]>();
 
 /** The workflow's agent has to be found by its binding, and tells where an id ends with a "-". */

@@ -24,7 +24,7 @@ export function givenPeer(
   return bound.getByName(name) as unknown as Agent;
 }
 
-/** What a hook was told: the request id of its argument, and the turn that the agent says it runs. */
+/** What a hook received: the request id of its argument, and the turn that the agent says it runs. */
 export type HookCall = { hook: string; requestId: unknown; active: unknown; trigger: unknown };
 
 /** Hooks that write down which turn they are called for. */

@@ -1,4 +1,4 @@
-/** O3: what was given up is kept, told of, listed, and tried again. */
+/** O3: a dead letter is kept, reported, listed, and redriven. */
 
 import { describe, expect, it } from "vitest";
 import type { DeadLetter } from "../../../src/outbox/index.ts";
@@ -153,7 +153,7 @@ it("O3: a crash counts for the entry in flight, and for none behind it", async (
   await sleep(5);
   await next.list();
   await until(() => idsAt(to).length === 3);
-  // It steps aside for those behind it, as after any other failure.
+  // Those behind it go first, as after any other failure.
   expect(attempts).toEqual([
     ["a", 1],
     ["b", 1],

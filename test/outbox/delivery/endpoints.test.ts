@@ -1,4 +1,4 @@
-/** Webhooks as users of the outbox see them: signed, told apart, and with a state for each URL. */
+/** Webhooks as users of the outbox see them: signed, distinguished, and with a state for each URL. */
 
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it } from "vitest";

@@ -48,7 +48,7 @@ const healthy = (known: string): Record<string, Destination> => ({
   "a workflow": workflowEvent({
     workflow: "WAITING_WORKFLOW",
     instance: "none",
-    eventType: "told",
+    eventType: "ended",
   }),
   "a queue": queue("QUEUE"),
   "an endpoint that has answered": hook(receiverUrl(`/ok/${known}`)),

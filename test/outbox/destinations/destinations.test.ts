@@ -73,7 +73,7 @@ describe("a Workflow", () => {
     kind: "workflow",
     workflow: "WAITING_WORKFLOW",
     instance,
-    eventType: "told",
+    eventType: "ended",
   });
 
   async function givenInstance(
@@ -105,8 +105,8 @@ describe("a Workflow", () => {
   });
 
   it("O3: an event for a missing instance is a permanent failure", async () => {
-    const error = await refusal(deliver(adapter, toInstance("nobody")));
-    expectForGood(error, /Instance "nobody" of Workflow WAITING_WORKFLOW does not exist/);
+    const error = await refusal(deliver(adapter, toInstance("unknown")));
+    expectForGood(error, /Instance "unknown" of Workflow WAITING_WORKFLOW does not exist/);
   });
 
   it.each([
@@ -139,14 +139,14 @@ describe("a Workflow", () => {
       const instance =
         plan && (await givenInstance(plan, plan === "wait" ? "running" : (end as "complete")));
       if (end === "terminated") await instance?.terminate();
-      const { id } = instance ?? { id: "nobody" };
+      const { id } = instance ?? { id: "unknown" };
       const forStep = { ...toInstance(id), eventType: "perdure-prompt-s", proof: "p" };
       const error = await refusal(deliver(adapter, forStep));
       expect(error.name).toBe("NotNeededError");
       expect(error.message).toContain(`Instance "${id}" of Workflow WAITING_WORKFLOW`);
       expect(error.message).toContain(end);
-      // The same event from the app itself: nobody could ask for it.
-      expectForGood(await refusal(deliver(adapter, { ...forStep, eventType: "told" })), /WAITING/);
+      // The same event from the app itself: no step asked for it.
+      expectForGood(await refusal(deliver(adapter, { ...forStep, eventType: "ended" })), /WAITING/);
     },
   );
 
@@ -158,7 +158,7 @@ describe("a Workflow", () => {
     expect(await isGone(waiting)).toBe(true);
     expect(await isGone(await givenInstance("return", "complete"))).toBe(false);
     expect(await isGone(await givenInstance("throw", "errored"))).toBe(false);
-    expect(await isGone({ id: "nobody" })).toBe(true);
+    expect(await isGone({ id: "unknown" })).toBe(true);
   });
 
   it("O3: a payload that the platform refuses is a permanent failure", async () => {
@@ -382,7 +382,9 @@ describe("another agent or Durable Object", () => {
     const delivery = givenDelivery();
     const destination = to("take", "ReceiverAgent");
     await deliver(adapter, destination, delivery);
-    expect(received.get(delivery.id)).toEqual([{ ...delivery, event: `told ${destination.name}` }]);
+    expect(received.get(delivery.id)).toEqual([
+      { ...delivery, event: `received by ${destination.name}` },
+    ]);
   });
 
   it("O2: the result of the method is disposed of", async () => {

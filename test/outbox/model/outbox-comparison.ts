@@ -235,7 +235,7 @@ export class OutboxComparison implements Subject<OutboxCommand, Snapshot> {
     return this.#outbox.calls.some((call) => call.id === id && call.answer === "take");
   }
 
-  compare({ waiting, dead, endpoint, calls, untold, orphans, ...wakes }: Snapshot): Compared {
+  compare({ waiting, dead, endpoint, calls, unnotified, orphans, ...wakes }: Snapshot): Compared {
     const model = this.#model;
     return {
       seen: {
@@ -243,16 +243,16 @@ export class OutboxComparison implements Subject<OutboxCommand, Snapshot> {
         dead: dead.map(deadOf),
         endpoint,
         calls: byPlace(calls),
-        untold: this.#mayOweNotifications ? 0 : untold.length,
+        unnotified: this.#mayOweNotifications ? 0 : unnotified.length,
         orphans,
-        wakes: this.#wakeProblem(wakes, untold.length > 0) ?? "right",
+        wakes: this.#wakeProblem(wakes, unnotified.length > 0) ?? "right",
       },
       expected: {
         waiting: model.waiting.toSorted(bySeq).map(waitingOf),
         dead: model.dead.toSorted(bySeq).map(deadOf),
         endpoint: model.endpoint,
         calls: byPlace(model.calls),
-        untold: 0,
+        unnotified: 0,
         orphans: [],
         wakes: "right",
       },

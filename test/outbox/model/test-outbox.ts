@@ -94,7 +94,7 @@ type Row = {
 };
 
 export type Snapshot = Found & {
-  readonly untold: readonly string[];
+  readonly unnotified: readonly string[];
   readonly job: number | null;
   readonly alarm: number | null;
   readonly orphans: readonly string[];
@@ -230,7 +230,7 @@ export class TestOutbox {
       return {
         waiting: rows(`SELECT *, ${length} FROM perdure_outbox e ORDER BY seq`).map(toEntry),
         dead: dead.map((letter): Letter => ({ ...toEntry(letter), diedAt: letter.died_at })),
-        untold: dead.filter(({ is_notified }) => is_notified === 0).map(({ id }) => id),
+        unnotified: dead.filter(({ is_notified }) => is_notified === 0).map(({ id }) => id),
         endpoint,
         calls: this.calls,
         orphans: hasBegun ? orphansIn(ctx) : [],

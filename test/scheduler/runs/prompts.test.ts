@@ -10,7 +10,7 @@ import type {
 import { until } from "../../support/given.ts";
 import { MINUTE, MONDAY, TestScheduler } from "../../support/scheduler.ts";
 
-/** A ledger of turns, which outlives the object's lives. */
+/** A ledger of turns, which survives crashes of the object. */
 function givenTurns() {
   const submissions = new Map<
     string,
@@ -50,7 +50,7 @@ function givenTurns() {
     submissions,
     cancelled,
     end,
-    /** What an earlier life waits for comes to nobody. */
+    /** What an earlier object instance waits for never comes. */
     forgetWaiting: () => {
       waiting = [];
     },
@@ -83,7 +83,7 @@ describe("a prompt", () => {
   it("S3: a prompt whose end is not answered is asked for again, and later occurrences are not skipped", async () => {
     const { stage, end, forgetWaiting } = await given();
     await stage.comes("running");
-    // As after a status hook that hangs: who waits is never told.
+    // As after a status hook that hangs: waiting calls never return.
     forgetWaiting();
     end(0, { status: "completed" });
     await stage.pass(0.5 * MINUTE);

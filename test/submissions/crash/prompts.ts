@@ -18,7 +18,7 @@ import {
 /** Long enough to be cancelled. */
 const BUSY: TurnScript = { delayMs: 400, answer: { ok: true } };
 
-/** As a step of the workflow asks, again and again until it is told that it was accepted. */
+/** As a step of the workflow asks, repeated until it has a receipt. */
 export function request(run: Run, script: Script, rest: Partial<AskedPrompt> = {}): AskedPrompt {
   const [to] = destinations(run, "w");
   return {
@@ -36,14 +36,14 @@ const REPAIRED = { answer: { schema: {}, repair: 1 } };
 const prompt = (object: LedgerObject, run: Run, script: Script, rest?: Partial<AskedPrompt>) =>
   object.prompt(request(run, script, rest));
 
-/** The workflow was told of the end of the prompt, and its answer is there. */
+/** The workflow received the end of the prompt, and its answer is there. */
 async function answered(object: LedgerObject, run: Run): Promise<string[]> {
   const { submissionId } = await prompt(object, run, {});
   const end = await object.prompts.check({ kind: "prompt", waitId: submissionId });
   const eventIds = new Set((delivered.get(`${run.id}-w`) ?? []).map(({ id }) => id));
   return [
     ...(end && "output" in end && end.output !== undefined ? [] : ["L7 there is no answer"]),
-    ...(eventIds.size === 1 ? [] : [`O2 the workflow was told under ${eventIds.size} ids`]),
+    ...(eventIds.size === 1 ? [] : [`O2 the workflow received the end under ${eventIds.size} ids`]),
   ];
 }
 
@@ -131,13 +131,15 @@ const PROMPTS: Readonly<Record<string, LedgerPlan>> = {
       const eventIds = new Set((delivered.get(`${id}-w`) ?? []).map((event) => event.id));
       return [
         ...(/^completed [2-9],completed \d$/.test(found.join()) ? [] : [`W4 they are ${found}`]),
-        ...(eventIds.size === 2 ? [] : [`O2 the workflow was told under ${eventIds.size} ids`]),
+        ...(eventIds.size === 2
+          ? []
+          : [`O2 the workflow received the end under ${eventIds.size} ids`]),
       ];
     },
   },
 };
 
-/** A batch of these turns, told of by one event. */
+/** A batch of these turns, reported by one event. */
 function batch({ id }: Run, scripts: readonly Script[]) {
   const workflow = { name: "PROMPT_WORKFLOW", id: `${id}-w`, stepName: "all" };
   const items = scripts.map((script, index) => ({
@@ -168,11 +170,11 @@ async function awaits(object: LedgerObject, run: Run, scripts: readonly Script[]
   if (isOver) over.add(run.id);
 }
 
-/** W2: the workflow was told once, or there was nothing to wait for. */
-function toldOnce(_: LedgerObject, { id }: Run): string[] {
+/** W2: the workflow received the end once, or there was nothing to wait for. */
+function receivedOnce(_: LedgerObject, { id }: Run): string[] {
   const ids = new Set((delivered.get(`${id}-w`) ?? []).map((one) => one.id));
   const isRight = ids.size === 1 || (ids.size === 0 && over.has(id));
-  return isRight ? [] : [`W2 the workflow was told of its batch under ${ids.size} ids`];
+  return isRight ? [] : [`W2 the workflow received the end of its batch under ${ids.size} ids`];
 }
 
 const ALL_DONE = { "b:0": "completed", "b:1": "completed", "b:2": "completed" } as const;
@@ -188,7 +190,7 @@ const BATCHES: Readonly<Record<string, LedgerPlan>> = {
       (object, run) => awaits(object, run, THREE),
     ],
     ends: ALL_DONE,
-    also: toldOnce,
+    also: receivedOnce,
   },
   "a batch of which items are repaired": {
     verbs: ["BatchKind.open"],
@@ -212,7 +214,7 @@ const BATCHES: Readonly<Record<string, LedgerPlan>> = {
     also: async (object, run) => {
       const found = (await object.submissions.list()).map(({ status }) => status);
       const isRight = found.length === 5 && found.every((status) => status === "completed");
-      return [...toldOnce(object, run), ...(isRight ? [] : [`W4 they are ${found}`])];
+      return [...receivedOnce(object, run), ...(isRight ? [] : [`W4 they are ${found}`])];
     },
   },
   "a batch of which one fails": {
@@ -220,7 +222,7 @@ const BATCHES: Readonly<Record<string, LedgerPlan>> = {
     steps: [(object, run) => awaits(object, run, [...SLOW.slice(0, 2), { fail: "no" }], true)],
     soonAfter: SETTLED,
     ends: { "b:0": EITHER, "b:1": EITHER, "b:2": "error" },
-    also: toldOnce,
+    also: receivedOnce,
   },
   "a batch of which the wait is over": {
     verbs: ["BatchKind.close"],

@@ -39,7 +39,7 @@ export type LedgerPlan = Pick<Plan<LedgerObject>, "verbs"> & {
   /** So many rows are left, when all has been forgotten that is to be. */
   readonly keeps?: number;
   readonly options?: LedgerOptions;
-  /** At the birth of each life. */
+  /** At each start of the object. */
   readonly born?: (object: LedgerObject) => void;
 };
 
@@ -85,7 +85,7 @@ export function ledgerPlan(plan: LedgerPlan): Planned {
   });
 }
 
-/** Lets every phase of a life have a commit of its own: the light host is too fast otherwise. */
+/** Gives every phase of a turn a commit of its own: the light host is too fast otherwise. */
 function slowDown({ turns }: LedgerObject): void {
   const run = turns.run.bind(turns);
   turns.run = async (turn) => {
@@ -94,7 +94,7 @@ function slowDown({ turns }: LedgerObject): void {
   };
 }
 
-/** All that was accepted has ended, also what was asked for a later time, and whoever is to be told has been. */
+/** All that was accepted has ended, also what is due later, and every notification was delivered. */
 function isAtRest({ storage: { sql } }: DurableObjectState): boolean {
   const open = sql.exec(
     `SELECT 1 FROM perdure_submissions WHERE settled_at IS NULL OR rollback_state = 'pending'
@@ -159,7 +159,7 @@ export const begun = (object: LedgerObject, id: string) =>
 export const ended = (object: LedgerObject, id: string) =>
   comes(object, id, (status) => status !== "pending" && status !== "running");
 
-/** The clock of this object alone goes on so far; a caller that was not told says the same again. */
+/** Advances the clock of this object alone; a caller without an answer repeats the call. */
 export const later =
   (ms: number): Step =>
   (_, { id }) =>
@@ -174,13 +174,13 @@ export function destinations({ id }: Run, ...names: readonly string[]) {
       kind: "workflow" as const,
       workflow: "PROMPT_WORKFLOW",
       instance,
-      eventType: "told",
+      eventType: "ended",
     };
   });
 }
 
-/** O2: each of them was told of that end, under one id, and each time the same. */
-export function toldProblems(
+/** O2: each of them received that end, under one id, and each time the same. */
+export function receivedProblems(
   { id }: Run,
   names: readonly string[],
   status: SubmissionStatus | undefined,
@@ -192,6 +192,6 @@ export function toldProblems(
     const isRight = [...events].every((event) => event.includes(`"submission.${status}"`));
     return ids.size === 1 && events.size === 1 && isRight
       ? []
-      : [`O2 ${name} was told ${[...events].join(" and ")} under ${ids.size} ids`];
+      : [`O2 ${name} received ${[...events].join(" and ")} under ${ids.size} ids`];
   });
 }

@@ -12,11 +12,11 @@ import {
   later,
   ledgerPlan,
   MINUTE,
+  receivedProblems,
   SETTLED,
   type Step,
   said,
   submit,
-  toldProblems,
 } from "./scenario.ts";
 
 /** Long enough to be in somebody's way. */
@@ -69,7 +69,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
     ends: { a: "completed" },
     said: ["m-a", "reply-a"],
     soonAfter: SETTLED,
-    also: (_, run) => toldProblems(run, ["x"], "completed"),
+    also: (_, run) => receivedProblems(run, ["x"], "completed"),
   },
   "submit with a key, twice": {
     verbs: ["Submissions.submit"],
@@ -112,7 +112,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
       const run = turns.run.bind(turns);
       turns.run = async (turn) => {
         if (turn.submissionId !== "a") return run(turn);
-        // What would have joined is put aside, at each step.
+        // What would have joined is kept pending, at each step.
         const nextStep = submissions.nextStep.bind(submissions);
         object.submissions.nextStep = (ref, canJoin) => {
           const joined = nextStep(ref, canJoin);
@@ -184,7 +184,7 @@ const SUBMITTED: Readonly<Record<string, LedgerPlan>> = {
     steps: [(object, run) => submit(object, "a", SHORT, { notify: destinations(run, "x", "y") })],
     soonAfter: SETTLED,
     ends: { a: "completed" },
-    also: (_, run) => toldProblems(run, ["x", "y"], "completed"),
+    also: (_, run) => receivedProblems(run, ["x", "y"], "completed"),
   },
   "submit with priorities": {
     verbs: ["Submissions.submit"],
@@ -285,7 +285,7 @@ const AFTERWARDS: Readonly<Record<string, LedgerPlan>> = {
       },
     ],
     ends: { a: ["aborted", "completed"] },
-    also: async (object, run) => toldProblems(run, ["x"], (await object.inspect("a"))?.status),
+    also: async (object, run) => receivedProblems(run, ["x"], (await object.inspect("a"))?.status),
   },
   "delete an ended one": {
     verbs: ["Submissions.delete"],

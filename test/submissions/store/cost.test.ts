@@ -29,7 +29,7 @@ const CLAIM = 1;
 const END = 1;
 const TURN = ACCEPT + CLAIM + END;
 
-/** Rows of Perdure's tables that `work` writes, until nothing is under way any more. */
+/** Rows of Perdure's tables that `work` writes, until nothing is in flight. */
 async function rowsOf(stub: Ledger, work: () => Promise<unknown>): Promise<number> {
   await stub.list();
   await within(stub, ({ meter }) => meter.reset());

@@ -46,7 +46,7 @@ const OVERLOADED: TurnEnd = {
   cause: Object.assign(new Error("overloaded"), { statusCode: 529 }),
 };
 
-/** Turns that claim, answer when told to, and wait for a word about how to end. */
+/** Turns that claim, answer at a signal, and end as the test says. */
 class HeldTurns {
   #end: ((end: TurnEnd) => void) | undefined;
   /** How many have begun. */
@@ -113,7 +113,7 @@ describe("L9: the cost does not depend on how much is stored, nor on how much wa
     await within(givenRoom(), async (object, { storage }) => {
       const { submissions, meter } = object;
       const turns = new HeldTurns(object);
-      // What a life counts once, and the wake that a burst shares.
+      // What an object counts once for each start, and the wake that a burst shares.
       await submissions.submit([message("x")], { submissionId: "warm" });
       await sleep(5);
       chance.random = () => 0;
@@ -192,7 +192,7 @@ describe("L9: reads", () => {
       expect(open.found).toHaveLength(3);
       expect(open.rows).toBeLessThan(20);
       expect((await read({ status: "running" })).rows).toBeLessThan(20);
-      expect(await read({ before: "nobody" })).toMatchObject({
+      expect(await read({ before: "unknown" })).toMatchObject({
         found: { name: "UnknownCursorError" },
       });
     });
@@ -325,7 +325,7 @@ describe("L1, L4, L9: a load", () => {
 async function expectIdle(stub: ReturnType<typeof givenLedger>, ids: string[]): Promise<void> {
   for (let wake = 0; wake < 2; wake++) await wakeNow(stub);
   await within(stub, async ({ submissions, outbox, meter }, ctx) => {
-    // A runner that has something live or left over, and an outbox under way, keep the wake.
+    // A runner with live or interrupted turns, and an outbox with deliveries in flight, keep the wake.
     expect(jobOf("perdure.submissions", ctx)).toBeNull();
     expect(outbox.isBusy).toBe(false);
     // One that were still announced would be waited for, and the answer never come.

@@ -33,7 +33,7 @@ const HOUR_MS = 3_600_000;
 
 type After = (ref: AttemptRef, turn: Turn, object: LedgerObject) => Promise<TurnEnd>;
 
-/** An object whose turns answer with the number of their attempt, and go on as the test says; in all of its lives. */
+/** An object whose turns answer with the number of their attempt, and continue as the test says, after every start. */
 function givenAnswering(after: After, options: LedgerOptions = {}): Ledger {
   const stub = givenLedger();
   // No answer is written by itself, unless the test says so.

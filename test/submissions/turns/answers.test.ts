@@ -35,7 +35,7 @@ const MIXED = 'a"\\\n😀€é'.repeat(400_000);
 /** Too long for the row, and quickly written: for what only counts parts. */
 const LONG = "x".repeat(2_500_000);
 
-/** Turns of the ledger answer with `output`, in every life of the object. */
+/** Turns of the ledger answer with `output`, after every start of the object. */
 function answering(stub: Ledger, output: Json): Promise<void> {
   const play = ({ turns, submissions }: LedgerObject) => {
     turns.run = async ({ begin }) => {
@@ -399,7 +399,7 @@ describe("O4: a prompt's end in pieces that a step can hold", () => {
 });
 
 describe("L7: the text of the reply is the output of a submission without a schema", () => {
-  /** Turns of this life end with this text. */
+  /** Turns of this object instance end with this text. */
   const saying = (stub: Ledger, text: string) =>
     within(stub, ({ turns }) => {
       turns.run = async (turn) => {
@@ -441,7 +441,7 @@ describe("L7: the text of the reply is the output of a submission without a sche
     const long = "x".repeat(100_000);
     expect(await counted(long)).toEqual({ rows: none.rows, statements: none.statements + 1 });
     const large = await counted("x".repeat(1_000_000), "y".repeat(1_200_000));
-    // It is read for the app's hook and for whoever waits.
+    // It is read for the app's hook and for waiting callers.
     expect(large).toEqual({ rows: none.rows + 4, statements: none.statements + 1 + 4 + 2 });
   });
 

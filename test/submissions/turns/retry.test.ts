@@ -84,7 +84,7 @@ describe("the decision", () => {
     ["draws from the bound of that attempt", turn, 0.5, 1_000],
     ["keeps to the cap", { ...turn, attempts: 4 }, 0.5, 1_500],
     [
-      "waits as long as it was told to",
+      "waits as long as Retry-After says",
       { ...turn, transient: { retryAfterMs: 9_000 } },
       0.5,
       9_000,

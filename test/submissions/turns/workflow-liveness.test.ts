@@ -1,4 +1,4 @@
-/** W5 where the agent is not told that a workflow was terminated: it asks, now and then. */
+/** W5: a workflow that was terminated elsewhere: the agent asks for its status now and then. */
 
 import { expect, it, vi } from "vitest";
 import { WorkflowLiveness } from "../../../src/submissions/turns/workflow-liveness.ts";
@@ -131,7 +131,7 @@ it("L9: many turns of one workflow ask for it once in 25 seconds", () => {
     [0, ["of a", "of b"]],
     [24_999, []],
     [25_000, ["of a", "of b"]],
-    // A clock that was set back makes nobody wait.
+    // A clock that was set back delays no call.
     [-60_000, ["of a", "of b"]],
   ] as const) {
     now = 1_000_000 + aheadMs;

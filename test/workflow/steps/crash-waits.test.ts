@@ -150,7 +150,7 @@ const AGENT_TOOLS: readonly ThinkScenario[] = [
     check: (agent, run) => returned(agent, run, run.id),
   }),
   workflow({
-    name: "O4 step.agentTool with an output that is told by a reference",
+    name: "O4 step.agentTool with an output that is reported by a reference",
     verbs: ["step.agentTool", "openWait", "finishAgentToolStep", "readWait"],
     soonAfter: CLOSED,
     stride: 97,

@@ -26,7 +26,7 @@ const conversation = async (agent: Agent, thread = "main") =>
     thread === "main" ? await agent.getMessages() : await agent.threadMessages(thread),
   );
 
-/** Once; or never, where a crash came before the effect: then the model was told that nobody knows. */
+/** Once; or never, where a crash came before the effect: then the model was told that the outcome is unknown. */
 function chargedOnce(account: string, said: string): string[] {
   const times = charges.get(account) ?? 0;
   if (times === 0 && said.includes("interrupted")) return [];

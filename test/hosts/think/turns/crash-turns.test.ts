@@ -272,7 +272,7 @@ const SCHEDULES: readonly ThinkScenario[] = [
     check: async (agent) => {
       const task = await agent.inspectScheduledTask(TASK);
       const skipped = (await agent.listScheduledRuns(TASK)).map(({ status }) => status);
-      // Whoever was not told skips the one after it, too.
+      // A caller without an answer skips the one after it, too.
       return [
         ...differs("it is paused", task?.state === "paused", false),
         ...differs("it is left out", skipped.length > 0 && skipped.length < 3, true),
@@ -311,7 +311,7 @@ const NOWHERE = "https://hooks.invalid/ended";
 const lettersAre = async (agent: Agent, wanted: number) =>
   differs("the dead letters are", await agent.countDeadLetters(), wanted);
 
-/** A turn has ended, and nobody could be told. */
+/** A turn has ended, and its end could not be delivered. */
 const unheard = async (agent: Agent, run: Run) => {
   await submit(script, refused)(agent, run);
   await met(async () => (await run.stub().countDeadLetters()) === 1);
