@@ -13,7 +13,7 @@ interface ModuleRule {
   readonly typesOnly?: readonly string[];
 }
 
-const INNER = ["core", "outbox", "submissions", "waits", "scheduler", "workflow"];
+const INNER = ["core", "outbox", "submissions", "waits", "inbound", "scheduler", "workflow"];
 
 /** A module that is in no list is not imported by any other module. */
 const MODULES: Readonly<Record<string, ModuleRule>> = {
@@ -21,6 +21,8 @@ const MODULES: Readonly<Record<string, ModuleRule>> = {
   outbox: { imports: ["core"] },
   submissions: { imports: ["core", "outbox"] },
   waits: { imports: ["core", "outbox", "submissions"] },
+  inbound: { imports: ["core", "outbox", "submissions", "waits"] },
+  webhooks: { imports: ["core", "inbound"], typesOnly: ["outbox", "submissions", "waits"] },
   scheduler: { imports: ["core"] },
   workflow: { imports: ["core", "scheduler"], typesOnly: ["submissions", "waits", "outbox"] },
   hosts: { imports: INNER },
