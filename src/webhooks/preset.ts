@@ -1,0 +1,263 @@
+/** What a preset states about its sender, and the options of an endpoint. One preset is one file of `presets/`. */
+
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import type { Clock } from "../core/clock.ts";
+import { type Duration, millisecondsOf } from "../core/duration.ts";
+import type { Json } from "../core/json.ts";
+import { checkNames, InvalidOptionError, invalidOption } from "../core/options.ts";
+import type { Verdict } from "../inbound/protocol.ts";
+import type { ApprovalClick, InboundDelivery } from "./delivery.ts";
+import type { Verified } from "./verify.ts";
+
+/** The options of every endpoint. */
+export type EndpointOptions<Body, Target> = {
+  /** The name of the binding in env that has the sender's secret; several while you rotate it. */
+  readonly secret: string | readonly string[];
+  /**
+   * The agent that gets the delivery: a stub, or `this` inside of an agent. Write it before `handle`, which infers the
+   * agent's type from it. Null or undefined: nobody wants the delivery, which is answered with 200.
+   */
+  agent(delivery: InboundDelivery<Body>, env: Cloudflare.Env): Target;
+  /**
+   * Starts what the delivery is for, by calls of the agent's methods: each commits with the delivery. A Response that it
+   * returns is the answer. Without it, the delivery is only for workflows that wait for it.
+   */
+  handle?(delivery: InboundDelivery<Body>, agent: NonNullable<Awaited<Target>>): unknown;
+  /** Checks the body, and types it: any Standard Schema, e.g. of Zod. */
+  readonly schema?: StandardSchemaV1<unknown, Body>;
+  /** The types that are handled; other deliveries are answered with 200. All by default. */
+  readonly events?: readonly string[];
+  /** The path of its URL. @default "/hooks/<name>" */
+  readonly path?: string;
+  /** The name of the source, unique in a Worker. @default the preset's name, e.g. "github" */
+  readonly name?: string;
+  /** The largest body, up to 25 MiB. @default 1_048_576 */
+  readonly maxBytes?: number;
+  /** When the request is answered at the latest; the work continues. @default the preset's, below the sender's limit */
+  readonly timeLimit?: Duration;
+  /** How far the sender's time may be from ours. Senders that sign no time have none. @default the preset's */
+  readonly tolerance?: Duration;
+  readonly clock?: Pick<Clock, "now">;
+};
+
+/** A request whose body was read. */
+export type Incoming = {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: Headers;
+  /** The raw body; empty for GET. */
+  readonly raw: Uint8Array<ArrayBuffer>;
+  /** SHA-256 of the raw body, in hex. */
+  readonly hash: string;
+  /** The values of `secret`, without those that are missing in env: one or more. */
+  readonly secrets: readonly string[];
+  /** The value of another secret. @throws MissingSecretError, which is answered with 503 */
+  secretOf(binding: string): Promise<string>;
+  /** Epoch milliseconds. */
+  readonly now: number;
+  /** In milliseconds. */
+  readonly tolerance: number;
+};
+
+/** A destination of replies, as the outbox has it. Tokens are names of secrets in env. */
+export type Reply =
+  | {
+      readonly kind: "slack";
+      readonly token: string;
+      readonly channel: string;
+      readonly thread?: string;
+    }
+  | { readonly kind: "slack"; readonly responseUrl: string }
+  | {
+      readonly kind: "discord";
+      readonly token: string;
+      readonly channel: string;
+      readonly replyTo?: string;
+    }
+  | { readonly kind: "discord"; readonly application: string; readonly interaction: string }
+  | {
+      readonly kind: "telegram";
+      readonly token: string;
+      readonly chat: string | number;
+      readonly thread?: number;
+      readonly replyTo?: number;
+    }
+  | {
+      readonly kind: "github-comment";
+      readonly token: string;
+      readonly repository: string;
+      readonly issue: number;
+    };
+
+/** What the request is answered with, where the preset has no answer of its own. */
+export type Outcome = {
+  readonly status: number;
+  /** Left out where the time limit has passed, or the delivery was refused before the agent. */
+  readonly verdict?: Verdict;
+  /** The delivery's id. */
+  readonly id?: string;
+  readonly error?: string;
+};
+
+/** The check of an option. @throws InvalidOptionError */
+export type Check = (option: string, value: unknown) => void;
+
+/**
+ * A sender. A preset reads its own options in its functions, which run after `endpoint()` has checked them. What
+ * `identify()`, `reply()` and `click()` throw is answered with 400; the body is an object or a list.
+ */
+export type Preset = {
+  /** The default name of the source; the default path is `/hooks/<name>`. */
+  readonly name: string;
+  /** When the request is answered at the latest, in milliseconds: a little less than the sender waits. */
+  readonly timeLimit: number;
+  /** The default tolerance in milliseconds; left out where the sender signs no time. */
+  readonly tolerance?: number;
+  /** Options that only this preset has. Undefined values are not checked. */
+  readonly options?: Readonly<Record<string, Check>>;
+  /** Answers a GET, e.g. Meta's `hub.challenge`. Left out: GET is answered with 405. */
+  onGet?(incoming: Incoming): Response | Promise<Response>;
+  /** Whether the sender has signed this request. Runs before anything is parsed. */
+  verify(incoming: Incoming): Verified | Promise<Verified>;
+  /** Parses a form into the body. Left out: a form is answered with 415. */
+  form?(text: string): Json;
+  /** Whether only forms are accepted, and no JSON. */
+  readonly isFormOnly?: boolean;
+  /** Answers a verified handshake, e.g. GitHub's ping. No agent is called. */
+  handshake?(body: Json, incoming: Incoming): Response | undefined;
+  /** The delivery's id and type. An id that is undefined or "" is answered with 400; take `incoming.hash` where there is none. */
+  identify(
+    body: Json,
+    incoming: Incoming,
+  ): { readonly id: string | undefined; readonly type: string };
+  /** Where answers go. Of the body alone, because a replay has no headers. */
+  reply?(body: Json, type: string): Reply | undefined;
+  /** The click on an approval's button. Of the body alone. */
+  click?(body: Json, type: string): ApprovalClick | undefined;
+  /** Handles the delivery in place of the app's `handle`, e.g. a click. A Response that it resolves with is the answer. */
+  handle?(delivery: InboundDelivery, agent: AgentCalls): Promise<unknown> | undefined;
+  /** The answer in the sender's form, e.g. TwiML. Undefined: JSON with the verdict. Called once the body is parsed. */
+  answer?(outcome: Outcome, body: Json, delivery?: InboundDelivery): Response | undefined;
+};
+
+/** An agent of which any method can be called. */
+export type AgentCalls = Readonly<Record<string, (...args: unknown[]) => Promise<unknown>>>;
+
+/** A source of deliveries, as a preset makes it for `webhooks()`. */
+export type Endpoint = {
+  readonly preset: Preset;
+  readonly name: string;
+  readonly path: string;
+  /** Names of bindings. */
+  readonly secrets: readonly string[];
+  readonly maxBytes: number;
+  readonly timeLimit: number;
+  readonly tolerance: number;
+  readonly options: EndpointOptions<Json, object | null | undefined>;
+};
+
+const MIB = 1_048_576;
+const MAX_BYTES = 25 * MIB;
+const MAX_SECRETS = 10;
+/** Longer than a Worker runs after its response: 30 seconds. */
+const MAX_TIME_LIMIT = 30_000;
+
+const OPTIONS: Readonly<Record<string, Check>> = {
+  secret: secretNames,
+  agent: aFunction,
+  handle: aFunction,
+  schema: (option, value) => {
+    const isSchema = typeof (value as Partial<StandardSchemaV1> | null)?.["~standard"] === "object";
+    if (!isSchema) throw invalidOption(option, value, "a Standard Schema, e.g. of Zod");
+  },
+  events: (option, value) => {
+    const isList = Array.isArray(value) && value.every((type) => typeof type === "string");
+    if (!isList) throw invalidOption(option, value, 'a list of types, e.g. ["issues"]');
+  },
+  path: (option, value) => {
+    if (typeof value !== "string" || !isPath(value))
+      throw invalidOption(option, value, 'a path that begins with "/", without ? and #');
+  },
+  name: (option, value) => {
+    if (typeof value !== "string" || !/^[\w-]{1,64}$/.test(value))
+      throw invalidOption(option, value, "1 to 64 characters of A-Z, a-z, 0-9, _ and -");
+  },
+  maxBytes: (option, value) => {
+    if (!Number.isInteger(value) || !((value as number) >= 1 && (value as number) <= MAX_BYTES))
+      throw invalidOption(option, value, `a whole number from 1 to ${MAX_BYTES}`);
+  },
+  timeLimit: (option, value) => {
+    if (!((millisecondsOf(value) ?? Number.NaN) <= MAX_TIME_LIMIT))
+      throw invalidOption(option, value, 'at most 30 seconds, e.g. "5 seconds"');
+  },
+  tolerance: (option, value) => {
+    if (!Number.isFinite(millisecondsOf(value)))
+      throw invalidOption(option, value, 'a duration, e.g. "5 minutes"');
+  },
+  clock: (option, value) => aFunction(`${option}.now`, (value as Partial<Clock> | null)?.now),
+};
+
+/**
+ * An endpoint of the preset. Every preset calls it with the app's options.
+ *
+ * @throws InvalidOptionError
+ */
+export function endpoint<Body, Target>(
+  preset: Preset,
+  options: EndpointOptions<Body, Target>,
+): Endpoint {
+  const checks = { ...OPTIONS, ...preset.options };
+  const where = `options of ${preset.name}()`;
+  checkNames(where, options ?? null, Object.keys(checks));
+  for (const [option, check] of Object.entries(checks)) {
+    const value = options[option as keyof typeof options] as unknown;
+    if (value !== undefined) check(option, value);
+    else if (option === "secret" || option === "agent")
+      throw new InvalidOptionError(option, `Missing option "${option}" in ${where}.`);
+  }
+  const { secret, name = preset.name, path = `/hooks/${name}`, maxBytes = MIB } = options;
+  const { timeLimit = preset.timeLimit, tolerance = preset.tolerance ?? 0 } = options;
+  return {
+    preset,
+    name,
+    path,
+    secrets: typeof secret === "string" ? [secret] : secret,
+    maxBytes,
+    timeLimit: millisecondsOf(timeLimit) as number,
+    tolerance: millisecondsOf(tolerance) ?? 0,
+    // What `agent` and `handle` receive is what the schema has made.
+    options: options as unknown as Endpoint["options"],
+  };
+}
+
+export function aFunction(option: string, value: unknown): void {
+  if (typeof value !== "function") throw invalidOption(option, value, "a function");
+}
+
+function isPath(path: string): boolean {
+  return path.startsWith("/") && URL.parse(path, "http://x")?.pathname === path;
+}
+
+/** One name of a binding in env. A secret itself is refused, and not repeated. */
+export function secretName(option: string, value: unknown): void {
+  if (typeof value === "string" && /^[A-Za-z_$][\w$]{0,99}$/.test(value) && !isSecret(value))
+    return;
+  throw new InvalidOptionError(
+    option,
+    `Invalid ${option} (not shown, because it may be a secret): expected the name of a binding in env, e.g. "HOOK_SECRET".`,
+  );
+}
+
+function secretNames(option: string, value: unknown): void {
+  const names: unknown[] = Array.isArray(value) ? value : [value];
+  if (names.length === 0 || names.length > MAX_SECRETS)
+    throw invalidOption(option, names.length, `1 to ${MAX_SECRETS} names of bindings in env`);
+  for (const name of names) secretName(option, name);
+}
+
+/** The known prefixes of secrets and tokens, and long texts of hex. */
+function isSecret(name: string): boolean {
+  return /^(whsec|sk|rk|pk|ghp|gho|ghs|github_pat|shpss|shpat|lin_wh|glpat|xox[abp])_|^[\da-f]{32,}$/.test(
+    name,
+  );
+}

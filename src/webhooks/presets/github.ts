@@ -1,0 +1,72 @@
+/** GitHub: https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries */
+
+import { payloadOf } from "../form.ts";
+import {
+  type Endpoint,
+  type EndpointOptions,
+  endpoint,
+  type Reply,
+  secretName,
+} from "../preset.ts";
+import { checkHmac } from "../verify.ts";
+
+/** What most of GitHub's deliveries have. Pass a `schema` for more. */
+export type GitHubBody = {
+  readonly action?: string;
+  readonly repository: { readonly full_name: string; readonly name: string };
+  readonly sender: { readonly login: string };
+  readonly issue?: {
+    readonly number: number;
+    readonly title: string;
+    readonly body: string | null;
+  };
+  readonly pull_request?: {
+    readonly number: number;
+    readonly title: string;
+    readonly body: string | null;
+  };
+};
+
+export type GitHubOptions<Body, Target> = EndpointOptions<Body, Target> & {
+  /** The name of the secret in env that has a token for comments. Without it, deliveries have no `reply`. */
+  readonly token?: string;
+};
+
+/** Receives webhooks of GitHub, as JSON or as a form. The id is that of the delivery, the type that of the event. */
+export function github<Target, Body = GitHubBody>(options: GitHubOptions<Body, Target>): Endpoint {
+  return endpoint(
+    {
+      name: "github",
+      // GitHub waits for 10 seconds.
+      timeLimit: 9_000,
+      options: { token: secretName },
+      form: payloadOf,
+      verify({ headers, raw, secrets }) {
+        const header = headers.get("x-hub-signature-256");
+        // Without the prefix it is not a signature of GitHub's.
+        const signature = header?.startsWith("sha256=") ? header.slice(7) : header && "-";
+        return checkHmac({ encoding: "hex", keys: secrets, message: raw, signatures: [signature] });
+      },
+      handshake: (_body, { headers }) =>
+        headers.get("x-github-event") === "ping"
+          ? Response.json({ verdict: "handshake" })
+          : undefined,
+      identify: (_body, { headers }) => ({
+        id: headers.get("x-github-delivery") ?? undefined,
+        type: headers.get("x-github-event") ?? "",
+      }),
+      reply: (body) => commentsOf(body as Partial<GitHubBody>, options.token),
+    },
+    options,
+  );
+}
+
+/** A comment on the issue or the pull request. */
+function commentsOf(
+  { repository, issue, pull_request }: Partial<GitHubBody>,
+  token: string | undefined,
+): Reply | undefined {
+  const number = (issue ?? pull_request)?.number;
+  if (token === undefined || !repository || number === undefined) return undefined;
+  return { kind: "github-comment", token, repository: repository.full_name, issue: number };
+}

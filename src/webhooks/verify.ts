@@ -1,0 +1,143 @@
+/** Checks of signatures, tokens and times, on WebCrypto. All comparisons take constant time. */
+
+/** True, or why the request is refused with 401. */
+export type Verified =
+  | true
+  | "missing signature"
+  | "invalid signature"
+  | "missing timestamp"
+  | "timestamp outside of the tolerance";
+
+/** A secret in env that is present, but of the wrong form. Answered with 503. */
+export class UnusableSecretError extends Error {
+  override readonly name = "UnusableSecretError";
+}
+
+export type Encoding = "hex" | "base64";
+export type Bytes = Uint8Array<ArrayBuffer>;
+
+/** Senders send one signature for each of their active secrets. Each one costs an HMAC of the body for each of ours. */
+const MAX_SIGNATURES = 16;
+
+/**
+ * Whether one of the signatures is the HMAC of the message with one of the keys.
+ *
+ * @param signatures as texts; those that are no hex or base64 of the right length do not count
+ */
+export async function checkHmac(options: {
+  readonly hash?: "SHA-1" | "SHA-256";
+  readonly encoding: Encoding;
+  readonly keys: readonly (string | Bytes)[];
+  readonly message: Bytes;
+  readonly signatures: readonly (string | null | undefined)[];
+}): Promise<Verified> {
+  const { hash = "SHA-256", encoding, message } = options;
+  const given = options.signatures.filter((one) => one != null && one !== "") as string[];
+  if (given.length === 0) return "missing signature";
+  if (given.length > MAX_SIGNATURES) return "invalid signature";
+  const length = hash === "SHA-1" ? 20 : 32;
+  const signatures = given
+    .map((text) => decode(text, encoding))
+    .filter((bytes) => bytes?.length === length) as Bytes[];
+  const algorithm = { name: "HMAC", hash };
+  const checks = options.keys.map(async (secret) => {
+    const key = await crypto.subtle.importKey("raw", bytesOf(secret), algorithm, false, ["verify"]);
+    return signatures.map((signature) => crypto.subtle.verify("HMAC", key, signature, message));
+  });
+  // All of them, so that the time does not tell which one matches.
+  const matches = await Promise.all((await Promise.all(checks)).flat());
+  return matches.includes(true) || "invalid signature";
+}
+
+/**
+ * Whether the signature is of the message, by one of the public keys.
+ *
+ * @throws UnusableSecretError for a key that is not 32 bytes in its encoding
+ */
+export async function checkEd25519(options: {
+  readonly encoding: Encoding;
+  readonly publicKeys: readonly string[];
+  readonly message: Bytes;
+  readonly signature: string | null;
+}): Promise<Verified> {
+  const { encoding, message, publicKeys } = options;
+  if (!options.signature) return "missing signature";
+  const signature = decode(options.signature, encoding);
+  const checks = publicKeys.map(async (text) => {
+    const raw = decode(text, encoding);
+    if (raw?.length !== 32)
+      throw new UnusableSecretError(`expected an Ed25519 public key, 32 bytes in ${encoding}`);
+    const key = await crypto.subtle.importKey("raw", raw, "Ed25519", false, ["verify"]);
+    return signature?.length === 64 && crypto.subtle.verify("Ed25519", key, signature, message);
+  });
+  return (await Promise.all(checks)).includes(true) || "invalid signature";
+}
+
+/** Whether the token is one of the secrets. Their digests are compared, so that the time tells no length either. */
+export async function checkToken(
+  token: string | null,
+  secrets: readonly string[],
+): Promise<Verified> {
+  if (!token) return "missing signature";
+  const [given, ...known] = await Promise.all([token, ...secrets].map(sha256));
+  const matches = known.map((digest) => isEqual(given as Bytes, digest));
+  return matches.includes(true) || "invalid signature";
+}
+
+/**
+ * Whether the sender's time is close enough to ours, in both directions.
+ *
+ * @param seconds epoch seconds, as in a header
+ */
+export function checkTime(
+  seconds: string | null | undefined,
+  { now, tolerance }: { readonly now: number; readonly tolerance: number },
+): Verified {
+  if (!seconds) return "missing timestamp";
+  const isRecent =
+    /^\d{1,12}$/.test(seconds) && Math.abs(now - Number(seconds) * 1_000) <= tolerance;
+  return isRecent || "timestamp outside of the tolerance";
+}
+
+/** Of the same length, as digests are. */
+function isEqual(a: Bytes, b: Bytes): boolean {
+  let difference = 0;
+  for (const [index, byte] of a.entries()) difference |= byte ^ (b[index] as number);
+  return difference === 0;
+}
+
+async function sha256(data: string | Bytes): Promise<Bytes> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytesOf(data)));
+}
+
+/** SHA-256 in hex. */
+export async function sha256Hex(data: string | Bytes): Promise<string> {
+  return Array.from(await sha256(data), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The bytes of a text in UTF-8. */
+export function bytesOf(text: string | Bytes): Bytes {
+  return typeof text === "string" ? (new TextEncoder().encode(text) as Bytes) : text;
+}
+
+/** The bytes of several texts and byte arrays. */
+export function concat(...parts: readonly (string | Bytes)[]): Bytes {
+  const bytes = parts.map(bytesOf);
+  const whole = new Uint8Array(bytes.reduce((sum, { length }) => sum + length, 0));
+  let offset = 0;
+  for (const part of bytes) {
+    whole.set(part, offset);
+    offset += part.length;
+  }
+  return whole;
+}
+
+/** The bytes of hex, in either case, or of base64 with its padding; undefined for anything else. */
+export function decode(text: string, encoding: Encoding): Bytes | undefined {
+  if (encoding === "hex") {
+    if (!/^([\da-f]{2})+$/i.test(text)) return undefined;
+    return Uint8Array.from(text.match(/../g) as string[], (pair) => Number.parseInt(pair, 16));
+  }
+  if (!/^[A-Za-z\d+/]+={0,2}$/.test(text) || text.length % 4 !== 0) return undefined;
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
