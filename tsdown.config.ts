@@ -10,6 +10,7 @@ export default defineConfig({
     scheduler: "src/scheduler/index.ts",
     schedule: "src/scheduler/pure.ts",
     codemode: "src/codemode/index.ts",
+    webhooks: "src/webhooks/index.ts",
     testing: "src/testing/index.ts",
   },
   format: "esm",

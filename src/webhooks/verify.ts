@@ -62,9 +62,11 @@ export async function checkEd25519(options: {
 }): Promise<Verified> {
   const { encoding, message, publicKeys } = options;
   if (!options.signature) return "missing signature";
-  const signature = decode(options.signature, encoding);
+  const decoded = (text: string) =>
+    decode(encoding === "hex" ? text.toLowerCase() : text, encoding);
+  const signature = decoded(options.signature);
   const checks = publicKeys.map(async (text) => {
-    const raw = decode(text, encoding);
+    const raw = decoded(text);
     if (raw?.length !== 32)
       throw new UnusableSecretError(`expected an Ed25519 public key, 32 bytes in ${encoding}`);
     const key = await crypto.subtle.importKey("raw", raw, "Ed25519", false, ["verify"]);
@@ -132,12 +134,21 @@ export function concat(...parts: readonly (string | Bytes)[]): Bytes {
   return whole;
 }
 
-/** The bytes of hex, in either case, or of base64 with its padding; undefined for anything else. */
+/**
+ * The bytes of a text, or undefined. Exactly one text stands for the same bytes: lower-case hex, or base64 with its
+ * padding. Senders' packages compare the texts.
+ */
 export function decode(text: string, encoding: Encoding): Bytes | undefined {
   if (encoding === "hex") {
-    if (!/^([\da-f]{2})+$/i.test(text)) return undefined;
-    return Uint8Array.from(text.match(/../g) as string[], (pair) => Number.parseInt(pair, 16));
+    if (!/^([\da-f]{2})+$/.test(text)) return undefined;
+    const pairs = text.match(/../g) as string[];
+    return Uint8Array.from(pairs, (pair) => Number.parseInt(pair, 16));
   }
-  if (!/^[A-Za-z\d+/]+={0,2}$/.test(text) || text.length % 4 !== 0) return undefined;
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  try {
+    const binary = atob(text);
+    if (btoa(binary) !== text) return undefined;
+    return Uint8Array.from(binary, (character) => character.charCodeAt(0));
+  } catch {
+    return undefined;
+  }
 }
