@@ -15,7 +15,7 @@ type Unit = keyof typeof UNITS;
 /** Milliseconds, or a whole or decimal number and a unit: `"1 hour"`, `"1.5 days"`. A month is 30 days, a year 365. */
 export type Duration = number | `${number} ${Unit}` | `${number} ${Unit}s`;
 
-const TEXT = /^(\d+(?:\.\d+)?) (second|minute|hour|day|week|month|year)s?$/;
+const TEXT = /^(\d+(?:\.\d+)?) ([a-z]+?)s?$/;
 
 /** The valid forms, for error messages. */
 export const DURATION_FORMS =
@@ -29,7 +29,8 @@ export function millisecondsOf(duration: unknown): number | undefined {
 
 function parsed(text: string): number {
   const [, count, unit] = TEXT.exec(text) ?? [];
-  return count === undefined ? Number.NaN : Number(count) * UNITS[unit as Unit];
+  // NaN without a count, and for other units.
+  return Number(count) * UNITS[unit as Unit];
 }
 
 /** Milliseconds as text, in the largest unit up to days that divides them: `"3 days"`. */

@@ -1,7 +1,6 @@
 /** Runs the handler of a delivery, and offers what it calls to the agent. Receivers and replays use it. Without Zod. */
 
-import { failureOf } from "../core/failures.ts";
-import type { Acceptance, AcceptsDeliveries, Arrival, Verdict } from "./protocol.ts";
+import type { Acceptance, AcceptRequest, AcceptsDeliveries, Arrival, Verdict } from "./protocol.ts";
 
 /** A source of deliveries, as a replay needs it. */
 export type Handler = {
@@ -36,35 +35,37 @@ export async function offer(
   arrival: Arrival,
   agent: AcceptsDeliveries,
 ): Promise<Offered> {
-  const seen = new Set<Acceptance["verdict"]>();
-  let refusal: Refusal | undefined;
-  let unreachable: { readonly error: unknown } | undefined;
-  const accept: AcceptsDeliveries["acceptDelivery"] = async (request) => {
+  const seen = new Set<Verdict>();
+  let refusal: Omit<Offered, "verdict"> | undefined;
+  let unreachable: typeof refusal;
+  let isReturned = false;
+  const accept = async (request: AcceptRequest): Promise<unknown> => {
+    let acceptance: Acceptance;
     try {
-      const acceptance = await agent.acceptDelivery(request);
-      seen.add(acceptance.verdict);
-      return acceptance;
+      acceptance = await agent.acceptDelivery(request);
     } catch (error) {
-      unreachable ??= { error };
+      unreachable ??= { error, isUnreachable: true };
       throw error;
     }
-  };
-  const { body: _, ...known } = arrival;
-  let calls = 0;
-  const pending = new Set<Promise<unknown>>();
-  const call = async (verb: string, args: readonly unknown[]) => {
-    const ordinal = calls++;
-    const delivery = ordinal === 0 ? arrival : known;
-    const acceptance = await accept({ delivery, call: { ordinal, verb, args } });
+    seen.add(acceptance.verdict);
     if (acceptance.verdict !== "refused") return acceptance.result;
-    refusal = acceptance;
-    const { name, message } = acceptance.error;
-    throw Object.assign(new Error(message), { name });
+    const { error, retryAfter } = acceptance;
+    const thrown = Object.assign(new Error(error.message), { name: error.name });
+    refusal = { error: thrown, ...(retryAfter !== undefined && { retryAfter }) };
+    // The handler has not awaited this call, so it has not caught the refusal.
+    if (isReturned) unawaited ??= refusal;
+    throw thrown;
   };
-  const track = (result: Promise<unknown>) => {
-    pending.add(result);
-    const settle = () => pending.delete(result);
-    result.then(settle, settle);
+  let unawaited: typeof refusal;
+  const { body: _, ...known } = arrival;
+  const calls: Promise<unknown>[] = [];
+  const call = (verb: string, args: readonly unknown[]) => {
+    const ordinal = calls.length;
+    const delivery = ordinal === 0 ? arrival : known;
+    const result = accept({ delivery, call: { ordinal, verb, args } });
+    calls.push(result);
+    // Observed here too: the handler may not await it.
+    result.catch(() => {});
     return result;
   };
   const caller = new Proxy(
@@ -74,36 +75,34 @@ export async function offer(
       get: (_target, verb) =>
         typeof verb === "symbol" || verb === "then"
           ? undefined
-          : (...args: unknown[]) => track(call(verb, args)),
+          : (...args: unknown[]) => call(verb, args),
     },
   );
   try {
     const result = await handler.handle(arrival, caller);
-    // Promise.all() would leave the others unobserved.
-    for (const settled of await Promise.allSettled(pending)) {
-      if (settled.status === "rejected") throw settled.reason;
-    }
-    if (calls === 0) {
-      const acceptance = await accept({ delivery: arrival });
-      if (acceptance.verdict === "refused") refusal = acceptance;
-    }
+    isReturned = true;
+    await Promise.allSettled(calls);
+    if (calls.length === 0) await accept({ delivery: arrival });
     // A sender's retry runs only the calls that are not recorded.
-    if (unreachable) return { verdict: "refused", result, ...unreachable, isUnreachable: true };
+    const problem = unreachable ?? unawaited;
+    if (problem) return { verdict: "refused", ...problem };
     const verdict = (["accepted", "filtered", "duplicate"] as const).find((one) => seen.has(one));
-    return verdict ? { verdict, result } : { ...refusedBy(refusal, refusal?.error), result };
+    return { verdict: verdict ?? "refused", ...(!verdict && refusal), result };
   } catch (error) {
-    if (unreachable) return { verdict: "refused", error, isUnreachable: true };
-    if (refusal) return refusedBy(refusal, error);
+    await Promise.allSettled(calls);
+    const problem = unreachable ?? refusal;
+    if (problem) return { verdict: "refused", ...problem, error };
     // The handler's own error: stored, so that the delivery can be replayed. If that fails, the sender's retry remains.
-    const { name, message } = failureOf(error);
-    await accept({ delivery: arrival, refusal: `${name}: ${message}` }).catch(() => {});
+    await accept({ delivery: arrival, refusal: thrownText(error) }).catch(() => {});
     return { verdict: "refused", error };
   }
 }
 
-type Refusal = Extract<Acceptance, { verdict: "refused" }>;
-
-function refusedBy(refusal: Refusal | undefined, error: unknown): Offered {
-  const { retryAfter } = refusal ?? {};
-  return { verdict: "refused", error, ...(retryAfter !== undefined && { retryAfter }) };
+/** Of a thrown value, e.g. `TypeError: x is not a function`. At most 500 characters. */
+export function thrownText(error: unknown): string {
+  try {
+    return String(error).slice(0, 500);
+  } catch {
+    return "unreadable";
+  }
 }

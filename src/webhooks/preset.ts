@@ -4,7 +4,8 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Clock } from "../core/clock.ts";
 import { type Duration, millisecondsOf } from "../core/duration.ts";
 import type { Json } from "../core/json.ts";
-import { checkNames, InvalidOptionError, invalidOption } from "../core/options.ts";
+import { InvalidOptionError } from "../core/options.ts";
+import { thrownText } from "../inbound/offer.ts";
 import type { Verdict } from "../inbound/protocol.ts";
 import type { ApprovalClick, InboundDelivery } from "./delivery.ts";
 import type { Verified } from "./verify.ts";
@@ -42,7 +43,6 @@ export type EndpointOptions<Body, Target> = {
 
 /** A request whose body was read. */
 export type Incoming = {
-  readonly method: string;
   readonly url: URL;
   readonly headers: Headers;
   /** The raw body; empty for GET. */
@@ -51,7 +51,7 @@ export type Incoming = {
   readonly hash: string;
   /** The values of `secret`, without those that are missing in env: one or more. */
   readonly secrets: readonly string[];
-  /** The value of another secret. @throws MissingSecretError, which is answered with 503 */
+  /** The value of another secret. Rejects where it is missing, which is answered with 503. */
   secretOf(binding: string): Promise<string>;
   /** Epoch milliseconds. */
   readonly now: number;
@@ -159,42 +159,78 @@ export type Endpoint = {
 const MIB = 1_048_576;
 const MAX_BYTES = 25 * MIB;
 const MAX_SECRETS = 10;
-/** Longer than a Worker runs after its response: 30 seconds. */
+/** A Worker runs for 30 seconds after its response. */
 const MAX_TIME_LIMIT = 30_000;
 
+/** A check that calls `isValid`. @param expected what the message says, e.g. `a function` */
+export const checkThat =
+  (isValid: (value: unknown) => boolean | undefined, expected: string): Check =>
+  (option, value) => {
+    if (!isValid(value)) throw invalid(option, value, expected);
+  };
+
+/** As `invalidOption()` of core, and smaller. */
+export function invalid(option: string, value: unknown, expected: string): InvalidOptionError {
+  const given = typeof value === "string" ? `"${value}"` : thrownText(value);
+  return new InvalidOptionError(
+    option,
+    `Invalid ${option} ${given.slice(0, 100)}: expected ${expected}.`,
+  );
+}
+
+export const aFunction = checkThat((value) => typeof value === "function", "a function");
+
+/**
+ * One name of a binding in env. The value is not shown, because it may be a secret: texts
+ * that begin like a known secret, or have 32 characters of hex, are refused.
+ */
+export const secretName: Check = (option, value) => {
+  if (typeof value === "string" && /^[a-z_$][\w$]{0,99}$/i.test(value) && !SECRET.test(value))
+    return;
+  const message = `Invalid ${option}: expected the name of a binding in env, e.g. "HOOK_SECRET", and not a secret itself.`;
+  throw new InvalidOptionError(option, message);
+};
+
+const anObjectWith = (field: string, expected: string): Check =>
+  checkThat((value) => !!(value as Record<string, unknown> | null)?.[field], expected);
+
+const SECRET = /^(whsec|sk|gh.|xox.)_|[\da-f]{32}/;
+
 const OPTIONS: Readonly<Record<string, Check>> = {
-  secret: secretNames,
+  secret: (option, value) => {
+    const names: unknown[] = Array.isArray(value) ? value : [value];
+    if (names.length === 0 || names.length > MAX_SECRETS)
+      throw invalid(option, names.length, `1 to ${MAX_SECRETS} names`);
+    for (const name of names) secretName(option, name);
+  },
   agent: aFunction,
   handle: aFunction,
-  schema: (option, value) => {
-    const isSchema = typeof (value as Partial<StandardSchemaV1> | null)?.["~standard"] === "object";
-    if (!isSchema) throw invalidOption(option, value, "a Standard Schema, e.g. of Zod");
-  },
-  events: (option, value) => {
-    const isList = Array.isArray(value) && value.every((type) => typeof type === "string");
-    if (!isList) throw invalidOption(option, value, 'a list of types, e.g. ["issues"]');
-  },
-  path: (option, value) => {
-    if (typeof value !== "string" || !isPath(value))
-      throw invalidOption(option, value, 'a path that begins with "/", without ? and #');
-  },
-  name: (option, value) => {
-    if (typeof value !== "string" || !/^[\w-]{1,64}$/.test(value))
-      throw invalidOption(option, value, "1 to 64 characters of A-Z, a-z, 0-9, _ and -");
-  },
-  maxBytes: (option, value) => {
-    if (!Number.isInteger(value) || !((value as number) >= 1 && (value as number) <= MAX_BYTES))
-      throw invalidOption(option, value, `a whole number from 1 to ${MAX_BYTES}`);
-  },
-  timeLimit: (option, value) => {
-    if (!((millisecondsOf(value) ?? Number.NaN) <= MAX_TIME_LIMIT))
-      throw invalidOption(option, value, 'at most 30 seconds, e.g. "5 seconds"');
-  },
-  tolerance: (option, value) => {
-    if (!Number.isFinite(millisecondsOf(value)))
-      throw invalidOption(option, value, 'a duration, e.g. "5 minutes"');
-  },
-  clock: (option, value) => aFunction(`${option}.now`, (value as Partial<Clock> | null)?.now),
+  schema: anObjectWith("~standard", "a Standard Schema"),
+  events: checkThat(
+    (value) => Array.isArray(value) && value.every((type) => typeof type === "string"),
+    "a list of types",
+  ),
+  path: checkThat(
+    (value) => URL.parse(String(value), "http://x")?.pathname === value,
+    'a path that begins with "/", without ? and #',
+  ),
+  name: checkThat(
+    (value) => /^[\w-]{1,64}$/.test(String(value)),
+    "1 to 64 of A-Z, a-z, 0-9, _ and -",
+  ),
+  maxBytes: checkThat(
+    (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX_BYTES,
+    `a whole number from 1 to ${MAX_BYTES}`,
+  ),
+  timeLimit: checkThat(
+    (value) => (millisecondsOf(value) ?? Infinity) <= MAX_TIME_LIMIT,
+    "a duration of at most 30 seconds",
+  ),
+  tolerance: checkThat(
+    (value) => Number.isFinite(millisecondsOf(value)),
+    'a duration, e.g. "5 minutes"',
+  ),
+  clock: anObjectWith("now", "a clock"),
 };
 
 /**
@@ -207,57 +243,27 @@ export function endpoint<Body, Target>(
   options: EndpointOptions<Body, Target>,
 ): Endpoint {
   const checks = { ...OPTIONS, ...preset.options };
-  const where = `options of ${preset.name}()`;
-  checkNames(where, options ?? null, Object.keys(checks));
+  const names = Object.keys(checks);
+  const unknown = Object.keys(options).find((option) => !names.includes(option));
+  if (unknown !== undefined) {
+    const message = `Unknown option "${unknown}" in options of ${preset.name}(). Valid options: ${names.join(", ")}.`;
+    throw new InvalidOptionError(unknown, message);
+  }
   for (const [option, check] of Object.entries(checks)) {
     const value = options[option as keyof typeof options] as unknown;
-    if (value !== undefined) check(option, value);
-    else if (option === "secret" || option === "agent")
-      throw new InvalidOptionError(option, `Missing option "${option}" in ${where}.`);
+    if (value !== undefined || option === "secret" || option === "agent") check(option, value);
   }
   const { secret, name = preset.name, path = `/hooks/${name}`, maxBytes = MIB } = options;
-  const { timeLimit = preset.timeLimit, tolerance = preset.tolerance ?? 0 } = options;
+  const { timeLimit = preset.timeLimit, tolerance = preset.tolerance } = options;
   return {
     preset,
     name,
     path,
-    secrets: typeof secret === "string" ? [secret] : secret,
+    secrets: [secret].flat() as string[],
     maxBytes,
     timeLimit: millisecondsOf(timeLimit) as number,
     tolerance: millisecondsOf(tolerance) ?? 0,
     // What `agent` and `handle` receive is what the schema has made.
     options: options as unknown as Endpoint["options"],
   };
-}
-
-export function aFunction(option: string, value: unknown): void {
-  if (typeof value !== "function") throw invalidOption(option, value, "a function");
-}
-
-function isPath(path: string): boolean {
-  return path.startsWith("/") && URL.parse(path, "http://x")?.pathname === path;
-}
-
-/** One name of a binding in env. A secret itself is refused, and not repeated. */
-export function secretName(option: string, value: unknown): void {
-  if (typeof value === "string" && /^[A-Za-z_$][\w$]{0,99}$/.test(value) && !isSecret(value))
-    return;
-  throw new InvalidOptionError(
-    option,
-    `Invalid ${option} (not shown, because it may be a secret): expected the name of a binding in env, e.g. "HOOK_SECRET".`,
-  );
-}
-
-function secretNames(option: string, value: unknown): void {
-  const names: unknown[] = Array.isArray(value) ? value : [value];
-  if (names.length === 0 || names.length > MAX_SECRETS)
-    throw invalidOption(option, names.length, `1 to ${MAX_SECRETS} names of bindings in env`);
-  for (const name of names) secretName(option, name);
-}
-
-/** The known prefixes of secrets and tokens, and long texts of hex. */
-function isSecret(name: string): boolean {
-  return /^(whsec|sk|rk|pk|ghp|gho|ghs|github_pat|shpss|shpat|lin_wh|glpat|xox[abp])_|^[\da-f]{32,}$/.test(
-    name,
-  );
 }

@@ -1,17 +1,15 @@
 /** Receives webhooks: verifies each request, and offers its delivery to an agent. */
 
 import { systemClock } from "../core/clock.ts";
-import { failureOf } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
-import { InvalidOptionError, invalidOption } from "../core/options.ts";
-import { handlers, type Offered, offer } from "../inbound/offer.ts";
-import type { AcceptsDeliveries, Arrival } from "../inbound/protocol.ts";
+import { handlers, offer, thrownText } from "../inbound/offer.ts";
+import type { AcceptsDeliveries, Arrival, Verdict } from "../inbound/protocol.ts";
 import type { Destination } from "../outbox/types.ts";
-import { BodyReader, parse, parserOf, RefusedRequest } from "./body.ts";
+import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
 import type { InboundDelivery } from "./delivery.ts";
-import type { AgentCalls, Endpoint, Incoming, Outcome } from "./preset.ts";
-import { RefusalLog } from "./refusal-log.ts";
-import { sha256Hex, UnusableSecretError } from "./verify.ts";
+import { type AgentCalls, type Endpoint, type Incoming, invalid, type Outcome } from "./preset.ts";
+import { logRefusal } from "./refusal-log.ts";
+import { sha256Hex, type Verified } from "./verify.ts";
 
 /** Answers the requests of its endpoints' paths. Null: the path is none of them. */
 export type Receiver = (
@@ -20,14 +18,11 @@ export type Receiver = (
   ctx: { waitUntil(work: Promise<unknown>): void },
 ) => Promise<Response | null>;
 
-/** When a sender may try again, in seconds. */
+/** When a sender may try again after 503, in seconds. */
 const RETRY_AFTER = 30;
-const RETRY = { "retry-after": String(RETRY_AFTER) };
+const UNREACHABLE = "The agent could not be reached.";
+/** Characters. */
 const MAX_TYPE = 200;
-/** Paths in the answer to a body that does not match its schema. */
-const MAX_PATHS = 10;
-
-const log = new RefusalLog();
 
 /**
  * A receiver of these endpoints, for a Worker's `fetch` and an agent's `onRequest`:
@@ -45,208 +40,166 @@ const log = new RefusalLog();
  * @throws InvalidOptionError for two endpoints of the same name or path
  */
 export function webhooks(...endpoints: readonly Endpoint[]): Receiver {
-  const byPath = new Map<string, Endpoint>();
-  const names = new Set<string>();
+  // Paths begin with "/", and names do not.
+  const byKey = new Map<string, Endpoint>();
   for (const endpoint of endpoints) {
-    const { name, path, preset } = endpoint ?? {};
-    if (!preset)
-      throw invalidOption("endpoint", endpoint, "what a preset returns, e.g. github({ ... })");
-    const repeated = names.has(name) ? "name" : byPath.has(path) ? "path" : undefined;
-    if (repeated) {
-      const message = `Two endpoints have the ${repeated} ${JSON.stringify(endpoint[repeated])}: give each one a ${repeated} of its own.`;
-      throw new InvalidOptionError(repeated, message);
+    if (!endpoint?.preset) throw invalid("endpoint", endpoint, "what a preset returns");
+    for (const key of [endpoint.name, endpoint.path]) {
+      if (byKey.has(key)) throw invalid("endpoint", key, "a name and a path of its own");
+      byKey.set(key, endpoint);
     }
-    byPath.set(path, endpoint);
-    names.add(name);
-  }
-  for (const endpoint of endpoints) {
     handlers.set(endpoint.name, {
       name: endpoint.name,
       handle: async (arrival, agent) => run(endpoint, await deliveryOf(endpoint, arrival), agent),
     });
   }
   return async (request, env, ctx) => {
-    const endpoint = byPath.get(new URL(request.url).pathname);
+    const url = new URL(request.url);
+    const endpoint = byKey.get(url.pathname);
     if (!endpoint) return null;
-    if (typeof ctx?.waitUntil !== "function")
-      throw invalidOption("ctx", ctx, "the third parameter of fetch(), or ctx of the agent");
-    return new Reception(endpoint, request, env).answerInTime(ctx);
+    const reception = {
+      endpoint,
+      request,
+      env,
+      url,
+      headers: request.headers,
+      raw: new Uint8Array(),
+      hash: "",
+      secrets: [],
+      secretOf: async (name: string) => (await secretIn(env, name)) ?? misconfigured([name]),
+      now: (endpoint.options.clock ?? systemClock).now(),
+      tolerance: endpoint.tolerance,
+    };
+    return answerInTime(reception, ctx);
   };
 }
 
-/** One request. */
-class Reception {
-  readonly #reader = new BodyReader();
-  readonly #clock;
-  /** Set once the signature is verified and the body is parsed. */
-  #body: Json | undefined;
-  #delivery: InboundDelivery | undefined;
-  #id: string | undefined;
+/** One request. What a preset sees of it is an Incoming. */
+type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Reading & {
+    readonly endpoint: Endpoint;
+    readonly request: Request;
+    readonly env: object;
+    /** Set once the signature is verified and the body is parsed. */
+    body?: Json;
+    id?: string;
+    delivery?: InboundDelivery;
+  };
 
-  constructor(
-    private readonly endpoint: Endpoint,
-    private readonly request: Request,
-    private readonly env: object,
-  ) {
-    this.#clock = endpoint.options.clock ?? systemClock;
-  }
+/** The work continues after the time limit, and when the sender closes the connection. */
+async function answerInTime(reception: Reception, ctx: Parameters<Receiver>[2]): Promise<Response> {
+  const work = answer(reception);
+  ctx.waitUntil(work);
+  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(resolve, reception.endpoint.timeLimit);
+  const response = await Promise.race([work, late]);
+  clearTimeout(timer);
+  if (response) return response;
+  // The work itself refuses a body that is still being read.
+  if (endReading(reception)) return work;
+  return refuse(reception, unavailable("The time limit has passed."));
+}
 
-  /** Answers within the time limit. The work continues after it, and when the sender has closed the connection. */
-  async answerInTime(ctx: Parameters<Receiver>[2]): Promise<Response> {
-    const { promise: late, resolve } = Promise.withResolvers<undefined>();
-    const timer = setTimeout(resolve, this.endpoint.timeLimit);
-    const work = this.#answer();
-    ctx.waitUntil(work);
-    const response = await Promise.race([work, late]);
-    clearTimeout(timer);
-    if (response) return response;
-    // A body that is still being read is refused by the work itself.
-    if (this.#reader.cancel()) return work;
-    return this.#refuse(new RefusedRequest(503, "The time limit has passed.", RETRY));
-  }
-
-  /** Never rejects. */
-  async #answer(): Promise<Response> {
-    try {
-      return await this.#receive();
-    } catch (error) {
-      if (error instanceof RefusedRequest) return this.#refuse(error);
-      // The app's `agent` or `schema`, or a preset.
-      return this.#refuse(failed(isTransient(error) ? 503 : 500, error));
-    }
-  }
-
-  async #receive(): Promise<Response> {
-    const { preset, options } = this.endpoint;
-    const { method, headers } = this.request;
-    const isGet = method === "GET" && preset.onGet !== undefined;
-    if (method !== "POST" && !isGet) {
-      const allow = preset.onGet ? "POST, GET" : "POST";
-      throw new RefusedRequest(405, `Invalid method: expected ${allow}.`, { allow });
-    }
-    const parser = isGet ? undefined : parserOf(preset, headers.get("content-type"));
-    const incoming = await this.#read(isGet);
-    if (!parser) return (await preset.onGet?.(incoming)) as Response;
-    await this.#verify(incoming);
-    const body = parse(incoming.raw, parser);
-    this.#body = body;
-    const handshake = preset.handshake?.(body, incoming);
-    if (handshake) return handshake;
-    const arrival = await this.#identify(body, incoming);
-    if (options.events && !options.events.includes(arrival.type)) return this.#filtered();
-    const delivery = await deliveryOf(this.endpoint, arrival);
-    this.#delivery = delivery;
-    const agent = await options.agent(delivery, this.env as Cloudflare.Env);
-    if (!agent) return this.#filtered();
-    const handle = async (_: Arrival, calls: object) => run(this.endpoint, delivery, calls);
-    const handler = { name: this.endpoint.name, handle };
-    return this.#answerOf(await offer(handler, arrival, agent as AcceptsDeliveries));
-  }
-
-  async #read(isGet: boolean): Promise<Incoming> {
-    const { request, env, endpoint } = this;
-    const raw = isGet ? new Uint8Array() : await this.#reader.read(request, endpoint.maxBytes);
-    const found = await Promise.all(endpoint.secrets.map((name) => secretIn(env, name)));
-    const secrets = found.filter((value) => value !== undefined);
-    if (secrets.length === 0) throw missing(endpoint.secrets);
-    return {
-      method: request.method,
-      url: new URL(request.url),
-      headers: request.headers,
-      raw,
-      hash: await sha256Hex(raw),
-      secrets,
-      secretOf: async (name) => {
-        const value = await secretIn(env, name);
-        if (value === undefined) throw missing([name]);
-        return value;
-      },
-      now: this.#clock.now(),
-      tolerance: endpoint.tolerance,
-    };
-  }
-
-  async #verify(incoming: Incoming): Promise<void> {
-    const { preset, secrets } = this.endpoint;
-    try {
-      const verified = await preset.verify(incoming);
-      if (verified === true) return;
-      // The missing one may be the one that the sender uses.
-      if (incoming.secrets.length < secrets.length) throw missing(secrets);
-      throw new RefusedRequest(401, `Not verified: ${verified}.`);
-    } catch (error) {
-      if (!(error instanceof UnusableSecretError)) throw error;
-      throw misconfigured(secrets, error.message);
-    }
-  }
-
-  async #identify(body: Json, incoming: Incoming): Promise<Arrival> {
-    const { preset, name } = this.endpoint;
-    const { id, type } = orMalformed(() => preset.identify(body, incoming));
-    if (typeof id !== "string" || id === "")
-      throw new RefusedRequest(400, "Missing id of the delivery.");
-    if (typeof type !== "string" || type.length > MAX_TYPE)
-      throw new RefusedRequest(400, `Invalid type: expected at most ${MAX_TYPE} characters.`);
-    this.#id = /^[\w-]{1,100}$/.test(id) ? id : await sha256Hex(id);
-    return {
-      source: name,
-      id: this.#id,
-      type,
-      body,
-      bytes: incoming.raw.length,
-      hash: incoming.hash,
-      receivedAt: incoming.now,
-    };
-  }
-
-  #filtered(): Response {
-    return this.#respond({ status: 200, verdict: "filtered" });
-  }
-
-  #answerOf({ verdict, result, error, retryAfter, isUnreachable }: Offered): Response {
-    if (result instanceof Response) return result;
-    if (verdict !== "refused") return this.#respond({ status: 200, verdict });
-    const status = isUnreachable ? 503 : retryAfter === undefined ? 500 : 429;
-    return this.#refuse(failed(status, error, retryAfter), verdict);
-  }
-
-  #refuse({ status, message, headers, reason }: RefusedRequest, verdict?: "refused"): Response {
-    const line = { source: this.endpoint.name, status, message: reason, id: this.#id };
-    log.write(line, this.#clock.now());
-    return this.#respond({ status, ...(verdict && { verdict }), error: message }, headers);
-  }
-
-  #respond(outcome: Outcome, headers: Readonly<Record<string, string>> = {}): Response {
-    const { status, ...rest } = outcome;
-    const known = { ...rest, ...(this.#id !== undefined && { id: this.#id }) };
-    const own =
-      this.#body === undefined
-        ? undefined
-        : this.endpoint.preset.answer?.({ status, ...known }, this.#body, this.#delivery);
-    return own ?? Response.json(known, { status, headers });
+/** Never rejects. */
+async function answer(reception: Reception): Promise<Response> {
+  try {
+    return await receive(reception);
+  } catch (error) {
+    if (error instanceof RefusedRequest) return refuse(reception, error);
+    // Of the app's `agent` or `schema`.
+    return refuse(reception, unavailable(UNREACHABLE, thrownText(error)));
   }
 }
 
-/** The preset's own handling, e.g. of a click, or the app's. */
-function run({ preset, options }: Endpoint, delivery: InboundDelivery, agent: object): unknown {
-  return preset.handle?.(delivery, agent as AgentCalls) ?? options.handle?.(delivery, agent);
+async function receive(reception: Reception): Promise<Response> {
+  const { endpoint, request, headers, env } = reception;
+  const { preset, options } = endpoint;
+  const isGet = request.method === "GET" && preset.onGet;
+  if (request.method !== "POST" && !isGet) throw new RefusedRequest(405, "Invalid method.");
+  const parser = isGet ? undefined : parserOf(preset, headers.get("content-type"));
+  if (parser) reception.raw = await readBody(reception, request, endpoint.maxBytes);
+  reception.hash = await sha256Hex(reception.raw);
+  const secrets = await Promise.all(endpoint.secrets.map((name) => secretIn(env, name)));
+  reception.secrets = secrets.filter((value) => value !== undefined);
+  if (!parser) return (await preset.onGet?.(reception)) as Response;
+  await verify(reception);
+  const body = parse(reception.raw, parser);
+  reception.body = body;
+  const handshake = preset.handshake?.(body, reception);
+  if (handshake) return handshake;
+  const arrival = await arrivalOf(reception, body);
+  if (options.events && !options.events.includes(arrival.type)) return taken(reception, "filtered");
+  const delivery = await deliveryOf(endpoint, arrival);
+  reception.delivery = delivery;
+  const agent = await options.agent(delivery, env as Cloudflare.Env);
+  if (!agent) return taken(reception, "filtered");
+  const handle = async (_: Arrival, calls: object) => run(endpoint, delivery, calls);
+  const offered = await offer({ name: endpoint.name, handle }, arrival, agent as AcceptsDeliveries);
+  const { verdict, result, error, retryAfter } = offered;
+  if (result instanceof Response) return result;
+  if (verdict !== "refused") return taken(reception, verdict);
+  throw retryAfter
+    ? new RefusedRequest(429, "The agent has no room.", thrownText(error), retryAfter)
+    : offered.isUnreachable
+      ? unavailable(UNREACHABLE, thrownText(error))
+      : new RefusedRequest(500, "The handler failed.", thrownText(error));
+}
+
+async function verify(reception: Reception): Promise<void> {
+  const { preset, secrets } = reception.endpoint;
+  const found = reception.secrets.length;
+  let verified: Verified | false;
+  try {
+    verified = found > 0 && (await preset.verify(reception));
+  } catch (error) {
+    if (error instanceof RefusedRequest) throw error;
+    // WebCrypto or the preset refuses the secret.
+    return misconfigured(secrets, thrownText(error));
+  }
+  if (verified === true) return;
+  // The sender may use the secret that is missing.
+  if (found < secrets.length) misconfigured(secrets);
+  throw new RefusedRequest(401, `Not verified: ${verified}.`);
+}
+
+async function arrivalOf(reception: Reception, body: Json): Promise<Arrival> {
+  const { endpoint, raw, hash, now } = reception;
+  const { id, type } = orMalformed(() => endpoint.preset.identify(body, reception));
+  if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
+    throw new RefusedRequest(400, "The delivery's id or type is missing or invalid.");
+  reception.id = /^[\w-]{1,100}$/.test(id) ? id : await sha256Hex(id);
+  return {
+    source: endpoint.name,
+    id: reception.id,
+    type,
+    body,
+    bytes: raw.length,
+    hash,
+    receivedAt: now,
+  };
 }
 
 /** @throws RefusedRequest for a body that does not match the schema */
-async function deliveryOf(endpoint: Endpoint, arrival: Arrival): Promise<InboundDelivery> {
-  const { preset, options } = endpoint;
-  const { source, id, type, body: given = null, receivedAt } = arrival;
+async function deliveryOf(
+  { preset, options }: Endpoint,
+  arrival: Arrival,
+): Promise<InboundDelivery> {
+  const { bytes: _, hash: __, body: given = null, ...known } = arrival;
   let body = given;
   if (options.schema) {
     const checked = await options.schema["~standard"].validate(given);
     if (checked.issues) throw mismatch(checked.issues);
     body = checked.value;
   }
-  const { reply, click } = orMalformed(() => ({
-    reply: preset.reply?.(given, type) as Destination | undefined,
-    click: preset.click?.(given, type),
-  }));
-  return { source, id, type, body, receivedAt, reply, ...(click && { click }) };
+  return orMalformed(() => {
+    const reply = preset.reply?.(given, known.type) as Destination | undefined;
+    const click = preset.click?.(given, known.type);
+    return { ...known, body, reply, ...(click && { click }) };
+  });
+}
+
+/** Calls the preset's own handling, e.g. of a click, or the app's. */
+function run({ preset, options }: Endpoint, delivery: InboundDelivery, agent: object): unknown {
+  return preset.handle?.(delivery, agent as AgentCalls) ?? options.handle?.(delivery, agent);
 }
 
 type Issues = readonly {
@@ -255,60 +208,72 @@ type Issues = readonly {
 
 /** Names the paths. The messages of a schema may have values of the body. */
 function mismatch(issues: Issues): RefusedRequest {
-  const paths = issues.slice(0, MAX_PATHS).map(({ path = [] }) => {
-    const keys = path.map((part) => String(typeof part === "object" ? part.key : part));
-    return keys.join(".").slice(0, 100) || "the body itself";
-  });
-  return new RefusedRequest(400, `The body does not match its schema at ${paths.join(", ")}.`);
+  const keyOf = (part: PropertyKey | { readonly key: PropertyKey }) =>
+    typeof part === "object" ? part.key : part;
+  const paths = issues.map(({ path }) => path?.map(keyOf).join("."));
+  const message = `The body does not match its schema at: ${paths.join(", ")}`;
+  return new RefusedRequest(400, message.slice(0, 500));
 }
 
 function orMalformed<T>(read: () => T): T {
   try {
     return read();
   } catch {
-    throw new RefusedRequest(400, "Invalid body: not of the sender's form.");
+    throw new RefusedRequest(400, "The body is not of the sender's form.");
   }
 }
 
-function failed(status: 429 | 500 | 503, error: unknown, retryAfter = RETRY_AFTER): RefusedRequest {
-  const messages = {
-    429: "The agent has no room.",
-    500: "The handler failed.",
-    503: "The agent could not be reached.",
-  };
-  const headers = status === 500 ? undefined : { "retry-after": String(retryAfter) };
-  const { name, message } = failureOf(error);
-  return new RefusedRequest(status, messages[status], headers, `${name}: ${message}`);
+function unavailable(message: string, reason?: string): RefusedRequest {
+  return new RefusedRequest(503, message, reason, RETRY_AFTER);
 }
 
-/** Errors of the platform's stubs: https://developers.cloudflare.com/durable-objects/best-practices/error-handling/ */
-function isTransient(error: unknown): boolean {
-  const { retryable, overloaded } = (error ?? {}) as Record<string, unknown>;
-  return retryable === true || overloaded === true;
+/** The log names the bindings, the answer does not. @throws RefusedRequest */
+function misconfigured(names: readonly string[], problem = "missing"): never {
+  throw unavailable(
+    "A secret is missing or invalid.",
+    `Secret env.${names.join(", env.")}: ${problem}`,
+  );
 }
 
-/** A secret of env: a string, or a binding of the Secrets Store. Undefined: missing or empty. */
+/** A string, or what a binding of the Secrets Store has. Undefined: missing or empty. */
 async function secretIn(env: object, name: string): Promise<string | undefined> {
-  const binding = (env as Record<string, unknown>)[name];
-  const value = typeof binding === "string" ? binding : await stored(binding);
-  return typeof value === "string" && value !== "" ? value : undefined;
-}
-
-async function stored(binding: unknown): Promise<unknown> {
   try {
-    return await (binding as { get?(): Promise<unknown> } | undefined)?.get?.();
+    const binding = (env as Record<string, { get?(): Promise<unknown> } | undefined>)[name];
+    const value: unknown = (await binding?.get?.()) ?? binding;
+    return typeof value === "string" && value ? value : undefined;
   } catch {
     // Answered and logged as a missing secret.
     return undefined;
   }
 }
 
-function missing(names: readonly string[]): RefusedRequest {
-  return misconfigured(names, "expected a string that is not empty");
+function taken(reception: Reception, verdict: Verdict): Response {
+  return respond(reception, { status: 200, verdict });
 }
 
-/** The log names the bindings, the answer does not. */
-function misconfigured(names: readonly string[], expected: string): RefusedRequest {
-  const reason = `Invalid secret env.${names.join(" or env.")}: ${expected}.`;
-  return new RefusedRequest(503, "A secret is missing or invalid.", RETRY, reason);
+function refuse(reception: Reception, refused: RefusedRequest): Response {
+  const { status, message, reason, retryAfter } = refused;
+  const { endpoint, id, now } = reception;
+  logRefusal({ source: endpoint.name, status, reason, id }, now);
+  return respond(
+    reception,
+    { status, error: message },
+    {
+      ...(retryAfter && { "retry-after": `${retryAfter}` }),
+      ...(status === 405 && { allow: endpoint.preset.onGet ? "POST, GET" : "POST" }),
+    },
+  );
+}
+
+function respond(
+  { endpoint, id, body, delivery }: Reception,
+  { status, ...rest }: Outcome,
+  headers?: Readonly<Record<string, string>>,
+): Response {
+  const outcome = id ? { ...rest, id } : rest;
+  const own =
+    body === undefined || endpoint.preset.answer?.({ status, ...outcome }, body, delivery);
+  return own instanceof Response
+    ? own
+    : Response.json(outcome, { status, ...(headers && { headers }) });
 }

@@ -3,43 +3,30 @@
 const PERIOD_MS = 60_000;
 /** Of one source and status. */
 const LINES_PER_PERIOD = 10;
-const MAX_MESSAGE = 300;
+const MAX_REASON = 300;
 
 export type RefusalLine = {
   readonly source: string;
   readonly status: number;
-  readonly message: string;
+  readonly reason: string;
   /** Of the delivery. Left out before the signature is verified. */
-  readonly id?: string | undefined;
+  readonly id: string | undefined;
 };
 
-type Period = { start: number; lines: number; suppressed: number };
+const periods = new Map<string, { start: number; lines: number }>();
 
-/** At most ten lines a minute for each source and status. The first line of the next minute says how many were left out. */
-export class RefusalLog {
-  readonly #periods = new Map<string, Period>();
-
-  write({ source, status, message, id }: RefusalLine, now: number): void {
-    const key = `${source} ${status}`;
-    let period = this.#periods.get(key);
-    const suppressed = period?.suppressed ?? 0;
-    if (!period || Math.abs(now - period.start) >= PERIOD_MS) {
-      period = { start: now, lines: 0, suppressed: 0 };
-      this.#periods.set(key, period);
-    }
-    if (period.lines >= LINES_PER_PERIOD) {
-      period.suppressed++;
-      return;
-    }
-    const isFirst = period.lines++ === 0;
-    const line = {
-      perdure: "webhook:refused",
-      message: message.slice(0, MAX_MESSAGE).toWellFormed(),
-      source,
-      status,
-      id,
-      ...(isFirst && suppressed > 0 && { suppressed }),
-    };
-    console.warn(JSON.stringify(line));
+/** Logs at most ten lines a minute for each source and status. A later line says how many were left out. */
+export function logRefusal(line: RefusalLine, now: number): void {
+  const key = `${line.source} ${line.status}`;
+  let period = periods.get(key);
+  let suppressed: number | undefined;
+  if (!period || Math.abs(now - period.start) >= PERIOD_MS) {
+    const left = (period?.lines ?? 0) - LINES_PER_PERIOD;
+    if (left > 0) suppressed = left;
+    period = { start: now, lines: 0 };
+    periods.set(key, period);
   }
+  if (++period.lines > LINES_PER_PERIOD) return;
+  const reason = line.reason.slice(0, MAX_REASON);
+  console.warn(JSON.stringify({ perdure: "webhook:refused", ...line, reason, suppressed }));
 }

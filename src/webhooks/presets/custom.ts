@@ -1,9 +1,16 @@
 /** Senders without a preset of their own: an HMAC, an Ed25519 signature or a shared token in a header. */
 
 import type { Json } from "../../core/json.ts";
-import { InvalidOptionError, invalidOption } from "../../core/options.ts";
+import { InvalidOptionError } from "../../core/options.ts";
 import { fieldsOf } from "../form.ts";
-import { aFunction, type Check, type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
+import {
+  aFunction,
+  type Check,
+  type Endpoint,
+  type EndpointOptions,
+  endpoint,
+  invalid,
+} from "../preset.ts";
 import {
   checkEd25519,
   checkHmac,
@@ -54,18 +61,18 @@ const HEADER = /^[\w!#$%&'*+.^`|~-]+$/;
 
 const header: Check = (option, value) => {
   if (typeof value !== "string" || !HEADER.test(value))
-    throw invalidOption(option, value, 'the name of a header, e.g. "x-acme-signature"');
+    throw invalid(option, value, 'the name of a header, e.g. "x-acme-signature"');
 };
 const field: Check = (option, value) =>
   typeof value === "string" ? header(option, value) : aFunction(option, value);
 const text: Check = (option, value) => {
-  if (typeof value !== "string") throw invalidOption(option, value, "a string");
+  if (typeof value !== "string") throw invalid(option, value, "a string");
 };
 const oneOf =
   (...values: readonly string[]): Check =>
   (option, value) => {
     if (!values.includes(value as string))
-      throw invalidOption(option, value, `one of ${values.join(", ")}`);
+      throw invalid(option, value, `one of ${values.join(", ")}`);
   };
 
 const COMMON = { header, prefix: text, id: field, type: field, format: oneOf("json", "form") };
@@ -122,7 +129,7 @@ function check<Body, Target>(options: CustomOptions<Body, Target>): void {
   if (isValid) return;
   const needs = timestamp === undefined ? "{body}" : "{body} and {timestamp}";
   const expected = `a text with ${needs}, and no fields but ${valid.map((name) => `{${name}}`).join(", ")}`;
-  throw invalidOption("signed", options.signed, expected);
+  throw invalid("signed", options.signed, expected);
 }
 
 function templateOf({ signed, timestamp }: SignedOptions): string {

@@ -2,7 +2,7 @@
 
 import type { Json } from "../../core/json.ts";
 import { type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
-import { checkHmac, checkTime, concat, UnusableSecretError } from "../verify.ts";
+import { checkHmac, checkTime, concat } from "../verify.ts";
 
 /** What the specification recommends. Pass a `schema` for the sender's own fields. */
 export type StandardWebhooksBody = {
@@ -73,5 +73,5 @@ function keyOf(secret: string): Uint8Array<ArrayBuffer> {
   } catch {
     // Not base64.
   }
-  throw new UnusableSecretError("expected base64, with or without whsec_");
+  throw new TypeError("expected base64, with or without whsec_");
 }
