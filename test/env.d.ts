@@ -3,6 +3,7 @@ declare namespace Cloudflare {
   interface Env {
     ThinkAgent: DurableObjectNamespace<import("./support/think-agent.ts").ThinkAgent>;
     ToolAgent: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").ToolAgent>;
+    DeliveryAgent: DurableObjectNamespace<import("./hosts/think/delivery-agent.ts").DeliveryAgent>;
     Till: DurableObjectNamespace<import("./hosts/think/turns/tool-agent.ts").Till>;
     AnswerObject: DurableObjectNamespace<import("./support/objects/answer-object.ts").AnswerObject>;
     ToolChild: DurableObjectNamespace<import("./support/workflows/agent-tool-agents.ts").ToolChild>;
@@ -13,6 +14,9 @@ declare namespace Cloudflare {
       import("./support/workflows/agent-tool-agents.ts").ImpatientToolParent
     >;
     LedgerObject: DurableObjectNamespace<import("./support/objects/ledger-object.ts").LedgerObject>;
+    InboundObject: DurableObjectNamespace<
+      import("./support/objects/inbound-object.ts").InboundObject
+    >;
     WaitsObject: DurableObjectNamespace<import("./support/objects/waits-object.ts").WaitsObject>;
     OutboxObject: DurableObjectNamespace<import("./support/objects/outbox-object.ts").OutboxObject>;
     PlantedObject: DurableObjectNamespace<import("./testing/planted-object.ts").PlantedObject>;

@@ -5,6 +5,7 @@ export type ProblemType =
   | "outbox:dead"
   | "outbox:endpoint"
   | "outbox:full"
+  | "inbound:conflict"
   | "submission:error"
   | "scheduler:full";
 

@@ -4,6 +4,7 @@ import type { AgentPathStep } from "agents";
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
 import type { UIMessage } from "ai";
 import type { Instant } from "../core/instant.ts";
+import type { Acceptance, AcceptRequest, Inbound, ListInboundOptions } from "../inbound/index.ts";
 import type {
   DeadLetterFilter,
   ListDeadLettersOptions,
@@ -56,6 +57,7 @@ export type Capabilities = {
   readonly approvals: Approvals;
   readonly agentTools: AgentTools;
   readonly workflows: Workflows;
+  readonly inbound: Inbound;
   readonly threads: Pick<ThinkHost, "messages" | "clear">;
   /** The path from the root agent to this one. */
   readonly path: () => readonly AgentPathStep[];
@@ -426,6 +428,26 @@ export abstract class AgentVerbs {
    */
   async terminateWorkflow(workflowId: string, options?: { rollback?: boolean }): Promise<void> {
     await this[CAPABILITIES].workflows.terminate(workflowId, options);
+  }
+
+  // Inbound deliveries
+
+  /**
+   * For receivers of `perdure/webhooks`: accepts a delivery, and runs a call of its handler in the same transaction.
+   * @throws InvalidDeliveryError, or the error of storage; nothing is stored then
+   */
+  acceptDelivery(request: AcceptRequest): Promise<Acceptance> {
+    return this[CAPABILITIES].inbound.accept(request);
+  }
+
+  /** Deliveries that receivers have offered, newest first, without their bodies. @throws InvalidInboundFilterError */
+  listInboundDeliveries(options?: ListInboundOptions) {
+    return this[CAPABILITIES].inbound.list(options);
+  }
+
+  /** One delivery with its body and what it has started; null if it is unknown. */
+  inspectInboundDelivery(source: string, id: string) {
+    return this[CAPABILITIES].inbound.inspect(source, id);
   }
 
   // For workflows: their steps call these methods.

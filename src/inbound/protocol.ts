@@ -47,8 +47,8 @@ export type Verdict = "accepted" | "duplicate" | "filtered" | "refused";
 export type Acceptance =
   | {
       readonly verdict: Exclude<Verdict, "refused">;
-      /** What the call has returned, also for a duplicate. */
-      readonly result?: unknown;
+      /** What the call has returned, as JSON, also for a duplicate. */
+      readonly result?: Json;
     }
   | {
       readonly verdict: "refused";

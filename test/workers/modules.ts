@@ -3,6 +3,7 @@
 import { crashable } from "../../src/testing/index.ts";
 import { queue } from "../outbox/recipients.ts";
 import { AnswerObject as Answer } from "../support/objects/answer-object.ts";
+import { InboundObject as Inbound } from "../support/objects/inbound-object.ts";
 import { LedgerObject as Ledger } from "../support/objects/ledger-object.ts";
 import { OutboxObject as Outbox } from "../support/objects/outbox-object.ts";
 import { SchedulerObject as Scheduler } from "../support/objects/scheduler-object.ts";
@@ -17,6 +18,7 @@ export { PromptWorkflow } from "../support/workflows/prompt-workflow.ts";
 
 // For scenarios that crash them at every write.
 export const AnswerObject = crashable(Answer);
+export const InboundObject = crashable(Inbound);
 export const WaitsObject = crashable(Waits);
 export const LedgerObject = crashable(Ledger);
 export const OutboxObject = crashable(Outbox);

@@ -37,6 +37,13 @@ const TERMINATE = optionsOf<{ rollback?: boolean }>()({ rollback: flag().default
 
 type Started = Parameters<StartWorkflow>[0];
 
+type PutStart = {
+  readonly id: string;
+  readonly error?: Error;
+  readonly isDead: boolean;
+  readonly end: () => Promise<string>;
+};
+
 export class Workflows {
   /** Callers that wait, by {@link instanceKey}. */
   readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
@@ -59,7 +66,18 @@ export class Workflows {
    * Stores a start in the caller's transaction, and resolves when the instance exists and is tracked.
    * @throws InvalidDestinationError, InvalidEventError at once, so that the transaction is rolled back
    */
-  run(name: string, params: unknown, options: RunWorkflow = {}): Promise<string> {
+  run(name: string, params: unknown, options?: RunWorkflow): Promise<string> {
+    const { error, end } = this.put(name, params, options);
+    return error ? Promise.reject(error) : end();
+  }
+
+  /**
+   * Stores a start in the caller's transaction.
+   * @returns `error` if the id cannot be used, and nothing is stored then; `isDead` if the start was given up before, so that
+   *   `end()` sends it again; `end()`, to be called in the same transaction, resolves as {@link run}
+   * @throws InvalidDestinationError, InvalidEventError
+   */
+  put(name: string, params: unknown, options: RunWorkflow = {}): PutStart {
     const { outbox } = this;
     if (!isPlainObject(options)) {
       const problem = "expected an object with id, metadata, agentBinding, retention, ifExists";
@@ -78,21 +96,22 @@ export class Workflows {
 
     const accepts = options.ifExists === "return";
     const tracked = this.#agent.getWorkflow(id);
-    if (accepts && tracked?.workflowName === name) return Promise.resolve(id);
+    const exists = { id, isDead: false, end: () => Promise.resolve(id) };
+    if (accepts && tracked?.workflowName === name) return exists;
     const key = outbox.startId(start.destination);
     const stored = this.#storedStart(key);
     const holder = tracked?.workflowName ?? stored?.workflow;
     const isDead = stored?.state === "dead";
     if (tracked || (stored && holder !== name) || (stored && !isDead && !accepts)) {
-      return Promise.reject(new WorkflowExistsError(start.destination, { holder }));
+      return { ...exists, error: new WorkflowExistsError(start.destination, { holder }) };
     }
     if (isDead && !accepts) {
       const problem = `Workflow ${name} has no instance ${JSON.stringify(id)}, because its start was given up: ${stored.lastError}. Try it again with redriveDeadLetter(${JSON.stringify(key)}), or delete the dead letter.`;
-      return Promise.reject(new Error(problem));
+      return { ...exists, error: new Error(problem) };
     }
     if (!stored) outbox.put(start);
     const again = stored && (() => this.run(name, params, options));
-    return this.#end(key, start.destination, isDead, again);
+    return { id, isDead, end: () => this.#end(key, start.destination, isDead, again) };
   }
 
   /** The start that has not succeeded. It may be that of another Workflow, because ids are unique over all of them. */

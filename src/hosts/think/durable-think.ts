@@ -5,6 +5,7 @@ import type { Connection } from "agents";
 import type { UIMessage } from "ai";
 import { objectOf } from "../../core/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
+import { Inbound, type InboundSettings } from "../../inbound/index.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";
 import {
   type CancelSubmissionResult,
@@ -30,6 +31,7 @@ import {
 } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { approvalsWithClients } from "../agent/approval-clients.ts";
+import { deliveryVerbs, notOverridden } from "../agent/delivery-verbs.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
 import { type RunWorkflow, Workflows } from "../agent/workflows.ts";
@@ -43,6 +45,8 @@ import { ThinkLedger } from "./think-ledger.ts";
 export type DurableThinkOptions = LedgerOptions & {
   /** Options of the outbox. Its hooks are the methods `onDeadLetter()` and `onProblem()`. */
   readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
+  /** Options of the log of inbound deliveries. */
+  readonly inbound?: InboundSettings;
 };
 
 /**
@@ -70,8 +74,9 @@ export class DurableThink<
    * @throws InvalidOptionError for an invalid option
    */
   constructor(ctx: DurableObjectState, env: Env, options: DurableThinkOptions = {}) {
+    const isBuiltIn = notOverridden(new.target, DurableThink);
     super(ctx, env);
-    const { outbox = {}, ...limits } = objectOf("options of DurableThink", options);
+    const { outbox = {}, inbound = {}, ...limits } = objectOf("options of DurableThink", options);
     const agent = this as unknown as HookedThink;
     const onProblem = (problem: Problem) => this.onProblem(problem);
     this.outbox = new Outbox({
@@ -99,6 +104,9 @@ export class DurableThink<
       }),
     });
     const workflows = new Workflows(agent, Think.prototype, this.outbox, waits);
+    const { storage } = ctx;
+    const verbs = deliveryVerbs({ submissions, think, workflows, storage }, isBuiltIn);
+    const deliveries = new Inbound({ ...objectOf("inbound", inbound), agent, verbs, onProblem });
     this[CAPABILITIES] = {
       submissions,
       think,
@@ -107,10 +115,11 @@ export class DurableThink<
       approvals: new Approvals(waits),
       agentTools,
       workflows,
+      inbound: deliveries,
       threads: this.#host,
       path: () => this.selfPath,
     };
-    this.lifecycle.use(this.outbox).use(submissions).use(waits).use(scheduler);
+    this.lifecycle.use(this.outbox).use(submissions).use(waits).use(scheduler).use(deliveries);
   }
 
   /** Called at least once for each new dead letter. What it throws is logged and changes nothing. Override it. */

@@ -1,0 +1,54 @@
+/** The errors of the delivery log. When a call throws one, nothing was stored. */
+
+import { preview, shorten } from "../core/json.ts";
+
+/** A request that no receiver of this package makes. */
+export class InvalidDeliveryError extends Error {
+  override readonly name = "InvalidDeliveryError";
+  constructor(
+    /** What is invalid, e.g. `delivery.id`. */
+    readonly field: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** Invalid options of a list or a replay. */
+export class InvalidInboundFilterError extends Error {
+  override readonly name = "InvalidInboundFilterError";
+}
+
+/** The handler has called something that no delivery can call. */
+export class InvalidCallError extends Error {
+  override readonly name = "InvalidCallError";
+}
+
+/** The agent accepts too many deliveries at once, or this one for too long. The sender may try again. */
+export class InboundBusyError extends Error {
+  override readonly name = "InboundBusyError";
+}
+
+/** The delivery cannot be replayed. */
+export class ReplayError extends Error {
+  override readonly name = "ReplayError";
+  constructor(
+    readonly source: string,
+    readonly id: string,
+    problem: string,
+  ) {
+    super(`Delivery ${preview(id)} of ${preview(source)} cannot be replayed: ${problem}`);
+  }
+}
+
+/** The Worker has no handler for the deliveries of a source. */
+export class UnknownSourceError extends ReplayError {
+  constructor(source: string, id: string, known: readonly string[]) {
+    const listed = shorten(known.join(", ")) || "none";
+    super(
+      source,
+      id,
+      `this Worker has no source of that name (it has: ${listed}). Deploy a Worker whose main module creates it with webhooks(), email(), queue() or scheduled(), under the same name.`,
+    );
+  }
+}

@@ -1,0 +1,19 @@
+/** What the hosts use of the delivery log. */
+
+export { InvalidDeliveryError, InvalidInboundFilterError, ReplayError } from "./errors.ts";
+export { Inbound, type TransactionalVerb } from "./inbound.ts";
+export type { Acceptance, AcceptRequest, Arrival, Verdict } from "./protocol.ts";
+export type {
+  InboundFilter,
+  InboundPage,
+  InboundSettings,
+  InspectedDelivery,
+  ListInboundOptions,
+  LoggedCall,
+  LoggedDelivery,
+  LoggedWait,
+  ReplayFilter,
+  ReplayPage,
+  ReplayResult,
+  WaitMatch,
+} from "./types.ts";

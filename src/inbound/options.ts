@@ -1,0 +1,173 @@
+/** Checks the options of the delivery log, its filters, and what receivers send. */
+
+import * as z from "zod";
+import type { Instant } from "../core/instant.ts";
+import { byteLength, type Json, jsonTextOf } from "../core/json.ts";
+import {
+  count,
+  duration,
+  instant,
+  list,
+  oneOf,
+  optionsOf,
+  readOptions,
+  text,
+} from "../core/option-schemas.ts";
+import { invalidMessage } from "../core/options.ts";
+import { InvalidDeliveryError, InvalidInboundFilterError } from "./errors.ts";
+import type { AcceptRequest, Arrival } from "./protocol.ts";
+import { type StoredVerdict, VERDICTS } from "./states.ts";
+import type { InboundFilter, InboundSettings, ListInboundOptions } from "./types.ts";
+
+/** Calls of a delivery that are recorded, and so the most that it may make. */
+export const MAX_CALLS = 100;
+/** Bytes of a body as JSON that is kept. It shares a row of at most 2 MB with what its calls have returned. */
+const MAX_BODY_BYTES = 1_500_000;
+const MIB = 1_048_576;
+
+const SETTINGS = optionsOf<InboundSettings>()({
+  retention: optionsOf<NonNullable<InboundSettings["retention"]>>()({
+    maxAge: duration({ infinity: true }).prefault("30 days"),
+    maxCount: count({ infinity: true }).default(10_000),
+    maxBytes: count({ infinity: true }).default(256 * MIB),
+  }).prefault({}),
+  maxInFlight: count({ max: 100_000 }).default(1_000),
+});
+
+export type Limits = ReturnType<typeof readSettings>;
+
+/** @throws InvalidOptionError naming the option */
+export function readSettings(settings: InboundSettings = {}) {
+  const { retention, maxInFlight } = readOptions(SETTINGS, settings, "inbound");
+  const { maxAge: maxAgeMs, maxCount, maxBytes } = retention;
+  return { maxAgeMs, maxCount, maxBytes, maxInFlight };
+}
+
+const SOURCE = text({ maxLength: 100 });
+const ID = z.string().regex(/^[A-Za-z0-9_-]{1,100}$/, {
+  error: "expected 1 to 100 characters of A-Z, a-z, 0-9, _ and -. Use a SHA-256 of another id",
+});
+const HASH = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/, { error: "expected a SHA-256 in hex, which has 64 digits" });
+const TYPE = text({ maxLength: 200, empty: true });
+
+const DELIVERY = optionsOf<Arrival>()({
+  source: SOURCE,
+  id: ID,
+  type: TYPE,
+  body: z.custom<Json>().optional(),
+  bytes: count({ min: 0 }),
+  hash: HASH,
+  receivedAt: count({ min: 0 }),
+});
+const REQUEST = optionsOf<AcceptRequest>()({
+  delivery: DELIVERY,
+  call: optionsOf<NonNullable<AcceptRequest["call"]>>()({
+    ordinal: count({ min: 0 }),
+    // What is no name of a method is refused as a call, so that the log has it.
+    verb: z.custom<string>(),
+    args: list(z.unknown(), { max: 100 }),
+  }).optional(),
+  refusal: text({ empty: true }).optional(),
+});
+
+/** A checked request. */
+export type Request = {
+  readonly delivery: Arrival;
+  /** The body as JSON, where it was sent and is small enough to be kept. */
+  readonly text: string | undefined;
+  readonly call: AcceptRequest["call"];
+  readonly refusal: string | undefined;
+};
+
+/** @throws InvalidDeliveryError */
+export function readRequest(request: unknown): Request {
+  const make = (field: string, message: string) => new InvalidDeliveryError(field, message);
+  const { delivery, call, refusal } = readOptions(REQUEST, request, "request", make);
+  if (call && refusal !== undefined) {
+    throw make("refusal", invalidMessage("refusal", "with a call", "expected one of the two"));
+  }
+  return { delivery: delivery as Arrival, text: textOf(delivery.body), call, refusal };
+}
+
+function textOf(body: Json | undefined): string | undefined {
+  if (body === undefined) return undefined;
+  const refuse = (message: string) => new InvalidDeliveryError("delivery.body", message);
+  const text = jsonTextOf("delivery.body", body, { maxBytes: Number.POSITIVE_INFINITY, refuse });
+  return byteLength(text) <= MAX_BODY_BYTES ? text : undefined;
+}
+
+const VERDICT = oneOf<StoredVerdict>(VERDICTS);
+const FILTER = {
+  source: SOURCE.optional(),
+  verdict: z
+    .union([VERDICT, list(VERDICT, { min: 1 })], {
+      error: `expected one or more of ${VERDICTS.join(", ")}`,
+    })
+    .optional(),
+  type: TYPE.optional(),
+  since: instant().optional(),
+  until: instant().optional(),
+};
+const PAGE = {
+  limit: count({ max: 1_000 }).default(100),
+  cursor: z
+    .string()
+    .regex(/^\d{1,15}$/, { error: "expected the cursor of an earlier page" })
+    .transform(Number)
+    .optional(),
+};
+const PAGED = optionsOf<ListInboundOptions>()({ ...FILTER, ...PAGE });
+const RECENT = optionsOf<RecentOptions>()({
+  since: instant(),
+  source: SOURCE.optional(),
+  limit: count({ max: 1_000 }).default(100),
+});
+const DELIVERY_REF = optionsOf<{ source: string; id: string }>()({
+  source: text({ empty: true }),
+  id: text({ empty: true }),
+});
+
+export type RecentOptions = {
+  readonly since: Instant;
+  readonly source?: string;
+  readonly limit?: number;
+};
+
+/** A filter as the store takes it. */
+export type Selection = {
+  readonly source: string | undefined;
+  readonly verdicts: readonly StoredVerdict[] | undefined;
+  readonly type: string | undefined;
+  readonly since: number | undefined;
+  readonly until: number | undefined;
+};
+
+const invalidFilter = (_: string, message: string) => new InvalidInboundFilterError(message);
+
+/** @throws InvalidInboundFilterError for an unknown option or an invalid value */
+export function readPage(verb: string, options: ListInboundOptions) {
+  const name = `options of ${verb}`;
+  const { limit, cursor, ...filter } = readOptions(PAGED, options, name, invalidFilter);
+  const { source, verdict, type, since, until } = filter;
+  // Given as undefined by mistake, a restriction must not select everything.
+  const names = ["source", "verdict", "type", "since", "until"] satisfies (keyof InboundFilter)[];
+  const empty = names.find((one) => Object.hasOwn(options, one) && (options[one] ?? null) === null);
+  if (empty !== undefined) {
+    const expected = "expected a value. Leave the option out to select all";
+    throw invalidFilter(empty, invalidMessage(empty, `${options[empty]} in ${name}`, expected));
+  }
+  const verdicts = verdict === undefined ? undefined : [verdict].flat();
+  return { selection: { source, verdicts, type, since, until }, limit, cursor };
+}
+
+/** @throws InvalidInboundFilterError */
+export function readRecent(options: RecentOptions) {
+  return readOptions(RECENT, options, "options of recent()", invalidFilter);
+}
+
+/** @throws InvalidInboundFilterError for values that cannot name a delivery */
+export function checkRef(verb: string, source: unknown, id: unknown): void {
+  readOptions(DELIVERY_REF, { source, id } as never, `arguments of ${verb}`, invalidFilter);
+}

@@ -1,0 +1,424 @@
+/**
+ * Writes `perdure_inbound`, by transition verbs only. A delivery bills 2 rows (the row and its key), a later call, a
+ * duplicate or another verdict 1. Rows are deleted from the oldest on, so that their numbers have no gaps.
+ */
+
+import type { Failure } from "../core/failures.ts";
+import { byteLength, type Json } from "../core/json.ts";
+import { migrate } from "../core/migrations.ts";
+import type { Limits, Selection } from "./options.ts";
+import type { Arrival } from "./protocol.ts";
+import { type StoredVerdict, verdictsBefore } from "./states.ts";
+import type { InspectedDelivery, LoggedCall, LoggedDelivery, LoggedWait } from "./types.ts";
+
+/** Numbered by their position; a published one is never edited. Columns that may be large come last. */
+const MIGRATIONS = [
+  `CREATE TABLE perdure_inbound (
+     seq INTEGER PRIMARY KEY,
+     source TEXT NOT NULL,
+     id TEXT NOT NULL,
+     type TEXT NOT NULL,
+     verdict TEXT NOT NULL,
+     bytes INTEGER NOT NULL,
+     hash TEXT NOT NULL,
+     received_at INTEGER NOT NULL,
+     stored_at INTEGER NOT NULL,
+     duplicates INTEGER NOT NULL DEFAULT 0,
+     replays INTEGER NOT NULL DEFAULT 0,
+     has_conflict INTEGER NOT NULL DEFAULT 0,
+     body_bytes INTEGER NOT NULL,
+     kept_bytes INTEGER NOT NULL,
+     emptied INTEGER NOT NULL,
+     replay_of TEXT,
+     error TEXT,
+     calls TEXT NOT NULL,
+     body TEXT,
+     UNIQUE (source, id)
+   );`,
+] as const;
+
+/** All columns but the body. */
+const COLUMNS = `seq, source, id, type, verdict, bytes, hash, received_at, stored_at, duplicates, has_conflict,
+  replay_of, error, calls`;
+
+/** Deliveries between two deletions. */
+export const PRUNE_EVERY = 64;
+/** Rows that one call deletes or empties at most: more than come in between. */
+const MAX_PRUNED = 4 * PRUNE_EVERY;
+/** Rows that one page of a list reads at most. */
+export const MAX_SCANNED = 10_000;
+/** UTF-16 units of JSON in a list: an object has 128 MB in all. */
+const MAX_LISTED = 8_000_000;
+
+export type NewDelivery = {
+  readonly arrival: Arrival;
+  /** The body as JSON. */
+  readonly text: string | undefined;
+  readonly replayOf: string | undefined;
+};
+
+/** What a verdict is stored with. */
+export type Decision = {
+  readonly verdict: StoredVerdict;
+  readonly calls: readonly (LoggedCall | LoggedWait)[];
+  /** Undefined keeps the stored one. */
+  readonly error: Failure | undefined;
+  readonly hasConflict: boolean;
+};
+
+export type StoredDelivery = LoggedDelivery & {
+  readonly seq: number;
+  readonly hasConflict: boolean;
+};
+
+/** What the newest row knows of all rows. */
+type Tail = {
+  readonly seq: number;
+  readonly storedAt: number;
+  /** Bytes of all bodies. */
+  readonly keptBytes: number;
+  /** This row, and all before it, have no body. */
+  readonly emptied: number;
+};
+
+const NO_TAIL: Tail = { seq: 0, storedAt: 0, keptBytes: 0, emptied: 0 };
+
+export class InboundStore {
+  #tail: Tail | undefined;
+  #hasPruned = false;
+  /** Counts the writes, so that a caller sees whether a row may have changed since it was read. */
+  writes = 0;
+
+  constructor(
+    private readonly storage: DurableObjectStorage,
+    private readonly limits: Limits,
+  ) {
+    migrate(storage, "inbound", MIGRATIONS);
+  }
+
+  transaction<T>(work: () => T): T {
+    try {
+      return this.storage.transactionSync(work);
+    } catch (error) {
+      this.forget();
+      throw error;
+    }
+  }
+
+  /** A transaction around this store's writes was rolled back. */
+  forget(): void {
+    this.#tail = undefined;
+    this.writes++;
+  }
+
+  /** (new) → any verdict. Deletes old deliveries first, now and then. */
+  insert({ arrival, text, replayOf }: NewDelivery, decision: Decision, now: number): void {
+    this.transaction(() => {
+      const tail = this.#newest();
+      const seq = tail.seq + 1;
+      const isPruned = !this.#hasPruned || seq % PRUNE_EVERY === 0;
+      const kept = isPruned ? this.#prune(tail, seq, now) : tail;
+      const bodyBytes = text === undefined ? 0 : byteLength(text);
+      const body = bodyBytes > this.limits.maxBytes ? undefined : text;
+      const room = this.limits.maxBytes - (body === undefined ? 0 : bodyBytes);
+      const emptied = this.#emptyBodies(kept, room);
+      const next = {
+        seq,
+        storedAt: Math.max(now, tail.storedAt),
+        keptBytes: emptied.keptBytes + (body === undefined ? 0 : bodyBytes),
+        emptied: emptied.emptied,
+      };
+      this.#exec(
+        `INSERT INTO perdure_inbound (seq, source, id, type, verdict, bytes, hash, received_at, stored_at, body_bytes,
+           kept_bytes, emptied, replay_of, error, calls, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        seq,
+        arrival.source,
+        arrival.id,
+        arrival.type,
+        decision.verdict,
+        arrival.bytes,
+        arrival.hash,
+        arrival.receivedAt,
+        next.storedAt,
+        body === undefined ? 0 : bodyBytes,
+        next.keptBytes,
+        next.emptied,
+        replayOf ?? null,
+        decision.error ? JSON.stringify(decision.error) : null,
+        JSON.stringify(decision.calls),
+        body ?? null,
+      );
+      this.#tail = next;
+      this.#hasPruned = true;
+    });
+  }
+
+  /** Any verdict → the same, or one that may follow it. Returns whether the row had such a verdict. */
+  decide(seq: number, { verdict, calls, error, hasConflict }: Decision): boolean {
+    const changed = this.#exec(
+      `UPDATE perdure_inbound SET verdict = ?, calls = ?, error = ifnull(?, error), has_conflict = max(has_conflict, ?)
+       WHERE seq = ? AND verdict IN (SELECT value FROM json_each(?)) RETURNING seq`,
+      verdict,
+      JSON.stringify(calls),
+      error ? JSON.stringify(error) : null,
+      hasConflict ? 1 : 0,
+      seq,
+      JSON.stringify(verdictsBefore(verdict)),
+    );
+    return changed.toArray().length > 0;
+  }
+
+  /** Any verdict → the same: the delivery was sent again. */
+  repeat(seq: number, hasConflict: boolean): void {
+    this.#exec(
+      "UPDATE perdure_inbound SET duplicates = duplicates + 1, has_conflict = max(has_conflict, ?) WHERE seq = ?",
+      hasConflict ? 1 : 0,
+      seq,
+    );
+  }
+
+  /** Counts a replay of an accepted delivery. Returns its number, from 1; undefined if the delivery was deleted meanwhile. */
+  countReplay(seq: number): number | undefined {
+    return this.#exec<{ replays: number }>(
+      "UPDATE perdure_inbound SET replays = replays + 1 WHERE seq = ? RETURNING replays",
+      seq,
+    ).toArray()[0]?.replays;
+  }
+
+  find(source: string, id: string): StoredDelivery | undefined {
+    const query = `SELECT ${COLUMNS} FROM perdure_inbound WHERE source = ? AND id = ?`;
+    const [row] = this.storage.sql.exec<Row>(query, source, id).toArray();
+    return row && toDelivery(row);
+  }
+
+  /** With its body. */
+  inspect(source: string, id: string): (InspectedDelivery & StoredDelivery) | undefined {
+    const query = `SELECT ${COLUMNS}, body FROM perdure_inbound WHERE source = ? AND id = ?`;
+    const [row] = this.storage.sql.exec<RowWithBody>(query, source, id).toArray();
+    return row && { ...toDelivery(row), ...bodyOf(row) };
+  }
+
+  /**
+   * Deliveries without their bodies and results, newest first, of a bounded number of rows.
+   *
+   * @param before only those with a lower number
+   * @returns `next` is the `before` of the next page; undefined on the last one
+   */
+  list(
+    selection: Selection,
+    limit: number,
+    before = Number.MAX_SAFE_INTEGER,
+  ): { deliveries: StoredDelivery[]; next: number | undefined } {
+    const { first, last } = this.#range(selection);
+    const to = Math.min(last, before - 1);
+    const from = Math.max(first, to - MAX_SCANNED + 1);
+    const deliveries: StoredDelivery[] = [];
+    let length = 0;
+    for (const row of this.#select(selection, from, to, "DESC")) {
+      length += row.calls.length;
+      if (deliveries.length === limit || (length > MAX_LISTED && deliveries.length > 0)) {
+        return { deliveries, next: deliveries.at(-1)?.seq };
+      }
+      deliveries.push(withoutResults(toDelivery(row)));
+    }
+    return { deliveries, next: from > first ? from : undefined };
+  }
+
+  /**
+   * The keys of deliveries, oldest first, of a bounded number of rows.
+   *
+   * @param after only those with a higher number
+   * @param until the highest number
+   */
+  keys(selection: Selection, limit: number, after: number, until: number) {
+    const { first, last } = this.#range(selection);
+    const from = Math.max(first, after + 1);
+    const end = Math.min(last, until);
+    const to = Math.min(end, from + MAX_SCANNED - 1);
+    const keys: { seq: number; source: string; id: string }[] = [];
+    for (const { seq, source, id } of this.#select(selection, from, to, "ASC")) {
+      if (keys.length === limit) return { keys, next: keys.at(-1)?.seq };
+      keys.push({ seq, source, id });
+    }
+    return { keys, next: to < end ? to : undefined };
+  }
+
+  /** The number of the newest row; 0 without rows. */
+  get newest(): number {
+    return this.#newest().seq;
+  }
+
+  /** The newest arrivals with bodies since a time, oldest first, and fewer than the limit where they are large. */
+  recent(since: number, source: string | undefined, limit: number): Arrival[] {
+    const selection = { ...ALL, since, source };
+    const { first, last } = this.#range(selection);
+    const arrivals: Arrival[] = [];
+    let length = 0;
+    for (const row of this.#select(selection, first, last, "DESC", `${COLUMNS}, body`)) {
+      const { body } = row as RowWithBody;
+      if (body === null) continue;
+      length += body.length;
+      if (length > MAX_LISTED && arrivals.length > 0) break;
+      arrivals.push({ ...arrivalOf(row), body: JSON.parse(body) as Json });
+      if (arrivals.length === limit) break;
+    }
+    return arrivals.reverse();
+  }
+
+  #select(
+    { source, verdicts, type }: Selection,
+    from: number,
+    to: number,
+    order: "ASC" | "DESC",
+    columns = COLUMNS,
+  ) {
+    const where = ["seq BETWEEN ? AND ?"];
+    const values: SqlStorageValue[] = [from, to];
+    const only = (condition: string, value: SqlStorageValue) => {
+      where.push(condition);
+      values.push(value);
+    };
+    // `+` keeps SQLite from the index by source, which would have to be sorted.
+    if (source !== undefined) only("+source = ?", source);
+    if (verdicts) only("verdict IN (SELECT value FROM json_each(?))", JSON.stringify(verdicts));
+    if (type !== undefined) only("type = ?", type);
+    const query = `SELECT ${columns} FROM perdure_inbound WHERE ${where.join(" AND ")} ORDER BY seq ${order}`;
+    return this.storage.sql.exec<Row>(query, ...values);
+  }
+
+  /** The first and the last number of the rows of a time. */
+  #range({ since, until }: Selection): { first: number; last: number } {
+    const { seq: last } = this.#newest();
+    const query = "SELECT ifnull(MIN(seq), 1) AS seq FROM perdure_inbound";
+    const first = this.storage.sql.exec<{ seq: number }>(query).one().seq;
+    return {
+      first: since === undefined ? first : this.#firstAt(since, first, last),
+      last: until === undefined ? last : this.#firstAt(until, first, last) - 1,
+    };
+  }
+
+  /** The number of the first row that was stored at a time or later, by bisection: times grow with the numbers. */
+  #firstAt(time: number, first: number, last: number): number {
+    let [low, high] = [first, last + 1];
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      const query = "SELECT stored_at FROM perdure_inbound WHERE seq = ?";
+      const [row] = this.storage.sql.exec<{ stored_at: number }>(query, middle).toArray();
+      if ((row?.stored_at ?? 0) >= time) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  #newest(): Tail {
+    this.#tail ??=
+      this.storage.sql
+        .exec<Tail>(
+          `SELECT seq, stored_at AS storedAt, kept_bytes AS keptBytes, emptied FROM perdure_inbound
+           ORDER BY seq DESC LIMIT 1`,
+        )
+        .toArray()[0] ?? NO_TAIL;
+    return this.#tail;
+  }
+
+  /** Deletes some of the deliveries that are too old or too many, the oldest first. */
+  #prune(tail: Tail, newest: number, now: number): Tail {
+    const { maxAgeMs, maxCount } = this.limits;
+    const oldest = this.storage.sql.exec<{ seq: number; storedAt: number; bodyBytes: number }>(
+      `SELECT seq, stored_at AS storedAt, body_bytes AS bodyBytes FROM perdure_inbound ORDER BY seq LIMIT ${MAX_PRUNED}`,
+    );
+    let last: number | undefined;
+    let { keptBytes } = tail;
+    for (const { seq, storedAt, bodyBytes } of oldest) {
+      if (seq > newest - maxCount && storedAt >= now - maxAgeMs) break;
+      last = seq;
+      keptBytes -= bodyBytes;
+    }
+    if (last !== undefined) this.#exec("DELETE FROM perdure_inbound WHERE seq <= ?", last);
+    return { ...tail, keptBytes };
+  }
+
+  /** Deletes some of the bodies, the oldest first, until all of them together have at most so many bytes. */
+  #emptyBodies(tail: Tail, maxBytes: number): Tail {
+    let { keptBytes, emptied } = tail;
+    if (keptBytes <= maxBytes) return tail;
+    const oldest = this.storage.sql.exec<{ seq: number; bodyBytes: number }>(
+      `SELECT seq, body_bytes AS bodyBytes FROM perdure_inbound WHERE seq > ? ORDER BY seq LIMIT ${MAX_PRUNED}`,
+      emptied,
+    );
+    for (const { seq, bodyBytes } of oldest) {
+      if (keptBytes <= maxBytes) break;
+      keptBytes -= bodyBytes;
+      emptied = seq;
+    }
+    this.#exec(
+      "UPDATE perdure_inbound SET body = NULL, body_bytes = 0 WHERE seq > ? AND seq <= ? AND body IS NOT NULL",
+      tail.emptied,
+      emptied,
+    );
+    return { ...tail, keptBytes, emptied };
+  }
+
+  #exec<T extends Record<string, SqlStorageValue>>(query: string, ...values: SqlStorageValue[]) {
+    this.writes++;
+    return this.storage.sql.exec<T>(query, ...values);
+  }
+}
+
+const ALL: Selection = {
+  source: undefined,
+  verdicts: undefined,
+  type: undefined,
+  since: undefined,
+  until: undefined,
+};
+
+type Row = {
+  seq: number;
+  source: string;
+  id: string;
+  type: string;
+  verdict: StoredVerdict;
+  bytes: number;
+  hash: string;
+  received_at: number;
+  stored_at: number;
+  duplicates: number;
+  has_conflict: number;
+  replay_of: string | null;
+  error: string | null;
+  calls: string;
+};
+type RowWithBody = Row & { body: string | null };
+
+function arrivalOf({ source, id, type, bytes, hash, received_at }: Row): Arrival {
+  return { source, id, type, bytes, hash, receivedAt: received_at };
+}
+
+function toDelivery(row: Row): StoredDelivery {
+  const { seq, verdict, stored_at, duplicates, has_conflict, replay_of, error, calls } = row;
+  return {
+    ...arrivalOf(row),
+    seq,
+    verdict,
+    storedAt: stored_at,
+    duplicates,
+    hasConflict: has_conflict === 1,
+    ...(replay_of !== null && { replayOf: replay_of }),
+    calls: JSON.parse(calls) as LoggedDelivery["calls"],
+    ...(error !== null && { error: JSON.parse(error) as Failure }),
+  };
+}
+
+function bodyOf({ body }: RowWithBody): { body?: Json } {
+  return body === null ? {} : { body: JSON.parse(body) as Json };
+}
+
+function withoutResults(delivery: StoredDelivery): StoredDelivery {
+  const calls = delivery.calls.map((call) => {
+    if (call.kind === "wait") return call;
+    const { result: _, ...rest } = call;
+    return rest;
+  });
+  return { ...delivery, calls };
+}

@@ -1,0 +1,138 @@
+/** The types of the delivery log. */
+
+import type { Duration } from "../core/duration.ts";
+import type { Failure } from "../core/failures.ts";
+import type { Instant } from "../core/instant.ts";
+import type { Json } from "../core/json.ts";
+import type { Arrival, Verdict } from "./protocol.ts";
+import type { StoredVerdict } from "./states.ts";
+
+/** Limits of the delivery log. */
+export type InboundSettings = {
+  /** How long deliveries stay in the log. A delivery that was deleted from it is accepted again if it is sent again. */
+  readonly retention?: {
+    /**
+     * Counted from the acceptance. Older ones are deleted when later deliveries are accepted.
+     * @default "30 days"
+     */
+    readonly maxAge?: Duration;
+    /**
+     * How many of the newest deliveries are kept. Up to 64 more stay until the next deletion.
+     * @default 10_000
+     */
+    readonly maxCount?: number;
+    /**
+     * Bytes of all bodies as JSON. Above it, the oldest deliveries lose their bodies; they stay in the log, and cannot be
+     * replayed.
+     * @default 268_435_456, which is 256 MiB
+     */
+    readonly maxBytes?: number;
+  };
+  /**
+   * Deliveries that are accepted at the same time. The next one is refused, and its sender is asked to try again.
+   * @default 1_000
+   */
+  readonly maxInFlight?: number;
+};
+
+/** A workflow that waited for a delivery. */
+export type WaitMatch = {
+  readonly waitId: string;
+  readonly workflow: { readonly name: string; readonly id: string };
+};
+
+/** What a call of a handler has started, as far as it has an id. */
+export type Started =
+  | { readonly kind: "submission"; readonly submissionIds: readonly string[] }
+  | { readonly kind: "workflow"; readonly workflow: string; readonly workflowId: string }
+  | { readonly kind: "method" };
+
+/** A call of a handler that has been accepted. It is not run again. */
+export type LoggedCall = Started & {
+  /** Its position in the handler, from 0. */
+  readonly ordinal: number;
+  /** The agent's method. */
+  readonly verb: string;
+  /** What it returned, as JSON. Left out where it returned nothing, or more than 16 KiB. */
+  readonly result?: Json;
+};
+
+/** A workflow that has received the delivery. */
+export type LoggedWait = WaitMatch & { readonly kind: "wait" };
+
+/** A delivery in the log. */
+export type LoggedDelivery = Omit<Arrival, "body"> & {
+  readonly verdict: StoredVerdict;
+  /** When the agent stored it first, epoch milliseconds. */
+  readonly storedAt: number;
+  /** How often it was sent again. */
+  readonly duplicates: number;
+  /** The id of the accepted delivery that this one repeats. */
+  readonly replayOf?: string;
+  /** What it has started, in the order of acceptance. Lists leave out the results. */
+  readonly calls: readonly (LoggedCall | LoggedWait)[];
+  /** Why it was refused last. An accepted one can have it too: a later call of its handler was refused. */
+  readonly error?: Failure;
+};
+
+/** A delivery with its body. */
+export type InspectedDelivery = LoggedDelivery & {
+  /** Left out where it was larger than 1.5 MB, or has been deleted by `retention.maxBytes`. */
+  readonly body?: Json;
+};
+
+/** Selects deliveries. */
+export type InboundFilter = {
+  readonly source?: string;
+  readonly verdict?: StoredVerdict | readonly StoredVerdict[];
+  readonly type?: string;
+  /** Stored at this time or later. */
+  readonly since?: Instant;
+  /** Stored before this time. */
+  readonly until?: Instant;
+};
+
+type Page = {
+  /**
+   * From 1 to 1,000.
+   * @default 100
+   */
+  readonly limit?: number;
+  /** The `cursor` of the page before. */
+  readonly cursor?: string;
+};
+
+export type ListInboundOptions = InboundFilter & Page;
+
+export type InboundPage = {
+  /** Newest first. It can be shorter than the limit, or empty, and not the last. */
+  readonly deliveries: readonly LoggedDelivery[];
+  /** Left out on the last page. */
+  readonly cursor?: string;
+};
+
+/** Without a `verdict`, those that were refused. */
+export type ReplayFilter = InboundFilter & Page;
+
+/** What became of a replay. */
+export type ReplayResult = {
+  readonly source: string;
+  /** The id that it was offered under: that of a refused or filtered delivery, and a new one for an accepted delivery. */
+  readonly id: string;
+  readonly verdict: Verdict;
+  /** Why it was refused. */
+  readonly error?: Failure;
+};
+
+export type ReplayPage = {
+  /** How many were offered to their handlers again, oldest first. */
+  readonly replayed: number;
+  readonly accepted: number;
+  readonly failed: readonly {
+    readonly source: string;
+    readonly id: string;
+    readonly error: Failure;
+  }[];
+  /** Continues after the last one. After a failure because the agent has no room, it continues with that one. */
+  readonly cursor?: string;
+};

@@ -1,0 +1,101 @@
+/** The delivery log on a plain Durable Object, and methods that deliveries call. A table has each effect, so that a crash undoes it. */
+
+import { Inbound } from "../../../src/inbound/inbound.ts";
+import type { Arrival } from "../../../src/inbound/protocol.ts";
+import type { InboundSettings, WaitMatch } from "../../../src/inbound/types.ts";
+import { Outbox } from "../../../src/outbox/index.ts";
+import { MeteredObject } from "./metered-object.ts";
+
+export type InboundScript = InboundSettings & {
+  /** What waits, before each delivery that is not accepted. */
+  readonly matchWaits?: (delivery: Arrival, object: InboundObject) => readonly WaitMatch[];
+  readonly onProblem?: (problem: { readonly type: string; readonly ids: object }) => void;
+  /** Within `slow()`, outside of any transaction. */
+  readonly onSlow?: (text: string, object: InboundObject) => Promise<void>;
+  /** Within `note()`. */
+  readonly onNote?: (text: string, object: InboundObject) => unknown;
+  /** How far its clock is ahead. */
+  readonly aheadMs?: () => number;
+};
+
+/** By the object's name. */
+export const inboundScripts = new Map<string, InboundScript>();
+
+/** What every agent inherits. */
+class BaseObject extends MeteredObject {
+  inherited(): string {
+    return "inherited";
+  }
+}
+
+export class InboundObject extends BaseObject {
+  readonly inbound: Inbound;
+  readonly outbox: Outbox;
+  /** No method of the class. */
+  readonly field = () => "field";
+  readonly #script: InboundScript;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    super(ctx, env);
+    this.#script = inboundScripts.get(ctx.id.name ?? "") ?? {};
+    const { matchWaits, onSlow: _, onNote: __, aheadMs, ...settings } = this.#script;
+    const clock = { now: () => Date.now() + (aheadMs?.() ?? 0), random: () => 0 };
+    this.outbox = new Outbox({ host: this, env });
+    this.inbound = new Inbound({
+      ...settings,
+      clock,
+      agent: this,
+      verbs: { unlogged: async () => {} },
+      matchWaits: (delivery) => matchWaits?.(delivery, this) ?? [],
+    });
+    this.lifecycle.use(this.outbox).use(this.inbound);
+  }
+
+  acceptDelivery(request: never) {
+    return this.inbound.accept(request);
+  }
+
+  get getter(): () => string {
+    throw new Error("The getter was run");
+  }
+
+  unlogged(): void {}
+
+  /** Returns no promise. */
+  note(text: unknown): unknown {
+    this.write(String(text));
+    return this.#script.onNote ? this.#script.onNote(String(text), this) : { noted: text };
+  }
+
+  async slow(text: string): Promise<unknown> {
+    await this.#script.onSlow?.(text, this);
+    this.write(text);
+    return { slow: text };
+  }
+
+  /** Returns a promise, and is no async function. */
+  promised(text: string): Promise<unknown> {
+    this.write(`${text} first`);
+    return this.slow(text);
+  }
+
+  refuse(name: string, message: string): never {
+    this.write("undone");
+    throw Object.assign(new Error(message), { name });
+  }
+
+  write(text: string): void {
+    const { sql } = this.ctx.storage;
+    sql.exec("CREATE TABLE IF NOT EXISTS notes (seq INTEGER PRIMARY KEY, text TEXT)");
+    sql.exec("INSERT INTO notes (text) VALUES (?)", text);
+  }
+
+  notes(): string[] {
+    const { sql } = this.ctx.storage;
+    sql.exec("CREATE TABLE IF NOT EXISTS notes (seq INTEGER PRIMARY KEY, text TEXT)");
+    return Array.from(
+      sql.exec("SELECT text FROM notes ORDER BY seq").raw<[string]>(),
+      ([text]) => text,
+    );
+  }
+}
