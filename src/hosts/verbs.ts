@@ -4,7 +4,13 @@ import type { AgentPathStep } from "agents";
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
 import type { UIMessage } from "ai";
 import type { Instant } from "../core/instant.ts";
-import type { Acceptance, AcceptRequest, Inbound, ListInboundOptions } from "../inbound/index.ts";
+import type {
+  Acceptance,
+  AcceptRequest,
+  Inbound,
+  ListInboundOptions,
+  ReplayFilter,
+} from "../inbound/index.ts";
 import type {
   DeadLetterFilter,
   ListDeadLettersOptions,
@@ -448,6 +454,24 @@ export abstract class AgentVerbs {
   /** One delivery with its body and what it has started; null if it is unknown. */
   inspectInboundDelivery(source: string, id: string) {
     return this[CAPABILITIES].inbound.inspect(source, id);
+  }
+
+  /**
+   * Offers a delivery of the log to its handler in this Worker again: one that was refused or filtered under its own id, an
+   * accepted one as a new delivery. Returns null for an unknown delivery.
+   * @throws ReplayError if this Worker has no such source, or the log no longer has the body
+   */
+  replayInboundDelivery(source: string, id: string) {
+    return this[CAPABILITIES].inbound.replay(source, id);
+  }
+
+  /**
+   * Replays up to `limit` deliveries, by default those that were refused, the oldest first. Call it with the `cursor` of the
+   * result to continue.
+   * @throws InvalidInboundFilterError
+   */
+  replayInboundDeliveries(filter?: ReplayFilter) {
+    return this[CAPABILITIES].inbound.replayMany(filter);
   }
 
   // For workflows: their steps call these methods.

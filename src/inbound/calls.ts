@@ -6,7 +6,7 @@ import { digest } from "../core/text.ts";
 import { InvalidCallError } from "./errors.ts";
 import { MAX_CALLS } from "./options.ts";
 import type { Arrival } from "./protocol.ts";
-import type { LoggedCall, LoggedWait, Started } from "./types.ts";
+import type { LoggedCall, LoggedWait, Started, WaitMatch } from "./types.ts";
 
 /** Bytes of a result that is recorded. */
 const MAX_RESULT_BYTES = 16_384;
@@ -97,8 +97,9 @@ function workflowIdOf({ source, id }: Pick<Arrival, "source" | "id">, ordinal: n
 
 /** What a call has started, by what it returned. */
 export function startedBy(verb: string, args: readonly unknown[], result: unknown): Started {
-  if (verb === "runWorkflow" && typeof result === "string" && typeof args[0] === "string") {
-    return { kind: "workflow", workflow: args[0], workflowId: result };
+  const [name] = args;
+  if (verb === "runWorkflow" && isShort(name) && isShort(result)) {
+    return { kind: "workflow", workflow: name, workflowId: result };
   }
   if (verb === "submitMessages" || verb === "submitMany") {
     const submissionIds = [result].flat().flatMap((one) => {
@@ -108,6 +109,10 @@ export function startedBy(verb: string, args: readonly unknown[], result: unknow
     return { kind: "submission", submissionIds: submissionIds.slice(0, MAX_IDS) };
   }
   return { kind: "method" };
+}
+
+function isShort(value: unknown): value is string {
+  return typeof value === "string" && value.length <= 256;
 }
 
 /** A result as JSON, which is also what the first caller gets, so that a duplicate gets the same. */
@@ -135,8 +140,29 @@ export function withCall(
   return [...calls, rest.kind === "submission" ? { ...rest, submissionIds: [] } : rest];
 }
 
+/** With waits that have received the delivery, as far as there is room. */
+export function withWaits(
+  calls: readonly (LoggedCall | LoggedWait)[],
+  waits: readonly WaitMatch[],
+): (LoggedCall | LoggedWait)[] {
+  const { length } = calls.filter(({ kind }) => kind === "wait");
+  const added = waits.slice(0, Math.max(0, MAX_CALLS - length));
+  return [
+    ...calls,
+    ...added.map(({ waitId, workflow: { name, id } }) => {
+      return { kind: "wait", waitId, workflow: { name, id } } as const;
+    }),
+  ];
+}
+
 /** A recorded result, as a later caller gets it. */
 export function repeatedResult(result: Json | undefined): Json | undefined {
   if (Array.isArray(result)) return result.map((one) => repeatedResult(one) ?? null);
   return isPlainObject(result) && "accepted" in result ? { ...result, accepted: false } : result;
+}
+
+/** The id of a replay of an accepted delivery. */
+export function replayIdOf(id: string, number: number): string {
+  const readable = `${id}-replay-${number}`;
+  return readable.length <= 100 ? readable : `${digest(id)}-replay-${number}`;
 }

@@ -1,113 +1,74 @@
 /**
- * Accepts deliveries, and keeps a log of them. A delivery's row, or its next recorded call, commits with the effect of the
- * call. A recorded call is not run again. No wake is needed: a delivery is accepted within one request, its sender or a
- * replay repeats a request that a crash has interrupted, and old rows are deleted while new ones are stored.
+ * The log of inbound deliveries, with its public verbs. It needs no wake: a delivery is accepted within one request, its
+ * sender or a replay repeats a request that a crash has interrupted, and old rows are deleted while new ones are stored.
  */
 
 import { LifecycleCapability } from "agents/lifecycle";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
-import type { Json } from "../core/json.ts";
 import { hook, readOptions } from "../core/option-schemas.ts";
-import { type OnProblem, reportProblem } from "../core/problems.ts";
-import { isReset } from "../core/resets.ts";
-import {
-  type Method,
-  methodOf,
-  repeatedResult,
-  resultOf,
-  startedBy,
-  withCall,
-  withDefaultKey,
-} from "./calls.ts";
-import { InboundBusyError } from "./errors.ts";
+import { Acceptor, type AcceptorOptions, refusal } from "./acceptance.ts";
+import { replayIdOf, withWaits } from "./calls.ts";
+import { InboundBusyError, ReplayError, UnknownSourceError } from "./errors.ts";
+import { handlers, type Offered, offer } from "./offer.ts";
 import {
   checkRef,
   type Limits,
-  MAX_CALLS,
   type RecentOptions,
-  type Request,
   readPage,
-  readRecent,
+  readReplay,
   readRequest,
   readSettings,
 } from "./options.ts";
-import type { Acceptance, AcceptRequest, Arrival, Verdict } from "./protocol.ts";
+import type { Acceptance, AcceptRequest, Arrival } from "./protocol.ts";
 import { Serial } from "./serial.ts";
-import { type Decision, InboundStore, type StoredDelivery } from "./store.ts";
+import { InboundStore, type StoredDelivery } from "./store.ts";
 import type {
   InboundPage,
   InboundSettings,
   InspectedDelivery,
   ListInboundOptions,
-  LoggedCall,
-  LoggedDelivery,
-  LoggedWait,
+  ReplayFilter,
+  ReplayPage,
+  ReplayResult,
   WaitMatch,
 } from "./types.ts";
 
-/**
- * Runs a verb of the agent whose effect commits with the log.
- *
- * @param commit writes the log with the result. Called once, synchronously, in the transaction of the effect
- */
-export type TransactionalVerb = (
-  args: readonly unknown[],
-  commit: (result: unknown) => void,
-) => Promise<void>;
+export type InboundOptions = InboundSettings & AcceptorOptions & { readonly clock?: Clock };
 
-export type InboundOptions = InboundSettings & {
-  /** The agent, whose methods are called. */
-  readonly agent: object;
-  /** Verbs of the agent that commit with the log, by their names; without those that the app's class overrides. */
-  readonly verbs?: Readonly<Record<string, TransactionalVerb>>;
-  /** Closes the waits that match a delivery, in the transaction around it. */
-  readonly matchWaits?: (delivery: Arrival) => readonly WaitMatch[];
-  readonly onProblem?: OnProblem;
-  readonly clock?: Clock;
-};
-
-/** What the sender is asked to wait where the agent has no room, in seconds. */
-const RETRY_AFTER_S = 30;
-const NO_ROOM = new Set(["BacklogFullError", "OutboxFullError", "InboundBusyError"]);
 const ON_PROBLEM = hook().optional();
-const AsyncFunction = (async () => {}).constructor;
-
-/** An error of storage, in the transaction of a call. */
-class LogError extends Error {}
-
-/** A request with what it needs. */
-type Attempt = Request & {
-  readonly replayOf: string | undefined;
-  /** The row before the call. */
-  readonly known: StoredDelivery | undefined;
-  /** The store's writes when `known` was read. */
-  readonly writes: number;
-};
 
 export class Inbound extends LifecycleCapability {
-  readonly #options: InboundOptions;
-  readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #serial: Serial;
+  readonly #acceptor: Acceptor;
   #opened: InboundStore | undefined;
 
   /** @throws InvalidOptionError */
-  constructor(options: InboundOptions) {
+  constructor({
+    agent,
+    verbs,
+    matchWaits,
+    onProblem,
+    clock = systemClock,
+    ...settings
+  }: InboundOptions) {
     super("perdure.inbound");
-    const {
-      agent: _,
-      verbs: __,
-      matchWaits: ___,
-      onProblem,
-      clock = systemClock,
-      ...settings
-    } = options;
     readOptions(ON_PROBLEM, onProblem, "onProblem");
-    this.#options = options;
-    this.#clock = clock;
     this.#limits = readSettings(settings);
     this.#serial = new Serial(this.#limits.maxInFlight);
+    const options = {
+      agent,
+      ...(verbs && { verbs }),
+      ...(matchWaits && { matchWaits }),
+      ...(onProblem && { onProblem }),
+    };
+    this.#acceptor = new Acceptor(
+      options,
+      clock,
+      () => this.lifecycle,
+      () => this.#store,
+    );
   }
 
   /**
@@ -117,16 +78,15 @@ export class Inbound extends LifecycleCapability {
    * @throws the error of storage; nothing is stored, and the sender may send the delivery again
    */
   accept(request: AcceptRequest): Promise<Acceptance> {
-    return this.acceptAs(request, undefined);
+    return this.#accept(request, undefined);
   }
 
-  /** @param replayOf the accepted delivery that this one repeats */
-  async acceptAs(request: AcceptRequest, replayOf: string | undefined): Promise<Acceptance> {
+  async #accept(request: AcceptRequest, replayOf: string | undefined): Promise<Acceptance> {
     const read = readRequest(request);
     await this.lifecycle.ready();
     const { source, id } = read.delivery;
     try {
-      return await this.#serial.run(`${source}:${id}`, () => this.#accept(read, replayOf));
+      return await this.#serial.run(`${source}:${id}`, () => this.#acceptor.accept(read, replayOf));
     } catch (error) {
       // Nothing is stored: a body would take the memory that there is too little of.
       if (error instanceof InboundBusyError) return refusal(error);
@@ -136,9 +96,9 @@ export class Inbound extends LifecycleCapability {
 
   /** Deliveries in the log, newest first, without their bodies. @throws InvalidInboundFilterError */
   async list(options: ListInboundOptions = {}): Promise<InboundPage> {
-    const { selection, limit, cursor } = readPage("listInboundDeliveries()", options);
+    const { selection, limit, cursor } = readPage(options);
     await this.lifecycle.ready();
-    const { deliveries, next } = this.store.list(selection, limit, cursor);
+    const { deliveries, next } = this.#store.list(selection, limit, cursor);
     return {
       deliveries: deliveries.map(shown),
       ...(next !== undefined && { cursor: String(next) }),
@@ -149,236 +109,112 @@ export class Inbound extends LifecycleCapability {
   async inspect(source: string, id: string): Promise<InspectedDelivery | null> {
     checkRef("inspectInboundDelivery()", source, id);
     await this.lifecycle.ready();
-    const found = this.store.inspect(source, id);
+    const found = this.#store.inspect(source, id);
     return found ? shown(found) : null;
   }
 
   /**
-   * For the waits: the newest deliveries since a time with their bodies, oldest first, and fewer than the limit where they
-   * are large. Call it after the start of the object.
+   * For the waits: the newest deliveries since a time with their bodies, oldest first. They are read one by one. Call it after
+   * the start of the object.
    */
-  recent(options: RecentOptions): Arrival[] {
-    const { since, source, limit } = readRecent(options);
-    return this.store.recent(since, source, limit);
+  recent({ since, source, limit }: RecentOptions): Iterable<Arrival> {
+    return this.#store.recent(since, source, limit);
   }
 
   /** For the waits: a wait that was opened later has received the delivery. Call it in the transaction that closes the wait. */
   recordWait(source: string, id: string, match: WaitMatch): void {
-    const known = this.store.find(source, id);
+    const known = this.#store.find(source, id);
     if (!known) return;
     const calls = withWaits(known.calls, [match]);
     const decision = { verdict: "accepted", calls, error: undefined, hasConflict: false } as const;
-    this.store.decide(known.seq, decision);
+    this.#store.decide(known.seq, decision);
   }
 
-  /** For replays. Available after the start of the object. */
-  get store(): InboundStore {
+  /**
+   * Offers a delivery of the log to its handler again. One that was refused or filtered keeps its id, so that what it has
+   * started is not started twice. An accepted one gets a new id.
+   *
+   * @returns null for an unknown delivery
+   * @throws UnknownSourceError, ReplayError, InvalidInboundFilterError; nothing is stored then
+   */
+  async replay(source: string, id: string): Promise<ReplayResult | null> {
+    checkRef("replayInboundDelivery()", source, id);
+    await this.lifecycle.ready();
+    const found = this.#store.inspect(source, id);
+    if (!found) return null;
+    const { offered, arrival } = await this.#replay(found);
+    const error = errorOf(offered);
+    return { source, id: arrival.id, verdict: offered.verdict, ...(error && { error }) };
+  }
+
+  /**
+   * {@link replay} of many, one after the other, the oldest first. Stops when the agent has no room.
+   *
+   * @throws InvalidInboundFilterError
+   */
+  async replayMany(filter: ReplayFilter = {}): Promise<ReplayPage> {
+    const { selection, limit, cursor } = readReplay(filter);
+    await this.lifecycle.ready();
+    // What the replays themselves store is not replayed.
+    const { after, until } = cursor ?? { after: 0, until: this.#store.newest };
+    const page = this.#store.keys(selection, limit, after, until);
+    const failed: { source: string; id: string; error: Failure }[] = [];
+    let [replayed, accepted, next] = [0, 0, page.next];
+    for (const { seq, source, id } of page.keys) {
+      const found = this.#store.inspect(source, id);
+      // Deleted, or accepted by another call meanwhile.
+      if (!found || !selection.verdicts.includes(found.verdict)) continue;
+      replayed++;
+      const offered = await this.#replay(found).then(
+        (one) => one.offered,
+        (error: unknown): Partial<Offered> => ({ error }),
+      );
+      if (offered.verdict === "accepted") accepted++;
+      const error = errorOf(offered);
+      if (error) failed.push({ source, id, error });
+      if (offered.retryAfter === undefined) continue;
+      next = seq - 1;
+      break;
+    }
+    return {
+      replayed,
+      accepted,
+      failed,
+      ...(next !== undefined && { cursor: `${next}:${until}` }),
+    };
+  }
+
+  /** @throws ReplayError, or the error of storage */
+  async #replay(found: InspectedDelivery & StoredDelivery) {
+    const { source, id, type, bytes, hash, receivedAt, body, verdict, seq } = found;
+    const handler = handlers.get(source);
+    if (!handler) throw new UnknownSourceError(source, id, [...handlers.keys()]);
+    if (body === undefined) {
+      const problem =
+        "its body is not in the log. It was larger than 1.5 MB, or retention.maxBytes has deleted it";
+      throw new ReplayError(source, id, `${problem}. Ask the sender to send it again.`);
+    }
+    const isAccepted = verdict === "accepted";
+    const number = isAccepted ? this.#store.countReplay(seq) : undefined;
+    const newId = number === undefined ? id : replayIdOf(id, number);
+    const replayOf = number === undefined ? undefined : id;
+    const arrival: Arrival = { source, id: newId, type, body, bytes, hash, receivedAt };
+    const offered = await offer(handler, arrival, {
+      acceptDelivery: (request) => this.#accept(request, replayOf),
+    });
+    if (offered.isUnreachable) throw offered.error;
+    return { offered, arrival };
+  }
+
+  get #store(): InboundStore {
     this.#opened ??= new InboundStore(this.lifecycle.storage, this.#limits);
     return this.#opened;
   }
-
-  async #accept(request: Request, replayOf: string | undefined): Promise<Acceptance> {
-    const { delivery, call, refusal: reason } = request;
-    const { store } = this;
-    const known = store.find(delivery.source, delivery.id);
-    const attempt = { ...request, replayOf, known, writes: store.writes };
-    if (reason !== undefined) return this.#refuse(attempt, handlerFailure(reason));
-    if (!call) {
-      if (known?.verdict === "accepted") return this.#repeat(attempt, undefined);
-      return this.#filter(attempt);
-    }
-    const recorded = known?.calls.find(
-      (one) => one.kind !== "wait" && one.ordinal === call.ordinal,
-    );
-    if (recorded) return this.#repeat(attempt, recorded as LoggedCall);
-    return this.#call(attempt, call);
-  }
-
-  /** Answers from the record. */
-  #repeat(attempt: Attempt, recorded: LoggedCall | undefined): Acceptance {
-    const { delivery, call, known } = attempt;
-    if (!known) throw new Error("A delivery without a row was repeated");
-    if (call && recorded && call.verb !== recorded.verb) {
-      console.warn(
-        `[perdure] delivery ${delivery.id} of ${delivery.source} came again, and its handler calls ${call.verb}() where it called ${recorded.verb}() before. Nothing was run again.`,
-      );
-    }
-    // The later calls of a handler belong to the same repetition.
-    if (!call || call.ordinal === 0) {
-      this.store.repeat(known.seq, hasOtherBody(attempt));
-      this.#announce("duplicate", attempt);
-    }
-    const result = repeatedResult(recorded?.result);
-    return { verdict: "duplicate", ...(result !== undefined && { result }) };
-  }
-
-  /** The handler has called nothing. */
-  #filter(attempt: Attempt): Acceptance {
-    const verdict = this.store.transaction(() => {
-      const { known, waits } = this.#matched(attempt);
-      const calls = withWaits(known?.calls ?? [], waits);
-      const verdict = calls.length > 0 ? "accepted" : "filtered";
-      if (known && known.verdict === verdict) this.store.repeat(known.seq, hasOtherBody(attempt));
-      else this.#write(attempt, known, { verdict, calls, error: undefined });
-      return verdict;
-    });
-    this.#announce(verdict, attempt);
-    return { verdict };
-  }
-
-  async #call(attempt: Attempt, call: NonNullable<AcceptRequest["call"]>): Promise<Acceptance> {
-    const { delivery } = attempt;
-    const { ordinal, verb } = call;
-    let committed: { result: Json | undefined } | undefined;
-    const commit = (value: unknown) => {
-      const result = resultOf(verb, value);
-      const started = startedBy(verb, call.args, result);
-      try {
-        this.#record(attempt, {
-          ...started,
-          ordinal,
-          verb,
-          ...(result !== undefined && { result }),
-        });
-      } catch (error) {
-        throw new LogError("The delivery could not be stored", { cause: error });
-      }
-      committed = { result };
-    };
-    try {
-      const method = methodOf(this.#options.agent, verb, ordinal);
-      const args = withDefaultKey(verb, call.args, delivery, ordinal);
-      const own = this.#options.verbs?.[verb];
-      if (own) await own(args, commit);
-      else await this.#run(method, args, commit);
-    } catch (error) {
-      this.store.forget();
-      if (error instanceof LogError) throw error.cause;
-      // Its effect is stored, or may be: the sender's retry is answered from the record, if there is one.
-      if (committed || isReset(error)) throw error;
-      return this.#refuse(attempt, error);
-    }
-    const { result } = committed as unknown as { result: Json | undefined };
-    this.#announce("accepted", attempt);
-    return { verdict: "accepted", ...(result !== undefined && { result }) };
-  }
-
-  /** A method that returns no promise runs in the transaction of its record. */
-  async #run(
-    method: Method,
-    args: readonly unknown[],
-    commit: (result: unknown) => void,
-  ): Promise<void> {
-    const { agent } = this.#options;
-    if (isAsync(method)) return commit(await method.apply(agent, [...args]));
-    const promise = this.store.transaction(() => {
-      const value = method.apply(agent, [...args]);
-      if (isPromise(value)) return value;
-      commit(value);
-      return undefined;
-    });
-    if (promise) commit(await promise);
-  }
-
-  /** In the transaction of the call, if there is one: any verdict → accepted. */
-  #record(attempt: Attempt, call: LoggedCall): void {
-    this.store.transaction(() => {
-      const { known, waits } = this.#matched(attempt);
-      const calls = withCall(withWaits(known?.calls ?? [], waits), call);
-      this.#write(attempt, known, { verdict: "accepted", calls, error: undefined });
-    });
-  }
-
-  /** The call, or the handler, has failed. A workflow that waited has its delivery all the same. */
-  #refuse(attempt: Attempt, error: unknown): Acceptance {
-    const failure = failureOf(error);
-    this.store.transaction(() => {
-      const { known, waits } = this.#matched(attempt);
-      const calls = withWaits(known?.calls ?? [], waits);
-      const verdict = calls.length > 0 ? "accepted" : "refused";
-      this.#write(attempt, known, { verdict, calls, error: failure });
-    });
-    this.#announce("refused", attempt, failure);
-    return refusal(error);
-  }
-
-  /** The row as it is now, and the waits that the delivery closes, unless it was accepted before. */
-  #matched({ delivery, known: before, writes }: Attempt) {
-    const { store } = this;
-    const known = store.writes === writes ? before : store.find(delivery.source, delivery.id);
-    const isFirst = known?.verdict !== "accepted" && delivery.body !== undefined;
-    const waits = isFirst ? (this.#options.matchWaits?.(delivery) ?? []) : [];
-    return { known, waits };
-  }
-
-  #write(
-    attempt: Attempt,
-    known: StoredDelivery | undefined,
-    decision: Omit<Decision, "hasConflict">,
-  ): void {
-    const { delivery: arrival, text, replayOf } = attempt;
-    const hasConflict = hasOtherBody(attempt);
-    if (known) this.store.decide(known.seq, { ...decision, hasConflict });
-    else {
-      const now = this.#clock.now();
-      this.store.insert({ arrival, text, replayOf }, { ...decision, hasConflict }, now);
-    }
-  }
-
-  /** After the commit. */
-  #announce(verdict: Verdict, attempt: Attempt, error?: Failure): void {
-    const { source, id, type } = attempt.delivery;
-    this.lifecycle.events.emit(`inbound:${verdict}`, { source, id, type, ...(error && { error }) });
-    if (!hasOtherBody(attempt) || attempt.known?.hasConflict) return;
-    const message =
-      `Delivery ${id} of ${source} came again with another body. The first one counts. ` +
-      "A sender must use a new id for a new event.";
-    const ids = { source, id, type };
-    const problem = { type: "inbound:conflict", level: "warn", message, ids } as const;
-    reportProblem(this.#options.onProblem, problem, (work) =>
-      this.lifecycle.runInHostContext(work),
-    );
-  }
 }
 
-function hasOtherBody({ delivery, known }: Attempt): boolean {
-  return known !== undefined && known.hash !== delivery.hash;
-}
-
-/** With waits that have received the delivery, as far as there is room. */
-function withWaits(
-  calls: LoggedDelivery["calls"],
-  waits: readonly WaitMatch[],
-): (LoggedCall | LoggedWait)[] {
-  const { length } = calls.filter(({ kind }) => kind === "wait");
-  const added = waits.slice(0, Math.max(0, MAX_CALLS - length));
-  return [
-    ...calls,
-    ...added.map(({ waitId, workflow: { name, id } }) => {
-      return { kind: "wait", waitId, workflow: { name, id } } as const;
-    }),
-  ];
-}
-
-/** Receivers send it as `<name>: <message>`. */
-function handlerFailure(reason: string): Failure {
-  const [, name = "Error", message = reason] = /^(\w{1,100}): (.*)$/s.exec(reason) ?? [];
-  return { name, message };
-}
-
-function refusal(error: unknown): Acceptance {
-  const failure = failureOf(error);
-  const retryAfter = NO_ROOM.has(failure.name) && { retryAfter: RETRY_AFTER_S };
-  return { verdict: "refused", error: failure, ...retryAfter };
-}
-
-/** It returns a promise, so it runs outside of a transaction. */
-function isAsync(method: Method): boolean {
-  return method instanceof AsyncFunction;
-}
-
-function isPromise(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === "function";
+/** Why a replay was refused. */
+function errorOf({ verdict, error }: Partial<Offered>): Failure | undefined {
+  return verdict === undefined || verdict === "refused" ? failureOf(error) : undefined;
 }
 
 /** Without what only the log uses. */

@@ -1,7 +1,8 @@
 /** What the hosts use of the delivery log. */
 
+export type { TransactionalVerb } from "./acceptance.ts";
 export { InvalidDeliveryError, InvalidInboundFilterError, ReplayError } from "./errors.ts";
-export { Inbound, type TransactionalVerb } from "./inbound.ts";
+export { Inbound } from "./inbound.ts";
 export type { Acceptance, AcceptRequest, Arrival, Verdict } from "./protocol.ts";
 export type {
   InboundFilter,

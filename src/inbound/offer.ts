@@ -50,7 +50,8 @@ export async function offer(
     seen.add(acceptance.verdict);
     if (acceptance.verdict !== "refused") return acceptance.result;
     const { error, retryAfter } = acceptance;
-    const thrown = Object.assign(new Error(error.message), { name: error.name });
+    const { message, ...fields } = error;
+    const thrown = Object.assign(new Error(message), fields);
     refusal = { error: thrown, ...(retryAfter !== undefined && { retryAfter }) };
     // The handler has not awaited this call, so it has not caught the refusal.
     if (isReturned) unawaited ??= refusal;

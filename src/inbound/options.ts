@@ -1,7 +1,6 @@
 /** Checks the options of the delivery log, its filters, and what receivers send. */
 
 import * as z from "zod";
-import type { Instant } from "../core/instant.ts";
 import { byteLength, type Json, jsonTextOf } from "../core/json.ts";
 import {
   count,
@@ -17,7 +16,7 @@ import { invalidMessage } from "../core/options.ts";
 import { InvalidDeliveryError, InvalidInboundFilterError } from "./errors.ts";
 import type { AcceptRequest, Arrival } from "./protocol.ts";
 import { type StoredVerdict, VERDICTS } from "./states.ts";
-import type { InboundFilter, InboundSettings, ListInboundOptions } from "./types.ts";
+import type { InboundFilter, InboundSettings, ListInboundOptions, ReplayFilter } from "./types.ts";
 
 /** Calls of a delivery that are recorded, and so the most that it may make. */
 export const MAX_CALLS = 100;
@@ -110,29 +109,39 @@ const FILTER = {
   since: instant().optional(),
   until: instant().optional(),
 };
+const CURSOR = { error: "expected the cursor of an earlier page" };
 const PAGE = {
   limit: count({ max: 1_000 }).default(100),
   cursor: z
     .string()
-    .regex(/^\d{1,15}$/, { error: "expected the cursor of an earlier page" })
+    .regex(/^\d{1,15}$/, CURSOR)
     .transform(Number)
     .optional(),
 };
 const PAGED = optionsOf<ListInboundOptions>()({ ...FILTER, ...PAGE });
-const RECENT = optionsOf<RecentOptions>()({
-  since: instant(),
-  source: SOURCE.optional(),
-  limit: count({ max: 1_000 }).default(100),
+const REPLAY = optionsOf<ReplayFilter>()({
+  ...FILTER,
+  limit: PAGE.limit,
+  cursor: z
+    .string()
+    .regex(/^\d{1,15}:\d{1,15}$/, CURSOR)
+    .transform((cursor) => {
+      const [after = 0, until = 0] = cursor.split(":").map(Number);
+      return { after, until };
+    })
+    .optional(),
 });
 const DELIVERY_REF = optionsOf<{ source: string; id: string }>()({
   source: text({ empty: true }),
   id: text({ empty: true }),
 });
 
+/** What the waits ask for. */
 export type RecentOptions = {
-  readonly since: Instant;
-  readonly source?: string;
-  readonly limit?: number;
+  /** Epoch milliseconds. */
+  readonly since: number;
+  readonly source?: string | undefined;
+  readonly limit: number;
 };
 
 /** A filter as the store takes it. */
@@ -147,24 +156,52 @@ export type Selection = {
 const invalidFilter = (_: string, message: string) => new InvalidInboundFilterError(message);
 
 /** @throws InvalidInboundFilterError for an unknown option or an invalid value */
-export function readPage(verb: string, options: ListInboundOptions) {
-  const name = `options of ${verb}`;
-  const { limit, cursor, ...filter } = readOptions(PAGED, options, name, invalidFilter);
-  const { source, verdict, type, since, until } = filter;
-  // Given as undefined by mistake, a restriction must not select everything.
-  const names = ["source", "verdict", "type", "since", "until"] satisfies (keyof InboundFilter)[];
-  const empty = names.find((one) => Object.hasOwn(options, one) && (options[one] ?? null) === null);
-  if (empty !== undefined) {
-    const expected = "expected a value. Leave the option out to select all";
-    throw invalidFilter(empty, invalidMessage(empty, `${options[empty]} in ${name}`, expected));
-  }
-  const verdicts = verdict === undefined ? undefined : [verdict].flat();
-  return { selection: { source, verdicts, type, since, until }, limit, cursor };
+export function readPage(options: ListInboundOptions) {
+  const { limit, cursor, ...filter } = readFilter(PAGED, "listInboundDeliveries()", options);
+  return { selection: { ...selectionOf(filter), verdicts: verdictsOf(filter) }, limit, cursor };
 }
 
-/** @throws InvalidInboundFilterError */
-export function readRecent(options: RecentOptions) {
-  return readOptions(RECENT, options, "options of recent()", invalidFilter);
+/** @throws InvalidInboundFilterError for an unknown option or an invalid value */
+export function readReplay(options: ReplayFilter) {
+  const { limit, cursor, ...filter } = readFilter(REPLAY, "replayInboundDeliveries()", options);
+  const verdicts: readonly StoredVerdict[] = verdictsOf(filter) ?? ["refused"];
+  return { selection: { ...selectionOf(filter), verdicts }, limit, cursor };
+}
+
+/** Names that stand for a restriction. Given as undefined by mistake, one must not select everything. */
+const RESTRICTIONS = [
+  "source",
+  "verdict",
+  "type",
+  "since",
+  "until",
+] satisfies (keyof InboundFilter)[];
+
+function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: InboundFilter): Out {
+  const name = `options of ${verb}`;
+  const parsed = readOptions(schema, options, name, invalidFilter);
+  const empty = RESTRICTIONS.find(
+    (one) => Object.hasOwn(options, one) && (options[one] ?? null) === null,
+  );
+  if (empty === undefined) return parsed;
+  const expected = "expected a value. Leave the option out to select all";
+  throw invalidFilter(empty, invalidMessage(empty, `${options[empty]} in ${name}`, expected));
+}
+
+type Read = {
+  readonly source?: string;
+  readonly verdict?: StoredVerdict | readonly StoredVerdict[];
+  readonly type?: string;
+  readonly since?: number;
+  readonly until?: number;
+};
+
+function selectionOf({ source, type, since, until }: Read) {
+  return { source, type, since, until };
+}
+
+function verdictsOf({ verdict }: Read): readonly StoredVerdict[] | undefined {
+  return verdict === undefined ? undefined : [verdict].flat();
 }
 
 /** @throws InvalidInboundFilterError for values that cannot name a delivery */

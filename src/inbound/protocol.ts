@@ -52,7 +52,12 @@ export type Acceptance =
     }
   | {
       readonly verdict: "refused";
-      readonly error: { readonly name: string; readonly message: string };
+      /** With those fields of the error that are strings, numbers or booleans. */
+      readonly error: {
+        readonly name: string;
+        readonly message: string;
+        readonly [field: string]: string | number | boolean;
+      };
       /** Set when the agent has no room: when to send it again, in seconds. */
       readonly retryAfter?: number;
     };

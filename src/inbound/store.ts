@@ -248,30 +248,26 @@ export class InboundStore {
     return this.#newest().seq;
   }
 
-  /** The newest arrivals with bodies since a time, oldest first, and fewer than the limit where they are large. */
-  recent(since: number, source: string | undefined, limit: number): Arrival[] {
-    const selection = { ...ALL, since, source };
-    const { first, last } = this.#range(selection);
-    const arrivals: Arrival[] = [];
-    let length = 0;
-    for (const row of this.#select(selection, first, last, "DESC", `${COLUMNS}, body`)) {
-      const { body } = row as RowWithBody;
-      if (body === null) continue;
-      length += body.length;
-      if (length > MAX_LISTED && arrivals.length > 0) break;
-      arrivals.push({ ...arrivalOf(row), body: JSON.parse(body) as Json });
-      if (arrivals.length === limit) break;
+  /** The newest arrivals with bodies since a time, oldest first. Each body is read when its turn comes. */
+  *recent(since: number, source: string | undefined, limit: number): Iterable<Arrival> {
+    const { first, last } = this.#range({ since, until: undefined });
+    const { sql } = this.storage;
+    const newest = sql.exec<{ seq: number }>(
+      `SELECT seq FROM perdure_inbound WHERE seq BETWEEN ? AND ? AND +source = ifnull(?, source) AND body_bytes > 0
+       ORDER BY seq DESC LIMIT ?`,
+      first,
+      last,
+      source ?? null,
+      limit,
+    );
+    for (const { seq } of newest.toArray().reverse()) {
+      const query = `SELECT ${COLUMNS}, body FROM perdure_inbound WHERE seq = ?`;
+      const [row] = sql.exec<RowWithBody>(query, seq).toArray();
+      if (row) yield { ...arrivalOf(row), ...bodyOf(row) };
     }
-    return arrivals.reverse();
   }
 
-  #select(
-    { source, verdicts, type }: Selection,
-    from: number,
-    to: number,
-    order: "ASC" | "DESC",
-    columns = COLUMNS,
-  ) {
+  #select({ source, verdicts, type }: Selection, from: number, to: number, order: "ASC" | "DESC") {
     const where = ["seq BETWEEN ? AND ?"];
     const values: SqlStorageValue[] = [from, to];
     const only = (condition: string, value: SqlStorageValue) => {
@@ -282,12 +278,12 @@ export class InboundStore {
     if (source !== undefined) only("+source = ?", source);
     if (verdicts) only("verdict IN (SELECT value FROM json_each(?))", JSON.stringify(verdicts));
     if (type !== undefined) only("type = ?", type);
-    const query = `SELECT ${columns} FROM perdure_inbound WHERE ${where.join(" AND ")} ORDER BY seq ${order}`;
+    const query = `SELECT ${COLUMNS} FROM perdure_inbound WHERE ${where.join(" AND ")} ORDER BY seq ${order}`;
     return this.storage.sql.exec<Row>(query, ...values);
   }
 
   /** The first and the last number of the rows of a time. */
-  #range({ since, until }: Selection): { first: number; last: number } {
+  #range({ since, until }: Pick<Selection, "since" | "until">): { first: number; last: number } {
     const { seq: last } = this.#newest();
     const query = "SELECT ifnull(MIN(seq), 1) AS seq FROM perdure_inbound";
     const first = this.storage.sql.exec<{ seq: number }>(query).one().seq;
@@ -364,14 +360,6 @@ export class InboundStore {
     return this.storage.sql.exec<T>(query, ...values);
   }
 }
-
-const ALL: Selection = {
-  source: undefined,
-  verdicts: undefined,
-  type: undefined,
-  since: undefined,
-  until: undefined,
-};
 
 type Row = {
   seq: number;

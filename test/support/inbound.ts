@@ -59,3 +59,7 @@ export function accept(stub: InboundStub, request: AcceptRequest) {
 export function notesOf(stub: InboundStub): Promise<string[]> {
   return inside(stub, (object) => object.notes());
 }
+
+export function inspect(stub: InboundStub, id: string, source = "github") {
+  return inside(stub, ({ inbound }) => inbound.inspect(source, id));
+}

@@ -1,0 +1,292 @@
+/**
+ * Accepts one request of a delivery: the row, or its next recorded call, commits with the effect of the call. A recorded call
+ * is answered from the record.
+ */
+
+import type { LifecycleServices } from "agents/lifecycle";
+import type { Clock } from "../core/clock.ts";
+import { type Failure, failureOf } from "../core/failures.ts";
+import type { Json } from "../core/json.ts";
+import { type OnProblem, reportProblem } from "../core/problems.ts";
+import { isReset } from "../core/resets.ts";
+import {
+  type Method,
+  methodOf,
+  repeatedResult,
+  resultOf,
+  startedBy,
+  withCall,
+  withDefaultKey,
+  withWaits,
+} from "./calls.ts";
+import type { Request } from "./options.ts";
+import type { Acceptance, AcceptRequest, Arrival, Verdict } from "./protocol.ts";
+import type { Decision, InboundStore, StoredDelivery } from "./store.ts";
+import type { LoggedCall, WaitMatch } from "./types.ts";
+
+/**
+ * Runs a verb of the agent whose effect commits with the log.
+ *
+ * @param commit writes the log with the result. Called once, synchronously, in the transaction of the effect
+ */
+export type TransactionalVerb = (
+  args: readonly unknown[],
+  commit: (result: unknown) => void,
+) => Promise<void>;
+
+/** What acceptance needs of the host. */
+export type AcceptorOptions = {
+  /** The agent, whose methods are called. */
+  readonly agent: object;
+  /** Verbs of the agent that commit with the log, by their names; without those that the app's class overrides. */
+  readonly verbs?: Readonly<Record<string, TransactionalVerb>>;
+  /** Closes the waits that match a delivery, in the transaction around it. */
+  readonly matchWaits?: (delivery: Arrival) => readonly WaitMatch[];
+  readonly onProblem?: OnProblem;
+};
+
+/** What the sender is asked to wait where the agent has no room, in seconds. */
+const RETRY_AFTER_S = 30;
+const NO_ROOM = new Set(["BacklogFullError", "OutboxFullError", "InboundBusyError"]);
+/** Fields of an error in the answer, and UTF-16 units of each. */
+const MAX_FIELDS = 20;
+const MAX_FIELD_LENGTH = 1_024;
+const AsyncFunction = (async () => {}).constructor;
+
+/** An error of storage, in the transaction of a call. */
+class LogError extends Error {}
+
+/** A request with what it needs. */
+type Attempt = Request & {
+  readonly replayOf: string | undefined;
+  /** The row before the call. */
+  readonly known: StoredDelivery | undefined;
+  /** The store's writes when `known` was read. */
+  readonly writes: number;
+};
+
+export class Acceptor {
+  constructor(
+    private readonly options: AcceptorOptions,
+    private readonly clock: Clock,
+    private readonly services: () => LifecycleServices,
+    private readonly store: () => InboundStore,
+  ) {}
+
+  /**
+   * @param replayOf the accepted delivery that this one repeats
+   * @throws the error of storage; nothing is stored then
+   */
+  async accept(request: Request, replayOf: string | undefined): Promise<Acceptance> {
+    const { delivery, call, refusal: reason } = request;
+    const store = this.store();
+    const known = store.find(delivery.source, delivery.id);
+    const attempt = { ...request, replayOf, known, writes: store.writes };
+    if (reason !== undefined) return this.#refuse(attempt, handlerFailure(reason));
+    if (!call) {
+      if (known?.verdict === "accepted") return this.#repeat(attempt, undefined);
+      return this.#filter(attempt);
+    }
+    const recorded = known?.calls.find(
+      (one) => one.kind !== "wait" && one.ordinal === call.ordinal,
+    );
+    if (recorded) return this.#repeat(attempt, recorded as LoggedCall);
+    return this.#call(attempt, call);
+  }
+
+  /** Answers from the record. */
+  #repeat(attempt: Attempt, recorded: LoggedCall | undefined): Acceptance {
+    const { delivery, call, known } = attempt;
+    if (!known) throw new Error("A delivery without a row was repeated");
+    if (call && recorded && call.verb !== recorded.verb) {
+      console.warn(
+        `[perdure] delivery ${delivery.id} of ${delivery.source} came again, and its handler calls ${call.verb}() where it called ${recorded.verb}() before. Nothing was run again.`,
+      );
+    }
+    // The later calls of a handler belong to the same repetition.
+    if (!call || call.ordinal === 0) {
+      this.store().repeat(known.seq, hasOtherBody(attempt));
+      this.#announce("duplicate", attempt);
+    }
+    const result = repeatedResult(recorded?.result);
+    return { verdict: "duplicate", ...(result !== undefined && { result }) };
+  }
+
+  /** The handler has called nothing. */
+  #filter(attempt: Attempt): Acceptance {
+    const verdict = this.store().transaction(() => {
+      const { known, waits } = this.#matched(attempt);
+      const calls = withWaits(known?.calls ?? [], waits);
+      const verdict = calls.length > 0 ? "accepted" : "filtered";
+      if (known && known.verdict === verdict) this.store().repeat(known.seq, hasOtherBody(attempt));
+      else this.#write(attempt, known, { verdict, calls, error: undefined });
+      return verdict;
+    });
+    this.#announce(verdict, attempt);
+    return { verdict };
+  }
+
+  async #call(attempt: Attempt, call: NonNullable<AcceptRequest["call"]>): Promise<Acceptance> {
+    const { delivery } = attempt;
+    const { ordinal, verb } = call;
+    let committed: { result: Json | undefined } | undefined;
+    const commit = (value: unknown) => {
+      const result = resultOf(verb, value);
+      const started = startedBy(verb, call.args, result);
+      try {
+        this.#record(attempt, {
+          ...started,
+          ordinal,
+          verb,
+          ...(result !== undefined && { result }),
+        });
+      } catch (error) {
+        throw new LogError("The delivery could not be stored", { cause: error });
+      }
+      committed = { result };
+    };
+    try {
+      const method = methodOf(this.options.agent, verb, ordinal);
+      const args = withDefaultKey(verb, call.args, delivery, ordinal);
+      const own = this.options.verbs?.[verb];
+      if (own) await own(args, commit);
+      else await this.#run(method, args, commit);
+    } catch (error) {
+      this.store().forget();
+      if (error instanceof LogError) throw error.cause;
+      // Its effect is stored, or may be: the sender's retry is answered from the record, if there is one.
+      if (committed || isReset(error)) throw error;
+      return this.#refuse(attempt, error);
+    }
+    if (!committed) throw new Error(`${verb}() has returned, and its delivery was not stored`);
+    const { result } = committed as { result: Json | undefined };
+    this.#announce("accepted", attempt);
+    return { verdict: "accepted", ...(result !== undefined && { result }) };
+  }
+
+  /** A method that returns no promise runs in the transaction of its record. */
+  async #run(
+    method: Method,
+    args: readonly unknown[],
+    commit: (result: unknown) => void,
+  ): Promise<void> {
+    const { agent } = this.options;
+    if (isAsync(method)) return commit(await method.apply(agent, [...args]));
+    const promise = this.store().transaction(() => {
+      const value = method.apply(agent, [...args]);
+      if (isPromise(value)) return value;
+      commit(value);
+      return undefined;
+    });
+    if (promise) commit(await promise);
+  }
+
+  /** In the transaction of the call, if there is one: any verdict → accepted. */
+  #record(attempt: Attempt, call: LoggedCall): void {
+    this.store().transaction(() => {
+      const { known, waits } = this.#matched(attempt);
+      const calls = withCall(withWaits(known?.calls ?? [], waits), call);
+      this.#write(attempt, known, { verdict: "accepted", calls, error: undefined });
+    });
+  }
+
+  /** The call, or the handler, has failed. A workflow that waited has its delivery all the same. */
+  #refuse(attempt: Attempt, error: unknown): Acceptance {
+    const { name, message } = failureOf(error);
+    const failure = { name: name.slice(0, 200), message };
+    this.store().transaction(() => {
+      const { known, waits } = this.#matched(attempt);
+      const calls = withWaits(known?.calls ?? [], waits);
+      const verdict = calls.length > 0 ? "accepted" : "refused";
+      this.#write(attempt, known, { verdict, calls, error: failure });
+    });
+    this.#announce("refused", attempt, failure);
+    return refusal(error);
+  }
+
+  /** The row as it is now, and the waits that the delivery closes, unless it was accepted before. */
+  #matched({ delivery, known: before, writes }: Attempt) {
+    const store = this.store();
+    const known = store.writes === writes ? before : store.find(delivery.source, delivery.id);
+    const isFirst = known?.verdict !== "accepted" && delivery.body !== undefined;
+    const waits = isFirst ? (this.options.matchWaits?.(delivery) ?? []) : [];
+    return { known, waits };
+  }
+
+  #write(
+    attempt: Attempt,
+    known: StoredDelivery | undefined,
+    decision: Omit<Decision, "hasConflict">,
+  ): void {
+    const { delivery: arrival, text, replayOf } = attempt;
+    const hasConflict = hasOtherBody(attempt);
+    if (known) this.store().decide(known.seq, { ...decision, hasConflict });
+    else {
+      const now = this.clock.now();
+      this.store().insert({ arrival, text, replayOf }, { ...decision, hasConflict }, now);
+    }
+  }
+
+  /** After the commit. */
+  #announce(verdict: Verdict, attempt: Attempt, error?: Failure): void {
+    const { source, id, type } = attempt.delivery;
+    this.services().events.emit(`inbound:${verdict}`, {
+      source,
+      id,
+      type,
+      ...(error && { error }),
+    });
+    if (!hasOtherBody(attempt) || attempt.known?.hasConflict) return;
+    const message =
+      `Delivery ${id} of ${source} came again with another body. The first one counts. ` +
+      "A sender must use a new id for a new event.";
+    const ids = { source, id, type };
+    const problem = { type: "inbound:conflict", level: "warn", message, ids } as const;
+    reportProblem(this.options.onProblem, problem, (work) =>
+      this.services().runInHostContext(work),
+    );
+  }
+}
+
+function hasOtherBody({ delivery, known }: Attempt): boolean {
+  return known !== undefined && known.hash !== delivery.hash;
+}
+
+/** Receivers send it as `<name>: <message>`. */
+function handlerFailure(reason: string): Error {
+  const [, name = "Error", message = reason] = /^(\w{1,100}): (.*)$/s.exec(reason) ?? [];
+  return Object.assign(new Error(message), { name });
+}
+
+/** The answer to a request that was refused. */
+export function refusal(error: unknown): Acceptance {
+  const failure = failureOf(error);
+  const retryAfter = NO_ROOM.has(failure.name) && { retryAfter: RETRY_AFTER_S };
+  return { verdict: "refused", error: { ...fieldsOf(error), ...failure }, ...retryAfter };
+}
+
+/** Fields of an error that a handler may need, as it gets them over RPC. They are not stored. */
+function fieldsOf(error: unknown): Record<string, string | number | boolean> {
+  try {
+    const fields = Object.entries(error as object).filter(
+      ([name, value]) =>
+        !["__proto__", "stack", "message"].includes(name) &&
+        (typeof value === "number" ||
+          typeof value === "boolean" ||
+          (typeof value === "string" && value.length <= MAX_FIELD_LENGTH)),
+    );
+    return Object.fromEntries(fields.slice(0, MAX_FIELDS));
+  } catch {
+    // No object, or its getters throw.
+    return {};
+  }
+}
+
+/** It returns a promise, so it runs outside of a transaction. */
+function isAsync(method: Method): boolean {
+  return method instanceof AsyncFunction;
+}
+
+function isPromise(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === "function";
+}

@@ -1,0 +1,215 @@
+/** Deliveries of the log that are offered to their handlers again. */
+
+import { afterEach, describe, expect, it } from "vitest";
+import { handlers } from "../../src/inbound/offer.ts";
+import type { Arrival } from "../../src/inbound/protocol.ts";
+import type { ReplayFilter } from "../../src/inbound/types.ts";
+import {
+  accept,
+  arrival,
+  call,
+  crash,
+  givenInbound,
+  type InboundStub,
+  inside,
+  inspect,
+  notesOf,
+} from "../support/inbound.ts";
+import type { InboundObject, InboundScript } from "../support/objects/inbound-object.ts";
+
+type Agent = Pick<InboundObject, "note" | "slow" | "refuse">;
+
+/** A source of its own, whose handler does what the test says. */
+function given(handle: (delivery: Arrival, agent: Agent) => unknown, script: InboundScript = {}) {
+  const source = `source-${crypto.randomUUID()}`;
+  handlers.set(source, {
+    name: source,
+    handle: async (delivery, agent) => handle(delivery, agent as Agent),
+  });
+  const stub = givenInbound(script);
+  return { source, stub, of: (id: string) => arrival(id, { source }) };
+}
+
+const replay = (stub: InboundStub, source: string, id: string) =>
+  inside(stub, ({ inbound }) => inbound.replay(source, id));
+const replayMany = (stub: InboundStub, filter?: ReplayFilter) =>
+  inside(stub, ({ inbound }) => inbound.replayMany(filter));
+const refused = (delivery: Arrival) => call(delivery, "refuse", ["Error", "not now"]);
+const listed = (stub: InboundStub, source: string) =>
+  inside(stub, async ({ inbound }) => {
+    const { deliveries } = await inbound.list({ source });
+    return deliveries.map(({ id, verdict, replayOf }) => [id, verdict, replayOf]);
+  });
+
+afterEach(() => handlers.clear());
+
+describe("replayInboundDelivery()", () => {
+  it("I7: a refused delivery is offered under its own id, and accepted once", async () => {
+    const { source, stub, of } = given((delivery, agent) => agent.note(JSON.stringify(delivery)));
+    const delivery = of("d1");
+    await accept(stub, refused(delivery));
+    expect(await replay(stub, source, "d1")).toEqual({ source, id: "d1", verdict: "accepted" });
+    const seen = (await notesOf(stub)).map((text) => JSON.parse(text) as Arrival);
+    expect(seen).toEqual([delivery]);
+    // The sender's own retry.
+    expect(await accept(stub, call(delivery, "note", ["x"]))).toMatchObject({
+      verdict: "duplicate",
+    });
+    expect(await listed(stub, source)).toEqual([["d1", "accepted", undefined]]);
+  });
+
+  it("I7: a refused delivery continues after the calls that are recorded", async () => {
+    const { source, stub, of } = given(async (_, agent) => {
+      await agent.note("first");
+      await agent.note("second");
+    });
+    await accept(stub, call(of("d1"), "note", ["first"]));
+    await crash(stub);
+    // Accepted, and its handler has not ended: the sender's retry, or a replay of it as a new one.
+    expect(await replay(stub, source, "d1")).toMatchObject({
+      id: "d1-replay-1",
+      verdict: "accepted",
+    });
+    expect(await notesOf(stub)).toEqual(["first", "first", "second"]);
+  });
+
+  it("I7: an accepted delivery is offered as a new one each time, also after a crash", async () => {
+    const { source, stub, of } = given(({ id }, agent) => agent.note(id));
+    await accept(stub, call(of("d1"), "note", ["d1"]));
+    for (const number of [1, 2, 3]) {
+      const id = `d1-replay-${number}`;
+      expect(await replay(stub, source, "d1")).toEqual({ source, id, verdict: "accepted" });
+      await crash(stub);
+    }
+    expect(await notesOf(stub)).toEqual(["d1", "d1-replay-1", "d1-replay-2", "d1-replay-3"]);
+    expect(await listed(stub, source)).toEqual([
+      ["d1-replay-3", "accepted", "d1"],
+      ["d1-replay-2", "accepted", "d1"],
+      ["d1-replay-1", "accepted", "d1"],
+      ["d1", "accepted", undefined],
+    ]);
+    expect(await inspect(stub, "d1", source)).toMatchObject({ duplicates: 0 });
+  });
+
+  it("I7: the id of a replay fits where ids of deliveries fit", async () => {
+    const { source, stub, of } = given(({ id }, agent) => agent.note(id));
+    const long = "x".repeat(100);
+    await accept(stub, call(of(long), "note", ["first"]));
+    const { id = "" } = (await replay(stub, source, long)) ?? {};
+    expect(id).toMatch(/^[A-Za-z0-9_-]{22}-replay-1$/);
+    expect(await inspect(stub, id, source)).toMatchObject({ replayOf: long });
+  });
+
+  it("I7: a handler that fails leaves its error in the log", async () => {
+    const { source, stub, of } = given(() => {
+      throw new TypeError("no such field");
+    });
+    await accept(stub, refused(of("d1")));
+    const error = { name: "TypeError", message: "no such field" };
+    expect(await replay(stub, source, "d1")).toMatchObject({ verdict: "refused", error });
+    expect(await inspect(stub, "d1", source)).toMatchObject({ verdict: "refused", error });
+  });
+
+  it("I7: a handler that calls nothing leaves the delivery filtered", async () => {
+    const { source, stub, of } = given(() => undefined);
+    await accept(stub, refused(of("d1")));
+    expect(await replay(stub, source, "d1")).toEqual({ source, id: "d1", verdict: "filtered" });
+  });
+
+  it("I7: returns null for an unknown delivery, and says what is missing", async () => {
+    const { source, stub, of } = given(() => undefined, { retention: { maxBytes: 5 } });
+    const thrown = (id: string, name = source) =>
+      inside(stub, ({ inbound }) =>
+        inbound.replay(name, id).then(
+          (result) => result,
+          (error: Error) => `${error.name}: ${error.message}`,
+        ),
+      );
+    expect(await thrown("unknown")).toBeNull();
+    expect(await thrown(7 as never)).toContain("InvalidInboundFilterError: Invalid id 7");
+    await accept(stub, refused(of("d1")));
+    expect(await thrown("d1")).toMatch(/^ReplayError: .*its body is not in the log/);
+    await accept(stub, refused(arrival("d2")));
+    expect(await thrown("d2", "github")).toMatch(/no source of that name \(it has: source-/);
+  });
+});
+
+describe("replayInboundDeliveries()", () => {
+  it("I7: replays those that were refused, the oldest first, and nothing twice", async () => {
+    const { source, stub, of } = given(({ id }, agent) => agent.note(id));
+    for (const id of ["d1", "d2", "d3"]) await accept(stub, refused(of(id)));
+    await accept(stub, call(of("d4"), "note", ["d4"]));
+    expect(await replayMany(stub)).toEqual({ replayed: 3, accepted: 3, failed: [] });
+    expect(await replayMany(stub)).toEqual({ replayed: 0, accepted: 0, failed: [] });
+    expect(await notesOf(stub)).toEqual(["d4", "d1", "d2", "d3"]);
+    expect(await listed(stub, source)).toHaveLength(4);
+  });
+
+  it("I7: replays accepted ones page by page, and not the replays themselves", async () => {
+    const { stub, of } = given(({ id }, agent) => agent.note(id));
+    for (const id of ["d1", "d2", "d3"]) await accept(stub, call(of(id), "note", [id]));
+    const filter = { verdict: "accepted", limit: 2 } as const;
+    const first = await replayMany(stub, filter);
+    expect(first).toMatchObject({ replayed: 2, accepted: 2 });
+    const second = await replayMany(stub, { ...filter, cursor: first.cursor ?? "" });
+    expect(second).toEqual({ replayed: 1, accepted: 1, failed: [] });
+    const notes = await notesOf(stub);
+    expect(notes.slice(3)).toEqual(["d1-replay-1", "d2-replay-1", "d3-replay-1"]);
+  });
+
+  it("I7: reports those that fail, and goes on", async () => {
+    const { source, stub, of } = given(({ id }, agent) => {
+      if (id === "d2") throw new Error("not this one");
+      return agent.note(id);
+    });
+    for (const id of ["d1", "d2", "d3"]) await accept(stub, refused(of(id)));
+    await accept(stub, refused(arrival("d4")));
+    const page = await replayMany(stub);
+    expect(page).toMatchObject({ replayed: 4, accepted: 2 });
+    expect(page.failed).toMatchObject([
+      { source, id: "d2", error: { name: "Error", message: "not this one" } },
+      { source: "github", id: "d4", error: { name: "ReplayError" } },
+    ]);
+    expect(page.cursor).toBeUndefined();
+  });
+
+  it("I7: stops where the agent has no room, and continues there", async () => {
+    let room = 1;
+    const { stub, of } = given(({ id }, agent) =>
+      room-- > 0 ? agent.note(id) : agent.refuse("BacklogFullError", "no room"),
+    );
+    for (const id of ["d1", "d2", "d3"]) await accept(stub, refused(of(id)));
+    const first = await replayMany(stub);
+    expect(first).toMatchObject({ replayed: 2, accepted: 1, failed: [{ id: "d2" }] });
+    room = 5;
+    const second = await replayMany(stub, { cursor: first.cursor ?? "" });
+    expect(second).toEqual({ replayed: 2, accepted: 2, failed: [] });
+    expect(await notesOf(stub)).toEqual(["d1", "d2", "d3"]);
+  });
+
+  it("I7: two replays at the same time accept each delivery once", async () => {
+    const { stub, of } = given(({ id }, agent) => agent.slow(id));
+    for (const id of ["d1", "d2", "d3"]) await accept(stub, refused(of(id)));
+    const pages = await inside(stub, ({ inbound }) =>
+      Promise.all([inbound.replayMany(), inbound.replayMany()]),
+    );
+    expect(pages.reduce((all, { accepted }) => all + accepted, 0)).toBe(3);
+    expect(await notesOf(stub)).toEqual(["d1", "d2", "d3"]);
+  });
+
+  it.each([
+    ["limit", { limit: 0 }],
+    ["cursor", { cursor: "7" }],
+    ["source", { source: undefined }],
+    ["verdict", { verdict: undefined }],
+  ])("I7: an invalid %s is refused, and nothing is replayed", async (name, filter) => {
+    const { stub, of } = given(({ id }, agent) => agent.note(id));
+    await accept(stub, refused(of("d1")));
+    const error = await inside(stub, ({ inbound }) =>
+      inbound.replayMany(filter as never).catch(String),
+    );
+    expect(error).toContain("InvalidInboundFilterError");
+    expect(error).toContain(name);
+    expect(await notesOf(stub)).toEqual([]);
+  });
+});
