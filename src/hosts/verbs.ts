@@ -457,8 +457,8 @@ export abstract class AgentVerbs {
   }
 
   /**
-   * Offers a delivery of the log to its handler in this Worker again: one that was refused or filtered under its own id, an
-   * accepted one as a new delivery. Returns null for an unknown delivery.
+   * Offers a delivery of the log to its handler in this Worker again. One whose handler has not ended, or that was filtered,
+   * keeps its id, and its accepted calls are not run again. Another one becomes a new delivery. Returns null for an unknown one.
    * @throws ReplayError if this Worker has no such source, or the log no longer has the body
    */
   replayInboundDelivery(source: string, id: string) {
@@ -466,8 +466,8 @@ export abstract class AgentVerbs {
   }
 
   /**
-   * Replays up to `limit` deliveries, by default those that were refused, the oldest first. Call it with the `cursor` of the
-   * result to continue.
+   * Replays up to `limit` deliveries, by default those whose handler has not ended, the oldest first. Call it with the `cursor`
+   * of the result to continue.
    * @throws InvalidInboundFilterError
    */
   replayInboundDeliveries(filter?: ReplayFilter) {

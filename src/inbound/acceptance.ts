@@ -186,14 +186,23 @@ export class Acceptor {
     this.store().transaction(() => {
       const { known, waits } = this.#matched(attempt);
       const calls = withCall(withWaits(known?.calls ?? [], waits), call);
-      this.#write(attempt, known, { verdict: "accepted", calls, error: undefined });
+      const { error } = known ?? {};
+      // Of two calls at the same time, the other one may be the one that was refused.
+      const isOther = error?.ordinal !== undefined && error.ordinal !== call.ordinal;
+      const rest = isOther ? error : undefined;
+      this.#write(attempt, known, { verdict: "accepted", calls, error: rest });
     });
   }
 
   /** The call, or the handler, has failed. A workflow that waited has its delivery all the same. */
   #refuse(attempt: Attempt, error: unknown): Acceptance {
     const { name, message } = failureOf(error);
-    const failure = { name: name.slice(0, 200), message };
+    const { ordinal } = attempt.call ?? {};
+    const failure = {
+      name: name.slice(0, 200),
+      message,
+      ...(ordinal !== undefined && { ordinal }),
+    };
     this.store().transaction(() => {
       const { known, waits } = this.#matched(attempt);
       const calls = withWaits(known?.calls ?? [], waits);

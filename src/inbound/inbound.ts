@@ -19,6 +19,7 @@ import {
   readReplay,
   readRequest,
   readSettings,
+  type Selection,
 } from "./options.ts";
 import type { Acceptance, AcceptRequest, Arrival } from "./protocol.ts";
 import { Serial } from "./serial.ts";
@@ -126,13 +127,18 @@ export class Inbound extends LifecycleCapability {
     const known = this.#store.find(source, id);
     if (!known) return;
     const calls = withWaits(known.calls, [match]);
-    const decision = { verdict: "accepted", calls, error: undefined, hasConflict: false } as const;
+    const decision = {
+      verdict: "accepted",
+      calls,
+      error: known.error,
+      hasConflict: false,
+    } as const;
     this.#store.decide(known.seq, decision);
   }
 
   /**
-   * Offers a delivery of the log to its handler again. One that was refused or filtered keeps its id, so that what it has
-   * started is not started twice. An accepted one gets a new id.
+   * Offers a delivery of the log to its handler again. One whose handler has not ended keeps its id, so that what it has
+   * started is not started twice; so does a filtered one. An accepted one gets a new id.
    *
    * @returns null for an unknown delivery
    * @throws UnknownSourceError, ReplayError, InvalidInboundFilterError; nothing is stored then
@@ -163,7 +169,7 @@ export class Inbound extends LifecycleCapability {
     for (const { seq, source, id } of page.keys) {
       const found = this.#store.inspect(source, id);
       // Deleted, or accepted by another call meanwhile.
-      if (!found || !selection.verdicts.includes(found.verdict)) continue;
+      if (!found || !isSelected(found, selection)) continue;
       replayed++;
       const offered = await this.#replay(found).then(
         (one) => one.offered,
@@ -186,7 +192,7 @@ export class Inbound extends LifecycleCapability {
 
   /** @throws ReplayError, or the error of storage */
   async #replay(found: InspectedDelivery & StoredDelivery) {
-    const { source, id, type, bytes, hash, receivedAt, body, verdict, seq } = found;
+    const { source, id, type, bytes, hash, receivedAt, body, verdict, error, seq } = found;
     const handler = handlers.get(source);
     if (!handler) throw new UnknownSourceError(source, id, [...handlers.keys()]);
     if (body === undefined) {
@@ -194,8 +200,8 @@ export class Inbound extends LifecycleCapability {
         "its body is not in the log. It was larger than 1.5 MB, or retention.maxBytes has deleted it";
       throw new ReplayError(source, id, `${problem}. Ask the sender to send it again.`);
     }
-    const isAccepted = verdict === "accepted";
-    const number = isAccepted ? this.#store.countReplay(seq) : undefined;
+    const hasEnded = verdict === "accepted" && error === undefined;
+    const number = hasEnded ? this.#store.countReplay(seq) : undefined;
     const newId = number === undefined ? id : replayIdOf(id, number);
     const replayOf = number === undefined ? undefined : id;
     const arrival: Arrival = { source, id: newId, type, body, bytes, hash, receivedAt };
@@ -203,6 +209,7 @@ export class Inbound extends LifecycleCapability {
       acceptDelivery: (request) => this.#accept(request, replayOf),
     });
     if (offered.isUnreachable) throw offered.error;
+    if (error && offered.verdict !== "refused") this.#store.finish(seq);
     return { offered, arrival };
   }
 
@@ -210,6 +217,13 @@ export class Inbound extends LifecycleCapability {
     this.#opened ??= new InboundStore(this.lifecycle.storage, this.#limits);
     return this.#opened;
   }
+}
+
+function isSelected(
+  { verdict, error }: StoredDelivery,
+  { verdicts, isUnfinished }: Selection,
+): boolean {
+  return isUnfinished ? error !== undefined : (verdicts?.includes(verdict) ?? true);
 }
 
 /** Why a replay was refused. */

@@ -151,6 +151,8 @@ export type Selection = {
   readonly type: string | undefined;
   readonly since: number | undefined;
   readonly until: number | undefined;
+  /** Only those whose handler has not ended. */
+  readonly isUnfinished: boolean;
 };
 
 const invalidFilter = (_: string, message: string) => new InvalidInboundFilterError(message);
@@ -158,14 +160,14 @@ const invalidFilter = (_: string, message: string) => new InvalidInboundFilterEr
 /** @throws InvalidInboundFilterError for an unknown option or an invalid value */
 export function readPage(options: ListInboundOptions) {
   const { limit, cursor, ...filter } = readFilter(PAGED, "listInboundDeliveries()", options);
-  return { selection: { ...selectionOf(filter), verdicts: verdictsOf(filter) }, limit, cursor };
+  return { selection: { ...selectionOf(filter), isUnfinished: false }, limit, cursor };
 }
 
 /** @throws InvalidInboundFilterError for an unknown option or an invalid value */
 export function readReplay(options: ReplayFilter) {
   const { limit, cursor, ...filter } = readFilter(REPLAY, "replayInboundDeliveries()", options);
-  const verdicts: readonly StoredVerdict[] = verdictsOf(filter) ?? ["refused"];
-  return { selection: { ...selectionOf(filter), verdicts }, limit, cursor };
+  const selection = selectionOf(filter);
+  return { selection: { ...selection, isUnfinished: !selection.verdicts }, limit, cursor };
 }
 
 /** Names that stand for a restriction. Given as undefined by mistake, one must not select everything. */
@@ -196,12 +198,9 @@ type Read = {
   readonly until?: number;
 };
 
-function selectionOf({ source, type, since, until }: Read) {
-  return { source, type, since, until };
-}
-
-function verdictsOf({ verdict }: Read): readonly StoredVerdict[] | undefined {
-  return verdict === undefined ? undefined : [verdict].flat();
+function selectionOf({ source, verdict, type, since, until }: Read) {
+  const verdicts = verdict === undefined ? undefined : [verdict].flat();
+  return { source, verdicts, type, since, until };
 }
 
 /** @throws InvalidInboundFilterError for values that cannot name a delivery */

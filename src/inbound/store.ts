@@ -3,13 +3,18 @@
  * duplicate or another verdict 1. Rows are deleted from the oldest on, so that their numbers have no gaps.
  */
 
-import type { Failure } from "../core/failures.ts";
 import { byteLength, type Json } from "../core/json.ts";
 import { migrate } from "../core/migrations.ts";
 import type { Limits, Selection } from "./options.ts";
 import type { Arrival } from "./protocol.ts";
 import { type StoredVerdict, verdictsBefore } from "./states.ts";
-import type { InspectedDelivery, LoggedCall, LoggedDelivery, LoggedWait } from "./types.ts";
+import type {
+  InboundFailure,
+  InspectedDelivery,
+  LoggedCall,
+  LoggedDelivery,
+  LoggedWait,
+} from "./types.ts";
 
 /** Numbered by their position; a published one is never edited. Columns that may be large come last. */
 const MIGRATIONS = [
@@ -61,8 +66,8 @@ export type NewDelivery = {
 export type Decision = {
   readonly verdict: StoredVerdict;
   readonly calls: readonly (LoggedCall | LoggedWait)[];
-  /** Undefined keeps the stored one. */
-  readonly error: Failure | undefined;
+  /** Why its handler has not ended. */
+  readonly error: InboundFailure | undefined;
   readonly hasConflict: boolean;
 };
 
@@ -156,7 +161,7 @@ export class InboundStore {
   /** Any verdict → the same, or one that may follow it. Returns whether the row had such a verdict. */
   decide(seq: number, { verdict, calls, error, hasConflict }: Decision): boolean {
     const changed = this.#exec(
-      `UPDATE perdure_inbound SET verdict = ?, calls = ?, error = ifnull(?, error), has_conflict = max(has_conflict, ?)
+      `UPDATE perdure_inbound SET verdict = ?, calls = ?, error = ?, has_conflict = max(has_conflict, ?)
        WHERE seq = ? AND verdict IN (SELECT value FROM json_each(?)) RETURNING seq`,
       verdict,
       JSON.stringify(calls),
@@ -183,6 +188,11 @@ export class InboundStore {
       "UPDATE perdure_inbound SET replays = replays + 1 WHERE seq = ? RETURNING replays",
       seq,
     ).toArray()[0]?.replays;
+  }
+
+  /** Any verdict → the same: a replay has ended its handler. */
+  finish(seq: number): void {
+    this.#exec("UPDATE perdure_inbound SET error = NULL WHERE seq = ? AND error IS NOT NULL", seq);
   }
 
   find(source: string, id: string): StoredDelivery | undefined {
@@ -267,7 +277,12 @@ export class InboundStore {
     }
   }
 
-  #select({ source, verdicts, type }: Selection, from: number, to: number, order: "ASC" | "DESC") {
+  #select(
+    { source, verdicts, type, isUnfinished }: Selection,
+    from: number,
+    to: number,
+    order: "ASC" | "DESC",
+  ) {
     const where = ["seq BETWEEN ? AND ?"];
     const values: SqlStorageValue[] = [from, to];
     const only = (condition: string, value: SqlStorageValue) => {
@@ -278,6 +293,7 @@ export class InboundStore {
     if (source !== undefined) only("+source = ?", source);
     if (verdicts) only("verdict IN (SELECT value FROM json_each(?))", JSON.stringify(verdicts));
     if (type !== undefined) only("type = ?", type);
+    if (isUnfinished) where.push("error IS NOT NULL");
     const query = `SELECT ${COLUMNS} FROM perdure_inbound WHERE ${where.join(" AND ")} ORDER BY seq ${order}`;
     return this.storage.sql.exec<Row>(query, ...values);
   }
@@ -394,7 +410,7 @@ function toDelivery(row: Row): StoredDelivery {
     hasConflict: has_conflict === 1,
     ...(replay_of !== null && { replayOf: replay_of }),
     calls: JSON.parse(calls) as LoggedDelivery["calls"],
-    ...(error !== null && { error: JSON.parse(error) as Failure }),
+    ...(error !== null && { error: JSON.parse(error) as InboundFailure }),
   };
 }
 

@@ -60,6 +60,12 @@ export type LoggedCall = Started & {
 /** A workflow that has received the delivery. */
 export type LoggedWait = WaitMatch & { readonly kind: "wait" };
 
+/** Why a handler has not ended. */
+export type InboundFailure = Failure & {
+  /** The call that was refused; left out where the handler itself has failed. */
+  readonly ordinal?: number;
+};
+
 /** A delivery in the log. */
 export type LoggedDelivery = Omit<Arrival, "body"> & {
   readonly verdict: StoredVerdict;
@@ -67,12 +73,12 @@ export type LoggedDelivery = Omit<Arrival, "body"> & {
   readonly storedAt: number;
   /** How often it was sent again. */
   readonly duplicates: number;
-  /** The id of the accepted delivery that this one repeats. */
+  /** The id of the delivery that this one repeats. */
   readonly replayOf?: string;
   /** What it has started, in the order of acceptance. Lists leave out the results. */
   readonly calls: readonly (LoggedCall | LoggedWait)[];
-  /** Why it was refused last. An accepted one can have it too: a later call of its handler was refused. */
-  readonly error?: Failure;
+  /** Set while its handler has not ended: it was refused, or a later call of an accepted one was. A replay continues it. */
+  readonly error?: InboundFailure;
 };
 
 /** A delivery with its body. */
@@ -111,13 +117,13 @@ export type InboundPage = {
   readonly cursor?: string;
 };
 
-/** Without a `verdict`, those that were refused. */
+/** Without a `verdict`, those whose handler has not ended: refused ones, and accepted ones with an `error`. */
 export type ReplayFilter = InboundFilter & Page;
 
 /** What became of a replay. */
 export type ReplayResult = {
   readonly source: string;
-  /** The id that it was offered under: that of a refused or filtered delivery, and a new one for an accepted delivery. */
+  /** The id that it was offered under: a new one for an accepted delivery whose handler had ended. */
   readonly id: string;
   readonly verdict: Verdict;
   /** Why it was refused. */

@@ -58,19 +58,44 @@ describe("replayInboundDelivery()", () => {
     expect(await listed(stub, source)).toEqual([["d1", "accepted", undefined]]);
   });
 
-  it("I7: a refused delivery continues after the calls that are recorded", async () => {
+  it("I7: a delivery with a refused call continues after the calls that are recorded", async () => {
     const { source, stub, of } = given(async (_, agent) => {
       await agent.note("first");
       await agent.note("second");
     });
-    await accept(stub, call(of("d1"), "note", ["first"]));
+    const delivery = of("d1");
+    await accept(stub, call(delivery, "note", ["first"]));
+    await accept(stub, call(delivery, "refuse", ["Error", "no"], 1));
     await crash(stub);
-    // Accepted, and its handler has not ended: the sender's retry, or a replay of it as a new one.
-    expect(await replay(stub, source, "d1")).toMatchObject({
-      id: "d1-replay-1",
-      verdict: "accepted",
+    expect(await inspect(stub, "d1", source)).toMatchObject({ error: { ordinal: 1 } });
+    expect(await replay(stub, source, "d1")).toEqual({ source, id: "d1", verdict: "accepted" });
+    expect(await notesOf(stub)).toEqual(["first", "second"]);
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+    expect(await replay(stub, source, "d1")).toMatchObject({ id: "d1-replay-1" });
+  });
+
+  it("I7: a delivery whose handler has failed after its calls is finished by a replay", async () => {
+    const { source, stub, of } = given((_, agent) => agent.note("first"));
+    await accept(stub, call(of("d1"), "note", ["first"]));
+    await accept(stub, { delivery: of("d1"), refusal: "TypeError: no such field" });
+    expect(await replayMany(stub)).toEqual({ replayed: 1, accepted: 0, failed: [] });
+    expect(await notesOf(stub)).toEqual(["first"]);
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+  });
+
+  it("I7: of two calls at the same time, the refused one is run by a replay", async () => {
+    const { source, stub, of } = given(async (_, agent) => {
+      await Promise.all([agent.note("first"), agent.note("second")]);
     });
-    expect(await notesOf(stub)).toEqual(["first", "first", "second"]);
+    await accept(stub, call(of("d1"), "refuse", ["Error", "no"], 0));
+    await accept(stub, call(of("d1"), "note", ["second"], 1));
+    expect(await inspect(stub, "d1", source)).toMatchObject({
+      verdict: "accepted",
+      error: { ordinal: 0 },
+    });
+    expect(await replay(stub, source, "d1")).toMatchObject({ id: "d1", verdict: "accepted" });
+    expect(await notesOf(stub)).toEqual(["second", "first"]);
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
   });
 
   it("I7: an accepted delivery is offered as a new one each time, also after a crash", async () => {
