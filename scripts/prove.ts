@@ -27,6 +27,7 @@ const PROOFS: readonly Proof[] = [
   { file: "test/outbox/model.test.ts", sizes: { OUTBOX_MODEL_RUNS: 500 } },
   { file: "test/scheduler/model.test.ts", sizes: { SCHEDULER_MODEL_RUNS: 200 } },
   { file: "test/waits/model.test.ts", sizes: { WAITS_RUNS: 1_000 } },
+  { file: "test/inbound/model.test.ts", sizes: { INBOUND_RUNS: 1_000 } },
   { file: "test/waits/prompt-batches.test.ts", sizes: { BATCH_RUNS: 200 } },
   { file: "test/workflow/names.test.ts", sizes: { NAMES_RUNS: 400 } },
   {

@@ -43,12 +43,14 @@ describe("a call of a handler", () => {
 
   it("I1: a method that returns a promise is recorded when it has resolved", async () => {
     const stub = givenInbound();
-    for (const verb of ["slow", "promised"]) {
+    for (const verb of ["slow", "promised", "transacted"]) {
       const request = call(arrival(verb), verb, [verb]);
-      expect(await accept(stub, request)).toEqual({ verdict: "accepted", result: { slow: verb } });
-      expect(await accept(stub, request)).toEqual({ verdict: "duplicate", result: { slow: verb } });
+      const result = verb === "transacted" ? { transacted: verb } : { slow: verb };
+      expect(await accept(stub, request)).toEqual({ verdict: "accepted", result });
+      expect(await accept(stub, request)).toEqual({ verdict: "duplicate", result });
     }
-    expect(await notesOf(stub)).toEqual(["slow", "promised first", "promised"]);
+    const notes = ["slow", "promised first", "promised", "transacted first", "transacted"];
+    expect(await notesOf(stub)).toEqual(notes);
   });
 
   it("I1: a retry after a crash between two calls answers the first from its record, and runs the second", async () => {

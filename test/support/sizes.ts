@@ -10,6 +10,7 @@
  *   OUTBOX_MODEL_RUNS      24, 500         for the outbox; also OUTBOX_MODEL_SEED, OUTBOX_MODEL_PATH
  *   SCHEDULER_MODEL_RUNS   14, 200         for the scheduler; also SCHEDULER_MODEL_SEED, SCHEDULER_MODEL_PATH
  *   WAITS_RUNS             40, 1000        for the waits; also WAITS_SEED, WAITS_PATH
+ *   INBOUND_RUNS           40, 1000        for the delivery log; also INBOUND_SEED, INBOUND_PATH
  *   BATCH_RUNS             15, 200         batches of any size with a crash at any time
  *   BATCH_ITEMS            250, 1000       items of the largest batch
  *   NAMES_RUNS             40, 400         pairs of names for each of their rules

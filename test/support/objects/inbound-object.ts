@@ -79,15 +79,42 @@ export class InboundObject extends BaseObject {
     return this.slow(text);
   }
 
+  /** Returns the promise of an asynchronous transaction, and is no async function. */
+  transacted(text: string): Promise<unknown> {
+    return this.ctx.storage.transaction(async () => {
+      this.write(`${text} first`);
+      await this.ctx.storage.get("nothing");
+      this.write(text);
+      return { transacted: text };
+    });
+  }
+
   refuse(name: string, message: string): never {
     this.write("undone");
     throw Object.assign(new Error(message), { name });
+  }
+
+  transaction<T>(work: () => T): T {
+    return this.ctx.storage.transactionSync(work);
   }
 
   write(text: string): void {
     const { sql } = this.ctx.storage;
     sql.exec("CREATE TABLE IF NOT EXISTS notes (seq INTEGER PRIMARY KEY, text TEXT)");
     sql.exec("INSERT INTO notes (text) VALUES (?)", text);
+  }
+
+  waitFor(isWaiting: boolean): void {
+    const { sql } = this.ctx.storage;
+    sql.exec("CREATE TABLE IF NOT EXISTS open_waits (id INTEGER PRIMARY KEY)");
+    if (isWaiting) sql.exec("INSERT OR IGNORE INTO open_waits VALUES (1)");
+    else sql.exec("DELETE FROM open_waits");
+  }
+
+  isWaiting(): boolean {
+    const { sql } = this.ctx.storage;
+    sql.exec("CREATE TABLE IF NOT EXISTS open_waits (id INTEGER PRIMARY KEY)");
+    return sql.exec("SELECT id FROM open_waits").toArray().length > 0;
   }
 
   notes(): string[] {

@@ -1,0 +1,126 @@
+/** The real log beside its model: how a command is performed on both, and what must be equal after it. */
+
+import { handlers } from "../../../src/inbound/offer.ts";
+import type { LoggedDelivery } from "../../../src/inbound/types.ts";
+import { arrival, call, crash, givenInbound, inside } from "../../support/inbound.ts";
+import type { Action, Compared, Subject } from "../../support/model-test.ts";
+import type { InboundObject } from "../../support/objects/inbound-object.ts";
+import { type Calls, type InboundCommand, InboundModel, REPLAYED } from "./inbound-model.ts";
+
+/** A caller that got no reply calls again. */
+const MAX_CALLS = 3;
+
+type Snapshot = { readonly log: readonly LoggedDelivery[]; readonly notes: readonly string[] };
+type Agent = Pick<InboundObject, "note">;
+
+export class InboundComparison implements Subject<InboundCommand, Snapshot> {
+  readonly #source = `model-${crypto.randomUUID()}`;
+  readonly #model = new InboundModel();
+  readonly #object = givenInbound({
+    matchWaits: (_, object) => {
+      if (!object.isWaiting()) return [];
+      object.waitFor(false);
+      return [{ waitId: "w", workflow: { name: "W", id: "i" } }];
+    },
+  });
+
+  async setUp(): Promise<void> {
+    handlers.set(this.#source, {
+      name: this.#source,
+      handle: async ({ id }, agent) => {
+        for (const ordinal of REPLAYED.keys()) await (agent as Agent).note(`${id}:${ordinal}`);
+      },
+    });
+  }
+
+  async crash(hasCrashed: boolean): Promise<void> {
+    if (!hasCrashed) await crash(this.#object);
+  }
+
+  inside(work: (object: InboundObject, ctx: DurableObjectState) => void): Promise<void> {
+    return inside(this.#object, work);
+  }
+
+  actionOf(command: InboundCommand): Action {
+    return {
+      expect: () => this.#model.apply(command),
+      act: () => repeated(() => inside(this.#object, (object) => this.#perform(object, command))),
+    };
+  }
+
+  async #perform(object: InboundObject, command: InboundCommand): Promise<void> {
+    const { inbound } = object;
+    const { op } = command;
+    if (op === "deliver") await this.#deliver(object, command.id, command.calls);
+    else if (op === "wait") object.waitFor(true);
+    else if (op === "replay all") await inbound.replayMany();
+    else if (op === "fail") {
+      await inbound.accept({ delivery: this.#arrival(command.id), refusal: "Error: failed" });
+    } else {
+      const found = await inbound.inspect(this.#source, command.id);
+      // A replay of another delivery would be a new one each time that a caller repeats it.
+      if (found && (found.error || found.verdict !== "accepted")) {
+        await inbound.replay(this.#source, command.id);
+      }
+    }
+  }
+
+  async #deliver({ inbound }: InboundObject, id: string, calls: Calls): Promise<void> {
+    const delivery = this.#arrival(id);
+    const { body: _, ...known } = delivery;
+    if (calls.length === 0) await inbound.accept({ delivery });
+    for (const [ordinal, isGood] of calls.entries()) {
+      const one = ordinal === 0 ? delivery : known;
+      const request = isGood
+        ? call(one, "note", [`${id}:${ordinal}`], ordinal)
+        : call(one, "refuse", ["Error", "no"], ordinal);
+      if ((await inbound.accept(request)).verdict === "refused") return;
+    }
+  }
+
+  #arrival(id: string) {
+    return arrival(id, { source: this.#source });
+  }
+
+  look(): Promise<Snapshot> {
+    return inside(this.#object, async (object) => {
+      const { deliveries } = await object.inbound.list();
+      return { log: deliveries.toReversed(), notes: object.notes() };
+    });
+  }
+
+  compare({ log, notes }: Snapshot): Compared {
+    const { entries } = this.#model;
+    return {
+      seen: {
+        notes,
+        log: log.map(({ id, verdict, calls, error }) => {
+          const ordinals = calls.flatMap((one) => (one.kind === "wait" ? [] : one.ordinal));
+          const waits = calls.length - ordinals.length;
+          return [id, verdict, ordinals.toSorted(), waits, error && (error.ordinal ?? "handler")];
+        }),
+      },
+      expected: {
+        notes: this.#model.notes,
+        log: entries.map(({ id, verdict, ordinals, waits, error }) => [
+          ...[id, verdict, [...ordinals].toSorted(), waits],
+          error && (error.ordinal ?? "handler"),
+        ]),
+      },
+    };
+  }
+
+  async end(): Promise<void> {
+    handlers.delete(this.#source);
+  }
+}
+
+async function repeated(work: () => Promise<void>): Promise<void> {
+  for (let calls = 1; ; calls++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (calls === MAX_CALLS) throw error;
+    }
+  }
+}
