@@ -23,7 +23,7 @@ const RESERVED = new Set([
 
 export type Method = (this: object, ...args: readonly unknown[]) => unknown;
 
-/** A method of the agent's class. @throws InvalidCallError for anything else, and for a call above the limit */
+/** A method of the agent's class; fields of the agent are none. @throws InvalidCallError for anything else, and for a call above the limit */
 export function methodOf(agent: object, verb: unknown, ordinal: number): Method {
   if (ordinal >= MAX_CALLS) {
     throw new InvalidCallError(
@@ -31,7 +31,7 @@ export function methodOf(agent: object, verb: unknown, ordinal: number): Method 
     );
   }
   const isName = typeof verb === "string" && !RESERVED.has(verb) && !(verb in Object.prototype);
-  if (isName && !Object.hasOwn(agent, verb)) {
+  if (isName) {
     for (
       let at = Object.getPrototypeOf(agent) as object | null;
       at !== null && at !== Object.prototype;

@@ -56,6 +56,7 @@ export const PLAYED = {
   ],
   "crash-tools": ["submitMessages"],
   "crash-starts": ["runWorkflow"],
+  "crash-deliveries": ["acceptDelivery", "replayInboundDelivery", "replayInboundDeliveries"],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
 const READS = "It only reads.";
@@ -83,6 +84,8 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   readDelivery: READS,
   inspectDelivery: READS,
   outboxStats: READS,
+  listInboundDeliveries: READS,
+  inspectInboundDelivery: READS,
   agentPath: READS,
   dynamicAgents: "schedules.test.ts crashes its `delete()` at each write.",
   destroy: "It deletes what `delete()` does, and a backstop does the rest within half a minute.",
