@@ -4,6 +4,7 @@
 export type ProblemType =
   | "outbox:dead"
   | "outbox:endpoint"
+  | "outbox:cut"
   | "outbox:full"
   | "inbound:conflict"
   | "submission:error"

@@ -23,6 +23,24 @@ export function isUndeliverable(error: unknown): error is Error & { readonly isG
   return error instanceof Error && error.name === "UndeliverableError";
 }
 
+/**
+ * The receiver has certainly not acted: the attempt can be repeated. Thrown by an adapter, also after `markSending()`. With
+ * `retryAfterMs`, nothing is sent to the same destination until then.
+ */
+export class RefusedError extends Error {
+  override readonly name = "RefusedError";
+  /** When the receiver can be called again, in milliseconds from now. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    message: string,
+    { retryAfterMs, ...options }: ErrorOptions & { retryAfterMs?: number | undefined } = {},
+  ) {
+    super(message, options);
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
 export function messageMatches(error: unknown, pattern: RegExp): error is Error {
   return error instanceof Error && pattern.test(error.message);
 }

@@ -27,7 +27,12 @@ import {
   type WorkflowStartDestination,
   type WorkflowStartEvent,
 } from "./destinations/workflow-start.ts";
-import { InvalidDestinationError, InvalidFilterError, OutboxFullError } from "./errors.ts";
+import {
+  InvalidDestinationError,
+  InvalidEventError,
+  InvalidFilterError,
+  OutboxFullError,
+} from "./errors.ts";
 import { deliveryId, payloadOf } from "./event.ts";
 import {
   checkId,
@@ -112,6 +117,8 @@ export class Outbox extends Capability {
         inHostContext: this.loop.inHostContext,
         objectInstance: this.#objectInstance,
         startWorkflow,
+        apis: limits.apis,
+        reportProblem: (problem) => this.#context.reportProblem(problem),
       },
       adapters,
     );
@@ -166,6 +173,8 @@ export class Outbox extends Capability {
     const problem = this.problemOf(to);
     if (problem) throw new InvalidDestinationError(problem);
     const payload = payloadOf(event, this.#context.limits.maxEventBytes);
+    const unfit = this.#destinations.problemOfEvent(to, payload);
+    if (unfit) throw new InvalidEventError(unfit);
     const id = deliveryId(options);
     this.#insert(id, to, payload, true);
     this.#dispatcher.flushSoon();

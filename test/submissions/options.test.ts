@@ -373,7 +373,7 @@ describe("submitMany", () => {
       /k/,
     ],
     ["a busy thread", {}, { whenBusy: "reject" }, /./],
-    ["a destination", {}, { notify: [{ kind: "email" }] }, /Invalid notify\[0\]\.kind "email"/],
+    ["a destination", {}, { notify: [{ kind: "fax" }] }, /Invalid notify\[0\]\.kind "fax"/],
     ["too large a text", { messages: [message("x".repeat(1_990_000))] }, {}, /bytes/],
     ["a time", {}, { notBefore: "soon" }, /notBefore/],
   ])(

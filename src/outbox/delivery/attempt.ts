@@ -4,15 +4,19 @@
  * The claim also finds attempts that a crash of the object interrupted. Any delivery in flight may have caused the
  * crash, so such an attempt backs off and is not counted. After two of them in a row the entry is a suspect: it is tried
  * alone, and then a crash counts against it. A webhook is never a suspect, because a request cannot crash its sender.
+ *
+ * An adapter whose receiver does not recognize a repetition marks its attempt before the request leaves. If the outcome of
+ * that attempt never becomes known, the entry becomes a dead letter: a person decides whether it is sent again.
  */
 
 import { failureOf, transientOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import type { OutboxContext } from "../context.ts";
-import type { Delivery, ReferencedDelivery } from "../destinations/adapter.ts";
-import { isUndeliverable, NotNeededError } from "../errors.ts";
-import { type OutboxEntry, SUSPECT_AFTER } from "../store/entries.ts";
+import type { AttemptContext, Delivery, ReferencedDelivery } from "../destinations/adapter.ts";
+import { isUndeliverable, NotNeededError, RefusedError } from "../errors.ts";
+import { SUSPECT_AFTER } from "../store/entries.ts";
+import type { OutboxEntry } from "../store/entry.ts";
 import type { DeadLetterNotifier } from "./dead-letter-notifier.ts";
 import { afterInterruption, nextAttempt, type Policy, policyOf } from "./policy.ts";
 import type { ReadyQueue } from "./ready-queue.ts";
@@ -23,7 +27,13 @@ const MAX_RETRY_AFTER_MS = 86_400_000;
 /** What a delivery adds to its event; the limits of the adapters leave room for a little more. */
 const ENVELOPE_BYTES = 1_024;
 
-type Sent = { readonly isWhole: boolean } | { readonly error: unknown };
+/** What an operator does with a dead letter that may have arrived. */
+const MAY_HAVE_ARRIVED =
+  "It may have been delivered: check that, then send it again with redriveDeadLetter(id), or remove it with deleteDeadLetter(id)";
+
+type Sent =
+  | { readonly isWhole: boolean }
+  | { readonly error: unknown; readonly unsureSince: number | null };
 
 export class AttemptRunner {
   /** Attempts that began before this time belong to an earlier object instance. */
@@ -53,7 +63,7 @@ export class AttemptRunner {
     const sent = await this.#send(entry, preempted);
     if (!("error" in sent)) this.#delivered(entry, sent.isWhole);
     else if (sent.error instanceof NotNeededError) this.#discard(entry, sent.error.message);
-    else this.#failed(entry, sent.error);
+    else this.#failed(entry, sent.error, sent.unsureSince);
   }
 
   /** Counts the attempt and returns the entry; undefined where it is not to be attempted now. */
@@ -66,6 +76,12 @@ export class AttemptRunner {
     if (this.#isDisabled(entry)) {
       const attempts = wasInterrupted ? entry.attempt : entry.attempt - 1;
       this.#bury(id, attempts, "The endpoint is disabled");
+      return undefined;
+    }
+    if (!this.#mayRepeat(entry, entry.unsureSince, clock.now())) {
+      const attempts = entry.isStarted ? entry.attempt : entry.attempt - 1;
+      const reason = "The object was restarted, or was not awake, before the outcome was known";
+      this.#bury(id, attempts, `${reason}. ${MAY_HAVE_ARRIVED}`);
       return undefined;
     }
     if (wasInterrupted) {
@@ -135,6 +151,20 @@ export class AttemptRunner {
     const { destinations, loop } = this.context;
     const { key, destination } = entry;
     const abort = new AbortController();
+    let { unsureSince } = entry;
+    const attempt: AttemptContext = {
+      createdAt: entry.createdAt,
+      isRepeated: entry.attempt > 1 || unsureSince !== null,
+      markSending: async () => {
+        abort.signal.throwIfAborted();
+        const now = this.context.clock.now();
+        this.context.entries.unsure(entry.id, now);
+        unsureSince ??= now;
+        // Stored before the request leaves, also where the receiver is in this process.
+        await loop.lifecycle.storage.sync();
+        abort.signal.throwIfAborted();
+      },
+    };
     try {
       const adapter = destinations.adapterOf(destination);
       const { name } = destinations.host as { readonly name?: unknown };
@@ -142,7 +172,7 @@ export class AttemptRunner {
       // The platform holds back requests until writes are durable. A method call is not held back.
       if (destination.kind === "method") await loop.lifecycle.storage.sync();
       this.context.reportAttempt("outbox:attempt", entry);
-      const sending = adapter.deliver(destination, delivery, abort.signal);
+      const sending = adapter.deliver(destination, delivery, abort.signal, attempt);
       const timeoutMs = this.#policyOf(entry).timeoutMs ?? adapter.timeoutMs;
       await withTimeout(Promise.race([sending, preempted]), timeoutMs);
       this.slots.responded(key);
@@ -151,7 +181,7 @@ export class AttemptRunner {
       if (error instanceof TimeoutError || error instanceof PreemptedError) {
         this.slots.timedOut(key);
       } else this.slots.responded(key);
-      return { error };
+      return { error, unsureSince };
     } finally {
       abort.abort();
     }
@@ -175,24 +205,36 @@ export class AttemptRunner {
     if (entry.isOrdered) this.queue.drop(entry.key);
   }
 
-  /** waiting → waiting, later, or → dead. */
-  #failed(entry: OutboxEntry, error: unknown): void {
+  /**
+   * waiting → waiting, later, or → dead.
+   *
+   * @param sentSince when an attempt was marked whose outcome was not known, this one included; null: there was none
+   */
+  #failed(entry: OutboxEntry, error: unknown, sentSince: number | null): void {
     const { entries, clock, wake } = this.context;
     const { message } = failureOf(error);
     const now = clock.now();
-    const retryAfterMs = transientOf(error, now)?.retryAfterMs;
+    const isRefused = error instanceof RefusedError;
+    const retryAfterMs = isRefused ? error.retryAfterMs : transientOf(error, now)?.retryAfterMs;
     const heldUntil = retryAfterMs ? now + Math.min(retryAfterMs, MAX_RETRY_AFTER_MS) : null;
-    const isFinal = isUndeliverable(error) || this.#isDisabled(entry);
+    if (isRefused && heldUntil !== null) this.#hold(entry.key, heldUntil - now);
+    const isCertain = isRefused || isUndeliverable(error);
+    const unsureSince = isCertain ? entry.unsureSince : sentSince;
+    const isFinal =
+      isUndeliverable(error) ||
+      this.#isDisabled(entry) ||
+      !this.#mayRepeat(entry, unsureSince, now);
     const tried = { ...triedOf(entry), isCounted: !(error instanceof PreemptedError) };
     const next = isFinal
       ? { givenUp: "" }
       : nextAttempt(tried, this.#policyOf(entry), clock, heldUntil);
     if ("dueAt" in next) {
-      entries.retryAt(entry.id, next.dueAt, message);
+      entries.retryAt(entry.id, next.dueAt, message, unsureSince);
       wake.request(next.dueAt);
     } else {
       const reason = next.givenUp ? `${next.givenUp}: ${message}` : message;
-      this.#bury(entry.id, entry.attempt, reason, now);
+      const doubt = unsureSince === null ? "" : `. ${MAY_HAVE_ARRIVED}`;
+      this.#bury(entry.id, entry.attempt, `${reason}${doubt}`, now);
     }
     // The entries behind it may have to wait for it now: read them again.
     if (entry.isOrdered) this.queue.drop(entry.key);
@@ -230,6 +272,19 @@ export class AttemptRunner {
   #bury(id: string, attempts: number, reason: string, now = this.context.clock.now()): void {
     this.context.deadLetters.bury(id, attempts, reason, now);
     this.notifier.added();
+  }
+
+  /** Nothing is sent to the destination for a time. Kept in memory: a restart costs one more refusal. */
+  #hold(key: string, ms: number): void {
+    const { loop, wake } = this.context;
+    wake.request(loop.pause(key, ms));
+    this.queue.drop(key);
+  }
+
+  /** Whether the receiver recognizes an attempt at this time as a repetition, if an earlier one had an effect. */
+  #mayRepeat({ destination }: OutboxEntry, unsureSince: number | null, now: number): boolean {
+    if (unsureSince === null) return true;
+    return now - unsureSince < this.context.destinations.repeatableMsOf(destination);
   }
 
   #isDisabled({ key, destination }: OutboxEntry): boolean {

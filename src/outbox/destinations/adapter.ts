@@ -1,6 +1,8 @@
 /** The interface that each kind of destination implements. */
 
 import type { Clock } from "../../core/clock.ts";
+import type { Json } from "../../core/json.ts";
+import type { Problem } from "../../core/problems.ts";
 import type { DeliveryPolicy } from "../delivery/policy.ts";
 
 export type WithPolicy = { readonly policy?: DeliveryPolicy };
@@ -37,6 +39,21 @@ export type FieldProblem = {
   readonly expected: string;
 };
 
+/** What an adapter can learn and record about an attempt. */
+export type AttemptContext = {
+  /** When the event was put, epoch milliseconds. */
+  readonly createdAt: number;
+  /** Whether an earlier attempt may have reached the receiver. */
+  readonly isRepeated: boolean;
+  /**
+   * Await it right before the first request that has an effect, where the receiver does not recognize a repetition by the
+   * delivery id. It stores that the outcome may never be known: because of the time limit, a lost connection or a crash.
+   *
+   * @throws when the attempt has ended; then send nothing
+   */
+  markSending(): Promise<void>;
+};
+
 /** Delivers to one kind of destination. */
 export interface Adapter<To = AnyDestination> {
   /** What this Worker lacks for a valid destination, e.g. its binding; undefined: nothing. */
@@ -53,16 +70,38 @@ export interface Adapter<To = AnyDestination> {
    * Resolves when the destination has taken the delivery.
    *
    * @param signal aborted when the time limit of the attempt has passed
-   * @throws UndeliverableError when no further attempt can succeed; any other error is retried
+   * @throws UndeliverableError when no further attempt can succeed; any other error is retried. After `markSending()`, only a
+   *   RefusedError is certain to be retried
    */
   deliver(
     destination: To,
     delivery: Delivery | ReferencedDelivery,
     signal: AbortSignal,
+    attempt: AttemptContext,
   ): Promise<void>;
+  /**
+   * For how long the receiver recognizes a repetition, in milliseconds after the first attempt that called `markSending()`
+   * and whose outcome is not known. Later the entry is not attempted again: it becomes a dead letter.
+   * @default Infinity
+   */
+  readonly repeatableMs?: number;
+  /** What is wrong with an event, as a sentence; undefined for a valid one. For a kind that does not take every event. */
+  problemOfEvent?(event: Json): string | undefined;
   /** Whether the receiver was terminated or deleted, for a kind where that can happen. */
   isGone?(destination: To): Promise<boolean>;
 }
+
+/** Base URLs of the providers' APIs. */
+export type ProviderApis = {
+  /** @default "https://slack.com/api" */
+  readonly slack?: string;
+  /** @default "https://discord.com/api/v10" */
+  readonly discord?: string;
+  /** @default "https://api.telegram.org" */
+  readonly telegram?: string;
+  /** Of GitHub Enterprise Server: `https://<host>/api/v3`. @default "https://api.github.com" */
+  readonly github?: string;
+};
 
 /** What an adapter may use. */
 export type AdapterContext = {
@@ -76,4 +115,7 @@ export type AdapterContext = {
   readonly inHostContext: <T>(work: () => Promise<T>) => Promise<T>;
   /** Identifies this instance of the object: another after each restart. */
   readonly objectInstance: string;
+  /** Base URLs that replace those of the providers. */
+  readonly apis: ProviderApis;
+  readonly reportProblem: (problem: Problem) => void;
 };

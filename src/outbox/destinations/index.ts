@@ -4,7 +4,7 @@
  */
 
 import * as z from "zod";
-import { preview } from "../../core/json.ts";
+import { type Json, preview } from "../../core/json.ts";
 import { readOptions } from "../../core/option-schemas.ts";
 import { invalidMessage } from "../../core/options.ts";
 import { InvalidDestinationError } from "../errors.ts";
@@ -12,6 +12,11 @@ import type { Adapter, AdapterContext, AnyDestination } from "./adapter.ts";
 import { agents } from "./agent.ts";
 import { methods } from "./method.ts";
 import { queues } from "./queue.ts";
+import { discordMessages } from "./replies/discord.ts";
+import { emails } from "./replies/email.ts";
+import { githubComments } from "./replies/github-comment.ts";
+import { slackMessages } from "./replies/slack.ts";
+import { telegramMessages } from "./replies/telegram.ts";
 import { webhooks } from "./webhook.ts";
 import { workflowEvents } from "./workflow-event.ts";
 import { type StartWorkflow, type WorkflowStart, workflowStarts } from "./workflow-start.ts";
@@ -24,6 +29,11 @@ const KINDS = {
   queue: queues,
   method: methods,
   agent: agents,
+  slack: slackMessages,
+  discord: discordMessages,
+  telegram: telegramMessages,
+  "github-comment": githubComments,
+  email: emails,
 };
 
 type Kinds = typeof KINDS;
@@ -39,7 +49,19 @@ export type AdapterOverrides = {
 /** Of a destination as JSON, which is stored with each entry. */
 const MAX_LENGTH = 16_384;
 const EXPECTED =
-  "expected what webhook(), queue(), method(), agent(), workflow() or workflowEvent() returns";
+  "expected what webhook(), queue(), method(), agent(), workflow(), workflowEvent(), slack(), discord(), telegram(), githubComment() or email() returns";
+
+/** Fields of destinations that are secrets. They are stored, because a delivery needs them, and never shown. */
+const SECRETS = { proof: undefined, responseUrl: "(hidden)", interaction: "(hidden)" };
+
+/** A stored destination as lists and hooks show it. */
+export function withoutSecrets(destination: Destination): Destination {
+  const fields = Object.entries(destination).map(([name, value]) => [
+    name,
+    Object.hasOwn(SECRETS, name) ? SECRETS[name as keyof typeof SECRETS] : value,
+  ]);
+  return Object.fromEntries(fields.filter(([, value]) => value !== undefined)) as Destination;
+}
 
 export class Destinations {
   readonly #adapters: ReadonlyMap<string, Adapter>;
@@ -69,6 +91,21 @@ export class Destinations {
   /** Entries with the same key are delivered one after the other. Of an unknown kind it is the kind. */
   keyOf(destination: AnyDestination): string {
     return this.#adapters.get(destination.kind)?.keyOf(destination) ?? String(destination.kind);
+  }
+
+  /**
+   * What is wrong with an event for this destination, as a sentence; undefined for a valid one.
+   *
+   * @param payload the event as JSON
+   */
+  problemOfEvent(destination: AnyDestination, payload: string): string | undefined {
+    const adapter = this.adapterOf(destination);
+    return adapter.problemOfEvent?.(JSON.parse(payload) as Json);
+  }
+
+  /** See `repeatableMs` of the {@link Adapter}. */
+  repeatableMsOf({ kind }: AnyDestination): number {
+    return this.#adapters.get(kind)?.repeatableMs ?? Number.POSITIVE_INFINITY;
   }
 
   /** The destination in a few words, for a log. */

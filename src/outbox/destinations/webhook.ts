@@ -5,15 +5,15 @@
  */
 
 import { Webhook } from "standardwebhooks";
-import * as z from "zod";
 import { preview } from "../../core/json.ts";
 import { oneOf, optionsOf } from "../../core/option-schemas.ts";
 import { invalidMessage } from "../../core/options.ts";
-import { withTimeout } from "../../core/timeout.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, Delivery, FieldProblem, WithPolicy } from "./adapter.ts";
 import { isPrivateHost } from "./private-hosts.ts";
+import { excerptOf, unlessAborted } from "./requests.ts";
+import { checked, isSecret, type Problem, readSecret } from "./secrets.ts";
 
 /** An HTTP endpoint. Requests to it are signed by the Standard Webhooks spec. */
 export type WebhookDestination = WithPolicy & {
@@ -43,10 +43,6 @@ export function webhook(
 
 const MAX_URL = 2_048;
 const MAX_SECRETS = 8;
-/** Characters of a response's body that an error keeps. */
-const MAX_EXCERPT = 1_024;
-/** The time limit for reading that body, after the status. */
-const EXCERPT_MS = 1_000;
 
 /**
  * Statuses that are permanent failures; every other one that is not 2xx is retried. 410 is the spec's way to end a
@@ -151,22 +147,12 @@ async function signerOf(env: object, name: string): Promise<Webhook> {
 }
 
 async function textOf(binding: unknown, name: string): Promise<unknown> {
-  const { get } = Object(binding) as Partial<SecretsStoreSecret>;
-  if (typeof get !== "function") return binding;
   try {
-    return await get.call(binding);
+    return await readSecret(binding);
   } catch (cause) {
     const remedy = "check that the binding leads to a secret, and that the store has it";
     throw new WebhookError(`${SECRET} ${name} could not be read; ${remedy}.`, { cause });
   }
-}
-
-/** The same promise, or a rejection with the signal's reason; the work itself continues. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  signal.addEventListener("abort", () => reject(signal.reason));
-  if (signal.aborted) reject(signal.reason);
-  return Promise.race([aborted, work]);
 }
 
 function signedRequest({ id, attempt, event }: Delivery, signers: Webhook[], at: Date) {
@@ -227,40 +213,6 @@ async function failureOf(response: Response, host: string): Promise<Error> {
   return new WebhookError(`${host} answered ${status}${redirect}${body}`, {}, status, retry);
 }
 
-/** The beginning of a response's body on one line, or as much as arrives in time. The rest is never read. */
-async function excerptOf({ body }: Response): Promise<string> {
-  if (body === null) return "";
-  const reader = body.getReader();
-  const decoder = new TextDecoder();
-  let text = "";
-  const read = async () => {
-    while (text.length < MAX_EXCERPT) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      text += decoder.decode(value, { stream: true });
-    }
-  };
-  // A body that breaks off, hangs or is aborted changes nothing: the status decides.
-  await withTimeout(read(), EXCERPT_MS).catch(() => {});
-  void reader.cancel().catch(() => {});
-  return text
-    .slice(0, MAX_EXCERPT)
-    .replace(/[\s\p{Cc}]+/gu, " ")
-    .trim();
-}
-
-type Problem = Omit<FieldProblem, "field">;
-
-/** A schema from a function. The message shows what the function says in place of the value, which may be a secret. */
-function checked<T>(problemOf: (value: unknown) => Problem | undefined): z.ZodType<T, T> {
-  return z.custom<T>().check((ctx) => {
-    const problem = problemOf(ctx.value);
-    if (!problem) return;
-    const { given, expected: message } = problem;
-    ctx.issues.push({ code: "custom", input: ctx.value, message, params: { given } });
-  });
-}
-
 function problemOfUrl(text: unknown): Problem | undefined {
   const isText = typeof text === "string";
   if (isText && text.length > MAX_URL) {
@@ -313,18 +265,6 @@ function problemOfNames(names: readonly string[], env: object): FieldProblem | u
   const expected =
     "expected the name of a secret of this Worker. Set it: wrangler secret put WEBHOOK_SECRET";
   return { field: `secrets[${unknown}]`, given, expected };
-}
-
-/** Methods of other bindings that also have `get`. */
-const FOREIGN_METHODS = ["put", "list", "idFromName", "createBatch", "fetch", "send"] as const;
-
-/** Whether this is a string, or a binding to a Secrets Store. */
-function isSecret(env: object, name: string): boolean {
-  const value: unknown = Object.hasOwn(env, name) ? Reflect.get(env, name) : undefined;
-  if (typeof value !== "object" || value === null) return typeof value === "string";
-  const has = (method: string) => typeof Reflect.get(value, method) === "function";
-  // A binding to another Worker answers to every name.
-  return has("get") && !FOREIGN_METHODS.some(has);
 }
 
 /** Without the part before an @, also of an invalid URL: it may be a password. */

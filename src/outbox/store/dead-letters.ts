@@ -1,10 +1,11 @@
 /** All SQL of dead letters: entries that are not attempted any more. Owns `perdure_dead_letters`. */
 
 import type { Json } from "../../core/json.ts";
+import { type Destination, withoutSecrets } from "../destinations/index.ts";
 import type { Position } from "../filters.ts";
 import type { KeepLimits } from "../options.ts";
 import type { DeadLetter, DeadLetterPage } from "../types.ts";
-import { cursorAfter, withoutProof } from "./listing.ts";
+import { cursorAfter } from "./listing.ts";
 import { deleteWithParts } from "./parts.ts";
 
 /** A dead letter as lists and hooks get it, without a long event, so that a page of them fits into memory. */
@@ -166,5 +167,6 @@ export class DeadLetterStore {
 
 function toLetter({ destination, payload, since: diedAt, ...row }: Row): DeadLetter {
   const event = payload !== null && { event: JSON.parse(payload) as Json };
-  return { ...row, destination: withoutProof(destination), ...event, diedAt };
+  const shown = withoutSecrets(JSON.parse(destination) as Destination);
+  return { ...row, destination: shown, ...event, diedAt };
 }

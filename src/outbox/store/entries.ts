@@ -14,6 +14,7 @@ import type { Destination } from "../destinations/index.ts";
 import { InvalidEventError, WorkflowExistsError } from "../errors.ts";
 import type { KeepLimits } from "../options.ts";
 import type { DeliveryInfo, DeliveryState } from "../types.ts";
+import type { NewEntry, OutboxEntry } from "./entry.ts";
 import { type InfoRow, infoOf, STATE_OF_ID, stateOf } from "./listing.ts";
 import { deleteParts, deleteWithParts, insertParts, joinedParts } from "./parts.ts";
 import { MIGRATIONS } from "./schema.ts";
@@ -28,36 +29,16 @@ export const SUSPECT_AFTER = 2;
 /** Delivered entries that one call deletes at most. */
 const MAX_PRUNED = 256;
 
-export type NewEntry = {
-  readonly id: string;
-  /** Of its destination. */
-  readonly key: string;
-  readonly destination: Destination;
-  /** The event as JSON. */
-  readonly payload: string;
-  /** Whether the entries behind it wait for it. */
-  readonly isOrdered: boolean;
-};
-
-export type OutboxEntry = NewEntry & {
-  readonly dueAt: number;
-  /** The number of the attempt that is in flight or comes next. */
-  readonly attempt: number;
-  /** Whether that attempt may have started: a first one since its insert, another one since its claim. */
-  readonly isStarted: boolean;
-  /** Attempts in a row that a crash of the object may have interrupted. */
-  readonly interruptions: number;
-  /** Attempts that do not count: those before a redrive, and interrupted ones. */
-  readonly earlierAttempts: number;
-  /** When it was put or redriven, epoch milliseconds. */
-  readonly queuedAt: number;
-  /** Whether the event is stored in parts. */
-  readonly isInParts: boolean;
-};
-
 type Row = Pick<
   OutboxEntry,
-  "key" | "dueAt" | "attempt" | "interruptions" | "earlierAttempts" | "queuedAt"
+  | "key"
+  | "dueAt"
+  | "attempt"
+  | "interruptions"
+  | "earlierAttempts"
+  | "createdAt"
+  | "queuedAt"
+  | "unsureSince"
 > & { started: number; isOrdered: number; destination: string; payload: string | null };
 
 export class EntryStore {
@@ -169,7 +150,8 @@ export class EntryStore {
     const [found] = this.#sql
       .exec<Row>(
         `SELECT destination_key AS key, due_at AS dueAt, attempts AS attempt, started, interruptions,
-           earlier_attempts AS earlierAttempts, is_ordered AS isOrdered, queued_at AS queuedAt, destination, payload
+           earlier_attempts AS earlierAttempts, is_ordered AS isOrdered, created_at AS createdAt, queued_at AS queuedAt,
+           unsure_since AS unsureSince, destination, payload
          FROM perdure_outbox WHERE id = ?`,
         id,
       )
@@ -291,12 +273,24 @@ export class EntryStore {
     );
   }
 
-  /** waiting → waiting: an attempt has failed, and the next one is due at `time`. */
-  retryAt(id: string, time: number, error: string): void {
+  /** Before the first request that cannot be taken back: its outcome may never be known. */
+  unsure(id: string, now: number): void {
+    const query = "UPDATE perdure_outbox SET unsure_since = ifnull(unsure_since, ?) WHERE id = ?";
+    this.#sql.exec(query, now, id);
+  }
+
+  /**
+   * waiting → waiting: an attempt has failed, and the next one is due at `time`.
+   *
+   * @param unsureSince of the entry, after the attempt
+   */
+  retryAt(id: string, time: number, error: string, unsureSince: number | null): void {
     this.#sql.exec(
-      `UPDATE perdure_outbox SET attempts = attempts + 1, started = ${NOT_STARTED}, interruptions = 0, due_at = ?, last_error = ? WHERE id = ?`,
+      `UPDATE perdure_outbox SET attempts = attempts + 1, started = ${NOT_STARTED}, interruptions = 0, due_at = ?,
+         last_error = ?, unsure_since = ? WHERE id = ?`,
       time,
       error,
+      unsureSince,
       id,
     );
   }

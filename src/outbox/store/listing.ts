@@ -1,7 +1,6 @@
 /** Lists deliveries. Reads the three tables of the outbox, and writes nothing. */
 
-import type { Destination } from "../destinations/index.ts";
-import type { WorkflowDestination } from "../destinations/workflow-event.ts";
+import { type Destination, withoutSecrets } from "../destinations/index.ts";
 import { idRangeOf, submissionOf } from "../event.ts";
 import { cursorOf, type Position } from "../filters.ts";
 import type { DeliveryInfo, DeliveryPage, DeliveryState } from "../types.ts";
@@ -104,16 +103,10 @@ export function infoOf({ id, createdAt, destination, ...row }: InfoRow): Deliver
   return {
     id,
     ...(submissionId !== undefined && { submissionId }),
-    destination: withoutProof(destination),
+    destination: withoutSecrets(JSON.parse(destination) as Destination),
     createdAt,
     ...stateOf(row),
   };
-}
-
-/** A stored destination, without the secret that a workflow's event is proved by. */
-export function withoutProof(destination: string): Destination {
-  const { proof: _, ...shown } = JSON.parse(destination) as WorkflowDestination;
-  return shown;
 }
 
 export function stateOf({ state, attempt, since, due_at, reason }: StateRow): DeliveryState {

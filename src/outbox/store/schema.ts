@@ -13,6 +13,7 @@ export const MIGRATIONS = [
      earlier_attempts INTEGER NOT NULL DEFAULT 0,
      created_at INTEGER NOT NULL,
      queued_at INTEGER NOT NULL,
+     unsure_since INTEGER,
      last_error TEXT,
      destination TEXT NOT NULL,
      payload TEXT

@@ -13,6 +13,7 @@ import {
   workflowEvents,
 } from "../../../src/outbox/destinations/workflow-event.ts";
 import { UndeliverableError } from "../../../src/outbox/errors.ts";
+import { contextOf, FIRST } from "../../support/attempts.ts";
 import { refusal, until } from "../../support/given.ts";
 import { received, released } from "../recipients.ts";
 
@@ -24,14 +25,7 @@ function givenDelivery(event: string = "done"): Delivery<string> {
 }
 
 function destinationsOf(bindings: object, host: object = {}): Destinations {
-  return new Destinations({
-    host,
-    env: bindings,
-    now: Date.now,
-    allowPrivateAddresses: false,
-    inHostContext: (work) => work(),
-    objectInstance: "test",
-  });
+  return new Destinations(contextOf(bindings, { host }));
 }
 
 const problemOf = (to: unknown) => destinationsOf(env).problemOf(to);
@@ -48,7 +42,7 @@ function deliver<To extends Destination>(
   delivery: Delivery = givenDelivery(),
   signal: AbortSignal = unaborted,
 ): Promise<void> {
-  return adapter.deliver(to, delivery, signal);
+  return adapter.deliver(to, delivery, signal, FIRST);
 }
 
 /** It failed, and not for good: another attempt may succeed. */

@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { transientOf } from "../../../src/core/failures.ts";
 import { Destinations } from "../../../src/outbox/destinations/index.ts";
 import { webhooks } from "../../../src/outbox/destinations/webhook.ts";
+import { contextOf } from "../../support/attempts.ts";
 import {
   receivedBy,
   receiverUrl,
@@ -163,14 +164,7 @@ describe("The time limit of an attempt", () => {
 describe("a destination", () => {
   const strict = webhooks.connect({ env, allowPrivateAddresses: false, now: Date.now });
   const problemOf = (destination: unknown, allowPrivateAddresses = false, bindings: object = env) =>
-    new Destinations({
-      host: {},
-      env: bindings,
-      now: Date.now,
-      allowPrivateAddresses,
-      inHostContext: (work) => work(),
-      objectInstance: "test",
-    }).problemOf(destination);
+    new Destinations(contextOf(bindings, { allowPrivateAddresses })).problemOf(destination);
   const URL_OK = "https://example.com/hook";
 
   it.each([

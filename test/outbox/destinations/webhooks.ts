@@ -3,6 +3,7 @@
 import { expect } from "vitest";
 import { type WebhookDestination, webhooks } from "../../../src/outbox/destinations/webhook.ts";
 import type { Delivery } from "../../../src/outbox/index.ts";
+import { FIRST } from "../../support/attempts.ts";
 import { receivedBy, receiverUrl, someReceiver } from "../../support/receivers/client.ts";
 import type { SignedHeaders } from "../../support/receivers/signature.ts";
 
@@ -41,7 +42,7 @@ export async function attempt(
   { delivery = some(), signal = AbortSignal.timeout(10_000), by = adapter } = {},
 ): Promise<Verdict> {
   const begun = Date.now();
-  const failure = await by.deliver(destination, delivery, signal).then(
+  const failure = await by.deliver(destination, delivery, signal, FIRST).then(
     () => undefined,
     (error: Error) => error,
   );

@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { agents } from "../../../src/outbox/destinations/agent.ts";
 import { type DedupeOptions, dedupe, type Once } from "../../../src/outbox/receiver/dedupe.ts";
+import { FIRST } from "../../support/attempts.ts";
 import { refusal } from "../../support/given.ts";
 import type { Fate, Receiver } from "../recipients.ts";
 
@@ -143,9 +144,9 @@ describe("One effect, wherever the object crashes", () => {
     const { signal } = new AbortController();
     const event = "done";
     const first = { id: "a", attempt: 1, event };
-    await refusal(deliver({ ...to, method: "handleAndCrash" }, first, signal));
-    await deliver({ ...to, method: "handleWell" }, { ...first, attempt: 2 }, signal);
-    await deliver({ ...to, method: "handleWell" }, { ...first, attempt: 3 }, signal);
+    await refusal(deliver({ ...to, method: "handleAndCrash" }, first, signal, FIRST));
+    await deliver({ ...to, method: "handleWell" }, { ...first, attempt: 2 }, signal, FIRST);
+    await deliver({ ...to, method: "handleWell" }, { ...first, attempt: 3 }, signal, FIRST);
     expect(await env.Receiver.getByName(name).effects()).toEqual(["a"]);
   });
 

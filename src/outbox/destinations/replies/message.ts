@@ -1,0 +1,118 @@
+/**
+ * The message of a reply: the text of an event, within the provider's limit, and what else the provider takes.
+ *
+ * An event is a text, `{ text, ... }` with fields of the provider, or the event of a submission's end: then the text is the
+ * output, or one sentence where there is none.
+ */
+
+import { preview } from "../../../core/json.ts";
+import { invalidMessage, isPlainObject, unknownOptionMessage } from "../../../core/options.ts";
+import { UndeliverableError } from "../../errors.ts";
+import type { AdapterContext, Delivery } from "../adapter.ts";
+
+/** What a person reads of a submission that has no output. The reason stays in the agent: it may name internals. */
+const ENDS: Readonly<Record<string, string>> = {
+  error: "Sorry, this request failed.",
+  aborted: "This request was cancelled.",
+  skipped: "This request was not run.",
+};
+const EMPTY = "The answer is empty.";
+const CUT = "\n[cut]";
+/** Control characters but for tab and line feed: some providers refuse them. */
+const CONTROLS = /(?![\t\n])\p{Cc}/gu;
+
+/** How a provider takes messages. */
+export type MessageRules = {
+  /** The stored kind of destination. */
+  readonly kind: string;
+  /** UTF-16 code units of a text, after `escape`. */
+  readonly maxLength: number;
+  /** Fields of an event that are passed on beside `text`. */
+  readonly fields: readonly string[];
+  readonly escape?: (text: string) => string;
+  /** The end of a text that was cut off within something that `escape` has written. */
+  readonly partial?: RegExp;
+};
+
+export type Message = {
+  readonly text: string;
+  /** The other fields of the event. */
+  readonly extras: Readonly<Record<string, unknown>>;
+  /** The length of the text where it was longer than the limit. */
+  readonly cutFrom: number | undefined;
+};
+
+/** What is wrong with an event, as a sentence; undefined for a valid one. */
+export function problemOfMessage(event: unknown, { fields }: MessageRules): string | undefined {
+  if (typeof event === "string") return problemOfText("event", event);
+  if (!isPlainObject(event)) {
+    return invalidMessage("event", preview(event), "expected a text, or an object with text");
+  }
+  if (isEnd(event)) return undefined;
+  const unknown = Object.keys(event).find((name) => name !== "text" && !fields.includes(name));
+  const valid = ["text", ...fields].join(", ");
+  if (unknown !== undefined) return unknownOptionMessage(unknown, "event", valid);
+  return problemOfText("event.text", event.text);
+}
+
+function problemOfText(name: string, text: unknown): string | undefined {
+  if (typeof text === "string" && text.replace(CONTROLS, "").trim() !== "") return undefined;
+  return invalidMessage(name, preview(text), "expected a text that is not empty");
+}
+
+/** @throws UndeliverableError for an event that is no message */
+export function messageOf({ event }: Delivery, rules: MessageRules): Message {
+  const problem = problemOfMessage(event, rules);
+  if (problem) throw new UndeliverableError(problem);
+  const { text: given, extras } = contentOf(event as string | Record<string, unknown>);
+  const clean = given.toWellFormed().replace(CONTROLS, "");
+  const text = rules.escape?.(clean) ?? clean;
+  const isLong = text.length > rules.maxLength;
+  return {
+    text: isLong ? cut(text, rules) : text,
+    extras,
+    cutFrom: isLong ? text.length : undefined,
+  };
+}
+
+/** Reports that a message was cut, once it was delivered. */
+export function reportCut(
+  { reportProblem }: Pick<AdapterContext, "reportProblem">,
+  { id }: Delivery,
+  { cutFrom }: Message,
+  { kind, maxLength }: MessageRules,
+): void {
+  if (cutFrom === undefined) return;
+  const message = `A message of ${cutFrom} characters was cut to ${maxLength}, the limit of ${kind}`;
+  const ids = { id, kind, length: cutFrom, limit: maxLength };
+  reportProblem({ type: "outbox:cut", level: "warn", message, ids });
+}
+
+function cut(text: string, { maxLength, partial }: MessageRules): string {
+  const kept = text.slice(0, maxLength - CUT.length).replace(/[\uD800-\uDBFF]$/, "");
+  return (partial ? kept.replace(partial, "") : kept) + CUT;
+}
+
+function contentOf(event: string | Record<string, unknown>): Pick<Message, "text" | "extras"> {
+  if (typeof event === "string") return { text: event, extras: {} };
+  if (isEnd(event)) return { text: textOfEnd(event.data), extras: {} };
+  const { text, ...extras } = event;
+  return { text: text as string, extras };
+}
+
+type End = { readonly data: { readonly status: string; readonly output?: unknown } };
+
+/** Whether it is a `SubmissionEvent`. */
+function isEnd(event: Record<string, unknown>): event is Record<string, unknown> & End {
+  const { type, data } = event;
+  return (
+    typeof type === "string" && isPlainObject(data) && type === `submission.${String(data.status)}`
+  );
+}
+
+function textOfEnd({ status, output }: End["data"]): string {
+  const sentence = ENDS[status];
+  if (sentence !== undefined) return sentence;
+  const text = typeof output === "string" ? output : JSON.stringify(output ?? null, null, 2);
+  return text.trim() === "" ? EMPTY : text;
+}

@@ -1,0 +1,148 @@
+/** One request to a provider's API, and what a response other than success means. */
+
+import { failureOf } from "../../../core/failures.ts";
+import { isPlainObject } from "../../../core/options.ts";
+import { RefusedError, UndeliverableError } from "../../errors.ts";
+
+/** Bytes of a response's body that are read. */
+const MAX_BODY = 2 * 1_048_576;
+/** Characters of a response's body that an error keeps. */
+const MAX_EXCERPT = 1_024;
+/** Where a provider asks to wait, and does not say how long. */
+const DEFAULT_WAIT_MS = 60_000;
+/**
+ * Statuses of Cloudflare's own for a server that it could not connect to, so that no request has arrived there.
+ * https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/
+ */
+const NOT_REACHED: ReadonlySet<number> = new Set([521, 523, 525, 526, 530]);
+
+export type ProviderRequest = {
+  /** The provider's name in errors. */
+  readonly provider: string;
+  readonly url: string;
+  readonly method: "GET" | "POST" | "PATCH";
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: object;
+  readonly signal: AbortSignal;
+  /** Texts that no error may contain: the token, or a part of the URL. */
+  readonly secrets: readonly string[];
+  /** @default 2 MiB */
+  readonly maxBytes?: number;
+};
+
+export type ProviderResponse = {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The body as JSON; undefined where it is none. */
+  readonly json: unknown;
+  /** What the provider says, for an error: the status and the beginning of the body, without secrets. */
+  readonly says: string;
+};
+
+/**
+ * Sends a request, without following a redirect.
+ *
+ * @throws Error where there was no response. The request may have arrived: the runtime has one message for a connection
+ *   that was refused and for one that was lost
+ */
+export async function request({
+  provider,
+  url,
+  method,
+  headers,
+  body,
+  signal,
+  secrets,
+  maxBytes = MAX_BODY,
+}: ProviderRequest): Promise<ProviderResponse> {
+  const init: RequestInit = { method, signal, redirect: "manual" };
+  try {
+    const response = await fetch(url, {
+      ...init,
+      headers: {
+        ...headers,
+        accept: headers.accept ?? "application/json",
+        ...(body && { "content-type": "application/json; charset=utf-8" }),
+      },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const text = await textOf(response, maxBytes);
+    const says = `${provider} answered ${response.status}${excerptOf(text, secrets)}`;
+    return { status: response.status, headers: response.headers, json: parsed(text), says };
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new Error(`${provider} could not be reached: ${hide(failureOf(error).message, secrets)}`);
+  }
+}
+
+/** Of the JSON object in a response; {} where there is none. */
+export function objectIn({ json }: ProviderResponse): Record<string, unknown> {
+  return isPlainObject(json) ? json : {};
+}
+
+/**
+ * The error of a response other than success:
+ * - 429: not acted on, and nothing is sent to the destination until `waitMs` has passed;
+ * - 401: not acted on, and retried: to replace the token is all the repair that is needed;
+ * - 5xx and 408: the outcome is not known, unless the server was not reached;
+ * - every other status: permanent.
+ */
+export function failureIn(response: ProviderResponse, waitMs = waitOf(response)): Error {
+  const { status, says } = response;
+  if (status === 429) return new RefusedError(says, { retryAfterMs: waitMs ?? DEFAULT_WAIT_MS });
+  if (status === 401 || NOT_REACHED.has(status)) return new RefusedError(says);
+  if (status >= 500 || status === 408) return new Error(says);
+  if (status >= 300 && status < 400) {
+    return new UndeliverableError(`${says}, a redirect, which is not followed`);
+  }
+  return new UndeliverableError(says);
+}
+
+/** Retry-After in milliseconds. All of these providers send seconds. */
+export function waitOf({ headers }: ProviderResponse): number | undefined {
+  return millisecondsOf(headers.get("retry-after") ?? undefined);
+}
+
+/** Seconds, also a fraction or a text, in milliseconds; undefined for anything else. */
+export function millisecondsOf(seconds: unknown): number | undefined {
+  if (typeof seconds !== "number" && typeof seconds !== "string") return undefined;
+  const ms = Math.ceil(Number(seconds) * 1_000);
+  return seconds !== "" && ms >= 0 && Number.isFinite(ms) ? Math.max(ms, 1) : undefined;
+}
+
+async function textOf({ body }: Response, maxBytes: number): Promise<string> {
+  if (body === null) return "";
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  let bytes = 0;
+  while (bytes < maxBytes) {
+    const { done, value } = await reader.read();
+    if (done) return text + decoder.decode();
+    bytes += value.length;
+    text += decoder.decode(value, { stream: true });
+  }
+  void reader.cancel().catch(() => {});
+  return text;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function excerptOf(text: string, secrets: readonly string[]): string {
+  const line = hide(text, secrets)
+    .slice(0, MAX_EXCERPT)
+    .toWellFormed()
+    .replace(/[\s\p{Cc}]+/gu, " ")
+    .trim();
+  return line === "" ? "" : `: ${line}`;
+}
+
+function hide(text: string, secrets: readonly string[]): string {
+  return secrets.reduce((shown, secret) => shown.replaceAll(secret, "(hidden)"), text);
+}

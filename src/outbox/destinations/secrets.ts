@@ -1,0 +1,76 @@
+/** Secrets: those in `env`, which are strings or bindings to a Secrets Store, and fields that no message may show. */
+
+import * as z from "zod";
+import type { FieldProblem } from "./adapter.ts";
+import { unlessAborted } from "./requests.ts";
+
+export type Problem = Omit<FieldProblem, "field">;
+
+/** A schema from a function. The message shows what the function says in place of the value, which may be a secret. */
+export function checked<T>(problemOf: (value: unknown) => Problem | undefined): z.ZodType<T, T> {
+  return z.custom<T>().check((ctx) => {
+    const problem = problemOf(ctx.value);
+    if (!problem) return;
+    const { given, expected: message } = problem;
+    ctx.issues.push({ code: "custom", input: ctx.value, message, params: { given } });
+  });
+}
+
+/** Methods of other bindings that also have `get`. */
+const FOREIGN_METHODS = ["put", "list", "idFromName", "createBatch", "fetch", "send"] as const;
+
+/** Whether this is a string, or a binding to a Secrets Store. */
+export function isSecret(env: object, name: string): boolean {
+  const value: unknown = Object.hasOwn(env, name) ? Reflect.get(env, name) : undefined;
+  if (typeof value !== "object" || value === null) return typeof value === "string";
+  const has = (method: string) => typeof Reflect.get(value, method) === "function";
+  // A binding to another Worker answers to every name.
+  return has("get") && !FOREIGN_METHODS.some(has);
+}
+
+/** The value of a secret. @throws what the Secrets Store throws */
+export async function readSecret(binding: unknown): Promise<unknown> {
+  const { get } = Object(binding) as Partial<SecretsStoreSecret>;
+  return typeof get === "function" ? get.call(binding) : binding;
+}
+
+/** The name of one secret in `env`. The value is not shown: the secret itself may stand there. */
+export const SECRET_NAME = checked<string>((name) =>
+  typeof name === "string" && /^[A-Za-z_]\w{0,99}$/.test(name)
+    ? undefined
+    : {
+        given: "(not shown)",
+        expected: 'expected the name of a secret in env, such as "BOT_TOKEN", and never the secret',
+      },
+);
+
+/** What is wrong with the name of a secret in this field of a destination. */
+export function problemOfSecret(
+  env: object,
+  field: string,
+  name: string,
+): FieldProblem | undefined {
+  if (isSecret(env, name)) return undefined;
+  const given = "(not shown, because it may be the secret itself)";
+  const expected = `expected the name of a secret of this Worker. Set it: wrangler secret put ${field.toUpperCase()}`;
+  return { field, given, expected };
+}
+
+/**
+ * A token that is sent in a header or a URL.
+ *
+ * @throws Error without its value where it is missing or malformed, which is retried: to set it is all the repair that is needed
+ */
+export async function tokenOf(env: object, name: string, signal: AbortSignal): Promise<string> {
+  const remedy = `Set it: wrangler secret put ${name}`;
+  const reading = readSecret(Reflect.get(env, name)).catch(() => {
+    throw new Error(`The secret ${name} could not be read. Check its binding and its store.`);
+  });
+  const value = await unlessAborted(reading, signal);
+  if (typeof value !== "string" || value.trim() === "") {
+    throw new Error(`The secret ${name} is not set. ${remedy}`);
+  }
+  const token = value.trim();
+  if (/^[!-~]+$/.test(token)) return token;
+  throw new Error(`The secret ${name} has characters that no token has. ${remedy}`);
+}
