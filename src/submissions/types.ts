@@ -148,6 +148,13 @@ export type SubmitMessagesOptions<
    * @default none
    */
   notify?: Destination | readonly Destination[];
+  /**
+   * Where the answer goes, one destination or a list, e.g. `delivery.reply` of `perdure/webhooks`: it is added to `notify`.
+   * `slack()`, `discord()`, `telegram()`, `githubComment()` and `email()` of `perdure/outbox` send the output as text, and
+   * one sentence for a submission without output.
+   * @default none
+   */
+  reply?: Destination | readonly Destination[] | undefined;
   /** Limits of what the turn uses. */
   budget?: {
     /**

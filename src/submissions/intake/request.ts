@@ -82,6 +82,7 @@ const OPTIONS = {
   }).optional(),
   whenBusy: oneOf(["enqueue", "reject", "interrupt", "rollback", "steer"]).default("enqueue"),
   notify: z.unknown().optional(),
+  reply: z.unknown().optional(),
   budget: optionsOf<NonNullable<SubmitMessagesOptions["budget"]>>()({
     tokens: count(),
   }).optional(),
@@ -115,8 +116,7 @@ export function prepare(
   const timing = timingOf(options, given, clock.now());
   const json = textOf("messages", messages);
   const submissionId = options.submissionId ?? store.newId();
-  const notify = destinationsOf(given.notify, submissionId);
-  checkDestinations(notify, outbox);
+  const notify = allDestinations(given, submissionId, outbox);
   checkSize({ messages: json, metadata, answer, notify }, limits.maxPayloadBytes);
   return {
     submissionId,
@@ -143,8 +143,9 @@ export function prepare(
 export function checkPublic(options: unknown): asserts options is SubmitMessagesOptions {
   const names = ["output", "strategy", "repair", ...Object.keys(OPTIONS)];
   checkNames("submitMessages()", options, names, invalidSubmission);
-  const { notify } = (options ?? {}) as InternalSubmitOptions;
-  if (typeof notify === "function") checkDestinations(notify);
+  const { notify, reply } = (options ?? {}) as InternalSubmitOptions;
+  if (typeof notify === "function") checkDestinations("notify", notify);
+  if (typeof reply === "function") checkDestinations("reply", reply);
 }
 
 /** @throws InvalidSubmissionError naming the item of `submitMany()`, and its option */
@@ -186,24 +187,32 @@ function threadOf({ thread, batch }: Read): string {
   return batch && thread === ISOLATED ? poolOf(batch.id, batch.concurrency) : thread;
 }
 
-function destinationsOf(
-  notify: InternalSubmitOptions["notify"],
+/** The destinations of `notify`, then those of `reply`. */
+function allDestinations(
+  { notify, reply }: InternalSubmitOptions,
   submissionId: string,
+  outbox: Pick<Outbox, "problemOf">,
 ): readonly Destination[] | undefined {
-  if (typeof notify === "function") return notify(submissionId);
-  return isPlainObject(notify) ? [notify as Destination] : (notify as Destination[] | undefined);
+  const made = typeof notify === "function" ? notify(submissionId) : notify;
+  const lists = Object.entries({ notify: made, reply }).map(([name, given]) => {
+    const list = isPlainObject(given) ? [given] : given;
+    checkDestinations(name, list, outbox);
+    return list as readonly Destination[] | undefined;
+  });
+  const all = lists.filter((list) => list !== undefined);
+  return all.length > 0 ? all.flat() : undefined;
 }
 
 /** An end is stored together with its outbox entries, so an invalid destination is refused here. */
-function checkDestinations(notify: unknown, outbox?: Pick<Outbox, "problemOf">): void {
-  if (notify === undefined) return;
-  if (!Array.isArray(notify)) {
+function checkDestinations(name: string, list: unknown, outbox?: Pick<Outbox, "problemOf">): void {
+  if (list === undefined) return;
+  if (!Array.isArray(list)) {
     const expected = 'expected a destination or a list of them, e.g. method("onDone")';
-    throw invalidValue("notify", notify, expected);
+    throw invalidValue(name, list, expected);
   }
-  for (const [index, to] of notify.entries()) {
-    const problem = outbox?.problemOf(to, `notify[${index}]`);
-    if (problem) throw invalidSubmission("notify", problem);
+  for (const [index, to] of list.entries()) {
+    const problem = outbox?.problemOf(to, `${name}[${index}]`);
+    if (problem) throw invalidSubmission(name, problem);
   }
 }
 
