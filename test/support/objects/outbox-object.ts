@@ -20,6 +20,8 @@ export type Sent = Delivery | ReferencedDelivery;
 export type OutboxScript = {
   readonly settings?: OutboxSettings;
   readonly clock?: Clock;
+  /** Bindings beside those of this Worker, e.g. the tokens of replies. */
+  readonly env?: object;
   /** Takes what is sent, or throws. */
   readonly deliver: (sent: Sent, to: Destination, object: OutboxObject) => Promise<void> | void;
   /** The hook of dead letters. */
@@ -56,7 +58,7 @@ export class OutboxObject extends MeteredObject {
     this.outbox = new Outbox({
       ...script.settings,
       host: this,
-      env,
+      env: { ...env, ...script.env },
       clock: script.clock ?? systemClock,
       onDeadLetter: (letter) => script.onDeadLetter?.(letter),
       adapters: {

@@ -12,7 +12,7 @@ import { preview } from "../../../core/json.ts";
 import { oneOf, optionsOf } from "../../../core/option-schemas.ts";
 import { digest } from "../../../core/text.ts";
 import { POLICY } from "../../delivery/policy.ts";
-import { RefusedError } from "../../errors.ts";
+import { RefusedError, UndeliverableError } from "../../errors.ts";
 import type { Adapter, AdapterContext, AttemptContext, Delivery, WithPolicy } from "../adapter.ts";
 import { checked, problemOfSecret, SECRET_NAME, tokenOf } from "../secrets.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
@@ -167,7 +167,7 @@ export const discordMessages = {
             : await send(await messageTo(to, delivery, content, signal, attempt));
         if (response.status < 200 || response.status > 299) {
           const isEarly = now() - attempt.createdAt < DEFERRED_WITHIN_MS;
-          throw failureOf(response, to.channel === undefined && isEarly);
+          throw to.channel === undefined ? failureOfAnswer(response, isEarly) : failureOf(response);
         }
         reportCut(context, delivery, message, RULES);
       },
@@ -201,9 +201,15 @@ export const discordMessages = {
   },
 };
 
-/** @param mayComeLater whether the message that is edited may not be stored yet */
-function failureOf(response: ProviderResponse, mayComeLater: boolean): Error {
-  if (response.status === 404 && mayComeLater) return new RefusedError(response.says);
+/** Of an interaction. @param isEarly whether the message that is edited may not be stored yet */
+function failureOfAnswer(response: ProviderResponse, isEarly: boolean): Error {
+  const { status, says } = response;
+  if (status === 404 && isEarly) return new RefusedError(says);
+  // Its token has expired, and no other replaces it.
+  return status === 401 ? new UndeliverableError(says) : failureOf(response);
+}
+
+function failureOf(response: ProviderResponse): Error {
   // Seconds, more exact than the header. https://docs.discord.com/developers/topics/rate-limits
   const { retry_after } = objectIn(response);
   return failureIn(response, millisecondsOf(retry_after) ?? waitOf(response));

@@ -202,9 +202,9 @@ export const slackMessages = {
 
 function isResponseUrl(value: unknown): boolean {
   if (typeof value !== "string" || value.length > MAX_URL) return false;
-  const url = URL.parse(value);
-  // As it is written: what follows is the path alone, so that no other spelling leads elsewhere.
-  return url?.origin === "https://hooks.slack.com" && value === url.href && url.pathname !== "/";
+  const { href, pathname = "/" } = URL.parse(value) ?? {};
+  // As it is written, and without a user name or a port: no other spelling can lead elsewhere.
+  return value === href && value.startsWith("https://hooks.slack.com/") && pathname !== "/";
 }
 
 function failureOf(response: ProviderResponse, isToUrl: boolean): Error | undefined {
