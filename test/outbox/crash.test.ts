@@ -6,7 +6,7 @@
 import { env } from "cloudflare:workers";
 import { NotNeededError } from "../../src/outbox/errors.ts";
 import type { DeadLetter, Destination, OutboxSettings } from "../../src/outbox/index.ts";
-import { Outbox, UndeliverableError } from "../../src/outbox/index.ts";
+import { Outbox, RefusedError, UndeliverableError } from "../../src/outbox/index.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../support/crash/matrix.ts";
 import {
   differs,
@@ -19,7 +19,12 @@ import {
 } from "../support/crash/objects.ts";
 import { until } from "../support/given.ts";
 import { sleep } from "../support/ledger.ts";
-import { type OutboxObject, outboxScripts, type Sent } from "../support/objects/outbox-object.ts";
+import {
+  type OutboxObject,
+  type OutboxScript,
+  outboxScripts,
+  type Sent,
+} from "../support/objects/outbox-object.ts";
 import { WEBHOOK, wakesOf, workflowNamed } from "../support/outbox.ts";
 
 type Scenario = {
@@ -45,6 +50,8 @@ type Scenario = {
   readonly isDiscarded?: boolean;
   /** Dead letters that are left at the end. */
   readonly left?: number;
+  /** Its attempts are marked: an id is delivered once, or it is a dead letter that may have been delivered. */
+  readonly isMarked?: boolean;
   /** Further problems of each event at the end, beside that it has arrived. */
   readonly check?: (record: PlayRecord) => string[];
   readonly soonAfter?: RegExp;
@@ -110,7 +117,7 @@ function plan(scenario: Scenario): Planned {
       const isAsleep = await surely(() => until(isQuiet, 1_000).catch(isQuiet));
       return [
         ...problemsOf(scenario, at(run.id)),
-        ...differs("O3 the count of dead letters", letters, left),
+        ...(scenario.isMarked ? [] : differs("O3 the count of dead letters", letters, left)),
         ...differs(
           "O3 the discarded ones",
           await discardedOf(run),
@@ -120,7 +127,9 @@ function plan(scenario: Scenario): Planned {
       ];
     },
     // Those that are left are counted. Deleted ones are not stored anywhere, which is right.
-    expect: { deadLetters: left > 0 || scenario.isBuried === true },
+    expect: {
+      deadLetters: left > 0 || scenario.isBuried === true || scenario.isMarked === true,
+    },
   });
 }
 
@@ -134,10 +143,12 @@ async function discardedOf(run: { stub(): object }): Promise<string[]> {
   return deliveries.map(({ id }) => id).toSorted();
 }
 
-function scriptOf({ settings, answer }: Scenario, record: PlayRecord) {
+function scriptOf({ settings, answer, isMarked }: Scenario, record: PlayRecord): OutboxScript {
   return {
     settings: { ...settings, policy: { ...QUICK, ...settings?.policy } },
-    deliver: async (sent: Sent, _: Destination, { outbox }: OutboxObject) => {
+    ...(isMarked && { isTelegram: isMarked }),
+    deliver: async (sent, _to, { outbox }, attempt) => {
+      if (isMarked) await attempt.markSending();
       record.sent.push(sent);
       answer?.(record.sent.filter(({ id }) => id === sent.id).length, sent, record);
       record.taken.push(sent);
@@ -145,7 +156,7 @@ function scriptOf({ settings, answer }: Scenario, record: PlayRecord) {
       // Its record is a commit of its own.
       await sleep(2);
     },
-    onDeadLetter: async (letter: DeadLetter) => {
+    onDeadLetter: async (letter) => {
       record.letters.push(letter);
       await sleep(2);
     },
@@ -197,7 +208,8 @@ function problemsOf(scenario: Scenario, record: PlayRecord): string[] {
   for (const id of ids) {
     const taken = record.taken.filter((sent) => sent.id === id);
     if (isBuried && taken.length > 0) problems.push(`O3 ${id} was delivered and buried`);
-    const isTaken = !isBuried && !isDiscarded;
+    if (scenario.isMarked) problems.push(...onceOf(id, taken.length, record));
+    const isTaken = !isBuried && !isDiscarded && !scenario.isMarked;
     if (isTaken && taken.length === 0) problems.push(`O2 ${id} was lost`);
     const isAsPut = (sent: Sent) => !("event" in sent) || same(sent.event, event);
     if (!taken.every(isAsPut)) problems.push(`O2 ${id} has changed`);
@@ -207,6 +219,17 @@ function problemsOf(scenario: Scenario, record: PlayRecord): string[] {
     problems.push(...numbersOf(id, record));
   }
   return [...problems, ...(check?.(record) ?? [])];
+}
+
+/** Delivered at most once by itself, and not lost without a dead letter that says so. */
+function onceOf(id: string, taken: number, { letters, puts }: PlayRecord): string[] {
+  const own = letters.filter((letter) => letter.id === id);
+  const unclear = own.filter(({ lastError }) => !lastError.includes("may have been delivered"));
+  return [
+    ...(taken > puts ? [`O2 ${id} was delivered ${taken} times`] : []),
+    ...(taken === 0 && own.length === 0 ? [`O2 ${id} was lost`] : []),
+    ...unclear.map(({ lastError }) => `O2 the dead letter ${id} says ${lastError}`),
+  ];
 }
 
 /** Attempt numbers rise. They restart only when a caller puts the id again after its delivery. */
@@ -311,6 +334,22 @@ const DELIVERED: Plans = {
       if (id === "a" && nth <= 2) throw new Error("not now");
     },
     check: inOrder(THREE),
+  }),
+  "marked and delivered": plan({
+    to: { kind: "telegram", chat: 1, token: "T" },
+    ids: THREE,
+    event: { text: "done" },
+    isMarked: true,
+    soonAfter: /SET unsure_since/,
+  }),
+  "marked, refused twice and delivered": plan({
+    to: { kind: "telegram", chat: 1, token: "T" },
+    event: { text: "done" },
+    isMarked: true,
+    soonAfter: /SET unsure_since/,
+    answer: (nth) => {
+      if (nth <= 2) throw new RefusedError("not now");
+    },
   }),
   "an endpoint that asks to be left alone": plan({
     to: WEBHOOK,

@@ -73,9 +73,9 @@ export function givenListening(script: Partial<OutboxScript> = {}) {
   const came: string[] = [];
   const box = givenOutbox({
     ...script,
-    deliver: async (sent, to, object) => {
+    deliver: async (sent, to, object, attempt) => {
       came.push(`${sent.id}#${sent.attempt}`);
-      await script.deliver?.(sent, to, object);
+      await script.deliver?.(sent, to, object, attempt);
     },
   });
   return { box, came };

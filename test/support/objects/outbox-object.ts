@@ -6,6 +6,7 @@
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import {
   type Adapter,
+  type AttemptContext,
   type DeadLetter,
   type Delivery,
   type Destination,
@@ -23,7 +24,14 @@ export type OutboxScript = {
   /** Bindings beside those of this Worker, e.g. the tokens of replies. */
   readonly env?: object;
   /** Takes what is sent, or throws. */
-  readonly deliver: (sent: Sent, to: Destination, object: OutboxObject) => Promise<void> | void;
+  readonly deliver: (
+    sent: Sent,
+    to: Destination,
+    object: OutboxObject,
+    attempt: AttemptContext,
+  ) => Promise<void> | void;
+  /** Whether `deliver` also stands for Telegram, which does not recognize a repetition. */
+  readonly isTelegram?: boolean;
   /** The hook of dead letters. */
   readonly onDeadLetter?: (letter: DeadLetter) => void | Promise<void>;
   /** Called at each construction, before the start. */
@@ -41,7 +49,7 @@ export class OutboxObject extends MeteredObject {
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
-    const script = outboxScripts.get(ctx.id.name ?? "") ?? { deliver: () => {} };
+    const script: OutboxScript = outboxScripts.get(ctx.id.name ?? "") ?? { deliver: () => {} };
     const scripted = <To extends Destination>(
       keyOf: (to: To) => string,
       maxBytes = Number.POSITIVE_INFINITY,
@@ -50,9 +58,9 @@ export class OutboxObject extends MeteredObject {
       keyOf,
       maxBytes,
       timeoutMs: 30_000,
-      deliver: async (to, sent) => {
+      deliver: async (to, sent, _signal, attempt) => {
         await ctx.storage.sync();
-        await script.deliver(sent, to, this);
+        await script.deliver(sent, to, this, attempt);
       },
     });
     this.outbox = new Outbox({
@@ -65,6 +73,7 @@ export class OutboxObject extends MeteredObject {
         workflow: scripted(({ instance }) => `workflow ${instance}`),
         queue: scripted(({ queue }) => `queue ${queue}`, QUEUE_BYTES),
         webhook: scripted(({ url }) => `webhook ${url}`),
+        ...(script.isTelegram && { telegram: scripted(({ chat }) => `telegram ${chat}`) }),
       },
     });
     this.lifecycle.use(this.outbox);

@@ -381,3 +381,23 @@ it("O2: replies of different destinations do not wait for each other", async () 
   expect(asked).toHaveLength(2);
   await crashBox(box);
 });
+
+it("O2: an attempt that has ended cannot mark itself, and is retried", async () => {
+  let nth = 0;
+  const marks: string[] = [];
+  const box = givenOutbox({
+    isTelegram: true,
+    settings: { policy: { ...QUICK, timeout: 30 } },
+    deliver: async (_sent, _to, _object, attempt) => {
+      if (++nth > 1) return;
+      await sleep(60);
+      await attempt.markSending().catch((error: Error) => void marks.push(error.name));
+      marks.push("ended");
+    },
+  });
+  await put(box, TO.telegram, "a");
+  await until(() => marks.length === 2);
+  expect(marks).toEqual(["AbortError", "ended"]);
+  await comesTo(box, "a", undefined);
+  expect(nth).toBe(2);
+});
