@@ -44,6 +44,7 @@ import type {
   WaitRef,
   WaitRequest,
   Waits,
+  WebhookWaits,
 } from "../waits/index.ts";
 import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
@@ -62,6 +63,7 @@ export type Capabilities = {
   readonly waits: Waits;
   readonly approvals: Approvals;
   readonly agentTools: AgentTools;
+  readonly webhookWaits: WebhookWaits;
   readonly workflows: Workflows;
   readonly inbound: Inbound;
   readonly threads: Pick<ThinkHost, "messages" | "clear">;

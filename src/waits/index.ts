@@ -17,6 +17,8 @@ export type {
 } from "./kinds/approval-types.ts";
 export { BatchKind } from "./kinds/batch.ts";
 export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
+export type { DeliveryLog, WaitedDelivery, WebhookMatch } from "./kinds/webhook/types.ts";
+export { WebhookWaits } from "./kinds/webhook.ts";
 export type {
   Closing,
   WaitKindName,

@@ -7,7 +7,7 @@ import type { Json } from "../core/json.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 
 /** Kinds whose waits have a row in `perdure_waits`. */
-export const STORED_KINDS = ["approval", "agent-tool", "codemode"] as const;
+export const STORED_KINDS = ["approval", "agent-tool", "codemode", "webhook"] as const;
 export type StoredKindName = (typeof STORED_KINDS)[number];
 
 /** What a workflow can wait for. Waits of a prompt and of a batch are rows of the submission ledger. */
@@ -92,6 +92,9 @@ export type WaitPart = {
 /** How a wait is to be closed. */
 export type Closing = { readonly status: WaitStatus; readonly result: Json };
 
+/** How a wait is to be closed, and by what: a key by which the row is found later. */
+export type Ending = { readonly closing: Closing; readonly answeredBy: string };
+
 /**
  * A kind of wait, as steps call it. All calls can be repeated. A kind either keeps its waits elsewhere and implements this
  * itself, or has rows in `perdure_waits` and is a {@link StoredKind}.
@@ -117,6 +120,17 @@ export interface StoredKind {
   answersLaterRuns(wait: Wait): boolean;
   /** Whether a later run that asks something else than an open wait gets a new wait, and the open one is cancelled. */
   readonly asksAnew?: boolean;
+  /**
+   * By which what ends a new wait finds it, while it is open.
+   *
+   * @param refused the earlier wait, whose result the step refuses
+   * @throws InvalidWaitError for a wait that cannot be opened
+   */
+  topicOf?(request: Json, refused: Wait | undefined): string;
+  /** What ends a new wait at once, because it came before. Called in the transaction that opens the wait. */
+  endAtOpen?(wait: Wait, refused: Wait | undefined): Ending | undefined;
+  /** More for the receipt of a wait. */
+  receiptOf?(wait: Wait): Promise<object>;
   /**
    * Makes progress. Called when the wait has been opened, at the time that the last call returned, when a wait inside it was closed,
    * and after a restart of the object; never twice at a time for one wait. It closes the wait by `waits.settle()`. An
@@ -146,6 +160,8 @@ export type Wait = {
   /** The wait that this one was opened inside of. */
   readonly parent: string | undefined;
   readonly proof: string;
+  /** By which what ends it finds it, where its kind has topics. */
+  readonly topic: string | undefined;
   readonly request: Json;
   /** What its kind has stored between two drives. */
   readonly state: Json | undefined;

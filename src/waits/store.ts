@@ -1,6 +1,7 @@
 /**
  * Writes `perdure_waits`, by transition verbs only: open → one of the ends, once. Opening bills 4 rows (the row, its
- * id, its key or its parent, the open ones), a note 1 (2 where it wakes at another time), closing 1.
+ * id, its key or its parent, the open ones), 1 more with a topic; a note 1 (2 where it wakes at another time), closing 1, 2 more
+ * where what has ended it is stored.
  */
 
 import type { Json } from "../core/json.ts";
@@ -35,13 +36,17 @@ const MIGRATIONS = [
      created_at INTEGER NOT NULL,
      settled_at INTEGER,
      done_at INTEGER,
+     topic TEXT,
+     answered_by TEXT,
      state TEXT,
      request TEXT NOT NULL,
      result TEXT
    );
    CREATE UNIQUE INDEX perdure_waits_key ON perdure_waits (idempotency_key) WHERE idempotency_key IS NOT NULL;
    CREATE INDEX perdure_waits_live ON perdure_waits (kind, wake_at) WHERE done_at IS NULL;
-   CREATE INDEX perdure_waits_inside ON perdure_waits (parent) WHERE done_at IS NULL AND parent IS NOT NULL;`,
+   CREATE INDEX perdure_waits_inside ON perdure_waits (parent) WHERE done_at IS NULL AND parent IS NOT NULL;
+   CREATE INDEX perdure_waits_topic ON perdure_waits (topic) WHERE done_at IS NULL AND topic IS NOT NULL;
+   CREATE INDEX perdure_waits_answered ON perdure_waits (answered_by) WHERE answered_by IS NOT NULL;`,
 ] as const;
 
 /** Live waits, by their own index: the planner would walk all rows. */
@@ -49,6 +54,10 @@ const LIVE = "FROM perdure_waits INDEXED BY perdure_waits_live WHERE done_at IS 
 /** Those of them that are inside another wait. */
 const INSIDE =
   "FROM perdure_waits INDEXED BY perdure_waits_inside WHERE done_at IS NULL AND settled_at IS NULL AND parent =";
+
+/** Those that have a topic. */
+const WITH_TOPIC =
+  "FROM perdure_waits INDEXED BY perdure_waits_topic WHERE done_at IS NULL AND topic IS NOT NULL AND";
 
 /** UTF-16 units of JSON in a list: what comes over RPC may have 32 MiB, and an object has 128 MB in all. */
 const MOST_LISTED = 8_000_000;
@@ -63,6 +72,8 @@ export type NewWait = {
   readonly parent: string | undefined;
   readonly request: Json;
   readonly expiresAt: number;
+  /** Finds the open wait. */
+  readonly topic?: string | undefined;
 };
 
 /** What a list is asked for. */
@@ -92,8 +103,8 @@ export class WaitStore {
   open(wait: NewWait, now: number): Wait {
     return this.#one(
       `INSERT INTO perdure_waits
-         (wait_id, idempotency_key, kind, run, workflow, instance, step, parent, proof, request, wake_at, expires_at, created_at)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
+         (wait_id, idempotency_key, kind, run, workflow, instance, step, parent, proof, request, wake_at, expires_at, created_at, topic)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING *`,
       wait.waitId,
       wait.idempotencyKey ?? null,
       wait.kind,
@@ -107,6 +118,7 @@ export class WaitStore {
       wait.expiresAt,
       wait.expiresAt,
       now,
+      wait.topic ?? null,
     ) as Wait;
   }
 
@@ -204,6 +216,54 @@ export class WaitStore {
     return this.#one("SELECT * FROM perdure_waits WHERE idempotency_key = ?", idempotencyKey);
   }
 
+  /** Open ones with one of these topics, of each topic the oldest first. Read one by one: a wait may be large. */
+  *withTopics(topics: readonly string[], limit: number): Generator<Wait> {
+    const query = `SELECT * ${WITH_TOPIC} topic IN (SELECT value FROM json_each(?)) LIMIT ?`;
+    for (const row of this.storage.sql.exec<Row>(query, JSON.stringify(topics), limit)) {
+      yield toWait(row);
+    }
+  }
+
+  /** How many open ones have a topic, at most that many. */
+  countOfTopic(topic: string, limit: number): number {
+    const query = `SELECT COUNT(*) AS count FROM (SELECT 1 ${WITH_TOPIC} topic = ? LIMIT ?)`;
+    return this.storage.sql.exec<{ count: number }>(query, topic, limit).one().count;
+  }
+
+  /**
+   * An open wait of each group of topics that begin with the same characters. Reads two rows of each group.
+   *
+   * @param start with what the topics of all groups begin
+   * @param length of the common beginning of a group
+   */
+  oneOfEachTopic(start: string, length: number): Wait[] {
+    // "~" comes after all characters of a topic.
+    const next = (after: string) =>
+      `(SELECT topic ${WITH_TOPIC} topic > ${after} AND topic < ?1 || '~' ORDER BY topic LIMIT 1)`;
+    return this.#select(
+      `WITH RECURSIVE first (topic) AS (
+         SELECT ${next("?1")}
+         UNION ALL SELECT ${next("SUBSTR(first.topic, 1, ?2) || '~'")} FROM first WHERE first.topic IS NOT NULL
+       )
+       SELECT * FROM perdure_waits WHERE seq IN
+         (SELECT (SELECT seq ${WITH_TOPIC} topic = first.topic LIMIT 1) FROM first WHERE first.topic IS NOT NULL)`,
+      start,
+      length,
+    );
+  }
+
+  /** Stores what has ended a wait. */
+  answeredBy(waitId: string, key: string): void {
+    const query = "UPDATE perdure_waits SET answered_by = ? WHERE wait_id = ?";
+    this.storage.sql.exec(query, key, waitId);
+  }
+
+  /** Whether that has ended a wait. */
+  hasAnswered(key: string): boolean {
+    const query = "SELECT 1 FROM perdure_waits WHERE answered_by = ? LIMIT 1";
+    return this.storage.sql.exec(query, key).toArray().length > 0;
+  }
+
   /** When the first live wait is due, or null. */
   nextWake(): number | null {
     const first = `SELECT wake_at ${LIVE} AND kind = value ORDER BY wake_at LIMIT 1`;
@@ -214,8 +274,9 @@ export class WaitStore {
 
   /** Due waits, of each kind the earliest. */
   due(now: number, limit: number): Wait[] {
-    const query = `SELECT * ${LIVE} AND kind = ? AND wake_at <= ? ORDER BY wake_at LIMIT ?`;
-    return STORED_KINDS.flatMap((kind) => this.#select(query, kind, now, limit));
+    const ofKind = (kind: StoredKindName) =>
+      `SELECT * FROM (SELECT * ${LIVE} AND kind = '${kind}' AND wake_at <= ?1 ORDER BY wake_at LIMIT ?2)`;
+    return this.#select(STORED_KINDS.map(ofKind).join(" UNION ALL "), now, limit);
   }
 
   /** Open ones of a workflow instance. */
@@ -308,6 +369,7 @@ type Row = {
   step: string;
   parent: string | null;
   proof: string;
+  topic: string | null;
   request: string;
   state: string | null;
   result: string | null;
@@ -325,6 +387,7 @@ function toWait(row: Row): Wait {
     workflow: { name: row.workflow, id: row.instance, stepName: row.step },
     parent: row.parent ?? undefined,
     proof: row.proof,
+    topic: row.topic ?? undefined,
     request: JSON.parse(row.request) as Json,
     state: parse(row.state),
     status: row.status,

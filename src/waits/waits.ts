@@ -12,9 +12,10 @@ import { workflowEvent } from "../outbox/destinations/workflow-event.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import { Driver } from "./driver.ts";
-import { checkRequest, checkResult, InvalidWaitError, missingKind } from "./errors.ts";
+import { checkRequest, InvalidWaitError, missingKind } from "./errors.ts";
 import type {
   Closing,
+  Ending,
   StoredKind,
   StoredKindName,
   Wait,
@@ -27,17 +28,12 @@ import type {
   WaitRef,
   WaitRequest,
 } from "./protocol.ts";
-import { endOf, receiptOf, reportOf } from "./reports.ts";
+import { endOf, receiptOf } from "./reports.ts";
+import { Settlement } from "./settlement.ts";
 import { type WaitQuery, WaitStore } from "./store.ts";
 
 /** How long after the step's own timeout a wait stays open for the step to ask for its end. */
 export const GRACE_MS = 86_400_000;
-
-/** Closes a wait inside a wait that was closed. */
-const PARENT_CLOSED: Closing = {
-  status: "cancelled",
-  result: { error: "What it was for has ended" },
-};
 
 /** Closes an open wait that a later run replaces. */
 const REPLACED: Closing = {
@@ -62,6 +58,7 @@ export class Waits extends Capability implements WaitKind {
   readonly #outbox: Outbox;
   readonly #kinds = new Map<WaitKindName, WaitKind>();
   readonly #driver: Driver;
+  readonly #settlement: Settlement;
   #opened: WaitStore | undefined;
 
   constructor({ outbox, kinds, clock = systemClock }: WaitsOptions) {
@@ -70,8 +67,9 @@ export class Waits extends Capability implements WaitKind {
     this.#driver = new Driver(
       this.loop,
       () => this.#store,
-      ({ waitId }) => this.#settle(waitId, FORGOTTEN, { isForced: true }),
+      ({ waitId }) => this.#settlement.settle(waitId, FORGOTTEN, { isForced: true }),
     );
+    this.#settlement = new Settlement(this.loop, outbox, this.#driver, () => this.#store);
     for (const [name, kind] of Object.entries(kinds(this))) {
       this.install(name as WaitKindName, kind);
     }
@@ -118,26 +116,47 @@ export class Waits extends Capability implements WaitKind {
     const expiresAt = now + timeoutMs + GRACE_MS;
     const known = this.#store.findByKey(idempotencyKey);
     const isRefused = known !== undefined && known.waitId === refuses;
-    if (known && !isRefused && this.#answers(known, run)) return receiptOf(known);
+    if (known && !isRefused && this.#answers(known, run)) return this.#receiptOf(known);
     if (known?.status === "open" && this.#isTakenOver(known, run, request)) {
       const taken = this.#store.takeOver(known.waitId, run, expiresAt);
       if (taken) await this.#wakeAt(expiresAt);
-      return receiptOf(taken ?? known);
+      return this.#receiptOf(taken ?? known);
     }
-    if (known?.status === "open") this.#settle(known.waitId, REPLACED, { isForced: true });
+    const own = this.#driver.kinds.get(kind) as StoredKind;
+    const old = isRefused ? known : undefined;
+    const topic = own.topicOf?.(request, old);
+    if (known?.status === "open")
+      this.#settlement.settle(known.waitId, REPLACED, { isForced: true });
     const waitId = crypto.randomUUID();
-    const opened = this.#store.transaction(() => {
+    const [opened, closed] = this.#store.transaction(() => {
       if (known) this.#store.releaseKey(known.waitId);
       if (isRefused) this.#store.refuse(known.waitId);
-      return this.#store.open(
-        { waitId, idempotencyKey, kind, run, workflow, parent: undefined, request, expiresAt },
+      const wait = this.#store.open(
+        {
+          waitId,
+          idempotencyKey,
+          kind,
+          run,
+          workflow,
+          parent: undefined,
+          request,
+          expiresAt,
+          topic,
+        },
         now,
       );
+      const end = own.endAtOpen?.(wait, old);
+      return [wait, end && this.#settlement.closeBy(waitId, end, { isForced: true, now })[0]];
     });
     const refused = isRefused ? this.#store.find(known.waitId) : undefined;
-    if (refused) this.#announce(refused);
-    await this.#startOpened(opened, expiresAt);
-    return receiptOf(opened);
+    if (refused) this.#settlement.announce(refused);
+    if (!closed) await this.#startOpened(opened, expiresAt);
+    else for (const wait of [opened, closed]) this.#settlement.announce(wait);
+    return this.#receiptOf(closed ?? opened);
+  }
+
+  async #receiptOf(wait: Wait): Promise<WaitReceipt> {
+    return { ...receiptOf(wait), ...(await this.#driver.kindOf(wait).receiptOf?.(wait)) };
   }
 
   /**
@@ -169,7 +188,12 @@ export class Waits extends Capability implements WaitKind {
   /** For its kind: closes a wait, and notifies its workflow. Returns it, or undefined if it was closed before, or is unknown. */
   async settle(waitId: string, closing: Closing): Promise<Wait | undefined> {
     await this.lifecycle.ready();
-    return this.#settle(waitId, closing, { isForced: false });
+    return this.#settlement.settle(waitId, closing, { isForced: false });
+  }
+
+  /** {@link settle} in the caller's synchronous transaction, once the object has started. */
+  settleWithin(waitId: string, ending: Ending): Wait | undefined {
+    return this.#settlement.settleWithin(waitId, ending);
   }
 
   /** How a wait was closed, or null while it is open. @throws InvalidWaitError for an unknown wait */
@@ -197,7 +221,7 @@ export class Waits extends Capability implements WaitKind {
       const last = await this.#driver.lastLook(found);
       // A later run may have taken the wait over meanwhile: its time is not over.
       const isOver = this.#store.find(waitId)?.run === found.run;
-      if (isOver) this.#settle(waitId, last ?? closing, { isForced: true });
+      if (isOver) this.#settlement.settle(waitId, last ?? closing, { isForced: true });
     }
     return this.check(wait);
   }
@@ -247,7 +271,7 @@ export class Waits extends Capability implements WaitKind {
   #cancelRows(of: InstanceOf, reason: string): void {
     for (const { waitId } of this.#store.ofInstance(of)) {
       const closing = { status: "cancelled", result: { error: reason } } as const;
-      this.#settle(waitId, closing, { isForced: true });
+      this.#settlement.settle(waitId, closing, { isForced: true });
     }
   }
 
@@ -255,13 +279,21 @@ export class Waits extends Capability implements WaitKind {
   async nudge(waitId: string): Promise<void> {
     await this.lifecycle.ready();
     const wait = this.#store.find(waitId);
-    if (wait?.status === "open") this.#drive(wait);
+    if (wait?.status === "open") this.#settlement.drive(wait);
   }
 
   /** The wait answers no other run any more, because its effects were undone. */
   async release(waitId: string): Promise<void> {
     await this.lifecycle.ready();
     this.#store.releaseKey(waitId);
+  }
+
+  /** The rows, for a kind whose waits are found by topics: within a transaction, once the object has started. */
+  get rows(): Pick<
+    WaitStore,
+    "transaction" | "withTopics" | "countOfTopic" | "oneOfEachTopic" | "hasAnswered" | "note"
+  > {
+    return this.#store;
   }
 
   async find(waitId: string): Promise<Wait | undefined> {
@@ -293,90 +325,17 @@ export class Waits extends Capability implements WaitKind {
     return JSON.stringify(wait.request) === JSON.stringify(request);
   }
 
-  #announce(wait: Wait): void {
-    const { waitId, kind, status } = wait;
-    this.lifecycle.events.emit(status === "open" ? "wait:create" : `wait:${status}`, {
-      waitId,
-      kind,
-    });
-    this.#driver.announce(wait);
-  }
-
   async #startOpened(wait: Wait, expiresAt: number): Promise<void> {
-    this.#announce(wait);
+    this.#settlement.announce(wait);
     if (this.#driver.kindOf(wait).drive === undefined) return this.#wakeAt(expiresAt);
     this.#driver.start(wait);
     await this.#wakeAt(this.#now() + HEARTBEAT_MS);
-  }
-
-  /** In the background, and again by a wake if the object restarts before it has returned. */
-  #drive(wait: Wait): void {
-    this.#driver.start(wait);
-    this.wake.request(this.#now() + HEARTBEAT_MS);
-  }
-
-  /**
-   * The wake that waits for the day on which a closed wait would have expired comes soon instead, and finds the next one.
-   * Until then it covers the delivery of the end, so that the outbox needs none.
-   */
-  #drawNear(now: number): void {
-    if (this.wake.armedFor !== null) this.wake.request(now + HEARTBEAT_MS);
   }
 
   async #wakeAt(time: number): Promise<void> {
     await this.wake
       .noLaterThan(time)
       .catch((error) => console.error("[perdure] the wake could not be armed:", error));
-  }
-
-  /**
-   * The end, and its entry in the outbox, or the waking of the wait that it is inside of, commit together.
-   *
-   * @param isForced whether it is closed from outside: the workflow needs no event, and what runs for the wait must be stopped
-   */
-  #settle(waitId: string, closing: Closing, { isForced }: { isForced: boolean }): Wait | undefined {
-    checkResult(closing);
-    const now = this.#now();
-    const all = this.#store.transaction(() => {
-      const closed = this.#settleAll(waitId, closing, { isForced, now });
-      const [wait] = closed;
-      if (wait?.parent !== undefined) this.#store.wakeAt(wait.parent, now);
-      else if (wait && !isForced) {
-        const { destination, event } = reportOf(wait, closing, now);
-        this.#outbox.enqueue(crypto.randomUUID(), destination, event);
-      }
-      return closed;
-    });
-    const [closed] = all;
-    if (!closed) return undefined;
-    for (const wait of all) {
-      this.#announce(wait);
-      if (wait.isLive) this.#drive(wait);
-    }
-    const parent = closed.parent === undefined ? undefined : this.#store.find(closed.parent);
-    if (parent?.status === "open") this.#drive(parent);
-    this.#drawNear(now);
-    if (closed.parent === undefined && !isForced) this.#outbox.flush(this.wake.armedFor);
-    return closed;
-  }
-
-  /** Closes the wait and the waits inside it. */
-  #settleAll(
-    waitId: string,
-    closing: Closing,
-    { isForced, now }: { isForced: boolean; now: number },
-  ): Wait[] {
-    const open = this.#store.find(waitId);
-    const hasToStop = isForced && open && this.#driver.kindOf(open).stop !== undefined;
-    const wait = this.#store.close(waitId, closing, { now, isDone: !hasToStop });
-    if (!wait) return [];
-    const inside = this.#store.inside(waitId);
-    return [
-      wait,
-      ...inside.flatMap((inner) =>
-        this.#settleAll(inner.waitId, PARENT_CLOSED, { isForced: true, now }),
-      ),
-    ];
   }
 
   #now(): number {

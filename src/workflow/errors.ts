@@ -3,6 +3,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { durationText } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
+import { preview } from "../core/json.ts";
 import { SchemaMismatchError } from "../core/schema/schema.ts";
 import type { TerminalStatus } from "../submissions/states.ts";
 import type { InterruptedReason } from "../waits/kinds/agent-tool/types.ts";
@@ -145,6 +146,68 @@ export class ApprovalPayloadError extends ApprovalError {
         "To ask again, restart the workflow, or ask once more under another key. " +
         "A rule that JSON Schema can express is checked before the decision is taken.",
       approvalId,
+      cause,
+    );
+    this.issues = cause.issues;
+    this.problem = cause.message;
+  }
+}
+
+/** No delivery has answered the step. */
+export class WebhookError extends Error {
+  override name = "WebhookError";
+  constructor(
+    message: string,
+    /** The name of the step. */
+    readonly stepName: string,
+    cause?: unknown,
+  ) {
+    super(message, { cause });
+  }
+}
+
+/** No delivery came within `timeout`. The agent was asked before. */
+export class WebhookTimeoutError extends WebhookError {
+  override name = "WebhookTimeoutError";
+  constructor(
+    stepName: string,
+    /** How long it was waited for, in milliseconds. */
+    readonly timeoutMs: number,
+  ) {
+    const message = `No delivery for the step ${preview(stepName)} came within ${durationText(timeoutMs)}. Set a longer timeout.`;
+    super(message, stepName);
+  }
+}
+
+/** The wait was cancelled: the workflow was terminated at its agent. */
+export class WebhookCancelledError extends WebhookError {
+  override name = "WebhookCancelledError";
+  constructor(stepName: string) {
+    super(
+      `The step ${preview(stepName)} was cancelled. Restart the workflow to wait again.`,
+      stepName,
+    );
+  }
+}
+
+/** The workflow's schema has refused every delivery that came, eleven of them. */
+export class WebhookBodyError extends WebhookError {
+  override name = "WebhookBodyError";
+  /** As the schema's library reports them. */
+  readonly issues: readonly StandardSchemaV1.Issue[];
+  /** What was wrong with the last one, in one line. */
+  readonly problem: string;
+  constructor(
+    stepName: string,
+    /** The id of the last delivery. */
+    readonly deliveryId: string,
+    cause: SchemaMismatchError,
+  ) {
+    super(
+      `The body of delivery ${deliveryId} is refused by the schema of the step ${preview(stepName)}: ${cause.message}. ` +
+        "To wait again, restart the workflow, or wait once more under another key. " +
+        "A delivery that breaks a rule that JSON Schema can express is not taken.",
+      stepName,
       cause,
     );
     this.issues = cause.issues;

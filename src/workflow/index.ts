@@ -21,6 +21,10 @@ export {
   ThinkPromptSkippedError,
   ThinkPromptTimeoutError,
   ThinkPromptValidationError,
+  WebhookBodyError,
+  WebhookCancelledError,
+  WebhookError,
+  WebhookTimeoutError,
 } from "./errors.ts";
 export type {
   PromptAllOptions,
@@ -33,3 +37,4 @@ export type {
 export type { SleepUntilNextOptions } from "./sleep-until-next.ts";
 export type { Rollback } from "./step-call.ts";
 export { ThinkWorkflow, type ThinkWorkflowStep } from "./think-workflow.ts";
+export type { WebhookDelivery, WebhookOptions, WebhookUrl, WebhookUrlOptions } from "./webhook.ts";

@@ -34,6 +34,13 @@ import type {
 } from "./prompt-options.ts";
 import { type SleepUntilNextOptions, sleepUntilNext } from "./sleep-until-next.ts";
 import { CALL_OF, durably, type StepAgent, type StepCall } from "./step-call.ts";
+import {
+  runWebhook,
+  type WebhookDelivery,
+  type WebhookOptions,
+  type WebhookUrl,
+  type WebhookUrlOptions,
+} from "./webhook.ts";
 
 /** The step that `run()` of a {@link ThinkWorkflow} receives. */
 export interface ThinkWorkflowStep extends AgentWorkflowStep, ThinkWorkflowSteps {}
@@ -197,6 +204,28 @@ interface ThinkWorkflowSteps {
     child: AgentToolClass | string,
     options: AgentToolOptions<Schema>,
   ): Promise<AgentToolResult<AgentToolOutput<Schema>>>;
+
+  /**
+   * Waits for an inbound delivery that the agent accepts: by its source, its type, and fields of its body. Idempotent per
+   * workflow, instance, step name and key: a delivery that has come answers a restart at once. All open steps that a delivery
+   * is for get it. A delivery that only `schema` itself refuses, e.g. by a refinement, is not the one: the step waits for
+   * another one, up to ten times within the same `timeout`.
+   *
+   * @throws WebhookTimeoutError when no delivery came within `timeout`
+   * @throws WebhookBodyError when the last of these is refused, too
+   * @throws WebhookCancelledError when the wait was cancelled at the agent
+   * @example
+   * const match = { "data.object.metadata.orderId": orderId };
+   * const { body } = await step.webhook("paid", { from: "stripe", type: "payment_intent.succeeded", match, timeout: "3 days" });
+   */
+  webhook<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: WebhookUrlOptions<Schema>,
+  ): Promise<WebhookUrl<Schema>>;
+  webhook<Schema extends AnySchema | undefined = undefined>(
+    name: string,
+    options: WebhookOptions<Schema>,
+  ): Promise<WebhookDelivery<Schema>>;
 }
 
 /**
@@ -212,6 +241,8 @@ export function stepsOf(env: object, callOf: (name: string) => StepCall): ThinkW
     promptAll: async (name, items, options) => runPromptAll(callOf(name), items, options),
     approval: async (name, options = {}) => runApproval(callOf(name), options),
     agentTool: async (name, child, options) => runAgentToolStep(callOf(name), child, options),
+    webhook: (async (name: string, options: WebhookOptions) =>
+      runWebhook(callOf(name), options)) as ThinkWorkflowSteps["webhook"],
     sleepUntilNext: async (name, schedule, options = {}) =>
       sleepUntilNext(callOf(name), schedule, options),
   };

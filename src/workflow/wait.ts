@@ -146,15 +146,26 @@ export type PassedWait = {
   readonly result: Json;
 };
 
-/** Opens a wait that has a row, and waits for its end. */
-export async function passWait(call: StepCall, ask: WaitAsk): Promise<PassedWait> {
+/** Opens a wait that has a row. */
+export async function openRow<Receipt extends WaitReceipt>(
+  call: StepCall,
+  ask: WaitAsk,
+): Promise<Timed<Receipt>> {
+  const receipt = await openWait<Receipt>(call, ask);
+  if (receipt) return receipt;
+  throw new Error(
+    `The agent opened no wait of kind "${ask.kind}" for the step ${preview(call.name)}. Deploy the agent and the workflow with one version of Perdure.`,
+  );
+}
+
+/** Opens a wait that has a row, unless it was opened before, and waits for its end. */
+export async function passWait(
+  call: StepCall,
+  ask: WaitAsk,
+  opened?: Timed<WaitReceipt>,
+): Promise<PassedWait> {
   const step = preview(call.name);
-  const receipt = await openWait(call, ask);
-  if (!receipt) {
-    throw new Error(
-      `The agent opened no wait of kind "${ask.kind}" for the step ${step}. Deploy the agent and the workflow with one version of Perdure.`,
-    );
-  }
+  const receipt = opened ?? (await openRow(call, ask));
   const { waitId, at: askedAt } = receipt;
   const end = await endOfWait(call, ask, receipt);
   if (!end) {

@@ -20,9 +20,11 @@ import {
   type Problem,
   type SubmissionAudience,
 } from "../../src/hosts/think/index.ts";
+import { CAPABILITIES } from "../../src/hosts/verbs.ts";
 import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
+import type { WaitedDelivery } from "../../src/waits/index.ts";
 import type { WaitRef } from "../../src/waits/protocol.ts";
 
 /** Hooks of the app, which a test can set by the agent's name. */
@@ -234,6 +236,14 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
   override async readWait(wait: WaitRef, part: number) {
     appHooks.get(this.name)?.onRead?.(part, this);
     return super.readWait(wait, part);
+  }
+
+  /** Ends what waits for a delivery, as its acceptance does. Returns the ids of the waits. */
+  deliver(delivery: WaitedDelivery): string[] {
+    const { webhookWaits } = this[CAPABILITIES];
+    return this.ctx.storage.transactionSync(() =>
+      webhookWaits.match(delivery).map(({ waitId }) => waitId),
+    );
   }
 
   /** The object crashes. */

@@ -4,7 +4,7 @@
  */
 
 import { env } from "cloudflare:workers";
-import { Approvals, Waits } from "../../src/waits/index.ts";
+import { Approvals, Waits, WebhookWaits } from "../../src/waits/index.ts";
 import { approvalRequest } from "../../src/waits/kinds/approval.ts";
 import type { Closing, StoredKind, Wait } from "../../src/waits/protocol.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../support/crash/matrix.ts";
@@ -336,13 +336,59 @@ const APPROVALS: Plans = {
   }),
 };
 
+const webhook = {
+  kind: "webhook",
+  request: { from: "stripe", match: { order: 7 }, lookbackMs: DAY },
+} as const;
+const paid = (id: string) => ({
+  ...{ source: "stripe", id, type: "paid", body: { order: 7 } },
+  receivedAt: Date.now(),
+});
+/** The log of deliveries and the waits agree, whatever was cut off between them. */
+const isInStep = async ({ deliveries, waits }: WaitsObject, { id }: Run) => {
+  const all = await waits.list({ kind: "webhook", instance: id, limit: 10 });
+  const ended = all.filter(({ result }) => result !== undefined).map(({ waitId }) => waitId);
+  const logged = Object.values(deliveries.waits()).flat();
+  return differs("O1 the log says that they ended", logged.toSorted(), ended.toSorted());
+};
+
+const WEBHOOKS: Plans = {
+  "a wait that a delivery ends": plan({
+    verbs: ["WebhookWaits.match", "Waits.settleWithin"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run, webhook),
+      (object, run) => object.accept(paid(`of-${run.id}`)),
+    ],
+    ends: ["completed"],
+    eventCount: 1,
+    also: isInStep,
+  }),
+  "a wait for a delivery that came before, and that its step refuses": plan({
+    verbs: ["WebhookWaits.endAtOpen", "WebhookWaits.topicOf"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => object.accept(paid(`first-${run.id}`)),
+      (object, run) => open(object, run, webhook),
+      (object, run) => object.accept(paid(`second-${run.id}`)),
+      async (object, run) => {
+        const all = await object.waits.list({ kind: "webhook", instance: run.id, limit: 10 });
+        await open(object, run, { ...webhook, refuses: all.at(-1)?.waitId ?? "" });
+      },
+    ],
+    ends: ["failed", "completed"],
+    eventCount: 0,
+    also: isInStep,
+  }),
+};
+
 const READS = "reads only";
 
 playMatrix(
   "W1 W2 W3 W5 O1",
-  { ...WAITS, ...DRIVEN, ...APPROVALS },
+  { ...WAITS, ...DRIVEN, ...APPROVALS, ...WEBHOOKS },
   {
-    owners: { Waits, Approvals },
+    owners: { Waits, Approvals, WebhookWaits },
     harmless: {
       "Waits.install": "in the constructor, before anything is stored",
       "Waits.drive": "the alarm, which wakes every scenario",
@@ -353,6 +399,8 @@ playMatrix(
       "Waits.check": READS,
       "Waits.list": READS,
       "Waits.inside": READS,
+      "Waits.rows": READS,
+      "WebhookWaits.answersLaterRuns": READS,
       "Approvals.list": READS,
       "Approvals.inspect": READS,
     },

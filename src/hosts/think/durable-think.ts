@@ -28,6 +28,7 @@ import {
   BatchKind,
   PromptKind,
   Waits,
+  WebhookWaits,
 } from "../../waits/index.ts";
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { approvalsWithClients } from "../agent/approval-clients.ts";
@@ -94,6 +95,7 @@ export class DurableThink<
     const { submissions } = this.#host;
     const scheduler = thinkScheduler(agent, think, submissions, onProblem);
     const agentTools = new AgentTools(agentToolPort(agent, "finishAgentToolStep"), () => waits);
+    const webhookWaits = new WebhookWaits(() => waits);
     const waits: Waits = new Waits({
       outbox: this.outbox,
       kinds: () => ({
@@ -101,6 +103,7 @@ export class DurableThink<
         batch: new BatchKind(submissions),
         approval: approvalsWithClients(agent),
         "agent-tool": agentTools,
+        webhook: webhookWaits,
       }),
     });
     const workflows = new Workflows(agent, Think.prototype, this.outbox, waits);
@@ -114,6 +117,7 @@ export class DurableThink<
       waits,
       approvals: new Approvals(waits),
       agentTools,
+      webhookWaits,
       workflows,
       inbound: deliveries,
       threads: this.#host,

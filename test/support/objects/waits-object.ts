@@ -4,9 +4,17 @@
  */
 
 import { type Adapter, type Destination, Outbox } from "../../../src/outbox/index.ts";
-import { type Approval, Approvals, approvalKind, Waits } from "../../../src/waits/index.ts";
+import {
+  type Approval,
+  Approvals,
+  approvalKind,
+  type WaitedDelivery,
+  Waits,
+  WebhookWaits,
+} from "../../../src/waits/index.ts";
 import type { StoredKind, StoredKindName } from "../../../src/waits/protocol.ts";
 import { MeteredObject } from "./metered-object.ts";
+import { TestDeliveries } from "./test-deliveries.ts";
 
 export type WaitsScript = {
   /** In place of a kind that does nothing. */
@@ -43,6 +51,8 @@ export class WaitsObject extends MeteredObject {
   readonly outbox: Outbox;
   readonly waits: Waits;
   readonly approvals: Approvals;
+  readonly webhooks: WebhookWaits;
+  #deliveries: TestDeliveries | undefined;
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
@@ -68,7 +78,11 @@ export class WaitsObject extends MeteredObject {
     this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
     const approval = approvalKind((one) => script?.onApproval?.(one));
     const none = { answersLaterRuns: () => false };
-    const own = { approval, "agent-tool": none };
+    this.webhooks = new WebhookWaits(
+      () => this.waits,
+      () => this.deliveries,
+    );
+    const own = { approval, "agent-tool": none, webhook: this.webhooks };
     this.waits = new Waits({
       outbox: this.outbox,
       clock,
@@ -76,5 +90,28 @@ export class WaitsObject extends MeteredObject {
     });
     this.approvals = new Approvals(this.waits);
     this.lifecycle.use(this.outbox).use(this.waits);
+  }
+
+  get deliveries(): TestDeliveries {
+    this.#deliveries ??= new TestDeliveries(this.ctx.storage);
+    return this.#deliveries;
+  }
+
+  /**
+   * Accepts a delivery as an agent does: what it ends commits with it. A duplicate ends nothing. Returns the ids of the waits.
+   *
+   * @param then runs in the same transaction
+   */
+  async accept(delivery: WaitedDelivery, then = () => {}): Promise<string[]> {
+    await this.lifecycle.start();
+    return this.ctx.storage.transactionSync(() => {
+      if (!this.deliveries.add(delivery)) return [];
+      const matches = this.webhooks.match(delivery);
+      for (const match of matches) {
+        this.deliveries.recordWait(delivery.source, delivery.id, match);
+      }
+      then();
+      return matches.map(({ waitId }) => waitId);
+    });
   }
 }

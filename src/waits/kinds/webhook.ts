@@ -1,0 +1,176 @@
+/**
+ * The kind `webhook`, for `step.webhook()`: an inbound delivery, or a request to a URL of its own, ends the wait. Deliveries are
+ * matched in the transaction that accepts them.
+ */
+
+import { byteLength, type Json } from "../../core/json.ts";
+import { digest } from "../../core/text.ts";
+import { InvalidWaitError, MOST_BYTES } from "../errors.ts";
+import type { Closing, Ending, StoredKind, Wait } from "../protocol.ts";
+import type { Waits } from "../waits.ts";
+import {
+  isFor,
+  PREFIX_LENGTH,
+  prefixOf,
+  problemsOf,
+  SHAPES,
+  type Shape,
+  shapeOf,
+  topicOfDelivery,
+  topicOfRequest,
+} from "./webhook/matching.ts";
+import type {
+  DeliveryLog,
+  WaitedDelivery,
+  WebhookMatch,
+  WebhookRequest,
+  WebhookResult,
+} from "./webhook/types.ts";
+
+/** Shapes of open waits: each costs every delivery a look at an index. */
+const MOST_SHAPES = 100;
+/** Open waits that ask for the same: one delivery ends all of them, in one transaction. */
+const MOST_ALIKE = 1_000;
+/** Bytes that one delivery may add to the waits that it ends. */
+const MOST_COPIED_BYTES = 64_000_000;
+/** Deliveries that are looked at when a wait is opened. */
+const MOST_LOOKBACK = 1_000;
+
+export class WebhookWaits implements StoredKind {
+  /** Of the open waits, and of some that were closed; undefined before the first use. */
+  #shapes: Map<string, Shape> | undefined;
+
+  /** @param log the deliveries of before, where the agent has them */
+  constructor(
+    private readonly waits: () => Waits,
+    private readonly log?: () => DeliveryLog,
+  ) {}
+
+  // A person or a service may repeat nothing that it has sent: its first delivery answers a restarted workflow, too.
+  answersLaterRuns({ status }: Wait): boolean {
+    return status === "completed";
+  }
+
+  readonly asksAnew = true;
+
+  topicOf(request: Json): string {
+    const asked = request as WebhookRequest;
+    const shape = shapeOf(asked);
+    const prefix = prefixOf(shape);
+    const isNew = (shapes: Map<string, Shape>) => !shapes.has(prefix) && shapes.size >= MOST_SHAPES;
+    if (isNew(this.#known())) this.#shapes = undefined;
+    const shapes = this.#known();
+    if (isNew(shapes)) {
+      throw new InvalidWaitError(
+        "match",
+        `Invalid match: the agent's open steps wait for ${MOST_SHAPES} different combinations of from, type and paths in match, ` +
+          "and this is another one. Use the same paths in more steps, and put what differs into the values.",
+      );
+    }
+    const topic = topicOfRequest(asked);
+    if (this.#rows.countOfTopic(topic, MOST_ALIKE) >= MOST_ALIKE) {
+      throw new InvalidWaitError(
+        "match",
+        `Invalid match: ${MOST_ALIKE} open steps of the agent's workflows wait for the same delivery. ` +
+          "Add to match what tells them apart, or end them by an event of your own.",
+      );
+    }
+    shapes.set(prefix, shape);
+    return topic;
+  }
+
+  /** The oldest delivery that came before the wait, and that no wait of the same workflow instance has had. */
+  endAtOpen(wait: Wait, refused: Wait | undefined): Ending | undefined {
+    const { lookbackMs = 0, from } = wait.request as WebhookRequest;
+    const sinceOf = ({ state, createdAt }: Wait) =>
+      (state as { since?: number } | undefined)?.since ?? createdAt - lookbackMs;
+    const since = sinceOf(refused ?? wait);
+    // What came while the step refused the delivery of before must be found.
+    if (refused) this.#rows.note(wait.waitId, { since });
+    const log = this.log?.();
+    if (!log || (lookbackMs === 0 && !refused)) return undefined;
+    const recent = log.recent({ since, source: from, limit: MOST_LOOKBACK });
+    const delivery = this.#firstAnswer(wait, recent);
+    if (!delivery) return undefined;
+    log.recordWait(delivery.source, delivery.id, matchOf(wait));
+    return endingOf(wait, delivery);
+  }
+
+  #firstAnswer(wait: Wait, deliveries: Iterable<WaitedDelivery>): WaitedDelivery | undefined {
+    for (const delivery of deliveries) if (this.#isAnswer(wait, delivery)) return delivery;
+    return undefined;
+  }
+
+  /**
+   * Ends the open waits that a delivery is for, in the transaction that accepts the delivery. Their events are sent after it.
+   * Call it once the object has started.
+   */
+  match(delivery: WaitedDelivery): readonly WebhookMatch[] {
+    if (delivery.body === undefined) return [];
+    const topics = [...this.#known().values()].flatMap(
+      (shape) => topicOfDelivery(shape, delivery) ?? [],
+    );
+    if (topics.length === 0) return [];
+    const most = MOST_SHAPES * MOST_ALIKE;
+    const found: Wait[] = [];
+    for (const wait of this.#rows.withTopics(topics, most)) {
+      if (this.#isAnswer(wait, delivery)) found.push(wait);
+    }
+    const size = byteLength(JSON.stringify(delivery.body));
+    const room = Math.max(1, Math.floor(MOST_COPIED_BYTES / (size + 1)));
+    const rest = found.length - room;
+    if (rest > 0) {
+      console.error(
+        `[perdure] delivery ${delivery.id} of ${delivery.source} has ${size} bytes and is for ${found.length} open waits: ` +
+          `${rest} of them stay open, because one delivery may add ${MOST_COPIED_BYTES} bytes`,
+      );
+    }
+    return found.slice(0, room).flatMap((wait) => {
+      const closed = this.waits().settleWithin(wait.waitId, endingOf(wait, delivery));
+      return closed ? [matchOf(closed)] : [];
+    });
+  }
+
+  /** Whether a wait is for a delivery that has ended none of its instance before. */
+  #isAnswer(wait: Wait, delivery: WaitedDelivery): boolean {
+    const request = wait.request as WebhookRequest;
+    return (
+      isFor(request, delivery) &&
+      problemsOf(request, delivery.body ?? null).length === 0 &&
+      !this.#rows.hasAnswered(answerKey(wait, delivery))
+    );
+  }
+
+  #known(): Map<string, Shape> {
+    if (this.#shapes) return this.#shapes;
+    const waits = this.#rows.oneOfEachTopic(SHAPES, PREFIX_LENGTH);
+    const shapes = waits.map(({ request }) => shapeOf(request as WebhookRequest));
+    this.#shapes = new Map(shapes.map((shape) => [prefixOf(shape), shape]));
+    return this.#shapes;
+  }
+
+  get #rows() {
+    return this.waits().rows;
+  }
+}
+
+/** Finds the wait of an instance that a delivery has ended. */
+function answerKey({ workflow }: Wait, { source, id }: WaitedDelivery): string {
+  return digest(JSON.stringify([workflow.name, workflow.id, source, id]));
+}
+
+function endingOf(wait: Wait, delivery: WaitedDelivery): Ending {
+  return { closing: closingOf(delivery), answeredBy: answerKey(wait, delivery) };
+}
+
+function closingOf({ source, id, type, body = null, receivedAt }: WaitedDelivery): Closing {
+  const result: WebhookResult = { source, id, type, body, receivedAt };
+  const bytes = byteLength(JSON.stringify(result));
+  if (bytes <= MOST_BYTES) return { status: "completed", result };
+  const error = `The body of delivery ${id} of ${source} has ${bytes} bytes, and a step takes ${MOST_BYTES}`;
+  return { status: "failed", result: { error } };
+}
+
+function matchOf({ waitId, workflow: { name, id } }: Wait): WebhookMatch {
+  return { waitId, workflow: { name, id } };
+}

@@ -1,0 +1,61 @@
+/** What `step.webhook()` asks, and what the agent's log of deliveries offers to its waits. */
+
+import type { Json } from "../../../core/json.ts";
+
+/** The value of a field that a delivery must have. */
+export type WebhookValue = string | number | boolean | null;
+
+/** The request of a wait of kind `webhook`. */
+export type WebhookRequest = {
+  /** The name of the source. */
+  readonly from?: string;
+  readonly types?: readonly string[];
+  /** By the path of each field, e.g. `data.object.id` or `items.0.sku`. */
+  readonly match?: Readonly<Record<string, WebhookValue>>;
+  /** How long before the wait a delivery may have come. */
+  readonly lookbackMs?: number;
+  /** The wait ends by a request to a URL of its own, and by no delivery. */
+  readonly url?: true;
+  /** JSON Schema of the body. */
+  readonly schema?: Json;
+  /** JSON Schema that the body is checked by, where `schema` refuses what its step takes. */
+  readonly check?: Json;
+};
+
+/** A delivery, as far as a wait needs it. */
+export type WaitedDelivery = {
+  readonly source: string;
+  /** Unique per source. */
+  readonly id: string;
+  /** "" where the sender has no types. */
+  readonly type: string;
+  readonly body?: Json;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+};
+
+/** A wait that a delivery has ended. */
+export type WebhookMatch = {
+  readonly waitId: string;
+  readonly workflow: {
+    /** The Workflow's binding name in `env`. */
+    readonly name: string;
+    readonly id: string;
+  };
+};
+
+/** The agent's log of deliveries. Its methods are called in the transaction that opens a wait. */
+export type DeliveryLog = {
+  /** The newest deliveries since a time, oldest first. They are read one by one: their bodies need not be in memory at once. */
+  recent(query: {
+    /** Epoch milliseconds. */
+    readonly since: number;
+    readonly source?: string | undefined;
+    readonly limit: number;
+  }): Iterable<WaitedDelivery>;
+  /** A delivery of the log has ended a wait. */
+  recordWait(source: string, id: string, match: WebhookMatch): void;
+};
+
+/** The result of a completed wait: what the step returns, before its schema. */
+export type WebhookResult = Required<WaitedDelivery>;

@@ -1,0 +1,259 @@
+/** `step.webhook()`: a workflow waits for an inbound delivery at its agent, or for a request to a URL of its own. */
+
+import * as z from "zod";
+import type { Duration } from "../core/duration.ts";
+import { failureOf } from "../core/failures.ts";
+import { checkBytes, type Json } from "../core/json.ts";
+import { duration, list, optionsOf, text } from "../core/option-schemas.ts";
+import { type AnySchema, type OutputOf, SchemaMismatchError } from "../core/schema/schema.ts";
+import type { WebhookRequest, WebhookResult, WebhookValue } from "../waits/kinds/webhook/types.ts";
+import type { WaitReceipt } from "../waits/protocol.ts";
+import {
+  WebhookBodyError,
+  WebhookCancelledError,
+  WebhookError,
+  WebhookTimeoutError,
+} from "./errors.ts";
+import { formsOf, KEY, outputOf, type Refuse, readStep, refusalOf, TIMEOUT } from "./options.ts";
+import { type StepCall, useName } from "./step-call.ts";
+import {
+  namesOf,
+  openRow,
+  type PassedWait,
+  passWait,
+  refuseWait,
+  type Timed,
+  type WaitAsk,
+} from "./wait.ts";
+
+type CommonOptions<Schema extends AnySchema | undefined> = {
+  /**
+   * What the body must match, as a schema of any library that says its JSON Schema, e.g. Zod. A delivery that its JSON Schema
+   * refuses is ignored.
+   * @default none: any body
+   */
+  schema?: Schema;
+  /**
+   * How long to wait, e.g. `"3 days"` or milliseconds, at most 365 days.
+   * @default "24 hours"
+   */
+  timeout?: Duration;
+  /** Tells repeated uses of one step name apart, e.g. in a loop. */
+  key?: string;
+};
+
+/** At least one of `from`, `type` and `match`. */
+export type WebhookOptions<Schema extends AnySchema | undefined = undefined> =
+  CommonOptions<Schema> & {
+    /** The name of the source, e.g. `"stripe"`. */
+    from?: string;
+    /** What happened, e.g. `"payment_intent.succeeded"`; one of some types. */
+    type?: string | readonly string[];
+    /**
+     * Values that fields of the body must have, by the path of each: names and indexes with dots between them. At most 10.
+     * @example { "data.object.metadata.orderId": id, "items.0.sku": "A7" }
+     */
+    match?: Readonly<Record<string, WebhookValue>>;
+    /**
+     * How long before the step a delivery may have come, at most one day. The oldest is returned that has answered no other
+     * `step.webhook()` of this workflow instance.
+     * @default "5 minutes"
+     */
+    lookback?: Duration;
+    url?: false;
+  };
+
+/** Waits for a request to a URL of the step's own. */
+export type WebhookUrlOptions<Schema extends AnySchema | undefined = undefined> =
+  CommonOptions<Schema> & { url: true };
+
+/** A delivery that a step has waited for. */
+export type WebhookDelivery<Schema extends AnySchema | undefined = undefined> = {
+  /** The name of its source; `"url"` for a request to the step's own URL. */
+  readonly source: string;
+  /** The sender's id of it; for a request to the step's own URL the SHA-256 of its body. */
+  readonly id: string;
+  /** What happened; "" where the sender has no types. */
+  readonly type: string;
+  /** The body, or what the schema has made of it. */
+  readonly body: Schema extends AnySchema ? OutputOf<Schema> : Json;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+};
+
+/** A URL to hand out, and the wait for its request. */
+export type WebhookUrl<Schema extends AnySchema | undefined = undefined> = {
+  /** Takes one POST with JSON, a form or text, of up to 1 MiB. */
+  readonly url: string;
+  /** Waits for the request. @throws as `step.webhook()` */
+  wait(): Promise<WebhookDelivery<Schema>>;
+};
+
+/** How often a step waits again because its schema has refused a body. */
+const MOST_REFUSALS = 10;
+const MOST_PATHS = 10;
+const MOST_NAMES = 20;
+const MOST_TYPES = 20;
+/** Characters of a path, and of a value. */
+const MOST_LENGTH = 500;
+/** Bytes of a schema as JSON. */
+const MOST_SCHEMA_BYTES = 200_000;
+
+/** Waits, and returns the delivery, or throws why none has come. */
+export async function runWebhook<Schema extends AnySchema | undefined>(
+  call: StepCall,
+  options: WebhookOptions<Schema> | WebhookUrlOptions<Schema>,
+): Promise<WebhookDelivery<Schema> | WebhookUrl<Schema>> {
+  useName(call, "webhook", options?.key);
+  const ask = checkedAsk(call.name, options);
+  if (!(ask.request as WebhookRequest).url) return deliveryFor(call, ask, options);
+  const opened = await openRow<WaitReceipt & { readonly url: string }>(call, ask);
+  let delivery: Promise<WebhookDelivery<Schema>> | undefined;
+  return {
+    url: opened.url,
+    wait() {
+      delivery ??= deliveryFor(call, ask, options, opened);
+      return delivery;
+    },
+  };
+}
+
+async function deliveryFor<Schema extends AnySchema | undefined>(
+  call: StepCall,
+  ask: WaitAsk,
+  { schema }: CommonOptions<Schema>,
+  opened?: Timed<WaitReceipt>,
+): Promise<WebhookDelivery<Schema>> {
+  let passed = await passWait(call, ask, opened);
+  const { askedAt: startedAt } = passed;
+  for (let round = 1; ; round++) {
+    const delivery = deliveryOf(passed, call.name, ask.timeoutMs);
+    try {
+      const body = await bodyFor(call.name, schema, delivery);
+      return { ...delivery, body } as WebhookDelivery<Schema>;
+    } catch (error) {
+      if (!(error instanceof WebhookBodyError)) throw error;
+      const { waitId, status } = passed;
+      if (status !== "completed" || round > MOST_REFUSALS) {
+        await refuseWait(call, namesOf(call, ask)("refuse"), ask.kind, [waitId]);
+        throw error;
+      }
+      passed = await passWait(call, { ...ask, again: { round, refuses: waitId, startedAt } });
+    }
+  }
+}
+
+/** @throws WebhookTimeoutError, WebhookCancelledError, WebhookError */
+function deliveryOf(
+  { status, result }: PassedWait,
+  name: string,
+  timeoutMs: number,
+): WebhookResult {
+  // A run that did not end well is in its row as `failed`, with the delivery that its step refused.
+  if (status === "completed" || isDelivery(result)) return result as WebhookResult;
+  if (status === "expired") throw new WebhookTimeoutError(name, timeoutMs);
+  if (status === "cancelled") throw new WebhookCancelledError(name);
+  throw new WebhookError((result as { error: string }).error, name);
+}
+
+function isDelivery(result: Json): boolean {
+  return typeof result === "object" && result !== null && "source" in result;
+}
+
+/** What only the schema itself knows, e.g. a refinement, is checked here. */
+function bodyFor(
+  name: string,
+  schema: AnySchema | undefined,
+  { id, body }: WebhookResult,
+): Promise<unknown> {
+  return outputOf(schema, body, (error) => {
+    const isMismatch = error instanceof SchemaMismatchError;
+    // A transform of the app may throw what it likes.
+    const cause = isMismatch
+      ? error
+      : new SchemaMismatchError([{ message: failureOf(error).message }], error);
+    return new WebhookBodyError(name, id, cause);
+  });
+}
+
+const PATH = text({ maxLength: MOST_LENGTH }).refine(
+  (path) => path.split(".").length <= MOST_NAMES,
+  { error: `expected at most ${MOST_NAMES} names with dots between them` },
+);
+const VALUE = z.custom<WebhookValue>(
+  (value) =>
+    value === null ||
+    typeof value === "boolean" ||
+    (typeof value === "number" && Number.isFinite(value)) ||
+    (typeof value === "string" && value.length <= MOST_LENGTH && value.isWellFormed()),
+  {
+    error: `expected a string of at most ${MOST_LENGTH} characters, a finite number, true, false or null`,
+  },
+);
+const MATCH = z
+  .custom<Readonly<Record<string, WebhookValue>>>(
+    (match) =>
+      typeof match === "object" &&
+      match !== null &&
+      !Array.isArray(match) &&
+      !Object.hasOwn(match, "__proto__") &&
+      Object.keys(match).length >= 1 &&
+      Object.keys(match).length <= MOST_PATHS,
+    { error: `expected an object with 1 to ${MOST_PATHS} paths`, abort: true },
+  )
+  .pipe(z.record(PATH, VALUE));
+const TYPE = text({ maxLength: 200 });
+
+const COMMON = { schema: z.unknown().optional(), timeout: TIMEOUT, key: KEY };
+const WEBHOOK = optionsOf<WebhookOptions<AnySchema | undefined>>()({
+  ...COMMON,
+  from: text({ maxLength: 100 }).optional(),
+  type: z.union([TYPE, list(TYPE, { min: 1, max: MOST_TYPES })]).optional(),
+  match: MATCH.optional(),
+  lookback: duration({ max: "1 day" }).default(300_000),
+  url: z.literal(false).optional(),
+});
+const WEBHOOK_URL = optionsOf<WebhookUrlOptions<AnySchema | undefined>>()({
+  ...COMMON,
+  url: z.literal(true),
+});
+
+/** @throws NonRetryableError for an invalid option; nothing is stored then */
+function checkedAsk(
+  name: string,
+  options: WebhookOptions<AnySchema | undefined> | WebhookUrlOptions<AnySchema | undefined>,
+): WaitAsk {
+  const refuse = refusalOf("webhook", name);
+  const closing = { status: "expired", result: null } as const;
+  const kind = "webhook";
+  if (options?.url === true) {
+    const { schema, timeout: timeoutMs, key } = readStep(WEBHOOK_URL, options, refuse);
+    const request: WebhookRequest = { url: true, ...formsFor(schema, refuse) };
+    return { kind, key, request, timeoutMs, closing };
+  }
+  const read = readStep(WEBHOOK, options, refuse);
+  const { from, type, match, lookback, schema, timeout: timeoutMs, key } = read;
+  if (from === undefined && type === undefined && match === undefined) {
+    throw refuse(
+      "Missing option: expected at least one of from, type and match, or url: true. Any delivery would be taken.",
+    );
+  }
+  const request: WebhookRequest = {
+    ...(from !== undefined && { from }),
+    ...(type !== undefined && { types: [...new Set([type].flat())] }),
+    ...(match !== undefined && { match }),
+    lookbackMs: lookback,
+    ...formsFor(schema, refuse),
+  };
+  return { kind, key, request, timeoutMs, closing };
+}
+
+function formsFor(
+  schema: AnySchema | undefined,
+  refuse: Refuse,
+): Pick<WebhookRequest, "schema" | "check"> {
+  if (schema === undefined) return {};
+  const forms = formsOf("schema", schema, refuse) as { schema: Json; check?: Json };
+  checkBytes("schema", JSON.stringify(forms), { maxBytes: MOST_SCHEMA_BYTES, refuse });
+  return forms;
+}
