@@ -3,8 +3,9 @@
 import * as z from "zod";
 import type { Duration } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
-import { checkBytes, type Json } from "../core/json.ts";
+import { checkBytes, type Json, preview } from "../core/json.ts";
 import { duration, list, optionsOf, text } from "../core/option-schemas.ts";
+import { isPlainObject } from "../core/options.ts";
 import { type AnySchema, type OutputOf, SchemaMismatchError } from "../core/schema/schema.ts";
 import type { WebhookRequest, WebhookResult, WebhookValue } from "../waits/kinds/webhook/types.ts";
 import type { WaitReceipt } from "../waits/protocol.ts";
@@ -176,6 +177,8 @@ function bodyFor(
   });
 }
 
+const FROM = text({ maxLength: 100 });
+const TYPES = list(text({ maxLength: 200 }), { min: 1, max: MOST_TYPES });
 const PATH = text({ maxLength: MOST_LENGTH }).refine(
   (path) => path.split(".").length <= MOST_NAMES,
   { error: `expected at most ${MOST_NAMES} names with dots between them` },
@@ -190,25 +193,21 @@ const VALUE = z.custom<WebhookValue>(
     error: `expected a string of at most ${MOST_LENGTH} characters, a finite number, true, false or null`,
   },
 );
-const MATCH = z
-  .custom<Readonly<Record<string, WebhookValue>>>(
-    (match) =>
-      typeof match === "object" &&
-      match !== null &&
-      !Array.isArray(match) &&
-      !Object.hasOwn(match, "__proto__") &&
-      Object.keys(match).length >= 1 &&
-      Object.keys(match).length <= MOST_PATHS,
-    { error: `expected an object with 1 to ${MOST_PATHS} paths`, abort: true },
-  )
-  .pipe(z.record(PATH, VALUE));
-const TYPE = text({ maxLength: 200 });
+const MATCH = z.custom<Readonly<Record<string, WebhookValue>>>(
+  (match) =>
+    isPlainObject(match) &&
+    !Object.hasOwn(match, "__proto__") &&
+    Object.keys(match).length >= 1 &&
+    Object.keys(match).length <= MOST_PATHS,
+  { error: `expected an object with 1 to ${MOST_PATHS} paths` },
+);
 
 const COMMON = { schema: z.unknown().optional(), timeout: TIMEOUT, key: KEY };
 const WEBHOOK = optionsOf<WebhookOptions<AnySchema | undefined>>()({
   ...COMMON,
-  from: text({ maxLength: 100 }).optional(),
-  type: z.union([TYPE, list(TYPE, { min: 1, max: MOST_TYPES })]).optional(),
+  from: FROM.optional(),
+  // One or more: checked by TYPES.
+  type: z.unknown().optional(),
   match: MATCH.optional(),
   lookback: duration({ max: "1 day" }).default(300_000),
   url: z.literal(false).optional(),
@@ -238,9 +237,14 @@ function checkedAsk(
       "Missing option: expected at least one of from, type and match, or url: true. Any delivery would be taken.",
     );
   }
+  const types = type === undefined ? [] : readStep(TYPES, [type].flat(), refuse, "type");
+  for (const [path, value] of Object.entries(match ?? {})) {
+    readStep(PATH, path, refuse, "path in match");
+    readStep(VALUE, value, refuse, `match[${preview(path)}]`);
+  }
   const request: WebhookRequest = {
     ...(from !== undefined && { from }),
-    ...(type !== undefined && { types: [...new Set([type].flat())] }),
+    ...(types.length > 0 && { types: [...new Set(types)] }),
     ...(match !== undefined && { match }),
     lookbackMs: lookback,
     ...formsFor(schema, refuse),

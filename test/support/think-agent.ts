@@ -246,6 +246,12 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
     );
   }
 
+  /** Of the waits for deliveries, newest first. */
+  async webhookStatuses(): Promise<string[]> {
+    const waits = await this[CAPABILITIES].waits.list({ kind: "webhook", limit: 100 });
+    return waits.map(({ status }) => status);
+  }
+
   /** The object crashes. */
   die(): void {
     this.ctx.abort("crash");

@@ -28,6 +28,7 @@ export const PLAYED = {
     "codemode",
     "rollbackCodemode",
     "step.sleepUntilNext",
+    "step.webhook",
     "step.prompt",
   ],
   "crash-turns": [

@@ -113,6 +113,29 @@ const APPROVALS: readonly ThinkScenario[] = [
   }),
 ];
 
+/** A delivery, until a wait has taken it. */
+const deliver = async (_: Agent, { id, stub }: Run) => {
+  const body = { order: 7 };
+  const delivery = { source: "stripe", id: `of-${id}`, type: "paid", body, receivedAt: Date.now() };
+  await met(async () => {
+    const taken = await stub().deliver(delivery);
+    return taken.length > 0 || (await stub().webhookStatuses()).includes("completed");
+  });
+};
+
+const WEBHOOKS: readonly ThinkScenario[] = [
+  workflow({
+    name: "O1 W1 step.webhook that a delivery ends",
+    verbs: ["step.webhook", "openWait"],
+    soonAfter: CLOSED,
+    stride: 17,
+    body: async (step) => (await step.webhook("paid", { match: { order: 7 } })).body,
+    steps: [deliver],
+    output: () => ({ order: 7 }),
+    check: async (agent) => differs("the waits are", await agent.webhookStatuses(), ["completed"]),
+  }),
+];
+
 /** What came of a step: its result, or the name of its error. */
 const outcomeOf = <T>(step: Promise<T>) => step.catch((error: Error) => error.name);
 
@@ -264,6 +287,12 @@ const SLEEPS: readonly ThinkScenario[] = [
 ];
 
 /** What all crashes of other waits are tried with. */
-const WAITS: readonly ThinkScenario[] = [...APPROVALS, ...AGENT_TOOLS, ...CODE, ...SLEEPS];
+const WAITS: readonly ThinkScenario[] = [
+  ...APPROVALS,
+  ...AGENT_TOOLS,
+  ...CODE,
+  ...SLEEPS,
+  ...WEBHOOKS,
+];
 
 playThinkMatrix(PLAYED["crash-waits"], WAITS);

@@ -2,7 +2,9 @@
 
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import type { WebhookBodyError, WebhookTimeoutError } from "../../../src/workflow/index.ts";
 import { until } from "../../support/given.ts";
+import { cutOff } from "../../support/think-agent.ts";
 import { givenScriptedWorkflow } from "../../support/workflows/scripted-workflow.ts";
 
 type Given = Awaited<ReturnType<typeof givenScriptedWorkflow>>;
@@ -49,5 +51,167 @@ describe("a delivery", () => {
       receivedAt: right.receivedAt,
     });
     expect(await workflow.agent.deliver(payment(order("o1")))).toEqual([]);
+  });
+});
+
+describe("W4: a delivery that only the schema itself refuses", () => {
+  it("W4: is not the one: the step takes the next one, within the same timeout", async () => {
+    const schema = z.object({ n: z.number().refine((n) => n !== 13, "13 brings bad luck") });
+    await using workflow = await givenScriptedWorkflow(async (step) => {
+      const { body } = await step.webhook("even", { from: "stripe", schema });
+      return body.n;
+    });
+    await workflow.start();
+    await delivered(workflow, payment({ n: 13 }));
+    // Refused by its JSON Schema, so it ends no wait.
+    expect(await workflow.agent.deliver(payment({ n: "7" }))).toEqual([]);
+    await delivered(workflow, payment({ n: 13 }));
+    await delivered(workflow, payment({ n: 7 }));
+    expect(await workflow.output()).toBe(7);
+  });
+
+  it("W4: after ten refusals the step throws, and says what was wrong", async () => {
+    const schema = z.object({ n: z.number() }).refine(() => false, "never right");
+    await using workflow = await givenScriptedWorkflow((step) =>
+      step.webhook("never", { from: "stripe", schema }).catch((error: WebhookBodyError) => ({
+        name: error.name,
+        issues: error.issues.length,
+        message: error.message,
+        deliveryId: error.deliveryId,
+      })),
+    );
+    await workflow.start();
+    let last = "";
+    for (let n = 0; n <= 10; n++) {
+      const delivery = payment({ n });
+      await delivered(workflow, delivery);
+      last = delivery.id;
+    }
+    expect(await workflow.output()).toEqual({
+      name: "WebhookBodyError",
+      issues: 1,
+      deliveryId: last,
+      message: expect.stringMatching(/"never".*never right.*restart the workflow/s),
+    });
+  });
+});
+
+describe("W2: no wait hangs", () => {
+  it("W2: without a delivery the step throws when its time is over", async () => {
+    await using workflow = await givenScriptedWorkflow((step) =>
+      step.webhook("paid", { match, timeout: 300 }).catch((error: WebhookTimeoutError) => {
+        const { name, stepName, timeoutMs, message } = error;
+        return { name, stepName, timeoutMs, message };
+      }),
+    );
+    await workflow.start();
+    expect(await workflow.output()).toEqual({
+      name: "WebhookTimeoutError",
+      stepName: "paid",
+      timeoutMs: 300,
+      message: expect.stringContaining("Set a longer timeout"),
+    });
+    expect(await workflow.agent.deliver(payment(order("o1")))).toEqual([]);
+  });
+
+  it("W2: a delivery whose event is lost wins over the timeout", async () => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
+      const { id } = await step.webhook("paid", { match, timeout: 2_000 });
+      return id;
+    });
+    await workflow.start();
+    const delivery = payment(order("o1"));
+    cutOff.add(workflow.agent.name ?? "");
+    await delivered(workflow, delivery);
+    expect(await workflow.output()).toBe(delivery.id);
+  });
+});
+
+it("W1: a restarted workflow is answered by the delivery that has come", async () => {
+  let runs = 0;
+  await using workflow = await givenScriptedWorkflow(async (step) => {
+    runs++;
+    return (await step.webhook("paid", { match })).id;
+  });
+  await workflow.start();
+  const delivery = payment(order("o1"));
+  await delivered(workflow, delivery);
+  expect(await workflow.output()).toBe(delivery.id);
+  await workflow.agent.restart(workflow.id);
+  await until(
+    async () => runs >= 2 && (await (await workflow.handle()).status()).status === "complete",
+  );
+  expect(await workflow.output()).toBe(delivery.id);
+});
+
+it("W1: in a loop with keys each use gets another delivery", async () => {
+  await using workflow = await givenScriptedWorkflow(async (step) => {
+    const seen: unknown[] = [];
+    for (const key of ["a", "b", "c"]) {
+      seen.push((await step.webhook("next", { from: "stripe", key })).body);
+    }
+    return seen;
+  });
+  await workflow.start();
+  for (const n of [1, 2, 3]) await delivered(workflow, payment({ n }));
+  expect(await workflow.output()).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }]);
+});
+
+it("W5: terminating the workflow cancels its wait", async () => {
+  await using workflow = await givenScriptedWorkflow((step) => step.webhook("paid", { match }));
+  await workflow.start();
+  await until(async () => (await workflow.agent.webhookStatuses()).length);
+  await workflow.agent.terminate(workflow.id);
+  expect(await workflow.agent.webhookStatuses()).toEqual(["cancelled"]);
+  expect(await workflow.agent.deliver(payment(order("o1")))).toEqual([]);
+});
+
+it("O4: a body that no event holds comes whole", async () => {
+  await using workflow = await givenScriptedWorkflow(async (step) => {
+    const { body } = await step.webhook("big", { from: "stripe" });
+    return (body as { text: string }).text.length;
+  });
+  await workflow.start();
+  await delivered(workflow, payment({ text: "é".repeat(600_000) }));
+  expect(await workflow.output()).toBe(600_000);
+});
+
+describe("an invalid option is refused at the call, and nothing is stored", () => {
+  const long = "x".repeat(501);
+  it.each<[string, object, RegExp]>([
+    ["nothing to match by", {}, /at least one of from, type and match, or url: true/],
+    ["an unknown option", { from: "a", form: 1 }, /Unknown option "form"/],
+    ["an empty source", { from: "" }, /Invalid from ""/],
+    ["no types", { type: [] }, /type/],
+    ["too many types", { type: Array.from({ length: 21 }, (_, n) => `t${n}`) }, /at most 20/],
+    ["no paths", { match: {} }, /1 to 10 paths/],
+    [
+      "too many paths",
+      { match: Object.fromEntries(Array.from({ length: 11 }, (_, n) => [`p${n}`, 1])) },
+      /1 to 10 paths/,
+    ],
+    ["a long path", { match: { [long]: 1 } }, /match/],
+    ["a deep path", { match: { [Array(21).fill("a").join(".")]: 1 } }, /at most 20 names/],
+    ["a long value", { match: { a: long } }, /at most 500 characters/],
+    ["a value that is no scalar", { match: { a: { b: 1 } } }, /match/],
+    ["a value that JSON does not have", { match: { a: Number.NaN } }, /finite number/],
+    ["a list for match", { match: ["a"] }, /1 to 10 paths/],
+    ["the prototype as a path", { match: JSON.parse('{"__proto__":1}') }, /1 to 10 paths/],
+    ["a lookback of two days", { from: "a", lookback: "2 days" }, /at most "1 day"/],
+    ["a schema without a JSON form", { from: "a", schema: z.date() }, /no JSON Schema form/],
+    ["a URL and a source", { url: true, from: "a" }, /Unknown option "from"/],
+    ["a long timeout", { from: "a", timeout: "400 days" }, /at most "365 days"/],
+  ])("%s", async (_, options, message) => {
+    await using workflow = await givenScriptedWorkflow((step) =>
+      step
+        .webhook("w", options as { from: string })
+        .catch((error: Error) => ({ name: error.name, message: error.message })),
+    );
+    await workflow.start();
+    expect(await workflow.output()).toEqual({
+      name: "InvalidWebhookError",
+      message: expect.stringMatching(message),
+    });
+    expect(await workflow.agent.webhookStatuses()).toEqual([]);
   });
 });
