@@ -38,6 +38,8 @@ import type {
   Approvals,
   Closing,
   GrantApprovalOptions,
+  LinkAnswer,
+  LinkCall,
   ListApprovalsOptions,
   RejectApprovalOptions,
   WaitKindName,
@@ -46,6 +48,7 @@ import type {
   Waits,
   WebhookWaits,
 } from "../waits/index.ts";
+import type { ApprovalLinkOptions, Links } from "./agent/links.ts";
 import type { RunWorkflow, Workflows } from "./agent/workflows.ts";
 import type { ThreadMessage } from "./sdk/threads.ts";
 import type { ThinkHost } from "./think/think-host.ts";
@@ -64,6 +67,7 @@ export type Capabilities = {
   readonly approvals: Approvals;
   readonly agentTools: AgentTools;
   readonly webhookWaits: WebhookWaits;
+  readonly links: Links;
   readonly workflows: Workflows;
   readonly inbound: Inbound;
   readonly threads: Pick<ThinkHost, "messages" | "clear">;
@@ -278,6 +282,20 @@ export abstract class AgentVerbs {
   /** Rejects durably, and notifies the workflow: as {@link grantApproval}, without a payload. */
   rejectApproval(approvalId: string, options?: RejectApprovalOptions) {
     return this[CAPABILITIES].approvals.reject(approvalId, options);
+  }
+
+  /**
+   * A signed URL that decides an approval once. It shows a page that asks, and changes nothing before its button is pressed.
+   * The Worker serves it by `links()` of `perdure/webhooks`.
+   * @throws InvalidApprovalError for an unknown approval, or a payload that it does not take; InvalidOptionError for an agent
+   *   without the option `links`
+   */
+  approvalLink(
+    approvalId: string,
+    decision: "grant" | "reject",
+    options?: ApprovalLinkOptions,
+  ): Promise<string> {
+    return this[CAPABILITIES].links.approvalLink(approvalId, decision, options);
   }
 
   // Scheduled tasks
@@ -506,6 +524,21 @@ export abstract class AgentVerbs {
   /** For workflows of a sub-agent: where it is. */
   agentPath(): AgentPathStep[] {
     return [...this[CAPABILITIES].path()];
+  }
+
+  /** For `links()` of `perdure/webhooks`: does what a signed link asks for, here or in the sub-agent at the end of the path. */
+  async followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer> {
+    const [step, ...rest] = path;
+    if (step) return (await this[CAPABILITIES].links.below(step)).followLink(rest, call);
+    if (call.do === "receive") {
+      return { received: await this[CAPABILITIES].webhookWaits.receive(call) };
+    }
+    const { approvalId } = call;
+    if (call.do === "inspect") return { approval: await this.inspectApproval(approvalId) };
+    const { by, payload } = call;
+    if (call.do === "reject") return { decided: await this.rejectApproval(approvalId, { by }) };
+    const options = { by, ...(payload !== undefined && { payload }) };
+    return { decided: await this.grantApproval(approvalId, options) };
   }
 
   /** For `step.agentTool()`: agents call it when a run has ended, at least once, and again for one that ends after it was given up. */

@@ -19,6 +19,7 @@ export { BatchKind } from "./kinds/batch.ts";
 export { NOT_FOUND, PromptKind } from "./kinds/prompt.ts";
 export type { DeliveryLog, WaitedDelivery, WebhookMatch } from "./kinds/webhook/types.ts";
 export { WebhookWaits } from "./kinds/webhook.ts";
+export type { LinkAnswer, LinkCall } from "./links.ts";
 export type {
   Closing,
   WaitKindName,

@@ -323,7 +323,8 @@ function refused({ deliveryId }: Started, problem: string, cause?: unknown): Und
   return new UndeliverableError(`${problem} ${remedy}`, { cause });
 }
 
-function namespacesOf(env: object): Map<string, DurableObjectNamespace> {
+/** The Durable Object bindings of a Worker, by their names. */
+export function namespacesOf(env: object): Map<string, DurableObjectNamespace> {
   const has = (value: object, method: string) => typeof Reflect.get(value, method) === "function";
   const isNamespace = (value: unknown): value is DurableObjectNamespace =>
     typeof value === "object" &&
@@ -335,7 +336,7 @@ function namespacesOf(env: object): Map<string, DurableObjectNamespace> {
 }
 
 /** As agents find the binding of a class, and without regard to case. */
-function isAlike(binding: string, className: string): boolean {
+export function isAlike(binding: string, className: string): boolean {
   const [one, other] = [binding, className].map((name) => name.replace(/[-_]/g, "").toLowerCase());
   return one === other;
 }

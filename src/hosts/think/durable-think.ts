@@ -33,6 +33,7 @@ import {
 import { agentToolPort } from "../agent/agent-tool-port.ts";
 import { approvalsWithClients } from "../agent/approval-clients.ts";
 import { deliveryVerbs, notOverridden } from "../agent/delivery-verbs.ts";
+import { type LinkSettings, Links } from "../agent/links.ts";
 import { changeWakes, deletedWithWakes, type SubAgents } from "../agent/sub-agents.ts";
 import { type SubmissionAudience, SubmissionClients } from "../agent/submission-clients.ts";
 import { type RunWorkflow, Workflows } from "../agent/workflows.ts";
@@ -48,6 +49,8 @@ export type DurableThinkOptions = LedgerOptions & {
   readonly outbox?: Omit<OutboxSettings, "onDeadLetter" | "onProblem">;
   /** Options of the log of inbound deliveries. */
   readonly inbound?: InboundSettings;
+  /** Signs links: of approvals, and of `step.webhook()` with `url: true`. */
+  readonly links?: LinkSettings;
 };
 
 /**
@@ -77,7 +80,12 @@ export class DurableThink<
   constructor(ctx: DurableObjectState, env: Env, options: DurableThinkOptions = {}) {
     const isBuiltIn = notOverridden(new.target, DurableThink);
     super(ctx, env);
-    const { outbox = {}, inbound = {}, ...limits } = objectOf("options of DurableThink", options);
+    const {
+      outbox = {},
+      inbound = {},
+      links: linkSettings,
+      ...limits
+    } = objectOf("options of DurableThink", options);
     const agent = this as unknown as HookedThink;
     const onProblem = (problem: Problem) => this.onProblem(problem);
     this.outbox = new Outbox({
@@ -95,7 +103,11 @@ export class DurableThink<
     const { submissions } = this.#host;
     const scheduler = thinkScheduler(agent, think, submissions, onProblem);
     const agentTools = new AgentTools(agentToolPort(agent, "finishAgentToolStep"), () => waits);
-    const webhookWaits = new WebhookWaits(() => waits);
+    const webhookWaits = new WebhookWaits(
+      () => waits,
+      () => deliveries,
+      () => links,
+    );
     const waits: Waits = new Waits({
       outbox: this.outbox,
       kinds: () => ({
@@ -106,18 +118,27 @@ export class DurableThink<
         webhook: webhookWaits,
       }),
     });
+    const approvals = new Approvals(waits);
+    const links: Links = new Links(agent, linkSettings, approvals);
     const workflows = new Workflows(agent, Think.prototype, this.outbox, waits);
     const { storage } = ctx;
     const verbs = deliveryVerbs({ submissions, think, workflows, storage }, isBuiltIn);
-    const deliveries = new Inbound({ ...objectOf("inbound", inbound), agent, verbs, onProblem });
+    const deliveries: Inbound = new Inbound({
+      ...objectOf("inbound", inbound),
+      agent,
+      verbs,
+      matchWaits: (delivery) => webhookWaits.match(delivery),
+      onProblem,
+    });
     this[CAPABILITIES] = {
       submissions,
       think,
       scheduler,
       waits,
-      approvals: new Approvals(waits),
+      approvals,
       agentTools,
       webhookWaits,
+      links,
       workflows,
       inbound: deliveries,
       threads: this.#host,

@@ -111,6 +111,28 @@ export class Approvals {
     return wait ? approvalOf(wait) : null;
   }
 
+  /**
+   * Checks a decision that is made later, by a link.
+   *
+   * @throws InvalidApprovalError for an unknown approval, or a payload that it does not take
+   */
+  async checkLater(
+    approvalId: string,
+    decision: "grant" | "reject",
+    payload: Json | undefined,
+  ): Promise<void> {
+    const wait = await this.#find(approvalId);
+    if (!wait) {
+      const problem = "expected an approval of this agent that is there";
+      throw invalid("approvalId", invalidMessage("approvalId", preview(approvalId), problem));
+    }
+    if (decision === "grant") checkPayload(payload, wait);
+    else if (payload !== undefined) {
+      const problem = "expected no payload, because a rejection takes none";
+      throw invalid("payload", invalidMessage("payload", preview(payload), problem));
+    }
+  }
+
   /** @throws InvalidApprovalError for what the approval does not take; it stays pending then, and nothing is stored */
   async grant(
     approvalId: string,

@@ -6,8 +6,9 @@
 import { byteLength, type Json } from "../../core/json.ts";
 import { digest } from "../../core/text.ts";
 import { InvalidWaitError, MOST_BYTES } from "../errors.ts";
+import type { UrlOutcome, UrlRequest } from "../links.ts";
 import type { Closing, Ending, StoredKind, Wait } from "../protocol.ts";
-import type { Waits } from "../waits.ts";
+import { GRACE_MS, type Waits } from "../waits.ts";
 import {
   isFor,
   PREFIX_LENGTH,
@@ -33,17 +34,32 @@ const MOST_SHAPES = 100;
 const MOST_ALIKE = 1_000;
 /** Bytes that one delivery may add to the waits that it ends. */
 const MOST_COPIED_BYTES = 64_000_000;
+/** Begins the topics of waits for URLs. */
+const URLS = "u";
+/** Problems of a body that its sender is told. */
+const MOST_PROBLEMS = 10;
 /** Deliveries that are looked at when a wait is opened. */
 const MOST_LOOKBACK = 1_000;
+
+/** Makes the URLs of steps. */
+type Urls = {
+  /** @throws InvalidOptionError if the agent can make none */
+  check(): void;
+  urlOf(link: { readonly what: "webhook"; readonly id: string }, expires: number): Promise<string>;
+};
 
 export class WebhookWaits implements StoredKind {
   /** Of the open waits, and of some that were closed; undefined before the first use. */
   #shapes: Map<string, Shape> | undefined;
 
-  /** @param log the deliveries of before, where the agent has them */
+  /**
+   * @param log the deliveries of before, where the agent has them
+   * @param links what makes URLs
+   */
   constructor(
     private readonly waits: () => Waits,
     private readonly log?: () => DeliveryLog,
+    private readonly links?: () => Urls,
   ) {}
 
   // A person or a service may repeat nothing that it has sent: its first delivery answers a restarted workflow, too.
@@ -53,8 +69,13 @@ export class WebhookWaits implements StoredKind {
 
   readonly asksAnew = true;
 
-  topicOf(request: Json): string {
+  /** The topic of a URL stays the same when its step refuses a body. */
+  topicOf(request: Json, refused: Wait | undefined): string {
     const asked = request as WebhookRequest;
+    if (asked.url) {
+      this.links?.().check();
+      return refused?.topic ?? URLS + crypto.randomUUID();
+    }
     const shape = shapeOf(asked);
     const prefix = prefixOf(shape);
     const isNew = (shapes: Map<string, Shape>) => !shapes.has(prefix) && shapes.size >= MOST_SHAPES;
@@ -81,7 +102,8 @@ export class WebhookWaits implements StoredKind {
 
   /** The oldest delivery that came before the wait, and that no wait of the same workflow instance has had. */
   endAtOpen(wait: Wait, refused: Wait | undefined): Ending | undefined {
-    const { lookbackMs = 0, from } = wait.request as WebhookRequest;
+    const { lookbackMs = 0, from, url } = wait.request as WebhookRequest;
+    if (url) return undefined;
     const sinceOf = ({ state, createdAt }: Wait) =>
       (state as { since?: number } | undefined)?.since ?? createdAt - lookbackMs;
     const since = sinceOf(refused ?? wait);
@@ -131,6 +153,37 @@ export class WebhookWaits implements StoredKind {
     });
   }
 
+  /** For a step with a URL: the URL is part of its receipt. */
+  async receiptOf({ request, topic = "", expiresAt }: Wait): Promise<object> {
+    if (!(request as WebhookRequest).url) return {};
+    return {
+      url: await this.links?.().urlOf({ what: "webhook", id: topic }, expiresAt - GRACE_MS),
+    };
+  }
+
+  /** A request to a URL of a step: the first one ends the wait. */
+  async receive({ topic, hash, body, receivedAt }: UrlRequest): Promise<UrlOutcome> {
+    const waits = this.waits();
+    await waits.ready();
+    const delivery = { source: "url", id: hash, type: "", body, receivedAt };
+    const [wait] = [...this.#rows.withTopics([topic], 1)];
+    if (wait) {
+      const problems = problemsOf(wait.request as WebhookRequest, body);
+      if (problems.length > 0) {
+        return { outcome: "refused", problems: problems.slice(0, MOST_PROBLEMS) };
+      }
+      const ending = urlEnding(topic, delivery);
+      const { status, result } = ending.closing;
+      if (status === "failed") {
+        return { outcome: "refused", problems: [(result as { error: string }).error] };
+      }
+      await waits.cancelIfGone(wait);
+      if (waits.settleWithin(wait.waitId, ending)) return { outcome: "accepted" };
+    }
+    const isKnown = this.#rows.hasAnswered(urlEnding(topic, delivery).answeredBy);
+    return { outcome: isKnown ? "duplicate" : "gone" };
+  }
+
   /** Whether a wait is for a delivery that has ended none of its instance before. */
   #isAnswer(wait: Wait, delivery: WaitedDelivery): boolean {
     const request = wait.request as WebhookRequest;
@@ -161,6 +214,11 @@ function answerKey({ workflow }: Wait, { source, id }: WaitedDelivery): string {
 
 function endingOf(wait: Wait, delivery: WaitedDelivery): Ending {
   return { closing: closingOf(delivery), answeredBy: answerKey(wait, delivery) };
+}
+
+/** By the URL, because the sender knows no other id. */
+function urlEnding(topic: string, delivery: WaitedDelivery): Ending {
+  return { closing: closingOf(delivery), answeredBy: digest(JSON.stringify([topic, delivery.id])) };
 }
 
 function closingOf({ source, id, type, body = null, receivedAt }: WaitedDelivery): Closing {

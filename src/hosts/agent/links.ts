@@ -1,0 +1,200 @@
+/** Makes the signed links of an agent, and does what their endpoint asks for. */
+
+import { type Agent, type AgentPathStep, getSubAgentByName } from "agents";
+import * as z from "zod";
+import { type Clock, systemClock } from "../../core/clock.ts";
+import type { Duration } from "../../core/duration.ts";
+import { byteLength, type Json, preview } from "../../core/json.ts";
+import { type Link, MAX_TOKEN, signLink } from "../../core/links.ts";
+import { duration, list, oneOf, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
+import { InvalidOptionError, invalidMessage } from "../../core/options.ts";
+import { secretIn } from "../../core/secrets.ts";
+import {
+  type Approvals,
+  InvalidApprovalError,
+  type LinkAnswer,
+  type LinkCall,
+} from "../../waits/index.ts";
+import { isAlike, namespacesOf } from "./workflows.ts";
+
+/** Signed links of an agent: approvals by link, and URLs of `step.webhook()`. */
+export type LinkSettings = {
+  /** Where the Worker serves them, e.g. `"https://app.example.com/hooks/links"`. */
+  readonly url: string;
+  /** The name of a secret in env. Of several, the first one signs, and the endpoint accepts all of them. */
+  readonly secret: string | readonly string[];
+  /**
+   * The binding of this agent, or of its root agent, in the Worker that serves the links.
+   * @default the binding of this Worker that leads to the agent
+   */
+  readonly agentBinding?: string;
+};
+
+export type ApprovalLinkOptions = {
+  /**
+   * How long the link works, e.g. `"2 days"`, at most 365 days.
+   * @default "7 days"
+   */
+  readonly expiresIn?: Duration;
+  /**
+   * Who decides by it, as the decision's `by`: at most 200 characters.
+   * @default "link"
+   */
+  readonly by?: string;
+  /** What the approval's schema asks for; at most 1,000 bytes as JSON. */
+  readonly payload?: Json;
+};
+
+/** A payload travels in the URL. */
+const MAX_PAYLOAD_BYTES = 1_000;
+const MAX_SECRETS = 10;
+
+const SECRET = text({ maxLength: 100 });
+const SETTINGS = optionsOf<LinkSettings>()({
+  url: z.custom<string>(isUrl, {
+    error: 'expected a URL, e.g. "https://app.example.com/hooks/links"',
+  }),
+  secret: z.union([SECRET, list(SECRET, { min: 1, max: MAX_SECRETS })]),
+  agentBinding: text({ maxLength: 100 }).optional(),
+});
+const APPROVAL_LINK = optionsOf<ApprovalLinkOptions>()({
+  expiresIn: duration({ max: "365 days" }).default(7 * 86_400_000),
+  by: text({ maxLength: 200 }).default("link"),
+  payload: z.unknown().optional(),
+});
+const DECISION = oneOf(["grant", "reject"]);
+
+function isUrl(value: unknown): boolean {
+  const url = typeof value === "string" ? URL.parse(value) : null;
+  const isHttp = url?.protocol === "https:" || url?.protocol === "http:";
+  return isHttp && url.search === "" && url.hash === "" && url.username === "";
+}
+
+/** An agent with those members that are protected in its type, as they are for its own class. */
+type OwnAgent = Agent & { env: object; readonly ctx: DurableObjectState };
+
+type AnswersLinks = {
+  followLink(path: readonly AgentPathStep[], call: LinkCall): Promise<LinkAnswer>;
+};
+
+/** What a link says, besides where its agent is. */
+type LinkContent = Link extends infer Each
+  ? Each extends Link
+    ? Omit<Each, "binding" | "name" | "jurisdiction" | "path" | "expires">
+    : never
+  : never;
+
+export class Links {
+  readonly #agent: OwnAgent;
+  readonly #settings: LinkSettings | undefined;
+
+  /** @throws InvalidOptionError for invalid settings */
+  constructor(
+    agent: Agent,
+    settings: LinkSettings | undefined,
+    private readonly approvals: Approvals,
+    private readonly clock: Clock = systemClock,
+  ) {
+    this.#agent = agent as unknown as OwnAgent;
+    this.#settings = settings && readOptions(SETTINGS, settings, "links");
+  }
+
+  /** @throws InvalidOptionError if the agent has no `links` */
+  check(): LinkSettings {
+    if (this.#settings) return this.#settings;
+    throw new InvalidOptionError(
+      "links",
+      'Missing option "links" of the agent, which signs its links. Pass it to the constructor of its class: ' +
+        'super(ctx, env, { links: { url: "https://app.example.com/hooks/links", secret: "LINK_SECRET" } }), ' +
+        'and serve it in the Worker: webhooks(links({ secret: "LINK_SECRET" })).',
+    );
+  }
+
+  /** @throws InvalidApprovalError, InvalidOptionError */
+  async approvalLink(
+    approvalId: string,
+    given: "grant" | "reject",
+    options: ApprovalLinkOptions = {},
+  ): Promise<string> {
+    const invalid = (field: string, message: string) => new InvalidApprovalError(field, message);
+    const decision = readOptions(DECISION, given, "decision", invalid);
+    const read = readOptions(APPROVAL_LINK, options, "options of approvalLink()", invalid);
+    const { expiresIn, by, payload } = read;
+    this.check();
+    await this.approvals.checkLater(approvalId, decision, payload);
+    const bytes = payload === undefined ? 0 : byteLength(JSON.stringify(payload));
+    if (bytes > MAX_PAYLOAD_BYTES) {
+      const problem = `expected at most ${MAX_PAYLOAD_BYTES} bytes, because it is part of the URL`;
+      throw invalid("payload", invalidMessage("payload", `of ${bytes} bytes`, problem));
+    }
+    const content = {
+      ...({ what: "approval", id: approvalId, decision, by } as const),
+      ...(payload !== undefined && { payload }),
+    };
+    return this.urlOf(content, this.clock.now() + expiresIn);
+  }
+
+  /** @throws InvalidOptionError if the agent cannot be found by a link, or the URL would be too long */
+  async urlOf(content: LinkContent, expires: number): Promise<string> {
+    const { url, secret } = this.check();
+    const [name = ""] = [secret].flat();
+    const value = await secretIn(this.#agent.env, name);
+    if (value === undefined) {
+      throw new Error(
+        `The secret ${name}, which signs links, is missing or empty. Set it: wrangler secret put ${name}`,
+      );
+    }
+    const token = await signLink({ ...this.#place(), ...content, expires } as Link, value);
+    if (token.length > MAX_TOKEN) {
+      throw new InvalidOptionError(
+        "links",
+        `Invalid link of ${token.length} characters: expected at most ${MAX_TOKEN}. Use shorter names of agents.`,
+      );
+    }
+    return `${url}?token=${token}`;
+  }
+
+  /** Where the agent is. */
+  #place(): Pick<Link, "binding" | "name" | "jurisdiction" | "path"> {
+    const { selfPath, ctx } = this.#agent;
+    const [root, ...path] = selfPath as [AgentPathStep, ...AgentPathStep[]];
+    const isRoot = path.length === 0;
+    const { jurisdiction } = ctx.id;
+    return {
+      binding: this.#bindingOf(root, isRoot),
+      name: root.name,
+      ...(isRoot && jurisdiction !== undefined && { jurisdiction }),
+      ...(!isRoot && { path: path.map(({ className, name }) => ({ className, name })) }),
+    };
+  }
+
+  /** For a sub-agent only its root agent knows its own id. */
+  #bindingOf({ className, name }: AgentPathStep, isRoot: boolean): string {
+    const { agentBinding } = this.check();
+    if (agentBinding !== undefined) return agentBinding;
+    const { env, ctx } = this.#agent;
+    const isOwn = ([binding, namespace]: [string, DurableObjectNamespace]) => {
+      if (!isRoot) return isAlike(binding, className);
+      const { jurisdiction } = ctx.id;
+      const there =
+        jurisdiction === undefined
+          ? namespace
+          : namespace.jurisdiction(jurisdiction as DurableObjectJurisdiction);
+      return there.idFromName(name).equals(ctx.id);
+    };
+    const found = [...namespacesOf(env)].find(isOwn);
+    if (found) return found[0];
+    const problem = `expected a Durable Object binding of this Worker that leads to the agent's class ${className}. Pass the name of its binding`;
+    throw new InvalidOptionError(
+      "links.agentBinding",
+      invalidMessage("links.agentBinding", preview(undefined), problem),
+    );
+  }
+
+  /** A stub of a sub-agent of this agent. */
+  async below({ className, name }: AgentPathStep): Promise<AnswersLinks> {
+    const named = { name: className } as unknown as typeof Agent;
+    const child = await getSubAgentByName(this.#agent as never, named, name);
+    return child as unknown as AnswersLinks;
+  }
+}
