@@ -11,6 +11,7 @@ export default defineConfig({
     schedule: "src/scheduler/pure.ts",
     codemode: "src/codemode/index.ts",
     webhooks: "src/webhooks/index.ts",
+    email: "src/webhooks/email/index.ts",
     testing: "src/testing/index.ts",
   },
   format: "esm",

@@ -24,7 +24,7 @@ export type QueueHandler = (
   ctx: ExecutionContext,
 ) => Promise<void>;
 
-export type QueueOptions<Body, Agent> = SourceOptions<Body, Agent> &
+export type QueueOptions<Body, Target> = SourceOptions<Body, Target> &
   SchemaOption<Body> & {
     /**
      * The name of the source. Messages are deduplicated by it and their id.
@@ -77,8 +77,8 @@ const LONGEST_DELAY_SECONDS = 12 * 3_600;
  *   }),
  * };
  */
-export function queue<Body, Agent>(
-  options: QueueOptions<Body, Agent>,
+export function queue<Body, Target>(
+  options: QueueOptions<Body, Target>,
   next?: QueueHandler,
 ): QueueHandler {
   checkSource("the options of queue()", options, NAMES);

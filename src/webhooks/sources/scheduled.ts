@@ -30,7 +30,7 @@ export type Occurrence = {
   readonly scheduledTime: number;
 };
 
-export type ScheduledOptions<Agent> = SourceOptions<Occurrence, Agent> & {
+export type ScheduledOptions<Target> = SourceOptions<Occurrence, Target> & {
   /**
    * The name of the source. Occurrences are deduplicated by it, their cron expression and their time.
    * @default "scheduled", or e.g. `scheduled:0_9_*_*_*` where `cron` is given
@@ -81,8 +81,8 @@ const MAX_ATTEMPTS = 7;
  *   }),
  * };
  */
-export function scheduled<Agent>(
-  options: ScheduledOptions<Agent>,
+export function scheduled<Target>(
+  options: ScheduledOptions<Target>,
   next?: ScheduledHandler,
 ): ScheduledHandler {
   checkSource("the options of scheduled()", options, NAMES);

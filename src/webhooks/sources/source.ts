@@ -12,11 +12,17 @@ import type { AcceptsDeliveries, Arrival } from "../../inbound/protocol.ts";
 import type { InboundDelivery } from "../delivery.ts";
 
 /** What the app says about a source: which agent accepts a delivery, and what the agent does with it. */
-export interface SourceOptions<Body, Agent> {
-  /** The agent that accepts the delivery, as a stub. With null or undefined, the delivery is filtered: nothing is stored. */
-  agent(delivery: InboundDelivery<Body>, env: Cloudflare.Env): Agent | Promise<Agent>;
-  /** Calls methods of the agent. It commits each call together with the delivery, and never runs it again for a duplicate. */
-  handle(delivery: InboundDelivery<Body>, agent: NonNullable<Agent>): unknown;
+export interface SourceOptions<Body, Target> {
+  /**
+   * The agent that gets the delivery, as a stub. Write it before `handle`, which infers the agent's type from it. Null or
+   * undefined: nobody wants the delivery, and nothing is stored.
+   */
+  agent(delivery: InboundDelivery<Body>, env: Cloudflare.Env): Target;
+  /**
+   * Starts what the delivery is for, by calls of the agent's methods: each commits with the delivery, and is not run again for
+   * a duplicate. Without it, the delivery is only for workflows that wait for it.
+   */
+  handle?(delivery: InboundDelivery<Body>, agent: NonNullable<Awaited<Target>>): unknown;
 }
 
 export type SchemaOption<Body> = {
@@ -31,6 +37,9 @@ export type SchemaOption<Body> = {
 export class InvalidBodyError extends Error {
   override readonly name = "InvalidBodyError";
 }
+
+/** Paths in the message about a body that does not match its schema. */
+const MAX_PATHS = 10;
 
 /** The part of a delivery that depends on its sender. */
 export type SenderParts = Pick<InboundDelivery, "reply" | "click">;
@@ -47,9 +56,9 @@ export type Receive = (arrival: Arrival, env: object, timeoutMs: number) => Prom
  *
  * @param partsOf the sender's parts of a delivery, from its body before the schema
  */
-export function sourceOf<Body, Agent>(
+export function sourceOf<Body, Target>(
   name: string,
-  options: SourceOptions<Body, Agent> & SchemaOption<Body>,
+  options: SourceOptions<Body, Target> & SchemaOption<Body>,
   partsOf: (body: Json) => SenderParts = () => ({ reply: undefined }),
 ): Receive {
   const { schema } = options;
@@ -61,7 +70,7 @@ export function sourceOf<Body, Agent>(
   handlers.set(name, {
     name,
     handle: async (arrival, agent) =>
-      options.handle(await deliveryOf(arrival), agent as NonNullable<Agent>),
+      options.handle?.(await deliveryOf(arrival), agent as NonNullable<Awaited<Target>>),
   });
   const receive = async (arrival: Arrival, env: object): Promise<Offered> => {
     let delivery: InboundDelivery<Body>;
@@ -70,7 +79,7 @@ export function sourceOf<Body, Agent>(
     } catch (error) {
       return { verdict: "refused", error };
     }
-    let agent: Agent;
+    let agent: Awaited<Target>;
     try {
       agent = await options.agent(delivery, env as Cloudflare.Env);
     } catch (error) {
@@ -78,7 +87,7 @@ export function sourceOf<Body, Agent>(
     }
     if (agent === null || agent === undefined) return { verdict: "filtered" };
     const handle = async (_: Arrival, caller: object) =>
-      options.handle(delivery, caller as NonNullable<Agent>);
+      options.handle?.(delivery, caller as NonNullable<Awaited<Target>>);
     return offer({ name, handle }, arrival, agent as unknown as AcceptsDeliveries);
   };
   return (arrival, env, timeoutMs) =>
@@ -90,12 +99,12 @@ export function sourceOf<Body, Agent>(
 async function validated<Body>(schema: StandardSchemaV1<unknown, Body>, body: Json): Promise<Body> {
   const result = await schema["~standard"].validate(body);
   if (!result.issues) return result.value;
-  const [issue] = result.issues;
-  const path = issue?.path?.map((step) => String(typeof step === "object" ? step.key : step));
-  const where = path?.length ? `body.${path.join(".")}` : "body";
-  throw new InvalidBodyError(
-    `Invalid ${where}: ${issue?.message ?? "it does not match the schema"}`,
-  );
+  // The messages of a schema may have values of the body.
+  const paths = result.issues.slice(0, MAX_PATHS).map(({ path = [] }) => {
+    const keys = path.map((part) => String(typeof part === "object" ? part.key : part));
+    return keys.join(".").slice(0, 100) || "the body itself";
+  });
+  throw new InvalidBodyError(`The body does not match its schema at ${paths.join(", ")}.`);
 }
 
 /** @param raw the body as it came, or its JSON where it came as values */
@@ -133,16 +142,16 @@ export function logRefused(source: string, id: string, error: unknown): void {
   console.error(JSON.stringify({ perdure: "inbound:refused", source, id, message: text }));
 }
 
-/** @throws InvalidOptionError for an unknown option, or for `agent` or `handle` that is no function */
+/** @throws InvalidOptionError for an unknown option, or an `agent` or `handle` that is no function */
 export function checkSource(
   what: string,
   options: { readonly agent?: unknown; readonly handle?: unknown },
   names: readonly string[],
 ): void {
   checkNames(what, options, ["name", "agent", "handle", ...names]);
-  for (const name of ["agent", "handle"] as const) {
-    if (typeof options[name] !== "function") throw invalidOption(name, options[name], "a function");
-  }
+  const { agent, handle = agent } = options;
+  if (typeof agent !== "function") throw invalidOption("agent", agent, "a function");
+  if (typeof handle !== "function") throw invalidOption("handle", handle, "a function");
 }
 
 /** The name of a source. @throws InvalidOptionError */

@@ -151,7 +151,7 @@ describe("queue()", () => {
     expect(result.retried).toEqual(["b"]);
     expect(seen).toEqual([4]);
     expect(agent.requests[0]?.delivery.body).toEqual({ count: 2 });
-    expect(logged.join()).toContain("Invalid body.count");
+    expect(logged.join()).toContain("does not match its schema at count");
   });
 
   it("offers at most `concurrency` messages at the same time", async () => {
@@ -217,7 +217,7 @@ describe("queue()", () => {
     const valid = { agent: () => agent, handle: () => {} };
     const refused = (options: object) => () => queue({ ...valid, ...options } as typeof valid);
     expect(refused({ retires: 1 })).toThrow('Unknown option "retires" in the options of queue()');
-    expect(refused({ handle: undefined })).toThrow("Invalid handle undefined: expected a function");
+    expect(refused({ handle: 5 })).toThrow("Invalid handle 5: expected a function");
     expect(refused({ concurrency: 0 })).toThrow("Invalid concurrency 0: expected a whole number");
     expect(refused({ concurrency: 101 })).toThrow("from 1 to 100");
     expect(refused({ timeout: "15 minutes" })).toThrow("Invalid timeout");

@@ -1,0 +1,143 @@
+/**
+ * Reads what the receiving server has found of SPF, DKIM and DMARC. Pure.
+ * https://www.rfc-editor.org/rfc/rfc8601
+ */
+
+import { type Header, headerOf } from "./mime.ts";
+
+/** E.g. `pass`, `fail` or `none`; `none` also where the server has said nothing, or what it said is ambiguous. */
+export type AuthenticationResults = {
+  readonly spf: string;
+  readonly dkim: string;
+  readonly dmarc: string;
+};
+
+export type Authentication = AuthenticationResults & {
+  /** Whether the domain of From has sent the e-mail: DMARC passes; without a DMARC policy, an aligned DKIM or SPF. */
+  readonly isAuthentic: boolean;
+};
+
+type Result = {
+  readonly method: string;
+  readonly result: string;
+  /** E.g. `header.from`. In lower case. */
+  readonly properties: ReadonlyMap<string, string>;
+};
+
+const NONE: Authentication = { spf: "none", dkim: "none", dmarc: "none", isAuthentic: false };
+
+/** A sender's address that no server has to quote. Others could end a comment or a value of the server's header. */
+const PLAIN_SENDER = /^(?:[\w!#$%&'*+/?^`{|}~.=-]+@[\w.-]+)?$/;
+
+/**
+ * The findings of the server that has received the e-mail. Only the topmost header counts, and only that of `server`: a sender
+ * can write any further ones.
+ *
+ * @param envelopeFrom the sender of the envelope
+ * @param fromDomain the domain of the only address in From; undefined where there is none, or several
+ */
+export function authenticationOf(
+  headers: readonly Header[],
+  {
+    server,
+    envelopeFrom,
+    fromDomain,
+  }: {
+    readonly server: string;
+    readonly envelopeFrom: string;
+    readonly fromDomain: string | undefined;
+  },
+): Authentication {
+  const header = headerOf(headers, "authentication-results");
+  const found = header === undefined ? undefined : parseResults(header);
+  if (!found || found.server !== server.toLowerCase() || !PLAIN_SENDER.test(envelopeFrom)) {
+    return NONE;
+  }
+  const of = (method: string) => found.results.filter((each) => each.method === method);
+  const dkim = of("dkim");
+  const passed = dkim.filter(({ result }) => result === "pass");
+  // The server also checks the name in HELO.
+  const spf = of("spf").filter(({ properties }) => properties.has("smtp.mailfrom"));
+  const dmarc = of("dmarc");
+  const policy = dmarc.length === 1 ? dmarc[0] : undefined;
+  const results = {
+    spf: (spf.length === 1 && spf[0]?.result) || "none",
+    dkim: passed[0]?.result ?? dkim[0]?.result ?? "none",
+    dmarc: policy?.result ?? "none",
+  };
+  const isFrom = policy?.properties.get("header.from") === fromDomain?.toLowerCase();
+  if (fromDomain === undefined || !policy || !isFrom) return { ...results, isAuthentic: false };
+  if (policy.result !== "none") return { ...results, isAuthentic: policy.result === "pass" };
+  const signers = passed.map(({ properties }) => properties.get("header.d"));
+  const mailFrom = spf[0]?.properties.get("smtp.mailfrom");
+  const sender =
+    results.spf === "pass" ? mailFrom?.slice(mailFrom.lastIndexOf("@") + 1) : undefined;
+  const isAuthentic = [...signers, sender].some((domain) => isAligned(domain, fromDomain));
+  return { ...results, isAuthentic };
+}
+
+/** Whether the domain is that of From, or one above it. One below it can belong to somebody else, e.g. a customer of a host. */
+function isAligned(domain: string | undefined, fromDomain: string): boolean {
+  if (!domain?.includes(".")) return false;
+  return `.${fromDomain.toLowerCase()}`.endsWith(`.${domain.toLowerCase()}`);
+}
+
+type Parsed = { readonly server: string; readonly results: readonly Result[] };
+
+/** Undefined for a header that is not well-formed. */
+export function parseResults(header: string): Parsed | undefined {
+  const [head, ...sections] = sectionsOf(header) ?? [];
+  const server = /^ ?([\w.:-]+)(?: \d+)? ?$/.exec(head ?? "")?.[1]?.toLowerCase();
+  if (server === undefined) return undefined;
+  const results = sections.flatMap((section): Result[] => {
+    const [start, method, result] =
+      /^ ?([a-z][a-z\d-]*)(?: ?\/ ?\d+)? ?= ?([a-z]+)(?= |$)/i.exec(section) ?? [];
+    if (start === undefined || !method || !result) return [];
+    const properties = new Map<string, string>();
+    for (const [, type, name, value] of section.slice(start.length).matchAll(PROPERTY)) {
+      properties.set(`${type}.${name}`.toLowerCase(), (value ?? "").toLowerCase());
+    }
+    return [{ method: method.toLowerCase(), result: result.toLowerCase(), properties }];
+  });
+  return { server, results };
+}
+
+const PROPERTY = / ([a-z]+) ?\. ?([a-z\d_-]+) ?= ?([^ ]+)/gi;
+
+/**
+ * The texts between semicolons, without comments and with single spaces. Characters with a meaning are replaced in quoted
+ * texts. Undefined: a quoted text or a comment has no end, or ends without a start.
+ */
+function sectionsOf(header: string): string[] | undefined {
+  const sections: string[] = [];
+  let text = "";
+  let comments = 0;
+  let isQuoted = false;
+  for (let at = 0; at < header.length; at++) {
+    let char = header[at] ?? "";
+    const isEscaped = char === "\\" && (isQuoted || comments > 0);
+    if (isEscaped) char = header[++at] ?? "";
+    if (isQuoted) {
+      if (char === '"' && !isEscaped) isQuoted = false;
+      else text += /[\w.@:+-]/.test(char) ? char : "\uFFFD";
+    } else if (comments > 0) {
+      if (isEscaped) continue;
+      if (char === "(") comments++;
+      if (char === ")") comments--;
+    } else if (char === "(") {
+      comments++;
+      text += " ";
+    } else if (char === ")") {
+      return undefined;
+    } else if (char === '"') {
+      isQuoted = true;
+    } else if (char === ";") {
+      sections.push(text);
+      text = "";
+    } else {
+      text += char;
+    }
+  }
+  if (isQuoted || comments > 0) return undefined;
+  return [...sections, text].map((section) => section.replace(/\s+/g, " "));
+}
