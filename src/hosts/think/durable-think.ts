@@ -80,12 +80,8 @@ export class DurableThink<
   constructor(ctx: DurableObjectState, env: Env, options: DurableThinkOptions = {}) {
     const isBuiltIn = notOverridden(new.target, DurableThink);
     super(ctx, env);
-    const {
-      outbox = {},
-      inbound = {},
-      links: linkSettings,
-      ...limits
-    } = objectOf("options of DurableThink", options);
+    const checked = objectOf("options of DurableThink", options);
+    const { outbox = {}, inbound = {}, links: linkSettings, ...limits } = checked;
     const agent = this as unknown as HookedThink;
     const onProblem = (problem: Problem) => this.onProblem(problem);
     this.outbox = new Outbox({
@@ -121,12 +117,10 @@ export class DurableThink<
     const approvals = new Approvals(waits);
     const links: Links = new Links(agent, linkSettings, approvals);
     const workflows = new Workflows(agent, Think.prototype, this.outbox, waits);
-    const { storage } = ctx;
-    const verbs = deliveryVerbs({ submissions, think, workflows, storage }, isBuiltIn);
     const deliveries: Inbound = new Inbound({
       ...objectOf("inbound", inbound),
       agent,
-      verbs,
+      verbs: deliveryVerbs({ submissions, think, workflows, storage: ctx.storage }, isBuiltIn),
       matchWaits: (delivery) => webhookWaits.match(delivery),
       onProblem,
     });

@@ -55,7 +55,10 @@ export class InboundModel {
     if (calls.length === 0) this.#filter(id);
     for (const [ordinal, isGood] of calls.entries()) {
       if (this.#find(id)?.ordinals.has(ordinal)) continue;
-      if (!isGood) return this.#refuse(id, { ordinal }, ordinal === 0);
+      if (!isGood) {
+        this.#refuse(id, { ordinal }, ordinal === 0);
+        return;
+      }
       const entry = this.#open(id, ordinal === 0);
       entry.ordinals.add(ordinal);
       entry.verdict = "accepted";
