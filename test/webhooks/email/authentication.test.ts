@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { authenticationOf, parseResults } from "../../../src/webhooks/email/authentication.ts";
+import { authenticationOf } from "../../../src/webhooks/email/authentication.ts";
+import { parseResults } from "../../../src/webhooks/email/authentication-results.ts";
 import { type Header, parseMime } from "../../../src/webhooks/email/mime.ts";
 import { emailOf, results } from "./message.ts";
 
