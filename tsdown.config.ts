@@ -12,6 +12,7 @@ export default defineConfig({
     codemode: "src/codemode/index.ts",
     webhooks: "src/webhooks/index.ts",
     email: "src/webhooks/email/index.ts",
+    mcp: "src/webhooks/mcp/index.ts",
     testing: "src/testing/index.ts",
   },
   format: "esm",
