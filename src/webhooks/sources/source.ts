@@ -48,8 +48,14 @@ export type SenderParts = Pick<InboundDelivery, "reply" | "click">;
  * Offers an arrival to its agent. Never rejects.
  *
  * @param timeoutMs after this, the agent counts as unreachable. It may still accept the delivery: a later one is a duplicate
+ * @param waitUntil gets the work, which continues after the time limit
  */
-export type Receive = (arrival: Arrival, env: object, timeoutMs: number) => Promise<Offered>;
+export type Receive = (
+  arrival: Arrival,
+  env: object,
+  timeoutMs: number,
+  waitUntil?: (work: Promise<unknown>) => void,
+) => Promise<Offered>;
 
 /**
  * Registers a source for replays, and returns the function that receives its arrivals.
@@ -90,10 +96,13 @@ export function sourceOf<Body, Target>(
       options.handle?.(delivery, caller as NonNullable<Awaited<Target>>);
     return offer({ name, handle }, arrival, agent as unknown as AcceptsDeliveries);
   };
-  return (arrival, env, timeoutMs) =>
-    withTimeout(receive(arrival, env), timeoutMs).catch((error: unknown) => {
+  return async (arrival, env, timeoutMs, waitUntil) => {
+    const work = receive(arrival, env);
+    waitUntil?.(work);
+    return withTimeout(work, timeoutMs).catch((error: unknown) => {
       return { verdict: "refused", error, isUnreachable: true };
     });
+  };
 }
 
 async function validated<Body>(schema: StandardSchemaV1<unknown, Body>, body: Json): Promise<Body> {
