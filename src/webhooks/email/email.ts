@@ -15,9 +15,9 @@ import {
   nameOf,
   type SchemaOption,
   type SourceOptions,
-  sha256,
   sourceOf,
 } from "../sources/source.ts";
+import { sha256Hex } from "../verify.ts";
 import { authenticationOf } from "./authentication.ts";
 import { ADDRESS, bodyOf, type EmailBody, EmailTooLargeError, idsIn, senderOf } from "./body.ts";
 import { type Header, headerOf, MalformedEmailError, parseMime } from "./mime.ts";
@@ -220,8 +220,8 @@ async function arrivalIn(
     const { spf, dkim, dmarc } = authentication;
     throw new UnauthenticatedError(`spf=${spf}, dkim=${dkim}, dmarc=${dmarc}`);
   }
-  const messageId = idsIn(headerOf(headers, "message-id"))[0] ?? (await sha256(raw));
-  const id = await sha256(new TextEncoder().encode([messageId, from, message.to].join("\n")));
+  const messageId = idsIn(headerOf(headers, "message-id"))[0] ?? (await sha256Hex(raw));
+  const id = await sha256Hex([messageId, from, message.to].join("\n"));
   const { maxAttachmentBytes } = settings;
   const body = bodyOf(email, message, authentication, { maxAttachmentBytes, thread: id });
   return arrivalOf({ source: settings.name, id, type: "" }, body as unknown as Json, raw);
@@ -275,7 +275,7 @@ function replyTo(body: EmailBody, binding: string, sender = body.to): Destinatio
   // The latest ones in the room that the first one leaves.
   const [first, ...later] = ids;
   while ([first, ...later].join(" ").length > MAX_REFERENCE_CHARS) later.shift();
-  const reply: EmailDestination = {
+  return {
     kind: "email",
     binding,
     from: sender,
@@ -284,15 +284,4 @@ function replyTo(body: EmailBody, binding: string, sender = body.to): Destinatio
     ...(messageId !== undefined && { inReplyTo: messageId }),
     ...(first !== undefined && { references: [first, ...later].join(" ") }),
   };
-  return reply as unknown as Destination;
 }
-
-type EmailDestination = {
-  readonly kind: "email";
-  readonly binding: string;
-  readonly from: string;
-  readonly to: string;
-  readonly subject?: string;
-  readonly inReplyTo?: string;
-  readonly references?: string;
-};

@@ -117,8 +117,7 @@ export function channel<Target>(
 
 function arrivalIn(source: string, event: ChannelIngressEventInput): Promise<Arrival> {
   const text = JSON.stringify(event);
-  const raw = new TextEncoder().encode(text);
-  return arrivalOf({ source, id: event.eventId, type: event.type }, JSON.parse(text) as Json, raw);
+  return arrivalOf({ source, id: event.eventId, type: event.type }, JSON.parse(text) as Json, text);
 }
 
 /** The answer when an event was refused: the sender repeats the request, and the accepted ones are duplicates then. */

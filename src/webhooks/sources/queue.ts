@@ -111,7 +111,7 @@ export function queue<Body, Target>(
       const problem = `Invalid body of message ${id}: ${lost.trim()}, which JSON cannot hold. Send JSON or a text.`;
       return { verdict: "refused", error: new InvalidBodyError(problem) };
     }
-    const raw = new TextEncoder().encode(JSON.stringify(body));
+    const raw = JSON.stringify(body);
     const arrival = await arrivalOf({ source: name, id, type: "" }, jsonOf(body) ?? null, raw);
     return receive(arrival, env, msLeft);
   };

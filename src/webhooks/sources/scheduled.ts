@@ -4,6 +4,7 @@ import type { Duration } from "../../core/duration.ts";
 import { preview } from "../../core/json.ts";
 import { countOf, invalidOption } from "../../core/options.ts";
 import type { Offered } from "../../inbound/offer.ts";
+import { sha256Hex } from "../verify.ts";
 import {
   arrivalOf,
   checkSource,
@@ -11,7 +12,6 @@ import {
   logRefused,
   nameOf,
   type SourceOptions,
-  sha256,
   sourceOf,
 } from "./source.ts";
 
@@ -110,8 +110,8 @@ export function scheduled<Target>(
       );
     }
     const body = { cron, scheduledTime };
-    const raw = new TextEncoder().encode(JSON.stringify(body));
-    const digest = (await sha256(new TextEncoder().encode(cron))).slice(0, 16);
+    const raw = JSON.stringify(body);
+    const digest = (await sha256Hex(cron)).slice(0, 16);
     const id = `${scheduledTime}-${digest}`;
     const arrival = await arrivalOf({ source: name, id, type: cron }, body, raw);
     let offered: Offered | undefined;

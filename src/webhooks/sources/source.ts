@@ -4,12 +4,13 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { systemClock } from "../../core/clock.ts";
 import { DURATION_FORMS, millisecondsOf } from "../../core/duration.ts";
 import { failureOf } from "../../core/failures.ts";
-import type { Json } from "../../core/json.ts";
+import { byteLength, type Json } from "../../core/json.ts";
 import { checkNames, invalidOption } from "../../core/options.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import { handlers, type Offered, offer } from "../../inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival } from "../../inbound/protocol.ts";
 import type { InboundDelivery } from "../delivery.ts";
+import { type Bytes, sha256Hex } from "../verify.ts";
 
 /** What the app says about a source: which agent accepts a delivery, and what the agent does with it. */
 export interface SourceOptions<Body, Target> {
@@ -120,28 +121,22 @@ async function validated<Body>(schema: StandardSchemaV1<unknown, Body>, body: Js
 export async function arrivalOf(
   { source, id, type }: Pick<Arrival, "source" | "id" | "type">,
   body: Json,
-  raw: Uint8Array,
+  raw: string | Bytes,
 ): Promise<Arrival> {
   return {
     source,
     id: await idOf(id),
     type: type.slice(0, 200).toWellFormed(),
     body,
-    bytes: raw.byteLength,
-    hash: await sha256(raw),
+    bytes: typeof raw === "string" ? byteLength(raw) : raw.byteLength,
+    hash: await sha256Hex(raw),
     receivedAt: systemClock.now(),
   };
 }
 
 /** The sender's id, or its SHA-256 where it is not fit to be the id of a workflow. */
 async function idOf(id: string): Promise<string> {
-  return /^[\w-]{1,100}$/.test(id) ? id : sha256(new TextEncoder().encode(id));
-}
-
-/** In hex. */
-export async function sha256(bytes: Uint8Array): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", bytes);
-  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return /^[\w-]{1,100}$/.test(id) ? id : sha256Hex(id);
 }
 
 /** Logs one line of JSON. Never the body. */
