@@ -35,7 +35,7 @@ export async function readBody(
   // It grows in place: a chunk may be one byte long.
   const buffer = new ArrayBuffer(0, { maxByteLength: maxBytes });
   // It may be missing or wrong: the bytes are counted all the same.
-  let length = Number(headers.get("content-length"));
+  let length = Number(headers.get("content-length")) || 0;
   try {
     while (length <= maxBytes) {
       const { value } = (await reader?.read()) ?? {};
