@@ -3,7 +3,7 @@
 export type { TransactionalVerb } from "./acceptance.ts";
 export { InvalidDeliveryError, InvalidInboundFilterError, ReplayError } from "./errors.ts";
 export { Inbound } from "./inbound.ts";
-export type { Acceptance, AcceptRequest, Arrival, Verdict } from "./protocol.ts";
+export type { Acceptance, AcceptRequest, Arrival } from "./protocol.ts";
 export type {
   InboundFilter,
   InboundPage,

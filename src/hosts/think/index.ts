@@ -4,6 +4,26 @@
 export type * from "@cloudflare/think";
 export { logProblem, type Problem, type ProblemType } from "../../core/problems.ts";
 export {
+  type Acceptance,
+  type AcceptRequest,
+  type Arrival,
+  type InboundFilter,
+  type InboundPage,
+  type InboundSettings,
+  type InspectedDelivery,
+  InvalidDeliveryError,
+  InvalidInboundFilterError,
+  type ListInboundOptions,
+  type LoggedCall,
+  type LoggedDelivery,
+  type LoggedWait,
+  ReplayError,
+  type ReplayFilter,
+  type ReplayPage,
+  type ReplayResult,
+  type WaitMatch,
+} from "../../inbound/index.ts";
+export {
   InvalidDestinationError,
   InvalidEventError,
   InvalidFilterError,

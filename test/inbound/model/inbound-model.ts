@@ -4,7 +4,7 @@ import fc from "fast-check";
 import type { StoredVerdict } from "../../../src/inbound/states.ts";
 import { stepsOf } from "../../support/model-test.ts";
 
-export const IDS = ["a", "b", "c", "d"] as const;
+const IDS = ["a", "b", "c", "d"] as const;
 type Id = (typeof IDS)[number];
 
 /** Whether each call of a handler succeeds. The handler ends at the first that does not. */
