@@ -53,9 +53,6 @@ const MAX_FIELDS = 20;
 const MAX_FIELD_LENGTH = 1_024;
 const AsyncFunction = (async () => {}).constructor;
 
-/** An error of storage, in the transaction of a call. */
-class LogError extends Error {}
-
 /** A request with what it needs. */
 type Attempt = Request & {
   readonly replayOf: string | undefined;
@@ -130,6 +127,8 @@ export class Acceptor {
     const { delivery } = attempt;
     const { ordinal, verb } = call;
     let committed: { result: Json | undefined } | undefined;
+    /** An error of storage, in the transaction of the call. */
+    let failed: { error: unknown } | undefined;
     const commit = (value: unknown) => {
       const result = resultOf(verb, value);
       const started = startedBy(verb, call.args, result);
@@ -141,7 +140,8 @@ export class Acceptor {
           ...(result !== undefined && { result }),
         });
       } catch (error) {
-        throw new LogError("The delivery could not be stored", { cause: error });
+        failed = { error };
+        throw error;
       }
       committed = { result };
     };
@@ -153,9 +153,8 @@ export class Acceptor {
       else await this.#run(method, args, commit);
     } catch (error) {
       this.store().forget();
-      if (error instanceof LogError) throw error.cause;
       // Its effect is stored, or may be: the sender's retry is answered from the record, if there is one.
-      if (committed || isReset(error)) throw error;
+      if (failed || committed || isReset(error)) throw failed ? failed.error : error;
       return this.#refuse(attempt, error);
     }
     if (!committed) throw new Error(`${verb}() has returned, and its delivery was not stored`);

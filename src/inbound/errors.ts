@@ -42,13 +42,10 @@ export class ReplayError extends Error {
 }
 
 /** The Worker has no handler for the deliveries of a source. */
-export class UnknownSourceError extends ReplayError {
-  constructor(source: string, id: string, known: readonly string[]) {
-    const listed = shorten(known.join(", ")) || "none";
-    super(
-      source,
-      id,
-      `this Worker has no source of that name (it has: ${listed}). Deploy a Worker whose main module creates it with webhooks(), email(), queue() or scheduled(), under the same name.`,
-    );
-  }
+export function unknownSource(source: string, id: string, known: readonly string[]): ReplayError {
+  const listed = shorten(known.join(", ")) || "none";
+  const problem = `this Worker has no source of that name (it has: ${listed}).`;
+  const remedy =
+    "Deploy a Worker whose main module creates it with webhooks(), email(), queue() or scheduled(), under the same name.";
+  return new ReplayError(source, id, `${problem} ${remedy}`);
 }

@@ -9,7 +9,7 @@ import { type Failure, failureOf } from "../core/failures.ts";
 import { hook, readOptions } from "../core/option-schemas.ts";
 import { Acceptor, type AcceptorOptions, refusal } from "./acceptance.ts";
 import { replayIdOf, withWaits } from "./calls.ts";
-import { InboundBusyError, ReplayError, UnknownSourceError } from "./errors.ts";
+import { InboundBusyError, ReplayError, unknownSource } from "./errors.ts";
 import { handlers, type Offered, offer } from "./offer.ts";
 import {
   checkRef,
@@ -141,7 +141,7 @@ export class Inbound extends LifecycleCapability {
    * started is not started twice; so does a filtered one. An accepted one gets a new id.
    *
    * @returns null for an unknown delivery
-   * @throws UnknownSourceError, ReplayError, InvalidInboundFilterError; nothing is stored then
+   * @throws ReplayError, InvalidInboundFilterError; nothing is stored then
    */
   async replay(source: string, id: string): Promise<ReplayResult | null> {
     checkRef("replayInboundDelivery()", source, id);
@@ -194,7 +194,7 @@ export class Inbound extends LifecycleCapability {
   async #replay(found: InspectedDelivery & StoredDelivery) {
     const { source, id, type, bytes, hash, receivedAt, body, verdict, error, seq } = found;
     const handler = handlers.get(source);
-    if (!handler) throw new UnknownSourceError(source, id, [...handlers.keys()]);
+    if (!handler) throw unknownSource(source, id, [...handlers.keys()]);
     if (body === undefined) {
       const problem =
         "its body is not in the log. It was larger than 1.5 MB, or retention.maxBytes has deleted it";

@@ -1,7 +1,13 @@
 /** What the hosts use of the delivery log. */
 
 export type { TransactionalVerb } from "./acceptance.ts";
-export { InvalidDeliveryError, InvalidInboundFilterError, ReplayError } from "./errors.ts";
+export {
+  InboundBusyError,
+  InvalidCallError,
+  InvalidDeliveryError,
+  InvalidInboundFilterError,
+  ReplayError,
+} from "./errors.ts";
 export { Inbound } from "./inbound.ts";
 export type { Acceptance, AcceptRequest, Arrival } from "./protocol.ts";
 export type {
