@@ -300,6 +300,15 @@ describe("L1: invalid options are refused with their names, and nothing is store
       { notify: [{ ...somewhere(), eventType: "a b" }] },
       'Invalid notify[0].eventType "a b"',
     ],
+    ["reply", { reply: "x" as never }, 'Invalid reply "x": expected a destination or a list'],
+    ["reply", { reply: null as never }, "Invalid reply null: expected a destination or a list"],
+    ["reply", { reply: (() => []) as never }, 'expected a destination or a list'],
+    ["reply", { reply: [somewhere(), { kind: "fax" }] as never }, 'Invalid reply[1].kind "fax"'],
+    [
+      "reply",
+      { notify: somewhere(), reply: { ...somewhere(), instance: "" } },
+      'Invalid reply[0].instance ""',
+    ],
   ] as [string, InternalSubmitOptions & SubmitMessagesOptions, string][])(
     "%s: %j",
     (field, options, text) =>
@@ -325,6 +334,28 @@ it("O1: notify takes one destination as well as a list of one", async () => {
   const again = await submit(stub, "x", { idempotencyKey: "k", notify: [to] });
   const other = await submit(stub, "x", { idempotencyKey: "k", notify: to });
   expect(other).toMatchObject({ submissionId: again.submissionId, accepted: false });
+});
+
+it("O1: reply is added to notify, and may be undefined", async () => {
+  const stub = givenLedger();
+  const [told, one, two] = [somewhere(), somewhere(), somewhere()];
+  await submit(stub, "x", { submissionId: "s", notify: told, reply: [one, two] });
+  for (const { instance } of [told, one, two]) {
+    const deliveries = await until(() => delivered.get(instance), 5_000);
+    expect(deliveries).toHaveLength(1);
+  }
+  const alone = somewhere();
+  await submit(stub, "x", { submissionId: "t", reply: alone });
+  await until(() => delivered.get(alone.instance), 5_000);
+  await submit(stub, "x", { submissionId: "u", reply: undefined });
+  expect(await within(stub, ({ submissions }) => submissions.wait("u"))).toMatchObject({
+    status: "completed",
+  });
+  const many = somewhere();
+  await within(stub, ({ submissions }) =>
+    submissions.submitMany([{ messages: [message("x")], options: { reply: many } }]),
+  );
+  await until(() => delivered.get(many.instance), 5_000);
 });
 
 it("invalid options of lists, deletions and waits are refused, and nothing is deleted", () =>

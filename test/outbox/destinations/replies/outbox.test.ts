@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { DeadLetter, Destination } from "../../../../src/outbox/index.ts";
 import { discord, slack, telegram } from "../../../../src/outbox/index.ts";
 import { until } from "../../../support/given.ts";
-import { forever, sleep } from "../../../support/ledger.ts";
+import { forever, givenLedgerWith, sleep, submit, within } from "../../../support/ledger.ts";
 import { Recorder, type Statement } from "../../../support/ledger-scale.ts";
 import type { OutboxScript } from "../../../support/objects/outbox-object.ts";
 import {
@@ -400,4 +400,16 @@ it("O2: an attempt that has ended cannot mark itself, and is retried", async () 
   expect(marks).toEqual(["AbortError", "ended"]);
   await comesTo(box, "a", undefined);
   expect(nth).toBe(2);
+});
+
+it("O1: the output of a submission is sent to its reply as text", async () => {
+  const { url, asked } = givenProvider(() => DONE.slack);
+  const stub = givenLedgerWith({ apis: apisAt(url) });
+  const to = slack("C0123456789", { token: "HOOK_SECRET" });
+  await submit(stub, {}, { submissionId: "s", reply: to });
+  await until(() => asked.length === 1);
+  expect(asked[0]?.body).toMatchObject({ channel: "C0123456789", text: "done" });
+  await within(stub, async ({ outbox }) => {
+    await until(async () => (await outbox.stats()).waiting === 0);
+  });
 });
