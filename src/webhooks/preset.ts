@@ -99,6 +99,14 @@ export type Outcome = {
   readonly error?: string;
 };
 
+/** What a preset finds in a request. */
+export type Identity = {
+  readonly id: string | undefined;
+  readonly type: string;
+  /** In place of the parsed body: with what the sender has only in a header. */
+  readonly body?: Json;
+};
+
 /** The check of an option. @throws InvalidOptionError */
 export type Check = (option: string, value: unknown) => void;
 
@@ -113,6 +121,8 @@ export type Preset = {
   readonly timeLimit: number;
   /** The default tolerance in milliseconds; left out where the sender signs no time. */
   readonly tolerance?: number;
+  /** What the option `secret` is called where it names something else. */
+  readonly secretOption?: "publicKey";
   /** Options that only this preset has. Undefined values are not checked. */
   readonly options?: Readonly<Record<string, Check>>;
   /** Answers a GET, e.g. Meta's `hub.challenge`. Left out: GET is answered with 405. */
@@ -126,10 +136,7 @@ export type Preset = {
   /** Answers a verified handshake, e.g. GitHub's ping. No agent is called. */
   handshake?(body: Json, incoming: Incoming): Response | undefined;
   /** The delivery's id and type. An id that is undefined or "" is answered with 400; take `incoming.hash` where there is none. */
-  identify(
-    body: Json,
-    incoming: Incoming,
-  ): { readonly id: string | undefined; readonly type: string };
+  identify(body: Json, incoming: Incoming): Identity;
   /** Where answers go. Of the body alone, because a replay has no headers. */
   reply?(body: Json, type: string): Reply | undefined;
   /** The click on an approval's button. Of the body alone. */
@@ -196,13 +203,14 @@ const anObjectWith = (field: string, expected: string): Check =>
 
 const SECRET = /^(whsec|sk|gh.|xox.)_|[\da-f]{32}/;
 
+const secretNames: Check = (option, value) => {
+  const names: unknown[] = Array.isArray(value) ? value : [value];
+  if (names.length === 0 || names.length > MAX_SECRETS)
+    throw invalid(option, names.length, `1 to ${MAX_SECRETS} names`);
+  for (const name of names) secretName(option, name);
+};
+
 const OPTIONS: Readonly<Record<string, Check>> = {
-  secret: (option, value) => {
-    const names: unknown[] = Array.isArray(value) ? value : [value];
-    if (names.length === 0 || names.length > MAX_SECRETS)
-      throw invalid(option, names.length, `1 to ${MAX_SECRETS} names`);
-    for (const name of names) secretName(option, name);
-  },
   agent: aFunction,
   handle: aFunction,
   schema: anObjectWith("~standard", "a Standard Schema"),
@@ -240,9 +248,10 @@ const OPTIONS: Readonly<Record<string, Check>> = {
  */
 export function endpoint<Body, Target>(
   preset: Preset,
-  options: EndpointOptions<Body, Target>,
+  options: Omit<EndpointOptions<Body, Target>, "secret">,
 ): Endpoint {
-  const checks = { ...OPTIONS, ...preset.options };
+  const { secretOption = "secret" } = preset;
+  const checks = { [secretOption]: secretNames, ...OPTIONS, ...preset.options };
   const names = Object.keys(checks);
   const unknown = Object.keys(options).find((option) => !names.includes(option));
   if (unknown !== undefined) {
@@ -251,15 +260,15 @@ export function endpoint<Body, Target>(
   }
   for (const [option, check] of Object.entries(checks)) {
     const value = options[option as keyof typeof options] as unknown;
-    if (value !== undefined || option === "secret" || option === "agent") check(option, value);
+    if (value !== undefined || option === secretOption || option === "agent") check(option, value);
   }
-  const { secret, name = preset.name, path = `/hooks/${name}`, maxBytes = MIB } = options;
+  const { name = preset.name, path = `/hooks/${name}`, maxBytes = MIB } = options;
   const { timeLimit = preset.timeLimit, tolerance = preset.tolerance } = options;
   return {
     preset,
     name,
     path,
-    secrets: [secret].flat() as string[],
+    secrets: [options[secretOption as keyof typeof options] as unknown].flat() as string[],
     maxBytes,
     timeLimit: millisecondsOf(timeLimit) as number,
     tolerance: millisecondsOf(tolerance) ?? 0,

@@ -163,7 +163,7 @@ async function verify(reception: Reception): Promise<void> {
 
 async function arrivalOf(reception: Reception, body: Json): Promise<Arrival> {
   const { endpoint, raw, hash, now } = reception;
-  const { id, type } = orMalformed(() => endpoint.preset.identify(body, reception));
+  const { id, type, ...own } = orMalformed(() => endpoint.preset.identify(body, reception));
   if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
     throw new RefusedRequest(400, "The delivery's id or type is missing or invalid.");
   reception.id = /^[\w-]{1,100}$/.test(id) ? id : await sha256Hex(id);
@@ -172,6 +172,7 @@ async function arrivalOf(reception: Reception, body: Json): Promise<Arrival> {
     id: reception.id,
     type,
     body,
+    ...own,
     bytes: raw.length,
     hash,
     receivedAt: now,
