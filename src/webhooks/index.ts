@@ -1,12 +1,37 @@
 /** `perdure/webhooks`: receives webhooks, verified and accepted once. */
 
 export { InvalidOptionError } from "../core/options.ts";
+export type { ButtonApproval, ButtonOptions, ClickOptions } from "./click.ts";
 export type { ApprovalClick, InboundDelivery } from "./delivery.ts";
 export type { Endpoint, EndpointOptions } from "./preset.ts";
 export { type CustomOptions, custom } from "./presets/custom.ts";
+export {
+  approvalComponents,
+  type DiscordBody,
+  type DiscordOptions,
+  discord,
+} from "./presets/discord.ts";
 export { type GitHubBody, type GitHubOptions, github } from "./presets/github.ts";
+export { type GitLabBody, gitlab } from "./presets/gitlab.ts";
+export { type LinearBody, linear } from "./presets/linear.ts";
+export { type MetaBody, type MetaOptions, meta, type WhatsAppMessage } from "./presets/meta.ts";
+export { type ShopifyBody, shopify } from "./presets/shopify.ts";
+export {
+  approvalBlocks,
+  type SlackBody,
+  type SlackEvent,
+  type SlackOptions,
+  slack,
+} from "./presets/slack.ts";
 export { type StandardWebhooksBody, standardWebhooks, svix } from "./presets/standard-webhooks.ts";
 export { type StripeBody, stripe } from "./presets/stripe.ts";
+export {
+  type TelegramBody,
+  type TelegramMessage,
+  type TelegramOptions,
+  telegram,
+} from "./presets/telegram.ts";
+export { type TwilioBody, type TwilioOptions, twilio } from "./presets/twilio.ts";
 export { type Receiver, webhooks } from "./receiver.ts";
 export { type ChannelOptions, type ChannelReceiver, channel } from "./sources/channel.ts";
 export { type QueueHandler, type QueueOptions, queue } from "./sources/queue.ts";

@@ -1,0 +1,137 @@
+/** Meta, e.g. WhatsApp and Messenger: https://developers.facebook.com/docs/graph-api/webhooks/getting-started */
+
+import type { Json } from "../../core/json.ts";
+import { InvalidOptionError } from "../../core/options.ts";
+import {
+  type Endpoint,
+  type EndpointOptions,
+  endpoint,
+  type Incoming,
+  secretName,
+} from "../preset.ts";
+import { checkHmac, checkToken } from "../verify.ts";
+
+export type WhatsAppMessage = {
+  readonly id: string;
+  /** The sender's phone number. */
+  readonly from: string;
+  /** Epoch seconds. */
+  readonly timestamp: string;
+  readonly type: string;
+  readonly text?: { readonly body: string };
+};
+
+/** A batch: Meta puts up to 1,000 changes into a delivery. Pass a `schema` for more. */
+export type MetaBody = {
+  /** E.g. `whatsapp_business_account`, `page` or `instagram`. */
+  readonly object: string;
+  readonly entry: readonly {
+    readonly id: string;
+    /** Of WhatsApp and Graph API. */
+    readonly changes?: readonly {
+      /** E.g. `messages`. */
+      readonly field: string;
+      readonly value: {
+        readonly metadata?: {
+          readonly phone_number_id: string;
+          readonly display_phone_number: string;
+        };
+        readonly contacts?: readonly {
+          readonly wa_id: string;
+          readonly profile?: { readonly name: string };
+        }[];
+        readonly messages?: readonly WhatsAppMessage[];
+        readonly statuses?: readonly {
+          readonly id: string;
+          readonly status: string;
+          readonly recipient_id: string;
+        }[];
+      };
+    }[];
+    /** Of Messenger and Instagram. */
+    readonly messaging?: readonly {
+      readonly sender: { readonly id: string };
+      readonly recipient: { readonly id: string };
+      readonly message?: { readonly mid: string; readonly text?: string };
+    }[];
+  }[];
+};
+
+export type MetaOptions<Body, Target> = EndpointOptions<Body, Target> & {
+  /** The name of the secret in env that has the verify token, as it is entered with the URL in Meta's dashboard. */
+  readonly verifyToken: string;
+};
+
+/**
+ * Receives webhooks of Meta: WhatsApp, Messenger, Instagram and others. `secret` names the app secret.
+ *
+ * The type is the field that has changed, e.g. `messages`; of Messenger and of several fields, the object, e.g. `page`.
+ * A delivery is a batch. The id is the message's if it has one new message and nothing else, otherwise the hash of the
+ * body: a message that Meta sends again in another batch is another delivery. Where that matters, use the messages' own
+ * ids as idempotency keys. Meta signs no time.
+ */
+export function meta<Target, Body = MetaBody>(options: MetaOptions<Body, Target>): Endpoint {
+  const made = endpoint(
+    {
+      name: "meta",
+      // Meta waits for 5 seconds.
+      timeLimit: 4_500,
+      options: { verifyToken: secretName },
+      onGet: (incoming) => subscribe(incoming, options.verifyToken),
+      verify({ headers, raw, secrets }) {
+        const header = headers.get("x-hub-signature-256");
+        // Without the prefix it is not a signature of Meta's.
+        const signature = header?.startsWith("sha256=") ? header.slice(7) : header && "-";
+        return checkHmac({ encoding: "hex", keys: secrets, message: raw, signatures: [signature] });
+      },
+      identify: (body, { hash }) => ({ id: messageIdOf(body) ?? hash, type: typeOf(body) }),
+    },
+    options,
+  );
+  if (options.verifyToken === undefined) {
+    const message = 'Missing option "verifyToken" in options of meta().';
+    throw new InvalidOptionError("verifyToken", message);
+  }
+  return made;
+}
+
+const MAX_CHALLENGE = 1_000;
+
+/** Answers the request by which Meta checks the URL. */
+async function subscribe({ url, secretOf }: Incoming, verifyToken: string): Promise<Response> {
+  const query = url.searchParams;
+  const verified = await checkToken(query.get("hub.verify_token"), [await secretOf(verifyToken)]);
+  const refuse = (status: number, error: string) => Response.json({ error }, { status });
+  if (verified !== true) return refuse(401, "Not verified: invalid hub.verify_token.");
+  const challenge = query.get("hub.challenge") ?? "";
+  const isValid = challenge !== "" && challenge.length <= MAX_CHALLENGE;
+  if (query.get("hub.mode") !== "subscribe" || !isValid)
+    return refuse(400, 'Invalid query: expected hub.mode "subscribe" and hub.challenge.');
+  // Never as HTML: the challenge is whatever the query has.
+  const headers = { "content-type": "text/plain", "x-content-type-options": "nosniff" };
+  return new Response(challenge, { headers });
+}
+
+/** The id of the only new message. A status has the id of the message that it is about, so its id is no key. */
+function messageIdOf(body: Json): string | undefined {
+  const { entry = [] } = body as Partial<MetaBody>;
+  const [{ changes = [], messaging = [] } = {}] = entry;
+  if (entry.length !== 1 || changes.length + messaging.length !== 1) return undefined;
+  const [change] = changes;
+  if (!change) return messaging[0]?.message?.mid;
+  const { messages = [], statuses = [] } = change.value;
+  const isMessage = change.field === "messages" && messages.length === 1 && statuses.length === 0;
+  return isMessage ? messages[0]?.id : undefined;
+}
+
+function typeOf(body: Json): string {
+  const { object = "", entry = [] } = body as Partial<MetaBody>;
+  const fields = new Set(
+    entry.flatMap(({ changes, messaging }) => [
+      ...(changes ?? []).map(({ field }) => field),
+      ...(messaging ? [object] : []),
+    ]),
+  );
+  const [field] = fields;
+  return fields.size === 1 && field !== undefined ? field : object;
+}

@@ -1,0 +1,145 @@
+/** Twilio: https://www.twilio.com/docs/usage/webhooks/webhooks-security */
+
+import { invalidOption } from "../../core/options.ts";
+import { fieldsOf } from "../form.ts";
+import {
+  type Check,
+  type Endpoint,
+  type EndpointOptions,
+  endpoint,
+  type Incoming,
+} from "../preset.ts";
+import { checkHmac, concat, type Verified } from "../verify.ts";
+
+/** The parameters of a message or a call. Of a parameter that occurs more than once, the last value. */
+export type TwilioBody = {
+  readonly AccountSid: string;
+  readonly From?: string;
+  readonly To?: string;
+  readonly MessageSid?: string;
+  /** The text of a message. */
+  readonly Body?: string;
+  readonly NumMedia?: string;
+  /** The state of a message that you have sent. */
+  readonly MessageStatus?: string;
+  readonly CallSid?: string;
+  readonly CallStatus?: string;
+  readonly Digits?: string;
+  readonly SpeechResult?: string;
+} & Readonly<Record<string, string | undefined>>;
+
+export type TwilioOptions<Body, Target> = EndpointOptions<Body, Target> & {
+  /**
+   * The URL as Twilio has it, e.g. `https://example.com/hooks/twilio`, where a proxy or a tunnel changes it: Twilio signs
+   * it. The query is that of the request, and also the one that is written here.
+   * @default the request's URL
+   */
+  readonly url?: string;
+};
+
+/**
+ * Receives webhooks of Twilio, by POST. `secret` names the auth token. The type is that of an event, or the status of a
+ * message or a call, e.g. `received` or `delivered`; "" where the body has none.
+ *
+ * The id is the `MessageSid` of a message that was received. Of a message that was sent, the status is part of it. One
+ * call sends many requests, and two of them may have equal bodies: their id is that of the header
+ * `I-Twilio-Idempotency-Token`, the same in each retry. Twilio does not sign it, so it is as trustworthy as the connection.
+ * Without it, the id is made of the `CallSid` and the hash of the body. Twilio signs no time.
+ *
+ * The answer is TwiML without instructions. Return a Response from `handle` for others.
+ */
+export function twilio<Target, Body = TwilioBody>(options: TwilioOptions<Body, Target>): Endpoint {
+  return endpoint(
+    {
+      name: "twilio",
+      // Twilio waits for 15 seconds.
+      timeLimit: 14_000,
+      options: { url: publicUrl },
+      form: fieldsOf,
+      verify: (incoming) => verify(incoming, options.url),
+      identify(body, { headers, hash }) {
+        const fields = body as Partial<TwilioBody>;
+        const { MessageSid, CallSid, EventType } = fields;
+        const status = fields.MessageStatus ?? fields.SmsStatus;
+        const change = status === "received" ? undefined : status;
+        // An event of a conversation has the message's id, and is one of several about it.
+        const message = !EventType && [MessageSid, MessageSid && change].filter(Boolean).join("-");
+        const token = headers.get("i-twilio-idempotency-token");
+        const call = CallSid && `${CallSid}-${hash.slice(0, 32)}`;
+        const type = EventType ?? status ?? fields.CallStatus ?? "";
+        return { id: message || token || call || hash, type };
+      },
+      answer: ({ status }) => (status === 200 ? twiml() : undefined),
+    },
+    options,
+  );
+}
+
+function twiml(): Response {
+  const text = '<?xml version="1.0" encoding="UTF-8"?><Response></Response>';
+  return new Response(text, { headers: { "content-type": "text/xml; charset=utf-8" } });
+}
+
+const publicUrl: Check = (option, value) => {
+  const url = typeof value === "string" ? URL.parse(value) : null;
+  if (!url || !/^https?:$/.test(url.protocol) || url.hash)
+    throw invalidOption(option, value, 'a URL without #, e.g. "https://example.com/hooks/twilio"');
+};
+
+/** The signature is of the URL, and of the parameters of a form; another body is signed by its hash in the URL. */
+async function verify(incoming: Incoming, configured: string | undefined): Promise<Verified> {
+  const { headers, raw, hash, secrets } = incoming;
+  const signatures = [headers.get("x-twilio-signature")];
+  if (!signatures[0]) return "missing signature";
+  const isForm = /^application\/x-www-form-urlencoded\b/i.test(headers.get("content-type") ?? "");
+  const parameters = isForm ? sorted(new TextDecoder().decode(raw)) : undefined;
+  const checks = candidates(incoming.url, configured).map((url) => {
+    const bodyHash = URL.parse(url)?.searchParams.get("bodySHA256");
+    const signed = bodyHash == null ? parameters : bodyHash === hash ? "" : undefined;
+    if (signed === undefined) return undefined;
+    const message = concat(url, signed);
+    return checkHmac({ hash: "SHA-1", encoding: "base64", keys: secrets, message, signatures });
+  });
+  const verified = await Promise.all(checks);
+  return verified.includes(true) || "invalid signature";
+}
+
+/** The names and values of a form, in the order of the names. Equal values of the same name count once. */
+function sorted(form: string): string {
+  const values = new Map<string, Set<string>>();
+  for (const [name, value] of new URLSearchParams(form))
+    values.set(name, (values.get(name) ?? new Set()).add(value));
+  // Both are compared by UTF-16 code units, as Twilio's package does it.
+  return [...values.keys()]
+    .sort()
+    .flatMap((name) => [...(values.get(name) as Set<string>)].sort().map((value) => name + value))
+    .join("");
+}
+
+/**
+ * What Twilio may have signed: the URL with and without its port. A request's URL was parsed, which escapes characters
+ * that Twilio does not escape, so it is also tried as a form escapes it.
+ */
+function candidates(requested: URL, configured: string | undefined): readonly string[] {
+  const [base] = (configured ?? requested.href).split("?", 1);
+  const urls = [`${base}${requested.search}`];
+  if (configured !== undefined) urls.push(configured);
+  const parsed = urls.map((url) => new URL(url).href);
+  const all = [...urls, ...parsed, ...parsed.map(escapedAsForm)];
+  return [...new Set(all.flatMap(withAndWithoutPort))];
+}
+
+function escapedAsForm(url: string): string {
+  const start = url.indexOf("?") + 1;
+  if (start === 0) return url;
+  const pairs = [...new URLSearchParams(url.slice(start))];
+  const escaped = pairs.map((pair) => pair.map(encodeURIComponent).join("="));
+  return url.slice(0, start) + escaped.join("&");
+}
+
+function withAndWithoutPort(url: string): readonly string[] {
+  const [, origin = "", port, rest = ""] =
+    /^(https?:\/\/(?:[^/?#]*@)?(?:\[[^\]]*\]|[^:/?#]*))(:\d*)?(.*)$/is.exec(url) ?? [];
+  const standard = /^https:/i.test(url) ? ":443" : ":80";
+  return [origin + rest, origin + (port || standard) + rest];
+}
