@@ -2,19 +2,15 @@
 
 import type { Json } from "../../core/json.ts";
 import {
+  BUTTONS,
   type ButtonApproval,
   type ButtonOptions,
   type ClickOptions,
-  type ClickResult,
   checkButton,
-  DECISIONS,
-  decisionOf,
   handleClick,
-  idOf,
-  LABELS,
-  personOf,
+  type ShowOutcome,
 } from "../click.ts";
-import type { ApprovalClick, InboundDelivery } from "../delivery.ts";
+import type { ApprovalClick } from "../delivery.ts";
 import { aFunction, type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
 import { checkEd25519, checkTime, concat } from "../verify.ts";
 
@@ -38,6 +34,8 @@ export type DiscordBody = {
   readonly member?: { readonly user: DiscordUser; readonly roles: readonly string[] };
   /** In a direct message. */
   readonly user?: DiscordUser;
+  /** The message with the component. */
+  readonly message?: { readonly id: string; readonly content?: string };
   readonly data?: {
     /** Of a command. */
     readonly name?: string;
@@ -60,16 +58,7 @@ export type DiscordOptions<Body, Target> = Omit<EndpointOptions<Body, Target>, "
     readonly publicKey: string | readonly string[];
   };
 
-const PING = 1;
-const COMMAND = 2;
-const COMPONENT = 3;
-const AUTOCOMPLETE = 4;
-const TYPES: Readonly<Record<number, string>> = {
-  [COMMAND]: "command",
-  [COMPONENT]: "component",
-  [AUTOCOMPLETE]: "autocomplete",
-  5: "modal",
-};
+const TYPES = ["", "ping", "command", "component", "autocomplete", "modal"];
 
 /**
  * Receives interactions of Discord. The id is the interaction's. The type is `command`, `component`, `autocomplete` or
@@ -100,23 +89,28 @@ export function discord<Target, Body = DiscordBody>(
         return verified === true ? checkTime(time, { now, tolerance }) : verified;
       },
       handshake: (body) =>
-        (body as Interaction).type === PING ? Response.json({ type: PONG }) : undefined,
-      identify: (body) => {
-        const { id, type } = body as Interaction;
-        return { id, type: (type && TYPES[type]) || String(type) };
+        (body as Interaction).type === 1 ? Response.json({ type: PONG }) : undefined,
+      identify(body) {
+        const { id, type = 0 } = body as Interaction;
+        return { id, type: TYPES[type] ?? String(type) };
       },
-      reply: (body) => {
+      reply(body) {
         const { application_id: application, token: interaction } = body as Interaction;
         return application && interaction
           ? { kind: "discord", application, interaction }
           : undefined;
       },
       click: (body) => clickOf(body as Interaction),
-      handle: (delivery, agent) => handleClick(delivery, agent, options, answerClick),
-      answer: ({ status, verdict }, body, delivery) =>
-        status === 200
-          ? Response.json(deferred(body as Interaction, verdict === "filtered", delivery?.click))
-          : undefined,
+      handle: (delivery, agent) => handleClick(delivery, agent, options, show),
+      answer({ status, verdict }, body, delivery) {
+        if (status !== 200) return undefined;
+        const type = TYPES[(body as Interaction).type ?? 0];
+        if (type === "autocomplete") return answer(CHOICES, { choices: [] });
+        const mayFollow = verdict !== "filtered" && !delivery?.click;
+        // The person sees "thinking..." until the reply replaces it.
+        if (mayFollow) return answer(DEFERRED_MESSAGE);
+        return type === "component" ? answer(DEFERRED_UPDATE) : onlyToThem("Nothing was started.");
+      },
     },
     options,
   );
@@ -130,57 +124,35 @@ const DEFERRED_UPDATE = 6;
 const UPDATE = 7;
 const CHOICES = 8;
 const EPHEMERAL = 64;
-const COMPONENTS_V2 = 32_768;
 
-/** The person sees "thinking..." until the reply replaces it, so only where a reply may follow. */
-function deferred({ type }: Interaction, isFiltered: boolean, click?: ApprovalClick): object {
-  if (type === AUTOCOMPLETE) return { type: CHOICES, data: { choices: [] } };
-  if (type === COMPONENT && (isFiltered || click)) return { type: DEFERRED_UPDATE };
-  if (isFiltered) return onlyToThem("Nothing was started.");
-  return { type: DEFERRED_MESSAGE };
+function answer(type: number, data?: object): Response {
+  return Response.json({ type, data });
 }
 
-function onlyToThem(content: string): object {
-  return { type: MESSAGE, data: { content, flags: EPHEMERAL, allowed_mentions: { parse: [] } } };
+function onlyToThem(content: string): Response {
+  return answer(MESSAGE, { content, flags: EPHEMERAL });
 }
 
-/** `perdure:grant:<approvalId>:<agent>`. */
-const BUTTON = /^(perdure:\w+):([^:]+):(.*)$/s;
-
+/** Of `perdure:grant:<approvalId>:<agent>`. */
 function clickOf({ data, member, user = member?.user }: Interaction): ApprovalClick | undefined {
-  const [, id, approvalId, agent] = BUTTON.exec(data?.custom_id ?? "") ?? [];
-  const decision = decisionOf(id);
-  if (!decision || approvalId === undefined || !user) return undefined;
-  return { approvalId, decision, agent, by: personOf("discord", user.id, user.username) };
+  const [, decision, approvalId, agent] =
+    data?.custom_id?.match(/^perdure:(grant|reject):([^:]+):(.*)/s) ?? [];
+  if (!approvalId || !user) return undefined;
+  const by = `discord:${user.id} (${user.username})`;
+  return { approvalId, decision: decision as "grant", agent, by };
 }
 
-type Row = { readonly components?: readonly { readonly custom_id?: string }[] };
-type ClickBody = Interaction & {
-  readonly message?: {
-    readonly content?: string;
-    readonly flags?: number;
-    readonly components?: readonly Row[];
-  };
+/** The text of the message, and below it the outcome in place of the buttons. */
+const show: ShowOutcome = ({ body }, text, isDecided) => {
+  const { message } = body as Interaction;
+  // A message of the second version of components has no text.
+  if (!isDecided || !message?.content) return onlyToThem(text);
+  const content = `${message.content}\n${text}`.slice(-MAX_TEXT);
+  return answer(UPDATE, { content, components: [], allowed_mentions: { parse: [] } });
 };
 
-/** Of a message's text. */
+/** Of a message's text, and of a button's `custom_id`. */
 const MAX_TEXT = 2_000;
-
-function answerClick(delivery: InboundDelivery, { text, isDecided }: ClickResult): Response {
-  const { message, data } = delivery.body as ClickBody;
-  // A message of the second version of components has no text.
-  const canUpdate = isDecided && message && !((message.flags ?? 0) & COMPONENTS_V2);
-  if (!canUpdate) return Response.json(onlyToThem(text));
-  const rows = message.components ?? [];
-  const others = rows.filter(
-    ({ components }) => !components?.some(({ custom_id }) => custom_id === data?.custom_id),
-  );
-  const content = [message.content, text].filter(Boolean).join("\n").slice(-MAX_TEXT);
-  const updated = { content, components: others, allowed_mentions: { parse: [] } };
-  return Response.json({ type: UPDATE, data: updated });
-}
-
-/** Of a button's `custom_id`. https://docs.discord.com/developers/components/reference#anatomy-of-a-component-custom-id */
 const MAX_ID = 100;
 
 /**
@@ -192,16 +164,15 @@ const MAX_ID = 100;
  * @throws InvalidOptionError for a name of an agent that is too long: Discord's limit leaves 48 characters
  */
 export function approvalComponents(
-  approval: Pick<ButtonApproval, "approvalId">,
+  { approvalId }: Pick<ButtonApproval, "approvalId">,
   { agent }: ButtonOptions,
 ): Json[] {
-  const buttons = DECISIONS.map((decision) => {
-    const custom_id = `${idOf(decision)}:${approval.approvalId}:${agent}`;
-    checkButton(custom_id, MAX_ID);
-    return { type: 2, style: STYLES[decision], label: LABELS[decision], custom_id };
-  });
-  return [{ type: 1, components: buttons }];
+  const components = BUTTONS.map(({ decision, label }) => ({
+    type: 2,
+    // Green and red.
+    style: decision === "grant" ? 3 : 4,
+    label,
+    custom_id: checkButton(agent, `perdure:${decision}:${approvalId}:${agent}`, MAX_ID),
+  }));
+  return [{ type: 1, components }];
 }
-
-/** Green and red. */
-const STYLES = { grant: 3, reject: 4 } as const;

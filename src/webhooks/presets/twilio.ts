@@ -1,9 +1,8 @@
 /** Twilio: https://www.twilio.com/docs/usage/webhooks/webhooks-security */
 
-import { invalidOption } from "../../core/options.ts";
 import { fieldsOf } from "../form.ts";
 import {
-  type Check,
+  checkThat,
   type Endpoint,
   type EndpointOptions,
   endpoint,
@@ -69,22 +68,19 @@ export function twilio<Target, Body = TwilioBody>(options: TwilioOptions<Body, T
         const type = EventType ?? status ?? fields.CallStatus ?? "";
         return { id: message || token || call || hash, type };
       },
-      answer: ({ status }) => (status === 200 ? twiml() : undefined),
+      answer: ({ status }) =>
+        status === 200
+          ? new Response("<Response/>", { headers: { "content-type": "text/xml" } })
+          : undefined,
     },
     options,
   );
 }
 
-function twiml(): Response {
-  const text = '<?xml version="1.0" encoding="UTF-8"?><Response></Response>';
-  return new Response(text, { headers: { "content-type": "text/xml; charset=utf-8" } });
-}
-
-const publicUrl: Check = (option, value) => {
-  const url = typeof value === "string" ? URL.parse(value) : null;
-  if (!url || !/^https?:$/.test(url.protocol) || url.hash)
-    throw invalidOption(option, value, 'a URL without #, e.g. "https://example.com/hooks/twilio"');
-};
+const publicUrl = checkThat(
+  (value) => /^https?:\/\/[^#]+$/.test(String(value)) && URL.canParse(String(value)),
+  'a URL without #, e.g. "https://example.com/hooks/twilio"',
+);
 
 /** The signature is of the URL, and of the parameters of a form; another body is signed by its hash in the URL. */
 async function verify(incoming: Incoming, configured: string | undefined): Promise<Verified> {
@@ -138,8 +134,7 @@ function escapedAsForm(url: string): string {
 }
 
 function withAndWithoutPort(url: string): readonly string[] {
-  const [, origin = "", port, rest = ""] =
-    /^(https?:\/\/(?:[^/?#]*@)?(?:\[[^\]]*\]|[^:/?#]*))(:\d*)?(.*)$/is.exec(url) ?? [];
-  const standard = /^https:/i.test(url) ? ":443" : ":80";
-  return [origin + rest, origin + (port || standard) + rest];
+  const [, origin, port, rest] =
+    url.match(/^(https?:\/\/(?:[^/?#]*@)?(?:\[[^\]]*\]|[^:/?#]*))(:\d*)?(.*)/is) ?? [];
+  return [`${origin}${rest}`, `${origin}${port ?? (/^https:/i.test(url) ? ":443" : ":80")}${rest}`];
 }
