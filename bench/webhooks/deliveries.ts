@@ -3,7 +3,7 @@
 import { createHmac } from "node:crypto";
 import { between, oneOf, type Random } from "../soak/random.ts";
 
-export const SOURCES = ["github", "stripe", "standard"] as const;
+export const SOURCES = ["github", "stripe", "standard-webhooks"] as const;
 /** What a handler calls: one or two methods of the agent, or none. */
 export const KINDS = ["submit", "workflow", "sync", "async", "two", "none"] as const;
 /** When a delivery is sent again: at the same time over other connections, after the next kill, or after all others, in order. */
@@ -47,7 +47,7 @@ export type Look = {
 
 const SMALL_AGENT = "small";
 /** The share of deliveries for an agent that has little room. */
-const FOR_SMALL = 0.03;
+const FOR_SMALL = 0.05;
 
 /** Whether the agent of this name has little room. */
 export function isSmall(agent: string | undefined): boolean {
@@ -102,7 +102,7 @@ export function requestOf(
     case "stripe":
       headers["stripe-signature"] = `t=${seconds},v1=${hmac(`${seconds}.${body}`).digest("hex")}`;
       break;
-    case "standard": {
+    case "standard-webhooks": {
       const key = Buffer.from(secret.slice("whsec_".length), "base64");
       const signature = createHmac("sha256", key).update(`${id}.${seconds}.${body}`);
       headers["webhook-id"] = id;

@@ -9,6 +9,7 @@ const PAUSE_MS = [200, 1_000] as const;
 /** Shares of deliveries that come with a request whose signature is wrong, or whose body is too large. */
 const FORGED = 0.03;
 const OVERSIZED = 0.01;
+const MAX_WRONG = 50;
 const OTHER_SECRET = `whsec_${Buffer.from("not the secret").toString("base64")}`;
 
 /** The answers to one delivery, with its duplicates. */
@@ -88,7 +89,7 @@ export class Sender {
         const { status, text, retryAfter } = response;
         record.refused.set(status, (record.refused.get(status) ?? 0) + 1);
         const isExpected = (status === 429 || status === 503) && Number(retryAfter) > 0;
-        if (!isExpected) this.wrong.push(`${id}: ${status}, Retry-After ${retryAfter}, ${text}`);
+        if (!isExpected) this.#isWrong(`${id}: ${status}, Retry-After ${retryAfter}, ${text}`);
       }
       // Less than Retry-After: the agent has room again soon.
       await delay(between(this.#random, ...PAUSE_MS));
@@ -103,9 +104,15 @@ export class Sender {
     for (;;) {
       const response = await this.#answerTo(requestOf({ ...delivery, id }, options));
       if (response?.status === expected) return;
-      if (response) this.wrong.push(`${id}: ${response.status} in place of ${expected}`);
+      if (response) this.#isWrong(`${id}: ${response.status} in place of ${expected}`);
       await delay(oneOf(this.#random, PAUSE_MS));
     }
+  }
+
+  /** @throws Error after too many of them, because such a delivery may never be accepted */
+  #isWrong(what: string): void {
+    this.wrong.push(what);
+    if (this.wrong.length > MAX_WRONG) throw new Error(this.wrong.join("\n"));
   }
 
   async #answerTo({ path, ...init }: ReturnType<typeof requestOf>) {

@@ -18,8 +18,8 @@ interface Env extends Cloudflare.Env {
 }
 type Params = { readonly delivery: string };
 
-/** An agent whose name asks for it has room for so many pending submissions, and slow turns. */
-const SMALL = 2;
+/** For an agent whose name asks for it: one slow turn at a time, and one that waits. */
+const SMALL = { maxPending: 1, maxConcurrentTurns: 1 } as const;
 const SLOW_MS = 300;
 const OPEN = ["queued", "running", "waiting", "paused", "waitingForPause"];
 
@@ -29,7 +29,7 @@ export class HookAgent extends DurableThink<Env> {
 
   constructor(ctx: DurableObjectState, env: Env) {
     const meter = meterOf(ctx);
-    super(ctx, env, isSmall(ctx.id.name) ? { submissions: { maxPending: SMALL } } : {});
+    super(ctx, env, isSmall(ctx.id.name) ? SMALL : {});
     this.#meter = meter;
     this.sql`CREATE TABLE IF NOT EXISTS effects (
       delivery TEXT, what TEXT, times INTEGER, PRIMARY KEY (delivery, what)) WITHOUT ROWID`;
@@ -148,5 +148,5 @@ const requests = served<Env>({
 
 export default {
   fetch: async (request, env, ctx) =>
-    (await hooks(request, env, ctx)) ?? requests.fetch?.(request, env, ctx),
+    (await hooks(request, env, ctx)) ?? requests.fetch(request, env, ctx),
 } satisfies ExportedHandler<Env>;

@@ -2,7 +2,9 @@
 
 type Handlers<Env> = Readonly<Record<string, (env: Env, args: never) => unknown>>;
 
-export function served<Env>(handlers: Handlers<Env>): ExportedHandler<Env> {
+export function served<Env>(
+  handlers: Handlers<Env>,
+): Required<Pick<ExportedHandler<Env>, "fetch">> {
   return {
     async fetch(request, env) {
       const name = new URL(request.url).pathname.slice(1);
