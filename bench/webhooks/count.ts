@@ -47,7 +47,9 @@ export function findingsOf({ records, looks, workflows, invalid, wrong }: Eviden
       log
         .filter(({ source, id }) => !known.has(`${source}:${id}`))
         .map(({ source, id }): Finding => {
-          const what = refused.has(id) ? "was refused, and is in the log" : "nobody has sent it";
+          const what = refused.has(id)
+            ? "was refused, and is in the log"
+            : "no request has this id";
           return { kind: "log", id: `${source}:${id}`, what };
         }),
     ),

@@ -35,7 +35,6 @@ export type Look = {
     id: string;
     verdict: string;
     duplicates: number;
-    wasRefused: number;
   }[];
   readonly effects: readonly { delivery: string; what: string; times: number }[];
   readonly submissions: readonly { delivery: string; status: string }[];

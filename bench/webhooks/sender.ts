@@ -21,8 +21,6 @@ export type Record = {
   lost: number;
   /** Answers other than 2xx, by their status. */
   readonly refused: Map<number, number>;
-  /** When it was sent first. */
-  readonly from: number;
 };
 
 export class Sender {
@@ -129,7 +127,7 @@ export class Sender {
 }
 
 function newRecord(delivery: Delivery): Record {
-  return { delivery, verdicts: [], lost: 0, refused: new Map(), from: Date.now() };
+  return { delivery, verdicts: [], lost: 0, refused: new Map() };
 }
 
 async function inParallel<T>(
