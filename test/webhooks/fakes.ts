@@ -1,12 +1,13 @@
 /** Agents, endpoints and requests of the tests of receivers. */
 
+import type { Json } from "../../src/core/json.ts";
 import type { Acceptance, AcceptRequest } from "../../src/inbound/protocol.ts";
 
 /** An agent that records what it accepts: once per delivery and call, like the log of deliveries. */
 export class FakeAgent {
   readonly requests: AcceptRequest[] = [];
   readonly calls: { readonly verb: string; readonly args: readonly unknown[] }[] = [];
-  readonly #results = new Map<string, unknown>();
+  readonly #results = new Map<string, Json>();
 
   /** @param respond to a call, in place of the default result */
   constructor(private readonly respond?: (request: AcceptRequest) => Acceptance | undefined) {}
@@ -20,7 +21,7 @@ export class FakeAgent {
       return { verdict: "refused", error: { name: "Error", message: refusal } };
     if (!call) return { verdict: "filtered" };
     const key = `${delivery.source} ${delivery.id} ${call.ordinal}`;
-    if (this.#results.has(key)) return { verdict: "duplicate", result: this.#results.get(key) };
+    if (this.#results.has(key)) return { verdict: "duplicate", result: this.#results.get(key) ?? null };
     this.calls.push({ verb: call.verb, args: call.args });
     const result = { started: call.verb };
     this.#results.set(key, result);
