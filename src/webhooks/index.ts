@@ -3,6 +3,7 @@
 export { InvalidOptionError } from "../core/options.ts";
 export type { ButtonApproval, ButtonOptions, ClickOptions } from "./click.ts";
 export type { ApprovalClick, InboundDelivery } from "./delivery.ts";
+export { type LinksOptions, links } from "./links.ts";
 export type { Endpoint, EndpointOptions } from "./preset.ts";
 export { type CustomOptions, custom } from "./presets/custom.ts";
 export {

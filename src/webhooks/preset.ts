@@ -163,6 +163,14 @@ export type Endpoint = {
   readonly options: EndpointOptions<Json, object | null | undefined>;
 };
 
+/** An endpoint that answers the requests of its path itself: `links()`. */
+export type SelfAnswering = {
+  readonly name: string;
+  readonly path: string;
+  /** Never rejects. */
+  respond(request: Request, env: object): Promise<Response>;
+};
+
 const MIB = 1_048_576;
 const MAX_BYTES = 25 * MIB;
 const MAX_SECRETS = 10;
@@ -203,14 +211,16 @@ const anObjectWith = (field: string, expected: string): Check =>
 
 const SECRET = /^(whsec|sk|gh.|xox.)_|[\da-f]{32}/;
 
-const secretNames: Check = (option, value) => {
+/** The check of `secret`. */
+export const secretNames: Check = (option, value) => {
   const names: unknown[] = Array.isArray(value) ? value : [value];
   if (names.length === 0 || names.length > MAX_SECRETS)
     throw invalid(option, names.length, `1 to ${MAX_SECRETS} names`);
   for (const name of names) secretName(option, name);
 };
 
-const OPTIONS: Readonly<Record<string, Check>> = {
+/** The checks of the options of every endpoint. */
+export const OPTIONS: Readonly<Record<string, Check>> = {
   agent: aFunction,
   handle: aFunction,
   schema: anObjectWith("~standard", "a Standard Schema"),

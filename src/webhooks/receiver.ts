@@ -7,7 +7,14 @@ import type { AcceptsDeliveries, Arrival, Verdict } from "../inbound/protocol.ts
 import type { Destination } from "../outbox/types.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
 import type { InboundDelivery } from "./delivery.ts";
-import { type AgentCalls, type Endpoint, type Incoming, invalid, type Outcome } from "./preset.ts";
+import {
+  type AgentCalls,
+  type Endpoint,
+  type Incoming,
+  invalid,
+  type Outcome,
+  type SelfAnswering,
+} from "./preset.ts";
 import { logRefusal } from "./refusal-log.ts";
 import { sha256Hex, type Verified } from "./verify.ts";
 
@@ -39,15 +46,16 @@ const MAX_TYPE = 200;
  * @param endpoints what presets return, e.g. `github()`, `stripe()` and `custom()`
  * @throws InvalidOptionError for two endpoints of the same name or path
  */
-export function webhooks(...endpoints: readonly Endpoint[]): Receiver {
+export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): Receiver {
   // Paths begin with "/", and names do not.
-  const byKey = new Map<string, Endpoint>();
+  const byKey = new Map<string, Endpoint | SelfAnswering>();
   for (const endpoint of endpoints) {
-    if (!endpoint?.preset) throw invalid("endpoint", endpoint, "what a preset returns");
+    if (!endpoint?.path) throw invalid("endpoint", endpoint, "what a preset returns");
     for (const key of [endpoint.name, endpoint.path]) {
       if (byKey.has(key)) throw invalid("endpoint", key, "a name and a path of its own");
       byKey.set(key, endpoint);
     }
+    if ("respond" in endpoint) continue;
     handlers.set(endpoint.name, {
       name: endpoint.name,
       handle: async (arrival, agent) => run(endpoint, await deliveryOf(endpoint, arrival), agent),
@@ -57,6 +65,7 @@ export function webhooks(...endpoints: readonly Endpoint[]): Receiver {
     const url = new URL(request.url);
     const endpoint = byKey.get(url.pathname);
     if (!endpoint) return null;
+    if ("respond" in endpoint) return endpoint.respond(request, env);
     const reception = {
       endpoint,
       request,

@@ -109,10 +109,11 @@ export class ThinkAgent extends DurableThink<Cloudflare.Env> {
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     const meter = new Meter();
-    super(metered(ctx, meter), reachable(env, ctx.id.name), thinkOptions.get(ctx.id.name ?? ""));
-    this.meter = meter;
     // In the id of a sub-agent its name is one part.
     const names = [ctx.id.name ?? "", ctx.id.name?.split(":")[2] ?? ""];
+    const options = names.map((name) => thinkOptions.get(name)).find(Boolean);
+    super(metered(ctx, meter), reachable(env, ctx.id.name), options);
+    this.meter = meter;
     this.chatRecovery = names.map((name) => appHooks.get(name)?.chatRecovery).find(Boolean) ?? true;
     made.get(ctx.id.name ?? "")?.(this);
   }

@@ -344,6 +344,7 @@ const paid = (id: string) => ({
   ...{ source: "stripe", id, type: "paid", body: { order: 7 } },
   receivedAt: Date.now(),
 });
+const byUrl = { kind: "webhook", request: { url: true } } as const;
 /** The log of deliveries and the waits agree, whatever was cut off between them. */
 const isInStep = async ({ deliveries, waits }: WaitsObject, { id }: Run) => {
   const all = await waits.list({ kind: "webhook", instance: id, limit: 10 });
@@ -380,6 +381,26 @@ const WEBHOOKS: Plans = {
     eventCount: 0,
     also: isInStep,
   }),
+  "a wait that a request to its URL ends": plan({
+    verbs: ["WebhookWaits.receive", "WebhookWaits.receiptOf"],
+    soonAfter: CLOSED,
+    steps: [
+      (object, run) => open(object, run, byUrl),
+      async (object, run) => {
+        const { topic = "" } = (await object.waits.find(await waitOf(object, run, byUrl))) ?? {};
+        const body = { n: 1 };
+        const { outcome } = await object.webhooks.receive({
+          topic,
+          hash: "h",
+          body,
+          receivedAt: 1,
+        });
+        if (outcome === "gone") throw new Error("The request was lost");
+      },
+    ],
+    ends: ["completed"],
+    eventCount: 1,
+  }),
 };
 
 const READS = "reads only";
@@ -400,7 +421,9 @@ playMatrix(
       "Waits.list": READS,
       "Waits.inside": READS,
       "Waits.rows": READS,
+      "Waits.ready": READS,
       "WebhookWaits.answersLaterRuns": READS,
+      "Approvals.checkLater": READS,
       "Approvals.list": READS,
       "Approvals.inspect": READS,
     },

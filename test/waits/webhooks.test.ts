@@ -194,6 +194,60 @@ describe("W1: a later run", () => {
   });
 });
 
+describe("a request to a URL", () => {
+  const byUrl = (instance: string, rest: Partial<WebhookRequest> = {}) =>
+    wanted({ url: true, ...rest }, { instance });
+  const receive = async (stub: Capability, waitId: string, hash: string, body: Json = {}) => {
+    const wait = await inside(stub, ({ waits }) => waits.find(waitId));
+    const request = { topic: wait?.topic ?? "", hash, body, receivedAt: Date.now() };
+    return inside(stub, ({ webhooks }) => webhooks.receive(request));
+  };
+
+  it("W3: ends the wait once; the same body is a duplicate, and another one comes too late", async () => {
+    const stub = givenWaits();
+    const schema = z.toJSONSchema(z.object({ n: z.number() })) as Json;
+    const { waitId } = await open(stub, byUrl("u1", { schema }));
+    const other = await open(stub, byUrl("u2"));
+    expect(await receive(stub, waitId, "h0", { n: "1" })).toMatchObject({ outcome: "refused" });
+    const both = await Promise.all(
+      [1, 2].map(() => receive(stub, waitId, "h1", { n: 1 }).then(({ outcome }) => outcome)),
+    );
+    expect(both.toSorted()).toEqual(["accepted", "duplicate"]);
+    expect(await receive(stub, waitId, "h2", { n: 2 })).toEqual({ outcome: "gone" });
+    expect(await receive(stub, other.waitId, "h1")).toEqual({ outcome: "accepted" });
+    await until(() => arrivals.get("u1"));
+    expect(arrivals.get("u1")).toMatchObject([{ data: { result: { body: { n: 1 } } } }]);
+  });
+
+  it("is no delivery: none ends such a wait, and it adds no shape", async () => {
+    const stub = givenWaits();
+    await inside(stub, async ({ waits }) => {
+      for (let n = 0; n < 150; n++) await waits.open(byUrl(`many-${n}`));
+    });
+    expect(await accept(stub, delivery({}))).toEqual([]);
+    await crash(stub);
+    const shapes = await inside(stub, async ({ waits, lifecycle, meter }) => {
+      await lifecycle.start();
+      meter.reset();
+      const found = waits.rows.oneOfEachTopic("s", 23);
+      return { found: found.length, rowsRead: meter.read().rowsRead };
+    });
+    expect(shapes.found).toBe(0);
+    expect(shapes.rowsRead).toBeLessThan(10);
+  });
+
+  it("that no step can take is refused, and the wait stays open", async () => {
+    const stub = givenWaits();
+    const { waitId } = await open(stub, byUrl("u3"));
+    const refused = await receive(stub, waitId, "h", "x".repeat(1_500_001));
+    expect(refused).toMatchObject({
+      outcome: "refused",
+      problems: [expect.stringContaining("a step takes 1500000")],
+    });
+    expect(await rowsOf(stub)).toMatchObject([{ status: "open" }]);
+  });
+});
+
 describe("bounds", () => {
   it("10,000 open waits cost a delivery no more rows than one", async () => {
     const stub = givenWaits();

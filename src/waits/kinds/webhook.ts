@@ -48,19 +48,20 @@ type Urls = {
   urlOf(link: { readonly what: "webhook"; readonly id: string }, expires: number): Promise<string>;
 };
 
+/** What the kind uses of its agent. */
+type Uses = {
+  readonly waits: Waits;
+  /** The deliveries of before, where the agent has them. */
+  readonly deliveries?: DeliveryLog;
+  /** For URLs of steps. */
+  readonly links?: Urls;
+};
+
 export class WebhookWaits implements StoredKind {
   /** Of the open waits, and of some that were closed; undefined before the first use. */
   #shapes: Map<string, Shape> | undefined;
 
-  /**
-   * @param log the deliveries of before, where the agent has them
-   * @param links what makes URLs
-   */
-  constructor(
-    private readonly waits: () => Waits,
-    private readonly log?: () => DeliveryLog,
-    private readonly links?: () => Urls,
-  ) {}
+  constructor(private readonly uses: () => Uses) {}
 
   // A person or a service may repeat nothing that it has sent: its first delivery answers a restarted workflow, too.
   answersLaterRuns({ status }: Wait): boolean {
@@ -73,7 +74,7 @@ export class WebhookWaits implements StoredKind {
   topicOf(request: Json, refused: Wait | undefined): string {
     const asked = request as WebhookRequest;
     if (asked.url) {
-      this.links?.().check();
+      this.uses().links?.check();
       return refused?.topic ?? URLS + crypto.randomUUID();
     }
     const shape = shapeOf(asked);
@@ -109,7 +110,7 @@ export class WebhookWaits implements StoredKind {
     const since = sinceOf(refused ?? wait);
     // What came while the step refused the delivery of before must be found.
     if (refused) this.#rows.note(wait.waitId, { since });
-    const log = this.log?.();
+    const log = this.uses().deliveries;
     if (!log || (lookbackMs === 0 && !refused)) return undefined;
     const recent = log.recent({ since, source: from, limit: MOST_LOOKBACK });
     const delivery = this.#firstAnswer(wait, recent);
@@ -148,7 +149,7 @@ export class WebhookWaits implements StoredKind {
       );
     }
     return found.slice(0, room).flatMap((wait) => {
-      const closed = this.waits().settleWithin(wait.waitId, endingOf(wait, delivery));
+      const closed = this.uses().waits.settleWithin(wait.waitId, endingOf(wait, delivery));
       return closed ? [matchOf(closed)] : [];
     });
   }
@@ -157,13 +158,13 @@ export class WebhookWaits implements StoredKind {
   async receiptOf({ request, topic = "", expiresAt }: Wait): Promise<object> {
     if (!(request as WebhookRequest).url) return {};
     return {
-      url: await this.links?.().urlOf({ what: "webhook", id: topic }, expiresAt - GRACE_MS),
+      url: await this.uses().links?.urlOf({ what: "webhook", id: topic }, expiresAt - GRACE_MS),
     };
   }
 
   /** A request to a URL of a step: the first one ends the wait. */
   async receive({ topic, hash, body, receivedAt }: UrlRequest): Promise<UrlOutcome> {
-    const waits = this.waits();
+    const waits = this.uses().waits;
     await waits.ready();
     const delivery = { source: "url", id: hash, type: "", body, receivedAt };
     const [wait] = [...this.#rows.withTopics([topic], 1)];
@@ -203,7 +204,7 @@ export class WebhookWaits implements StoredKind {
   }
 
   get #rows() {
-    return this.waits().rows;
+    return this.uses().waits.rows;
   }
 }
 

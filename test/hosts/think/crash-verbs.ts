@@ -29,6 +29,7 @@ export const PLAYED = {
     "rollbackCodemode",
     "step.sleepUntilNext",
     "step.webhook",
+    "followLink",
     "step.prompt",
   ],
   "crash-turns": [
@@ -74,6 +75,7 @@ export const HARMLESS: Readonly<Record<string, string>> = {
   waitForSubmission: "It only waits. The caller calls again after a crash, as its docs say.",
   listApprovals: READS,
   inspectApproval: READS,
+  approvalLink: "It reads the approval, and signs. Nothing is stored.",
   listScheduledTasks: READS,
   inspectScheduledTask: READS,
   listScheduledRuns: READS,

@@ -78,10 +78,7 @@ export class WaitsObject extends MeteredObject {
     this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
     const approval = approvalKind((one) => script?.onApproval?.(one));
     const none = { answersLaterRuns: () => false };
-    this.webhooks = new WebhookWaits(
-      () => this.waits,
-      () => this.deliveries,
-    );
+    this.webhooks = new WebhookWaits(() => ({ waits: this.waits, deliveries: this.deliveries }));
     const own = { approval, "agent-tool": none, webhook: this.webhooks };
     this.waits = new Waits({
       outbox: this.outbox,

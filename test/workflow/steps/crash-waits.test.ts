@@ -134,6 +134,22 @@ const WEBHOOKS: readonly ThinkScenario[] = [
     output: () => ({ order: 7 }),
     check: async (agent) => differs("the waits are", await agent.webhookStatuses(), ["completed"]),
   }),
+  workflow({
+    name: "O1 step.approval that is granted by a link",
+    verbs: ["step.approval", "openWait", "followLink"],
+    soonAfter: CLOSED,
+    stride: 17,
+    body: async (step) => (await step.approval("wait")).by,
+    steps: [
+      async (_, run) => {
+        const approvalId = await approvalOf(run);
+        await run.stub().followLink([], { do: "grant", approvalId, by: "link" });
+      },
+    ],
+    output: () => "link",
+    check: async (agent) =>
+      differs("approved are", (await agent.listApprovals({ status: "approved" })).length, 1),
+  }),
 ];
 
 /** What came of a step: its result, or the name of its error. */

@@ -54,6 +54,36 @@ describe("a delivery", () => {
   });
 });
 
+describe("the log of deliveries", () => {
+  const accepted = (delivery: ReturnType<typeof payment>) => ({
+    delivery: { ...delivery, bytes: 2, hash: "0".repeat(64) },
+  });
+
+  it("W2: has a delivery that came before the step, which takes it, and its verdict changes", async () => {
+    await using workflow = await givenScriptedWorkflow(async (step) => {
+      const first = await step.webhook("paid", { match });
+      const second = await step.webhook("paid", { match, key: "2" });
+      return [first.id, second.id];
+    });
+    const { agent } = workflow;
+    const [first, second] = [payment(order("o1")), payment(order("o1"))];
+    expect(await agent.acceptDelivery(accepted(payment(order("o2"))))).toMatchObject({
+      verdict: "filtered",
+    });
+    expect(await agent.acceptDelivery(accepted(first))).toMatchObject({ verdict: "filtered" });
+    await workflow.start();
+    await until(async () => (await agent.webhookStatuses()).join() === "open,completed");
+    expect(await agent.acceptDelivery(accepted(second))).toMatchObject({ verdict: "accepted" });
+    expect(await workflow.output()).toEqual([first.id, second.id]);
+    for (const { id } of [first, second]) {
+      expect(await agent.inspectInboundDelivery("stripe", id)).toMatchObject({
+        verdict: "accepted",
+      });
+    }
+    expect(await agent.acceptDelivery(accepted(second))).toMatchObject({ verdict: "duplicate" });
+  });
+});
+
 describe("W4: a delivery that only the schema itself refuses", () => {
   it("W4: is not the one: the step takes the next one, within the same timeout", async () => {
     const schema = z.object({ n: z.number().refine((n) => n !== 13, "13 brings bad luck") });
