@@ -359,7 +359,7 @@ describe("the URL of a step", () => {
 describe("links()", () => {
   it.each<[object, RegExp]>([
     [{}, /Missing option "secret" in options of links\(\)/],
-    [{ secret: "whsec_abcdefghijklmnop" }, /not shown/],
+    [{ secret: "whsec_abcdefghijklmnop" }, /not a secret itself/],
     [{ secret: [] }, /1 to 10 names/],
     [{ secret: "A", path: "x" }, /Invalid path "x"/],
     [{ secret: "A", paths: "/x" }, /Unknown option "paths"/],

@@ -63,6 +63,7 @@ export {
   type ListApprovalsOptions,
   type RejectApprovalOptions,
 } from "../../waits/index.ts";
+export type { ApprovalLinkOptions, LinkSettings } from "../agent/links.ts";
 export type {
   ReplyMessage,
   SubmissionAudience,
