@@ -109,6 +109,21 @@ export class Runtime {
   }
 }
 
+/** A run of an example. With `crash`, the runtime is killed meanwhile. */
+export type Run = {
+  readonly runtime: Runtime;
+  readonly crash: boolean;
+  readonly signal: AbortSignal;
+};
+
+/** GET, or POST with a body. */
+export async function call<T>(runtime: Runtime, path: string, body?: object): Promise<T> {
+  const init = body && { method: "POST", body: JSON.stringify(body) };
+  const response = await fetch(`${runtime.url}/${path}`, init);
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return (await response.json()) as T;
+}
+
 /**
  * The example's configuration, adapted to another folder: wrangler builds next to its configuration, and a killed one
  * does not remove its build.
