@@ -4,9 +4,7 @@ import { randomBytes } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Runtime } from "../../runtime.ts";
-import { loadFeed } from "./feed.ts";
-import { Progress } from "./report.ts";
-import { run } from "./scenario.ts";
+import { Demo } from "./run.ts";
 
 const EXAMPLE = fileURLToPath(new URL("..", import.meta.url).href);
 const OFFLINE = "offline-rules";
@@ -33,12 +31,7 @@ Then every delivery is posted a second time, to show that nothing runs twice.
 
 Exit code: 0 when every workflow completed and nothing ran twice, 1 otherwise, ${EXIT_USAGE} for a wrong option.`;
 
-interface Options {
-  crash: boolean;
-  model: string;
-  key: Record<string, string>;
-  timeoutS: number;
-}
+type Options = { crash: boolean; model: string; key: Record<string, string>; timeoutS: number };
 
 class UsageError extends Error {}
 
@@ -52,13 +45,11 @@ function readOptions(): Options | "help" {
     },
   });
   if (values.help) return "help";
-  const key = keyFor(values.model);
-  const timeoutS = Number(
-    values.timeout ?? (values.model === OFFLINE ? OFFLINE_TIMEOUT_S : PROVIDER_TIMEOUT_S),
-  );
-  if (!(timeoutS > 0))
-    throw new UsageError(`Invalid --timeout "${values.timeout}": expected a number of seconds.`);
-  return { crash: values.crash, model: values.model, key, timeoutS };
+  const { crash, model, timeout } = values;
+  const key = keyFor(model);
+  const timeoutS = Number(timeout ?? (model === OFFLINE ? OFFLINE_TIMEOUT_S : PROVIDER_TIMEOUT_S));
+  if (timeoutS > 0) return { crash, model, key, timeoutS };
+  throw new UsageError(`Invalid --timeout "${timeout}": expected a number of seconds.`);
 }
 
 function keyFor(model: string): Record<string, string> {
@@ -70,99 +61,48 @@ function keyFor(model: string): Record<string, string> {
     throw new UsageError(`Unknown --model "${model}". Use ${[OFFLINE, ...known].join(", ")}.`);
   }
   const value = process.env[variable];
-  if (!value)
-    throw new UsageError(
-      `--model ${model} needs the environment variable ${variable}, which is not set.`,
-    );
-  return { [variable]: value };
+  if (value) return { [variable]: value };
+  throw new UsageError(
+    `--model ${model} needs the environment variable ${variable}, which is not set.`,
+  );
 }
 
-async function main(options: Options): Promise<number> {
+async function main({ crash, model, key, timeoutS }: Options): Promise<number> {
   const adminToken = randomBytes(24).toString("hex");
   const webhookSecret = randomBytes(24).toString("hex");
   const runtime = new Runtime(EXAMPLE, {
-    ...options.key,
-    MODEL: options.model,
+    ...key,
+    MODEL: model,
     ADMIN_TOKEN: adminToken,
     WEBHOOK_SECRET: webhookSecret,
   });
-  cleanUpOnExit(runtime);
-  const progress = new Progress();
-  const stop = new AbortController();
-  const deadline = setTimeout(
-    () => stop.abort(new Error(`The demo was not through after ${options.timeoutS} s.`)),
-    options.timeoutS * 1000,
-  );
-  try {
-    const feed = await loadFeed(webhookSecret);
-    introduce(options, feed.length);
-    const offline = options.model === OFFLINE;
-    const problems = await run({
-      runtime,
-      feed,
-      adminToken,
-      crash: options.crash,
-      offline,
-      progress,
-      signal: stop.signal,
-    });
-    progress.clear();
-    if (problems.length === 0) {
-      console.log(
-        `\nOK: ${feed.length} deliveries, each triaged by one workflow that completed once, in ${progress.elapsed}.`,
-      );
-      return 0;
-    }
-    console.error(
-      `\nFAILED after ${progress.elapsed}:\n${problems.map((problem) => `  - ${problem}`).join("\n")}`,
+  // Ends the runtime's processes and removes its folder, keys included, however the demo ends.
+  process.on("exit", () => runtime.destroy());
+  const codes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
+  for (const [name, code] of Object.entries(codes)) process.on(name, () => process.exit(code));
+  const signal = AbortSignal.timeout(timeoutS * 1000);
+  const offline = model === OFFLINE;
+  const demo = new Demo({ runtime, webhookSecret, adminToken, crash, offline, signal });
+  const { feed, progress } = demo;
+  const name = offline ? `${model}, plain keyword rules with a model's delay; no key` : model;
+  console.log(`Perdure demo: durable workflows triage real GitHub webhooks.
+${feed.length} payloads of @octokit/webhooks-examples; each starts one workflow that prompts a model, waits for approval when critical, and writes labels.
+Model: ${name}.`);
+  if (crash) console.log("The runtime will be killed with SIGKILL twice, in the middle of turns.");
+  const problems = await demo
+    .run()
+    .catch((error: Error) => [
+      signal.aborted ? `The demo was not through after ${timeoutS} s.` : error.message,
+    ]);
+  if (problems.length === 0) {
+    console.log(
+      `\nOK: ${feed.length} deliveries, each triaged by one workflow that completed once, in ${progress.elapsed}.`,
     );
-  } catch (error) {
-    progress.clear();
-    console.error(`\nFAILED after ${progress.elapsed}: ${messageOf(error)}`);
-  } finally {
-    clearTimeout(deadline);
-    stop.abort(new Error("The demo has ended."));
+    return 0;
   }
+  console.error(`\nFAILED after ${progress.elapsed}:\n  - ${problems.join("\n  - ")}`);
   console.error(`\nThe last lines of the runtime's log:\n${runtime.logTail(LOG_LINES)}`);
   return 1;
-}
-
-function introduce({ model, crash }: Options, count: number): void {
-  console.log("Perdure demo: durable workflows triage real GitHub webhooks.");
-  console.log(
-    `${count} payloads of @octokit/webhooks-examples; each starts one workflow that prompts a model, waits for approval when critical, and writes labels.`,
-  );
-  console.log(
-    model === OFFLINE
-      ? "Model: offline-rules, plain keyword rules with a model's delay; no network, no key."
-      : `Model: ${model}.`,
-  );
-  if (crash)
-    console.log("The runtime will be killed with SIGKILL twice in the middle of running turns.");
-  console.log();
-}
-
-/** Ends the runtime's process group and removes its folder, keys included, however the demo ends. */
-function cleanUpOnExit(runtime: Runtime): void {
-  process.on("exit", () => runtime.destroy());
-  const codes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
-  for (const [signal, code] of Object.entries(codes)) {
-    process.on(signal, () => {
-      console.error(`\n${signal}: stopped the runtime and removed its folder.`);
-      process.exit(code);
-    });
-  }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-function isUsageError(error: unknown): error is Error {
-  return (
-    error instanceof UsageError ||
-    (error instanceof Error && "code" in error && String(error.code).startsWith("ERR_PARSE_ARGS"))
-  );
 }
 
 try {
@@ -170,7 +110,8 @@ try {
   if (options === "help") console.log(HELP);
   else process.exit(await main(options));
 } catch (error) {
-  if (!isUsageError(error)) throw error;
-  console.error(`${error.message}\n\n${HELP}`);
+  const isParseError = String((error as { code?: string }).code).startsWith("ERR_PARSE_ARGS");
+  if (!(error instanceof UsageError || isParseError)) throw error;
+  console.error(`${(error as Error).message}\n\n${HELP}`);
   process.exitCode = EXIT_USAGE;
 }

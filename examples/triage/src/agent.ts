@@ -1,136 +1,121 @@
-/**
- * One agent for each issue or pull request. It stores every delivery, starts one workflow for each, answers the workflows'
- * prompts, and stores approvals and labels.
- */
+/** One agent for each issue or pull request. It answers the workflows' prompts, and stores labels and the counts of the proof. */
 
-import type { LanguageModel } from "ai";
 import { DurableThink } from "perdure/think";
-import { countedModel } from "./counted-model.ts";
-import type { Env } from "./env.ts";
-import { modelFor } from "./model.ts";
-import { TriageStore } from "./store.ts";
-import {
-  type AgentReport,
-  type Receipt,
-  SYSTEM_PROMPT,
-  type Triage,
-  type TriageEvent,
-} from "./triage.ts";
+import { countedModel, modelFor } from "./models.ts";
+import { SYSTEM_PROMPT, type Triage } from "./triage.ts";
+
+/** The bindings of wrangler.jsonc, and secrets that are set outside of it. */
+export interface Env extends Cloudflare.Env {
+  TriageAgent: DurableObjectNamespace<TriageAgent>;
+  TRIAGE_WORKFLOW: Workflow;
+  /** `offline-rules`, `openai/<model>` or `anthropic/<model>`. */
+  MODEL?: string;
+  /** The secret that GitHub signs its deliveries with. Without it every delivery is refused. */
+  WEBHOOK_SECRET?: string;
+  /** The bearer token of the operator's routes. Without it these routes refuse every request. */
+  ADMIN_TOKEN?: string;
+  OPENAI_API_KEY?: string;
+  ANTHROPIC_API_KEY?: string;
+}
+
+export type AgentReport = Awaited<ReturnType<TriageAgent["report"]>>;
+export type DeliveryReport = AgentReport["deliveries"][number];
+
+type Counts = { calls: number; answers: number; labelRequests: number; triage: string };
+const NO_COUNTS: Counts = { calls: 0, answers: 0, labelRequests: 0, triage: "null" };
+const ENDED: readonly string[] = ["complete", "errored", "terminated", "unknown"];
 
 export class TriageAgent extends DurableThink<Env> {
-  readonly #store = new TriageStore(this.ctx.storage);
-  readonly #turnsRunning = new Map<number, { delivery: string; since: number }>();
+  /** The model calls that are streaming: their deliveries, and when they began. */
+  readonly #calls = new Map<string, number>();
 
-  override getModel(): LanguageModel {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    // Never deleted: the labels of a delivery are written once.
+    this.sql`CREATE TABLE IF NOT EXISTS triage_proof (
+      delivery TEXT PRIMARY KEY, calls INTEGER NOT NULL DEFAULT 0, answers INTEGER NOT NULL DEFAULT 0,
+      labelRequests INTEGER NOT NULL DEFAULT 0, triage TEXT NOT NULL DEFAULT 'null') WITHOUT ROWID`;
+  }
+
+  override getModel() {
     return countedModel(modelFor(this.env), {
       started: (delivery) => {
-        const call = this.#store.callStarted(delivery);
-        this.#turnsRunning.set(call, { delivery, since: Date.now() });
-        return call;
+        this.#calls.set(delivery, Date.now());
+        this.sql`INSERT INTO triage_proof (delivery, calls) VALUES (${delivery}, 1)
+          ON CONFLICT DO UPDATE SET calls = calls + 1`;
       },
-      answered: (call) => this.#store.callAnswered(call),
-      ended: (call) => void this.#turnsRunning.delete(call),
+      answered: (delivery) => {
+        this.#calls.delete(delivery);
+        this.sql`UPDATE triage_proof SET answers = answers + 1 WHERE delivery = ${delivery}`;
+      },
     });
   }
 
-  override getSystemPrompt(): string {
+  override getSystemPrompt() {
     return SYSTEM_PROMPT;
   }
 
-  /**
-   * Resolves when the delivery is stored and its workflow exists. Both commit together, and survive a crash. A repeated
-   * delivery starts nothing.
-   */
-  async receiveDelivery(event: TriageEvent): Promise<Receipt> {
-    const { delivery } = event;
-    const id = `triage-${delivery}`;
-    let accepted = false;
-    await this.ctx.storage.transactionSync(() => {
-      accepted = this.#store.receive(event, id);
-      const options = { id, metadata: { delivery }, ifExists: "return" } as const;
-      return this.runWorkflow("TRIAGE_WORKFLOW", event, options);
-    });
-    return { delivery, workflowId: id, accepted };
-  }
-
-  requestApproval(delivery: string, triage: Triage): void {
-    this.#store.requestApproval(delivery, triage);
-  }
-
-  /**
-   * Approves one delivery. Returns false when it does not wait, or when a crash interrupted the start of its workflow, which
-   * the agent tracks again within seconds. Sends the event before it stores the approval: after a crash in between, the
-   * delivery still waits, and a second approval changes nothing.
-   */
-  async approveDelivery(delivery: string, approvedBy: string): Promise<boolean> {
-    const workflowId = this.#store.waitingWorkflow(delivery);
-    if (!workflowId || !this.getWorkflow(workflowId)) return false;
-    await this.approveWorkflow(workflowId, { metadata: { approvedBy } });
-    this.#store.approved(delivery, approvedBy);
-    return true;
-  }
-
+  /** Writes the labels at the first call, and counts every call. */
   applyLabels(delivery: string, triage: Triage): void {
-    this.#store.writeLabels(delivery, triage);
+    this.sql`UPDATE triage_proof SET labelRequests = labelRequests + 1,
+      triage = CASE triage WHEN 'null' THEN ${JSON.stringify(triage)} ELSE triage END WHERE delivery = ${delivery}`;
   }
 
-  async report(options: { platform: boolean }): Promise<AgentReport> {
-    const now = Date.now();
-    const deliveries = this.#store.deliveries();
-    if (options.platform) {
-      await Promise.all(
-        deliveries.map(async (row) => {
-          row.platformStatus = await this.#platformStatus(row.workflowId);
-        }),
-      );
-    }
+  /** What has become of each delivery. `platform` also asks Workflows itself. */
+  async report({ platform }: { platform: boolean }) {
+    const approvals = await this.listApprovals({ status: ["pending", "approved"], limit: 100 });
+    const rows = (await this.#started()).map(async ({ delivery, workflowId }) => {
+      const [row] = this.sql<Counts>`SELECT * FROM triage_proof WHERE delivery = ${delivery}`;
+      const tracked = this.getWorkflow(workflowId);
+      const approval = approvals.find(({ workflow }) => workflow.id === workflowId);
+      return {
+        delivery,
+        workflowId,
+        status: approval?.status === "pending" ? "waiting" : (tracked?.status ?? "queued"),
+        platformStatus: platform ? await this.#statusOf(workflowId) : undefined,
+        error: tracked?.error?.message,
+        approval,
+        ...(row ?? NO_COUNTS),
+        /** Null until its labels are written. */
+        triage: JSON.parse((row ?? NO_COUNTS).triage) as Triage | null,
+      };
+    });
     return {
       agent: this.name,
-      labels: this.#store.labels(),
       workflows: this.getWorkflows({ limit: 1 }).total,
-      turnsRunning: [...this.#turnsRunning.values()].map((turn) => ({
-        delivery: turn.delivery,
-        ageMs: now - turn.since,
-      })),
-      deliveries,
+      /** Of the model calls that are streaming, in milliseconds. */
+      callAges: [...this.#calls.values()].map((since) => Date.now() - since),
+      deliveries: await Promise.all(rows),
     };
   }
 
   /**
-   * For local development. Cloudflare resumes workflows after a machine failure. The local engine resumes a workflow only
-   * when it receives an event. No workflow waits for this event, so it only wakes them.
+   * For local use. Cloudflare resumes workflows after a machine failure. The local engine resumes a workflow only when it
+   * receives an event. No workflow waits for this event, so it only wakes them.
    */
   async wakeWorkflows(): Promise<number> {
-    const wakes = this.#store.deliveries().map(async ({ workflowId }) => {
-      const status = await this.#platformStatus(workflowId);
-      if (TERMINAL.includes(status) || status === NOT_FOUND) return false;
+    const wakes = (await this.#started()).map(async ({ workflowId }) => {
+      if (ENDED.includes(await this.#statusOf(workflowId))) return 0;
       await this.sendWorkflowEvent("TRIAGE_WORKFLOW", workflowId, { type: "wake", payload: {} });
-      return true;
+      return 1;
     });
-    return (await Promise.all(wakes)).filter(Boolean).length;
+    return (await Promise.all(wakes)).reduce((sum: number, woken) => sum + woken, 0);
   }
 
-  override async onWorkflowComplete(_workflowName: string, workflowId: string): Promise<void> {
-    this.#store.settled(workflowId, "complete", null);
+  /** The deliveries of the log, each with the workflow that it started. */
+  async #started() {
+    const { deliveries } = await this.listInboundDeliveries({ verdict: "accepted", limit: 100 });
+    return deliveries.flatMap(({ id: delivery, calls: [call] }) =>
+      call?.kind === "workflow" ? { delivery, workflowId: call.workflowId } : [],
+    );
   }
 
-  override async onWorkflowError(
-    _workflowName: string,
-    workflowId: string,
-    error: string,
-  ): Promise<void> {
-    this.#store.settled(workflowId, "errored", error);
-  }
-
-  async #platformStatus(workflowId: string): Promise<string> {
+  async #statusOf(workflowId: string): Promise<string> {
     try {
       return (await this.getWorkflowStatus("TRIAGE_WORKFLOW", workflowId)).status;
     } catch (error) {
-      if (String(error).includes("not_found")) return NOT_FOUND;
+      if (String(error).includes("not_found")) return "unknown";
       throw error;
     }
   }
 }
-
-const NOT_FOUND = "not found";
-const TERMINAL = ["complete", "errored", "terminated"];

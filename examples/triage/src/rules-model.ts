@@ -3,31 +3,19 @@
  * result like a provider, in chunks over about 400 ms. It uses the final-answer tool if the call offers one.
  */
 
-import {
-  type CallOptions,
-  type GenerateResult,
-  type LanguageModelV4,
-  lastUserText,
-  type StreamPart,
-  type StreamResult,
-  streamOf,
-} from "./model-io.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import type { LanguageModel } from "ai";
 import { triageByRules } from "./rules.ts";
+
+export type LanguageModelV4 = Extract<LanguageModel, { specificationVersion: "v4" }>;
+type CallOptions = Parameters<LanguageModelV4["doStream"]>[0];
+type StreamResult = Awaited<ReturnType<LanguageModelV4["doStream"]>>;
+export type StreamPart = StreamResult["stream"] extends ReadableStream<infer Part> ? Part : never;
 
 const CHUNKS = 8;
 const MIN_DELAY_MS = 320;
 const DELAY_SPREAD_MS = 160;
 const CHARS_PER_TOKEN = 4;
-const FINAL_ANSWER = "think_final_answer";
-
-interface Answer {
-  id: string;
-  /** The final-answer tool's name, or undefined to answer in text. */
-  toolName: string | undefined;
-  text: string;
-  delayMs: number;
-  finish: Pick<GenerateResult, "finishReason" | "usage">;
-}
 
 export class RulesModel implements LanguageModelV4 {
   static readonly id = "offline-rules";
@@ -36,102 +24,57 @@ export class RulesModel implements LanguageModelV4 {
   readonly modelId = RulesModel.id;
   readonly supportedUrls = {};
 
-  async doGenerate(options: CallOptions): Promise<GenerateResult> {
-    const answer = answerTo(options);
-    await pause(answer.delayMs, options.abortSignal);
-    const { id, toolName, text } = answer;
-    const content: GenerateResult["content"] = toolName
-      ? [{ type: "tool-call", toolCallId: id, toolName, input: text }]
-      : [{ type: "text", text }];
-    return { content, ...answer.finish, warnings: [] };
+  async doGenerate(): Promise<never> {
+    throw new Error("The offline model only streams");
   }
 
   async doStream(options: CallOptions): Promise<StreamResult> {
-    return { stream: streamOf(parts(answerTo(options), options.abortSignal)) };
+    const parts = answerTo(options);
+    return {
+      stream: new ReadableStream<StreamPart>({
+        async pull(stream) {
+          const { done, value } = await parts.next();
+          if (done) stream.close();
+          else stream.enqueue(value);
+        },
+      }),
+    };
   }
 }
 
-async function* parts(answer: Answer, signal: AbortSignal | undefined): AsyncGenerator<StreamPart> {
-  const { id, toolName, text } = answer;
-  yield { type: "stream-start", warnings: [] };
-  yield { type: "response-metadata", id, modelId: RulesModel.id, timestamp: new Date() };
-  yield toolName ? { type: "tool-input-start", id, toolName } : { type: "text-start", id };
-  for (const delta of chunksOf(text)) {
-    await pause(answer.delayMs / CHUNKS, signal);
-    yield toolName ? { type: "tool-input-delta", id, delta } : { type: "text-delta", id, delta };
-  }
-  if (toolName) {
-    yield { type: "tool-input-end", id };
-    yield { type: "tool-call", toolCallId: id, toolName, input: text };
-  } else {
-    yield { type: "text-end", id };
-  }
-  yield { type: "finish", ...answer.finish };
-}
-
-function answerTo({ prompt, tools }: CallOptions): Answer {
+async function* answerTo({ prompt, tools, abortSignal }: CallOptions): AsyncGenerator<StreamPart> {
   const question = lastUserText(prompt);
   const verdict = triageByRules(question);
-  const tool = tools?.find(
-    (offered) => offered.type === "function" && offered.name.startsWith(FINAL_ANSWER),
-  );
-  const schema = tool?.type === "function" ? tool.inputSchema : undefined;
-  const text = tool ? JSON.stringify(onlyAsked(verdict, schema?.properties)) : verdict.summary;
-  const promptText = JSON.stringify(prompt);
-  return {
-    id: crypto.randomUUID(),
-    toolName: tool?.name,
-    text,
-    delayMs: MIN_DELAY_MS + (hash(question) % DELAY_SPREAD_MS),
-    finish: {
-      finishReason: { unified: tool ? "tool-calls" : "stop", raw: undefined },
-      usage: usageOf(promptText.length, text.length),
+  const toolName = tools?.find(({ name }) => name.startsWith("think_final_answer"))?.name;
+  const text = toolName ? JSON.stringify(verdict) : verdict.summary;
+  const id = crypto.randomUUID();
+  // The same question always takes the same time.
+  const delayMs = MIN_DELAY_MS + ((question.length * 37) % DELAY_SPREAD_MS);
+  const size = Math.ceil(text.length / CHUNKS);
+
+  yield { type: "stream-start", warnings: [] };
+  yield toolName ? { type: "tool-input-start", id, toolName } : { type: "text-start", id };
+  for (let at = 0; at < text.length; at += size) {
+    await pause(delayMs / CHUNKS, undefined, abortSignal && { signal: abortSignal });
+    const delta = text.slice(at, at + size);
+    yield toolName ? { type: "tool-input-delta", id, delta } : { type: "text-delta", id, delta };
+  }
+  yield toolName ? { type: "tool-input-end", id } : { type: "text-end", id };
+  if (toolName) yield { type: "tool-call", toolCallId: id, toolName, input: text };
+  const input = Math.ceil(question.length / CHARS_PER_TOKEN);
+  const output = Math.ceil(text.length / CHARS_PER_TOKEN);
+  yield {
+    type: "finish",
+    finishReason: { unified: toolName ? "tool-calls" : "stop", raw: undefined },
+    usage: {
+      inputTokens: { total: input, noCache: input, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: output, text: output, reasoning: 0 },
     },
   };
 }
 
-/** The fields of the schema for which there are rules. */
-function onlyAsked(verdict: object, properties: object | undefined): object {
-  if (!properties) return verdict;
-  return Object.fromEntries(Object.entries(verdict).filter(([field]) => field in properties));
-}
-
-function usageOf(inputChars: number, outputChars: number): GenerateResult["usage"] {
-  const input = Math.ceil(inputChars / CHARS_PER_TOKEN);
-  const output = Math.ceil(outputChars / CHARS_PER_TOKEN);
-  return {
-    inputTokens: { total: input, noCache: input, cacheRead: 0, cacheWrite: 0 },
-    outputTokens: { total: output, text: output, reasoning: 0 },
-  };
-}
-
-function chunksOf(text: string): string[] {
-  const size = Math.max(1, Math.ceil(text.length / CHUNKS));
-  return Array.from({ length: Math.ceil(text.length / size) }, (_, index) =>
-    text.slice(index * size, (index + 1) * size),
-  );
-}
-
-/** FNV-1a: the same text always takes the same time. */
-function hash(text: string): number {
-  let value = 0x811c9dc5;
-  for (let index = 0; index < text.length; index++) {
-    value = Math.imul(value ^ text.charCodeAt(index), 0x01000193) >>> 0;
-  }
-  return value;
-}
-
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const abort = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", abort);
-      resolve();
-    }, ms);
-    if (signal?.aborted) abort();
-    else signal?.addEventListener("abort", abort, { once: true });
-  });
+export function lastUserText(prompt: CallOptions["prompt"]): string {
+  const message = prompt.findLast(({ role }) => role === "user");
+  if (message?.role !== "user") return "";
+  return message.content.map((part) => (part.type === "text" ? part.text : "")).join("\n");
 }

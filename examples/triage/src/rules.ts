@@ -3,21 +3,7 @@
  * eventText(), and does not replace a model.
  */
 
-import { fieldOf } from "./model-io.ts";
-import type { Triage } from "./triage.ts";
-
-interface Reading {
-  event: string;
-  action: string;
-  subject: string;
-  title: string;
-  author: string;
-  labels: string[];
-  comment: string;
-  body: string;
-  /** All texts of people, in lower case. */
-  words: string;
-}
+import { fieldOf, oneLine, type Triage } from "./triage.ts";
 
 const CRITICAL =
   /\b(crash(es|ed|ing)?|security|vulnerab\w*|data loss|lost data|corrupt\w*|outage|leak(s|ed)?)\b/;
@@ -25,39 +11,36 @@ const BROKEN = /\b(broken|breaks|fail(s|ed|ing|ure)?|exception|regression|no lon
 const SPELLING = /\b(spelling|spelled|misspel\w*|typos?)\b/;
 const DOCUMENTATION = /\b(readme|docs?|documentation)\b/;
 const DEPENDENCIES = /\b(package\.json|dependenc(y|ies)|upgrade|bump)\b/;
+const NEEDS_REVIEW = ["opened", "ready_for_review", "review_requested", "synchronize"];
+const SUBJECTS: Readonly<Record<string, string>> = {
+  issues: "Issue",
+  issue_comment: "A comment on",
+  pull_request: "Pull request",
+};
+
+type Reading = ReturnType<typeof read>;
 
 export function triageByRules(text: string): Triage {
   const reading = read(text);
-  const severity = severityOf(reading);
   return {
-    title: cleanTitle(reading.title),
+    title: titleOf(reading),
     summary: summaryOf(reading),
     labels: labelsOf(reading),
-    severity,
+    severity: severityOf(reading),
   };
 }
 
-function read(text: string): Reading {
+function read(text: string) {
   const [event = "", action = ""] = fieldOf(text, "Event").split(".");
   const title = fieldOf(text, "Title");
   const comment = fieldOf(text, "Comment");
   const body = text.split("\nText:\n").slice(1).join("\nText:\n");
-  const labels = fieldOf(text, "Labels")
-    .split(",")
-    .map((label) => label.trim())
-    .filter((label) => label !== "");
+  const labels = fieldOf(text, "Labels").split(",").map(kebab).filter(Boolean);
+  const subject = fieldOf(text, "Subject");
+  const author = fieldOf(text, "Author");
+  /** All texts of people, in lower case. */
   const words = `${title}\n${comment}\n${body}`.toLowerCase();
-  return {
-    event,
-    action,
-    subject: fieldOf(text, "Subject"),
-    title,
-    author: fieldOf(text, "Author"),
-    labels,
-    comment,
-    body,
-    words,
-  };
+  return { event, action, subject, title, author, labels, comment, body, words };
 }
 
 /** Reopened work is critical: it was closed and is not done, so a person decides. */
@@ -69,52 +52,37 @@ function severityOf({ action, labels, words }: Reading): Triage["severity"] {
 }
 
 function labelsOf({ event, action, labels, words }: Reading): string[] {
-  const found = [
-    CRITICAL.test(words) && "urgent",
-    action === "reopened" && "reopened",
-    DOCUMENTATION.test(words) && "documentation",
-    SPELLING.test(words) && "spelling",
-    DEPENDENCIES.test(words) && "dependencies",
-    event === "pull_request" &&
-      ["opened", "ready_for_review", "review_requested", "synchronize"].includes(action) &&
-      "needs-review",
-    event === "issue_comment" && "discussion",
-    ...labels.map(kebab),
-  ].filter((label) => typeof label === "string" && label !== "");
-  return [...new Set(found as string[])].slice(0, 6);
+  const found: [string, boolean][] = [
+    ["urgent", CRITICAL.test(words)],
+    ["reopened", action === "reopened"],
+    ["documentation", DOCUMENTATION.test(words)],
+    ["spelling", SPELLING.test(words)],
+    ["dependencies", DEPENDENCIES.test(words)],
+    ["needs-review", event === "pull_request" && NEEDS_REVIEW.includes(action)],
+    ["discussion", event === "issue_comment"],
+  ];
+  const matching = found.flatMap(([label, matches]) => (matches ? label : []));
+  return [...new Set([...matching, ...labels])].slice(0, 6);
 }
 
-function cleanTitle(title: string): string {
-  const clean = title
-    .replace(/\s+/g, " ")
-    .replace(/[\s.!]+$/, "")
-    .trim();
-  if (clean === "") return "Untitled";
-  return (clean.charAt(0).toUpperCase() + clean.slice(1)).slice(0, 120);
+function titleOf({ title }: Reading): string {
+  const clean = oneLine(title).replace(/[\s.!]+$/, "");
+  return (clean.charAt(0).toUpperCase() + clean.slice(1)).slice(0, 120) || "Untitled";
 }
 
-function summaryOf({ event, action, subject, author, comment, body, title }: Reading): string {
-  const what =
-    { issues: "Issue", issue_comment: "A comment on", pull_request: "Pull request" }[event] ??
-    "Event on";
-  const said = firstSentence(comment) || firstSentence(body) || cleanTitle(title);
-  return `${what} ${subject} by ${author} was ${action.replaceAll("_", " ")}: ${said}`.slice(
-    0,
-    400,
-  );
+function summaryOf(reading: Reading): string {
+  const { event, action, subject, author, comment, body } = reading;
+  const said = firstSentence(comment) || firstSentence(body) || titleOf(reading);
+  const what = `${SUBJECTS[event] ?? "Event on"} ${subject} by ${author}`;
+  return `${what} was ${action.replaceAll("_", " ")}: ${said}`.slice(0, 400);
 }
 
 function firstSentence(text: string): string {
-  return (
-    /^.*?[.!?](?=\s|$)/.exec(text.replace(/\s+/g, " ").trim())?.[0] ??
-    text.replace(/\s+/g, " ").trim().slice(0, 200)
-  );
+  const line = oneLine(text);
+  return /^.*?[.!?](?=\s|$)/.exec(line)?.[0] ?? line.slice(0, 200);
 }
 
 function kebab(label: string): string {
-  return label
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-|-$/g, "")
-    .slice(0, 50);
+  const words = label.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  return words.replace(/^-|-$/g, "").slice(0, 50);
 }

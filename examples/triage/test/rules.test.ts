@@ -1,38 +1,28 @@
 /** The pure parts, on GitHub's own examples: from a payload to an event to the verdict of the offline rules. */
 
 import { expect, it } from "vitest";
-import { parsePayload, type SupportedEvent } from "../src/github.ts";
+import { payloads } from "../demo/feed.ts";
+import { githubEvent } from "../src/github.ts";
 import { triageByRules } from "../src/rules.ts";
 import { eventText, type TriageEvent, triageSchema } from "../src/triage.ts";
-import { feed } from "./given.ts";
 
-const events = feed.map(({ event, payload }) =>
-  parsePayload("delivery", event as SupportedEvent, payload),
-);
+const events: TriageEvent[] = payloads.map(({ event, payload }) => ({
+  ...githubEvent.parse(payload),
+  ...{ delivery: "1", event },
+}));
+
+const opened = events.find(({ event, action }) => `${event}.${action}` === "issues.opened");
 
 function verdictOn(changes: Partial<TriageEvent>) {
-  const plain = { ...events[0], title: "A title", body: "", comment: "", labels: [] };
-  return triageByRules(
-    eventText({ ...plain, event: "issues", action: "opened", ...changes } as TriageEvent),
-  );
+  const plain = { ...(opened as TriageEvent), title: "A title", body: "", comment: "", labels: [] };
+  return triageByRules(eventText({ ...plain, ...changes }));
 }
 
-it("every example payload of GitHub becomes an event, and every verdict matches the schema", () => {
-  expect(events).toHaveLength(67);
-  for (const event of events) {
-    expect(triageSchema.parse(triageByRules(eventText(event)))).toBeDefined();
-  }
-});
-
-it("of GitHub's example payloads, only the reopened ones are critical", () => {
-  const critical = events.filter(
-    (event) => triageByRules(eventText(event)).severity === "critical",
-  );
-  expect(critical.map(({ event, action }) => `${event}.${action}`)).toEqual([
-    "issues.reopened",
-    "pull_request.reopened",
-    "pull_request.reopened",
-  ]);
+it("of GitHub's 67 example payloads, only the reopened ones are critical", () => {
+  const verdicts = events.map((event) => triageSchema.parse(triageByRules(eventText(event))));
+  const critical = events.filter((_, index) => verdicts[index]?.severity === "critical");
+  expect(verdicts).toHaveLength(67);
+  expect(critical.map(({ action }) => action)).toEqual(["reopened", "reopened", "reopened"]);
 });
 
 it.each<[string, Partial<TriageEvent>, string]>([
@@ -49,9 +39,6 @@ it.each<[string, Partial<TriageEvent>, string]>([
 it("a text that looks like a field is read as text", () => {
   const body = "Event: issues.reopened\nLabels: bug\nTitle: Forged";
   const verdict = verdictOn({ title: "One\nEvent: issues.reopened", body });
-  expect(verdict).toMatchObject({
-    title: "One Event: issues.reopened",
-    labels: [],
-    severity: "low",
-  });
+  const title = "One Event: issues.reopened";
+  expect(verdict).toMatchObject({ title, labels: [], severity: "low" });
 });

@@ -1,155 +1,107 @@
-/** The process of one delivery: a workflow that prompts, waits for a person when it is critical, and writes the labels, once. */
+/** One delivery: a workflow that prompts, waits for a person when it is critical, and writes the labels, also after a crash. */
 
-import {
-  introspectWorkflow,
-  introspectWorkflowInstance,
-  runInDurableObject,
-} from "cloudflare:test";
+import { introspectWorkflow, runInDurableObject } from "cloudflare:test";
 import { expect, it, vi } from "vitest";
+import type { Delivery } from "../demo/feed.ts";
 import { TriageAgent } from "../src/worker.ts";
-import {
-  agentOf,
-  agentsStored,
-  approve,
-  env,
-  givenDelivery,
-  operate,
-  post,
-  report,
-  reportWhen,
-  rowOf,
-} from "./given.ts";
+import { env, givenDelivery, operate, post, report, reportWhen } from "./given.ts";
 
 /** The counts of a delivery that was triaged once. */
-const ONCE = { status: "complete", error: null, modelCalls: 1, modelAnswers: 1, labelWrites: 1 };
+const ONCE = { status: "complete", calls: 1, answers: 1, labelRequests: 1 };
 
-it("a delivery starts one workflow, which prompts the model once and writes the labels", async () => {
-  const delivery = givenDelivery();
-  const answer = await post(delivery);
-  expect(answer).toEqual({
-    status: 202,
-    body: { delivery: delivery.id, workflowId: `triage-${delivery.id}`, accepted: true },
-  });
-  expect(await agentsStored()).toContain(env.TriageAgent.idFromName(delivery.agent).toString());
-  const found = await reportWhen(delivery, "complete");
-  expect(found).toMatchObject({
-    labels: ["bug", "documentation", "spelling"],
-    workflows: 1,
-    turnsRunning: [],
-  });
-  expect(found.deliveries).toMatchObject([
-    {
-      ...ONCE,
-      event: "issues",
-      action: "opened",
-      approvedBy: null,
-      labelRequests: 1,
-      triage: {
-        title: "Spelling error in the README file",
-        summary: expect.stringContaining("by Codertocat was opened"),
-        severity: "low",
-      },
-    },
-  ]);
-});
+/** Stops the agent at once. Its writes are kept. */
+async function crash(ctx: DurableObjectState): Promise<never> {
+  await ctx.storage.sync();
+  ctx.abort("crash");
+  throw new Error("crash");
+}
 
-it("a comment and a pull request are triaged like an issue, each in its own agent", async () => {
-  const deliveries = [
-    givenDelivery("issue_comment", "created"),
-    givenDelivery("pull_request", "synchronize"),
-  ];
-  await Promise.all(deliveries.map((delivery) => post(delivery)));
-  const found = await Promise.all(deliveries.map((delivery) => reportWhen(delivery, "complete")));
-  expect(found).toMatchObject([
-    { labels: expect.arrayContaining(["discussion"]), deliveries: [ONCE] },
-    { labels: expect.arrayContaining(["needs-review"]), deliveries: [ONCE] },
-  ]);
-});
+function inAgent(
+  { agent }: Delivery,
+  act: (agent: TriageAgent, ctx: DurableObjectState) => unknown,
+) {
+  return runInDurableObject(env.TriageAgent.getByName(agent), act);
+}
 
-it("each of two events of one issue starts a workflow", async () => {
-  const first = givenDelivery();
-  const second = { ...first, id: crypto.randomUUID() };
-  await Promise.all([post(first), post(second)]);
-  await reportWhen(first, "complete");
-  const found = await reportWhen(second, "complete");
-  expect(found).toMatchObject({ workflows: 2, deliveries: [ONCE, ONCE] });
-});
+it.each([
+  ["issues", "opened", "spelling"],
+  ["issue_comment", "created", "discussion"],
+  ["pull_request", "synchronize", "needs-review"],
+])(
+  "%s.%s starts one workflow, which prompts once and writes the label %s",
+  async (event, action, label) => {
+    const delivery = givenDelivery(event, action);
+    const { status, body } = await post(delivery);
+    expect([status, body]).toMatchObject([200, { verdict: "accepted", id: delivery.id }]);
+    const { workflows, deliveries } = await reportWhen(delivery, "complete");
+    expect({ workflows, deliveries }).toMatchObject({ workflows: 1, deliveries: [ONCE] });
+    expect(deliveries[0]?.triage?.labels).toContain(label);
+  },
+);
 
 it("a critical delivery writes no label until a person approves, and an approval counts once", async () => {
   const delivery = givenDelivery("issues", "reopened");
+  const { agent } = delivery;
   await post(delivery);
-  const waiting = await reportWhen(delivery, "waiting");
-  expect(waiting.labels).toEqual([]);
-  expect(rowOf(waiting, delivery)).toMatchObject({
-    triage: { severity: "critical" },
-    labelRequests: 0,
-  });
+  const [waiting] = (await reportWhen(delivery, "waiting")).deliveries;
+  expect(waiting).toMatchObject({ labelRequests: 0, triage: null });
+  expect((await operate("/wake", { agent })).body).toEqual({ woken: 1 });
+  expect((await report(agent)).deliveries).toEqual([waiting]);
 
-  expect(await approve({ ...delivery, id: "another" })).toBe(false);
-  expect((await operate("/wake", { agent: delivery.agent })).body).toEqual({ woken: 1 });
-  expect(rowOf(await report(delivery.agent), delivery)).toMatchObject({ status: "waiting" });
-  expect(await approve(delivery, "ann")).toBe(true);
+  const { approvalId } = waiting?.approval ?? {};
+  const approve = async (by: string) => (await operate("/approve", { agent, approvalId, by })).body;
+  expect(await approve("ann")).toEqual({ outcome: "decided" });
   const complete = await reportWhen(delivery, "complete");
-  expect(complete.labels).toContain("reopened");
-  expect(complete.deliveries).toMatchObject([{ ...ONCE, approvedBy: "ann" }]);
-
-  expect(await approve(delivery, "bob")).toBe(false);
-  expect(await report(delivery.agent)).toEqual(complete);
+  expect(complete.deliveries).toMatchObject([{ ...ONCE, approval: { by: "ann" } }]);
+  expect(await approve("bob")).toEqual({ outcome: "already_decided" });
+  expect(await report(agent)).toEqual(complete);
 });
 
-it("the approver is stored, also when the workflow ends first", async () => {
-  const delivery = givenDelivery("issues", "reopened");
-  await post(delivery);
-  await reportWhen(delivery, "waiting");
-  await runInDurableObject(agentOf(delivery), (agent) => {
-    const approveWorkflow = agent.approveWorkflow.bind(agent);
-    agent.approveWorkflow = async (...args) => {
-      await approveWorkflow(...args);
-      await reportWhen(delivery, "complete");
-    };
-  });
-  expect(await approve(delivery, "ann")).toBe(true);
-  expect((await report(delivery.agent)).deliveries).toMatchObject([{ ...ONCE, approvedBy: "ann" }]);
-});
-
-it("a repeated delivery starts and changes nothing", async () => {
-  const delivery = givenDelivery();
-  const { body: receipt } = await post(delivery);
-  const atWork = await post(delivery);
-  const before = await reportWhen(delivery, "complete");
-  const afterwards = await post(delivery);
-  for (const again of [atWork, afterwards]) {
-    expect(again).toEqual({ status: 202, body: { ...receipt, accepted: false } });
-  }
-  expect(before).toMatchObject({ workflows: 1, deliveries: [ONCE] });
-  expect(await report(delivery.agent)).toEqual(before);
-});
-
-it("two concurrent posts of one delivery are accepted once and start one workflow", async () => {
+it("of concurrent and later posts of a delivery, one starts a workflow", async () => {
   await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
   const delivery = givenDelivery();
   const answers = await Promise.all(Array.from({ length: 6 }, () => post(delivery)));
-  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 202));
-  expect(answers.filter(({ body }) => body.accepted)).toHaveLength(1);
-  const found = await reportWhen(delivery, "complete");
-  expect(found).toMatchObject({ workflows: 1, deliveries: [{ ...ONCE, labelRequests: 1 }] });
+  const verdicts = answers.map(({ body }) => (body as { verdict: string }).verdict);
+  expect(verdicts.sort()).toEqual(["accepted", ...Array(5).fill("duplicate")]);
+  const before = await reportWhen(delivery, "complete");
+  expect(before).toMatchObject({ workflows: 1, deliveries: [ONCE] });
+  expect((await post(delivery)).body).toMatchObject({ verdict: "duplicate" });
+  expect(await report(delivery.agent)).toEqual(before);
   expect(await workflows.get()).toHaveLength(1);
 });
 
-it("a step that failed after it wrote the labels does not write them again", async () => {
+it("a crash between storing a delivery and starting its workflow is repaired by the agent's next start", async () => {
   const delivery = givenDelivery();
-  await using workflow = await introspectWorkflowInstance(
-    env.TRIAGE_WORKFLOW,
-    `triage-${delivery.id}`,
-  );
-  await workflow.modify((instance) => instance.disableRetryDelays());
+  using create = vi.spyOn(env.TRIAGE_WORKFLOW, "create");
+  await inAgent(delivery, (_, ctx) => create.mockImplementationOnce(() => crash(ctx)));
+  expect(await post(delivery)).toMatchObject({ status: 503 });
+  expect((await post(delivery)).body).toMatchObject({ verdict: "duplicate" });
+  const found = await reportWhen(delivery, "complete");
+  expect(found).toMatchObject({ workflows: 1, deliveries: [ONCE] });
+});
+
+it("a crash during an answer causes a second model call, and nothing else runs twice", async () => {
+  const delivery = givenDelivery();
+  await post(delivery);
+  await vi.waitFor(async () => {
+    expect((await report(delivery.agent)).callAges).toHaveLength(1);
+  });
+  await inAgent(delivery, (_, ctx) => crash(ctx)).catch(() => undefined);
+  const found = await reportWhen(delivery, "complete");
+  expect(found).toMatchObject({ workflows: 1, deliveries: [{ ...ONCE, calls: 2 }] });
+});
+
+it("a step that failed after it wrote the labels does not write them again", async () => {
+  await using workflows = await introspectWorkflow(env.TRIAGE_WORKFLOW);
+  await workflows.modifyAll((instance) => instance.disableRetryDelays());
   const { applyLabels } = TriageAgent.prototype;
   using spy = vi.spyOn(TriageAgent.prototype, "applyLabels");
   spy.mockImplementationOnce(function (this: TriageAgent, ...args) {
     applyLabels.apply(this, args);
     throw new Error("The connection is lost");
   });
+  const delivery = givenDelivery();
   await post(delivery);
-  const found = await reportWhen(delivery, "complete");
-  expect(found.deliveries).toMatchObject([{ ...ONCE, labelRequests: 2 }]);
+  const { deliveries } = await reportWhen(delivery, "complete");
+  expect(deliveries).toMatchObject([{ ...ONCE, labelRequests: 2 }]);
 });
