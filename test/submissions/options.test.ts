@@ -302,7 +302,7 @@ describe("L1: invalid options are refused with their names, and nothing is store
     ],
     ["reply", { reply: "x" as never }, 'Invalid reply "x": expected a destination or a list'],
     ["reply", { reply: null as never }, "Invalid reply null: expected a destination or a list"],
-    ["reply", { reply: (() => []) as never }, 'expected a destination or a list'],
+    ["reply", { reply: (() => []) as never }, "expected a destination or a list"],
     ["reply", { reply: [somewhere(), { kind: "fax" }] as never }, 'Invalid reply[1].kind "fax"'],
     [
       "reply",

@@ -21,7 +21,8 @@ export class FakeAgent {
       return { verdict: "refused", error: { name: "Error", message: refusal } };
     if (!call) return { verdict: "filtered" };
     const key = `${delivery.source} ${delivery.id} ${call.ordinal}`;
-    if (this.#results.has(key)) return { verdict: "duplicate", result: this.#results.get(key) ?? null };
+    if (this.#results.has(key))
+      return { verdict: "duplicate", result: this.#results.get(key) ?? null };
     this.calls.push({ verb: call.verb, args: call.args });
     const result = { started: call.verb };
     this.#results.set(key, result);
