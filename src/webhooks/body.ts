@@ -73,8 +73,9 @@ export function parserOf(
   contentType: string | null,
 ): (text: string) => Json {
   const type = contentType?.split(";")[0]?.trim().toLowerCase();
-  if (form && (type ? type.endsWith("/x-www-form-urlencoded") : isFormOnly)) return form;
-  if (!isFormOnly && (!type || /[/+]json$/.test(type))) return (text) => JSON.parse(text) as Json;
+  const isForm = type ? type.endsWith("/x-www-form-urlencoded") : isFormOnly;
+  if (isForm && form) return form;
+  if (!isFormOnly && (!type || /[/+]json$/.test(type))) return JSON.parse;
   throw new RefusedRequest(415, "Invalid content type.");
 }
 

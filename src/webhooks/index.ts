@@ -4,8 +4,8 @@ export { InvalidOptionError } from "../core/options.ts";
 export type { ButtonApproval, ButtonOptions, ClickOptions } from "./click.ts";
 export type { ApprovalClick, InboundDelivery } from "./delivery.ts";
 export { type LinksOptions, links } from "./links.ts";
-export type { Endpoint, EndpointOptions } from "./preset.ts";
-export { type CustomOptions, custom } from "./presets/custom.ts";
+export type { Endpoint, EndpointOptions, ShortDuration } from "./preset.ts";
+export { type CustomOptions, custom, type Field } from "./presets/custom.ts";
 export {
   approvalComponents,
   type DiscordBody,

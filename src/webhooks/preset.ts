@@ -2,13 +2,15 @@
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Clock } from "../core/clock.ts";
-import { type Duration, millisecondsOf } from "../core/duration.ts";
 import type { Json } from "../core/json.ts";
 import { InvalidOptionError } from "../core/options.ts";
 import { thrownText } from "../inbound/offer.ts";
 import type { Verdict } from "../inbound/protocol.ts";
 import type { ApprovalClick, InboundDelivery } from "./delivery.ts";
 import type { Verified } from "./verify.ts";
+
+/** Milliseconds, or a whole number and a unit: `"30 seconds"`, `"5 minutes"`. A receiver has no room for all of `Duration`. */
+export type ShortDuration = number | `${number} ${"second" | "minute" | "hour"}${"" | "s"}`;
 
 /** The options of every endpoint. */
 export type EndpointOptions<Body, Target> = {
@@ -35,9 +37,9 @@ export type EndpointOptions<Body, Target> = {
   /** The largest body, up to 25 MiB. @default 1_048_576 */
   readonly maxBytes?: number;
   /** When the request is answered at the latest; the work continues. @default the preset's, below the sender's limit */
-  readonly timeLimit?: Duration;
+  readonly timeLimit?: ShortDuration;
   /** How far the sender's time may be from ours. Senders that sign no time have none. @default the preset's */
-  readonly tolerance?: Duration;
+  readonly tolerance?: ShortDuration;
   readonly clock?: Pick<Clock, "now">;
 };
 
@@ -240,25 +242,28 @@ export const OPTIONS: Readonly<Record<string, Check>> = {
     (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX_BYTES,
     `a whole number from 1 to ${MAX_BYTES}`,
   ),
-  timeLimit: checkThat(
-    (value) => (millisecondsOf(value) ?? Infinity) <= MAX_TIME_LIMIT,
-    "a duration of at most 30 seconds",
-  ),
-  tolerance: checkThat(
-    (value) => Number.isFinite(millisecondsOf(value)),
-    'a duration, e.g. "5 minutes"',
-  ),
+  timeLimit: checkThat((value) => msOf(value) <= MAX_TIME_LIMIT, "at most 30 seconds"),
+  tolerance: checkThat((value) => msOf(value) < Infinity, 'a duration, e.g. "5 minutes"'),
   clock: anObjectWith("now", "a clock"),
 };
+
+/** NaN for anything else. */
+function msOf(duration: unknown): number {
+  if (typeof duration === "number") return duration >= 1 ? duration : Number.NaN;
+  const [, count, unit] = /^(\d+) (second|minute|hour)s?$/.exec(String(duration)) ?? [];
+  return Number(count) * { second: 1_000, minute: 60_000, hour: 3_600_000 }[unit as "hour"];
+}
 
 /**
  * An endpoint of the preset. Every preset calls it with the app's options.
  *
+ * @param required options that this preset needs
  * @throws InvalidOptionError
  */
 export function endpoint<Body, Target>(
   preset: Preset,
   options: Omit<EndpointOptions<Body, Target>, "secret">,
+  required: readonly string[] = [],
 ): Endpoint {
   const { secretOption = "secret" } = preset;
   const checks = { [secretOption]: secretNames, ...OPTIONS, ...preset.options };
@@ -270,18 +275,20 @@ export function endpoint<Body, Target>(
   }
   for (const [option, check] of Object.entries(checks)) {
     const value = options[option as keyof typeof options] as unknown;
-    if (value !== undefined || option === secretOption || option === "agent") check(option, value);
+    if (value !== undefined || [secretOption, "agent", ...required].includes(option))
+      check(option, value);
   }
   const { name = preset.name, path = `/hooks/${name}`, maxBytes = MIB } = options;
-  const { timeLimit = preset.timeLimit, tolerance = preset.tolerance } = options;
+  const { timeLimit = preset.timeLimit, tolerance = preset.tolerance ?? 0 } = options;
   return {
     preset,
     name,
     path,
     secrets: [options[secretOption as keyof typeof options] as unknown].flat() as string[],
     maxBytes,
-    timeLimit: millisecondsOf(timeLimit) as number,
-    tolerance: millisecondsOf(tolerance) ?? 0,
+    timeLimit: msOf(timeLimit),
+    // 0 where the sender signs no time.
+    tolerance: tolerance && msOf(tolerance),
     // What `agent` and `handle` receive is what the schema has made.
     options: options as unknown as Endpoint["options"],
   };

@@ -1,6 +1,5 @@
 /** Receives webhooks: verifies each request, and offers its delivery to an agent. */
 
-import { systemClock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
 import { handlers, offer, thrownText } from "../inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival, Verdict } from "../inbound/protocol.ts";
@@ -76,7 +75,7 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
       hash: "",
       secrets: [],
       secretOf: async (name: string) => (await secretIn(env, name)) ?? misconfigured([name]),
-      now: (endpoint.options.clock ?? systemClock).now(),
+      now: (endpoint.options.clock ?? Date).now(),
       tolerance: endpoint.tolerance,
     };
     return answerInTime(reception, ctx);

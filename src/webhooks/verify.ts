@@ -20,36 +20,22 @@ const MAX_SIGNATURES = 16;
 /**
  * Whether one of the signatures is the HMAC of the message with one of the keys.
  *
- * @param signatures as texts; those that are no hex or base64 of the right length do not count
+ * @param signatures as texts; those that are not in the encoding do not count
  */
-export async function checkHmac(options: {
+export function checkHmac(options: {
   readonly hash?: "SHA-1" | "SHA-256";
   readonly encoding: Encoding;
   readonly keys: readonly (string | Bytes)[];
   readonly message: Bytes;
   readonly signatures: readonly (string | null | undefined)[];
 }): Promise<Verified> {
-  const { hash = "SHA-256", encoding, message } = options;
-  const given = options.signatures.filter((one) => !!one);
-  if (given.length === 0) return "missing signature";
-  const signatures = given
-    .slice(0, MAX_SIGNATURES)
-    .map((text) => decode(`${text}`, encoding))
-    .filter((bytes) => !!bytes);
-  const algorithm = { name: "HMAC", hash };
-  const checks = options.keys.map(async (secret) => {
-    const key = await crypto.subtle.importKey("raw", bytesOf(secret), algorithm, false, ["verify"]);
-    return signatures.map((signature) => crypto.subtle.verify("HMAC", key, signature, message));
-  });
-  // All of them, so that the time does not tell which one matches.
-  const matches = await Promise.all((await Promise.all(checks)).flat());
-  return matches.includes(true) || "invalid signature";
+  const { hash = "SHA-256", keys } = options;
+  return checkSignatures({ name: "HMAC", hash }, keys.map(bytesOf), options);
 }
 
 /**
- * Whether the signature is of the message, by one of the public keys.
- *
- * @throws TypeError for a key that is not 32 bytes in its encoding
+ * Whether the signature is of the message, by one of the public keys. Rejects for a key that is not 32 bytes in its encoding.
+ * Hex may be in either case.
  */
 export async function checkEd25519(options: {
   readonly encoding: Encoding;
@@ -57,19 +43,38 @@ export async function checkEd25519(options: {
   readonly message: Bytes;
   readonly signature: string | null;
 }): Promise<Verified> {
-  const { encoding, message, publicKeys } = options;
-  if (!options.signature) return "missing signature";
-  const decoded = (text: string) =>
-    decode(encoding === "hex" ? text.toLowerCase() : text, encoding);
-  const signature = decoded(options.signature);
-  const checks = publicKeys.map(async (text) => {
-    const raw = decoded(text);
-    if (raw?.length !== 32)
-      throw new TypeError(`expected an Ed25519 public key, 32 bytes in ${encoding}`);
-    const key = await crypto.subtle.importKey("raw", raw, "Ed25519", false, ["verify"]);
-    return signature?.length === 64 && crypto.subtle.verify("Ed25519", key, signature, message);
+  const { encoding, message } = options;
+  const normal = (text: string) => (encoding === "hex" ? text.toLowerCase() : text);
+  const keys = options.publicKeys.map((text) => {
+    const key = decode(normal(text), encoding);
+    if (key?.length === 32) return key;
+    throw new TypeError(`expected an Ed25519 public key, 32 bytes in ${encoding}`);
   });
-  return (await Promise.all(checks)).includes(true) || "invalid signature";
+  const signatures = [normal(options.signature ?? "")];
+  return checkSignatures({ name: "Ed25519" }, keys, { encoding, message, signatures });
+}
+
+async function checkSignatures(
+  algorithm: { readonly name: string; readonly hash?: string },
+  keys: readonly Bytes[],
+  options: Pick<Parameters<typeof checkHmac>[0], "encoding" | "message" | "signatures">,
+): Promise<Verified> {
+  const given = options.signatures.filter((one) => !!one);
+  if (given.length === 0) return "missing signature";
+  const signatures = given
+    .slice(0, MAX_SIGNATURES)
+    .map((text) => decode(`${text}`, options.encoding))
+    // WebCrypto refuses to check an Ed25519 signature of another length.
+    .filter((bytes) => bytes && (algorithm.hash || bytes.length === 64)) as Bytes[];
+  const checks = keys.map(async (bytes) => {
+    const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["verify"]);
+    return signatures.map((signature) =>
+      crypto.subtle.verify(algorithm, key, signature, options.message),
+    );
+  });
+  // All of them, so that the time does not tell which one matches.
+  const matches = await Promise.all((await Promise.all(checks)).flat());
+  return matches.includes(true) || "invalid signature";
 }
 
 /** Whether the token is one of the secrets. Their digests are compared, so that the time tells no length either. */
@@ -119,7 +124,7 @@ function hexOf(bytes: Bytes): string {
 }
 
 /** The bytes of a text in UTF-8. */
-export function bytesOf(text: string | Bytes): Bytes {
+function bytesOf(text: string | Bytes): Bytes {
   return typeof text === "string" ? (new TextEncoder().encode(text) as Bytes) : text;
 }
 
@@ -139,7 +144,7 @@ export function concat(...parts: readonly (string | Bytes)[]): Bytes {
  * The bytes of a text, or undefined. Exactly one text stands for the same bytes: lower-case hex, or base64 with its
  * padding. Senders' packages compare the texts.
  */
-export function decode(text: string, encoding: Encoding): Bytes | undefined {
+function decode(text: string, encoding: Encoding): Bytes | undefined {
   if (encoding === "hex") {
     const pairs = text.match(/../g) ?? [];
     const bytes = Uint8Array.from(pairs, (pair) => Number.parseInt(pair, 16));

@@ -85,10 +85,9 @@ describe("custom() with an HMAC", () => {
     expect(await send(options, without)).toMatchObject({ status: 401 });
   });
 
-  it("signs the URL where `signed` has it", async () => {
-    const options = { ...BASE, scheme: "hmac", signed: "{url}|{body}" } as const;
-    const text = `https://app.example/hooks/custom|${BODY}`;
-    expect(await send(options, { "x-signature": hmac(text).digest("hex") })).toMatchObject({
+  it("signs what `before` says", async () => {
+    const options = { ...BASE, scheme: "hmac", before: "v1|" } as const;
+    expect(await send(options, { "x-signature": hmac(`v1|${BODY}`).digest("hex") })).toMatchObject({
       status: 200,
     });
     expect(await send(options, { "x-signature": hmac(BODY).digest("hex") })).toMatchObject({
@@ -192,10 +191,8 @@ describe("custom()", () => {
     [{ header: "a b" }, "header"],
     [{ hash: "MD5" }, "hash"],
     [{ encoding: "utf8" }, "encoding"],
-    [{ signed: "{timestamp}.{body}" }, "signed"],
-    [{ signed: "{id}.{body}" }, "signed"],
-    [{ signed: "{url}" }, "signed"],
-    [{ timestamp: "x-time", signed: "{body}" }, "signed"],
+    [{ before: "{timestamp}." }, "before"],
+    [{ timestamp: "x-time", before: "v0:" }, "before"],
     [{ timestamp: 7 }, "timestamp"],
     [{ format: "xml" }, "format"],
     [{ id: 7 }, "id"],

@@ -1,14 +1,14 @@
 /** Senders without a preset of their own: an HMAC, an Ed25519 signature or a shared token in a header. */
 
 import type { Json } from "../../core/json.ts";
-import { InvalidOptionError } from "../../core/options.ts";
 import { fieldsOf } from "../form.ts";
 import {
-  aFunction,
   type Check,
+  checkThat,
   type Endpoint,
   type EndpointOptions,
   endpoint,
+  type Incoming,
   invalid,
 } from "../preset.ts";
 import {
@@ -40,13 +40,13 @@ type CommonOptions<Body, Target> = EndpointOptions<Body, Target> & {
 type SignedOptions = {
   /** Of the signature; for Ed25519 also of the public key. @default "hex" */
   readonly encoding?: Encoding;
-  /** The header with the time of the signature, in seconds or milliseconds. `signed` must contain it. */
+  /** The header with the time of the signature, in seconds or milliseconds. `before` must contain it. */
   readonly timestamp?: string;
   /**
-   * What is signed, of `{body}`, `{timestamp}` and `{url}`.
-   * @default "{timestamp}.{body}" with a `timestamp`, otherwise "{body}"
+   * What is signed before the body, e.g. `v0:{timestamp}:`.
+   * @default "{timestamp}." with a `timestamp`, otherwise ""
    */
-  readonly signed?: string;
+  readonly before?: string;
 };
 
 /** `secret` names the key of the HMAC, the Ed25519 public key, or the token. */
@@ -57,29 +57,27 @@ export type CustomOptions<Body, Target> = CommonOptions<Body, Target> &
     | { readonly scheme: "token" }
   );
 
-const HEADER = /^[\w!#$%&'*+.^`|~-]+$/;
+const matches = (pattern: RegExp, expected: string) =>
+  checkThat((value) => typeof value === "string" && pattern.test(value), expected);
+const header = matches(/^[\w-]+$/, "the name of a header");
+const text = matches(/^/, "a text");
+const field: Check = (option, value) => typeof value === "function" || header(option, value);
 
-const header: Check = (option, value) => {
-  if (typeof value !== "string" || !HEADER.test(value))
-    throw invalid(option, value, 'the name of a header, e.g. "x-acme-signature"');
+const COMMON = {
+  prefix: text,
+  id: field,
+  type: field,
+  format: matches(/^(json|form)$/, "json or form"),
 };
-const field: Check = (option, value) =>
-  typeof value === "string" ? header(option, value) : aFunction(option, value);
-const text: Check = (option, value) => {
-  if (typeof value !== "string") throw invalid(option, value, "a string");
+const SIGNED = {
+  ...COMMON,
+  encoding: matches(/^(hex|base64)$/, "hex or base64"),
+  timestamp: header,
+  before: text,
 };
-const oneOf =
-  (...values: readonly string[]): Check =>
-  (option, value) => {
-    if (!values.includes(value as string))
-      throw invalid(option, value, `one of ${values.join(", ")}`);
-  };
-
-const COMMON = { header, prefix: text, id: field, type: field, format: oneOf("json", "form") };
-const SIGNED = { encoding: oneOf("hex", "base64"), timestamp: header, signed: text };
 const OPTIONS: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
-  hmac: { ...COMMON, ...SIGNED, hash: oneOf("SHA-1", "SHA-256") },
-  ed25519: { ...COMMON, ...SIGNED },
+  hmac: { ...SIGNED, hash: matches(/^SHA-(1|256)$/, "SHA-1 or SHA-256") },
+  ed25519: SIGNED,
   token: COMMON,
 };
 
@@ -91,56 +89,46 @@ const OPTIONS: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
  * @throws InvalidOptionError
  */
 export function custom<Target, Body = Json>(options: CustomOptions<Body, Target>): Endpoint {
-  const scheme = oneOf(...Object.keys(OPTIONS));
-  scheme("scheme", options?.scheme);
   const made = endpoint(
     {
       name: "custom",
       timeLimit: 9_000,
       tolerance: 300_000,
-      options: { ...OPTIONS[options.scheme], scheme },
+      options: {
+        scheme: matches(/^(hmac|ed25519|token)$/, "hmac, ed25519 or token"),
+        ...OPTIONS[options.scheme],
+        header,
+      },
       verify: (incoming) => verify(options, incoming),
       ...(options.format === "form" && { form: fieldsOf, isFormOnly: true }),
       identify: (body, { headers, hash }) => {
+        const read = (from: Field) =>
+          typeof from === "string" ? headers.get(from) : from(body, headers);
         const { id, type } = options;
-        return {
-          id: id === undefined ? hash : read(id, body, headers),
-          type: (type && read(type, body, headers)) ?? "",
-        };
+        return { id: id ? (read(id) ?? undefined) : hash, type: (type && read(type)) ?? "" };
       },
     },
     options,
+    ["header", "scheme"],
   );
-  check(options);
+  if (options.scheme !== "token" && beforeOf(options).includes(TIME) !== !!options.timestamp)
+    throw invalid(
+      "before",
+      options.before,
+      `a text with ${TIME} if there is a timestamp, and only then`,
+    );
   return made;
 }
 
-function check<Body, Target>(options: CustomOptions<Body, Target>): void {
-  if (options.header === undefined)
-    throw new InvalidOptionError("header", 'Missing option "header" in options of custom().');
-  if (options.scheme === "token") return;
-  const { timestamp } = options;
-  const fields = [...templateOf(options).matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
-  const valid = ["body", "url", ...(timestamp === undefined ? [] : ["timestamp"])];
-  const isValid =
-    fields.includes("body") &&
-    fields.every((name) => valid.includes(name)) &&
-    (timestamp === undefined || fields.includes("timestamp"));
-  if (isValid) return;
-  const needs = timestamp === undefined ? "{body}" : "{body} and {timestamp}";
-  const expected = `a text with ${needs}, and no fields but ${valid.map((name) => `{${name}}`).join(", ")}`;
-  throw invalid("signed", options.signed, expected);
-}
+const TIME = "{timestamp}";
 
-function templateOf({ signed, timestamp }: SignedOptions): string {
-  return signed ?? (timestamp === undefined ? "{body}" : "{timestamp}.{body}");
+function beforeOf({ before, timestamp }: SignedOptions): string {
+  return before ?? (timestamp ? `${TIME}.` : "");
 }
-
-type Signed = Parameters<Parameters<typeof endpoint>[0]["verify"]>[0];
 
 async function verify<Body, Target>(
   options: CustomOptions<Body, Target>,
-  { headers, raw, url, secrets, now, tolerance }: Signed,
+  { headers, raw, secrets, now, tolerance }: Incoming,
 ): Promise<Verified> {
   const { prefix = "" } = options;
   const value = headers.get(options.header);
@@ -148,16 +136,9 @@ async function verify<Body, Target>(
   if (!value.startsWith(prefix)) return "invalid signature";
   const given = value.slice(prefix.length);
   if (options.scheme === "token") return checkToken(given, secrets);
-  const time = options.timestamp === undefined ? undefined : headers.get(options.timestamp);
-  if (time === null) return "missing timestamp";
-  const fields = new Map<string, string | typeof raw>([
-    ["{body}", raw],
-    ["{url}", url.href],
-    ["{timestamp}", time ?? ""],
-  ]);
-  const parts = templateOf(options).split(/(\{\w+\})/);
-  const message = concat(...parts.map((part) => fields.get(part) ?? part));
-  const { encoding = "hex" } = options;
+  const { encoding = "hex", timestamp } = options;
+  const time = timestamp && headers.get(timestamp);
+  const message = concat(beforeOf(options).replaceAll(TIME, `${time}`), raw);
   const verified =
     options.scheme === "ed25519"
       ? await checkEd25519({ encoding, publicKeys: secrets, message, signature: given })
@@ -170,9 +151,5 @@ async function verify<Body, Target>(
         });
   if (verified !== true || time === undefined) return verified;
   // Milliseconds have 12 digits or more since 1973, seconds until 5138 fewer.
-  return checkTime(time.length > 11 ? time.slice(0, -3) : time, { now, tolerance });
-}
-
-function read(from: Field, body: Json, headers: Headers): string | undefined {
-  return (typeof from === "string" ? headers.get(from) : from(body, headers)) ?? undefined;
+  return checkTime(time && time.length > 11 ? time.slice(0, -3) : time, { now, tolerance });
 }
