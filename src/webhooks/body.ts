@@ -87,6 +87,6 @@ export function parse(raw: Bytes, parser: (text: string) => Json): Json {
   } catch {
     // Not well-formed.
   }
-  const expected = "an object or a list in UTF-8, nested at most 500 levels deep";
+  const expected = "an object or a list, at most 500 levels deep";
   throw new RefusedRequest(400, `Invalid body: expected ${expected}.`);
 }

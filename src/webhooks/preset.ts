@@ -102,7 +102,7 @@ export type Outcome = {
 };
 
 /** What a preset finds in a request. */
-export type Identity = {
+type Identity = {
   readonly id: string | undefined;
   readonly type: string;
   /** In place of the parsed body: with what the sender has only in a header. */
@@ -204,7 +204,7 @@ export const aFunction = checkThat((value) => typeof value === "function", "a fu
 export const secretName: Check = (option, value) => {
   if (typeof value === "string" && /^[a-z_$][\w$]{0,99}$/i.test(value) && !SECRET.test(value))
     return;
-  const message = `Invalid ${option}: expected the name of a binding in env, e.g. "HOOK_SECRET", and not a secret itself.`;
+  const message = `Invalid ${option}: expected the name of a binding in env, and no secret.`;
   throw new InvalidOptionError(option, message);
 };
 
@@ -232,14 +232,14 @@ export const OPTIONS: Readonly<Record<string, Check>> = {
   ),
   path: checkThat(
     (value) => URL.parse(String(value), "http://x")?.pathname === value,
-    'a path that begins with "/", without ? and #',
+    'a path, e.g. "/hooks/acme"',
   ),
   name: checkThat(
     (value) => /^[\w-]{1,64}$/.test(String(value)),
-    "1 to 64 of A-Z, a-z, 0-9, _ and -",
+    "1 to 64 letters, digits, _ and -",
   ),
   maxBytes: checkThat(
-    (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX_BYTES,
+    (value) => Number.isInteger(value) && 0 < Number(value) && Number(value) <= MAX_BYTES,
     `a whole number from 1 to ${MAX_BYTES}`,
   ),
   timeLimit: checkThat((value) => msOf(value) <= MAX_TIME_LIMIT, "at most 30 seconds"),

@@ -2,7 +2,7 @@
 
 import type { Json } from "../core/json.ts";
 import { handlers, offer, thrownText } from "../inbound/offer.ts";
-import type { AcceptsDeliveries, Arrival, Verdict } from "../inbound/protocol.ts";
+import type { AcceptsDeliveries, Arrival } from "../inbound/protocol.ts";
 import type { Destination } from "../outbox/types.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
 import type { InboundDelivery } from "./delivery.ts";
@@ -26,6 +26,7 @@ export type Receiver = (
 
 /** When a sender may try again after 503, in seconds. */
 const RETRY_AFTER = 30;
+const FILTERED = { status: 200, verdict: "filtered" } as const;
 const UNREACHABLE = "The agent could not be reached.";
 /** Characters. */
 const MAX_TYPE = 200;
@@ -135,16 +136,16 @@ async function receive(reception: Reception): Promise<Response> {
   const handshake = preset.handshake?.(body, reception);
   if (handshake) return handshake;
   const arrival = await arrivalOf(reception, body);
-  if (options.events && !options.events.includes(arrival.type)) return taken(reception, "filtered");
+  if (options.events && !options.events.includes(arrival.type)) return respond(reception, FILTERED);
   const delivery = await deliveryOf(endpoint, arrival);
   reception.delivery = delivery;
   const agent = await options.agent(delivery, env as Cloudflare.Env);
-  if (!agent) return taken(reception, "filtered");
+  if (!agent) return respond(reception, FILTERED);
   const handle = async (_: Arrival, calls: object) => run(endpoint, delivery, calls);
   const offered = await offer({ name: endpoint.name, handle }, arrival, agent as AcceptsDeliveries);
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response) return result;
-  if (verdict !== "refused") return taken(reception, verdict);
+  if (verdict !== "refused") return respond(reception, { status: 200, verdict });
   throw retryAfter
     ? new RefusedRequest(429, "The agent has no room.", thrownText(error), retryAfter)
     : offered.isUnreachable
@@ -173,7 +174,7 @@ async function arrivalOf(reception: Reception, body: Json): Promise<Arrival> {
   const { endpoint, raw, hash, now } = reception;
   const { id, type, ...own } = orMalformed(() => endpoint.preset.identify(body, reception));
   if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
-    throw new RefusedRequest(400, "The delivery's id or type is missing or invalid.");
+    throw new RefusedRequest(400, "The id or the type is missing or invalid.");
   reception.id = /^[\w-]{1,100}$/.test(id) ? id : await sha256Hex(id);
   return {
     source: endpoint.name,
@@ -228,7 +229,7 @@ function orMalformed<T>(read: () => T): T {
   try {
     return read();
   } catch {
-    throw new RefusedRequest(400, "The body is not of the sender's form.");
+    throw new RefusedRequest(400, "Invalid body.");
   }
 }
 
@@ -254,10 +255,6 @@ async function secretIn(env: object, name: string): Promise<string | undefined> 
     // Answered and logged as a missing secret.
     return undefined;
   }
-}
-
-function taken(reception: Reception, verdict: Verdict): Response {
-  return respond(reception, { status: 200, verdict });
 }
 
 function refuse(reception: Reception, refused: RefusedRequest): Response {

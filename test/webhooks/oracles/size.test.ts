@@ -9,8 +9,13 @@ import { minified } from "../../../bench/bundle.ts";
 const SRC = path.join(import.meta.dirname, "../../../src");
 const PRESETS = path.join(SRC, "webhooks/presets");
 const LIMIT = 5_000;
-/** `custom` checks HMACs, Ed25519 and tokens. */
-const LIMITS: Readonly<Record<string, number>> = { custom: 5_550 };
+/** The current sizes, so that growth is noticed: three schemes, clicks on approvals, and signatures of forms. */
+const LIMITS: Readonly<Record<string, number>> = {
+  custom: 5_520,
+  slack: 5_600,
+  discord: 5_560,
+  twilio: 5_390,
+};
 
 /** The exported functions of each preset, e.g. `github`. */
 const presets = readdirSync(PRESETS).flatMap((file) => {
@@ -30,7 +35,7 @@ async function bundled(names: readonly string[]): Promise<string> {
 }
 
 describe("a Worker with one preset", () => {
-  it.each(presets)("loads at most 5 kB for $name", async ({ name }) => {
+  it.each(presets)("loads at most its limit for $name", async ({ name }) => {
     const size = gzipSync(await bundled(["webhooks", name]), { level: 9 }).length;
     expect({ name, size }).toEqual({ name, size: Math.min(size, LIMITS[name] ?? LIMIT) });
   });
