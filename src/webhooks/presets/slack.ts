@@ -157,12 +157,11 @@ function clickOf({ actions, user }: SlackBody): ApprovalClick | undefined {
   const { action_id = "", value = "" } = actions?.[0] ?? {};
   const [, decision] = action_id.match(/^perdure:(grant|reject)$/) ?? [];
   if (!decision || !user) return undefined;
+  const { approvalId, agent } = JSON.parse(value) as Partial<ApprovalClick>;
+  if (typeof approvalId !== "string") throw new TypeError();
   const by = `slack:${user.id} (${user.username ?? user.name})`;
-  return { ...(JSON.parse(value) as Value), decision: decision as "grant", by };
+  return { approvalId, decision: decision as "grant", agent, by };
 }
-
-/** Of a button. */
-type Value = Pick<ApprovalClick, "approvalId" | "agent">;
 
 /** Slack ignores the answer to a click: the outcome goes to its URL, which is tried once, for less than Slack waits. */
 const show: ShowOutcome = async ({ body, source }, text, isDecided) => {
@@ -172,20 +171,21 @@ const show: ShowOutcome = async ({ body, source }, text, isDecided) => {
     replace_original: isDecided,
     text: isDecided ? `${message?.text}\n${text}` : text,
   };
-  const response = Response.json(outcome);
   const request = {
     method: "POST",
     body: JSON.stringify(outcome),
     signal: AbortSignal.timeout(1_500),
   };
-  // The decision is stored all the same.
-  if (response_url)
-    await fetch(response_url, request).catch((error: unknown) =>
-      console.warn(
-        JSON.stringify({ perdure: "webhook:unanswered-click", source, error: String(error) }),
-      ),
+  try {
+    const { ok, status } = await fetch(response_url ?? "", request);
+    if (!ok) throw status;
+  } catch (error) {
+    // The decision is stored all the same.
+    console.warn(
+      JSON.stringify({ perdure: "webhook:unanswered-click", source, reason: String(error) }),
     );
-  return response;
+  }
+  return Response.json(outcome);
 };
 
 /** Of a button's value, and of a section's text. https://docs.slack.dev/reference/block-kit */
