@@ -23,18 +23,17 @@ if (unknown.length > 0) {
 }
 const names = positionals.length > 0 ? positionals : EXAMPLES;
 const steps = names.filter((name) => name !== "orders");
-const signal = AbortSignal.timeout(TIMEOUT_MS);
 for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => process.exit(130));
 const { crash } = values;
 if (steps.length > 0) {
-  await run("steps", {}, (runtime) => runSteps(steps, { runtime, crash, signal }));
+  await run("steps", {}, (runtime, signal) => runSteps(steps, { runtime, crash, signal }));
 }
 if (names.includes("orders")) {
   const secrets = {
     STRIPE_SECRET: `whsec_${crypto.randomUUID()}`,
     LINK_SECRET: crypto.randomUUID(),
   };
-  await run("orders", secrets, (runtime) =>
+  await run("orders", secrets, (runtime, signal) =>
     runOrders(secrets.STRIPE_SECRET, { runtime, crash, signal }),
   );
 }
@@ -43,14 +42,15 @@ if (names.includes("orders")) {
 async function run(
   folder: string,
   secrets: Record<string, string>,
-  act: (runtime: Runtime) => Promise<boolean>,
+  act: (runtime: Runtime, signal: AbortSignal) => Promise<boolean>,
 ): Promise<void> {
   const runtime = new Runtime(fileURLToPath(new URL(folder, import.meta.url).href), secrets);
   const destroy = () => runtime.destroy();
   process.on("exit", destroy);
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
   try {
     await runtime.start(signal);
-    if (!(await act(runtime))) process.exitCode = 1;
+    if (!(await act(runtime, signal))) process.exitCode = 1;
   } catch (error) {
     console.error(error, `\nThe end of the runtime's log:\n${runtime.logTail(25)}`);
     process.exitCode = 1;
