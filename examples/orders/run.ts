@@ -1,6 +1,6 @@
 /**
  * Plays the parts around the shop: the customer, Stripe, and the person who opens the link. With `crash` it kills the runtime
- * after each of them. Checks that one e-mail was sent: the log of what was sent is not in the runtime.
+ * three times. Checks that one e-mail was sent, by the log of all runtimes.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -29,9 +29,10 @@ export async function runOrders(secret: string, run: Run): Promise<boolean> {
   const url = `${runtime.url}${pathname}${search}`;
   const page = await fetch(url);
   console.log(`  the link shows a page: ${page.status}`);
+  // Not after the approval: the runtime logs an e-mail after it has accepted it, and a kill in between would lose the line.
+  await kill(run);
   const [first, second] = [await press(url), await press(url)];
   console.log(`  its button approves: ${first}, and a second time: ${second}`);
-  await kill(run);
 
   const { status, output, error } = await stateWhen(run, (state) => ENDED.includes(state.status));
   const mails = await mailsTo(run);
