@@ -204,7 +204,7 @@ export const aFunction = checkThat((value) => typeof value === "function", "a fu
 export const secretName: Check = (option, value) => {
   if (typeof value === "string" && /^[a-z_$][\w$]{0,99}$/i.test(value) && !SECRET.test(value))
     return;
-  const message = `Invalid ${option}: expected the name of a binding in env, and no secret.`;
+  const message = `Invalid ${option}: expected the name of a binding in env, and not a secret itself.`;
   throw new InvalidOptionError(option, message);
 };
 
