@@ -334,9 +334,15 @@ const INTERNAL: Readonly<Record<string, string>> = {
   TurnRefused: "a host stops a turn by it",
   Mismatch: "the parser catches it, and throws a ScheduleSyntaxError",
   PreemptedError: "an attempt of a delivery fails by it, and is repeated",
-  WebhookError: "an attempt of a delivery fails by it, and is repeated",
+  EndpointError: "an attempt of a delivery fails by it, and is repeated",
   NotNeededError: "a delivery is discarded by it; only its text is shown",
   TimeoutError: "a hook or an attempt is given up by it; only its text is shown",
+  RefusedRequest: "a receiver answers with its status and text",
+  InvalidBodyError: "a source drops or rejects a delivery by it; only its text is shown",
+  EmailTooLargeError: "an e-mail is rejected by it; only its text is shown",
+  MalformedEmailError: "an e-mail is rejected by it; only its text is shown",
+  UnauthenticatedError: "an e-mail is rejected by it; only its text is shown",
+  UnknownSubmissionError: "a tool of the MCP server answers with its text",
 };
 /** Of the platform. */
 const FOREIGN = ["Error", "TypeError", "RangeError", "NonRetryableError"];
@@ -383,7 +389,7 @@ it("every entry exports the errors that the docstrings of its verbs name", () =>
   }
   // What the verbs of a Think agent hand through.
   const handed = [submissions, outbox].flatMap((room) => Object.keys(room)).filter(isError);
-  const own = ["UndeliverableError"];
+  const own = ["UndeliverableError", "RefusedError"];
   expect(handed.filter((name) => !(name in think) && !own.includes(name))).toEqual([]);
 });
 

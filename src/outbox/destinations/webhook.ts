@@ -57,8 +57,8 @@ const REFUSALS: Readonly<Record<number, { readonly means: string; readonly isGon
 };
 
 /** A failed attempt, as `transientOf` of core/failures.ts reads it. */
-class WebhookError extends Error {
-  override readonly name = "WebhookError";
+class EndpointError extends Error {
+  override readonly name = "EndpointError";
   constructor(
     message: string,
     options?: ErrorOptions,
@@ -133,16 +133,17 @@ export function isSecretError(reason: string): boolean {
   return reason.startsWith(`${SECRET} `);
 }
 
-/** @throws WebhookError for a bad secret, without its value */
+/** @throws EndpointError for a bad secret, without its value */
 async function signerOf(env: object, name: string): Promise<Webhook> {
   const remedy = `store it in base64, with or without "whsec_" in front: wrangler secret put ${name}`;
   const secret = await textOf((env as Record<string, unknown>)[name], name);
-  if (typeof secret !== "string") throw new WebhookError(`${SECRET} ${name} is not set; ${remedy}`);
+  if (typeof secret !== "string")
+    throw new EndpointError(`${SECRET} ${name} is not set; ${remedy}`);
   try {
     return new Webhook(atob(secret.trim().replace(/^whsec_/, "")), { format: "raw" });
   } catch {
     // Without the cause, which may quote the secret.
-    throw new WebhookError(`${SECRET} ${name} is empty or not base64; ${remedy}`);
+    throw new EndpointError(`${SECRET} ${name} is empty or not base64; ${remedy}`);
   }
 }
 
@@ -151,7 +152,7 @@ async function textOf(binding: unknown, name: string): Promise<unknown> {
     return await readSecret(binding);
   } catch (cause) {
     const remedy = "check that the binding leads to a secret, and that the store has it";
-    throw new WebhookError(`${SECRET} ${name} could not be read; ${remedy}.`, { cause });
+    throw new EndpointError(`${SECRET} ${name} could not be read; ${remedy}.`, { cause });
   }
 }
 
@@ -183,7 +184,7 @@ async function send(url: string, request: RequestInit & { signal: AbortSignal })
   const { host } = new URL(url);
   const response = await fetch(url, { ...request, redirect: "manual" }).catch((cause) => {
     request.signal.throwIfAborted();
-    throw new WebhookError(`${host} could not be reached: ${cause.message}`, { cause });
+    throw new EndpointError(`${host} could not be reached: ${cause.message}`, { cause });
   });
   if (response.ok) {
     // Delivered, whatever the body is, and whether or not it could be cancelled.
@@ -210,7 +211,7 @@ async function failureOf(response: Response, host: string): Promise<Error> {
       : `, a redirect to ${preview(location)}, which is not followed; make that the url if it is right`;
   const retryAfter = headers.get("retry-after");
   const retry = retryAfter === null ? {} : { "retry-after": retryAfter };
-  return new WebhookError(`${host} answered ${status}${redirect}${body}`, {}, status, retry);
+  return new EndpointError(`${host} answered ${status}${redirect}${body}`, {}, status, retry);
 }
 
 function problemOfUrl(text: unknown): Problem | undefined {

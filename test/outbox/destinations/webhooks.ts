@@ -55,7 +55,7 @@ export const taken = { failure: undefined };
 export function retried(message: RegExp, statusCode?: number) {
   const matching = expect.stringMatching(message);
   return {
-    failure: expect.objectContaining({ name: "WebhookError", message: matching, statusCode }),
+    failure: expect.objectContaining({ name: "EndpointError", message: matching, statusCode }),
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it, vi } from "vitest";
+import type { Json } from "../../../src/core/json.ts";
 import { approvalComponents, discord } from "../../../src/webhooks/index.ts";
 import { FakeAgent } from "../fakes.ts";
 import { ofDiscord, receive, recording } from "./receive.ts";
@@ -102,7 +103,7 @@ describe("an interaction of Discord", () => {
 describe("a click on an approval's button in Discord", () => {
   const clicked = (custom_id: string | undefined, message: object = { content: "Deploy?" }) =>
     interaction(3, { data: { custom_id, component_type: 2 }, message });
-  const deciding = (result: object) =>
+  const deciding = (result: Json) =>
     new FakeAgent(({ call }) => call && { verdict: "accepted", result });
 
   it("is given to the handler where no one says who may decide, and changes no message", async () => {

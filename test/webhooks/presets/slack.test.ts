@@ -1,6 +1,7 @@
 /** What the preset of Slack makes of events, clicks and commands, and how it answers them. */
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { Json } from "../../../src/core/json.ts";
 import { approvalBlocks, slack } from "../../../src/webhooks/index.ts";
 import { sha256Hex } from "../../../src/webhooks/verify.ts";
 import { FakeAgent } from "../fakes.ts";
@@ -189,7 +190,7 @@ describe("a click on an approval's button in Slack", () => {
     });
     return sent;
   };
-  const deciding = (result: object) =>
+  const deciding = (result: Json) =>
     new FakeAgent(({ call }) => call && { verdict: "accepted", result });
 
   it("is given to the handler where no one says who may decide", async () => {
