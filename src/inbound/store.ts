@@ -46,11 +46,11 @@ const MIGRATIONS = [
 const COLUMNS = `seq, source, id, type, verdict, bytes, hash, received_at, stored_at, duplicates, has_conflict,
   replay_of, error, calls`;
 
-/** Deliveries between two deletions. */
+/** Deliveries between two deletions. @internal */
 export const PRUNE_EVERY = 64;
 /** Rows that one call deletes or empties at most: more than come in between. */
 const MAX_PRUNED = 4 * PRUNE_EVERY;
-/** Rows that one page of a list reads at most. */
+/** Rows that one page of a list reads at most. @internal */
 export const MAX_SCANNED = 10_000;
 /** UTF-16 units of JSON in a list: an object has 128 MB in all. */
 const MAX_LISTED = 8_000_000;

@@ -72,7 +72,7 @@ export function problemsOf({ schema, check = schema }: WebhookRequest, body: Jso
   return check === undefined ? [] : mismatchesOf("body", body, check as object);
 }
 
-/** The value at a path of names and indexes, e.g. `items.0.id`; undefined if there is none. */
+/** The value at a path of names and indexes, e.g. `items.0.id`; undefined if there is none. @internal */
 export function valueAt(body: Json | undefined, path: string): Json | undefined {
   let at = body;
   for (const name of path.split(".")) {
