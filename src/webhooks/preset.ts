@@ -102,7 +102,7 @@ export type Outcome = {
 };
 
 /** What a preset finds in a request. */
-type Identity = {
+export type Identity = {
   readonly id: string | undefined;
   readonly type: string;
   /** In place of the parsed body: with what the sender has only in a header. */

@@ -1,10 +1,10 @@
 /** Meta, e.g. WhatsApp and Messenger: https://developers.facebook.com/docs/graph-api/webhooks/getting-started */
 
-import type { Json } from "../../core/json.ts";
 import {
   type Endpoint,
   type EndpointOptions,
   endpoint,
+  type Identity,
   type Incoming,
   secretName,
 } from "../preset.ts";
@@ -30,7 +30,7 @@ export type MetaBody = {
     readonly changes?: readonly {
       /** E.g. `messages`. */
       readonly field: string;
-      readonly value: {
+      readonly value?: {
         readonly metadata?: {
           readonly phone_number_id: string;
           readonly display_phone_number: string;
@@ -70,7 +70,7 @@ export type MetaOptions<Body, Target> = EndpointOptions<Body, Target> & {
  * ids as idempotency keys. Meta signs no time.
  */
 export function meta<Target, Body = MetaBody>(options: MetaOptions<Body, Target>): Endpoint {
-  const made = endpoint(
+  return endpoint(
     {
       name: "meta",
       // Meta waits for 5 seconds.
@@ -83,39 +83,33 @@ export function meta<Target, Body = MetaBody>(options: MetaOptions<Body, Target>
         const signature = header?.startsWith("sha256=") ? header.slice(7) : header && "-";
         return checkHmac({ encoding: "hex", keys: secrets, message: raw, signatures: [signature] });
       },
-      identify: (body, { hash }) => ({ id: messageIdOf(body) ?? hash, type: typeOf(body) }),
+      identify: (body, { hash }) => identify(body as Partial<MetaBody>, hash),
     },
     options,
+    ["verifyToken"],
   );
-  secretName("verifyToken", options.verifyToken);
-  return made;
 }
 
 /** Answers the request by which Meta checks the URL. */
 async function subscribe({ url, secretOf }: Incoming, verifyToken: string): Promise<Response> {
   const query = url.searchParams;
   const verified = await checkToken(query.get("hub.verify_token"), [await secretOf(verifyToken)]);
-  if (verified !== true)
-    return Response.json({ error: "Invalid hub.verify_token." }, { status: 401 });
-  // As text: the challenge is whatever the query has.
-  const headers = { "content-type": "text/plain", "x-content-type-options": "nosniff" };
-  return new Response(query.get("hub.challenge"), { headers });
+  if (verified !== true) return new Response(null, { status: 401 });
+  // A text, and never HTML: the challenge is whatever the query has.
+  const headers = { "x-content-type-options": "nosniff" };
+  return new Response(query.get("hub.challenge") ?? "", { headers });
 }
 
-/** The id of the only new message. A status has the id of the message that it is about, so its id is no key. */
-function messageIdOf(body: Json): string | undefined {
-  const { entry = [] } = body as Partial<MetaBody>;
-  const [{ changes = [], messaging = [] } = {}] = entry;
-  if (entry.length !== 1 || changes.length + messaging.length !== 1) return undefined;
-  const [change] = changes;
-  if (!change) return messaging[0]?.message?.mid;
-  const { messages = [], statuses = [] } = change.value;
-  const isMessage = change.field === "messages" && messages.length === 1 && statuses.length === 0;
-  return isMessage ? messages[0]?.id : undefined;
-}
-
-function typeOf(body: Json): string {
-  const { object = "", entry = [] } = body as Partial<MetaBody>;
-  const fields = entry.flatMap(({ changes = [] }) => changes.map(({ field }) => field));
-  return fields.find((field) => fields.every((other) => other === field)) ?? object;
+function identify({ object = "", entry = [] }: Partial<MetaBody>, hash: string): Identity {
+  const changes = entry.flatMap((one) => one.changes ?? []);
+  // A status has the id of the message that it is about, so its id is no key.
+  const ids = changes.map(({ field, value }) =>
+    field === "messages" && value?.messages?.length === 1 && !value.statuses
+      ? value.messages[0]?.id
+      : "",
+  );
+  ids.push(...entry.flatMap((one) => one.messaging ?? []).map(({ message }) => message?.mid));
+  const field = changes[0]?.field ?? object;
+  const type = changes.every((change) => change.field === field) ? field : object;
+  return { id: (entry.length === 1 && ids.length === 1 && ids[0]) || hash, type };
 }

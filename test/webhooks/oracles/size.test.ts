@@ -15,7 +15,6 @@ const LIMITS: Readonly<Record<string, number>> = {
   slack: 5_650,
   discord: 5_570,
   twilio: 5_400,
-  meta: 5_040,
 };
 
 /** The exported functions of each preset, e.g. `github`. */

@@ -165,6 +165,8 @@ describe("a delivery of Meta", () => {
       [change({ messages: [message], statuses: [{ ...message, status: "read" }] })],
       [change({ messages: [message] }, "history")],
       [{ id: "1", messaging: [{ read: { watermark: 1 } }] }],
+      [{ id: "1", changes: [{ field: "messages" }] }],
+      [{ id: "1", changed_fields: ["photos"] }],
       [],
     ];
     const ids = new Set<string | undefined>();
@@ -184,12 +186,7 @@ describe("a delivery of Meta", () => {
 
   it("is malformed with entries of another form", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
-    for (const entry of [
-      1,
-      [null],
-      [{ changes: [1, null] }],
-      [{ changes: [{ field: "messages" }] }],
-    ])
+    for (const entry of [1, [null], [{ changes: [1, null] }]])
       expect((await receive(endpoint, send(entry).request)).status).toBe(400);
   });
 });
@@ -211,7 +208,7 @@ describe("the check of Meta's URL", () => {
     const response = await ask(good);
     expect([response.status, await response.text()]).toEqual([200, "1158201444"]);
     const html = await ask({ ...good, "hub.challenge": "<script>" });
-    expect(html.headers.get("content-type")).toBe("text/plain");
+    expect(html.headers.get("content-type")).toMatch(/^text\/plain\b/);
     expect(html.headers.get("x-content-type-options")).toBe("nosniff");
   });
 
