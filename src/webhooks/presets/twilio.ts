@@ -117,9 +117,10 @@ function sorted(form: string): string {
  * that Twilio does not escape, so it is also tried as a form escapes it.
  */
 function candidates(requested: URL, configured: string | undefined): readonly string[] {
-  const [base] = (configured ?? requested.href).split("?", 1);
-  const urls = [`${base}${requested.search}`];
-  if (configured !== undefined) urls.push(configured);
+  const urls =
+    configured === undefined
+      ? [requested.href]
+      : [configured, configured.split("?", 1) + requested.search];
   const parsed = urls.map((url) => new URL(url).href);
   const all = [...urls, ...parsed, ...parsed.map(escapedAsForm)];
   return [...new Set(all.flatMap(withAndWithoutPort))];
