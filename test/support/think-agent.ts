@@ -24,7 +24,7 @@ import { CAPABILITIES } from "../../src/hosts/verbs.ts";
 import type { DeadLetter } from "../../src/outbox/index.ts";
 import type { SubmissionInspection } from "../../src/submissions/index.ts";
 import { Meter, metered, ScriptedModel } from "../../src/testing/index.ts";
-import type { WaitedDelivery } from "../../src/waits/index.ts";
+import type { WaitedDelivery } from "../../src/waits/kinds/webhook/types.ts";
 import type { WaitRef } from "../../src/waits/protocol.ts";
 
 /** Hooks of the app, which a test can set by the agent's name. */

@@ -3,8 +3,8 @@
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import type { Json } from "../../src/core/json.ts";
-import type { WaitedDelivery, WaitRequest } from "../../src/waits/index.ts";
-import type { WebhookRequest } from "../../src/waits/kinds/webhook/types.ts";
+import type { WaitRequest } from "../../src/waits/index.ts";
+import type { WaitedDelivery, WebhookRequest } from "../../src/waits/kinds/webhook/types.ts";
 import { until } from "../support/given.ts";
 import { arrivals } from "../support/objects/waits-object.ts";
 import { ask, type Capability, crash, givenWaits, inside, open, rowsOf } from "../support/waits.ts";

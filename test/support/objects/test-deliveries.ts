@@ -1,7 +1,11 @@
 /** A log of deliveries for tests of waits: what the waits use of the agent's own. */
 
 import type { Json } from "../../../src/core/json.ts";
-import type { DeliveryLog, WaitedDelivery, WebhookMatch } from "../../../src/waits/index.ts";
+import type {
+  DeliveryLog,
+  WaitedDelivery,
+  WebhookMatch,
+} from "../../../src/waits/kinds/webhook/types.ts";
 
 type Row = {
   source: string;

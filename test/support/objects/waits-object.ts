@@ -8,10 +8,10 @@ import {
   type Approval,
   Approvals,
   approvalKind,
-  type WaitedDelivery,
   Waits,
   WebhookWaits,
 } from "../../../src/waits/index.ts";
+import type { WaitedDelivery } from "../../../src/waits/kinds/webhook/types.ts";
 import type { StoredKind, StoredKindName } from "../../../src/waits/protocol.ts";
 import { MeteredObject } from "./metered-object.ts";
 import { TestDeliveries } from "./test-deliveries.ts";
