@@ -82,7 +82,8 @@ export function deliveryVerbs(
     });
     // It is sent again before it is recorded, so that a crash in between leaves it to the next delivery.
     if (isDead) return commit(await ended);
-    await ended.catch((error: unknown) => {
+    // The start is stored, and the sender's time is short.
+    ended.catch((error: unknown) => {
       console.error(`[perdure] workflow ${name} ${id}, which a delivery has started:`, error);
     });
   };

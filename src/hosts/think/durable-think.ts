@@ -142,8 +142,9 @@ export class DurableThink<
 
   /**
    * Called once for each problem that could go unnoticed: a submission that ended in `error`, a dead letter, an endpoint
-   * that starts to fail or recovers, a full outbox or queue of scheduled runs. A crash at that moment may repeat the call for
-   * a dead letter, and may omit it for another problem. What it throws is logged. Override it to log in another way.
+   * that starts to fail or recovers, a full outbox or queue of scheduled runs, a delivery that came again with another body.
+   * A crash at that moment may repeat the call for a dead letter, and may omit it for another problem. What it throws is
+   * logged. Override it to log in another way.
    * @default logs one line of JSON with `console.error()` or `console.warn()`
    * @example
    * protected override onProblem(problem: Problem) {
