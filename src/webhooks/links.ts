@@ -74,7 +74,10 @@ type Answer = {
 };
 
 function responseOf({ status, page, json, headers = {} }: Answer, request: Request): Response {
-  const isJson = /\bapplication\/json\b/i.test(request.headers.get("accept") ?? "");
+  const accept = request.headers.get("accept") ?? "";
+  // Browsers name HTML. A service that posts to the URL of a step does not.
+  const isJson =
+    request.method === "POST" ? !/\btext\/html\b/i.test(accept) : /\bjson\b/i.test(accept);
   const error = [page.heading, ...page.lines].join(" ");
   const response = isJson
     ? Response.json(json ?? { error }, { status, headers: { ...headers, ...PRIVATE } })

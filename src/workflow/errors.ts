@@ -174,7 +174,7 @@ export class WebhookTimeoutError extends WebhookError {
     /** How long it was waited for, in milliseconds. */
     readonly timeoutMs: number,
   ) {
-    const message = `No delivery for the step ${preview(stepName)} came within ${durationText(timeoutMs)}. Set a longer timeout.`;
+    const message = `No delivery for the step ${preview(stepName)} came within ${durationText(timeoutMs)}. Compare from, type and match with listInboundDeliveries() of the agent, or set a longer timeout.`;
     super(message, stepName);
   }
 }

@@ -149,6 +149,13 @@ describe("an approval's link", () => {
     expect(wrong.json()).toEqual({ error: expect.stringContaining("not valid") });
   });
 
+  it("answers a service that posts without Accept with JSON, and a GET without it with a page", async () => {
+    const posted = await send(approval, { accept: "*/*", method: "POST" });
+    expect(posted.headers.get("content-type")).toBe("application/json");
+    const got = await send(approval, { accept: "*/*" });
+    expect(got.headers.get("content-type")).toContain("text/html");
+  });
+
   const decided = { status: "approved", by: "bob", decidedAt: NOW } as const;
   it.each<[string, Link, Partial<Approval> | null, string, number, RegExp]>([
     ["approved, opened", approval, decided, "GET", 200, /Already approved by bob/],

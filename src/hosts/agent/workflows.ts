@@ -133,7 +133,7 @@ export class Workflows {
     const there = [...namespaces.keys()].slice(0, MAX_LISTED).join(", ") || "none";
     if (agentBinding === undefined) {
       if ([...namespaces.keys()].some((name) => isAlike(name, root.className))) return undefined;
-      return `has no agentBinding, and no Durable Object binding of this Worker is named like its agent's class ${root.className} (there are: ${there}). Pass agentBinding, or name the binding like the class.`;
+      return `has no agentBinding, and no Durable Object binding of this Worker is named like its agent's class ${root.className} (there are: ${there}). Pass the option agentBinding of runWorkflow(), or name the binding like the class.`;
     }
     const namespace = namespaces.get(agentBinding);
     if (!namespace) {

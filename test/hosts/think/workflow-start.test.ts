@@ -278,7 +278,9 @@ describe("an agent whose class was renamed", () => {
         /no Durable Object binding of this Worker is named like its agent's class Renamed/;
       expect(() => run(agent, id)).toThrow(words);
       expect(() => agent.outbox.put(workflow("SCRIPTED_WORKFLOW", { id }))).toThrow(words);
-      expect(() => run(agent, id)).toThrow(/Pass agentBinding, or name the binding like the class/);
+      expect(() => run(agent, id)).toThrow(
+        /Pass the option agentBinding of runWorkflow\(\), or name the binding like the class/,
+      );
     });
     expect(await rows()).toEqual([]);
   });
