@@ -6,6 +6,10 @@ import { InboundBusyError } from "./errors.ts";
 
 /** How long a request waits for an earlier one of the same delivery. */
 const WAIT_MS = 60_000;
+/** How long a request counts: a method of the app that never ends must not keep the place of other deliveries. */
+const COUNTED_MS = 60_000;
+/** Requests that have not ended, as a multiple of those that count. */
+const MOST_UNENDED = 10;
 
 type Holder = { readonly key: string; isRunning: boolean };
 
@@ -15,7 +19,10 @@ export class Serial {
   readonly #holder = new AsyncLocalStorage<Holder>();
   #count = 0;
 
-  constructor(private readonly max: number) {}
+  constructor(
+    private readonly max: number,
+    private readonly countedMs = COUNTED_MS,
+  ) {}
 
   /** @throws InboundBusyError before the work starts */
   async run<T>(key: string, work: () => Promise<T>): Promise<T> {
@@ -25,12 +32,12 @@ export class Serial {
         "This delivery is being accepted by the caller itself. Replay it when the call has returned.",
       );
     }
-    if (this.#count >= this.max) {
+    if (this.#count >= this.max || this.#tails.size >= this.max * MOST_UNENDED) {
       throw new InboundBusyError(
-        `${this.#count} deliveries are being accepted, and maxInFlight is ${this.max}. Send it again later.`,
+        `${this.#tails.size} deliveries are being accepted, and maxInFlight is ${this.max}. Send it again later.`,
       );
     }
-    this.#count++;
+    const uncount = this.#countFor(this.countedMs);
     const holder = { key, isRunning: true };
     const previous = this.#tails.get(key);
     const { promise: done, resolve } = Promise.withResolvers<void>();
@@ -49,8 +56,21 @@ export class Serial {
       );
     } finally {
       holder.isRunning = false;
-      this.#count--;
+      uncount();
       resolve();
     }
+  }
+
+  /** @returns what ends the count before its time */
+  #countFor(ms: number): () => void {
+    this.#count++;
+    let isCounted = true;
+    const uncount = () => {
+      if (isCounted) this.#count--;
+      isCounted = false;
+      clearTimeout(timer);
+    };
+    const timer = setTimeout(uncount, ms);
+    return uncount;
   }
 }
