@@ -139,12 +139,12 @@ export function lostInJson(
 
 /** Whether a value is nested more than {@link MAX_DEPTH} levels deep, or contains itself. */
 export function isTooDeep(value: unknown): boolean {
-  let level = [value];
+  let level = new Set([value]);
   for (let depth = 0; depth <= MAX_DEPTH; depth++) {
-    const inner = new Set<object>();
-    for (const one of level) if (typeof one === "object" && one !== null) inner.add(one);
-    if (inner.size === 0) return false;
-    level = [...inner].flatMap((one) => Object.values(one));
+    const inner = [...level].filter((one) => typeof one === "object" && one !== null);
+    if (inner.length === 0) return false;
+    // As a set: values that are in several places would be read once for each path to them.
+    level = new Set(inner.flatMap((one) => Object.values(one as object)));
   }
   return true;
 }

@@ -18,7 +18,7 @@ export type Offered = {
   /** Set when the delivery was refused. */
   readonly error?: unknown;
   /** In seconds; set when the agent has no room. */
-  readonly retryAfter?: number;
+  readonly retryAfter?: number | undefined;
   /** The agent could not be reached. */
   readonly isUnreachable?: true;
 };
@@ -26,19 +26,21 @@ export type Offered = {
 /** All sources of this Worker by name, for replays. A later one replaces an earlier one of the same name. */
 export const handlers = new Map<string, Handler>();
 
+/** Of several calls, the delivery has the first of these. */
+const VERDICTS = ["accepted", "filtered", "duplicate", "refused"] as const;
+
 /**
  * Never rejects: what was thrown is in the result. A handler may catch the refusal of a call, and the delivery is accepted if
  * another call is. Calls that it does not await are awaited here, and their refusals refuse the delivery.
  */
 export async function offer(
-  handler: Handler,
+  handler: Pick<Handler, "handle">,
   arrival: Arrival,
   agent: AcceptsDeliveries,
 ): Promise<Offered> {
   const seen = new Set<Verdict>();
-  let refusal: Omit<Offered, "verdict"> | undefined;
-  let unreachable: typeof refusal;
-  let isReturned = false;
+  const refusals: Omit<Offered, "verdict">[] = [];
+  let unreachable: Omit<Offered, "verdict"> | undefined;
   const accept = async (request: AcceptRequest): Promise<unknown> => {
     let acceptance: Acceptance;
     try {
@@ -49,21 +51,16 @@ export async function offer(
     }
     seen.add(acceptance.verdict);
     if (acceptance.verdict !== "refused") return acceptance.result;
-    const { error, retryAfter } = acceptance;
-    const { message, ...fields } = error;
-    const thrown = Object.assign(new Error(message), fields);
-    refusal = { error: thrown, ...(retryAfter !== undefined && { retryAfter }) };
-    // The handler has not awaited this call, so it has not caught the refusal.
-    if (isReturned) unawaited ??= refusal;
-    throw thrown;
+    const { error: fields, retryAfter } = acceptance;
+    const error = Object.assign(new Error(fields.message), fields);
+    refusals.push({ error, retryAfter });
+    throw error;
   };
-  let unawaited: typeof refusal;
   const { body: _, ...known } = arrival;
   const calls: Promise<unknown>[] = [];
   const call = (verb: string, args: readonly unknown[]) => {
     const ordinal = calls.length;
-    const delivery = ordinal === 0 ? arrival : known;
-    const result = accept({ delivery, call: { ordinal, verb, args } });
+    const result = accept({ delivery: ordinal ? known : arrival, call: { ordinal, verb, args } });
     calls.push(result);
     // Observed here too: the handler may not await it.
     result.catch(() => {});
@@ -81,21 +78,21 @@ export async function offer(
   );
   try {
     const result = await handler.handle(arrival, caller);
-    isReturned = true;
+    const awaited = refusals.length;
     await Promise.allSettled(calls);
     if (calls.length === 0) await accept({ delivery: arrival });
-    // A sender's retry runs only the calls that are not recorded.
-    const problem = unreachable ?? unawaited;
+    // The handler has not awaited the calls that are refused now, so it has not caught these refusals. A sender's retry runs
+    // only the calls that are not recorded.
+    const problem = unreachable ?? refusals[awaited];
     if (problem) return { verdict: "refused", ...problem };
-    const verdict = (["accepted", "filtered", "duplicate"] as const).find((one) => seen.has(one));
-    return { verdict: verdict ?? "refused", ...(!verdict && refusal), result };
+    const verdict = VERDICTS.find((one) => seen.has(one)) as Verdict;
+    return { verdict, ...(verdict === "refused" && refusals.at(-1)), result };
   } catch (error) {
     await Promise.allSettled(calls);
-    const problem = unreachable ?? refusal;
-    if (problem) return { verdict: "refused", ...problem, error };
+    const problem = unreachable ?? refusals.at(-1);
     // The handler's own error: stored, so that the delivery can be replayed. If that fails, the sender's retry remains.
-    await accept({ delivery: arrival, refusal: thrownText(error) }).catch(() => {});
-    return { verdict: "refused", error };
+    if (!problem) await accept({ delivery: arrival, refusal: thrownText(error) }).catch(() => {});
+    return { verdict: "refused", ...problem, error };
   }
 }
 

@@ -9,8 +9,8 @@ export class RefusedRequest extends Error {
   constructor(
     readonly status: number,
     message: string,
-    /** For the log only: more than the sender should know. */
-    readonly reason = message,
+    /** For the log only: more than the sender should know, e.g. what was thrown. */
+    readonly reason: unknown = message,
     /** When the sender may try again, in seconds. */
     readonly retryAfter?: number,
   ) {
@@ -87,6 +87,6 @@ export function parse(raw: Bytes, parser: (text: string) => Json): Json {
   } catch {
     // Not well-formed.
   }
-  const expected = "an object or a list, at most 500 levels deep";
-  throw new RefusedRequest(400, `Invalid body: expected ${expected}.`);
+  const message = "Invalid body: expected an object or a list, at most 500 levels deep.";
+  throw new RefusedRequest(400, message);
 }

@@ -11,7 +11,7 @@ import type { Approval, LinkAnswer, LinkCall } from "../waits/index.ts";
 import { endReading, type Reading, RefusedRequest, readBody } from "./body.ts";
 import { fieldsOf } from "./form.ts";
 import { type Page, PRIVATE, pageResponse } from "./link-page.ts";
-import { OPTIONS, type SelfAnswering, secretNames } from "./preset.ts";
+import { checkOption, OPTIONS, type SelfAnswering, secretNames } from "./preset.ts";
 import { logRefusal } from "./refusal-log.ts";
 import { type Bytes, sha256Hex } from "./verify.ts";
 
@@ -44,9 +44,9 @@ export function links(options: LinksOptions): SelfAnswering {
   const { secret, path = "/hooks/links", clock = systemClock } = options;
   if (secret === undefined)
     throw new InvalidOptionError("secret", `Missing option "secret" in ${where}.`);
-  secretNames("secret", secret);
-  OPTIONS.path?.("path", path);
-  OPTIONS.clock?.("clock", clock);
+  checkOption("secret", secret, secretNames);
+  checkOption("path", path, OPTIONS.path);
+  checkOption("clock", clock, OPTIONS.clock);
   const secrets = [secret].flat();
   return {
     name: "links",
@@ -70,7 +70,7 @@ type Answer = {
   readonly json?: object;
   readonly headers?: Readonly<Record<string, string>>;
   /** For the log only. */
-  readonly reason?: string;
+  readonly reason?: unknown;
 };
 
 function responseOf({ status, page, json, headers = {} }: Answer, request: Request): Response {

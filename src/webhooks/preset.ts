@@ -53,8 +53,7 @@ export type Incoming = {
   readonly hash: string;
   /** The values of `secret`, without those that are missing in env: one or more. */
   readonly secrets: readonly string[];
-  /** The value of another secret. Rejects where it is missing, which is answered with 503. */
-  secretOf(binding: string): Promise<string>;
+  readonly env: object;
   /** Epoch milliseconds. */
   readonly now: number;
   /** In milliseconds. */
@@ -97,7 +96,7 @@ export type Outcome = {
   /** Left out where the time limit has passed, or the delivery was refused before the agent. */
   readonly verdict?: Verdict;
   /** The delivery's id. */
-  readonly id?: string;
+  readonly id?: string | undefined;
   readonly error?: string;
 };
 
@@ -109,8 +108,12 @@ export type Identity = {
   readonly body?: Json;
 };
 
-/** The check of an option. @throws InvalidOptionError */
-export type Check = (option: string, value: unknown) => void;
+/** The check of an option, and what its error says: `expected a function`. The error does not show a secret. */
+export type Check = readonly [
+  isValid: (value: never) => unknown,
+  expected: string,
+  isSecret?: boolean,
+];
 
 /**
  * A sender. A preset reads its own options in its functions, which run after `endpoint()` has checked them. What
@@ -127,8 +130,8 @@ export type Preset = {
   readonly secretOption?: "publicKey";
   /** Options that only this preset has. Undefined values are not checked. */
   readonly options?: Readonly<Record<string, Check>>;
-  /** Answers a GET, e.g. Meta's `hub.challenge`. Left out: GET is answered with 405. */
-  onGet?(incoming: Incoming): Response | Promise<Response>;
+  /** Answers a GET, e.g. Meta's `hub.challenge`, without reading `secret`. Left out: GET is answered with 405. */
+  onGet?(incoming: Pick<Incoming, "url" | "headers" | "env">): Response | Promise<Response>;
   /** Whether the sender has signed this request. Runs before anything is parsed. */
   verify(incoming: Incoming): Verified | Promise<Verified>;
   /** Parses a form into the body. Left out: a form is answered with 415. */
@@ -179,13 +182,6 @@ const MAX_SECRETS = 10;
 /** A Worker runs for 30 seconds after its response. */
 const MAX_TIME_LIMIT = 30_000;
 
-/** A check that calls `isValid`. @param expected what the message says, e.g. `a function` */
-export const checkThat =
-  (isValid: (value: unknown) => boolean | undefined, expected: string): Check =>
-  (option, value) => {
-    if (!isValid(value)) throw invalid(option, value, expected);
-  };
-
 /** As `invalidOption()` of core, and smaller. */
 export function invalid(option: string, value: unknown, expected: string): InvalidOptionError {
   const given = typeof value === "string" ? `"${value}"` : thrownText(value);
@@ -195,57 +191,64 @@ export function invalid(option: string, value: unknown, expected: string): Inval
   );
 }
 
-export const aFunction = checkThat((value) => typeof value === "function", "a function");
+/** @throws InvalidOptionError */
+export function checkOption(
+  option: string,
+  value: unknown,
+  [isValid, expected, isSecret]: Check,
+): void {
+  if (!isValid(value as never)) throw invalid(option, isSecret ? HIDDEN : value, expected);
+}
 
-/**
- * One name of a binding in env. The value is not shown, because it may be a secret: texts
- * that begin like a known secret, or have 32 characters of hex, are refused.
- */
-export const secretName: Check = (option, value) => {
-  if (typeof value === "string" && /^[a-z_$][\w$]{0,99}$/i.test(value) && !SECRET.test(value))
-    return;
-  const message = `Invalid ${option}: expected the name of a binding in env, and not a secret itself.`;
-  throw new InvalidOptionError(option, message);
-};
+const HIDDEN = { toString: () => "(not shown)" };
 
-const anObjectWith = (field: string, expected: string): Check =>
-  checkThat((value) => !!(value as Record<string, unknown> | null)?.[field], expected);
+export const matches = (pattern: RegExp) => (value: unknown) =>
+  typeof value === "string" && pattern.test(value);
 
-const SECRET = /^(whsec|sk|gh.|xox.)_|[\da-f]{32}/;
+export const aFunction: Check = [(value) => typeof value === "function", "a function"];
+
+/** No text that begins like a known secret, or has 32 characters of hex. */
+const isName = matches(/^(?!(whsec|sk|gh.|xox.)_|.*[\da-f]{32})[A-Za-z_$][\w$]{0,99}$/);
+const A_NAME = "the name of a binding in env, and not a secret itself";
+
+/** One name of a binding in env. */
+export const secretName: Check = [isName, A_NAME, true];
 
 /** The check of `secret`. */
-export const secretNames: Check = (option, value) => {
-  const names: unknown[] = Array.isArray(value) ? value : [value];
-  if (names.length === 0 || names.length > MAX_SECRETS)
-    throw invalid(option, names.length, `1 to ${MAX_SECRETS} names`);
-  for (const name of names) secretName(option, name);
-};
+export const secretNames: Check = [
+  (value) => {
+    const names: unknown[] = [value].flat();
+    return names.length > 0 && names.length <= MAX_SECRETS && names.every(isName);
+  },
+  `1 to ${MAX_SECRETS} names, each ${A_NAME}`,
+  true,
+];
 
 /** The checks of the options of every endpoint. */
-export const OPTIONS: Readonly<Record<string, Check>> = {
+export const OPTIONS = {
   agent: aFunction,
   handle: aFunction,
-  schema: anObjectWith("~standard", "a Standard Schema"),
-  events: checkThat(
-    (value) => Array.isArray(value) && value.every((type) => typeof type === "string"),
+  schema: [
+    (value: EndpointOptions<Json, object>["schema"]) => value?.["~standard"],
+    "a Standard Schema",
+  ],
+  events: [
+    (value: unknown) => Array.isArray(value) && value.every((type) => typeof type === "string"),
     "a list of types",
-  ),
-  path: checkThat(
-    (value) => URL.parse(String(value), "http://x")?.pathname === value,
+  ],
+  path: [
+    (value: string) => URL.parse(value, "http://x")?.pathname === value,
     'a path, e.g. "/hooks/acme"',
-  ),
-  name: checkThat(
-    (value) => /^[\w-]{1,64}$/.test(String(value)),
-    "1 to 64 letters, digits, _ and -",
-  ),
-  maxBytes: checkThat(
-    (value) => Number.isInteger(value) && 0 < Number(value) && Number(value) <= MAX_BYTES,
+  ],
+  name: [matches(/^[\w-]{1,64}$/), "1 to 64 letters, digits, _ and -"],
+  maxBytes: [
+    (value: number) => Number.isInteger(value) && value > 0 && value <= MAX_BYTES,
     `a whole number from 1 to ${MAX_BYTES}`,
-  ),
-  timeLimit: checkThat((value) => msOf(value) <= MAX_TIME_LIMIT, "at most 30 seconds"),
-  tolerance: checkThat((value) => msOf(value) < Infinity, 'a duration, e.g. "5 minutes"'),
-  clock: anObjectWith("now", "a clock"),
-};
+  ],
+  timeLimit: [(value) => msOf(value) <= MAX_TIME_LIMIT, "at most 30 seconds"],
+  tolerance: [(value) => msOf(value) < Infinity, 'a duration, e.g. "5 minutes"'],
+  clock: [(value: { now?: unknown } | null) => value?.now, "a clock"],
+} as const satisfies Readonly<Record<string, Check>>;
 
 /** NaN for anything else. */
 function msOf(duration: unknown): number {
@@ -266,17 +269,22 @@ export function endpoint<Body, Target>(
   required: readonly string[] = [],
 ): Endpoint {
   const { secretOption = "secret" } = preset;
-  const checks = { [secretOption]: secretNames, ...OPTIONS, ...preset.options };
-  const names = Object.keys(checks);
-  const unknown = Object.keys(options).find((option) => !names.includes(option));
-  if (unknown !== undefined) {
-    const message = `Unknown option "${unknown}" in options of ${preset.name}(). Valid options: ${names.join(", ")}.`;
-    throw new InvalidOptionError(unknown, message);
-  }
-  for (const [option, check] of Object.entries(checks)) {
-    const value = options[option as keyof typeof options] as unknown;
-    if (value !== undefined || [secretOption, "agent", ...required].includes(option))
-      check(option, value);
+  const checks: Readonly<Record<string, Check>> = {
+    [secretOption]: secretNames,
+    ...OPTIONS,
+    ...preset.options,
+  };
+  const valid = Object.keys(checks);
+  const values = options as Readonly<Record<string, unknown>>;
+  const needed = [secretOption, "agent", ...required];
+  for (const option of [...needed, ...Object.keys(values)]) {
+    const value = values[option];
+    const check = valid.includes(option) && checks[option];
+    if (!check) {
+      const message = `Unknown option "${option}" in options of ${preset.name}(). Valid options: ${valid.join(", ")}.`;
+      throw new InvalidOptionError(option, message);
+    }
+    if (value !== undefined || needed.includes(option)) checkOption(option, value, check);
   }
   const { name = preset.name, path = `/hooks/${name}`, maxBytes = MIB } = options;
   const { timeLimit = preset.timeLimit, tolerance = preset.tolerance ?? 0 } = options;
@@ -284,7 +292,7 @@ export function endpoint<Body, Target>(
     preset,
     name,
     path,
-    secrets: [options[secretOption as keyof typeof options] as unknown].flat() as string[],
+    secrets: [values[secretOption]].flat() as string[],
     maxBytes,
     timeLimit: msOf(timeLimit),
     // 0 where the sender signs no time.

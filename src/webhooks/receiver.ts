@@ -1,7 +1,7 @@
 /** Receives webhooks: verifies each request, and offers its delivery to an agent. */
 
 import type { Json } from "../core/json.ts";
-import { handlers, offer, thrownText } from "../inbound/offer.ts";
+import { handlers, offer } from "../inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival } from "../inbound/protocol.ts";
 import type { Destination } from "../outbox/types.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
@@ -15,7 +15,8 @@ import {
   type SelfAnswering,
 } from "./preset.ts";
 import { logRefusal } from "./refusal-log.ts";
-import { sha256Hex, type Verified } from "./verify.ts";
+import { misconfigured, secretIn, unavailable } from "./secrets.ts";
+import { sha256Hex } from "./verify.ts";
 
 /** Answers the requests of its endpoints' paths. Null: the path is none of them. */
 export type Receiver = (
@@ -24,8 +25,6 @@ export type Receiver = (
   ctx: { waitUntil(work: Promise<unknown>): void },
 ) => Promise<Response | null>;
 
-/** When a sender may try again after 503, in seconds. */
-const RETRY_AFTER = 30;
 const FILTERED = { status: 200, verdict: "filtered" } as const;
 const UNREACHABLE = "The agent could not be reached.";
 /** Characters. */
@@ -72,14 +71,10 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
       env,
       url,
       headers: request.headers,
-      raw: new Uint8Array(),
-      hash: "",
-      secrets: [],
-      secretOf: async (name: string) => (await secretIn(env, name)) ?? misconfigured([name]),
       now: (endpoint.options.clock ?? Date).now(),
       tolerance: endpoint.tolerance,
     };
-    return answerInTime(reception, ctx);
+    return answerInTime(reception as Reception, ctx);
   };
 }
 
@@ -87,7 +82,6 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
 type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Reading & {
     readonly endpoint: Endpoint;
     readonly request: Request;
-    readonly env: object;
     /** Set once the signature is verified and the body is parsed. */
     body?: Json;
     id?: string;
@@ -96,7 +90,7 @@ type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Read
 
 /** The work continues after the time limit, and when the sender closes the connection. */
 async function answerInTime(reception: Reception, ctx: Parameters<Receiver>[2]): Promise<Response> {
-  const work = answer(reception);
+  const work = receive(reception).catch((error) => refuse(reception, error));
   ctx.waitUntil(work);
   const { promise: late, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(resolve, reception.endpoint.timeLimit);
@@ -108,84 +102,60 @@ async function answerInTime(reception: Reception, ctx: Parameters<Receiver>[2]):
   return refuse(reception, unavailable("The time limit has passed."));
 }
 
-/** Never rejects. */
-async function answer(reception: Reception): Promise<Response> {
-  try {
-    return await receive(reception);
-  } catch (error) {
-    if (error instanceof RefusedRequest) return refuse(reception, error);
-    // Of the app's `agent` or `schema`.
-    return refuse(reception, unavailable(UNREACHABLE, thrownText(error)));
+/** Reads and verifies the request, and answers handshakes. */
+async function receive(reception: Reception): Promise<Response> {
+  const { request, headers, env } = reception;
+  const { preset, maxBytes, secrets } = reception.endpoint;
+  if (request.method === "GET" && preset.onGet) return preset.onGet(reception);
+  if (request.method !== "POST") throw new RefusedRequest(405, "Invalid method.");
+  const parser = parserOf(preset, headers.get("content-type"));
+  const raw = await readBody(reception, request, maxBytes);
+  reception.raw = raw;
+  reception.hash = await sha256Hex(raw);
+  const values = await Promise.all(secrets.map((name) => secretIn(env, name)));
+  const found = values.filter((value) => value !== undefined);
+  reception.secrets = found;
+  // WebCrypto or the preset rejects because of the secret.
+  const verified =
+    found.length > 0 &&
+    (await Promise.resolve(reception)
+      .then(() => preset.verify(reception))
+      .catch((error) => misconfigured(secrets, error)));
+  if (verified !== true) {
+    // The sender may use the secret that is missing.
+    if (found.length < secrets.length) misconfigured(secrets);
+    throw new RefusedRequest(401, `Not verified: ${verified}.`);
   }
+  const body = parse(raw, parser);
+  reception.body = body;
+  return preset.handshake?.(body, reception) ?? deliver(reception, body);
 }
 
-async function receive(reception: Reception): Promise<Response> {
-  const { endpoint, request, headers, env } = reception;
-  const { preset, options } = endpoint;
-  const isGet = request.method === "GET" && preset.onGet;
-  if (request.method !== "POST" && !isGet) throw new RefusedRequest(405, "Invalid method.");
-  const parser = isGet ? undefined : parserOf(preset, headers.get("content-type"));
-  if (parser) reception.raw = await readBody(reception, request, endpoint.maxBytes);
-  reception.hash = await sha256Hex(reception.raw);
-  const secrets = await Promise.all(endpoint.secrets.map((name) => secretIn(env, name)));
-  reception.secrets = secrets.filter((value) => value !== undefined);
-  if (!parser) return (await preset.onGet?.(reception)) as Response;
-  await verify(reception);
-  const body = parse(reception.raw, parser);
-  reception.body = body;
-  const handshake = preset.handshake?.(body, reception);
-  if (handshake) return handshake;
-  const arrival = await arrivalOf(reception, body);
-  if (options.events && !options.events.includes(arrival.type)) return respond(reception, FILTERED);
+/** Offers the delivery to its agent. */
+async function deliver(reception: Reception, body: Json): Promise<Response> {
+  const { endpoint, raw, hash, now: receivedAt } = reception;
+  const { name: source, preset, options } = endpoint;
+  const { id, type, ...own } = orMalformed(() => preset.identify(body, reception));
+  if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
+    throw new RefusedRequest(400, "The id or the type is missing or invalid.");
+  reception.id = /^[\w-]{1,100}$/.test(id) ? id : await sha256Hex(id);
+  const known = { source, id: reception.id, type, body, ...own };
+  const arrival = { ...known, bytes: raw.length, hash, receivedAt };
+  if (options.events && !options.events.includes(type)) return respond(reception, FILTERED);
   const delivery = await deliveryOf(endpoint, arrival);
   reception.delivery = delivery;
-  const agent = await options.agent(delivery, env as Cloudflare.Env);
+  const agent = await options.agent(delivery, reception.env as Cloudflare.Env);
   if (!agent) return respond(reception, FILTERED);
   const handle = async (_: Arrival, calls: object) => run(endpoint, delivery, calls);
-  const offered = await offer({ name: endpoint.name, handle }, arrival, agent as AcceptsDeliveries);
+  const offered = await offer({ handle }, arrival, agent as AcceptsDeliveries);
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });
   throw retryAfter
-    ? new RefusedRequest(429, "The agent has no room.", thrownText(error), retryAfter)
+    ? new RefusedRequest(429, "The agent has no room.", error, retryAfter)
     : offered.isUnreachable
-      ? unavailable(UNREACHABLE, thrownText(error))
-      : new RefusedRequest(500, "The handler failed.", thrownText(error));
-}
-
-async function verify(reception: Reception): Promise<void> {
-  const { preset, secrets } = reception.endpoint;
-  const found = reception.secrets.length;
-  let verified: Verified | false;
-  try {
-    verified = found > 0 && (await preset.verify(reception));
-  } catch (error) {
-    if (error instanceof RefusedRequest) throw error;
-    // WebCrypto or the preset refuses the secret.
-    return misconfigured(secrets, thrownText(error));
-  }
-  if (verified === true) return;
-  // The sender may use the secret that is missing.
-  if (found < secrets.length) misconfigured(secrets);
-  throw new RefusedRequest(401, `Not verified: ${verified}.`);
-}
-
-async function arrivalOf(reception: Reception, body: Json): Promise<Arrival> {
-  const { endpoint, raw, hash, now } = reception;
-  const { id, type, ...own } = orMalformed(() => endpoint.preset.identify(body, reception));
-  if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
-    throw new RefusedRequest(400, "The id or the type is missing or invalid.");
-  reception.id = /^[\w-]{1,100}$/.test(id) ? id : await sha256Hex(id);
-  return {
-    source: endpoint.name,
-    id: reception.id,
-    type,
-    body,
-    ...own,
-    bytes: raw.length,
-    hash,
-    receivedAt: now,
-  };
+      ? unavailable(UNREACHABLE, error)
+      : new RefusedRequest(500, "The handler failed.", error);
 }
 
 /** @throws RefusedRequest for a body that does not match the schema */
@@ -218,9 +188,9 @@ type Issues = readonly {
 
 /** Names the paths. The messages of a schema may have values of the body. */
 function mismatch(issues: Issues): RefusedRequest {
-  const keyOf = (part: PropertyKey | { readonly key: PropertyKey }) =>
-    typeof part === "object" ? part.key : part;
-  const paths = issues.map(({ path }) => path?.map(keyOf).join("."));
+  const paths = issues.map(({ path }) =>
+    path?.map((part) => (typeof part === "object" ? part.key : part)).join("."),
+  );
   const message = `The body does not match its schema at: ${paths.join(", ")}`;
   return new RefusedRequest(400, message.slice(0, 500));
 }
@@ -233,31 +203,9 @@ function orMalformed<T>(read: () => T): T {
   }
 }
 
-function unavailable(message: string, reason?: string): RefusedRequest {
-  return new RefusedRequest(503, message, reason, RETRY_AFTER);
-}
-
-/** The log names the bindings, the answer does not. @throws RefusedRequest */
-function misconfigured(names: readonly string[], problem = "missing"): never {
-  throw unavailable(
-    "A secret is missing or invalid.",
-    `Secret env.${names.join(", env.")}: ${problem}`,
-  );
-}
-
-/** A string, or what a binding of the Secrets Store has. Undefined: missing or empty. */
-async function secretIn(env: object, name: string): Promise<string | undefined> {
-  try {
-    const binding = (env as Record<string, { get?(): Promise<unknown> } | undefined>)[name];
-    const value: unknown = (await binding?.get?.()) ?? binding;
-    return typeof value === "string" && value ? value : undefined;
-  } catch {
-    // Answered and logged as a missing secret.
-    return undefined;
-  }
-}
-
-function refuse(reception: Reception, refused: RefusedRequest): Response {
+/** @param error a RefusedRequest, or what the app's `agent` or `schema` has thrown */
+function refuse(reception: Reception, error: unknown): Response {
+  const refused = error instanceof RefusedRequest ? error : unavailable(UNREACHABLE, error);
   const { status, message, reason, retryAfter } = refused;
   const { endpoint, id, now } = reception;
   logRefusal({ source: endpoint.name, status, reason, id }, now);
@@ -276,7 +224,7 @@ function respond(
   { status, ...rest }: Outcome,
   headers?: Readonly<Record<string, string>>,
 ): Response {
-  const outcome = id ? { ...rest, id } : rest;
+  const outcome = { ...rest, id };
   const own =
     body === undefined || endpoint.preset.answer?.({ status, ...outcome }, body, delivery);
   return own instanceof Response

@@ -26,7 +26,10 @@ export function checkHmac(options: {
   readonly hash?: "SHA-1" | "SHA-256";
   readonly encoding: Encoding;
   readonly keys: readonly (string | Bytes)[];
-  readonly message: Bytes;
+  /** Its parts, one after the other. */
+  readonly message: readonly (string | Bytes)[];
+  /** What each signature begins with: one without it does not count. @default "" */
+  readonly prefix?: string;
   readonly signatures: readonly (string | null | undefined)[];
 }): Promise<Verified> {
   const { hash = "SHA-256", keys } = options;
@@ -40,7 +43,7 @@ export function checkHmac(options: {
 export async function checkEd25519(options: {
   readonly encoding: Encoding;
   readonly publicKeys: readonly string[];
-  readonly message: Bytes;
+  readonly message: readonly (string | Bytes)[];
   readonly signature: string | null;
 }): Promise<Verified> {
   const { encoding, message } = options;
@@ -57,20 +60,19 @@ export async function checkEd25519(options: {
 async function checkSignatures(
   algorithm: { readonly name: string; readonly hash?: string },
   keys: readonly Bytes[],
-  options: Pick<Parameters<typeof checkHmac>[0], "encoding" | "message" | "signatures">,
+  { encoding, message, prefix, signatures }: Omit<Parameters<typeof checkHmac>[0], "keys">,
 ): Promise<Verified> {
-  const given = options.signatures.filter((one) => !!one);
-  if (given.length === 0) return "missing signature";
-  const signatures = given
+  const given = signatures.filter((text) => !!text) as string[];
+  if (!given[0]) return "missing signature";
+  const decoded = given
     .slice(0, MAX_SIGNATURES)
-    .map((text) => decode(`${text}`, options.encoding))
+    .map((text) => decode(text, encoding, prefix))
     // WebCrypto refuses to check an Ed25519 signature of another length.
     .filter((bytes) => bytes && (algorithm.hash || bytes.length === 64)) as Bytes[];
+  const signed = await new Blob([...message]).arrayBuffer();
   const checks = keys.map(async (bytes) => {
     const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["verify"]);
-    return signatures.map((signature) =>
-      crypto.subtle.verify(algorithm, key, signature, options.message),
-    );
+    return decoded.map((signature) => crypto.subtle.verify(algorithm, key, signature, signed));
   });
   // All of them, so that the time does not tell which one matches.
   const matches = await Promise.all((await Promise.all(checks)).flat());
@@ -116,11 +118,7 @@ async function sha256(data: string | Bytes): Promise<Bytes> {
 
 /** SHA-256 in hex. */
 export async function sha256Hex(data: string | Bytes): Promise<string> {
-  return hexOf(await sha256(data));
-}
-
-function hexOf(bytes: Bytes): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return (await sha256(data)).toHex();
 }
 
 /** The bytes of a text in UTF-8. */
@@ -128,33 +126,16 @@ function bytesOf(text: string | Bytes): Bytes {
   return typeof text === "string" ? (new TextEncoder().encode(text) as Bytes) : text;
 }
 
-/** The bytes of several texts and byte arrays. */
-export function concat(...parts: readonly (string | Bytes)[]): Bytes {
-  const bytes = parts.map(bytesOf);
-  const whole = new Uint8Array(bytes.reduce((sum, { length }) => sum + length, 0));
-  let offset = 0;
-  for (const part of bytes) {
-    whole.set(part, offset);
-    offset += part.length;
-  }
-  return whole;
-}
-
 /**
- * The bytes of a text, or undefined. Exactly one text stands for the same bytes: lower-case hex, or base64 with its
- * padding. Senders' packages compare the texts.
+ * The bytes of a text after its prefix, or undefined. Exactly one text stands for the same bytes: lower-case hex, or base64
+ * with its padding. Senders' packages compare the texts.
  */
-function decode(text: string, encoding: Encoding): Bytes | undefined {
-  if (encoding === "hex") {
-    const pairs = text.match(/../g) ?? [];
-    const bytes = Uint8Array.from(pairs, (pair) => Number.parseInt(pair, 16));
-    return hexOf(bytes) === text ? bytes : undefined;
-  }
+function decode(text: string, encoding: Encoding, prefix = ""): Bytes | undefined {
+  const encoded = text.slice(prefix.length);
   try {
-    const binary = atob(text);
-    return btoa(binary) === text
-      ? Uint8Array.from(binary, (character) => character.charCodeAt(0))
-      : undefined;
+    const isHex = encoding === "hex";
+    const bytes = isHex ? Uint8Array.fromHex(encoded) : Uint8Array.fromBase64(encoded);
+    return prefix + (isHex ? bytes.toHex() : bytes.toBase64()) === text ? bytes : undefined;
   } catch {
     return undefined;
   }

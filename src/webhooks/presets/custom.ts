@@ -4,19 +4,18 @@ import type { Json } from "../../core/json.ts";
 import { fieldsOf } from "../form.ts";
 import {
   type Check,
-  checkThat,
   type Endpoint,
   type EndpointOptions,
   endpoint,
   type Incoming,
   invalid,
+  matches,
 } from "../preset.ts";
 import {
   checkEd25519,
   checkHmac,
   checkTime,
   checkToken,
-  concat,
   type Encoding,
   type Verified,
 } from "../verify.ts";
@@ -57,26 +56,28 @@ export type CustomOptions<Body, Target> = CommonOptions<Body, Target> &
     | { readonly scheme: "token" }
   );
 
-const matches = (pattern: RegExp, expected: string) =>
-  checkThat((value) => typeof value === "string" && pattern.test(value), expected);
-const header = matches(/^[\w-]+$/, "the name of a header");
-const text = matches(/^/, "a text");
-const field: Check = (option, value) => typeof value === "function" || header(option, value);
+const isHeader = matches(/^[\w-]+$/);
+const header: Check = [isHeader, "the name of a header"];
+const text: Check = [(value) => typeof value === "string", "a text"];
+const field: Check = [
+  (value) => typeof value === "function" || isHeader(value),
+  "the name of a header, or a function",
+];
 
 const COMMON = {
   prefix: text,
   id: field,
   type: field,
-  format: matches(/^(json|form)$/, "json or form"),
-};
+  format: [matches(/^(json|form)$/), "json or form"],
+} as const;
 const SIGNED = {
   ...COMMON,
-  encoding: matches(/^(hex|base64)$/, "hex or base64"),
+  encoding: [matches(/^(hex|base64)$/), "hex or base64"],
   timestamp: header,
   before: text,
-};
+} as const;
 const OPTIONS: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
-  hmac: { ...SIGNED, hash: matches(/^SHA-(1|256)$/, "SHA-1 or SHA-256") },
+  hmac: { ...SIGNED, hash: [matches(/^SHA-(1|256)$/), "SHA-1 or SHA-256"] },
   ed25519: SIGNED,
   token: COMMON,
 };
@@ -95,7 +96,7 @@ export function custom<Target, Body = Json>(options: CustomOptions<Body, Target>
       timeLimit: 9_000,
       tolerance: 300_000,
       options: {
-        scheme: matches(/^(hmac|ed25519|token)$/, "hmac, ed25519 or token"),
+        scheme: [matches(/^(hmac|ed25519|token)$/), "hmac, ed25519 or token"],
         ...OPTIONS[options.scheme],
         header,
       },
@@ -138,7 +139,7 @@ async function verify<Body, Target>(
   if (options.scheme === "token") return checkToken(given, secrets);
   const { encoding = "hex", timestamp } = options;
   const time = timestamp && headers.get(timestamp);
-  const message = concat(beforeOf(options).replaceAll(TIME, `${time}`), raw);
+  const message = [beforeOf(options).replaceAll(TIME, `${time}`), raw];
   const verified =
     options.scheme === "ed25519"
       ? await checkEd25519({ encoding, publicKeys: secrets, message, signature: given })

@@ -12,7 +12,7 @@ import {
 } from "../click.ts";
 import type { ApprovalClick } from "../delivery.ts";
 import { aFunction, type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
-import { checkEd25519, checkTime, concat } from "../verify.ts";
+import { checkEd25519, checkTime } from "../verify.ts";
 
 type DiscordUser = {
   readonly id: string;
@@ -78,15 +78,16 @@ export function discord<Target, Body = DiscordBody>(
       tolerance: 300_000,
       secretOption: "publicKey",
       options: { mayDecide: aFunction },
-      async verify({ headers, raw, secrets, now, tolerance }) {
+      async verify(incoming) {
+        const { headers, raw, secrets } = incoming;
         const time = headers.get("x-signature-timestamp");
         const verified = await checkEd25519({
           encoding: "hex",
           publicKeys: secrets,
-          message: concat(time ?? "", raw),
+          message: [`${time}`, raw],
           signature: headers.get("x-signature-ed25519"),
         });
-        return verified === true ? checkTime(time, { now, tolerance }) : verified;
+        return verified === true ? checkTime(time, incoming) : verified;
       },
       handshake: (body) =>
         (body as Interaction).type === 1 ? Response.json({ type: PONG }) : undefined,

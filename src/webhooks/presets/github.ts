@@ -42,10 +42,9 @@ export function github<Target, Body = GitHubBody>(options: GitHubOptions<Body, T
       options: { token: secretName },
       form: payloadOf,
       verify({ headers, raw, secrets }) {
-        const header = headers.get("x-hub-signature-256");
-        // Without the prefix it is not a signature of GitHub's.
-        const signature = header?.startsWith("sha256=") ? header.slice(7) : header && "-";
-        return checkHmac({ encoding: "hex", keys: secrets, message: raw, signatures: [signature] });
+        const signatures = [headers.get("x-hub-signature-256")];
+        const prefix = "sha256=";
+        return checkHmac({ encoding: "hex", keys: secrets, message: [raw], prefix, signatures });
       },
       handshake: (_body, { headers }) =>
         headers.get("x-github-event") === "ping"

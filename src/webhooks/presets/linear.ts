@@ -38,7 +38,7 @@ export function linear<Target, Body = LinearBody>(
         const verified = await checkHmac({
           encoding: "hex",
           keys: secrets,
-          message: raw,
+          message: [raw],
           signatures,
         });
         return verified === true ? checkBodyTime(raw, { now, tolerance }) : verified;

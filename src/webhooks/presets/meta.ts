@@ -8,6 +8,7 @@ import {
   type Incoming,
   secretName,
 } from "../preset.ts";
+import { misconfigured, secretIn } from "../secrets.ts";
 import { checkHmac, checkToken } from "../verify.ts";
 
 export type WhatsAppMessage = {
@@ -78,10 +79,9 @@ export function meta<Target, Body = MetaBody>(options: MetaOptions<Body, Target>
       options: { verifyToken: secretName },
       onGet: (incoming) => subscribe(incoming, options.verifyToken),
       verify({ headers, raw, secrets }) {
-        const header = headers.get("x-hub-signature-256");
-        // Without the prefix it is not a signature of Meta's.
-        const signature = header?.startsWith("sha256=") ? header.slice(7) : header && "-";
-        return checkHmac({ encoding: "hex", keys: secrets, message: raw, signatures: [signature] });
+        const signatures = [headers.get("x-hub-signature-256")];
+        const prefix = "sha256=";
+        return checkHmac({ encoding: "hex", keys: secrets, message: [raw], prefix, signatures });
       },
       identify: (body, { hash }) => identify(body as Partial<MetaBody>, hash),
     },
@@ -91,9 +91,14 @@ export function meta<Target, Body = MetaBody>(options: MetaOptions<Body, Target>
 }
 
 /** Answers the request by which Meta checks the URL. */
-async function subscribe({ url, secretOf }: Incoming, verifyToken: string): Promise<Response> {
+async function subscribe(
+  { url, env }: Pick<Incoming, "url" | "env">,
+  verifyToken: string,
+): Promise<Response> {
   const query = url.searchParams;
-  const verified = await checkToken(query.get("hub.verify_token"), [await secretOf(verifyToken)]);
+  const verified = await checkToken(query.get("hub.verify_token"), [
+    (await secretIn(env, verifyToken)) ?? misconfigured([verifyToken]),
+  ]);
   if (verified !== true) return new Response(null, { status: 401 });
   // A text, and never HTML: the challenge is whatever the query has.
   const headers = { "x-content-type-options": "nosniff" };

@@ -30,7 +30,7 @@ export function shopify<Target, Body = ShopifyBody>(
         checkHmac({
           encoding: "base64",
           keys: secrets,
-          message: raw,
+          message: [raw],
           signatures: [read(headers, "hmac-sha256")],
         }),
       identify: (body, { headers }) => {

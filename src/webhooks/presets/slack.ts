@@ -20,7 +20,7 @@ import {
   type Reply,
   secretName,
 } from "../preset.ts";
-import { checkHmac, checkTime, concat } from "../verify.ts";
+import { checkHmac, checkTime } from "../verify.ts";
 
 export type SlackEvent = {
   /** E.g. `app_mention`, `message` or `reaction_added`. */
@@ -91,17 +91,18 @@ export function slack<Target, Body = SlackBody>(options: SlackOptions<Body, Targ
       tolerance: 300_000,
       options: { token: secretName, mayDecide: aFunction },
       form: payloadOf,
-      async verify({ headers, raw, secrets, now, tolerance }) {
+      async verify(incoming) {
+        const { headers, raw, secrets } = incoming;
         const time = headers.get("x-slack-request-timestamp");
-        const header = headers.get("x-slack-signature");
         const verified = await checkHmac({
           encoding: "hex",
           keys: secrets,
-          message: concat(`v0:${time}:`, raw),
-          // Without the prefix it is another version of signatures.
-          signatures: [header?.startsWith("v0=") ? header.slice(3) : header && "-"],
+          message: [`v0:${time}:`, raw],
+          // Of this version of signatures.
+          prefix: "v0=",
+          signatures: [headers.get("x-slack-signature")],
         });
-        return verified === true ? checkTime(time, { now, tolerance }) : verified;
+        return verified === true ? checkTime(time, incoming) : verified;
       },
       handshake(body) {
         const { type, challenge, ssl_check } = body as Readonly<Record<string, Json>>;

@@ -2,7 +2,7 @@
 
 import type { Json } from "../../core/json.ts";
 import { type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
-import { checkHmac, checkTime, concat } from "../verify.ts";
+import { checkHmac, checkTime } from "../verify.ts";
 
 /** What the specification recommends. Pass a `schema` for the sender's own fields. */
 export type StandardWebhooksBody = {
@@ -42,20 +42,21 @@ function signedBy<Target, Body>(
       // Svix waits for 15 seconds.
       timeLimit: 14_000,
       tolerance: 300_000,
-      async verify({ headers, raw, secrets, now, tolerance }) {
+      async verify(incoming) {
+        const { headers, raw, secrets } = incoming;
         const [id, time, header] = read(headers);
         if (!id || !header) return "missing signature";
         const verified = await checkHmac({
           encoding: "base64",
           keys: secrets.map(keyOf),
-          message: concat(`${id}.${time}.`, raw),
+          message: [`${id}.${time}.`, raw],
           signatures: header.split(" ").map((part) => {
             const [version, signature] = part.split(",");
             // Other versions do not count.
             return version === "v1" ? signature : "";
           }),
         });
-        return verified === true ? checkTime(time, { now, tolerance }) : verified;
+        return verified === true ? checkTime(time, incoming) : verified;
       },
       identify: (body, { headers }) => ({
         id: read(headers)[0] ?? undefined,
@@ -68,8 +69,8 @@ function signedBy<Target, Body>(
 
 function keyOf(secret: string): Uint8Array<ArrayBuffer> {
   try {
-    const binary = atob(secret.replace(/^whsec_/, ""));
-    if (binary !== "") return Uint8Array.from(binary, (character) => character.charCodeAt(0));
+    const key = Uint8Array.fromBase64(secret.replace(/^whsec_/, ""));
+    if (key.length > 0) return key;
   } catch {
     // Not base64.
   }

@@ -2,7 +2,7 @@
 
 import type { Json } from "../../core/json.ts";
 import { type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
-import { checkHmac, checkTime, concat } from "../verify.ts";
+import { checkHmac, checkTime } from "../verify.ts";
 
 /** An event of Stripe. Pass a `schema` for the object in it. */
 export type StripeBody = {
@@ -23,7 +23,8 @@ export function stripe<Target, Body = StripeBody>(
       name: "stripe",
       timeLimit: 9_000,
       tolerance: 300_000,
-      async verify({ headers, raw, secrets, now, tolerance }) {
+      async verify(incoming) {
+        const { headers, raw, secrets } = incoming;
         const header = headers.get("stripe-signature");
         if (!header) return "missing signature";
         const parts = header.split(",").map((part) => part.split("="));
@@ -33,10 +34,10 @@ export function stripe<Target, Body = StripeBody>(
         const verified = await checkHmac({
           encoding: "hex",
           keys: secrets,
-          message: concat(`${time}.`, raw),
+          message: [`${time}.`, raw],
           signatures: valuesOf("v1"),
         });
-        return verified === true ? checkTime(time, { now, tolerance }) : verified;
+        return verified === true ? checkTime(time, incoming) : verified;
       },
       identify: (body) => {
         const { id, type } = body as Partial<StripeBody>;

@@ -2,13 +2,13 @@
 
 import { fieldsOf } from "../form.ts";
 import {
-  checkThat,
+  type Check,
   type Endpoint,
   type EndpointOptions,
   endpoint,
   type Incoming,
 } from "../preset.ts";
-import { checkHmac, concat, type Verified } from "../verify.ts";
+import { checkHmac, type Verified } from "../verify.ts";
 
 /** The parameters of a message or a call. Of a parameter that occurs more than once, the last value. */
 export type TwilioBody = {
@@ -77,10 +77,10 @@ export function twilio<Target, Body = TwilioBody>(options: TwilioOptions<Body, T
   );
 }
 
-const publicUrl = checkThat(
-  (value) => /^https?:\/\/[^#]+$/.test(String(value)) && URL.canParse(String(value)),
+const publicUrl: Check = [
+  (value: string) => /^https?:\/\/[^#]+$/.test(value) && URL.canParse(value),
   'a URL without #, e.g. "https://example.com/hooks/twilio"',
-);
+];
 
 /** The signature is of the URL, and of the parameters of a form; another body is signed by its hash in the URL. */
 async function verify(incoming: Incoming, configured: string | undefined): Promise<Verified> {
@@ -93,7 +93,7 @@ async function verify(incoming: Incoming, configured: string | undefined): Promi
     const bodyHash = URL.parse(url)?.searchParams.get("bodySHA256");
     const signed = bodyHash == null ? parameters : bodyHash === hash ? "" : undefined;
     if (signed === undefined) return undefined;
-    const message = concat(url, signed);
+    const message = [url, signed];
     return checkHmac({ hash: "SHA-1", encoding: "base64", keys: secrets, message, signatures });
   });
   const verified = await Promise.all(checks);

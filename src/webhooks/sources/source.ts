@@ -95,7 +95,7 @@ export function sourceOf<Body, Target>(
     if (agent === null || agent === undefined) return { verdict: "filtered" };
     const handle = async (_: Arrival, caller: object) =>
       options.handle?.(delivery, caller as NonNullable<Awaited<Target>>);
-    return offer({ name, handle }, arrival, agent as unknown as AcceptsDeliveries);
+    return offer({ handle }, arrival, agent as unknown as AcceptsDeliveries);
   };
   return async (arrival, env, timeoutMs, waitUntil) => {
     const work = receive(arrival, env);
