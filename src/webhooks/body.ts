@@ -82,7 +82,10 @@ export function parserOf(
 /** @throws RefusedRequest for a body that is not UTF-8, no JSON or form, neither an object nor a list, or nested too deep */
 export function parse(raw: Bytes, parser: (text: string) => Json): Json {
   try {
-    const body = parser(new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(raw));
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(raw);
+    // The content type is not signed: signed JSON must not be read as a form that is hidden in it.
+    const isDisguised = parser !== JSON.parse && /^\s*[[{]/.test(text);
+    const body = isDisguised || parser(text);
     if (typeof body === "object" && body && !isTooDeep(body)) return body;
   } catch {
     // Not well-formed.

@@ -275,7 +275,7 @@ export function endpoint<Body, Target>(
     ...preset.options,
   };
   const valid = Object.keys(checks);
-  const values = options as Readonly<Record<string, unknown>>;
+  const values = (options ?? {}) as Readonly<Record<string, unknown>>;
   const needed = [secretOption, "agent", ...required];
   for (const option of [...needed, ...Object.keys(values)]) {
     const value = values[option];

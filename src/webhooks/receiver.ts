@@ -138,7 +138,8 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const { id, type, ...own } = orMalformed(() => preset.identify(body, reception));
   if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
     throw new RefusedRequest(400, "The id or the type is missing or invalid.");
-  reception.id = /^[\w-]{1,100}$/.test(id) ? id : await sha256Hex(id);
+  // As the id of a workflow, it begins with no hyphen.
+  reception.id = /^\w[\w-]{0,99}$/.test(id) ? id : await sha256Hex(id);
   const known = { source, id: reception.id, type, body, ...own };
   const arrival = { ...known, bytes: raw.length, hash, receivedAt };
   if (options.events && !options.events.includes(type)) return respond(reception, FILTERED);
@@ -151,11 +152,12 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });
+  if (offered.isUnreachable) throw unavailable(UNREACHABLE, error);
+  // The message may quote the body. It is in the agent's log of deliveries.
+  const { name } = Object(error) as Error;
   throw retryAfter
-    ? new RefusedRequest(429, "The agent has no room.", error, retryAfter)
-    : offered.isUnreachable
-      ? unavailable(UNREACHABLE, error)
-      : new RefusedRequest(500, "The handler failed.", error);
+    ? new RefusedRequest(429, "The agent has no room.", name, retryAfter)
+    : new RefusedRequest(500, "The handler failed.", name);
 }
 
 /** @throws RefusedRequest for a body that does not match the schema */

@@ -12,9 +12,11 @@ export function unavailable(message: string, reason?: unknown): RefusedRequest {
 
 /** The log names the bindings, the answer does not. @throws RefusedRequest */
 export function misconfigured(names: readonly string[], problem: unknown = "missing"): never {
+  // A name in another form may be a secret.
+  const shown = names.map((name) => (/^[A-Z_\d]+$/.test(name) ? `env.${name}` : "(not shown)"));
   throw unavailable(
     "A secret is missing or invalid.",
-    `Secret env.${names.join(", env.")}: ${thrownText(problem)}`,
+    `Secret ${shown.join(", ")}: ${thrownText(problem)}`,
   );
 }
 

@@ -314,7 +314,7 @@ describe("a refused request", () => {
     expect(status).toBe(500);
     expect(JSON.stringify(body)).not.toContain("private");
     expect(agent.requests[0]).toMatchObject({ refusal: "TypeError: private" });
-    expect(linesOf(warn)[0]).toMatchObject({ id: "d-1", reason: "TypeError: private" });
+    expect(linesOf(warn)[0]).toMatchObject({ id: "d-1", reason: "TypeError" });
   });
 
   it("has 503 and Retry-After when the agent cannot be reached", async () => {

@@ -90,7 +90,10 @@ export function discord<Target, Body = DiscordBody>(
         return verified === true ? checkTime(time, incoming) : verified;
       },
       handshake: (body) =>
-        (body as Interaction).type === 1 ? Response.json({ type: PONG }) : undefined,
+        // A webhook event has the type 1, too.
+        (body as Interaction).type === 1 && !("event" in (body as object))
+          ? Response.json({ type: PONG })
+          : undefined,
       identify(body) {
         const { id, type = 0 } = body as Interaction;
         return { id, type: TYPES[type] ?? String(type) };

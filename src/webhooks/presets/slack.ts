@@ -170,7 +170,7 @@ const show: ShowOutcome = async ({ body, source }, text, isDecided) => {
   const outcome = {
     response_type: "ephemeral",
     replace_original: isDecided,
-    text: isDecided ? `${message?.text}\n${text}` : text,
+    text: isDecided && message?.text ? `${message.text}\n${text}` : text,
   };
   const request = {
     method: "POST",
@@ -178,7 +178,9 @@ const show: ShowOutcome = async ({ body, source }, text, isDecided) => {
     signal: AbortSignal.timeout(1_500),
   };
   try {
-    const { ok, status } = await fetch(response_url ?? "", request);
+    // Who has a request of Slack must not make this Worker post elsewhere.
+    if (!response_url?.startsWith("https://hooks.slack.com/")) throw "no URL of Slack";
+    const { ok, status } = await fetch(response_url, request);
     if (!ok) throw status;
   } catch (error) {
     // The decision is stored all the same.

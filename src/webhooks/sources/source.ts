@@ -136,7 +136,7 @@ export async function arrivalOf(
 
 /** The sender's id, or its SHA-256 where it is not fit to be the id of a workflow. */
 async function idOf(id: string): Promise<string> {
-  return /^[\w-]{1,100}$/.test(id) ? id : sha256Hex(id);
+  return /^\w[\w-]{0,99}$/.test(id) ? id : sha256Hex(id);
 }
 
 /** Logs one line of JSON. Never the body. */
