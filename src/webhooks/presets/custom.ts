@@ -64,23 +64,21 @@ const field: Check = [
   "the name of a header, or a function",
 ];
 
-const COMMON = {
+/** The options that the scheme has. */
+const optionsOf = (scheme: string): Readonly<Record<string, Check>> => ({
+  scheme: [matches(/^(hmac|ed25519|token)$/), "hmac, ed25519 or token"],
+  header,
   prefix: text,
   id: field,
   type: field,
   format: [matches(/^(json|form)$/), "json or form"],
-} as const;
-const SIGNED = {
-  ...COMMON,
-  encoding: [matches(/^(hex|base64)$/), "hex or base64"],
-  timestamp: header,
-  before: text,
-} as const;
-const OPTIONS: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
-  hmac: { ...SIGNED, hash: [matches(/^SHA-(1|256)$/), "SHA-1 or SHA-256"] },
-  ed25519: SIGNED,
-  token: COMMON,
-};
+  ...(scheme !== "token" && {
+    encoding: [matches(/^(hex|base64)$/), "hex or base64"],
+    timestamp: header,
+    before: text,
+  }),
+  ...(scheme === "hmac" && { hash: [matches(/^SHA-(1|256)$/), "SHA-1 or SHA-256"] }),
+});
 
 /**
  * Receives webhooks of any sender that signs the body, or sends a token:
@@ -95,11 +93,7 @@ export function custom<Target, Body = Json>(options: CustomOptions<Body, Target>
       name: "custom",
       timeLimit: 9_000,
       tolerance: 300_000,
-      options: {
-        scheme: [matches(/^(hmac|ed25519|token)$/), "hmac, ed25519 or token"],
-        ...OPTIONS[options.scheme],
-        header,
-      },
+      options: optionsOf(options.scheme),
       verify: (incoming) => verify(options, incoming),
       ...(options.format === "form" && { form: fieldsOf, isFormOnly: true }),
       identify: (body, { headers, hash }) => {
@@ -129,8 +123,9 @@ function beforeOf({ before, timestamp }: SignedOptions): string {
 
 async function verify<Body, Target>(
   options: CustomOptions<Body, Target>,
-  { headers, raw, secrets, now, tolerance }: Incoming,
+  incoming: Incoming,
 ): Promise<Verified> {
+  const { headers, raw, secrets } = incoming;
   const { prefix = "" } = options;
   const value = headers.get(options.header);
   if (!value) return "missing signature";
@@ -152,5 +147,5 @@ async function verify<Body, Target>(
         });
   if (verified !== true || time === undefined) return verified;
   // Milliseconds have 12 digits or more since 1973, seconds until 5138 fewer.
-  return checkTime(time && time.length > 11 ? time.slice(0, -3) : time, { now, tolerance });
+  return checkTime(time && time.length > 11 ? time.slice(0, -3) : time, incoming);
 }
