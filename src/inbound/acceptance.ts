@@ -53,9 +53,18 @@ const MAX_FIELDS = 20;
 const MAX_FIELD_LENGTH = 1_024;
 const AsyncFunction = (async () => {}).constructor;
 
+/** A replay, whose end the agent knows, unlike that of a receiver's handler. */
+export type Replay = {
+  /** The accepted delivery that a new one repeats. */
+  readonly of: string | undefined;
+};
+
+/** The error of a delivery while it is replayed: a crash leaves it, so that the next replay continues. */
+const NOT_ENDED: Failure = { name: "Error", message: "The replay has not ended" };
+
 /** A request with what it needs. */
 type Attempt = Request & {
-  readonly replayOf: string | undefined;
+  readonly replay: Replay | undefined;
   /** The row before the call. */
   readonly known: StoredDelivery | undefined;
   /** The store's writes when `known` was read. */
@@ -70,15 +79,12 @@ export class Acceptor {
     private readonly store: () => InboundStore,
   ) {}
 
-  /**
-   * @param replayOf the accepted delivery that this one repeats
-   * @throws the error of storage; nothing is stored then
-   */
-  async accept(request: Request, replayOf: string | undefined): Promise<Acceptance> {
+  /** @throws the error of storage; nothing is stored then */
+  async accept(request: Request, replay: Replay | undefined): Promise<Acceptance> {
     const { delivery, call, refusal: reason } = request;
     const store = this.store();
     const known = store.find(delivery.source, delivery.id);
-    const attempt = { ...request, replayOf, known, writes: store.writes };
+    const attempt = { ...request, replay, known, writes: store.writes };
     if (reason !== undefined) return this.#refuse(attempt, handlerFailure(reason));
     if (!call) {
       if (known?.verdict === "accepted") return this.#repeat(attempt, undefined);
@@ -101,7 +107,7 @@ export class Acceptor {
       );
     }
     // The later calls of a handler belong to the same repetition.
-    if (!call || call.ordinal === 0) {
+    if (!attempt.replay && (!call || call.ordinal === 0)) {
       this.store().repeat(known.seq, hasOtherBody(attempt));
       this.#announce("duplicate", attempt);
     }
@@ -188,7 +194,8 @@ export class Acceptor {
       const { error } = known ?? {};
       // Of two calls at the same time, the other one may be the one that was refused.
       const isOther = error?.ordinal !== undefined && error.ordinal !== call.ordinal;
-      const rest = isOther ? error : undefined;
+      const notEnded = attempt.replay && (error ?? NOT_ENDED);
+      const rest = isOther ? error : notEnded;
       this.#write(attempt, known, { verdict: "accepted", calls, error: rest });
     });
   }
@@ -226,12 +233,16 @@ export class Acceptor {
     known: StoredDelivery | undefined,
     decision: Omit<Decision, "hasConflict">,
   ): void {
-    const { delivery: arrival, text, replayOf } = attempt;
+    const { delivery: arrival, text, replay } = attempt;
     const hasConflict = hasOtherBody(attempt);
     if (known) this.store().decide(known.seq, { ...decision, hasConflict });
     else {
       const now = this.clock.now();
-      this.store().insert({ arrival, text, replayOf }, { ...decision, hasConflict }, now);
+      this.store().insert(
+        { arrival, text, replayOf: replay?.of },
+        { ...decision, hasConflict },
+        now,
+      );
     }
   }
 

@@ -7,7 +7,7 @@ import { LifecycleCapability } from "agents/lifecycle";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
 import { hook, readOptions } from "../core/option-schemas.ts";
-import { Acceptor, type AcceptorOptions, refusal } from "./acceptance.ts";
+import { Acceptor, type AcceptorOptions, type Replay, refusal } from "./acceptance.ts";
 import { replayIdOf, withWaits } from "./calls.ts";
 import { InboundBusyError, ReplayError, unknownSource } from "./errors.ts";
 import { handlers, type Offered, offer } from "./offer.ts";
@@ -39,9 +39,14 @@ export type InboundOptions = InboundSettings & AcceptorOptions & { readonly cloc
 
 const ON_PROBLEM = hook().optional();
 
+/** How a replay has ended, and the delivery that it was. */
+type Replayed = { readonly offered: Offered; readonly arrival: Arrival };
+
 export class Inbound extends LifecycleCapability {
   readonly #limits: Limits;
   readonly #serial: Serial;
+  /** Replays in flight, by the delivery's `seq`. */
+  readonly #replays = new Map<number, Promise<Replayed>>();
   readonly #acceptor: Acceptor;
   #opened: InboundStore | undefined;
 
@@ -82,12 +87,12 @@ export class Inbound extends LifecycleCapability {
     return this.#accept(request, undefined);
   }
 
-  async #accept(request: AcceptRequest, replayOf: string | undefined): Promise<Acceptance> {
+  async #accept(request: AcceptRequest, replay: Replay | undefined): Promise<Acceptance> {
     const read = readRequest(request);
     await this.lifecycle.ready();
     const { source, id } = read.delivery;
     try {
-      return await this.#serial.run(`${source}:${id}`, () => this.#acceptor.accept(read, replayOf));
+      return await this.#serial.run(`${source}:${id}`, () => this.#acceptor.accept(read, replay));
     } catch (error) {
       // Nothing is stored: a body would take the memory that there is too little of.
       if (error instanceof InboundBusyError) return refusal(error);
@@ -168,8 +173,8 @@ export class Inbound extends LifecycleCapability {
     let [replayed, accepted, next] = [0, 0, page.next];
     for (const { seq, source, id } of page.keys) {
       const found = this.#store.inspect(source, id);
-      // Deleted, or accepted by another call meanwhile.
-      if (!found || !isSelected(found, selection)) continue;
+      // Deleted, or accepted or replayed by another call meanwhile.
+      if (!found || !isSelected(found, selection) || this.#replays.has(seq)) continue;
       replayed++;
       const offered = await this.#replay(found).then(
         (one) => one.offered,
@@ -190,8 +195,19 @@ export class Inbound extends LifecycleCapability {
     };
   }
 
-  /** @throws ReplayError, or the error of storage */
-  async #replay(found: InspectedDelivery & StoredDelivery) {
+  /** Replays of a delivery at the same time are one. @throws ReplayError, or the error of storage */
+  #replay(found: InspectedDelivery & StoredDelivery): Promise<Replayed> {
+    const { seq } = found;
+    const running = this.#replays.get(seq) ?? this.#replayOnce(found);
+    this.#replays.set(seq, running);
+    const forget = () => {
+      if (this.#replays.get(seq) === running) this.#replays.delete(seq);
+    };
+    running.then(forget, forget);
+    return running;
+  }
+
+  async #replayOnce(found: InspectedDelivery & StoredDelivery): Promise<Replayed> {
     const { source, id, type, bytes, hash, receivedAt, body, verdict, error, seq } = found;
     const handler = handlers.get(source);
     if (!handler) throw unknownSource(source, id, [...handlers.keys()]);
@@ -200,17 +216,22 @@ export class Inbound extends LifecycleCapability {
         "its body is not in the log. It was larger than 1.5 MB, or retention.maxBytes has deleted it";
       throw new ReplayError(source, id, `${problem}. Ask the sender to send it again.`);
     }
+    const offerAs = async (newId: string, of: string | undefined) => {
+      const arrival: Arrival = { source, id: newId, type, body, bytes, hash, receivedAt };
+      const offered = await offer(handler, arrival, {
+        acceptDelivery: (request) => this.#accept(request, { of }),
+      });
+      if (offered.isUnreachable) throw offered.error;
+      if (offered.verdict !== "refused") this.#store.finish(source, newId);
+      return { offered, arrival };
+    };
+    // Its request may have been cut between two calls: what is recorded is not run again.
+    const continued = await offerAs(id, undefined);
     const hasEnded = verdict === "accepted" && error === undefined;
-    const number = hasEnded ? this.#store.countReplay(seq) : undefined;
-    const newId = number === undefined ? id : replayIdOf(id, number);
-    const replayOf = number === undefined ? undefined : id;
-    const arrival: Arrival = { source, id: newId, type, body, bytes, hash, receivedAt };
-    const offered = await offer(handler, arrival, {
-      acceptDelivery: (request) => this.#accept(request, replayOf),
-    });
-    if (offered.isUnreachable) throw offered.error;
-    if (error && offered.verdict !== "refused") this.#store.finish(seq);
-    return { offered, arrival };
+    if (!hasEnded || continued.offered.verdict !== "duplicate") return continued;
+    const number = this.#store.countReplay(seq);
+    // Deleted meanwhile.
+    return number === undefined ? continued : offerAs(replayIdOf(id, number), id);
   }
 
   get #store(): InboundStore {

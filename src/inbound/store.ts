@@ -191,8 +191,12 @@ export class InboundStore {
   }
 
   /** Any verdict → the same: a replay has ended its handler. */
-  finish(seq: number): void {
-    this.#exec("UPDATE perdure_inbound SET error = NULL WHERE seq = ? AND error IS NOT NULL", seq);
+  finish(source: string, id: string): void {
+    this.#exec(
+      "UPDATE perdure_inbound SET error = NULL WHERE source = ? AND id = ? AND error IS NOT NULL",
+      source,
+      id,
+    );
   }
 
   find(source: string, id: string): StoredDelivery | undefined {

@@ -14,7 +14,7 @@ export type Page = {
 
 /** UTF-16 units of a text, and of the JSON of a value, on a page. */
 const MAX_TEXT = 300;
-const MAX_VALUE = 4_000;
+const MAX_VALUE = 200_000;
 
 const STYLE = `:root{color-scheme:light dark}
 body{font:1.125rem/1.5 system-ui,sans-serif;margin:0;padding:1.5rem;color:#1a1a1a;background:#fff}
@@ -99,7 +99,7 @@ function shown(text: string, length: number): string {
     .toWellFormed()
     .replace(/[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, keptOrMarked);
   return plain.length > length
-    ? `${plain.slice(0, length).replace(/[\ud800-\udbff]$/, "")} ...`
+    ? `${plain.slice(0, length).replace(/[\ud800-\udbff]$/, "")} ... (cut: ${plain.length - length} more characters are not shown)`
     : plain;
 }
 

@@ -98,6 +98,59 @@ describe("replayInboundDelivery()", () => {
     expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
   });
 
+  it("I7: a delivery whose request was cut between two calls is continued, and its calls are not repeated", async () => {
+    const { source, stub, of } = given(async (_, agent) => {
+      await agent.note("first");
+      await agent.slow("second");
+    });
+    await accept(stub, call(of("d1"), "note", ["first"]));
+    await crash(stub);
+    expect(await replay(stub, source, "d1")).toEqual({ source, id: "d1", verdict: "accepted" });
+    expect(await notesOf(stub)).toEqual(["first", "second"]);
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+  });
+
+  it("I7: a replay that a crash has cut between two calls is continued by the next one", async () => {
+    let isCut = true;
+    const onSlow = async (_: string, object: object) => {
+      if (!isCut) return;
+      isCut = false;
+      const { ctx } = object as { ctx: DurableObjectState };
+      await ctx.storage.sync();
+      ctx.abort("crash of a test");
+    };
+    const handle = async (_: Arrival, agent: Agent) => {
+      await agent.note("first");
+      await agent.slow("second");
+    };
+    const { source, stub, of } = given(handle, { onSlow });
+    await accept(stub, refused(of("d1")));
+    await expect(replay(stub, source, "d1")).rejects.toThrow("crash of a test");
+    const key = { source, id: "d1", verdict: "accepted" };
+    expect(await inspect(stub, "d1", source)).toMatchObject({ verdict: "accepted", error: {} });
+    expect(await replayMany(stub, { source })).toMatchObject({
+      replayed: 1,
+      accepted: 1,
+      failed: [],
+    });
+    expect(await notesOf(stub)).toEqual(["first", "second"]);
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+    expect(await replay(stub, source, "d1")).toEqual({ ...key, id: "d1-replay-1" });
+  });
+
+  it("I7: replays of one delivery at the same time are one", async () => {
+    const { source, stub, of } = given(async (_, agent) => {
+      await agent.note("first");
+      await agent.slow("second");
+    });
+    await accept(stub, refused(of("d1")));
+    const results = await inside(stub, ({ inbound }) =>
+      Promise.all(Array.from({ length: 5 }, () => inbound.replay(source, "d1"))),
+    );
+    expect(results.map((one) => one?.id)).toEqual(Array(5).fill("d1"));
+    expect(await notesOf(stub)).toEqual(["first", "second"]);
+  });
+
   it("I7: an accepted delivery is offered as a new one each time, also after a crash", async () => {
     const { source, stub, of } = given(({ id }, agent) => agent.note(id));
     await accept(stub, call(of("d1"), "note", ["d1"]));
