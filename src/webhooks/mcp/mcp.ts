@@ -1,8 +1,11 @@
 /** An MCP server that lets other agents and models submit work to an agent. */
 
 import { type CreateMcpHandlerOptions, createMcpHandler } from "agents/mcp/server";
+import { systemClock } from "../../core/clock.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../../core/duration.ts";
+import { failureOf } from "../../core/failures.ts";
 import { checkNames, countOf, invalidOption } from "../../core/options.ts";
+import { logRefusal } from "../refusal-log.ts";
 import { type McpAgent, type McpIdentity, serverOf } from "./tools.ts";
 
 /** Answers MCP requests to its path. Null: the path is another one. */
@@ -19,7 +22,8 @@ export interface McpOptions
   > {
   /**
    * Who calls: the identity, or false or undefined for nobody, who is answered with 401. Check a token here; requests of
-   * `OAuthProvider` are checked already. Without this option there is no server.
+   * `OAuthProvider` are checked already. Without this option there is no server. An identity whose `id` is not a text of 1 to
+   * 200 characters is answered with 401, too, and logged. When this throws, the answer is 503.
    */
   authorize(
     request: Request,
@@ -96,6 +100,7 @@ export function mcp(options: McpOptions): McpReceiver {
     ...(allowedOriginHostnames !== undefined && { allowedOriginHostnames }),
     ...(corsOptions !== undefined && { corsOptions }),
   };
+  const source = `mcp:${limits.server.name}`;
   return async (request, env, ctx) => {
     if (new URL(request.url).pathname !== path) return null;
     const serve = (identity: McpIdentity, checked: Request) => {
@@ -108,8 +113,20 @@ export function mcp(options: McpOptions): McpReceiver {
     };
     // A browser's question about CORS has no token, and its answer has no data.
     if (request.method === "OPTIONS") return serve({ id: "" }, request);
-    const identity = await options.authorize(request, env, ctx);
-    if (!isIdentity(identity)) {
+    const log = (status: number, reason: string) =>
+      logRefusal({ source, status, reason, id: undefined }, systemClock.now());
+    let identity: Awaited<ReturnType<McpOptions["authorize"]>>;
+    try {
+      identity = await options.authorize(request, env, ctx);
+    } catch (error) {
+      const { name, message } = failureOf(error);
+      log(503, `authorize() threw ${name}: ${message}`);
+      const text = "The caller could not be checked now. Try again later.";
+      return Response.json({ error: text }, { status: 503 });
+    }
+    const problem = problemOfIdentity(identity);
+    if (problem !== undefined) log(401, problem);
+    if (problem !== undefined || !identity) {
       const headers = { "www-authenticate": "Bearer" };
       return Response.json({ error: "Not authorized" }, { status: 401, headers });
     }
@@ -154,9 +171,20 @@ function settingsOf(options: McpOptions) {
   };
 }
 
-function isIdentity(identity: unknown): identity is McpIdentity {
-  const id: unknown = (identity as Partial<McpIdentity> | null | undefined)?.id;
-  return typeof id === "string" && id.length > 0 && id.length <= MAX_ID && id.isWellFormed();
+/** Why an identity is not accepted, without the id. Undefined also for nobody. */
+function problemOfIdentity(identity: unknown): string | undefined {
+  if (identity === undefined || identity === null || identity === false) return undefined;
+  const given = () => {
+    if (typeof identity !== "object") return `a ${typeof identity}`;
+    const { id } = identity as Partial<Record<"id", unknown>>;
+    if (typeof id !== "string") return `an id of type ${typeof id}`;
+    if (id.length === 0 || id.length > MAX_ID) return `an id of ${id.length} characters`;
+    return id.isWellFormed() ? undefined : "an id with half a character";
+  };
+  const problem = given();
+  if (problem === undefined) return undefined;
+  const remedy = `Return { id } with a text of 1 to ${MAX_ID} characters, or false for nobody.`;
+  return `authorize() returned ${problem}. ${remedy}`;
 }
 
 /** Undefined for a body of more bytes. */

@@ -15,7 +15,7 @@ import type {
 
 /** Who calls the tools. */
 export type McpIdentity = {
-  /** Stored as `metadata.by` of what the caller submits. */
+  /** 1 to 200 characters. Stored as `metadata.mcp` of what the caller submits, a key that the app must not write itself. */
   readonly id: string;
 };
 
@@ -43,6 +43,8 @@ export type ToolContext = {
   readonly maxOutputBytes: number;
 };
 
+/** The key of metadata that says which identity owns a submission. Only this server writes it. */
+const OWNER = "mcp";
 const MAX_TEXT = 100_000;
 const MAX_MESSAGES = 50;
 /** Names of errors whose messages are for the caller. */
@@ -121,7 +123,7 @@ function addSubmit(server: McpServer, context: ToolContext): void {
             parts: [{ type: "text", text: message.text }],
           })),
           {
-            metadata: { by: identity.id },
+            metadata: { [OWNER]: identity.id },
             ...(key !== undefined && { idempotencyKey: stableKey(identity, key) }),
             ...(notBefore !== undefined && { notBefore }),
             ...(thread !== undefined && { thread }),
@@ -140,7 +142,7 @@ function addInspect(server: McpServer, context: ToolContext): void {
     "inspect",
     {
       title: "Inspect",
-      description: "Returns the state of a submission, with its output or its error.",
+      description: "Returns the state of a submission, with its output or the name of its error.",
       inputSchema: z.strictObject({ submissionId: ID, wait: waitOf(context) }),
       outputSchema: SUBMISSION,
       annotations: { readOnlyHint: true, idempotentHint: true },
@@ -189,7 +191,7 @@ class UnknownSubmissionError extends Error {
 /** @throws UnknownSubmissionError also for the submission of somebody else */
 async function ownOf({ identity, isOwnOnly }: ToolContext, agent: McpAgent, submissionId: string) {
   const found = await agent.inspectSubmission(submissionId);
-  const isVisible = found && (!isOwnOnly || found.metadata?.by === identity.id);
+  const isVisible = found && (!isOwnOnly || found.metadata?.[OWNER] === identity.id);
   if (!isVisible) throw new UnknownSubmissionError(submissionId);
   return found;
 }
@@ -200,15 +202,15 @@ async function waited(agent: McpAgent, found: SubmissionInspection, seconds = 0)
   return (await agent.waitForSubmission(found.submissionId, options)) ?? found;
 }
 
-/** What the caller sees. A long output is left out. */
+/** What the caller sees. A long output is left out, and the text of an error, which may have internals. */
 function shown(found: SubmissionInspection, { maxOutputBytes }: ToolContext) {
   const { submissionId, status, thread, createdAt, startedAt, completedAt, attempts } = found;
-  const { dueAt, error, errorName, output } = found;
+  const { dueAt, errorName, output } = found;
   const bytes = output === undefined ? 0 : byteLength(JSON.stringify(output));
   return {
     ...{ submissionId, status, thread, createdAt, startedAt, completedAt, attempts, dueAt },
     ...(bytes <= maxOutputBytes ? { output } : { outputBytes: bytes }),
-    ...{ error, errorName },
+    errorName,
   };
 }
 

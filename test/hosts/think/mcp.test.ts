@@ -6,7 +6,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ask } from "../../../src/testing/index.ts";
 import { type McpOptions, mcp } from "../../../src/webhooks/mcp/index.ts";
-import { type Agent, givenAgent } from "../../support/think.ts";
+import { type Agent, givenAgent, submit } from "../../support/think.ts";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -85,7 +85,7 @@ describe("mcp()", () => {
       output: "hello",
     });
     const stored = await agent.inspectSubmission(String(structuredContent?.submissionId));
-    expect(stored?.metadata).toEqual({ by: "ann" });
+    expect(stored?.metadata).toEqual({ mcp: "ann" });
     expect(await agent.threadMessages("orders")).toMatchObject([{ role: "user" }, {}]);
   });
 
@@ -134,6 +134,32 @@ describe("mcp()", () => {
     expect(twice.structuredContent).toMatchObject({ outcome: "already_terminal" });
     const admin = await clientOf(serverFor(agent, { visibility: "all" }), "bob");
     expect((await call(admin, "inspect", { submissionId })).isError).toBeFalsy();
+  });
+
+  it("finds nothing that the app itself has submitted, whatever the app stores with it", async () => {
+    const agent = givenAgent();
+    const { submissionId } = await submit(
+      agent,
+      { text: "hi" },
+      {
+        metadata: { by: "bob" },
+        notBefore: LATER,
+      },
+    );
+    const bob = await clientOf(serverFor(agent), "bob");
+    for (const tool of ["inspect", "cancel"]) {
+      expect((await call(bob, tool, { submissionId })).isError).toBe(true);
+    }
+    expect(await agent.inspectSubmission(submissionId)).toMatchObject({ status: "pending" });
+  });
+
+  it("gives only the name of a failed turn's error", async () => {
+    const client = await clientOf(serverFor(givenAgent()));
+    const failing = ask({ fail: "SECRET of the provider" });
+    const failed = await call(client, "submit", { text: failing, wait: 20 });
+    expect(failed.structuredContent).toMatchObject({ status: "error" });
+    expect(failed.structuredContent?.errorName).toBeTypeOf("string");
+    expect(JSON.stringify(failed)).not.toContain("SECRET");
   });
 
   it("leaves out an output above the limit, and says its size", async () => {
@@ -203,6 +229,57 @@ describe("requests of mcp()", () => {
     expect(response?.status).toBe(401);
     expect(response?.headers.get("www-authenticate")).toBe("Bearer");
     expect(agent).not.toHaveBeenCalled();
+  });
+
+  it.each([
+    [{ id: 7 }, "id of type number"],
+    [{ id: "" }, "id of 0 characters"],
+    [{ id: "x".repeat(201) }, "id of 201 characters"],
+    [{ id: "\ud800" }, "id with half a character"],
+    [true, "a boolean"],
+  ])("logs why the identity %j is not accepted", async (identity, reason) => {
+    const logged = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const name = crypto.randomUUID();
+    const response = await answer(post(), { name, authorize: () => identity as never });
+    expect(response?.status).toBe(401);
+    expect(await response?.json()).toEqual({ error: "Not authorized" });
+    const line = JSON.parse(String(logged.mock.lastCall));
+    expect(line).toMatchObject({ perdure: "webhook:refused", source: `mcp:${name}`, status: 401 });
+    expect(line.reason).toContain(reason);
+    expect(line.reason).toContain("Return { id }");
+  });
+
+  it("logs nothing for a caller that authorize() refuses, and few lines for many identities", async () => {
+    const logged = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const name = crypto.randomUUID();
+    for (const identity of [false, undefined, null]) {
+      await answer(post(), { name, authorize: () => identity as never });
+    }
+    expect(logged).not.toHaveBeenCalled();
+    for (let n = 0; n < 20; n++) await answer(post(), { name, authorize: () => true as never });
+    expect(logged).toHaveBeenCalledTimes(10);
+  });
+
+  it.each([
+    [
+      "throws",
+      () => {
+        throw new Error("SECRET of the token service");
+      },
+    ],
+    [
+      "rejects",
+      async () => {
+        throw new Error("SECRET of the token service");
+      },
+    ],
+  ])("answers 503 where authorize() %s, and logs it", async (_, authorize) => {
+    const logged = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const name = crypto.randomUUID();
+    const response = await answer(post(), { name, authorize });
+    expect(response?.status).toBe(503);
+    expect(await response?.text()).not.toMatch(/SECRET|\.ts/);
+    expect(logged.mock.lastCall?.join()).toContain("SECRET of the token service");
   });
 
   it("answers 413 for a large request, and reads no more of it", async () => {
