@@ -53,9 +53,15 @@ export type QueueOptions<Body, Target> = SourceOptions<Body, Target> &
      * @default "5 minutes"
      */
     readonly timeout?: Duration;
+    /**
+     * The time limit of one message, at most 14 minutes. After it the message is retried, and its place is free for the next
+     * one. Its handler continues, and the agent may still accept the message: the retry is a duplicate then.
+     * @default "30 seconds"
+     */
+    readonly messageTimeout?: Duration;
   };
 
-const NAMES = ["schema", "queue", "concurrency", "retryDelay", "timeout"];
+const NAMES = ["schema", "queue", "concurrency", "retryDelay", "timeout", "messageTimeout"];
 const MAX_BATCH = 100;
 const MAX_TIMEOUT_MS = 14 * 60_000;
 const MAX_DELAY_SECONDS = 15 * 60;
@@ -93,6 +99,8 @@ export function queue<Body, Target>(
   const lanes = countOf("concurrency", concurrency, MAX_BATCH);
   const firstDelay = durationOf("retryDelay", retryDelay, MAX_DELAY_SECONDS * 1_000) / 1_000;
   const timeoutMs = durationOf("timeout", options.timeout ?? "5 minutes", MAX_TIMEOUT_MS);
+  const { messageTimeout = "30 seconds" } = options;
+  const messageMs = durationOf("messageTimeout", messageTimeout, MAX_TIMEOUT_MS);
   const receive = sourceOf(name, options);
 
   const settle = (message: Message, { verdict, error, retryAfter }: Offered) => {
@@ -127,7 +135,7 @@ export function queue<Body, Target>(
     const work = async () => {
       for (let message = waiting.shift(); message; message = waiting.shift()) {
         const msLeft = endsAt - systemClock.now();
-        if (msLeft > 0) settle(message, await offered(message, env, msLeft));
+        if (msLeft > 0) settle(message, await offered(message, env, Math.min(msLeft, messageMs)));
         else message.retry();
       }
     };

@@ -168,6 +168,25 @@ describe("queue()", () => {
     expect(agent.mostRunning).toBe(3);
   });
 
+  it("retries a message whose handler hangs, and offers the other messages of the batch", async () => {
+    const consumer = queue({
+      concurrency: 2,
+      messageTimeout: 50,
+      agent: () => agent,
+      handle: ({ id }, stub) =>
+        id.startsWith("hangs") ? new Promise<never>(() => {}) : stub.submitMessages([]),
+    });
+    const ids = ["hangs1", "hangs2", "a", "hangs3", "b"];
+    const result = await consume(
+      consumer,
+      ids.map((id) => message(id)),
+    );
+    expect(result.acks.sort()).toEqual(["a", "b"]);
+    expect(result.delays).toEqual({ hangs1: 10, hangs2: 10, hangs3: 10 });
+    expect(logged).toHaveLength(3);
+    expect(logged[0]).toContain("TimeoutError: No answer within 50 ms");
+  });
+
   it("retries the messages that have no answer when the time of the batch is over", async () => {
     agent.next.push(new Promise<never>(() => {}));
     const consumer = queue({
@@ -221,6 +240,8 @@ describe("queue()", () => {
     expect(refused({ concurrency: 0 })).toThrow("Invalid concurrency 0: expected a whole number");
     expect(refused({ concurrency: 101 })).toThrow("from 1 to 100");
     expect(refused({ timeout: "15 minutes" })).toThrow("Invalid timeout");
+    expect(refused({ messageTimeout: "15 minutes" })).toThrow("Invalid messageTimeout");
+    expect(refused({ messageTimeout: 0 })).toThrow("Invalid messageTimeout 0");
     expect(refused({ retryDelay: "1 hour" })).toThrow("Invalid retryDelay");
     expect(refused({ name: "a b" })).toThrow('Invalid name "a b"');
     expect(refused({ queue: "" })).toThrow('Invalid queue ""');
