@@ -58,6 +58,14 @@ export type EmailBody = {
 /** The e-mail has more text than a delivery can hold. */
 export class EmailTooLargeError extends Error {
   override readonly name = "EmailTooLargeError";
+
+  /** @param reason what the sending server is answered */
+  constructor(
+    message: string,
+    readonly reason = "Message too large",
+  ) {
+    super(message);
+  }
 }
 
 const MAX_TEXT_BYTES = 400 * 1_024;
@@ -98,7 +106,10 @@ export function bodyOf(
       part.isAttachment || part.filename !== undefined || !/^text\/(plain|html)$/.test(part.type),
   );
   if (attached.length > MAX_ATTACHMENTS) {
-    throw new MalformedEmailError(`More than ${MAX_ATTACHMENTS} attachments.`);
+    throw new MalformedEmailError(
+      `It has ${attached.length} attachments, and the limit is ${MAX_ATTACHMENTS}.`,
+      "The message has too many attachments",
+    );
   }
   const messageId = idsIn(headerOf(headers, "message-id"))[0];
   const inReplyTo = idsIn(headerOf(headers, "in-reply-to"))[0];
@@ -133,7 +144,10 @@ function fitting(body: EmailBody): EmailBody {
   const attachments = rest.attachments.map(({ content: _, ...about }) => about);
   const least = { ...rest, attachments };
   if (fits(least)) return least;
-  throw new EmailTooLargeError(`Its text takes more than ${MAX_BODY_BYTES} bytes as JSON.`);
+  throw new EmailTooLargeError(
+    `Its text takes ${byteLength(JSON.stringify(least))} bytes as JSON, and the limit is ${MAX_BODY_BYTES}.`,
+    "The message's text is too large",
+  );
 }
 
 function textOf(parts: readonly Part[]): string {

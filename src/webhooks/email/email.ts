@@ -188,8 +188,9 @@ function settingsOf(options: Settings) {
 
 /** The reason of a permanent refusal, or undefined: the sending server may try again. */
 function reasonOf(error: unknown): string | undefined {
-  if (error instanceof EmailTooLargeError) return "Message too large";
-  if (error instanceof MalformedEmailError) return "Message could not be read";
+  if (error instanceof EmailTooLargeError || error instanceof MalformedEmailError) {
+    return error.reason;
+  }
   if (error instanceof UnauthenticatedError) return "Message could not be authenticated";
   return error instanceof InvalidBodyError ? "Message was not accepted" : undefined;
 }
@@ -210,7 +211,7 @@ async function arrivalIn(
   const own = [message.to, settings.sender].map((address) => address?.toLowerCase());
   const isLoop = from !== undefined && own.includes(from);
   if (isLoop || hopsOf(headers) > MAX_HOPS) return undefined;
-  if (settings.isIgnoring && isAutomatic(message.from, headers)) return undefined;
+  if (settings.isIgnoring && isAutomatic(message.from, from, headers)) return undefined;
   const { isAuthentic, ...authentication } = authenticationOf(headers, {
     server: settings.server,
     envelopeFrom: message.from,
@@ -229,14 +230,15 @@ async function arrivalIn(
 
 /** @throws EmailTooLargeError as soon as there are more bytes */
 async function rawOf({ raw, rawSize }: ForwardableEmailMessage, maxBytes: number) {
-  const refusal = () => new EmailTooLargeError(`It has more than ${maxBytes} bytes.`);
-  if (rawSize > maxBytes) throw refusal();
+  const refusal = (bytes: string) =>
+    new EmailTooLargeError(`It has ${bytes} bytes, and the limit maxBytes is ${maxBytes}.`);
+  if (rawSize > maxBytes) throw refusal(String(rawSize));
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of raw) {
     length += chunk.byteLength;
     // Leaving the loop cancels the stream.
-    if (length > maxBytes) throw refusal();
+    if (length > maxBytes) throw refusal(`at least ${length}`);
     chunks.push(chunk);
   }
   const bytes = new Uint8Array(length);
@@ -253,12 +255,18 @@ function hopsOf(headers: readonly Header[]): number {
 }
 
 /** Bounces have no sender. https://www.rfc-editor.org/rfc/rfc3834 */
-function isAutomatic(envelopeFrom: string, headers: readonly Header[]): boolean {
-  if (/^(<?>?$|mailer-daemon@)/i.test(envelopeFrom)) return true;
+function isAutomatic(
+  envelopeFrom: string,
+  from: string | undefined = "",
+  headers: readonly Header[],
+): boolean {
+  if (/^(<?>?$|mailer-daemon@)/i.test(envelopeFrom) || /^mailer-daemon@/i.test(from)) return true;
+  // A person can write as postmaster, but not by an address for bounces.
+  if (/^postmaster@/i.test(from) && /^bounces?\b/i.test(envelopeFrom)) return true;
   if (isAutoReplyEmail(headers.map(({ name, value }) => ({ key: name, value })))) return true;
   return headers.some(
     ({ name, value }) =>
-      /^(list-(id|post|help|unsubscribe|subscribe|owner|archive)|x-auto(reply|respond)|x-perdure-delivery)$/.test(
+      /^(list-(id|post|help|unsubscribe|subscribe|owner|archive)|x-auto(reply|respond)|x-failed-recipients|x-loop|x-perdure-delivery)$/.test(
         name,
       ) ||
       (name === "precedence" && /^auto.?reply$/i.test(value)) ||

@@ -26,9 +26,17 @@ export type Email = {
   readonly parts: readonly Part[];
 };
 
-/** The e-mail is above a limit of {@link parseMime}. */
+/** The e-mail cannot be read, or is above a limit of {@link parseMime}. */
 export class MalformedEmailError extends Error {
   override readonly name = "MalformedEmailError";
+
+  /** @param reason what the sending server is answered */
+  constructor(
+    message: string,
+    readonly reason = "Message could not be read",
+  ) {
+    super(message);
+  }
 }
 
 /** Of the e-mail itself. Real ones have 2 to 30 KiB. */
@@ -53,10 +61,18 @@ export function parseMime(raw: Uint8Array): Email {
       return;
     }
     if (depth === MAX_DEPTH) {
-      throw new MalformedEmailError(`Parts are nested more than ${MAX_DEPTH} levels deep.`);
+      throw new MalformedEmailError(
+        `Its parts are nested ${depth + 1} levels deep or more, and the limit is ${MAX_DEPTH}.`,
+        "The message's parts are nested too deeply",
+      );
     }
     for (const inner of sectionsOf(body, `--${boundary}`)) {
-      if (++count > MAX_PARTS) throw new MalformedEmailError(`More than ${MAX_PARTS} parts.`);
+      if (++count > MAX_PARTS) {
+        throw new MalformedEmailError(
+          `It has ${count} parts or more, and the limit is ${MAX_PARTS}.`,
+          "The message has too many parts",
+        );
+      }
       const part = blockOf(inner, MAX_PART_HEADER_BYTES);
       walk(part.headers, part.body, depth + 1);
     }
@@ -91,7 +107,11 @@ function blockOf(text: string, maxBytes: number): { headers: Header[]; body: str
   const start = text.slice(0, maxBytes + 4);
   const end = /^\r?\n|\r?\n\r?\n/.exec(start);
   if (!end && text.length > maxBytes) {
-    throw new MalformedEmailError(`Headers of more than ${maxBytes} bytes.`);
+    const length = /\r?\n\r?\n/.exec(text)?.index ?? text.length;
+    throw new MalformedEmailError(
+      `It has headers of ${length} bytes, and the limit is ${maxBytes}.`,
+      "The message's headers are too large",
+    );
   }
   const block = end ? start.slice(0, end.index) : text;
   const body = end ? text.slice(end.index + end[0].length) : "";

@@ -179,6 +179,8 @@ describe("refusals of email()", () => {
     ["List-Id: <news.example.org>"],
     ["List-Unsubscribe: <mailto:off@example.org>"],
     ["X-Perdure-Delivery: 1"],
+    ["X-Failed-Recipients: ann@example.org"],
+    ["X-Loop: help@example.org"],
     ["Content-Type: multipart/report; report-type=delivery-status"],
   ])("ignores an automatic e-mail: %s", async (header) => {
     const { rejected } = await receive(emailOf({ headers: [header] }));
@@ -193,7 +195,20 @@ describe("refusals of email()", () => {
       const { rejected } = await receive(emailOf({ authentication: "" }), {}, { from });
       expect(rejected).toBeUndefined();
     }
+    for (const name of ["MAILER-DAEMON", "postmaster"]) {
+      for (const envelope of ["", "<>", "bounces+7@example.org", "MAILER-DAEMON@mx.example.org"]) {
+        const bounce = emailOf().replace(/^From: .*$/m, `From: System <${name}@example.org>`);
+        const { rejected } = await receive(bounce, {}, { from: envelope });
+        expect([envelope, rejected]).toEqual([envelope, undefined]);
+      }
+    }
     expect(agent.requests).toEqual([]);
+  });
+
+  it("accepts an e-mail that a person has written as postmaster", async () => {
+    const text = emailOf().replace(/^From: .*$/m, "From: Ann <postmaster@example.org>");
+    await receive(text, {}, { from: "ann@example.org" });
+    expect(agent.requests).toHaveLength(1);
   });
 
   it("ignores e-mail from its own address, and from a loop of servers", async () => {
@@ -309,7 +324,7 @@ describe("the body of email()", () => {
     const { rejected } = await receive(
       emailOf({ headers: [`To: ${many(10_000, (n) => `a${n}@b.example`, ", ")}`] }),
     );
-    expect(rejected).toBe("Message could not be read");
+    expect(rejected).toBe("The message's headers are too large");
   });
 
   it("leaves out long HTML, and refuses a text that no row can hold", async () => {
@@ -322,7 +337,10 @@ describe("the body of email()", () => {
     expect(body).toMatchObject({ text: "short" });
     expect(body.html).toBeUndefined();
     const { rejected } = await receive(emailOf({ body: "x".repeat(2_000_000) }));
-    expect(rejected).toBe("Message too large");
+    expect(rejected).toBe("The message's text is too large");
+    expect(logged.at(-1)).toMatch(
+      /Its text takes 20\d{5} bytes as JSON, and the limit is 1400000\./,
+    );
   });
 
   it.each([
@@ -342,18 +360,42 @@ describe("the body of email()", () => {
       depth === 0
         ? "Content-Type: text/plain\n\nx"
         : `Content-Type: multipart/mixed; boundary=b${depth}\n\n--b${depth}\n${nested(depth - 1)}\n--b${depth}--`;
-    const bombs = [
-      multipart("multipart/mixed", ...Array.from({ length: 201 }, () => "\nx")),
-      { headers: ["Content-Type: multipart/mixed; boundary=b"], body: `--b\n${nested(11)}\n--b--` },
-      { headers: [`X-Long: ${"x".repeat(70_000)}`] },
-      multipart("multipart/mixed", `X-Long: ${"x".repeat(9_000)}\n\nx`),
-      multipart(
-        "multipart/mixed",
-        ...Array.from({ length: 101 }, () => "Content-Disposition: attachment\n\nx"),
-      ),
+    const bombs: [Parameters<typeof emailOf>[0], string, RegExp][] = [
+      [
+        multipart("multipart/mixed", ...Array.from({ length: 201 }, () => "\nx")),
+        "The message has too many parts",
+        /201 parts or more, and the limit is 200\./,
+      ],
+      [
+        {
+          headers: ["Content-Type: multipart/mixed; boundary=b"],
+          body: `--b\n${nested(11)}\n--b--`,
+        },
+        "The message's parts are nested too deeply",
+        /nested 11 levels deep or more, and the limit is 10\./,
+      ],
+      [
+        { headers: [`X-Long: ${"x".repeat(70_000)}`] },
+        "The message's headers are too large",
+        /headers of 7\d{4} bytes, and the limit is 65536\./,
+      ],
+      [
+        multipart("multipart/mixed", `X-Long: ${"x".repeat(9_000)}\n\nx`),
+        "The message's headers are too large",
+        /headers of 9008 bytes, and the limit is 8192\./,
+      ],
+      [
+        multipart(
+          "multipart/mixed",
+          ...Array.from({ length: 101 }, () => "Content-Disposition: attachment\n\nx"),
+        ),
+        "The message has too many attachments",
+        /101 attachments, and the limit is 100\./,
+      ],
     ];
-    for (const bomb of bombs) {
-      expect((await receive(emailOf(bomb))).rejected).toBe("Message could not be read");
+    for (const [bomb, reason, line] of bombs) {
+      expect((await receive(emailOf(bomb))).rejected).toBe(reason);
+      expect(logged.at(-1)).toMatch(line);
     }
     expect(agent.requests).toEqual([]);
   });
