@@ -23,7 +23,6 @@ import {
   type ProviderRequest,
   type ProviderResponse,
   request,
-  waitOf,
 } from "./provider.ts";
 
 /** A channel of Discord, or an interaction. */
@@ -130,9 +129,10 @@ export const discordMessages = {
     context: Pick<AdapterContext, "env" | "apis" | "reportProblem" | "now">,
   ): Adapter<DiscordDestination> {
     const { env, apis, now } = context;
-    const send = (call: Omit<ProviderRequest, "provider">) =>
+    const send = (call: Omit<ProviderRequest, "provider" | "now">) =>
       request({
         provider: "Discord",
+        now,
         ...call,
         url: `${apis.discord ?? API}${call.url}`,
         headers: { ...call.headers, "user-agent": USER_AGENT },
@@ -165,10 +165,9 @@ export const discordMessages = {
                 secrets: [to.interaction],
               })
             : await send(await messageTo(to, delivery, content, signal, attempt));
-        if (response.status < 200 || response.status > 299) {
-          const isEarly = now() - attempt.createdAt < DEFERRED_WITHIN_MS;
-          throw to.channel === undefined ? failureOfAnswer(response, isEarly) : failureOf(response);
-        }
+        const age = now() - attempt.createdAt;
+        const failure = to.channel ? failureOf(response) : failureOfAnswer(response, age);
+        if (failure) throw failure;
         reportCut(context, delivery, message, RULES);
       },
     };
@@ -179,7 +178,7 @@ export const discordMessages = {
       content: object,
       signal: AbortSignal,
       attempt: AttemptContext,
-    ): Promise<Omit<ProviderRequest, "provider">> {
+    ): Promise<Omit<ProviderRequest, "provider" | "now">> {
       const token = await tokenOf(env, to.token, signal);
       const reference = { message_id: to.replyTo, fail_if_not_exists: false };
       await attempt.markSending();
@@ -201,16 +200,19 @@ export const discordMessages = {
   },
 };
 
-/** Of an interaction. @param isEarly whether the message that is edited may not be stored yet */
-function failureOfAnswer(response: ProviderResponse, isEarly: boolean): Error {
+/** Of an interaction. @param ageMs of the event: at first, the message that is edited may not be stored yet */
+function failureOfAnswer(response: ProviderResponse, ageMs: number): Error | undefined {
   const { status, says } = response;
-  if (status === 404 && isEarly) return new RefusedError(says);
+  if (status >= 200 && status <= 299) return undefined;
+  if (status === 404 && ageMs < DEFERRED_WITHIN_MS) return new RefusedError(says);
   // Its token has expired, and no other replaces it.
   return status === 401 ? new UndeliverableError(says) : failureOf(response);
 }
 
-function failureOf(response: ProviderResponse): Error {
+/** Of a message to a channel. Undefined for a success with the id of the message: a proxy can answer in Discord's place. */
+function failureOf(response: ProviderResponse): Error | undefined {
+  if (response.status === 200 && typeof objectIn(response).id === "string") return undefined;
   // Seconds, more exact than the header. https://docs.discord.com/developers/topics/rate-limits
   const { retry_after } = objectIn(response);
-  return failureIn(response, millisecondsOf(retry_after) ?? waitOf(response));
+  return failureIn(response, millisecondsOf(retry_after) ?? response.waitMs);
 }

@@ -112,7 +112,7 @@ export const emails = {
       repeatableMs: 0,
       keyOf: ({ binding, to }) => `email ${JSON.stringify([binding, to.toLowerCase()])}`,
       // The address itself is personal data.
-      labelOf: ({ binding, to }) => `${binding} to an address at ${to.slice(to.indexOf("@") + 1)}`,
+      labelOf: ({ binding, to }) => `${binding} to ${masked(to)}`,
       problemOf({ binding }) {
         if (isSender(Reflect.get(env, binding))) return undefined;
         const expected =
@@ -142,7 +142,7 @@ export const emails = {
             headers: headersOf(to, delivery.id),
           });
         } catch (error) {
-          throw errorOf(error);
+          throw errorOf(error, to.to);
         }
         reportCut(context, delivery, message, RULES);
       },
@@ -185,9 +185,13 @@ function headersOf({ inReplyTo, references }: EmailDestination, id: string) {
   };
 }
 
-function errorOf(error: unknown): Error {
+const masked = (address: string) => `an address at ${address.slice(address.indexOf("@") + 1)}`;
+
+/** @param to the recipient, whom the service may name */
+function errorOf(error: unknown, to: string): Error {
   const { code } = Object(error) as { code?: unknown };
-  const { message } = failureOf(error);
+  const address = new RegExp(`<?${to.replace(/\W/g, "\\$&")}>?`, "gi");
+  const message = failureOf(error).message.replace(address, () => masked(to));
   const says = `Email Service answered ${typeof code === "string" ? `${code}: ` : ""}${message}`;
   if (typeof code !== "string" || !code.startsWith("E_") || code === UNKNOWN)
     return new Error(says);

@@ -22,7 +22,6 @@ import {
   type ProviderRequest,
   type ProviderResponse,
   request,
-  waitOf,
 } from "./provider.ts";
 
 /** An issue or a pull request of GitHub. */
@@ -109,6 +108,7 @@ export const githubComments = {
           },
           signal,
           secrets: [token],
+          now,
         };
         if (attempt.isRepeated && (await isPosted(call, marker, attempt.createdAt, now))) return;
         // A crash after it makes the next attempt search.
@@ -138,7 +138,9 @@ async function isPosted(
     const url = `${call.url}?since=${from}&per_page=${PAGE}&page=${page}`;
     const response = await request({ ...call, url, method: "GET", maxBytes: MAX_PAGE_BYTES });
     if (response.status !== 200) throw failureOf(response, now());
-    if (!Array.isArray(response.json)) break;
+    if (!Array.isArray(response.json)) {
+      throw new Error(`${response.says}, which is no list of comments`);
+    }
     const comments = response.json as readonly { readonly body?: unknown }[];
     const isMarked = ({ body }: { body?: unknown }) =>
       typeof body === "string" && body.trimEnd().endsWith(marker);
@@ -157,7 +159,7 @@ function failureOf(response: ProviderResponse, now: number): Error {
   const resetAt = millisecondsOf(headers.get("x-ratelimit-reset") ?? undefined);
   const untilReset = isUsedUp && resetAt !== undefined ? Math.max(resetAt - now, 1_000) : undefined;
   const isLimited = status === 429 || isUsedUp || /rate limit/i.test(says);
-  const waitMs = waitOf(response) ?? untilReset ?? (isLimited ? SECONDARY_LIMIT_MS : undefined);
+  const waitMs = response.waitMs ?? untilReset ?? (isLimited ? SECONDARY_LIMIT_MS : undefined);
   return waitMs === undefined
     ? new UndeliverableError(says)
     : new RefusedError(says, { retryAfterMs: waitMs });

@@ -10,6 +10,7 @@ const MAX_BODY = 2 * 1_048_576;
 const MAX_EXCERPT = 1_024;
 /** Where a provider asks to wait, and does not say how long. */
 const DEFAULT_WAIT_MS = 60_000;
+const MAX_WAIT_MS = 86_400_000;
 /**
  * Statuses of Cloudflare's own for a server that it could not connect to, so that no request has arrived there.
  * https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/
@@ -28,11 +29,15 @@ export type ProviderRequest = {
   readonly secrets: readonly string[];
   /** @default 2 MiB */
   readonly maxBytes?: number;
+  /** Of the clock, for a date in Retry-After. */
+  readonly now: () => number;
 };
 
 export type ProviderResponse = {
   readonly status: number;
   readonly headers: Headers;
+  /** Retry-After in milliseconds, at most a day. */
+  readonly waitMs: number | undefined;
   /** The body as JSON; undefined where it is none. */
   readonly json: unknown;
   /** What the provider says, for an error: the status and the beginning of the body, without secrets. */
@@ -54,6 +59,7 @@ export async function request({
   signal,
   secrets,
   maxBytes = MAX_BODY,
+  now,
 }: ProviderRequest): Promise<ProviderResponse> {
   const init: RequestInit = { method, signal, redirect: "manual" };
   try {
@@ -68,7 +74,9 @@ export async function request({
     });
     const text = await textOf(response, maxBytes);
     const says = `${provider} answered ${response.status}${excerptOf(text, secrets)}`;
-    return { status: response.status, headers: response.headers, json: parsed(text), says };
+    const { status, headers: answered } = response;
+    const waitMs = waitOf(answered.get("retry-after") ?? "", now());
+    return { status, headers: answered, waitMs, json: parsed(text), says };
   } catch (error) {
     signal.throwIfAborted();
     throw new Error(`${provider} could not be reached: ${hide(failureOf(error).message, secrets)}`);
@@ -85,22 +93,27 @@ export function objectIn({ json }: ProviderResponse): Record<string, unknown> {
  * - 429: not acted on, and nothing is sent to the destination until `waitMs` has passed;
  * - 401: not acted on, and retried: to replace the token is all the repair that is needed;
  * - 5xx and 408: the outcome is not known, unless the server was not reached;
+ * - 2xx: another success than expected, perhaps of a proxy: the outcome is not known;
  * - every other status: permanent.
  */
-export function failureIn(response: ProviderResponse, waitMs = waitOf(response)): Error {
+export function failureIn(response: ProviderResponse, waitMs = response.waitMs): Error {
   const { status, says } = response;
   if (status === 429) return new RefusedError(says, { retryAfterMs: waitMs ?? DEFAULT_WAIT_MS });
   if (status === 401 || NOT_REACHED.has(status)) return new RefusedError(says);
   if (status >= 500 || status === 408) return new Error(says);
+  if (status >= 200 && status < 300) return new Error(`${says}, which is no answer of its API`);
   if (status >= 300 && status < 400) {
     return new UndeliverableError(`${says}, a redirect, which is not followed`);
   }
   return new UndeliverableError(says);
 }
 
-/** Retry-After in milliseconds. All of these providers send seconds. */
-export function waitOf({ headers }: ProviderResponse): number | undefined {
-  return millisecondsOf(headers.get("retry-after") ?? undefined);
+/** Retry-After, seconds or a date, in milliseconds. */
+function waitOf(retryAfter: string, now: number): number | undefined {
+  const isDate = /^\w{3,9},? .*GMT$/.test(retryAfter);
+  const untilDate = isDate ? Math.max(Date.parse(retryAfter) - now, 1) : Number.NaN;
+  const ms = Number.isNaN(untilDate) ? millisecondsOf(retryAfter) : untilDate;
+  return ms === undefined ? undefined : Math.min(ms, MAX_WAIT_MS);
 }
 
 /** Seconds, also a fraction or a text, in milliseconds; undefined for anything else. */

@@ -16,14 +16,7 @@ import { RefusedError, UndeliverableError } from "../../errors.ts";
 import type { Adapter, AdapterContext, AttemptContext, Delivery, WithPolicy } from "../adapter.ts";
 import { checked, problemOfSecret, SECRET_NAME, tokenOf } from "../secrets.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
-import {
-  failureIn,
-  millisecondsOf,
-  objectIn,
-  type ProviderResponse,
-  request,
-  waitOf,
-} from "./provider.ts";
+import { failureIn, millisecondsOf, objectIn, type ProviderResponse, request } from "./provider.ts";
 
 /** A channel of Slack, or the `response_url` of a command or a click. */
 export type SlackDestination = WithPolicy & { readonly kind: "slack" } & (
@@ -154,9 +147,9 @@ export const slackMessages = {
     }
   }),
   connect(
-    context: Pick<AdapterContext, "env" | "apis" | "reportProblem">,
+    context: Pick<AdapterContext, "env" | "apis" | "reportProblem" | "now">,
   ): Adapter<SlackDestination> {
-    const { env, apis } = context;
+    const { env, apis, now } = context;
     const requestOf = async (to: SlackDestination, signal: AbortSignal) => {
       if (to.responseUrl !== undefined) {
         const { responseUrl: url } = to;
@@ -190,6 +183,7 @@ export const slackMessages = {
           method: "POST",
           body,
           signal,
+          now,
           ...call,
         });
         const failure = failureOf(response, to.responseUrl !== undefined);
@@ -220,7 +214,7 @@ function failureOf(response: ProviderResponse, isToUrl: boolean): Error | undefi
   }
   if (LIMITED.has(error)) {
     const { retry_after } = objectIn(response);
-    const retryAfterMs = waitOf(response) ?? millisecondsOf(retry_after) ?? 30_000;
+    const retryAfterMs = response.waitMs ?? millisecondsOf(retry_after) ?? 30_000;
     return new RefusedError(says, { retryAfterMs });
   }
   if (RETRIED.has(error)) return new RefusedError(says);

@@ -14,14 +14,7 @@ import { RefusedError } from "../../errors.ts";
 import type { Adapter, AdapterContext, AttemptContext, Delivery, WithPolicy } from "../adapter.ts";
 import { checked, problemOfSecret, SECRET_NAME, tokenOf } from "../secrets.ts";
 import { type MessageRules, messageOf, problemOfMessage, reportCut } from "./message.ts";
-import {
-  failureIn,
-  millisecondsOf,
-  objectIn,
-  type ProviderResponse,
-  request,
-  waitOf,
-} from "./provider.ts";
+import { failureIn, millisecondsOf, objectIn, type ProviderResponse, request } from "./provider.ts";
 
 /** A chat of Telegram. */
 export type TelegramDestination = WithPolicy & {
@@ -81,9 +74,9 @@ export const telegramMessages = {
     policy: POLICY.optional(),
   }),
   connect(
-    context: Pick<AdapterContext, "env" | "apis" | "reportProblem">,
+    context: Pick<AdapterContext, "env" | "apis" | "reportProblem" | "now">,
   ): Adapter<TelegramDestination> {
-    const { env, apis } = context;
+    const { env, apis, now } = context;
     return {
       maxBytes: Number.POSITIVE_INFINITY,
       timeoutMs: 30_000,
@@ -112,6 +105,7 @@ export const telegramMessages = {
           headers: {},
           body,
           signal,
+          now,
           secrets: [token, encodeURIComponent(token)],
         });
         if (response.status !== 200 || objectIn(response).ok !== true) throw failureOf(response);
@@ -136,5 +130,5 @@ function failureOf(response: ProviderResponse): Error {
   if (status === 404) return new RefusedError(says);
   if (status === 200) return new Error(`${says}, which is no answer of its API`);
   const { retry_after } = Object(objectIn(response).parameters) as { retry_after?: unknown };
-  return failureIn(response, millisecondsOf(retry_after) ?? waitOf(response));
+  return failureIn(response, millisecondsOf(retry_after) ?? response.waitMs);
 }

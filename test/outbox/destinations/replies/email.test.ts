@@ -95,6 +95,16 @@ describe("An e-mail", () => {
     if (retryAfterMs !== undefined) expect(failure).toMatchObject({ retryAfterMs });
   });
 
+  it("O3: no error has the recipient's address", async () => {
+    const send = async () => {
+      const text = "Ann@Example.org bounced: <ann@example.org>, from shop@example.com";
+      throw Object.assign(new Error(text), { code: "E_DELIVERY_FAILED" });
+    };
+    const { failure } = await sendTo(TO.email, "done", { env: { EMAIL: { send } } });
+    expect(failure?.message).not.toMatch(/ann@/i);
+    expect(failure?.message).toContain("an address at example.org bounced");
+  });
+
   it("O3: a binding that is missing, or is another one, is retried", async () => {
     const queue = { send: async () => {}, sendBatch: async () => {} };
     for (const env of [{}, { EMAIL: queue }, { EMAIL: "text" }]) {

@@ -240,6 +240,11 @@ const ANSWERS: readonly [Name, string, Answer, Means, number?][] = [
   ],
   ["telegram", "404", { status: 404, body: { ok: false } }, "refused"],
   ["telegram", "429 without a time", { status: 429, body: { ok: false } }, "refused", 60_000],
+  ["discord", "200 without JSON", { status: 200, body: "<html>" }, "unknown"],
+  ["discord", "200 without an id", { status: 200, body: { ok: true } }, "unknown"],
+  ["discord", "204", { status: 200, body: "" }, "unknown"],
+  ["github", "200 with a comment", { status: 200, body: { id: 1 } }, "unknown"],
+  ["github", "202", { status: 202 }, "unknown"],
   ["github", "410", { status: 410 }, "permanent"],
   ["github", "422", { status: 422 }, "permanent"],
   [
@@ -265,6 +270,21 @@ describe("An answer", () => {
     const names = { refused: "RefusedError", permanent: "UndeliverableError", unknown: "Error" };
     expect(failure).toMatchObject({ name: names[means] });
     if (means === "refused") expect(failure).toMatchObject({ retryAfterMs });
+  });
+
+  it.each(NAMES)("O3: %s: a date in Retry-After is waited for, at most a day", async (name) => {
+    const waited = async (date: string) => {
+      const { url } = givenProvider(() => ({ status: 429, headers: { "retry-after": date } }));
+      const { failure } = await sendTo(TO[name], "done", { apis: apisAt(url) });
+      expect(failure?.name).toBe("RefusedError");
+      return (failure as { retryAfterMs?: number }).retryAfterMs ?? 0;
+    };
+    const soon = await waited(new Date(Date.now() + 100_000).toUTCString());
+    expect(soon).toBeGreaterThan(90_000);
+    expect(soon).toBeLessThanOrEqual(101_000);
+    expect(await waited(new Date(Date.now() - 100_000).toUTCString())).toBe(1);
+    expect(await waited("Fri, 01 Jan 2100 00:00:00 GMT")).toBe(86_400_000);
+    expect(await waited("soon")).toBe(60_000);
   });
 
   it("O3: GitHub's primary limit is waited for until its reset", async () => {
