@@ -209,13 +209,14 @@ describe("an approval's link", () => {
       approval: {
         ...pending,
         title: hostile.repeat(20),
-        data: { [hostile]: "</pre><form action=//evil>".repeat(5_000) },
+        data: { [hostile]: "</pre><form action=//evil>".repeat(10_000) },
       },
     });
     const { text } = await send(approval);
     expect(text).not.toMatch(/<script|<img|<form action|\u202e/);
     expect(text.match(/<form/g)).toHaveLength(1);
-    expect(text.length).toBeLessThan(20_000);
+    expect(text.length).toBeLessThan(300_000);
+    expect(text).toMatch(/cut: \d+ more characters are not shown/);
   });
 
   it("has no markup but its own, whatever the texts are", async () => {
