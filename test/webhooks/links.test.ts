@@ -215,7 +215,7 @@ describe("an approval's link", () => {
     const { text } = await send(approval);
     expect(text).not.toMatch(/<script|<img|<form action|\u202e/);
     expect(text.match(/<form/g)).toHaveLength(1);
-    expect(text.length).toBeLessThan(300_000);
+    expect(text.length).toBeLessThan(400_000);
     expect(text).toMatch(/cut: \d+ more characters are not shown/);
   });
 

@@ -56,7 +56,8 @@ describe("an approval by link", () => {
     expect(await send(grant, "GET")).toMatchObject({ status: "pending", title: "Pay 40" });
     expect(await send(grant, "POST")).toMatchObject({ outcome: "decided", by: "mail:ann" });
     expect(await send(grant, "POST")).toMatchObject({ outcome: "already_decided" });
-    const late = await hooks(new Request(reject, { method: "POST" }), env, ctx);
+    const headers = { accept: "text/html" };
+    const late = await hooks(new Request(reject, { method: "POST", headers }), env, ctx);
     expect(late?.status).toBe(409);
     expect(await late?.text()).toContain("Already approved by mail:ann");
     const { outcomes } = await workflow.output();

@@ -139,7 +139,7 @@ describe("W2: no wait hangs", () => {
       name: "WebhookTimeoutError",
       stepName: "paid",
       timeoutMs: 300,
-      message: expect.stringContaining("Set a longer timeout"),
+      message: expect.stringContaining("or set a longer timeout"),
     });
     expect(await workflow.agent.deliver(payment(order("o1")))).toEqual([]);
   });
