@@ -57,7 +57,7 @@ const MAX_EVENTS = 100;
 const RETRY_AFTER = "30";
 
 /**
- * Makes a receiver of a channel's ingress, such as `slackWebhook()` and `telegramWebhook()` of `agents/experimental/channels`.
+ * Makes a receiver of a channel's ingress, such as `slackWebhook()` of `agents/experimental/channels/slack`.
  * The ingress checks who has sent the request. An event of the type `approval-response` has a `click`.
  *
  * @throws InvalidOptionError
