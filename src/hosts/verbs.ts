@@ -387,8 +387,8 @@ export abstract class AgentVerbs {
   }
 
   /**
-   * Sends dead letters again: since a time, for a destination, or all.
-   * Returns how many are sent: those to disabled endpoints stay dead letters.
+   * Sends dead letters again: since a time, for a destination, or all. Returns how many are sent.
+   * Those to disabled endpoints stay dead letters, and so do those that may have been delivered, without `isUncertain: true`.
    */
   redriveDeadLetters(filter: DeadLetterFilter) {
     return this.outbox.redriveAll(filter);

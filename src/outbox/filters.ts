@@ -4,6 +4,7 @@ import * as z from "zod";
 import type { Instant } from "../core/instant.ts";
 import {
   count,
+  flag,
   instant,
   list,
   oneOf,
@@ -42,8 +43,11 @@ const FILTER = {
   // Checked by the destinations, which know its kinds.
   destination: z.custom<Destination>().optional(),
 };
-export const DEAD_LETTER_FILTER = optionsOf<DeadLetterFilter>()(FILTER);
-export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({ ...FILTER, ...PAGE });
+const DEAD_LETTERS = { ...FILTER, isUncertain: flag().optional() };
+export const DEAD_LETTER_FILTER = optionsOf<DeadLetterFilter>()(DEAD_LETTERS);
+/** Which dead letters, as options were read. */
+export type ReadFilter = z.output<typeof DEAD_LETTER_FILTER>;
+export const DEAD_LETTER_LIST = optionsOf<ListDeadLettersOptions>()({ ...DEAD_LETTERS, ...PAGE });
 export const DELIVERY_LIST = optionsOf<ListDeliveriesOptions>()({
   state: z
     .union([STATE, list(STATE, { min: 1 })], {
@@ -60,7 +64,7 @@ const ID = text({ empty: true });
 const REASON = text({ maxLength: 1_024 });
 
 /** Names that stand for a restriction. Given as undefined by mistake, one must not select everything. */
-const RESTRICTIONS = ["since", "destination", "state", "submissionId", "kind"];
+const RESTRICTIONS = ["since", "destination", "isUncertain", "state", "submissionId", "kind"];
 
 /** @throws InvalidFilterError for an unknown option or an invalid value */
 export function readFilter<Out>(schema: z.ZodType<Out>, verb: string, options: object): Out {

@@ -40,10 +40,12 @@ import {
   DEAD_LETTER_FILTER,
   DEAD_LETTER_LIST,
   DELIVERY_LIST,
+  type ReadFilter,
   readBefore,
   readFilter,
 } from "./filters.ts";
 import { type OutboxSettings, readSettings } from "./options.ts";
+import type { Selection } from "./store/dead-letters.ts";
 import { listDeliveries } from "./store/listing.ts";
 import type {
   DeadLetterFilter,
@@ -311,7 +313,7 @@ export class Outbox extends Capability {
   async stats(): Promise<OutboxStats> {
     const { entries, deadLetters } = await this.#ready();
     const { waiting, oldestAt } = entries.stats();
-    const dead = deadLetters.count({ key: undefined, since: 0 });
+    const dead = deadLetters.count({ since: 0 });
     return { waiting, ...(oldestAt !== null && { oldestAt }), deadLetters: dead };
   }
 
@@ -348,7 +350,8 @@ export class Outbox extends Capability {
   }
 
   /**
-   * Redrives dead letters: since a time, for a destination, or both; all by default.
+   * Redrives dead letters: since a time, for a destination, or both; all by default. Those that may have been delivered
+   * are left out, because a redrive may deliver them twice: `{ isUncertain: true }` redrives only these.
    *
    * @returns how many are sent: those of disabled endpoints stay dead letters
    * @throws InvalidFilterError for an unknown option or an invalid value
@@ -356,7 +359,8 @@ export class Outbox extends Capability {
   async redriveAll(options: DeadLetterFilter = {}): Promise<number> {
     const filter = readFilter(DEAD_LETTER_FILTER, "redriveAll()", options);
     const { deadLetters, clock } = await this.#ready();
-    const count = deadLetters.redriveAll(this.#selection(filter), clock.now());
+    const selection = this.#selection({ isUncertain: false, ...filter });
+    const count = deadLetters.redriveAll(selection, clock.now());
     if (count > 0) this.#dispatcher.flushAgain();
     return count;
   }
@@ -422,8 +426,8 @@ export class Outbox extends Capability {
     return this.#context;
   }
 
-  #selection({ since, destination }: { since: number; destination?: Destination }) {
-    return { key: this.#keyOf(destination), since };
+  #selection({ since, destination, isUncertain }: ReadFilter): Selection {
+    return { since, isUncertain, key: this.#keyOf(destination) };
   }
 
   /** @throws InvalidFilterError for an invalid destination */

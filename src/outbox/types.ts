@@ -22,6 +22,8 @@ export type DeadLetter = {
   readonly createdAt: number;
   /** When it became a dead letter, epoch milliseconds. */
   readonly diedAt: number;
+  /** It may have been delivered: an attempt had an unknown outcome, and its receiver does not recognize a repetition. */
+  readonly isUncertain: boolean;
 };
 
 /** Which dead letters. All of them by default. */
@@ -30,6 +32,11 @@ export type DeadLetterFilter = {
   readonly since?: Instant;
   /** Those for this destination: of an agent, for any method; of a workflow, for any event type. */
   readonly destination?: Destination;
+  /**
+   * True: those that may have been delivered. False: the others.
+   * @default all; for a redrive: false
+   */
+  readonly isUncertain?: boolean;
 };
 
 /** Which page of a list. */

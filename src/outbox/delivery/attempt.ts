@@ -75,13 +75,13 @@ export class AttemptRunner {
     const wasInterrupted = this.#wasInterrupted(entry);
     if (this.#isDisabled(entry)) {
       const attempts = wasInterrupted ? entry.attempt : entry.attempt - 1;
-      this.#bury(id, attempts, "The endpoint is disabled");
+      this.#bury(id, attempts, "The endpoint is disabled", false);
       return undefined;
     }
     if (!this.#mayRepeat(entry, entry.unsureSince, clock.now())) {
       const attempts = entry.isStarted ? entry.attempt : entry.attempt - 1;
       const reason = "The object was restarted, or was not awake, before the outcome was known";
-      this.#bury(id, attempts, `${reason}. ${MAY_HAVE_ARRIVED}`);
+      this.#bury(id, attempts, reason, true);
       return undefined;
     }
     if (wasInterrupted) {
@@ -130,7 +130,7 @@ export class AttemptRunner {
     const tried = { ...triedOf(entry), interruptions, wasAlone };
     const next = afterInterruption(tried, this.#policyOf(entry), clock);
     if ("givenUp" in next) {
-      this.#bury(id, attempt, next.givenUp);
+      this.#bury(id, attempt, next.givenUp, entry.unsureSince !== null);
       return;
     }
     // Once for each suspect: a deploy may cause the first interruption, and a dead letter reports the last.
@@ -233,8 +233,7 @@ export class AttemptRunner {
       wake.request(next.dueAt);
     } else {
       const reason = next.givenUp ? `${next.givenUp}: ${message}` : message;
-      const doubt = unsureSince === null ? "" : `. ${MAY_HAVE_ARRIVED}`;
-      this.#bury(entry.id, entry.attempt, `${reason}${doubt}`, now);
+      this.#bury(entry.id, entry.attempt, reason, unsureSince !== null, now);
     }
     // The entries behind it may have to wait for it now: read them again.
     if (entry.isOrdered) this.queue.drop(entry.key);
@@ -269,8 +268,16 @@ export class AttemptRunner {
     }
   }
 
-  #bury(id: string, attempts: number, reason: string, now = this.context.clock.now()): void {
-    this.context.deadLetters.bury(id, attempts, reason, now);
+  /** waiting → dead. */
+  #bury(
+    id: string,
+    attempts: number,
+    reason: string,
+    isUncertain: boolean,
+    now = this.context.clock.now(),
+  ): void {
+    const error = isUncertain ? `${reason}. ${MAY_HAVE_ARRIVED}` : reason;
+    this.context.deadLetters.bury(id, attempts, error, isUncertain, now);
     this.notifier.added();
   }
 

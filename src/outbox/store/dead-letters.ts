@@ -9,12 +9,13 @@ import { cursorAfter } from "./listing.ts";
 import { deleteWithParts } from "./parts.ts";
 
 /** A dead letter as lists and hooks get it, without a long event, so that a page of them fits into memory. */
-const SELECT = `SELECT id, attempts, last_error AS lastError, created_at AS createdAt, died_at AS since, destination,
+const SELECT = `SELECT id, attempts, last_error AS lastError, created_at AS createdAt, died_at AS since, is_uncertain AS isUncertain, destination,
     iif(length(payload) <= 16384, payload, NULL) AS payload
   FROM perdure_dead_letters`;
 
 type Row = Pick<DeadLetter, "id" | "attempts" | "lastError" | "createdAt"> & {
   since: number;
+  isUncertain: 0 | 1;
   destination: string;
   payload: string | null;
 };
@@ -24,9 +25,13 @@ const MAX_PRUNED = 256;
 /** Ids of deleted dead letters that the log names. */
 const MAX_LOGGED = 10;
 
-/** Dead letters of one destination (undefined: of all), since a time. */
-export type Selection = { readonly key: string | undefined; readonly since: number };
-const SELECTED = "died_at >= ? AND ifnull(destination_key = ?, 1)";
+/** Dead letters since a time, of one destination, and with or without a known outcome. Undefined: of all. */
+export type Selection = {
+  readonly since: number;
+  readonly key?: string | undefined;
+  readonly isUncertain?: boolean | undefined;
+};
+const SELECTED = "died_at >= ? AND ifnull(destination_key = ?, 1) AND ifnull(is_uncertain = ?, 1)";
 
 export class DeadLetterStore {
   readonly #sql: SqlStorage;
@@ -44,16 +49,18 @@ export class DeadLetterStore {
    * waiting → dead: the entry moves here with its event.
    *
    * @param attempts how many were started
+   * @param isUncertain whether it may have been delivered
    */
-  bury(id: string, attempts: number, error: string, now: number): void {
+  bury(id: string, attempts: number, error: string, isUncertain: boolean, now: number): void {
     this.storage.transactionSync(() => {
       this.#sql.exec(
         `INSERT OR REPLACE INTO perdure_dead_letters
-           (id, destination_key, seq, is_ordered, attempts, created_at, died_at, last_error, destination, payload)
-         SELECT id, destination_key, seq, is_ordered, ?, created_at, ?, ?, destination, payload
+           (id, destination_key, seq, is_ordered, attempts, created_at, died_at, is_uncertain, last_error, destination, payload)
+         SELECT id, destination_key, seq, is_ordered, ?, created_at, ?, ?, ?, destination, payload
          FROM perdure_outbox WHERE id = ?`,
         attempts,
         now,
+        Number(isUncertain),
         error,
         id,
       );
@@ -65,7 +72,7 @@ export class DeadLetterStore {
   /** Deletes some of those that are too old or too many, once the app was notified of them. */
   prune(now: number): void {
     const { maxAgeMs, maxCount } = this.limits;
-    this.#count ??= this.count({ key: undefined, since: 0 });
+    this.#count ??= this.count({ since: 0 });
     if (this.#count === 0) return;
     const oldest = "SELECT id FROM perdure_dead_letters WHERE is_notified = 1";
     const which = `id IN (${oldest} AND died_at < ? ORDER BY died_at, id LIMIT ?)`;
@@ -80,16 +87,16 @@ export class DeadLetterStore {
   }
 
   /** One page, newest first, after a position. */
-  list({ key, since }: Selection, limit: number, after: Position | undefined): DeadLetterPage {
+  list(selection: Selection, limit: number, after: Position | undefined): DeadLetterPage {
     const [time, id] = after ?? [Number.MAX_SAFE_INTEGER, ""];
     const query = `${SELECT} WHERE (died_at, id) < (?, ?) AND ${SELECTED} ORDER BY died_at DESC, id DESC LIMIT ?`;
-    const rows = this.#sql.exec<Row>(query, time, id, since, key ?? null, limit + 1).toArray();
+    const rows = this.#sql.exec<Row>(query, time, id, ...valuesOf(selection), limit + 1).toArray();
     return { deadLetters: rows.slice(0, limit).map(toLetter), ...cursorAfter(rows, limit) };
   }
 
-  count({ key, since }: Selection): number {
+  count(selection: Selection): number {
     const query = `SELECT COUNT(*) AS count FROM perdure_dead_letters WHERE ${SELECTED}`;
-    return this.#sql.exec<{ count: number }>(query, since, key ?? null).one().count;
+    return this.#sql.exec<{ count: number }>(query, ...valuesOf(selection)).one().count;
   }
 
   /** dead → waiting, due at once, in its old place in the order. Returns whether it is sent again. */
@@ -98,8 +105,8 @@ export class DeadLetterStore {
   }
 
   /** dead → waiting: all of a selection. Returns how many are sent again. */
-  redriveAll({ key, since }: Selection, now: number): number {
-    return this.#redrive(SELECTED, [since, key ?? null], now);
+  redriveAll(selection: Selection, now: number): number {
+    return this.#redrive(SELECTED, valuesOf(selection), now);
   }
 
   /** Without those for a disabled endpoint, which would become dead letters again at once. */
@@ -165,8 +172,13 @@ export class DeadLetterStore {
   }
 }
 
-function toLetter({ destination, payload, since: diedAt, ...row }: Row): DeadLetter {
+/** For SELECTED. */
+function valuesOf({ since, key, isUncertain }: Selection): SqlStorageValue[] {
+  return [since, key ?? null, isUncertain === undefined ? null : Number(isUncertain)];
+}
+
+function toLetter({ destination, payload, since: diedAt, isUncertain, ...row }: Row): DeadLetter {
   const event = payload !== null && { event: JSON.parse(payload) as Json };
   const shown = withoutSecrets(JSON.parse(destination) as Destination);
-  return { ...row, destination: shown, ...event, diedAt };
+  return { ...row, destination: shown, ...event, diedAt, isUncertain: isUncertain === 1 };
 }

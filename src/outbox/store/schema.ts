@@ -33,6 +33,7 @@ export const MIGRATIONS = [
      created_at INTEGER NOT NULL,
      died_at INTEGER NOT NULL,
      is_notified INTEGER NOT NULL DEFAULT 0,
+     is_uncertain INTEGER NOT NULL,
      last_error TEXT NOT NULL,
      destination TEXT NOT NULL,
      payload TEXT

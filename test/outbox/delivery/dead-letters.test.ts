@@ -64,6 +64,7 @@ describe("Dead letters", () => {
           lastError: "gone",
           createdAt: expect.any(Number),
           diedAt: expect.any(Number),
+          isUncertain: false,
         },
       ]);
       expect(deadLetters[0]?.diedAt).toBeGreaterThanOrEqual(before);

@@ -206,6 +206,35 @@ describe("An attempt whose outcome is not known", () => {
     await crashBox(box);
   });
 
+  it("O2: a redrive of all leaves out what may have been delivered, unless it asks for it", async () => {
+    const { box, asked, letters } = givenReplies((_, nth) => {
+      if (nth === 1) return { status: 500 };
+      if (nth === 2) return { status: 200, body: { ok: false, error: "channel_not_found" } };
+      return DONE.slack;
+    });
+    await put(box, TO.slack, "a", "b");
+    await until(() => letters.length === 2);
+    expect(letters.map(({ id, isUncertain }) => [id, isUncertain])).toEqual([
+      ["a", true],
+      ["b", false],
+    ]);
+    const counts = [undefined, true, false].map((isUncertain) =>
+      inside(box, ({ outbox }) =>
+        outbox.countDeadLetters({ ...(isUncertain !== undefined && { isUncertain }) }),
+      ),
+    );
+    expect(await Promise.all(counts)).toEqual([2, 1, 1]);
+    expect(await inside(box, ({ outbox }) => outbox.redriveAll())).toBe(1);
+    await comesTo(box, "b", undefined);
+    expect(await stateOf(box, "a")).toMatchObject({ state: "dead" });
+    expect(asked).toHaveLength(3);
+    const listed = await inside(box, ({ outbox }) => outbox.listDeadLetters({ isUncertain: true }));
+    expect(listed.deadLetters.map(({ id }) => id)).toEqual(["a"]);
+    expect(await inside(box, ({ outbox }) => outbox.redriveAll({ isUncertain: true }))).toBe(1);
+    await comesTo(box, "a", undefined);
+    expect(asked).toHaveLength(4);
+  });
+
   it("O2: after a crash before the request it is sent once", async () => {
     let isSet = false;
     const TOKEN_LATER = { get: () => (isSet ? Promise.resolve(TOKEN) : forever()) };
