@@ -10,6 +10,11 @@ import { dirname, join } from "node:path";
 import { freePort, healthy, ProcessGroup } from "../scripts/process-group.ts";
 
 const START_TIMEOUT_MS = 60_000;
+/** The local explorer of `wrangler dev`. */
+const WORKFLOWS = "/cdn-cgi/local/explorer/api/workflows";
+/** Of a workflow, in one page of the explorer. */
+const MAX_INSTANCES = 100;
+const ENDED = ["complete", "errored", "terminated"];
 
 export class Runtime {
   readonly #state = mkdtempSync(join(tmpdir(), "perdure-example-"));
@@ -35,7 +40,13 @@ export class Runtime {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  async start(signal: AbortSignal): Promise<void> {
+  /**
+   * Starts it, and resumes the workflows in its state. Cloudflare resumes workflows after a machine failure. The local engine
+   * resumes a workflow only when it receives an event, so each one gets an event that no workflow waits for.
+   *
+   * @returns the number of workflows that have not ended
+   */
+  async start(signal: AbortSignal): Promise<number> {
     this.#port ||= await freePort();
     this.#group.start({
       args: this.#command(),
@@ -44,6 +55,22 @@ export class Runtime {
       log: this.#log,
     });
     await healthy(this.url, this.#group, { timeoutMs: START_TIMEOUT_MS, signal });
+    const workflows = await explore<{ name: string }[]>(`${this.url}${WORKFLOWS}`, { signal });
+    const counts = workflows.map(({ name }) => this.#resume(name, signal));
+    return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Sends an event to each instance of the workflow that has not ended, and returns their number. */
+  async #resume(workflow: string, signal: AbortSignal): Promise<number> {
+    const instances = `${this.url}${WORKFLOWS}/${workflow}/instances`;
+    type Instance = { id: string; status: string };
+    const listed = await explore<Instance[]>(`${instances}?per_page=${MAX_INSTANCES}`, { signal });
+    const open = listed.filter(({ status }) => !ENDED.includes(status));
+    const events = open.map(({ id }) =>
+      explore(`${instances}/${id}/events/resume`, { method: "POST", body: "{}", signal }),
+    );
+    await Promise.all(events);
+    return open.length;
   }
 
   /** Kills the whole group with SIGKILL, so that nothing can finish or flush. Resolves when the group has ended. */
@@ -115,6 +142,13 @@ export type Run = {
   readonly crash: boolean;
   readonly signal: AbortSignal;
 };
+
+/** Calls the local explorer, and returns the result. */
+async function explore<T>(url: string, init: RequestInit): Promise<T> {
+  const response = await fetch(url, init);
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`);
+  return ((await response.json()) as { result: T }).result;
+}
 
 /** GET, or POST with a body. */
 export async function call<T>(runtime: Runtime, path: string, body?: object): Promise<T> {

@@ -65,7 +65,6 @@ async function kill({ runtime, crash, signal }: Run): Promise<void> {
   await runtime.kill();
   console.log("  killed the runtime");
   await runtime.start(signal);
-  await call(runtime, `orders/${ORDER.id}`, {});
 }
 
 async function stateWhen({ runtime, signal }: Run, is: (state: State) => boolean): Promise<State> {

@@ -23,7 +23,7 @@ type State = { status: string; output?: unknown; error?: unknown };
 /** Resolves with whether all completed. */
 export async function runSteps(names: readonly string[], run: Run): Promise<boolean> {
   const started = await Promise.all(names.map((name) => start(name, run)));
-  if (run.crash) await crash(started, run);
+  if (run.crash) await crash(run);
   const ends = await Promise.all(started.map((one) => end(one, run)));
   return ends.every((status) => status === "complete");
 }
@@ -34,13 +34,12 @@ async function start(name: string, { runtime }: Run): Promise<Started> {
   return { name, id };
 }
 
-async function crash(started: readonly Started[], { runtime, signal }: Run): Promise<void> {
+async function crash({ runtime, signal }: Run): Promise<void> {
   for (let kill = 1; kill <= KILLS; kill++) {
     await sleep(LIFE_MS * kill);
     await runtime.kill();
     console.log(`  kill ${kill} of the runtime`);
     await runtime.start(signal);
-    for (const { name, id } of started) await call(runtime, `run/${name}/${id}`, {});
   }
 }
 

@@ -75,12 +75,4 @@ export class Shop extends DurableThink<Env> {
       approval && (await this.approvalLink(approval.approvalId, "grant", { expiresIn: "1 day" }));
     return { status, output: output as object | undefined, error, link };
   }
-
-  /**
-   * For local use. Cloudflare resumes workflows after a machine failure. The local engine resumes a workflow only when it
-   * receives an event. No workflow waits for this event.
-   */
-  async wake(orderId: string): Promise<void> {
-    await this.sendWorkflowEvent("ORDER", orderId, { type: "wake", payload: {} });
-  }
 }

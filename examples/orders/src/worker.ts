@@ -5,7 +5,6 @@
  *   GET  /hooks/links/...    a page that asks before it changes anything; POST decides
  *   POST /orders             places an order: { id, email, amount }
  *   GET  /orders/<id>        returns its status, and the link that approves it
- *   POST /orders/<id>        wakes it, after the local runtime was killed
  *   GET  /health
  */
 
@@ -33,7 +32,6 @@ export default {
     const shop = await shopOf(env);
     if (id === undefined)
       return Response.json({ id: await shop.place(await request.json<Order>()) });
-    if (request.method === "POST") await shop.wake(id);
     return Response.json(await shop.inspect(id));
   },
 } satisfies ExportedHandler<Env>;

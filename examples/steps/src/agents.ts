@@ -47,14 +47,6 @@ export class Desk extends withCodemode(DurableThink)<Env> {
     return this.runWorkflow(binding, params);
   }
 
-  /**
-   * For local use. Cloudflare resumes workflows after a machine failure. The local engine resumes a workflow only when it
-   * receives an event. No workflow waits for this event.
-   */
-  async wake(binding: string, id: string): Promise<void> {
-    await this.sendWorkflowEvent(binding as never, id, { type: "wake", payload: {} });
-  }
-
   async statusOf(binding: string, id: string) {
     const { status, output, error } = await this.getWorkflowStatus(binding as never, id);
     return { status, output: output as object | undefined, error };

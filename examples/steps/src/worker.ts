@@ -3,7 +3,6 @@
  *
  *   POST /run/<example>          starts it with the body as its params, and returns the id
  *   GET  /run/<example>/<id>     returns its status, output and error
- *   POST /run/<example>/<id>     wakes it, after the local runtime was killed
  *   GET  /approvals              lists the pending approvals
  *   POST /approvals/<id>         grants it, with the body: { payload, by, reason }
  *   GET  /health
@@ -50,7 +49,6 @@ export default {
     }
     if (id === undefined)
       return Response.json({ id: await desk.run(binding, await request.json()) });
-    if (request.method === "POST") await desk.wake(binding, id);
     return Response.json(await desk.statusOf(binding, id));
   },
 } satisfies ExportedHandler<Env>;

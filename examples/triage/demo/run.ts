@@ -203,9 +203,7 @@ export class Demo {
     );
     await killing;
     this.progress.note("It is dead. Starting it again on the same state and port.");
-    await runtime.start(signal);
-    const wakes = this.#agents.map((agent) => this.#call<{ woken: number }>("/wake", { agent }));
-    const unfinished = (await Promise.all(wakes)).reduce((sum, { woken }) => sum + woken, 0);
+    const unfinished = await runtime.start(signal);
     const cut = cutOff(await this.#look(false)) - cutOff(before);
     if (cut > 0) this.#hits++;
     this.progress.note(

@@ -23,7 +23,6 @@ export type DeliveryReport = AgentReport["deliveries"][number];
 
 type Counts = { calls: number; answers: number; labelRequests: number; triage: string };
 const NO_COUNTS: Counts = { calls: 0, answers: 0, labelRequests: 0, triage: "null" };
-const ENDED: readonly string[] = ["complete", "errored", "terminated", "unknown"];
 
 export class TriageAgent extends DurableThink<Env> {
   /** The model calls that are streaming: their deliveries, and when they began. */
@@ -87,19 +86,6 @@ export class TriageAgent extends DurableThink<Env> {
       callAges: [...this.#calls.values()].map((since) => Date.now() - since),
       deliveries: await Promise.all(rows),
     };
-  }
-
-  /**
-   * For local use. Cloudflare resumes workflows after a machine failure. The local engine resumes a workflow only when it
-   * receives an event. No workflow waits for this event, so it only wakes them.
-   */
-  async wakeWorkflows(): Promise<number> {
-    const wakes = (await this.#started()).map(async ({ workflowId }) => {
-      if (ENDED.includes(await this.#statusOf(workflowId))) return 0;
-      await this.sendWorkflowEvent("TRIAGE_WORKFLOW", workflowId, { type: "wake", payload: {} });
-      return 1;
-    });
-    return (await Promise.all(wakes)).reduce((sum: number, woken) => sum + woken, 0);
   }
 
   /** The deliveries of the log, each with the workflow that it started. */

@@ -4,7 +4,6 @@
  *   POST /webhooks/github            one delivery; 200 once its workflow is started
  *   GET  /results?agent=owner/repo#1 the reports of these agents (the parameter repeats; &platform=1 also asks Workflows)
  *   POST /approve                    { agent, approvalId, by }
- *   POST /wake                       { agent }: local use only, see TriageAgent.wakeWorkflows()
  *   GET  /health
  */
 
@@ -50,11 +49,10 @@ export default {
       const reports = agents.map(async (agent) => (await agent).report({ platform }));
       return Response.json(await Promise.all(reports));
     }
-    if (request.method === "POST" && ["/approve", "/wake"].includes(pathname)) {
+    if (request.method === "POST" && pathname === "/approve") {
       const input = operatorInput.safeParse(await request.json().catch(() => undefined));
       if (!input.success) return refuse(400, z.prettifyError(input.error));
       const agent = await agentFor(env, input.data.agent);
-      if (pathname === "/wake") return Response.json({ woken: await agent.wakeWorkflows() });
       const { approvalId, by } = input.data;
       return Response.json({ outcome: (await agent.grantApproval(approvalId, { by })).outcome });
     }
