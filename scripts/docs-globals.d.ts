@@ -17,6 +17,8 @@ declare class SupportAgent extends TriageAgent {
 declare class Researcher extends TriageAgent {}
 
 declare interface Env extends Cloudflare.Env {
+  readonly TriageAgent: DurableObjectNamespace<TriageAgent>;
+  /** In the worker of the tests: a class that extends `crashable(TriageAgent)`. */
   readonly Triage: DurableObjectNamespace<TriageAgent>;
   readonly TRIAGE_WORKFLOW: Workflow;
   readonly REPORT_WORKFLOW: Workflow;
