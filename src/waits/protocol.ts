@@ -116,6 +116,8 @@ export interface WaitKind {
 
 /** A kind whose waits have rows: `Waits` opens, closes and reports them; the kind makes their ends happen. */
 export interface StoredKind {
+  /** Checks what the agent needs for a wait, before anything is stored. @throws InvalidOptionError if it is missing */
+  check?(request: Json): Promise<void>;
   /** Whether a closed wait answers a later run of the workflow, too, instead of a new wait. */
   answersLaterRuns(wait: Wait): boolean;
   /** Whether a later run that asks something else than an open wait gets a new wait, and the open one is cancelled. */

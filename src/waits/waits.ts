@@ -112,6 +112,8 @@ export class Waits extends Capability implements WaitKind {
     const request = asked.request as Json;
     checkRequest(kind, request, { idempotencyKey, run, ...workflow });
     if (!this.#driver.has(kind)) throw missingKind(kind);
+    const own = this.#driver.kinds.get(kind) as StoredKind;
+    await own.check?.(request);
     const now = this.#now();
     const expiresAt = now + timeoutMs + GRACE_MS;
     const known = this.#store.findByKey(idempotencyKey);
@@ -122,7 +124,6 @@ export class Waits extends Capability implements WaitKind {
       if (taken) await this.#wakeAt(expiresAt);
       return this.#receiptOf(taken ?? known);
     }
-    const own = this.#driver.kinds.get(kind) as StoredKind;
     const old = isRefused ? known : undefined;
     const topic = own.topicOf?.(request, old);
     if (known?.status === "open")

@@ -422,6 +422,7 @@ playMatrix(
       "Waits.inside": READS,
       "Waits.rows": READS,
       "Waits.ready": READS,
+      "WebhookWaits.check": READS,
       "WebhookWaits.answersLaterRuns": READS,
       "Approvals.checkLater": READS,
       "Approvals.list": READS,

@@ -99,8 +99,12 @@ export class Links {
     this.#settings = settings && readOptions(SETTINGS, settings, "links");
   }
 
-  /** @throws InvalidOptionError if the agent has no `links` */
-  check(): LinkSettings {
+  /** @throws InvalidOptionError if the agent can sign no links: it has no `links`, or no secret in env */
+  async check(): Promise<void> {
+    await this.#secret();
+  }
+
+  get #own(): LinkSettings {
     if (this.#settings) return this.#settings;
     throw new InvalidOptionError(
       "links",
@@ -120,7 +124,7 @@ export class Links {
     const decision = readOptions(DECISION, given, "decision", invalid);
     const read = readOptions(APPROVAL_LINK, options, "options of approvalLink()", invalid);
     const { expiresIn, by, payload } = read;
-    this.check();
+    await this.check();
     await this.approvals.checkLater(approvalId, decision, payload);
     const bytes = payload === undefined ? 0 : byteLength(JSON.stringify(payload));
     if (bytes > MAX_PAYLOAD_BYTES) {
@@ -136,22 +140,26 @@ export class Links {
 
   /** @throws InvalidOptionError if the agent cannot be found by a link, or the URL would be too long */
   async urlOf(content: LinkContent, expires: number): Promise<string> {
-    const { url, secret } = this.check();
-    const [name = ""] = [secret].flat();
-    const value = await secretIn(this.#agent.env, name);
-    if (value === undefined) {
-      throw new Error(
-        `The secret ${name}, which signs links, is missing or empty. Set it: wrangler secret put ${name}`,
-      );
-    }
-    const token = await signLink({ ...this.#place(), ...content, expires } as Link, value);
+    const secret = await this.#secret();
+    const token = await signLink({ ...this.#place(), ...content, expires } as Link, secret);
     if (token.length > MAX_TOKEN) {
       throw new InvalidOptionError(
         "links",
         `Invalid link of ${token.length} characters: expected at most ${MAX_TOKEN}. Use shorter names of agents.`,
       );
     }
-    return `${url}?token=${token}`;
+    return `${this.#own.url}?token=${token}`;
+  }
+
+  /** The secret that signs. */
+  async #secret(): Promise<string> {
+    const [name = ""] = [this.#own.secret].flat();
+    const secret = await secretIn(this.#agent.env, name);
+    if (secret !== undefined) return secret;
+    throw new InvalidOptionError(
+      "links",
+      `The secret ${name}, which signs links, is missing or empty. Set it: wrangler secret put ${name}`,
+    );
   }
 
   /** Where the agent is. */
@@ -170,7 +178,7 @@ export class Links {
 
   /** For a sub-agent only its root agent knows its own id. */
   #bindingOf({ className, name }: AgentPathStep, isRoot: boolean): string {
-    const { agentBinding } = this.check();
+    const { agentBinding } = this.#own;
     if (agentBinding !== undefined) return agentBinding;
     const { env, ctx } = this.#agent;
     const isOwn = ([binding, namespace]: [string, DurableObjectNamespace]) => {

@@ -44,7 +44,7 @@ const MOST_LOOKBACK = 1_000;
 /** Makes the URLs of steps. */
 type Urls = {
   /** @throws InvalidOptionError if the agent can make none */
-  check(): void;
+  check(): Promise<void>;
   urlOf(link: { readonly what: "webhook"; readonly id: string }, expires: number): Promise<string>;
 };
 
@@ -70,13 +70,14 @@ export class WebhookWaits implements StoredKind {
 
   readonly asksAnew = true;
 
+  async check(request: Json): Promise<void> {
+    if ((request as WebhookRequest).url) await this.uses().links?.check();
+  }
+
   /** The topic of a URL stays the same when its step refuses a body. */
   topicOf(request: Json, refused: Wait | undefined): string {
     const asked = request as WebhookRequest;
-    if (asked.url) {
-      this.uses().links?.check();
-      return refused?.topic ?? URLS + crypto.randomUUID();
-    }
+    if (asked.url) return refused?.topic ?? URLS + crypto.randomUUID();
     const shape = shapeOf(asked);
     const prefix = prefixOf(shape);
     const isNew = (shapes: Map<string, Shape>) => !shapes.has(prefix) && shapes.size >= MOST_SHAPES;

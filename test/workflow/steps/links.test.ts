@@ -104,10 +104,10 @@ describe("an approval by link", () => {
 describe("the URL of a step", () => {
   const body = { amount: 7 };
 
-  async function given(run: WorkflowBody, isSub = false) {
+  async function given(run: WorkflowBody, isSub = false, links = settings) {
     const workflow = await givenScriptedWorkflow(run, { isSub });
     const name = workflow.agent.name ?? "";
-    thinkOptions.set(isSub ? `child-of-${name}` : name, { links: settings });
+    thinkOptions.set(isSub ? `child-of-${name}` : name, { links });
     await workflow.start();
     return workflow;
   }
@@ -189,6 +189,23 @@ describe("the URL of a step", () => {
     await (await workflow.handle()).terminate();
     expect(await send(url, "POST", "{}")).toMatchObject({ status: 410 });
     expect(await workflow.agent.webhookStatuses()).toEqual(["cancelled"]);
+  });
+
+  it("needs its secret in env, says so at the call, and stores nothing without it", async () => {
+    await using workflow = await given(
+      (step) =>
+        step.webhook("callback", { url: true }).catch((error: Error) => ({
+          name: error.name,
+          message: error.message,
+        })),
+      false,
+      { ...settings, secret: "GONE" },
+    );
+    expect(await workflow.output()).toEqual({
+      name: "InvalidOptionError",
+      message: expect.stringContaining("wrangler secret put GONE"),
+    });
+    expect(await workflow.agent.webhookStatuses()).toEqual([]);
   });
 
   it("needs the option `links` of the agent, and nothing is stored without it", async () => {
