@@ -166,16 +166,26 @@ export class WebhookError extends Error {
   }
 }
 
-/** No delivery came within `timeout`. The agent was asked before. */
+/** No delivery that the schema accepts came within `timeout`. The agent was asked before. */
 export class WebhookTimeoutError extends WebhookError {
   override name = "WebhookTimeoutError";
   constructor(
     stepName: string,
     /** How long it was waited for, in milliseconds. */
     readonly timeoutMs: number,
+    /** Of the last delivery that came, if the schema refused it. */
+    refused?: WebhookBodyError,
   ) {
-    const message = `No delivery for the step ${preview(stepName)} came within ${durationText(timeoutMs)}. Compare from, type and match with listInboundDeliveries() of the agent, or set a longer timeout.`;
-    super(message, stepName);
+    const remedy = refused
+      ? `The last one that came was refused: ${refused.message}`
+      : "Compare from, type and match with listInboundDeliveries() of the agent, or set a longer timeout.";
+    const time = durationText(timeoutMs);
+    const which = refused ? "No delivery that the schema accepts" : "No delivery";
+    super(
+      `${which} came for the step ${preview(stepName)} within ${time}. ${remedy}`,
+      stepName,
+      refused,
+    );
   }
 }
 

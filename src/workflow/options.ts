@@ -6,6 +6,7 @@ import { failureOf } from "../core/failures.ts";
 import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../core/json.ts";
 import { duration, hook, readOptions, text } from "../core/option-schemas.ts";
 import { type AnySchema, type JsonForms, jsonFormsOf, validated } from "../core/schema/schema.ts";
+import { TimeoutError, withTimeout } from "../core/timeout.ts";
 
 /** Makes the error of an invalid option from a whole sentence. */
 export type Refuse = (problem: string) => NonRetryableError;
@@ -44,6 +45,9 @@ export function jsonFor(name: string, value: unknown, maxBytes: number, refuse: 
   throw refuse(`Invalid key ${preview(malformed)} in ${name}, ${HALF_CHARACTER}`);
 }
 
+/** The time that a schema has, whose refinements and transforms can wait for anything. */
+const SCHEMA_TIMEOUT_MS = 30_000;
+
 /**
  * What a schema makes of a value; without a schema, the value.
  *
@@ -56,9 +60,11 @@ export async function outputOf(
 ): Promise<unknown> {
   if (schema === undefined) return value;
   try {
-    return await validated(schema, value);
+    return await withTimeout(validated(schema, value), SCHEMA_TIMEOUT_MS);
   } catch (error) {
-    throw errorOf(error);
+    const isLate = error instanceof TimeoutError;
+    const late = `The schema has returned no result within ${SCHEMA_TIMEOUT_MS / 1_000} seconds`;
+    throw errorOf(isLate ? new Error(late, { cause: error }) : error);
   }
 }
 

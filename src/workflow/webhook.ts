@@ -127,13 +127,15 @@ async function deliveryFor<Schema extends AnySchema | undefined>(
 ): Promise<WebhookDelivery<Schema>> {
   let passed = await passWait(call, ask, opened);
   const { askedAt: startedAt } = passed;
+  let refused: WebhookBodyError | undefined;
   for (let round = 1; ; round++) {
-    const delivery = deliveryOf(passed, call.name, ask.timeoutMs);
+    const delivery = deliveryOf(passed, call.name, ask.timeoutMs, refused);
     try {
       const body = await bodyFor(call.name, schema, delivery);
       return { ...delivery, body } as WebhookDelivery<Schema>;
     } catch (error) {
       if (!(error instanceof WebhookBodyError)) throw error;
+      refused = error;
       const { waitId, status } = passed;
       if (status !== "completed" || round > MOST_REFUSALS) {
         await refuseWait(call, namesOf(call, ask)("refuse"), ask.kind, [waitId]);
@@ -149,10 +151,11 @@ function deliveryOf(
   { status, result }: PassedWait,
   name: string,
   timeoutMs: number,
+  refused: WebhookBodyError | undefined,
 ): WebhookResult {
   // A run that did not end well is in its row as `failed`, with the delivery that its step refused.
   if (status === "completed" || isDelivery(result)) return result as WebhookResult;
-  if (status === "expired") throw new WebhookTimeoutError(name, timeoutMs);
+  if (status === "expired") throw new WebhookTimeoutError(name, timeoutMs, refused);
   if (status === "cancelled") throw new WebhookCancelledError(name);
   throw new WebhookError((result as { error: string }).error, name);
 }

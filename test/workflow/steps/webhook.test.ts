@@ -144,6 +144,26 @@ describe("W2: no wait hangs", () => {
     expect(await workflow.agent.deliver(payment(order("o1")))).toEqual([]);
   });
 
+  it("W2: a step whose schema throws says so when its time is over", async () => {
+    const schema = z.unknown().transform(() => {
+      throw new Error("boom");
+    });
+    await using workflow = await givenScriptedWorkflow((step) =>
+      step
+        .webhook("paid", { match, schema, timeout: 2_000 })
+        .catch((error: WebhookTimeoutError) => {
+          return { name: error.name, message: error.message, cause: (error.cause as Error).name };
+        }),
+    );
+    await workflow.start();
+    await delivered(workflow, payment(order("o1")));
+    expect(await workflow.output()).toEqual({
+      name: "WebhookTimeoutError",
+      message: expect.stringMatching(/^No delivery that the schema accepts came .*refused.*boom/s),
+      cause: "WebhookBodyError",
+    });
+  });
+
   it("W2: a delivery whose event is lost wins over the timeout", async () => {
     await using workflow = await givenScriptedWorkflow(async (step) => {
       const { id } = await step.webhook("paid", { match, timeout: 2_000 });
