@@ -1,6 +1,7 @@
 /** Reads and parses the body of a request. */
 
-import { isTooDeep, type Json } from "../core/json.ts";
+import type { Json } from "../core/json.ts";
+import { MAX_LEVELS } from "./limits.ts";
 import type { Preset } from "./preset.ts";
 import type { Bytes } from "./verify.ts";
 
@@ -11,18 +12,15 @@ export class RefusedRequest extends Error {
     message: string,
     /** For the log only: more than the sender should know, e.g. what was thrown. */
     readonly reason: unknown = message,
-    /** When the sender may try again, in seconds. */
-    readonly retryAfter?: number,
+    /** Of the answer. */
+    readonly headers: Readonly<Record<string, string>> = {},
   ) {
     super(message);
   }
 }
 
 /** A body while it is read, so that the time limit can end that. */
-export type Reading = {
-  reader?: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  isLate?: boolean;
-};
+export type Reading = { reader?: ReadableStreamDefaultReader<Uint8Array> | undefined };
 
 /** Reads no more than the limit and the chunk that exceeds it. @throws RefusedRequest */
 export async function readBody(
@@ -38,33 +36,34 @@ export async function readBody(
   let length = Number(headers.get("content-length")) || 0;
   try {
     while (length <= maxBytes) {
-      const { value } = (await reader?.read()) ?? {};
-      if (reading.isLate) throw new RefusedRequest(400, "The body did not arrive in time.");
+      const chunk = (await reader?.read())?.value;
+      if (reader !== reading.reader)
+        throw new RefusedRequest(400, "The body did not arrive in time.");
       // A buffer that can grow is nothing for WebCrypto.
-      if (!value) return new Uint8Array(buffer.slice());
+      if (!chunk) return new Uint8Array(buffer.slice());
       const offset = buffer.byteLength;
-      length = offset + value.length;
+      length = offset + chunk.length;
       if (length > maxBytes) break;
       buffer.resize(length);
-      new Uint8Array(buffer).set(value, offset);
+      new Uint8Array(buffer).set(chunk, offset);
     }
     throw new RefusedRequest(413, `Expected a body of at most ${maxBytes} bytes.`);
   } catch (error) {
-    endReading(reading);
     throw error instanceof RefusedRequest
       ? error
       : new RefusedRequest(400, "The body is incomplete.");
   } finally {
-    reading.reader = undefined;
+    endReading(reading);
   }
 }
 
 /** Returns whether the body was being read. */
 export function endReading(reading: Reading): boolean {
-  reading.isLate = true;
+  const { reader } = reading;
+  reading.reader = undefined;
   // The sender may be gone.
-  reading.reader?.cancel().catch(() => {});
-  return !!reading.reader;
+  reader?.cancel().catch(() => {});
+  return !!reader;
 }
 
 /** How a body of this content type is parsed. Without a content type, as the sender's default. @throws RefusedRequest */
@@ -86,10 +85,16 @@ export function parse(raw: Bytes, parser: (text: string) => Json): Json {
     // The content type is not signed: signed JSON must not be read as a form that is hidden in it.
     const isDisguised = parser !== JSON.parse && /^\s*[[{]/.test(text);
     const body = isDisguised || parser(text);
-    if (typeof body === "object" && body && !isTooDeep(body)) return body;
+    if (Object(body) === body && fits(body, MAX_LEVELS)) return body;
   } catch {
     // Not well-formed.
   }
-  const message = "Invalid body: expected an object or a list, at most 500 levels deep.";
+  const message = `Invalid body: expected an object or a list, at most ${MAX_LEVELS} levels deep.`;
   throw new RefusedRequest(400, message);
+}
+
+/** Whether the value has at most this many levels of objects and lists. */
+function fits(value: Json, levels: number): boolean {
+  if (Object(value) !== value) return true;
+  return levels > 0 && Object.values(value as object).every((one) => fits(one, levels - 1));
 }

@@ -7,6 +7,7 @@ import { InvalidOptionError } from "../core/options.ts";
 import { thrownText } from "../inbound/offer.ts";
 import type { Verdict } from "../inbound/protocol.ts";
 import type { ApprovalClick, InboundDelivery } from "./delivery.ts";
+import { DEFAULT_BYTES, MAX_BYTES, MAX_SECRETS, MAX_TIME_LIMIT } from "./limits.ts";
 import type { Verified } from "./verify.ts";
 
 /** Milliseconds, or a whole number and a unit: `"30 seconds"`, `"5 minutes"`. A receiver has no room for all of `Duration`. */
@@ -176,12 +177,6 @@ export type SelfAnswering = {
   respond(request: Request, env: object): Promise<Response>;
 };
 
-const MIB = 1_048_576;
-const MAX_BYTES = 25 * MIB;
-const MAX_SECRETS = 10;
-/** A Worker runs for 30 seconds after its response. */
-const MAX_TIME_LIMIT = 30_000;
-
 /** As `invalidOption()` of core, and smaller. */
 export function invalid(option: string, value: unknown, expected: string): InvalidOptionError {
   const given = typeof value === "string" ? `"${value}"` : thrownText(value);
@@ -197,10 +192,8 @@ export function checkOption(
   value: unknown,
   [isValid, expected, isSecret]: Check,
 ): void {
-  if (!isValid(value as never)) throw invalid(option, isSecret ? HIDDEN : value, expected);
+  if (!isValid(value as never)) throw invalid(option, isSecret ? "(not shown)" : value, expected);
 }
-
-const HIDDEN = { toString: () => "(not shown)" };
 
 export const matches = (pattern: RegExp) => (value: unknown) =>
   typeof value === "string" && pattern.test(value);
@@ -253,8 +246,9 @@ export const OPTIONS = {
 /** NaN for anything else. */
 function msOf(duration: unknown): number {
   if (typeof duration === "number") return duration >= 1 ? duration : Number.NaN;
-  const [, count, unit] = /^(\d+) (second|minute|hour)s?$/.exec(String(duration)) ?? [];
-  return Number(count) * { second: 1_000, minute: 60_000, hour: 3_600_000 }[unit as "hour"];
+  const [, count, isSeconds, isMinutes] =
+    /^(\d+) (?:(second)|(minute)|hour)s?$/.exec(`${duration}`) ?? [];
+  return Number(count) * (isSeconds ? 1_000 : isMinutes ? 60_000 : 3_600_000);
 }
 
 /**
@@ -269,25 +263,27 @@ export function endpoint<Body, Target>(
   required: readonly string[] = [],
 ): Endpoint {
   const { secretOption = "secret" } = preset;
-  const checks: Readonly<Record<string, Check>> = {
+  const checks: Readonly<Record<string, Check | undefined>> = {
+    // Options are looked up in it by their names.
+    __proto__: null as never,
     [secretOption]: secretNames,
     ...OPTIONS,
     ...preset.options,
   };
-  const valid = Object.keys(checks);
   const values = (options ?? {}) as Readonly<Record<string, unknown>>;
   const needed = [secretOption, "agent", ...required];
   for (const option of [...needed, ...Object.keys(values)]) {
     const value = values[option];
-    const check = valid.includes(option) && checks[option];
+    const check = checks[option];
     if (!check) {
+      const valid = Object.keys(checks);
       const message = `Unknown option "${option}" in options of ${preset.name}(). Valid options: ${valid.join(", ")}.`;
       throw new InvalidOptionError(option, message);
     }
     if (value !== undefined || needed.includes(option)) checkOption(option, value, check);
   }
-  const { name = preset.name, path = `/hooks/${name}`, maxBytes = MIB } = options;
-  const { timeLimit = preset.timeLimit, tolerance = preset.tolerance ?? 0 } = options;
+  const { name = preset.name, path = `/hooks/${name}`, maxBytes = DEFAULT_BYTES } = options;
+  const { timeLimit = preset.timeLimit, tolerance = preset.tolerance } = options;
   return {
     preset,
     name,
@@ -295,8 +291,8 @@ export function endpoint<Body, Target>(
     secrets: [values[secretOption]].flat() as string[],
     maxBytes,
     timeLimit: msOf(timeLimit),
-    // 0 where the sender signs no time.
-    tolerance: tolerance && msOf(tolerance),
+    // NaN where the sender signs no time.
+    tolerance: msOf(tolerance),
     // What `agent` and `handle` receive is what the schema has made.
     options: options as unknown as Endpoint["options"],
   };

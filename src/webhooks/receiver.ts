@@ -1,11 +1,13 @@
 /** Receives webhooks: verifies each request, and offers its delivery to an agent. */
 
 import type { Json } from "../core/json.ts";
+import { secretIn } from "../core/secrets.ts";
 import { handlers, offer } from "../inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival } from "../inbound/protocol.ts";
 import type { Destination } from "../outbox/types.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
 import type { InboundDelivery } from "./delivery.ts";
+import { MAX_TYPE } from "./limits.ts";
 import {
   type AgentCalls,
   type Endpoint,
@@ -15,8 +17,8 @@ import {
   type SelfAnswering,
 } from "./preset.ts";
 import { logRefusal } from "./refusal-log.ts";
-import { misconfigured, secretIn, unavailable } from "./secrets.ts";
-import { sha256Hex } from "./verify.ts";
+import { misconfigured, unavailable } from "./secrets.ts";
+import { sha256Hex, type Verified } from "./verify.ts";
 
 /** Answers the requests of its endpoints' paths. Null: the path is none of them. */
 export type Receiver = (
@@ -27,8 +29,6 @@ export type Receiver = (
 
 const FILTERED = { status: 200, verdict: "filtered" } as const;
 const UNREACHABLE = "The agent could not be reached.";
-/** Characters. */
-const MAX_TYPE = 200;
 
 /**
  * A receiver of these endpoints, for a Worker's `fetch` and an agent's `onRequest`:
@@ -89,17 +89,17 @@ type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Read
   };
 
 /** The work continues after the time limit, and when the sender closes the connection. */
-async function answerInTime(reception: Reception, ctx: Parameters<Receiver>[2]): Promise<Response> {
+function answerInTime(reception: Reception, ctx: Parameters<Receiver>[2]): Promise<Response> {
   const work = receive(reception).catch((error) => refuse(reception, error));
   ctx.waitUntil(work);
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(resolve, reception.endpoint.timeLimit);
-  const response = await Promise.race([work, late]);
-  clearTimeout(timer);
-  if (response) return response;
-  // The work itself refuses a body that is still being read.
-  if (endReading(reception)) return work;
-  return refuse(reception, unavailable("The time limit has passed."));
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      // The work itself refuses a body that is still being read.
+      if (!endReading(reception))
+        resolve(refuse(reception, unavailable("The time limit has passed.")));
+    }, reception.endpoint.timeLimit);
+    work.finally(() => clearTimeout(timer)).then(resolve, reject);
+  });
 }
 
 /** Reads and verifies the request, and answers handshakes. */
@@ -107,7 +107,10 @@ async function receive(reception: Reception): Promise<Response> {
   const { request, headers, env } = reception;
   const { preset, maxBytes, secrets } = reception.endpoint;
   if (request.method === "GET" && preset.onGet) return preset.onGet(reception);
-  if (request.method !== "POST") throw new RefusedRequest(405, "Invalid method.");
+  if (request.method !== "POST")
+    throw new RefusedRequest(405, "Invalid method.", undefined, {
+      allow: preset.onGet ? "POST, GET" : "POST",
+    });
   const parser = parserOf(preset, headers.get("content-type"));
   const raw = await readBody(reception, request, maxBytes);
   reception.raw = raw;
@@ -115,12 +118,13 @@ async function receive(reception: Reception): Promise<Response> {
   const values = await Promise.all(secrets.map((name) => secretIn(env, name)));
   const found = values.filter((value) => value !== undefined);
   reception.secrets = found;
-  // WebCrypto or the preset rejects because of the secret.
-  const verified =
-    found.length > 0 &&
-    (await Promise.resolve(reception)
-      .then(() => preset.verify(reception))
-      .catch((error) => misconfigured(secrets, error)));
+  let verified: Verified | false;
+  try {
+    verified = found.length > 0 && (await preset.verify(reception));
+  } catch (error) {
+    // Because of the secret.
+    misconfigured(secrets, error);
+  }
   if (verified !== true) {
     // The sender may use the secret that is missing.
     if (found.length < secrets.length) misconfigured(secrets);
@@ -140,8 +144,8 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
     throw new RefusedRequest(400, "The id or the type is missing or invalid.");
   // As the id of a workflow, it begins with no hyphen.
   reception.id = /^\w[\w-]{0,99}$/.test(id) ? id : await sha256Hex(id);
-  const known = { source, id: reception.id, type, body, ...own };
-  const arrival = { ...known, bytes: raw.length, hash, receivedAt };
+  const bytes = raw.length;
+  const arrival = { source, id: reception.id, type, body, ...own, bytes, hash, receivedAt };
   if (options.events && !options.events.includes(type)) return respond(reception, FILTERED);
   const delivery = await deliveryOf(endpoint, arrival);
   reception.delivery = delivery;
@@ -156,7 +160,7 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   // The message may quote the body. It is in the agent's log of deliveries.
   const { name } = Object(error) as Error;
   throw retryAfter
-    ? new RefusedRequest(429, "The agent has no room.", name, retryAfter)
+    ? new RefusedRequest(429, "The agent has no room.", name, { "retry-after": `${retryAfter}` })
     : new RefusedRequest(500, "The handler failed.", name);
 }
 
@@ -191,7 +195,7 @@ type Issues = readonly {
 /** Names the paths. The messages of a schema may have values of the body. */
 function mismatch(issues: Issues): RefusedRequest {
   const paths = issues.map(({ path }) =>
-    path?.map((part) => (typeof part === "object" ? part.key : part)).join("."),
+    path?.map((part) => (Object(part) as { key?: PropertyKey }).key ?? part).join("."),
   );
   const message = `The body does not match its schema at: ${paths.join(", ")}`;
   return new RefusedRequest(400, message.slice(0, 500));
@@ -208,28 +212,19 @@ function orMalformed<T>(read: () => T): T {
 /** @param error a RefusedRequest, or what the app's `agent` or `schema` has thrown */
 function refuse(reception: Reception, error: unknown): Response {
   const refused = error instanceof RefusedRequest ? error : unavailable(UNREACHABLE, error);
-  const { status, message, reason, retryAfter } = refused;
+  const { status, message, reason, headers } = refused;
   const { endpoint, id, now } = reception;
   logRefusal({ source: endpoint.name, status, reason, id }, now);
-  return respond(
-    reception,
-    { status, error: message },
-    {
-      ...(retryAfter && { "retry-after": `${retryAfter}` }),
-      ...(status === 405 && { allow: endpoint.preset.onGet ? "POST, GET" : "POST" }),
-    },
-  );
+  return respond(reception, { status, error: message }, headers);
 }
 
 function respond(
   { endpoint, id, body, delivery }: Reception,
   { status, ...rest }: Outcome,
-  headers?: Readonly<Record<string, string>>,
+  headers: Readonly<Record<string, string>> = {},
 ): Response {
   const outcome = { ...rest, id };
   const own =
     body === undefined || endpoint.preset.answer?.({ status, ...outcome }, body, delivery);
-  return own instanceof Response
-    ? own
-    : Response.json(outcome, { status, ...(headers && { headers }) });
+  return own instanceof Response ? own : Response.json(outcome, { status, headers });
 }

@@ -1,11 +1,7 @@
 /** One line for each refused request, within a rate. Without bodies and secrets. */
 
 import { thrownText } from "../inbound/offer.ts";
-
-const PERIOD_MS = 60_000;
-/** Of one source and status. */
-const LINES_PER_PERIOD = 10;
-const MAX_REASON = 300;
+import { LINES_PER_PERIOD, MAX_REASON, PERIOD_MS } from "./limits.ts";
 
 export type RefusalLine = {
   readonly source: string;
@@ -16,18 +12,17 @@ export type RefusalLine = {
   readonly id: string | undefined;
 };
 
-const periods = new Map<string, { start: number; lines: number }>();
+/** The start of the period and its lines, by source and status. */
+const periods = new Map<string, readonly [start: number, lines: number]>();
 
 /** Logs at most ten lines a minute for each source and status. A later line says how many were left out. */
 export function logRefusal(line: RefusalLine, now: number): void {
   const key = `${line.source} ${line.status}`;
-  const last = periods.get(key) ?? { start: -Infinity, lines: 0 };
-  const isNew = Math.abs(now - last.start) >= PERIOD_MS;
-  const period = isNew ? { start: now, lines: 0 } : last;
-  periods.set(key, period);
-  if (++period.lines > LINES_PER_PERIOD) return;
-  const suppressed =
-    isNew && last.lines > LINES_PER_PERIOD ? last.lines - LINES_PER_PERIOD : undefined;
+  const [start, lines] = periods.get(key) ?? [-Infinity, 0];
+  const isNew = Math.abs(now - start) >= PERIOD_MS;
+  periods.set(key, isNew ? [now, 1] : [start, lines + 1]);
+  if (!isNew && lines >= LINES_PER_PERIOD) return;
+  const suppressed = lines > LINES_PER_PERIOD ? lines - LINES_PER_PERIOD : undefined;
   const reason = thrownText(line.reason).slice(0, MAX_REASON);
   console.warn(JSON.stringify({ perdure: "webhook:refused", ...line, reason, suppressed }));
 }

@@ -1,5 +1,7 @@
 /** Checks of signatures, tokens and times, on WebCrypto. All comparisons take constant time. */
 
+import { MAX_SIGNATURES } from "./limits.ts";
+
 /** True, or why the request is refused with 401. */
 export type Verified =
   | true
@@ -12,17 +14,18 @@ export type Encoding = "hex" | "base64";
 export type Bytes = Uint8Array<ArrayBuffer>;
 
 /**
- * Those after it do not count. Senders send one signature for each of their active secrets. Each costs an HMAC of the body
- * for each of ours.
- */
-const MAX_SIGNATURES = 16;
-
-/**
  * Whether one of the signatures is the HMAC of the message with one of the keys.
  *
- * @param signatures as texts; those that are not in the encoding do not count
+ * @param signatures as texts: exactly one text is right, in lower-case hex, or in base64 with its padding
  */
-export function checkHmac(options: {
+export async function checkHmac({
+  hash = "SHA-256",
+  encoding,
+  keys,
+  message,
+  prefix = "",
+  signatures,
+}: {
   readonly hash?: "SHA-1" | "SHA-256";
   readonly encoding: Encoding;
   readonly keys: readonly (string | Bytes)[];
@@ -32,52 +35,51 @@ export function checkHmac(options: {
   readonly prefix?: string;
   readonly signatures: readonly (string | null | undefined)[];
 }): Promise<Verified> {
-  const { hash = "SHA-256", keys } = options;
-  return checkSignatures({ name: "HMAC", hash }, keys.map(bytesOf), options);
+  const given = signatures.filter((text) => !!text) as string[];
+  if (!given[0]) return "missing signature";
+  const data = await joined(message);
+  const expected = keys.map(async (secret) => {
+    const algorithm = { name: "HMAC", hash };
+    const key = await crypto.subtle.importKey("raw", bytesOf(secret), algorithm, false, ["sign"]);
+    const bytes = new Uint8Array(await crypto.subtle.sign(algorithm, key, data));
+    return prefix + (encoding === "hex" ? bytes.toHex() : bytes.toBase64());
+  });
+  return isOneOf(given.slice(0, MAX_SIGNATURES), expected);
 }
 
 /**
- * Whether the signature is of the message, by one of the public keys. Rejects for a key that is not 32 bytes in its encoding.
- * Hex may be in either case.
+ * Whether the signature is of the message, by one of the public keys. Hex may be in either case.
+ *
+ * @throws TypeError for a key that is not 32 bytes in its encoding
  */
-export async function checkEd25519(options: {
+export async function checkEd25519({
+  encoding,
+  publicKeys,
+  message,
+  signature,
+}: {
   readonly encoding: Encoding;
   readonly publicKeys: readonly string[];
   readonly message: readonly (string | Bytes)[];
   readonly signature: string | null;
 }): Promise<Verified> {
-  const { encoding, message } = options;
-  const normal = (text: string) => (encoding === "hex" ? text.toLowerCase() : text);
-  const keys = options.publicKeys.map((text) => {
-    const key = decode(normal(text), encoding);
-    if (key?.length === 32) return key;
+  if (!signature) return "missing signature";
+  const keys = publicKeys.map((text) => {
+    const key = decode(text, encoding, 32);
+    if (key) return key;
     throw new TypeError(`expected an Ed25519 public key, 32 bytes in ${encoding}`);
   });
-  const signatures = [normal(options.signature ?? "")];
-  return checkSignatures({ name: "Ed25519" }, keys, { encoding, message, signatures });
+  const given = decode(signature, encoding, 64);
+  const data = await joined(message);
+  const checks = keys.map(async (bytes) => {
+    const algorithm = { name: "Ed25519" };
+    const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["verify"]);
+    return given && crypto.subtle.verify(algorithm, key, given, data);
+  });
+  return (await Promise.all(checks)).includes(true) || "invalid signature";
 }
 
-async function checkSignatures(
-  algorithm: { readonly name: string; readonly hash?: string },
-  keys: readonly Bytes[],
-  { encoding, message, prefix, signatures }: Omit<Parameters<typeof checkHmac>[0], "keys">,
-): Promise<Verified> {
-  const given = signatures.filter((text) => !!text) as string[];
-  if (!given[0]) return "missing signature";
-  const decoded = given
-    .slice(0, MAX_SIGNATURES)
-    .map((text) => decode(text, encoding, prefix))
-    // WebCrypto refuses to check an Ed25519 signature of another length.
-    .filter((bytes) => bytes && (algorithm.hash || bytes.length === 64)) as Bytes[];
-  const signed = await new Blob([...message]).arrayBuffer();
-  const checks = keys.map(async (bytes) => {
-    const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["verify"]);
-    return decoded.map((signature) => crypto.subtle.verify(algorithm, key, signature, signed));
-  });
-  // All of them, so that the time does not tell which one matches.
-  const matches = await Promise.all((await Promise.all(checks)).flat());
-  return matches.includes(true) || "invalid signature";
-}
+const joined = (message: readonly (string | Bytes)[]) => new Blob([...message]).arrayBuffer();
 
 /** Whether the token is one of the secrets. Their digests are compared, so that the time tells no length either. */
 export async function checkToken(
@@ -85,8 +87,16 @@ export async function checkToken(
   secrets: readonly string[],
 ): Promise<Verified> {
   if (!token) return "missing signature";
-  const [given, ...known] = await Promise.all([token, ...secrets].map(sha256));
-  const matches = known.map((digest) => isEqual(given as Bytes, digest));
+  return isOneOf([await sha256Hex(token)], secrets.map(sha256Hex));
+}
+
+/** All pairs are compared, and each in constant time: the time does not tell which one is equal. */
+async function isOneOf(
+  given: readonly string[],
+  expected: readonly Promise<string>[],
+): Promise<Verified> {
+  const texts = await Promise.all(expected);
+  const matches = given.flatMap((one) => texts.map((text) => isEqual(one, text)));
   return matches.includes(true) || "invalid signature";
 }
 
@@ -105,20 +115,17 @@ export function checkTime(
   return isRecent || "timestamp outside of the tolerance";
 }
 
-/** Of the same length, as digests are. */
-function isEqual(a: Bytes, b: Bytes): boolean {
-  let difference = 0;
-  for (const [index, byte] of a.entries()) difference |= byte ^ (b[index] as number);
-  return difference === 0;
-}
-
-async function sha256(data: string | Bytes): Promise<Bytes> {
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytesOf(data)));
+/** The length is no secret: it is that of a digest or of a signature. */
+function isEqual(a: string, b: string): boolean {
+  let difference = a.length ^ b.length;
+  for (let index = 0; index < a.length; index++)
+    difference |= a.charCodeAt(index) ^ b.charCodeAt(index);
+  return !difference;
 }
 
 /** SHA-256 in hex. */
 export async function sha256Hex(data: string | Bytes): Promise<string> {
-  return (await sha256(data)).toHex();
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytesOf(data))).toHex();
 }
 
 /** The bytes of a text in UTF-8. */
@@ -126,16 +133,11 @@ function bytesOf(text: string | Bytes): Bytes {
   return typeof text === "string" ? (new TextEncoder().encode(text) as Bytes) : text;
 }
 
-/**
- * The bytes of a text after its prefix, or undefined. Exactly one text stands for the same bytes: lower-case hex, or base64
- * with its padding. Senders' packages compare the texts.
- */
-function decode(text: string, encoding: Encoding, prefix = ""): Bytes | undefined {
-  const encoded = text.slice(prefix.length);
+/** The bytes of a text, or undefined where it is not in the encoding, or of another length. */
+function decode(text: string, encoding: Encoding, length: number): Bytes | undefined {
   try {
-    const isHex = encoding === "hex";
-    const bytes = isHex ? Uint8Array.fromHex(encoded) : Uint8Array.fromBase64(encoded);
-    return prefix + (isHex ? bytes.toHex() : bytes.toBase64()) === text ? bytes : undefined;
+    const bytes = encoding === "hex" ? Uint8Array.fromHex(text) : Uint8Array.fromBase64(text);
+    return bytes.length === length ? bytes : undefined;
   } catch {
     return undefined;
   }

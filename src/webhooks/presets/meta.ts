@@ -1,5 +1,6 @@
 /** Meta, e.g. WhatsApp and Messenger: https://developers.facebook.com/docs/graph-api/webhooks/getting-started */
 
+import { secretIn } from "../../core/secrets.ts";
 import {
   type Endpoint,
   type EndpointOptions,
@@ -8,7 +9,7 @@ import {
   type Incoming,
   secretName,
 } from "../preset.ts";
-import { misconfigured, secretIn } from "../secrets.ts";
+import { misconfigured } from "../secrets.ts";
 import { checkHmac, checkToken } from "../verify.ts";
 
 export type WhatsAppMessage = {
