@@ -1,6 +1,5 @@
 /** Clicks on the buttons of approvals, which Slack and Discord have in common. */
 
-import type { Json } from "../core/json.ts";
 import type { ApprovalDecisionResult } from "../waits/index.ts";
 import type { ApprovalClick, InboundDelivery } from "./delivery.ts";
 import { type AgentCalls, invalid } from "./preset.ts";
@@ -21,15 +20,41 @@ export type ClickOptions<Body> = {
   mayDecide?(click: ApprovalClick, delivery: InboundDelivery<Body>): boolean | Promise<boolean>;
 };
 
-export const BUTTONS = [
+const DECISIONS = [
   { decision: "grant", label: "Approve" },
   { decision: "reject", label: "Reject" },
 ] as const;
 
-/** @throws InvalidOptionError for a button that the sender would refuse */
-export function checkButton(agent: string, text: string, maxLength: number): string {
-  if (text.length <= maxLength) return text;
-  throw invalid("agent", agent, `a shorter name: a button may have ${maxLength} characters`);
+/**
+ * The two buttons of an approval, each with what a click on it brings back.
+ *
+ * @throws InvalidOptionError for a button that the sender would refuse
+ */
+export function buttonsOf(approvalId: string, agent: string, maxLength: number) {
+  return DECISIONS.map(({ decision, label }) => {
+    const value = `perdure:${decision}:${approvalId}:${agent}`;
+    if (value.length > maxLength) {
+      const expected = `a shorter name: a button may have ${maxLength} characters`;
+      throw invalid("agent", agent, expected);
+    }
+    return { decision, label, value };
+  });
+}
+
+/** The person, as Slack and Discord have it. */
+type User = { readonly id: string; readonly username?: string; readonly name?: string };
+
+/** The click on a button of an approval, by what the button has brought back. Undefined for other buttons. */
+export function clickOf(
+  source: "slack" | "discord",
+  value: string | undefined,
+  user: User | undefined,
+): ApprovalClick | undefined {
+  const [, decision, approvalId, agent] =
+    value?.match(/^perdure:(grant|reject):([^:]+):(.*)/s) ?? [];
+  if (!approvalId || !user) return undefined;
+  const by = `${source}:${user.id} (${user.username ?? user.name})`;
+  return { approvalId, decision: decision as "grant", agent, by };
 }
 
 /** The outcome of a click as one sentence. Only an approval that is decided is shown to all who see the message. */
@@ -43,29 +68,24 @@ export type ShowOutcome = (
 export function handleClick<Body>(
   delivery: InboundDelivery,
   agent: AgentCalls,
-  options: ClickOptions<Body>,
+  { mayDecide }: ClickOptions<Body>,
   show: ShowOutcome,
 ): Promise<Response> | undefined {
   const { click } = delivery;
-  return click && options.mayDecide
-    ? // The body is what the schema has made.
-      decide({ ...delivery, click }, agent, options as unknown as ClickOptions<Json>, show)
-    : undefined;
-}
-
-async function decide(
-  delivery: InboundDelivery & { readonly click: ApprovalClick },
-  agent: AgentCalls,
-  options: ClickOptions<Json>,
-  show: ShowOutcome,
-): Promise<Response> {
-  const { approvalId, decision, by } = delivery.click;
-  if (!(await options.mayDecide?.(delivery.click, delivery)))
-    return show(delivery, "You may not decide this approval.", false);
-  const result = await agent[`${decision}Approval`]?.(approvalId, { by });
-  const decided = result as ApprovalDecisionResult;
-  if (decided.outcome === "not_found")
-    return show(delivery, "This approval does not exist any more.", false);
-  const { status, by: person = "the app" } = decided.approval;
-  return show(delivery, `This approval is ${status}, by ${person}.`, true);
+  if (!click || !mayDecide) return undefined;
+  const decide = async () => {
+    // The body is what the schema has made.
+    if (!(await mayDecide(click, delivery as InboundDelivery<never>)))
+      return show(delivery, "You may not decide this approval.", false);
+    const { approvalId, decision, by } = click;
+    const result = await agent[`${decision}Approval`]?.(approvalId, { by });
+    const { approval } = result as Partial<Extract<ApprovalDecisionResult, { approval: unknown }>>;
+    if (!approval) return show(delivery, "This approval does not exist any more.", false);
+    return show(
+      delivery,
+      `This approval is ${approval.status}, by ${approval.by ?? "the app"}.`,
+      true,
+    );
+  };
+  return decide();
 }

@@ -22,7 +22,7 @@ beforeEach(() => {
 const click = {
   type: "block_actions",
   user: { id: "U0ADA", username: "ada" },
-  actions: [{ action_id: "perdure:grant", value: JSON.stringify({ approvalId: "a1" }) }],
+  actions: [{ action_id: "perdure:grant", value: "perdure:grant:a1:desk" }],
 };
 const hidden = `&payload=${encodeURIComponent(JSON.stringify(click))}&`;
 

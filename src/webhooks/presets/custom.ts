@@ -8,7 +8,6 @@ import {
   type EndpointOptions,
   endpoint,
   type Incoming,
-  invalid,
   matches,
 } from "../preset.ts";
 import {
@@ -56,28 +55,36 @@ export type CustomOptions<Body, Target> = CommonOptions<Body, Target> &
     | { readonly scheme: "token" }
   );
 
+const TIME = "{timestamp}";
 const isHeader = matches(/^[\w-]+$/);
+const isText = matches(/^/);
 const header: Check = [isHeader, "the name of a header"];
-const text: Check = [(value) => typeof value === "string", "a text"];
 const field: Check = [
   (value) => typeof value === "function" || isHeader(value),
   "the name of a header, or a function",
 ];
+const oneOf = (...values: unknown[]): Check => [
+  (value) => values.includes(value),
+  values.join(" or "),
+];
 
 /** The options that the scheme has. */
-const optionsOf = (scheme: string): Readonly<Record<string, Check>> => ({
-  scheme: [matches(/^(hmac|ed25519|token)$/), "hmac, ed25519 or token"],
+const checksOf = (scheme: string, timestamp: unknown): Readonly<Record<string, Check>> => ({
+  scheme: oneOf("hmac", "ed25519", "token"),
   header,
-  prefix: text,
+  prefix: [isText, "a text"],
   id: field,
   type: field,
-  format: [matches(/^(json|form)$/), "json or form"],
+  format: oneOf("json", "form"),
   ...(scheme !== "token" && {
-    encoding: [matches(/^(hex|base64)$/), "hex or base64"],
+    encoding: oneOf("hex", "base64"),
     timestamp: header,
-    before: text,
+    before: [
+      (value: string) => isText(value) && value.includes(TIME) === !!timestamp,
+      `a text with ${TIME} if there is a timestamp, and only then`,
+    ],
   }),
-  ...(scheme === "hmac" && { hash: [matches(/^SHA-(1|256)$/), "SHA-1 or SHA-256"] }),
+  ...(scheme === "hmac" && { hash: oneOf("SHA-1", "SHA-256") }),
 });
 
 /**
@@ -88,12 +95,12 @@ const optionsOf = (scheme: string): Readonly<Record<string, Check>> => ({
  * @throws InvalidOptionError
  */
 export function custom<Target, Body = Json>(options: CustomOptions<Body, Target>): Endpoint {
-  const made = endpoint(
+  return endpoint(
     {
       name: "custom",
       timeLimit: 9_000,
       tolerance: 300_000,
-      options: optionsOf(options.scheme),
+      options: checksOf(options.scheme, (options as SignedOptions).timestamp),
       verify: (incoming) => verify(options, incoming),
       ...(options.format === "form" && { form: fieldsOf, isFormOnly: true }),
       identify: (body, { headers, hash }) => {
@@ -106,19 +113,6 @@ export function custom<Target, Body = Json>(options: CustomOptions<Body, Target>
     options,
     ["header", "scheme"],
   );
-  if (options.scheme !== "token" && beforeOf(options).includes(TIME) !== !!options.timestamp)
-    throw invalid(
-      "before",
-      options.before,
-      `a text with ${TIME} if there is a timestamp, and only then`,
-    );
-  return made;
-}
-
-const TIME = "{timestamp}";
-
-function beforeOf({ before, timestamp }: SignedOptions): string {
-  return before ?? (timestamp ? `${TIME}.` : "");
 }
 
 async function verify<Body, Target>(
@@ -132,9 +126,9 @@ async function verify<Body, Target>(
   if (!value.startsWith(prefix)) return "invalid signature";
   const given = value.slice(prefix.length);
   if (options.scheme === "token") return checkToken(given, secrets);
-  const { encoding = "hex", timestamp } = options;
+  const { encoding = "hex", timestamp, before = timestamp ? `${TIME}.` : "" } = options;
   const time = timestamp && headers.get(timestamp);
-  const message = [beforeOf(options).replaceAll(TIME, `${time}`), raw];
+  const message = [before.replaceAll(TIME, `${time}`), raw];
   const verified =
     options.scheme === "ed25519"
       ? await checkEd25519({ encoding, publicKeys: secrets, message, signature: given })

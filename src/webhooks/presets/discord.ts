@@ -2,15 +2,14 @@
 
 import type { Json } from "../../core/json.ts";
 import {
-  BUTTONS,
   type ButtonApproval,
   type ButtonOptions,
+  buttonsOf,
   type ClickOptions,
-  checkButton,
+  clickOf,
   handleClick,
   type ShowOutcome,
 } from "../click.ts";
-import type { ApprovalClick } from "../delivery.ts";
 import { aFunction, type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
 import { checkEd25519, checkTime } from "../verify.ts";
 
@@ -104,7 +103,10 @@ export function discord<Target, Body = DiscordBody>(
           ? { kind: "discord", application, interaction }
           : undefined;
       },
-      click: (body) => clickOf(body as Interaction),
+      click(body) {
+        const { data, member, user = member?.user } = body as Interaction;
+        return clickOf("discord", data?.custom_id, user);
+      },
       handle: (delivery, agent) => handleClick(delivery, agent, options, show),
       answer({ status, verdict }, body, delivery) {
         if (status !== 200) return undefined;
@@ -137,15 +139,6 @@ function onlyToThem(content: string): Response {
   return answer(MESSAGE, { content, flags: EPHEMERAL });
 }
 
-/** Of `perdure:grant:<approvalId>:<agent>`. */
-function clickOf({ data, member, user = member?.user }: Interaction): ApprovalClick | undefined {
-  const [, decision, approvalId, agent] =
-    data?.custom_id?.match(/^perdure:(grant|reject):([^:]+):(.*)/s) ?? [];
-  if (!approvalId || !user) return undefined;
-  const by = `discord:${user.id} (${user.username})`;
-  return { approvalId, decision: decision as "grant", agent, by };
-}
-
 /** The text of the message, and below it the outcome in place of the buttons. */
 const show: ShowOutcome = ({ body }, text, isDecided) => {
   const { message } = body as Interaction;
@@ -171,12 +164,12 @@ export function approvalComponents(
   { approvalId }: Pick<ButtonApproval, "approvalId">,
   { agent }: ButtonOptions,
 ): Json[] {
-  const components = BUTTONS.map(({ decision, label }) => ({
+  const components = buttonsOf(approvalId, agent, MAX_ID).map(({ decision, label, value }) => ({
     type: 2,
     // Green and red.
     style: decision === "grant" ? 3 : 4,
     label,
-    custom_id: checkButton(agent, `perdure:${decision}:${approvalId}:${agent}`, MAX_ID),
+    custom_id: value,
   }));
   return [{ type: 1, components }];
 }

@@ -2,15 +2,14 @@
 
 import type { Json } from "../../core/json.ts";
 import {
-  BUTTONS,
   type ButtonApproval,
   type ButtonOptions,
+  buttonsOf,
   type ClickOptions,
-  checkButton,
+  clickOf,
   handleClick,
   type ShowOutcome,
 } from "../click.ts";
-import type { ApprovalClick } from "../delivery.ts";
 import { payloadOf } from "../form.ts";
 import {
   aFunction,
@@ -115,7 +114,10 @@ export function slack<Target, Body = SlackBody>(options: SlackOptions<Body, Targ
         return { id: event_id ?? hash, type: event?.type ?? type ?? command ?? "" };
       },
       reply: (body) => replyOf(body as Raw, options.token),
-      click: (body) => clickOf(body as SlackBody),
+      click(body) {
+        const { actions, user } = body as SlackBody;
+        return clickOf("slack", actions?.[0]?.value, user);
+      },
       handle: (delivery, agent) => handleClick(delivery, agent, options, show),
       answer: ({ status }, body) =>
         status === 200 && !(body as SlackBody).event_id ? new Response() : undefined,
@@ -151,17 +153,6 @@ function replyOf({ response_url, event }: Raw, token: string | undefined): Reply
   if (typeof channel !== "string" || token === undefined) return undefined;
   const thread = place?.thread_ts ?? (event?.channel_type === "im" ? undefined : place?.ts);
   return { kind: "slack", token, channel, ...(thread && { thread }) };
-}
-
-/** @throws for a button of ours whose value is not ours */
-function clickOf({ actions, user }: SlackBody): ApprovalClick | undefined {
-  const { action_id = "", value = "" } = actions?.[0] ?? {};
-  const [, decision] = action_id.match(/^perdure:(grant|reject)$/) ?? [];
-  if (!decision || !user) return undefined;
-  const { approvalId, agent } = JSON.parse(value) as Partial<ApprovalClick>;
-  if (typeof approvalId !== "string") throw new TypeError();
-  const by = `slack:${user.id} (${user.username ?? user.name})`;
-  return { approvalId, decision: decision as "grant", agent, by };
 }
 
 /** Slack ignores the answer to a click: the outcome goes to its URL, which is tried once, for less than Slack waits. */
@@ -207,9 +198,8 @@ export function approvalBlocks(
   { approvalId, title }: ButtonApproval,
   { agent }: ButtonOptions,
 ): Json[] {
-  const value = checkButton(agent, JSON.stringify({ approvalId, agent }), MAX_VALUE);
   const plain = (text: string) => ({ type: "plain_text", text });
-  const elements = BUTTONS.map(({ decision, label }) => ({
+  const elements = buttonsOf(approvalId, agent, MAX_VALUE).map(({ decision, label, value }) => ({
     type: "button",
     action_id: `perdure:${decision}`,
     style: decision === "grant" ? "primary" : "danger",

@@ -317,17 +317,29 @@ describe("a click on an approval's button in Slack", () => {
     }
   });
 
-  it("is not taken for one where the button is the app's, and is malformed with another value", async () => {
+  it("is not taken for one where the value is the app's, and is malformed where it is no text", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
-    const { deliveries, options } = recording();
-    await receive(slack(options), clickOfSlack(payload({ action_id: "deploy", value: "1" })));
-    expect(deliveries[0]).toMatchObject({ type: "block_actions" });
-    expect(deliveries[0]).not.toHaveProperty("click");
-    for (const value of [undefined, "", "x", "{}", '{"approvalId":1}', "null"]) {
+    const { agent, deliveries, options } = recording();
+    const endpoint = slack({ ...options, mayDecide: () => true });
+    const values = [
+      undefined,
+      "",
+      "1",
+      "{}",
+      "perdure:grant",
+      "perdure:other:a:b",
+      "xperdure:grant:a:b",
+    ];
+    for (const value of values) {
       const action = { action_id: "perdure:grant", value };
-      const response = await receive(slack(options), clickOfSlack(payload(action)));
-      expect({ value, status: response.status }).toEqual({ value, status: 400 });
+      expect((await receive(endpoint, clickOfSlack(payload(action)))).status).toBe(200);
+      expect(deliveries.at(-1)).toMatchObject({ type: "block_actions" });
+      expect(deliveries.at(-1)).not.toHaveProperty("click");
     }
+    expect(deliveries).toHaveLength(values.length);
+    expect(agent.requests.every(({ call }) => call?.verb === "start")).toBe(true);
+    const response = await receive(endpoint, clickOfSlack(payload({ value: { grant: 1 } })));
+    expect(response.status).toBe(400);
   });
 });
 
@@ -339,7 +351,7 @@ describe("approvalBlocks()", () => {
       {
         type: "actions",
         elements: [
-          { type: "button", action_id: "perdure:grant", value: '{"approvalId":"a-1","agent":"n"}' },
+          { type: "button", action_id: "perdure:grant", value: "perdure:grant:a-1:n" },
           { type: "button", action_id: "perdure:reject" },
         ],
       },
