@@ -45,10 +45,10 @@ export function buttonsOf(approvalId: string, agent: string, maxLength: number) 
 type User = { readonly id: string; readonly username?: string; readonly name?: string };
 
 /** The click on a button of an approval, by what the button has brought back. Undefined for other buttons. */
-export function clickOf(
+export function clickBy(
   source: "slack" | "discord",
-  value: string | undefined,
   user: User | undefined,
+  value: string | undefined,
 ): ApprovalClick | undefined {
   const [, decision, approvalId, agent] =
     value?.match(/^perdure:(grant|reject):([^:]+):(.*)/s) ?? [];

@@ -13,6 +13,10 @@ import type { Verified } from "./verify.ts";
 /** Milliseconds, or a whole number and a unit: `"30 seconds"`, `"5 minutes"`. A receiver has no room for all of `Duration`. */
 export type ShortDuration = number | `${number} ${"second" | "minute" | "hour"}${"" | "s"}`;
 
+/** What `agent` may return: an agent that accepts deliveries, a stub of one, or nothing; also as a promise. */
+export type MaybeAgent = AgentLike | PromiseLike<AgentLike>;
+type AgentLike = { acceptDelivery(...args: never): unknown } | null | undefined;
+
 /** The options of every endpoint. */
 export type EndpointOptions<Body, Target> = {
   /** The name of the binding in env that has the sender's secret; several while you rotate it. */
@@ -29,7 +33,10 @@ export type EndpointOptions<Body, Target> = {
   handle?(delivery: InboundDelivery<Body>, agent: NonNullable<Awaited<Target>>): unknown;
   /** Checks the body, and types it: any Standard Schema, e.g. of Zod. */
   readonly schema?: StandardSchemaV1<unknown, Body>;
-  /** The types that are handled; other deliveries are answered with 200. All by default. */
+  /**
+   * The types that are handled; other deliveries are answered with 200. All by default. Where `mayDecide` is set, a click on
+   * an approval's button is handled whatever its type.
+   */
   readonly events?: readonly string[];
   /** The path of its URL. @default "/hooks/<name>" */
   readonly path?: string;
@@ -105,6 +112,8 @@ export type Outcome = {
 export type Identity = {
   readonly id: string | undefined;
   readonly type: string;
+  /** Handled whatever `events` says. */
+  readonly isWanted?: unknown;
   /** In place of the parsed body: with what the sender has only in a header. */
   readonly body?: Json;
 };

@@ -2,7 +2,7 @@
 
 import type { Json } from "../core/json.ts";
 import { secretIn } from "../core/secrets.ts";
-import { handlers, offer } from "../inbound/offer.ts";
+import { handlers, offer, thrownText } from "../inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival } from "../inbound/protocol.ts";
 import type { Destination } from "../outbox/types.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
@@ -49,7 +49,8 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
   // Paths begin with "/", and names do not.
   const byKey = new Map<string, Endpoint | SelfAnswering>();
   for (const endpoint of endpoints) {
-    if (!endpoint?.path) throw invalid("endpoint", endpoint, "what a preset returns");
+    if (!endpoint?.path)
+      throw invalid("endpoint", endpoint, "what a preset returns. Pass each preset as an argument");
     for (const key of [endpoint.name, endpoint.path]) {
       if (byKey.has(key)) throw invalid("endpoint", key, "a name and a path of its own");
       byKey.set(key, endpoint);
@@ -139,14 +140,14 @@ async function receive(reception: Reception): Promise<Response> {
 async function deliver(reception: Reception, body: Json): Promise<Response> {
   const { endpoint, raw, hash, now: receivedAt } = reception;
   const { name: source, preset, options } = endpoint;
-  const { id, type, ...own } = orMalformed(() => preset.identify(body, reception));
+  const { id, type, isWanted, ...own } = orMalformed(() => preset.identify(body, reception));
   if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
     throw new RefusedRequest(400, "The id or the type is missing or invalid.");
   // As the id of a workflow, it begins with no hyphen.
   reception.id = /^\w[\w-]{0,99}$/.test(id) ? id : await sha256Hex(id);
   const bytes = raw.length;
   const arrival = { source, id: reception.id, type, body, ...own, bytes, hash, receivedAt };
-  if (options.events && !options.events.includes(type)) return respond(reception, FILTERED);
+  if (!isWanted && options.events?.includes(type) === false) return respond(reception, FILTERED);
   const delivery = await deliveryOf(endpoint, arrival);
   reception.delivery = delivery;
   const agent = await options.agent(delivery, reception.env as Cloudflare.Env);
@@ -156,7 +157,13 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });
-  if (offered.isUnreachable) throw unavailable(UNREACHABLE, error);
+  if (offered.isUnreachable)
+    throw unavailable(
+      UNREACHABLE,
+      /acceptDelivery("| is)/.test(thrownText(error))
+        ? "The agent has no acceptDelivery(). Extend DurableThink."
+        : error,
+    );
   // The message may quote the body. It is in the agent's log of deliveries.
   const { name } = Object(error) as Error;
   throw retryAfter

@@ -1,5 +1,7 @@
+import type { Agent } from "agents";
 import { beforeEach, describe, expect, expectTypeOf, it, vi } from "vitest";
 import * as z from "zod";
+import type { DurableThink } from "../../src/hosts/think/index.ts";
 import { handlers, offer } from "../../src/inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival } from "../../src/inbound/protocol.ts";
 import {
@@ -327,6 +329,21 @@ describe("a refused request", () => {
     expect(await send(signed(BODY), { agent: lost as never })).toMatchObject({ status: 503 });
   });
 
+  it("has 503 where the agent is no agent of Perdure, and the log names the remedy", async () => {
+    const stub = () => {
+      throw new TypeError('The RPC receiver does not implement the method "acceptDelivery".');
+    };
+    for (const wrong of [{}, { acceptDelivery: stub }, "a name"])
+      expect(await send(signed(BODY), { agent: () => wrong as never })).toMatchObject({
+        status: 503,
+        body: { error: "The agent could not be reached." },
+      });
+    const lines = linesOf(warn);
+    expect(lines).toHaveLength(3);
+    for (const { reason } of lines)
+      expect(reason).toBe("The agent has no acceptDelivery(). Extend DurableThink.");
+  });
+
   it("is logged in at most ten lines a minute, and the next line counts the others", async () => {
     let now = Date.now();
     const options = { clock: { now: () => now } };
@@ -651,7 +668,14 @@ describe("the options", () => {
       webhooks(one(), github({ ...valid, name: "other", path: "/hooks/github" })),
     ).toThrow("/hooks/github");
     expect(() => webhooks(one(), github({ ...valid, path: "/other" }))).toThrow("github");
-    expect(() => webhooks({} as never)).toThrow(InvalidOptionError);
+  });
+
+  it("must be passed one by one: a list, undefined and other values are refused, with the remedy", () => {
+    const remedy = "expected what a preset returns. Pass each preset as an argument.";
+    for (const wrong of [[github(valid)], [], undefined, null, {}, "github", () => github(valid)])
+      expect(() => webhooks(wrong as never)).toThrow(remedy);
+    expect(() => webhooks(undefined as never)).toThrow(`Invalid endpoint undefined: ${remedy}`);
+    expect(() => webhooks([github(valid)] as never)).toThrow(InvalidOptionError);
   });
 });
 
@@ -696,6 +720,39 @@ describe("the vectors of the senders", () => {
 });
 
 describe("the types", () => {
+  it("take agents of Perdure and their stubs, without annotations, and no others", () => {
+    type Namespaces = {
+      Triage: DurableObjectNamespace<DurableThink<Cloudflare.Env>>;
+      Plain: DurableObjectNamespace<Agent<Cloudflare.Env>>;
+    };
+    const secret = "GITHUB_SECRET";
+    const endpoints = (
+      { Triage, Plain }: Namespaces,
+      getByName: typeof import("agents").getAgentByName,
+    ) => [
+      github({
+        secret,
+        agent: ({ body }) => getByName(Triage, body.repository.full_name),
+        handle: ({ id, body }, target) => {
+          expectTypeOf(body).toEqualTypeOf<GitHubBody>();
+          return target.runWorkflow("TRIAGE", body, { id });
+        },
+      }),
+      github({
+        secret,
+        agent: ({ body }) => (body.action ? Triage.getByName("one") : null),
+        handle: (_delivery, target) => target.getWorkflow("TRIAGE"),
+      }),
+      // @ts-expect-error: an agent without acceptDelivery()
+      github({ secret, agent: ({ body }) => getByName(Plain, body.repository.full_name) }),
+      // @ts-expect-error: an agent without acceptDelivery(), or none
+      github({ secret, agent: ({ body }) => (body.action ? Plain.getByName("one") : null) }),
+      // @ts-expect-error: no agent
+      stripe({ secret, agent: () => "payments" }),
+    ];
+    expect(endpoints).toBeTypeOf("function");
+  });
+
   it("infer the body and the agent, and take any env", () => {
     stripe({
       secret: ["NEW", "OLD"],

@@ -8,6 +8,7 @@ import {
   type EndpointOptions,
   endpoint,
   type Incoming,
+  type MaybeAgent,
   matches,
 } from "../preset.ts";
 import {
@@ -94,7 +95,9 @@ const checksOf = (scheme: string, timestamp: unknown): Readonly<Record<string, C
  *
  * @throws InvalidOptionError
  */
-export function custom<Target, Body = Json>(options: CustomOptions<Body, Target>): Endpoint {
+export function custom<Target extends MaybeAgent, Body = Json>(
+  options: CustomOptions<Body, Target>,
+): Endpoint {
   return endpoint(
     {
       name: "custom",

@@ -6,11 +6,18 @@ import {
   type ButtonOptions,
   buttonsOf,
   type ClickOptions,
-  clickOf,
+  clickBy,
   handleClick,
   type ShowOutcome,
 } from "../click.ts";
-import { aFunction, type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
+import type { ApprovalClick } from "../delivery.ts";
+import {
+  aFunction,
+  type Endpoint,
+  type EndpointOptions,
+  endpoint,
+  type MaybeAgent,
+} from "../preset.ts";
 import { checkEd25519, checkTime } from "../verify.ts";
 
 type DiscordUser = {
@@ -66,7 +73,7 @@ const TYPES = ["", "ping", "command", "component", "autocomplete", "modal"];
  * Once a delivery is accepted, Discord gets a deferred answer, and `delivery.reply` writes the message in its place. Return
  * a Response from `handle` for another answer.
  */
-export function discord<Target, Body = DiscordBody>(
+export function discord<Target extends MaybeAgent, Body = DiscordBody>(
   options: DiscordOptions<Body, Target>,
 ): Endpoint {
   return endpoint(
@@ -95,7 +102,8 @@ export function discord<Target, Body = DiscordBody>(
           : undefined,
       identify(body) {
         const { id, type = 0 } = body as Interaction;
-        return { id, type: TYPES[type] ?? String(type) };
+        const isWanted = options.mayDecide && clickOf(body);
+        return { id, type: TYPES[type] ?? String(type), isWanted };
       },
       reply(body) {
         const { application_id: application, token: interaction } = body as Interaction;
@@ -103,10 +111,7 @@ export function discord<Target, Body = DiscordBody>(
           ? { kind: "discord", application, interaction }
           : undefined;
       },
-      click(body) {
-        const { data, member, user = member?.user } = body as Interaction;
-        return clickOf("discord", data?.custom_id, user);
-      },
+      click: clickOf,
       handle: (delivery, agent) => handleClick(delivery, agent, options, show),
       answer({ status, verdict }, body, delivery) {
         if (status !== 200) return undefined;
@@ -137,6 +142,11 @@ function answer(type: number, data?: object): Response {
 
 function onlyToThem(content: string): Response {
   return answer(MESSAGE, { content, flags: EPHEMERAL });
+}
+
+function clickOf(body: Json): ApprovalClick | undefined {
+  const { data, member, user = member?.user } = body as Interaction;
+  return clickBy("discord", user, data?.custom_id);
 }
 
 /** The text of the message, and below it the outcome in place of the buttons. */

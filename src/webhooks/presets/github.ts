@@ -5,6 +5,7 @@ import {
   type Endpoint,
   type EndpointOptions,
   endpoint,
+  type MaybeAgent,
   type Reply,
   secretName,
 } from "../preset.ts";
@@ -33,7 +34,9 @@ export type GitHubOptions<Body, Target> = EndpointOptions<Body, Target> & {
 };
 
 /** Receives webhooks of GitHub, as JSON or as a form. The id is that of the delivery, the type that of the event. */
-export function github<Target, Body = GitHubBody>(options: GitHubOptions<Body, Target>): Endpoint {
+export function github<Target extends MaybeAgent, Body = GitHubBody>(
+  options: GitHubOptions<Body, Target>,
+): Endpoint {
   return endpoint(
     {
       name: "github",

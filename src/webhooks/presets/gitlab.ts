@@ -1,6 +1,6 @@
 /** GitLab: https://docs.gitlab.com/user/project/integrations/webhooks/ */
 
-import { type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
+import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
 import { checkToken } from "../verify.ts";
 
 /** What most of GitLab's deliveries have. Pass a `schema` for more. */
@@ -32,7 +32,7 @@ export type GitLabBody = {
  * body: both are as trustworthy as the token and the connection. For a webhook with a signing token, use
  * `standardWebhooks()`.
  */
-export function gitlab<Target, Body = GitLabBody>(
+export function gitlab<Target extends MaybeAgent, Body = GitLabBody>(
   options: EndpointOptions<Body, Target>,
 ): Endpoint {
   return endpoint(

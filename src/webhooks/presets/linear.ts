@@ -1,7 +1,7 @@
 /** Linear: https://linear.app/developers/webhooks */
 
 import type { Json } from "../../core/json.ts";
-import { type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
+import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
 import { checkHmac, type Verified } from "../verify.ts";
 
 /** What most of Linear's deliveries have. Pass a `schema` for the object in `data`. */
@@ -24,7 +24,7 @@ export type LinearBody = {
  * Receives webhooks of Linear. The type is that of the changed object, e.g. `Issue`. The id is that of the header
  * `Linear-Delivery`, which Linear does not sign: it is as trustworthy as the connection.
  */
-export function linear<Target, Body = LinearBody>(
+export function linear<Target extends MaybeAgent, Body = LinearBody>(
   options: EndpointOptions<Body, Target>,
 ): Endpoint {
   return endpoint(

@@ -7,6 +7,7 @@ import {
   endpoint,
   type Identity,
   type Incoming,
+  type MaybeAgent,
   secretName,
 } from "../preset.ts";
 import { misconfigured } from "../secrets.ts";
@@ -71,7 +72,9 @@ export type MetaOptions<Body, Target> = EndpointOptions<Body, Target> & {
  * body: a message that Meta sends again in another batch is another delivery. Where that matters, use the messages' own
  * ids as idempotency keys. Meta signs no time.
  */
-export function meta<Target, Body = MetaBody>(options: MetaOptions<Body, Target>): Endpoint {
+export function meta<Target extends MaybeAgent, Body = MetaBody>(
+  options: MetaOptions<Body, Target>,
+): Endpoint {
   return endpoint(
     {
       name: "meta",

@@ -1,7 +1,7 @@
 /** Shopify: https://shopify.dev/docs/apps/build/webhooks/subscribe/https */
 
 import type { Json } from "../../core/json.ts";
-import { type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
+import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
 import { checkHmac } from "../verify.ts";
 
 /** What a delivery of Shopify has. Pass a `schema` for the topic's own fields. */
@@ -18,7 +18,7 @@ export type ShopifyBody = {
  * `X-Shopify-Webhook-Id`, the same in each retry. Shopify signs the body alone: headers are as trustworthy as the
  * connection, and there is no time to compare. The headers of Shopify's Events are read too.
  */
-export function shopify<Target, Body = ShopifyBody>(
+export function shopify<Target extends MaybeAgent, Body = ShopifyBody>(
   options: EndpointOptions<Body, Target>,
 ): Endpoint {
   return endpoint(

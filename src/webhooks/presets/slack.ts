@@ -6,16 +6,18 @@ import {
   type ButtonOptions,
   buttonsOf,
   type ClickOptions,
-  clickOf,
+  clickBy,
   handleClick,
   type ShowOutcome,
 } from "../click.ts";
+import type { ApprovalClick } from "../delivery.ts";
 import { payloadOf } from "../form.ts";
 import {
   aFunction,
   type Endpoint,
   type EndpointOptions,
   endpoint,
+  type MaybeAgent,
   type Reply,
   secretName,
 } from "../preset.ts";
@@ -81,7 +83,9 @@ export type SlackOptions<Body, Target> = EndpointOptions<Body, Target> &
  *
  * Commands and interactions are answered with an empty 200. Return a Response from `handle` for others.
  */
-export function slack<Target, Body = SlackBody>(options: SlackOptions<Body, Target>): Endpoint {
+export function slack<Target extends MaybeAgent, Body = SlackBody>(
+  options: SlackOptions<Body, Target>,
+): Endpoint {
   return endpoint(
     {
       name: "slack",
@@ -111,13 +115,11 @@ export function slack<Target, Body = SlackBody>(options: SlackOptions<Body, Targ
       },
       identify(body, { hash }) {
         const { event_id, event, type, command } = body as SlackBody;
-        return { id: event_id ?? hash, type: event?.type ?? type ?? command ?? "" };
+        const isWanted = options.mayDecide && clickOf(body);
+        return { id: event_id ?? hash, type: event?.type ?? type ?? command ?? "", isWanted };
       },
       reply: (body) => replyOf(body as Raw, options.token),
-      click(body) {
-        const { actions, user } = body as SlackBody;
-        return clickOf("slack", actions?.[0]?.value, user);
-      },
+      click: clickOf,
       handle: (delivery, agent) => handleClick(delivery, agent, options, show),
       answer: ({ status }, body) =>
         status === 200 && !(body as SlackBody).event_id ? new Response() : undefined,
@@ -153,6 +155,11 @@ function replyOf({ response_url, event }: Raw, token: string | undefined): Reply
   if (typeof channel !== "string" || token === undefined) return undefined;
   const thread = place?.thread_ts ?? (event?.channel_type === "im" ? undefined : place?.ts);
   return { kind: "slack", token, channel, ...(thread && { thread }) };
+}
+
+function clickOf(body: Json): ApprovalClick | undefined {
+  const { actions, user } = body as SlackBody;
+  return clickBy("slack", user, actions?.[0]?.value);
 }
 
 /** Slack ignores the answer to a click: the outcome goes to its URL, which is tried once, for less than Slack waits. */

@@ -1,7 +1,7 @@
 /** Standard Webhooks and Svix, e.g. OpenAI, Resend, Clerk and Replicate: https://github.com/standard-webhooks/standard-webhooks */
 
 import type { Json } from "../../core/json.ts";
-import { type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
+import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
 import { checkHmac, checkTime } from "../verify.ts";
 
 /** What the specification recommends. Pass a `schema` for the sender's own fields. */
@@ -11,14 +11,14 @@ export type StandardWebhooksBody = {
 };
 
 /** Receives Standard Webhooks. The id is the header's, the type is the body's. The secret is base64, with or without `whsec_`. */
-export function standardWebhooks<Target, Body = StandardWebhooksBody>(
+export function standardWebhooks<Target extends MaybeAgent, Body = StandardWebhooksBody>(
   options: EndpointOptions<Body, Target>,
 ): Endpoint {
   return signedBy("webhook", "standard-webhooks", options);
 }
 
 /** Receives webhooks of Svix, whose headers may also have the names of Standard Webhooks. */
-export function svix<Target, Body = StandardWebhooksBody>(
+export function svix<Target extends MaybeAgent, Body = StandardWebhooksBody>(
   options: EndpointOptions<Body, Target>,
 ): Endpoint {
   return signedBy("svix", "svix", options);

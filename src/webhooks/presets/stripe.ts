@@ -1,7 +1,7 @@
 /** Stripe: https://docs.stripe.com/webhooks/signature */
 
 import type { Json } from "../../core/json.ts";
-import { type Endpoint, type EndpointOptions, endpoint } from "../preset.ts";
+import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
 import { checkHmac, checkTime } from "../verify.ts";
 
 /** An event of Stripe. Pass a `schema` for the object in it. */
@@ -15,7 +15,7 @@ export type StripeBody = {
 };
 
 /** Receives webhooks of Stripe. The id and the type are those of the event. */
-export function stripe<Target, Body = StripeBody>(
+export function stripe<Target extends MaybeAgent, Body = StripeBody>(
   options: EndpointOptions<Body, Target>,
 ): Endpoint {
   return endpoint(

@@ -5,6 +5,7 @@ import {
   type Endpoint,
   type EndpointOptions,
   endpoint,
+  type MaybeAgent,
   type Reply,
   secretName,
 } from "../preset.ts";
@@ -48,7 +49,7 @@ export type TelegramOptions<Body, Target> = EndpointOptions<Body, Target> & {
  * Receives updates of a Telegram bot. `secret` names the `secret_token` of `setWebhook`. The id is the `update_id`, the
  * type is the name of the update's field, e.g. `message` or `callback_query`. Telegram signs no time.
  */
-export function telegram<Target, Body = TelegramBody>(
+export function telegram<Target extends MaybeAgent, Body = TelegramBody>(
   options: TelegramOptions<Body, Target>,
 ): Endpoint {
   return endpoint(

@@ -7,6 +7,7 @@ import {
   type EndpointOptions,
   endpoint,
   type Incoming,
+  type MaybeAgent,
 } from "../preset.ts";
 import { checkHmac, type Verified } from "../verify.ts";
 
@@ -47,7 +48,9 @@ export type TwilioOptions<Body, Target> = EndpointOptions<Body, Target> & {
  *
  * The answer is TwiML without instructions. Return a Response from `handle` for others.
  */
-export function twilio<Target, Body = TwilioBody>(options: TwilioOptions<Body, Target>): Endpoint {
+export function twilio<Target extends MaybeAgent, Body = TwilioBody>(
+  options: TwilioOptions<Body, Target>,
+): Endpoint {
   return endpoint(
     {
       name: "twilio",

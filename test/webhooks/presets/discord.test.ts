@@ -135,6 +135,20 @@ describe("a click on an approval's button in Discord", () => {
     expect(deliveries).toEqual([]);
   });
 
+  it("is decided also where `events` does not have its type, if someone says who may decide", async () => {
+    const agent = deciding({ outcome: "decided", approval: { status: "approved", by: "ann" } });
+    const { deliveries, options } = prepared(agent);
+    const events = ["command"];
+    const endpoint = discord({ ...options, events, mayDecide: () => true });
+    const response = await send(endpoint, clicked(buttons?.[0]?.custom_id));
+    expect(await response.json()).toMatchObject({ type: 7 });
+    expect(agent.requests.map(({ call }) => call?.verb)).toEqual(["grantApproval"]);
+    await send(endpoint, clicked("deploy"));
+    await send(discord({ ...options, events }), clicked(buttons?.[0]?.custom_id));
+    expect(agent.requests).toHaveLength(1);
+    expect(deliveries).toEqual([]);
+  });
+
   it("is refused with a sentence that only the person sees, and nothing is decided", async () => {
     const { agent, options } = prepared();
     const endpoint = discord({ ...options, mayDecide: async () => false });

@@ -244,6 +244,21 @@ describe("a click on an approval's button in Slack", () => {
     },
   );
 
+  it("is decided also where `events` does not have its type, if someone says who may decide", async () => {
+    stubFetch();
+    const agent = deciding({ outcome: "decided", approval: { status: "approved" } });
+    const { deliveries, options } = recording(agent);
+    const events = ["app_mention"];
+    const endpoint = slack({ ...options, events, mayDecide: () => true });
+    expect((await receive(endpoint, clickOfSlack(payload(grant)))).status).toBe(200);
+    expect(agent.requests.map(({ call }) => call?.verb)).toEqual(["grantApproval"]);
+    // Other clicks are filtered, and all are if the app decides itself.
+    await receive(endpoint, clickOfSlack(payload({ action_id: "deploy", value: "1" })));
+    await receive(slack({ ...options, events }), clickOfSlack(payload(grant)));
+    expect(agent.requests).toHaveLength(1);
+    expect(deliveries).toEqual([]);
+  });
+
   it("is refused with a sentence that only the person sees, and nothing is decided", async () => {
     const sent = stubFetch();
     const { agent, options } = recording();
