@@ -1,6 +1,7 @@
 /** GitLab: https://docs.gitlab.com/user/project/integrations/webhooks/ */
 
 import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
+import { checkStandard, keyOf, signedHeaders } from "../standard.ts";
 import { checkToken } from "../verify.ts";
 
 /** What most of GitLab's deliveries have. Pass a `schema` for more. */
@@ -24,13 +25,14 @@ export type GitLabBody = {
 };
 
 /**
- * Receives webhooks of GitLab with a secret token. The type is that of the header `X-Gitlab-Event`, e.g. `Push Hook`.
+ * Receives webhooks of GitLab with a secret token or a signing token; `secret` names either, or both. The type is that of the header `X-Gitlab-Event`, e.g. `Push Hook`.
  *
- * The id is that of the header `Idempotency-Key`, which GitLab sends since 17.4, the same in each retry. Without it, the
- * id is the hash of the body, and two events of equal bodies are taken for one: a tag that is deleted and made again.
- * `X-Gitlab-Event-UUID` is no id, because events that cause each other share it. GitLab signs neither the header nor the
- * body: both are as trustworthy as the token and the connection. For a webhook with a signing token, use
- * `standardWebhooks()`.
+ * The id is that of the header `Webhook-Id` or `Idempotency-Key`, which GitLab sends since 17.4, the same in each retry.
+ * Without them, the id is the hash of the body, and two events of equal bodies are taken for one: a tag that is deleted and
+ * made again. `X-Gitlab-Event-UUID` is no id, because events that cause each other share it.
+ *
+ * With a signing token, GitLab signs the body, `Webhook-Id` and the time, by Standard Webhooks. It does not sign
+ * `X-Gitlab-Event`, and with a secret token nothing: those are as trustworthy as the token and the connection.
  */
 export function gitlab<Target extends MaybeAgent, Body = GitLabBody>(
   options: EndpointOptions<Body, Target>,
@@ -40,9 +42,18 @@ export function gitlab<Target extends MaybeAgent, Body = GitLabBody>(
       name: "gitlab",
       // GitLab waits for 10 seconds.
       timeLimit: 9_000,
-      verify: ({ headers, secrets }) => checkToken(headers.get("x-gitlab-token"), secrets),
+      tolerance: 300_000,
+      async verify(incoming) {
+        const { headers, secrets } = incoming;
+        const verified = await checkToken(headers.get("x-gitlab-token"), secrets);
+        const signed = signedHeaders(headers, "webhook");
+        if (verified === true || !signed.every(Boolean)) return verified;
+        // A secret token need not be base64.
+        const keys = secrets.map(keyOf).filter((key) => key !== undefined);
+        return checkStandard(signed, incoming, keys);
+      },
       identify: (body, { headers, hash }) => ({
-        id: headers.get("idempotency-key") || hash,
+        id: headers.get("webhook-id") || headers.get("idempotency-key") || hash,
         type: headers.get("x-gitlab-event") ?? (body as Partial<GitLabBody>).object_kind ?? "",
       }),
     },

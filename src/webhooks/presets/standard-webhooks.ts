@@ -2,7 +2,7 @@
 
 import type { Json } from "../../core/json.ts";
 import { type Endpoint, type EndpointOptions, endpoint, type MaybeAgent } from "../preset.ts";
-import { checkHmac, checkTime } from "../verify.ts";
+import { checkStandard, keyOf, signedHeaders } from "../standard.ts";
 
 /** What the specification recommends. Pass a `schema` for the sender's own fields. */
 export type StandardWebhooksBody = {
@@ -31,10 +31,8 @@ function signedBy<Target, Body>(
 ): Endpoint {
   /** The headers have all the first prefix, or all the second one. */
   const read = (headers: Headers) => {
-    const of = (with_: string) =>
-      ["id", "timestamp", "signature"].map((field) => headers.get(`${with_}-${field}`));
-    const own = of(prefix);
-    return own.every(Boolean) ? own : of("webhook");
+    const own = signedHeaders(headers, prefix);
+    return own.every(Boolean) ? own : signedHeaders(headers, "webhook");
   };
   return endpoint(
     {
@@ -42,21 +40,13 @@ function signedBy<Target, Body>(
       // Svix waits for 15 seconds.
       timeLimit: 14_000,
       tolerance: 300_000,
-      async verify(incoming) {
-        const { headers, raw, secrets } = incoming;
-        const [id, time, header] = read(headers);
-        if (!id || !header) return "missing signature";
-        const verified = await checkHmac({
-          encoding: "base64",
-          keys: secrets.map(keyOf),
-          message: [`${id}.${time}.`, raw],
-          signatures: header.split(" ").map((part) => {
-            const [version, signature] = part.split(",");
-            // Other versions do not count.
-            return version === "v1" ? signature : "";
-          }),
+      verify(incoming) {
+        const keys = incoming.secrets.map((secret) => {
+          const key = keyOf(secret);
+          if (key) return key;
+          throw new TypeError("expected base64, with or without whsec_");
         });
-        return verified === true ? checkTime(time, incoming) : verified;
+        return checkStandard(read(incoming.headers), incoming, keys);
       },
       identify: (body, { headers }) => ({
         id: read(headers)[0] ?? undefined,
@@ -65,14 +55,4 @@ function signedBy<Target, Body>(
     },
     options,
   );
-}
-
-function keyOf(secret: string): Uint8Array<ArrayBuffer> {
-  try {
-    const key = Uint8Array.fromBase64(secret.replace(/^whsec_/, ""));
-    if (key.length > 0) return key;
-  } catch {
-    // Not base64.
-  }
-  throw new TypeError("expected base64, with or without whsec_");
 }

@@ -86,6 +86,39 @@ describe("a delivery of GitLab", () => {
     expect(await deliveryOf(gitlab(options), send())).toMatchObject({ id: hash });
   });
 
+  it("may be signed with a signing token, and has the signed id and the type of its header", async () => {
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    const body = '{"object_kind":"push"}';
+    const key = "a key of thirty-two bytes or so..";
+    const env = { SECRET: `whsec_${btoa(key)}` };
+    const signed = (headers: Record<string, string> = {}) =>
+      posted("/hooks/gitlab", body, {
+        "x-gitlab-event": "Push Hook",
+        "idempotency-key": "not signed",
+        "webhook-id": "k-1",
+        "webhook-timestamp": `${NOW / 1_000}`,
+        "webhook-signature": `v1,${hmac(`k-1.${NOW / 1_000}.${body}`, { encoding: "base64", secret: key })}`,
+        ...headers,
+      });
+    const delivery = await deliveryOf(gitlab(options), signed(), env);
+    expect(delivery).toMatchObject({ id: "k-1", type: "Push Hook" });
+    const wrong = [
+      { "webhook-id": "k-2" },
+      { "webhook-timestamp": `${NOW / 1_000 - 301}` },
+      { "webhook-signature": "v1,AAAA" },
+      { "webhook-signature": "" },
+    ];
+    for (const headers of wrong)
+      expect((await receive(gitlab(options), signed(headers), env)).status).toBe(401);
+    // With the token of a webhook that has both, or while one replaces the other.
+    const both = signed({ "x-gitlab-token": ENV.SECRET });
+    expect(await deliveryOf(gitlab(options), both)).toMatchObject({ id: "k-1" });
+    const replaced = gitlab({ ...options, secret: ["OLD", "SECRET"] });
+    const secrets = { ...env, OLD: "not base64!" };
+    expect(await deliveryOf(replaced, signed(), secrets)).toMatchObject({ id: "k-1" });
+    expect((await receive(gitlab(options), signed())).status).toBe(401);
+  });
+
   it("is refused with another token, a part of it, or none", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     for (const token of ["", "x", ENV.SECRET.slice(0, -1), `${ENV.SECRET}s`, ENV.SECRET.repeat(2)])
