@@ -72,8 +72,7 @@ export function parserOf(
   contentType: string | null,
 ): (text: string) => Json {
   const type = contentType?.split(";")[0]?.trim().toLowerCase();
-  const isForm = type ? type.endsWith("/x-www-form-urlencoded") : isFormOnly;
-  if (isForm && form) return form;
+  if (form && (type ? type.endsWith("/x-www-form-urlencoded") : isFormOnly)) return form;
   if (!isFormOnly && (!type || /[/+]json$/.test(type))) return JSON.parse;
   throw new RefusedRequest(415, "Invalid content type.");
 }
@@ -81,7 +80,9 @@ export function parserOf(
 /** @throws RefusedRequest for a body that is not UTF-8, no JSON or form, neither an object nor a list, or nested too deep */
 export function parse(raw: Bytes, parser: (text: string) => Json): Json {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(raw);
+    // Without `ignoreBOM`, which is false by default and which the platform's types want.
+    const strict = { fatal: true } as TextDecoderConstructorOptions;
+    const text = new TextDecoder("utf-8", strict).decode(raw);
     // The content type is not signed: signed JSON must not be read as a form that is hidden in it.
     const isDisguised = parser !== JSON.parse && /^\s*[[{]/.test(text);
     const body = isDisguised || parser(text);

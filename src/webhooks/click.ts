@@ -45,7 +45,7 @@ export function buttonsOf(approvalId: string, agent: string, maxLength: number) 
 type User = { readonly id: string; readonly username?: string; readonly name?: string };
 
 /** The click on a button of an approval, by what the button has brought back. Undefined for other buttons. */
-export function clickBy(
+export function clickOf(
   source: "slack" | "discord",
   user: User | undefined,
   value: string | undefined,

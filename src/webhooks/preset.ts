@@ -112,8 +112,6 @@ export type Outcome = {
 export type Identity = {
   readonly id: string | undefined;
   readonly type: string;
-  /** Handled whatever `events` says. */
-  readonly isWanted?: unknown;
   /** In place of the parsed body: with what the sender has only in a header. */
   readonly body?: Json;
 };
@@ -136,8 +134,6 @@ export type Preset = {
   readonly timeLimit: number;
   /** The default tolerance in milliseconds; left out where the sender signs no time. */
   readonly tolerance?: number;
-  /** What the option `secret` is called where it names something else. */
-  readonly secretOption?: "publicKey";
   /** Options that only this preset has. Undefined values are not checked. */
   readonly options?: Readonly<Record<string, Check>>;
   /** Answers a GET, e.g. Meta's `hub.challenge`, without reading `secret`. Left out: GET is answered with 405. */
@@ -155,7 +151,7 @@ export type Preset = {
   /** Where answers go. Of the body alone, because a replay has no headers. */
   reply?(body: Json, type: string): Reply | undefined;
   /** The click on an approval's button. Of the body alone. */
-  click?(body: Json, type: string): ApprovalClick | undefined;
+  click?(body: Json): ApprovalClick | undefined;
   /** Handles the delivery in place of the app's `handle`, e.g. a click. A Response that it resolves with is the answer. */
   handle?(delivery: InboundDelivery, agent: AgentCalls): Promise<unknown> | undefined;
   /** The answer in the sender's form, e.g. TwiML. Undefined: JSON with the verdict. Called once the body is parsed. */
@@ -175,7 +171,10 @@ export type Endpoint = {
   readonly maxBytes: number;
   readonly timeLimit: number;
   readonly tolerance: number;
-  readonly options: EndpointOptions<Json, object | null | undefined>;
+  readonly options: EndpointOptions<Json, object | null | undefined> & {
+    /** Of presets with clicks on approvals. */
+    readonly mayDecide?: unknown;
+  };
 };
 
 /** An endpoint that answers the requests of its path itself: `links()`. */
@@ -211,7 +210,7 @@ export const aFunction: Check = [(value) => typeof value === "function", "a func
 
 /** No text that begins like a known secret, or has 32 characters of hex. */
 const isName = matches(/^(?!(whsec|sk|gh.|xox.)_|.*[\da-f]{32})[A-Za-z_$][\w$]{0,99}$/);
-const A_NAME = "the name of a binding in env, and not a secret itself";
+const A_NAME = "the name of a secret in env, and not a secret itself";
 
 /** One name of a binding in env. */
 export const secretName: Check = [isName, A_NAME, true];
@@ -263,24 +262,24 @@ function msOf(duration: unknown): number {
 /**
  * An endpoint of the preset. Every preset calls it with the app's options.
  *
- * @param required options that this preset needs
+ * @param required options that this preset needs. The first one has the names of the secrets
  * @throws InvalidOptionError
  */
 export function endpoint<Body, Target>(
   preset: Preset,
   options: Omit<EndpointOptions<Body, Target>, "secret">,
-  required: readonly string[] = [],
+  required: readonly [secret: string, ...others: string[]] = ["secret"],
 ): Endpoint {
-  const { secretOption = "secret" } = preset;
+  const [secret] = required;
   const checks: Readonly<Record<string, Check | undefined>> = {
     // Options are looked up in it by their names.
     __proto__: null as never,
-    [secretOption]: secretNames,
+    [secret]: secretNames,
     ...OPTIONS,
     ...preset.options,
   };
   const values = (options ?? {}) as Readonly<Record<string, unknown>>;
-  const needed = [secretOption, "agent", ...required];
+  const needed = [...required, "agent"];
   for (const option of [...needed, ...Object.keys(values)]) {
     const value = values[option];
     const check = checks[option];
@@ -297,7 +296,7 @@ export function endpoint<Body, Target>(
     preset,
     name,
     path,
-    secrets: [values[secretOption]].flat() as string[],
+    secrets: [values[secret]].flat() as string[],
     maxBytes,
     timeLimit: msOf(timeLimit),
     // NaN where the sender signs no time.

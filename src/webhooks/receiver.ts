@@ -57,7 +57,7 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
     }
     if ("respond" in endpoint) continue;
     handlers.set(endpoint.name, {
-      name: endpoint.name,
+      ...endpoint,
       handle: async (arrival, agent) => run(endpoint, await deliveryOf(endpoint, arrival), agent),
     });
   }
@@ -117,7 +117,7 @@ async function receive(reception: Reception): Promise<Response> {
   reception.raw = raw;
   reception.hash = await sha256Hex(raw);
   const values = await Promise.all(secrets.map((name) => secretIn(env, name)));
-  const found = values.filter((value) => value !== undefined);
+  const found = values.filter(Boolean) as string[];
   reception.secrets = found;
   let verified: Verified | false;
   try {
@@ -140,14 +140,16 @@ async function receive(reception: Reception): Promise<Response> {
 async function deliver(reception: Reception, body: Json): Promise<Response> {
   const { endpoint, raw, hash, now: receivedAt } = reception;
   const { name: source, preset, options } = endpoint;
-  const { id, type, isWanted, ...own } = orMalformed(() => preset.identify(body, reception));
+  const { id, type, ...own } = orMalformed(() => preset.identify(body, reception));
   if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
     throw new RefusedRequest(400, "The id or the type is missing or invalid.");
   // As the id of a workflow, it begins with no hyphen.
   reception.id = /^\w[\w-]{0,99}$/.test(id) ? id : await sha256Hex(id);
   const bytes = raw.length;
   const arrival = { source, id: reception.id, type, body, ...own, bytes, hash, receivedAt };
-  if (!isWanted && options.events?.includes(type) === false) return respond(reception, FILTERED);
+  // The app asks for clicks by `mayDecide`.
+  const isDecided = options.mayDecide && orMalformed(() => preset.click?.(body));
+  if (!isDecided && options.events?.includes(type) === false) return respond(reception, FILTERED);
   const delivery = await deliveryOf(endpoint, arrival);
   reception.delivery = delivery;
   const agent = await options.agent(delivery, reception.env as Cloudflare.Env);
@@ -160,7 +162,7 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   if (offered.isUnreachable)
     throw unavailable(
       UNREACHABLE,
-      /acceptDelivery("| is)/.test(thrownText(error))
+      /acceptDelivery/.test(thrownText(error))
         ? "The agent has no acceptDelivery(). Extend DurableThink."
         : error,
     );
@@ -184,8 +186,8 @@ async function deliveryOf(
     body = checked.value;
   }
   return orMalformed(() => {
+    const click = preset.click?.(given);
     const reply = preset.reply?.(given, known.type) as Destination | undefined;
-    const click = preset.click?.(given, known.type);
     return { ...known, body, reply, ...(click && { click }) };
   });
 }

@@ -13,6 +13,20 @@ export type Verified =
 export type Encoding = "hex" | "base64";
 export type Bytes = Uint8Array<ArrayBuffer>;
 
+/** A signed message, and what its signatures are checked by. */
+export type Signed<Key> = {
+  /** Of an HMAC. @default "SHA-256" */
+  readonly hash?: "SHA-1" | "SHA-256" | undefined;
+  readonly encoding: Encoding;
+  readonly keys: readonly Key[];
+  /** Its parts, one after the other. */
+  readonly message: readonly (string | Bytes)[];
+  /** Those that are null or empty do not count. */
+  readonly signatures: readonly (string | null | undefined)[];
+  /** What each signature of an HMAC begins with: one without it does not count. @default "" */
+  readonly prefix?: string;
+};
+
 /**
  * Whether one of the signatures is the HMAC of the message with one of the keys.
  *
@@ -25,17 +39,8 @@ export async function checkHmac({
   message,
   prefix = "",
   signatures,
-}: {
-  readonly hash?: "SHA-1" | "SHA-256";
-  readonly encoding: Encoding;
-  readonly keys: readonly (string | Bytes)[];
-  /** Its parts, one after the other. */
-  readonly message: readonly (string | Bytes)[];
-  /** What each signature begins with: one without it does not count. @default "" */
-  readonly prefix?: string;
-  readonly signatures: readonly (string | null | undefined)[];
-}): Promise<Verified> {
-  const given = signatures.filter((text) => !!text) as string[];
+}: Signed<string | Bytes>): Promise<Verified> {
+  const given = signatures.filter(Boolean) as string[];
   if (!given[0]) return "missing signature";
   const data = await joined(message);
   const expected = keys.map(async (secret) => {
@@ -48,30 +53,25 @@ export async function checkHmac({
 }
 
 /**
- * Whether the signature is of the message, by one of the public keys. Hex may be in either case.
+ * Whether the first signature is of the message, by one of the public keys. Hex may be in either case.
  *
  * @throws TypeError for a key that is not 32 bytes in its encoding
  */
 export async function checkEd25519({
   encoding,
-  publicKeys,
+  keys,
   message,
-  signature,
-}: {
-  readonly encoding: Encoding;
-  readonly publicKeys: readonly string[];
-  readonly message: readonly (string | Bytes)[];
-  readonly signature: string | null;
-}): Promise<Verified> {
+  signatures: [signature],
+}: Signed<string>): Promise<Verified> {
   if (!signature) return "missing signature";
-  const keys = publicKeys.map((text) => {
+  const publicKeys = keys.map((text) => {
     const key = decode(text, encoding, 32);
     if (key) return key;
     throw new TypeError(`expected an Ed25519 public key, 32 bytes in ${encoding}`);
   });
   const given = decode(signature, encoding, 64);
   const data = await joined(message);
-  const checks = keys.map(async (bytes) => {
+  const checks = publicKeys.map(async (bytes) => {
     const algorithm = { name: "Ed25519" };
     const key = await crypto.subtle.importKey("raw", bytes, algorithm, false, ["verify"]);
     return given && crypto.subtle.verify(algorithm, key, given, data);

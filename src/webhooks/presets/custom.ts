@@ -114,7 +114,7 @@ export function custom<Target extends MaybeAgent, Body = Json>(
       },
     },
     options,
-    ["header", "scheme"],
+    ["secret", "header", "scheme"],
   );
 }
 
@@ -132,16 +132,14 @@ async function verify<Body, Target>(
   const { encoding = "hex", timestamp, before = timestamp ? `${TIME}.` : "" } = options;
   const time = timestamp && headers.get(timestamp);
   const message = [before.replaceAll(TIME, `${time}`), raw];
-  const verified =
-    options.scheme === "ed25519"
-      ? await checkEd25519({ encoding, publicKeys: secrets, message, signature: given })
-      : await checkHmac({
-          ...(options.hash && { hash: options.hash }),
-          encoding,
-          keys: secrets,
-          message,
-          signatures: [encoding === "hex" ? given.toLowerCase() : given],
-        });
+  const check = options.scheme === "hmac" ? checkHmac : checkEd25519;
+  const verified = await check({
+    hash: (options as { hash?: "SHA-1" | "SHA-256" }).hash,
+    encoding,
+    keys: secrets,
+    message,
+    signatures: [encoding === "hex" ? given.toLowerCase() : given],
+  });
   if (verified !== true || time === undefined) return verified;
   // Milliseconds have 12 digits or more since 1973, seconds until 5138 fewer.
   return checkTime(time && time.length > 11 ? time.slice(0, -3) : time, incoming);

@@ -6,11 +6,10 @@ import {
   type ButtonOptions,
   buttonsOf,
   type ClickOptions,
-  clickBy,
+  clickOf,
   handleClick,
   type ShowOutcome,
 } from "../click.ts";
-import type { ApprovalClick } from "../delivery.ts";
 import {
   aFunction,
   type Endpoint,
@@ -82,16 +81,15 @@ export function discord<Target extends MaybeAgent, Body = DiscordBody>(
       // Discord waits for 3 seconds.
       timeLimit: 2_500,
       tolerance: 300_000,
-      secretOption: "publicKey",
       options: { mayDecide: aFunction },
       async verify(incoming) {
         const { headers, raw, secrets } = incoming;
         const time = headers.get("x-signature-timestamp");
         const verified = await checkEd25519({
           encoding: "hex",
-          publicKeys: secrets,
+          keys: secrets,
           message: [`${time}`, raw],
-          signature: headers.get("x-signature-ed25519"),
+          signatures: [headers.get("x-signature-ed25519")],
         });
         return verified === true ? checkTime(time, incoming) : verified;
       },
@@ -102,8 +100,7 @@ export function discord<Target extends MaybeAgent, Body = DiscordBody>(
           : undefined,
       identify(body) {
         const { id, type = 0 } = body as Interaction;
-        const isWanted = options.mayDecide && clickOf(body);
-        return { id, type: TYPES[type] ?? String(type), isWanted };
+        return { id, type: TYPES[type] ?? String(type) };
       },
       reply(body) {
         const { application_id: application, token: interaction } = body as Interaction;
@@ -111,7 +108,10 @@ export function discord<Target extends MaybeAgent, Body = DiscordBody>(
           ? { kind: "discord", application, interaction }
           : undefined;
       },
-      click: clickOf,
+      click(body) {
+        const { data, member, user = member?.user } = body as Interaction;
+        return clickOf("discord", user, data?.custom_id);
+      },
       handle: (delivery, agent) => handleClick(delivery, agent, options, show),
       answer({ status, verdict }, body, delivery) {
         if (status !== 200) return undefined;
@@ -124,6 +124,7 @@ export function discord<Target extends MaybeAgent, Body = DiscordBody>(
       },
     },
     options,
+    ["publicKey"],
   );
 }
 
@@ -142,11 +143,6 @@ function answer(type: number, data?: object): Response {
 
 function onlyToThem(content: string): Response {
   return answer(MESSAGE, { content, flags: EPHEMERAL });
-}
-
-function clickOf(body: Json): ApprovalClick | undefined {
-  const { data, member, user = member?.user } = body as Interaction;
-  return clickBy("discord", user, data?.custom_id);
 }
 
 /** The text of the message, and below it the outcome in place of the buttons. */

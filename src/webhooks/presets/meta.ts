@@ -90,7 +90,7 @@ export function meta<Target extends MaybeAgent, Body = MetaBody>(
       identify: (body, { hash }) => identify(body as Partial<MetaBody>, hash),
     },
     options,
-    ["verifyToken"],
+    ["secret", "verifyToken"],
   );
 }
 

@@ -6,11 +6,10 @@ import {
   type ButtonOptions,
   buttonsOf,
   type ClickOptions,
-  clickBy,
+  clickOf,
   handleClick,
   type ShowOutcome,
 } from "../click.ts";
-import type { ApprovalClick } from "../delivery.ts";
 import { payloadOf } from "../form.ts";
 import {
   aFunction,
@@ -115,11 +114,13 @@ export function slack<Target extends MaybeAgent, Body = SlackBody>(
       },
       identify(body, { hash }) {
         const { event_id, event, type, command } = body as SlackBody;
-        const isWanted = options.mayDecide && clickOf(body);
-        return { id: event_id ?? hash, type: event?.type ?? type ?? command ?? "", isWanted };
+        return { id: event_id ?? hash, type: event?.type ?? type ?? command ?? "" };
       },
       reply: (body) => replyOf(body as Raw, options.token),
-      click: clickOf,
+      click(body) {
+        const { actions, user } = body as SlackBody;
+        return clickOf("slack", user, actions?.[0]?.value);
+      },
       handle: (delivery, agent) => handleClick(delivery, agent, options, show),
       answer: ({ status }, body) =>
         status === 200 && !(body as SlackBody).event_id ? new Response() : undefined,
@@ -150,16 +151,12 @@ type Raw = {
 /** A command's or a click's own URL, or the thread of the message. In a direct message, the conversation itself. */
 function replyOf({ response_url, event }: Raw, token: string | undefined): Reply | undefined {
   if (response_url) return { kind: "slack", responseUrl: response_url };
-  const place = event?.assistant_thread ?? event?.message ?? event?.item ?? event;
-  const channel = place?.channel_id ?? place?.channel ?? event?.channel;
-  if (typeof channel !== "string" || token === undefined) return undefined;
-  const thread = place?.thread_ts ?? (event?.channel_type === "im" ? undefined : place?.ts);
+  if (!event || !token) return undefined;
+  const place = event.assistant_thread ?? event.message ?? event.item ?? event;
+  const channel = place.channel_id ?? place.channel ?? event.channel;
+  if (typeof channel !== "string") return undefined;
+  const thread = place.thread_ts ?? (event.channel_type === "im" ? undefined : place.ts);
   return { kind: "slack", token, channel, ...(thread && { thread }) };
-}
-
-function clickOf(body: Json): ApprovalClick | undefined {
-  const { actions, user } = body as SlackBody;
-  return clickBy("slack", user, actions?.[0]?.value);
 }
 
 /** Slack ignores the answer to a click: the outcome goes to its URL, which is tried once, for less than Slack waits. */

@@ -82,7 +82,7 @@ export function twilio<Target extends MaybeAgent, Body = TwilioBody>(
 
 const publicUrl: Check = [
   (value: string) => /^https?:\/\/[^#]+$/.test(value) && URL.canParse(value),
-  'a URL without #, e.g. "https://example.com/hooks/twilio"',
+  "a URL that begins with http and has no #",
 ];
 
 /** The signature is of the URL, and of the parameters of a form; another body is signed by its hash in the URL. */
@@ -105,13 +105,11 @@ async function verify(incoming: Incoming, configured: string | undefined): Promi
 
 /** The names and values of a form, in the order of the names. Equal values of the same name count once. */
 function sorted(form: string): string {
-  const values = new Map<string, Set<string>>();
-  for (const [name, value] of new URLSearchParams(form))
-    values.set(name, (values.get(name) ?? new Set()).add(value));
+  const fields = new URLSearchParams(form);
   // Both are compared by UTF-16 code units, as Twilio's package does it.
-  return [...values.keys()]
-    .sort()
-    .flatMap((name) => [...(values.get(name) as Set<string>)].sort().map((value) => name + value))
+  const sortedSet = (texts: Iterable<string>) => [...new Set(texts)].sort();
+  return sortedSet(fields.keys())
+    .flatMap((name) => sortedSet(fields.getAll(name)).map((value) => name + value))
     .join("");
 }
 
