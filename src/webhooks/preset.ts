@@ -166,8 +166,8 @@ export type Endpoint = {
   readonly preset: Preset;
   readonly name: string;
   readonly path: string;
-  /** Names of bindings. */
-  readonly secrets: readonly string[];
+  /** The names of the secrets in env. */
+  readonly bindings: readonly string[];
   readonly maxBytes: number;
   readonly timeLimit: number;
   readonly tolerance: number;
@@ -296,7 +296,7 @@ export function endpoint<Body, Target>(
     preset,
     name,
     path,
-    secrets: [values[secret]].flat() as string[],
+    bindings: [values[secret]].flat() as string[],
     maxBytes,
     timeLimit: msOf(timeLimit),
     // NaN where the sender signs no time.

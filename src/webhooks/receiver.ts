@@ -66,22 +66,15 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
     const endpoint = byKey.get(url.pathname);
     if (!endpoint) return null;
     if ("respond" in endpoint) return endpoint.respond(request, env);
-    const reception = {
-      endpoint,
-      request,
-      env,
-      url,
-      headers: request.headers,
-      now: (endpoint.options.clock ?? Date).now(),
-      tolerance: endpoint.tolerance,
-    };
-    return answerInTime(reception as Reception, ctx);
+    const now = (endpoint.options.clock ?? Date).now();
+    const { headers } = request;
+    return answerInTime({ ...endpoint, request, env, url, headers, now } as Reception, ctx);
   };
 }
 
-/** One request. What a preset sees of it is an Incoming. */
-type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Reading & {
-    readonly endpoint: Endpoint;
+/** One request to an endpoint. What a preset sees of it is an Incoming. */
+type Reception = { -readonly [Field in keyof Incoming]: Incoming[Field] } & Reading &
+  Endpoint & {
     readonly request: Request;
     /** Set once the signature is verified and the body is parsed. */
     body?: Json;
@@ -98,15 +91,14 @@ function answerInTime(reception: Reception, ctx: Parameters<Receiver>[2]): Promi
       // The work itself refuses a body that is still being read.
       if (!endReading(reception))
         resolve(refuse(reception, unavailable("The time limit has passed.")));
-    }, reception.endpoint.timeLimit);
+    }, reception.timeLimit);
     work.finally(() => clearTimeout(timer)).then(resolve, reject);
   });
 }
 
 /** Reads and verifies the request, and answers handshakes. */
 async function receive(reception: Reception): Promise<Response> {
-  const { request, headers, env } = reception;
-  const { preset, maxBytes, secrets } = reception.endpoint;
+  const { request, headers, env, preset, maxBytes, bindings } = reception;
   if (request.method === "GET" && preset.onGet) return preset.onGet(reception);
   if (request.method !== "POST")
     throw new RefusedRequest(405, "Invalid method.", undefined, {
@@ -116,7 +108,7 @@ async function receive(reception: Reception): Promise<Response> {
   const raw = await readBody(reception, request, maxBytes);
   reception.raw = raw;
   reception.hash = await sha256Hex(raw);
-  const values = await Promise.all(secrets.map((name) => secretIn(env, name)));
+  const values = await Promise.all(bindings.map((name) => secretIn(env, name)));
   const found = values.filter(Boolean) as string[];
   reception.secrets = found;
   let verified: Verified | false;
@@ -124,11 +116,11 @@ async function receive(reception: Reception): Promise<Response> {
     verified = found.length > 0 && (await preset.verify(reception));
   } catch (error) {
     // Because of the secret.
-    misconfigured(secrets, error);
+    misconfigured(bindings, error);
   }
   if (verified !== true) {
     // The sender may use the secret that is missing.
-    if (found.length < secrets.length) misconfigured(secrets);
+    if (found.length < bindings.length) misconfigured(bindings);
     throw new RefusedRequest(401, `Not verified: ${verified}.`);
   }
   const body = parse(raw, parser);
@@ -138,8 +130,7 @@ async function receive(reception: Reception): Promise<Response> {
 
 /** Offers the delivery to its agent. */
 async function deliver(reception: Reception, body: Json): Promise<Response> {
-  const { endpoint, raw, hash, now: receivedAt } = reception;
-  const { name: source, preset, options } = endpoint;
+  const { name: source, preset, options, raw, hash, now: receivedAt } = reception;
   const { id, type, ...own } = orMalformed(() => preset.identify(body, reception));
   if (typeof id !== "string" || !id || typeof type !== "string" || type.length > MAX_TYPE)
     throw new RefusedRequest(400, "The id or the type is missing or invalid.");
@@ -150,11 +141,11 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   // The app asks for clicks by `mayDecide`.
   const isDecided = options.mayDecide && orMalformed(() => preset.click?.(body));
   if (!isDecided && options.events?.includes(type) === false) return respond(reception, FILTERED);
-  const delivery = await deliveryOf(endpoint, arrival);
+  const delivery = await deliveryOf(reception, arrival);
   reception.delivery = delivery;
   const agent = await options.agent(delivery, reception.env as Cloudflare.Env);
   if (!agent) return respond(reception, FILTERED);
-  const handle = async (_: Arrival, calls: object) => run(endpoint, delivery, calls);
+  const handle = async (_: Arrival, calls: object) => run(reception, delivery, calls);
   const offered = await offer({ handle }, arrival, agent as AcceptsDeliveries);
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response) return result;
@@ -222,18 +213,17 @@ function orMalformed<T>(read: () => T): T {
 function refuse(reception: Reception, error: unknown): Response {
   const refused = error instanceof RefusedRequest ? error : unavailable(UNREACHABLE, error);
   const { status, message, reason, headers } = refused;
-  const { endpoint, id, now } = reception;
-  logRefusal({ source: endpoint.name, status, reason, id }, now);
+  const { name, id, now } = reception;
+  logRefusal({ source: name, status, reason, id }, now);
   return respond(reception, { status, error: message }, headers);
 }
 
 function respond(
-  { endpoint, id, body, delivery }: Reception,
+  { preset, id, body, delivery }: Reception,
   { status, ...rest }: Outcome,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
   const outcome = { ...rest, id };
-  const own =
-    body === undefined || endpoint.preset.answer?.({ status, ...outcome }, body, delivery);
+  const own = body === undefined || preset.answer?.({ status, ...outcome }, body, delivery);
   return own instanceof Response ? own : Response.json(outcome, { status, headers });
 }

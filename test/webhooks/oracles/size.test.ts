@@ -9,12 +9,12 @@ import { minified } from "../../../bench/bundle.ts";
 const SRC = path.join(import.meta.dirname, "../../../src");
 const PRESETS = path.join(SRC, "webhooks/presets");
 const LIMIT = 5_000;
-/** The current sizes, so that growth is noticed: three schemes, clicks on approvals, and signatures of forms. */
+/** Above the limit: three schemes, clicks on approvals, and signatures of forms. A little more than what they have. */
 const LIMITS: Readonly<Record<string, number>> = {
-  custom: 5_350,
-  slack: 5_520,
-  discord: 5_440,
-  twilio: 5_240,
+  custom: 5_270,
+  slack: 5_430,
+  discord: 5_250,
+  twilio: 5_160,
 };
 
 /** The exported functions of each preset, e.g. `github`. */
