@@ -1,5 +1,6 @@
 /** Clicks on the buttons of approvals, which Slack and Discord have in common. */
 
+import type { Json } from "../core/json.ts";
 import type { ApprovalDecisionResult } from "../waits/index.ts";
 import type { ApprovalClick, InboundDelivery } from "./delivery.ts";
 import { type AgentCalls, invalid } from "./preset.ts";
@@ -12,13 +13,18 @@ export type ButtonOptions = {
   readonly agent: string;
 };
 
-export type ClickOptions<Body> = {
-  /**
-   * Whether the person who clicked may decide. Where it is set, a click that it allows grants or rejects the approval, in
-   * place of `handle`. Without it, `handle` gets the click in `delivery.click`.
-   */
-  mayDecide?(click: ApprovalClick, delivery: InboundDelivery<Body>): boolean | Promise<boolean>;
+/** Whether the person who clicked may decide. Anything but true is no. */
+export type MayDecide<Body> = (click: ApprovalClick, body: Body) => boolean | Promise<boolean>;
+
+/** A click on an approval's button. */
+type Clicked = {
+  readonly click: ApprovalClick;
+  /** Grants or rejects the approval if the person may, and answers the sender. */
+  decide(agent: AgentCalls, delivery: Pick<InboundDelivery, "source" | "id">): Promise<Response>;
 };
+
+/** Finds the click in a body: what `slackApprovals()` and `discordApprovals()` return. Undefined for other bodies. */
+export type ApprovalClicks = (body: Json) => Clicked | undefined;
 
 const DECISIONS = [
   { decision: "grant", label: "Approve" },
@@ -41,51 +47,67 @@ export function buttonsOf(approvalId: string, agent: string, maxLength: number) 
   });
 }
 
-/** The person, as Slack and Discord have it. */
-type User = { readonly id: string; readonly username?: string; readonly name?: string };
+/** Characters of who has clicked, as an approval has it. */
+const MAX_BY = 200;
 
-/** The click on a button of an approval, by what the button has brought back. Undefined for other buttons. */
-export function clickOf(
-  source: "slack" | "discord",
-  user: User | undefined,
-  value: string | undefined,
-): ApprovalClick | undefined {
+/** What a click on a button brings back, and who has clicked. */
+type Button = {
+  readonly source: "slack" | "discord";
+  readonly user:
+    | { readonly id: string; readonly username?: string; readonly name?: string }
+    | undefined;
+  readonly value: string | undefined;
+};
+
+/** Undefined for other buttons than those of approvals. */
+function clickOf({ source, user, value }: Button): ApprovalClick | undefined {
   const [, decision, approvalId, agent] =
     value?.match(/^perdure:(grant|reject):([^:]+):(.*)/s) ?? [];
   if (!approvalId || !user) return undefined;
-  const by = `${source}:${user.id} (${user.username ?? user.name})`;
+  const by = `${source}:${user.id} (${user.username ?? user.name})`.slice(0, MAX_BY).toWellFormed();
   return { approvalId, decision: decision as "grant", agent, by };
 }
 
-/** The outcome of a click as one sentence. Only an approval that is decided is shown to all who see the message. */
-export type ShowOutcome = (
-  delivery: InboundDelivery,
-  text: string,
-  isDecided: boolean,
-) => Response | Promise<Response>;
+/**
+ * @param buttonOf the button that a body is the click on
+ * @param show answers with the outcome, one sentence. Only an approval that is decided is shown to all who see the message
+ */
+export function approvalClicks<Body>(
+  mayDecide: MayDecide<Body>,
+  buttonOf: (body: Body) => Button,
+  show: (
+    body: Body,
+    text: string,
+    isDecided: boolean,
+    delivery: Pick<InboundDelivery, "source" | "id">,
+  ) => Response | Promise<Response>,
+): ApprovalClicks {
+  if (typeof mayDecide !== "function") throw invalid("mayDecide", mayDecide, "a function");
+  return (given) => {
+    const body = given as Body;
+    const click = clickOf(buttonOf(body));
+    if (!click) return undefined;
+    return {
+      click,
+      async decide(agent, delivery) {
+        if ((await mayDecide(click, body)) !== true)
+          return show(body, "You may not decide this approval.", false, delivery);
+        const { approval, problem } = await decided(click, agent);
+        if (!approval) return show(body, problem, false, delivery);
+        const text = `This approval is ${approval.status}, by ${approval.by ?? "the app"}.`;
+        return show(body, text, true, delivery);
+      },
+    };
+  };
+}
 
-/** Decides the approval if the person may. Undefined where the app handles clicks. */
-export function handleClick<Body>(
-  delivery: InboundDelivery,
-  agent: AgentCalls,
-  { mayDecide }: ClickOptions<Body>,
-  show: ShowOutcome,
-): Promise<Response> | undefined {
-  const { click } = delivery;
-  if (!click || !mayDecide) return undefined;
-  const decide = async () => {
-    // The body is what the schema has made.
-    if (!(await mayDecide(click, delivery as InboundDelivery<never>)))
-      return show(delivery, "You may not decide this approval.", false);
-    const { approvalId, decision, by } = click;
+async function decided({ approvalId, decision, by }: ApprovalClick, agent: AgentCalls) {
+  try {
     const result = await agent[`${decision}Approval`]?.(approvalId, { by });
     const { approval } = result as Partial<Extract<ApprovalDecisionResult, { approval: unknown }>>;
-    if (!approval) return show(delivery, "This approval does not exist any more.", false);
-    return show(
-      delivery,
-      `This approval is ${approval.status}, by ${approval.by ?? "the app"}.`,
-      true,
-    );
-  };
-  return decide();
+    return { approval, problem: "This approval does not exist any more." };
+  } catch (error) {
+    if ((error as Error).name !== "InvalidApprovalError") throw error;
+    return { problem: "This approval needs more than a click: its step has a schema." };
+  }
 }

@@ -17,7 +17,7 @@ export type InboundDelivery<Body = Json> = {
   readonly receivedAt: number;
   /** Where an answer goes, for `reply` of `submitMessages()` and for `outbox.put()`. Undefined if the sender has no way to answer. */
   readonly reply: Destination | undefined;
-  /** The click on an approval's button in Slack or Discord. */
+  /** The click on an approval's button, if the option `approvals` of `slack()` or `discord()` is set. */
   readonly click?: ApprovalClick;
 };
 

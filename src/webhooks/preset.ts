@@ -6,7 +6,8 @@ import type { Json } from "../core/json.ts";
 import { InvalidOptionError } from "../core/options.ts";
 import { thrownText } from "../inbound/offer.ts";
 import type { Verdict } from "../inbound/protocol.ts";
-import type { ApprovalClick, InboundDelivery } from "./delivery.ts";
+import type { ApprovalClicks } from "./click.ts";
+import type { InboundDelivery } from "./delivery.ts";
 import { DEFAULT_BYTES, MAX_BYTES, MAX_SECRETS, MAX_TIME_LIMIT } from "./limits.ts";
 import type { Verified } from "./verify.ts";
 
@@ -125,7 +126,7 @@ export type Check = readonly [
 
 /**
  * A sender. A preset reads its own options in its functions, which run after `endpoint()` has checked them. What
- * `identify()`, `reply()` and `click()` throw is answered with 400; the body is an object or a list.
+ * `identify()` and `reply()` throw is answered with 400; the body is an object or a list.
  */
 export type Preset = {
   /** The default name of the source; the default path is `/hooks/<name>`. */
@@ -150,10 +151,6 @@ export type Preset = {
   identify(body: Json, incoming: Incoming): Identity;
   /** Where answers go. Of the body alone, because a replay has no headers. */
   reply?(body: Json, type: string): Reply | undefined;
-  /** The click on an approval's button. Of the body alone. */
-  click?(body: Json): ApprovalClick | undefined;
-  /** Handles the delivery in place of the app's `handle`, e.g. a click. A Response that it resolves with is the answer. */
-  handle?(delivery: InboundDelivery, agent: AgentCalls): Promise<unknown> | undefined;
   /** The answer in the sender's form, e.g. TwiML. Undefined: JSON with the verdict. Called once the body is parsed. */
   answer?(outcome: Outcome, body: Json, delivery?: InboundDelivery): Response | undefined;
 };
@@ -172,8 +169,8 @@ export type Endpoint = {
   readonly timeLimit: number;
   readonly tolerance: number;
   readonly options: EndpointOptions<Json, object | null | undefined> & {
-    /** Of presets with clicks on approvals. */
-    readonly mayDecide?: unknown;
+    /** Of senders with buttons. */
+    readonly approvals?: ApprovalClicks;
   };
 };
 

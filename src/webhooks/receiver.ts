@@ -2,7 +2,7 @@
 
 import type { Json } from "../core/json.ts";
 import { secretIn } from "../core/secrets.ts";
-import { handlers, offer, thrownText } from "../inbound/offer.ts";
+import { handlers, offer } from "../inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival } from "../inbound/protocol.ts";
 import type { Destination } from "../outbox/types.ts";
 import { endReading, parse, parserOf, type Reading, RefusedRequest, readBody } from "./body.ts";
@@ -58,7 +58,8 @@ export function webhooks(...endpoints: readonly (Endpoint | SelfAnswering)[]): R
     if ("respond" in endpoint) continue;
     handlers.set(endpoint.name, {
       ...endpoint,
-      handle: async (arrival, agent) => run(endpoint, await deliveryOf(endpoint, arrival), agent),
+      handle: async (arrival, agent) =>
+        run(endpoint, arrival, await deliveryOf(endpoint, arrival), agent),
     });
   }
   return async (request, env, ctx) => {
@@ -138,25 +139,18 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   reception.id = /^\w[\w-]{0,99}$/.test(id) ? id : await sha256Hex(id);
   const bytes = raw.length;
   const arrival = { source, id: reception.id, type, body, ...own, bytes, hash, receivedAt };
-  // The app asks for clicks by `mayDecide`.
-  const isDecided = options.mayDecide && orMalformed(() => preset.click?.(body));
-  if (!isDecided && options.events?.includes(type) === false) return respond(reception, FILTERED);
+  if (!clickIn(reception, body) && options.events?.includes(type) === false)
+    return respond(reception, FILTERED);
   const delivery = await deliveryOf(reception, arrival);
   reception.delivery = delivery;
   const agent = await options.agent(delivery, reception.env as Cloudflare.Env);
   if (!agent) return respond(reception, FILTERED);
-  const handle = async (_: Arrival, calls: object) => run(reception, delivery, calls);
+  const handle = async (_: Arrival, calls: object) => run(reception, arrival, delivery, calls);
   const offered = await offer({ handle }, arrival, agent as AcceptsDeliveries);
   const { verdict, result, error, retryAfter } = offered;
   if (result instanceof Response) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });
-  if (offered.isUnreachable)
-    throw unavailable(
-      UNREACHABLE,
-      /acceptDelivery/.test(thrownText(error))
-        ? "The agent has no acceptDelivery(). Extend DurableThink."
-        : error,
-    );
+  if (offered.isUnreachable) throw unavailable(UNREACHABLE, error);
   // The message may quote the body. It is in the agent's log of deliveries.
   const { name } = Object(error) as Error;
   throw retryAfter
@@ -165,10 +159,8 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
 }
 
 /** @throws RefusedRequest for a body that does not match the schema */
-async function deliveryOf(
-  { preset, options }: Endpoint,
-  arrival: Arrival,
-): Promise<InboundDelivery> {
+async function deliveryOf(endpoint: Endpoint, arrival: Arrival): Promise<InboundDelivery> {
+  const { preset, options } = endpoint;
   const { bytes: _, hash: __, body: given = null, ...known } = arrival;
   let body = given;
   if (options.schema) {
@@ -176,17 +168,25 @@ async function deliveryOf(
     if (checked.issues) throw mismatch(checked.issues);
     body = checked.value;
   }
-  return orMalformed(() => {
-    const click = preset.click?.(given);
-    const reply = preset.reply?.(given, known.type) as Destination | undefined;
-    return { ...known, body, reply, ...(click && { click }) };
-  });
+  const click = clickIn(endpoint, given)?.click;
+  const reply = orMalformed(() => preset.reply?.(given, known.type)) as Destination | undefined;
+  return { ...known, body, reply, ...(click && { click }) };
 }
 
-/** Calls the preset's own handling, e.g. of a click, or the app's. */
-function run({ preset, options }: Endpoint, delivery: InboundDelivery, agent: object): unknown {
-  return preset.handle?.(delivery, agent as AgentCalls) ?? options.handle?.(delivery, agent);
+/** Decides the approval whose button was clicked, or calls the app's handler. */
+function run(
+  endpoint: Endpoint,
+  { body = null }: Arrival,
+  delivery: InboundDelivery,
+  agent: object,
+): unknown {
+  const clicked = clickIn(endpoint, body);
+  return clicked
+    ? clicked.decide(agent as AgentCalls, delivery)
+    : endpoint.options.handle?.(delivery, agent);
 }
+
+const clickIn = ({ options }: Endpoint, body: Json) => orMalformed(() => options.approvals?.(body));
 
 type Issues = readonly {
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;

@@ -1,7 +1,14 @@
 /** Requests that are signed, and are sent again as something else: the headers of a request are not signed. */
 
 import { beforeEach, expect, it, vi } from "vitest";
-import { discord, github, linear, slack, webhooks } from "../../src/webhooks/index.ts";
+import {
+  discord,
+  github,
+  linear,
+  slack,
+  slackApprovals,
+  webhooks,
+} from "../../src/webhooks/index.ts";
 import { FakeAgent } from "./fakes.ts";
 import {
   clickOfSlack,
@@ -35,7 +42,10 @@ it("an event of Slack that is sent again as a form starts nothing, and decides n
     event: { type: "message", text: hidden },
   };
   const request = ofSlack(event, { "content-type": FORM });
-  const response = await receive(slack({ ...options, mayDecide: () => true }), request);
+  const response = await receive(
+    slack({ ...options, approvals: slackApprovals(() => true) }),
+    request,
+  );
   expect(response.status).toBe(400);
   expect(deliveries).toEqual([]);
   expect(agent.requests).toEqual([]);
@@ -61,7 +71,7 @@ it("the outcome of a click is posted to Slack only", async () => {
   const { options } = recording(
     new FakeAgent(({ call }) => call && { verdict: "accepted", result: { outcome: "not_found" } }),
   );
-  const endpoint = slack({ ...options, mayDecide: () => true });
+  const endpoint = slack({ ...options, approvals: slackApprovals(() => true) });
   const urls = ["http://127.0.0.1:1/x", "https://hooks.slack.com.evil.example/", "x", undefined];
   for (const response_url of urls) {
     const response = await receive(

@@ -1,15 +1,6 @@
 /** Discord's interactions: https://docs.discord.com/developers/interactions/overview */
 
-import type { Json } from "../../core/json.ts";
-import {
-  type ButtonApproval,
-  type ButtonOptions,
-  buttonsOf,
-  type ClickOptions,
-  clickOf,
-  handleClick,
-  type ShowOutcome,
-} from "../click.ts";
+import type { ApprovalClicks } from "../click.ts";
 import {
   aFunction,
   type Endpoint,
@@ -57,11 +48,12 @@ export type DiscordBody = {
 /** Before any check of it. */
 type Interaction = Partial<DiscordBody>;
 
-export type DiscordOptions<Body, Target> = Omit<EndpointOptions<Body, Target>, "secret"> &
-  ClickOptions<Body> & {
-    /** The name of the binding in env that has the application's public key, in hex. Several for several applications. */
-    readonly publicKey: string | readonly string[];
-  };
+export type DiscordOptions<Body, Target> = Omit<EndpointOptions<Body, Target>, "secret"> & {
+  /** The name of the binding in env that has the application's public key, in hex. Several for several applications. */
+  readonly publicKey: string | readonly string[];
+  /** Decides approvals by clicks on their buttons: `discordApprovals(mayDecide)`. Without it, `handle` gets these clicks. */
+  readonly approvals?: ApprovalClicks;
+};
 
 const TYPES = ["", "ping", "command", "component", "autocomplete", "modal"];
 
@@ -81,7 +73,7 @@ export function discord<Target extends MaybeAgent, Body = DiscordBody>(
       // Discord waits for 3 seconds.
       timeLimit: 2_500,
       tolerance: 300_000,
-      options: { mayDecide: aFunction },
+      options: { approvals: aFunction },
       async verify(incoming) {
         const { headers, raw, secrets } = incoming;
         const time = headers.get("x-signature-timestamp");
@@ -108,11 +100,6 @@ export function discord<Target extends MaybeAgent, Body = DiscordBody>(
           ? { kind: "discord", application, interaction }
           : undefined;
       },
-      click(body) {
-        const { data, member, user = member?.user } = body as Interaction;
-        return clickOf("discord", user, data?.custom_id);
-      },
-      handle: (delivery, agent) => handleClick(delivery, agent, options, show),
       answer({ status, verdict }, body, delivery) {
         if (status !== 200) return undefined;
         const type = TYPES[(body as Interaction).type ?? 0];
@@ -133,49 +120,14 @@ const PONG = 1;
 const MESSAGE = 4;
 const DEFERRED_MESSAGE = 5;
 const DEFERRED_UPDATE = 6;
-const UPDATE = 7;
+export const UPDATE = 7;
 const CHOICES = 8;
 const EPHEMERAL = 64;
 
-function answer(type: number, data?: object): Response {
+export function answer(type: number, data?: object): Response {
   return Response.json({ type, data });
 }
 
-function onlyToThem(content: string): Response {
+export function onlyToThem(content: string): Response {
   return answer(MESSAGE, { content, flags: EPHEMERAL });
-}
-
-/** The text of the message, and below it the outcome in place of the buttons. */
-const show: ShowOutcome = ({ body }, text, isDecided) => {
-  const { message } = body as Interaction;
-  // A message of the second version of components has no text.
-  if (!isDecided || !message?.content) return onlyToThem(text);
-  const content = `${message.content}\n${text}`.slice(-MAX_TEXT);
-  return answer(UPDATE, { content, components: [], allowed_mentions: { parse: [] } });
-};
-
-/** Of a message's text, and of a button's `custom_id`. */
-const MAX_TEXT = 2_000;
-const MAX_ID = 100;
-
-/**
- * The components of a Discord message that asks for an approval: two buttons. Put them into a message whose `content` says
- * what is asked. Clicks arrive at the receiver of `discord()`.
- *
- * A button gives no payload: for an approval with a `schema`, use a form of your own.
- *
- * @throws InvalidOptionError for a name of an agent that is too long: Discord's limit leaves 48 characters
- */
-export function approvalComponents(
-  { approvalId }: Pick<ButtonApproval, "approvalId">,
-  { agent }: ButtonOptions,
-): Json[] {
-  const components = buttonsOf(approvalId, agent, MAX_ID).map(({ decision, label, value }) => ({
-    type: 2,
-    // Green and red.
-    style: decision === "grant" ? 3 : 4,
-    label,
-    custom_id: value,
-  }));
-  return [{ type: 1, components }];
 }

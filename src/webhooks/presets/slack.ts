@@ -1,15 +1,7 @@
 /** Slack: https://docs.slack.dev/authentication/verifying-requests-from-slack */
 
 import type { Json } from "../../core/json.ts";
-import {
-  type ButtonApproval,
-  type ButtonOptions,
-  buttonsOf,
-  type ClickOptions,
-  clickOf,
-  handleClick,
-  type ShowOutcome,
-} from "../click.ts";
+import type { ApprovalClicks } from "../click.ts";
 import { payloadOf } from "../form.ts";
 import {
   aFunction,
@@ -67,11 +59,12 @@ export type SlackBody = {
   readonly trigger_id?: string;
 };
 
-export type SlackOptions<Body, Target> = EndpointOptions<Body, Target> &
-  ClickOptions<Body> & {
-    /** The name of the secret in env that has the bot's token. Without it, events have no `reply`; clicks and commands do. */
-    readonly token?: string;
-  };
+export type SlackOptions<Body, Target> = EndpointOptions<Body, Target> & {
+  /** The name of the secret in env that has the bot's token. Without it, events have no `reply`; clicks and commands do. */
+  readonly token?: string;
+  /** Decides approvals by clicks on their buttons: `slackApprovals(mayDecide)`. Without it, `handle` gets these clicks. */
+  readonly approvals?: ApprovalClicks;
+};
 
 /**
  * Receives events, clicks and slash commands of Slack at one URL. `secret` names the signing secret.
@@ -91,7 +84,7 @@ export function slack<Target extends MaybeAgent, Body = SlackBody>(
       // Slack waits for 3 seconds.
       timeLimit: 2_500,
       tolerance: 300_000,
-      options: { token: secretName, mayDecide: aFunction },
+      options: { token: secretName, approvals: aFunction },
       form: payloadOf,
       async verify(incoming) {
         const { headers, raw, secrets } = incoming;
@@ -117,11 +110,6 @@ export function slack<Target extends MaybeAgent, Body = SlackBody>(
         return { id: event_id ?? hash, type: event?.type ?? type ?? command ?? "" };
       },
       reply: (body) => replyOf(body as Raw, options.token),
-      click(body) {
-        const { actions, user } = body as SlackBody;
-        return clickOf("slack", user, actions?.[0]?.value);
-      },
-      handle: (delivery, agent) => handleClick(delivery, agent, options, show),
       answer: ({ status }, body) =>
         status === 200 && !(body as SlackBody).event_id ? new Response() : undefined,
     },
@@ -157,62 +145,4 @@ function replyOf({ response_url, event }: Raw, token: string | undefined): Reply
   if (typeof channel !== "string") return undefined;
   const thread = place.thread_ts ?? (event.channel_type === "im" ? undefined : place.ts);
   return { kind: "slack", token, channel, ...(thread && { thread }) };
-}
-
-/** Slack ignores the answer to a click: the outcome goes to its URL, which is tried once, for less than Slack waits. */
-const show: ShowOutcome = async ({ body, source }, text, isDecided) => {
-  const { response_url, message } = body as SlackBody;
-  const outcome = {
-    response_type: "ephemeral",
-    replace_original: isDecided,
-    text: isDecided && message?.text ? `${message.text}\n${text}` : text,
-  };
-  const request = {
-    method: "POST",
-    body: JSON.stringify(outcome),
-    signal: AbortSignal.timeout(1_500),
-  };
-  try {
-    // Who has a request of Slack must not make this Worker post elsewhere.
-    if (!response_url?.startsWith("https://hooks.slack.com/")) throw "no URL of Slack";
-    const { ok, status } = await fetch(response_url, request);
-    if (!ok) throw status;
-  } catch (error) {
-    // The decision is stored all the same.
-    console.warn(
-      JSON.stringify({ perdure: "webhook:unanswered-click", source, reason: String(error) }),
-    );
-  }
-  return Response.json(outcome);
-};
-
-/** Of a button's value, and of a section's text. https://docs.slack.dev/reference/block-kit */
-const MAX_VALUE = 2_000;
-const MAX_TEXT = 3_000;
-
-/**
- * The blocks of a Slack message that asks for an approval: its title and two buttons. Put them into a message with a
- * `text`, which remains when it is decided. Clicks arrive at the receiver of `slack()`.
- *
- * A button gives no payload: for an approval with a `schema`, use a form of your own.
- *
- * @throws InvalidOptionError for a name of an agent that is too long
- */
-export function approvalBlocks(
-  { approvalId, title }: ButtonApproval,
-  { agent }: ButtonOptions,
-): Json[] {
-  const plain = (text: string) => ({ type: "plain_text", text });
-  const elements = buttonsOf(approvalId, agent, MAX_VALUE).map(({ decision, label, value }) => ({
-    type: "button",
-    action_id: `perdure:${decision}`,
-    style: decision === "grant" ? "primary" : "danger",
-    text: plain(label),
-    value,
-  }));
-  const text = (title || "An approval is needed.").slice(0, MAX_TEXT).toWellFormed();
-  return [
-    { type: "section", text: plain(text) },
-    { type: "actions", elements },
-  ];
 }

@@ -3,7 +3,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it, vi } from "vitest";
 import type { Json } from "../../../src/core/json.ts";
-import { approvalComponents, discord } from "../../../src/webhooks/index.ts";
+import { approvalComponents, discord, discordApprovals } from "../../../src/webhooks/index.ts";
 import { FakeAgent } from "../fakes.ts";
 import { ofDiscord, receive, recording } from "./receive.ts";
 
@@ -106,22 +106,21 @@ describe("a click on an approval's button in Discord", () => {
   const deciding = (result: Json) =>
     new FakeAgent(({ call }) => call && { verdict: "accepted", result });
 
-  it("is given to the handler where no one says who may decide, and changes no message", async () => {
+  it("is the handler's without the option `approvals`", async () => {
     const { deliveries, options } = prepared();
     const response = await send(discord(options), clicked(buttons?.[1]?.custom_id));
-    expect(await response.json()).toEqual({ type: 6 });
-    expect(deliveries[0]?.click).toEqual({
-      approvalId: approval.approvalId,
-      decision: "reject",
-      agent: "deployer:eu",
-      by: "discord:53908232506183680 (ann)",
-    });
+    expect(await response.json()).toEqual({ type: 5 });
+    expect(deliveries[0]).not.toHaveProperty("click");
+    expect(deliveries[0]?.body).toMatchObject({ data: { custom_id: buttons?.[1]?.custom_id } });
   });
 
   it("decides if the person may, and replaces the buttons by the outcome", async () => {
     const agent = deciding({ outcome: "decided", approval: { status: "approved", by: "ann" } });
     const { deliveries, options } = prepared(agent);
-    const endpoint = discord({ ...options, mayDecide: (click) => click.by.includes("ann") });
+    const endpoint = discord({
+      ...options,
+      approvals: discordApprovals((click) => click.by.includes("ann")),
+    });
     const response = await send(endpoint, clicked(buttons?.[0]?.custom_id));
     const content = "Deploy?\nThis approval is approved, by ann.";
     expect(await response.json()).toEqual({
@@ -135,11 +134,11 @@ describe("a click on an approval's button in Discord", () => {
     expect(deliveries).toEqual([]);
   });
 
-  it("is decided also where `events` does not have its type, if someone says who may decide", async () => {
+  it("is decided also where `events` does not have its type, if the option `approvals` is set", async () => {
     const agent = deciding({ outcome: "decided", approval: { status: "approved", by: "ann" } });
     const { deliveries, options } = prepared(agent);
     const events = ["command"];
-    const endpoint = discord({ ...options, events, mayDecide: () => true });
+    const endpoint = discord({ ...options, events, approvals: discordApprovals(() => true) });
     const response = await send(endpoint, clicked(buttons?.[0]?.custom_id));
     expect(await response.json()).toMatchObject({ type: 7 });
     expect(agent.requests.map(({ call }) => call?.verb)).toEqual(["grantApproval"]);
@@ -151,7 +150,7 @@ describe("a click on an approval's button in Discord", () => {
 
   it("is refused with a sentence that only the person sees, and nothing is decided", async () => {
     const { agent, options } = prepared();
-    const endpoint = discord({ ...options, mayDecide: async () => false });
+    const endpoint = discord({ ...options, approvals: discordApprovals(async () => false) });
     const response = await send(endpoint, clicked(buttons?.[0]?.custom_id));
     const content = "You may not decide this approval.";
     expect([response.status, await response.json()]).toEqual([
@@ -169,7 +168,7 @@ describe("a click on an approval's button in Discord", () => {
       [decided, { content: "", flags: 32_768 }],
     ] as const) {
       const { options } = prepared(agent);
-      const endpoint = discord({ ...options, mayDecide: () => true });
+      const endpoint = discord({ ...options, approvals: discordApprovals(() => true) });
       const response = await send(endpoint, clicked(buttons?.[0]?.custom_id, message));
       expect(await response.json()).toMatchObject({ type: 4, data: { flags: 64 } });
     }

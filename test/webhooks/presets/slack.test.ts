@@ -2,7 +2,7 @@
 
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { Json } from "../../../src/core/json.ts";
-import { approvalBlocks, slack } from "../../../src/webhooks/index.ts";
+import { approvalBlocks, slack, slackApprovals } from "../../../src/webhooks/index.ts";
 import { sha256Hex } from "../../../src/webhooks/verify.ts";
 import { FakeAgent } from "../fakes.ts";
 import { clickOfSlack, ofSlack, posted, receive, recording } from "./receive.ts";
@@ -193,18 +193,13 @@ describe("a click on an approval's button in Slack", () => {
   const deciding = (result: Json) =>
     new FakeAgent(({ call }) => call && { verdict: "accepted", result });
 
-  it("is given to the handler where no one says who may decide", async () => {
+  it("is the handler's without the option `approvals`", async () => {
     const { deliveries, options } = recording();
     const response = await receive(slack(options), clickOfSlack(payload(reject)));
     expect([response.status, await response.text()]).toEqual([200, ""]);
     expect(deliveries[0]).toMatchObject({
       type: "block_actions",
-      click: {
-        approvalId: approval.approvalId,
-        decision: "reject",
-        agent: "deployer",
-        by: "slack:U1 (ann)",
-      },
+      body: { actions: [{ value: `perdure:reject:${approval.approvalId}:deployer` }] },
       reply: { kind: "slack", responseUrl: RESPONSE_URL },
     });
   });
@@ -221,10 +216,10 @@ describe("a click on an approval's button in Slack", () => {
       const asked: unknown[] = [];
       const endpoint = slack({
         ...options,
-        mayDecide: async (click) => {
+        approvals: slackApprovals(async (click) => {
           asked.push(click.by);
           return true;
-        },
+        }),
       });
       const response = await receive(endpoint, clickOfSlack(payload(action)));
       expect(response.status).toBe(200);
@@ -244,15 +239,15 @@ describe("a click on an approval's button in Slack", () => {
     },
   );
 
-  it("is decided also where `events` does not have its type, if someone says who may decide", async () => {
+  it("is decided also where `events` does not have its type, if the option `approvals` is set", async () => {
     stubFetch();
     const agent = deciding({ outcome: "decided", approval: { status: "approved" } });
     const { deliveries, options } = recording(agent);
     const events = ["app_mention"];
-    const endpoint = slack({ ...options, events, mayDecide: () => true });
+    const endpoint = slack({ ...options, events, approvals: slackApprovals(() => true) });
     expect((await receive(endpoint, clickOfSlack(payload(grant)))).status).toBe(200);
     expect(agent.requests.map(({ call }) => call?.verb)).toEqual(["grantApproval"]);
-    // Other clicks are filtered, and all are if the app decides itself.
+    // Other clicks are filtered, and all are without `approvals`.
     await receive(endpoint, clickOfSlack(payload({ action_id: "deploy", value: "1" })));
     await receive(slack({ ...options, events }), clickOfSlack(payload(grant)));
     expect(agent.requests).toHaveLength(1);
@@ -262,7 +257,7 @@ describe("a click on an approval's button in Slack", () => {
   it("is refused with a sentence that only the person sees, and nothing is decided", async () => {
     const sent = stubFetch();
     const { agent, options } = recording();
-    const endpoint = slack({ ...options, mayDecide: () => false });
+    const endpoint = slack({ ...options, approvals: slackApprovals(() => false) });
     const response = await receive(endpoint, clickOfSlack(payload(grant)));
     const answer = {
       response_type: "ephemeral",
@@ -277,6 +272,37 @@ describe("a click on an approval's button in Slack", () => {
     expect(agent.requests).toHaveLength(1);
   });
 
+  it("is decided for true only, by a name of at most 200 characters", async () => {
+    stubFetch();
+    const agent = deciding({ outcome: "decided", approval: { status: "approved" } });
+    const { options } = recording(agent);
+    for (const answer of ["false", 1, {}, "yes"]) {
+      const endpoint = slack({ ...options, approvals: slackApprovals(() => answer as never) });
+      await receive(endpoint, clickOfSlack(payload(grant)));
+    }
+    expect(agent.calls).toEqual([]);
+    const user = { id: "U1", username: `${"a".repeat(193)}\u{1F600}` };
+    const endpoint = slack({ ...options, approvals: slackApprovals(() => true) });
+    await receive(endpoint, clickOfSlack({ ...payload(grant), user }));
+    const { by } = (agent.requests.at(-1)?.call?.args ?? [])[1] as { by: string };
+    expect(by).toHaveLength(200);
+    expect(by.isWellFormed()).toBe(true);
+    expect(() => slackApprovals("yes" as never)).toThrow(
+      /^Invalid mayDecide "yes": expected a fun/,
+    );
+  });
+
+  it("says that a click is not enough for an approval with a schema", async () => {
+    const sent = stubFetch();
+    const error = { name: "InvalidApprovalError", message: "Invalid payload undefined" };
+    const agent = new FakeAgent(({ call }) => call && { verdict: "refused", error });
+    const { options } = recording(agent);
+    const endpoint = slack({ ...options, approvals: slackApprovals(() => true) });
+    expect((await receive(endpoint, clickOfSlack(payload(grant)))).status).toBe(200);
+    const text = "This approval needs more than a click: its step has a schema.";
+    expect(sent).toMatchObject([{ replace_original: false, text }]);
+  });
+
   it("tells of an approval that is unknown, and of one that was decided before", async () => {
     const sent = stubFetch();
     const results = [
@@ -285,7 +311,10 @@ describe("a click on an approval's button in Slack", () => {
     ];
     for (const result of results) {
       const { options } = recording(deciding(result));
-      await receive(slack({ ...options, mayDecide: () => true }), clickOfSlack(payload(grant)));
+      await receive(
+        slack({ ...options, approvals: slackApprovals(() => true) }),
+        clickOfSlack(payload(grant)),
+      );
     }
     expect(sent).toMatchObject([
       { replace_original: false, text: "This approval does not exist any more." },
@@ -303,7 +332,7 @@ describe("a click on an approval's button in Slack", () => {
     });
     const agent = deciding({ outcome: "decided", approval: { status: "approved" } });
     const { options } = recording(agent);
-    const endpoint = slack({ ...options, mayDecide: () => true });
+    const endpoint = slack({ ...options, approvals: slackApprovals(() => true) });
     expect((await receive(endpoint, clickOfSlack(payload(grant)))).status).toBe(200);
     expect(agent.requests).toHaveLength(1);
     expect(warn.mock.calls).toEqual([[expect.stringContaining("webhook:unanswered-click")]]);
@@ -327,7 +356,7 @@ describe("a click on an approval's button in Slack", () => {
       [undefined, 500],
     ] as const) {
       const { options } = recording(refusing(retryAfter));
-      const endpoint = slack({ ...options, mayDecide: () => true });
+      const endpoint = slack({ ...options, approvals: slackApprovals(() => true) });
       expect((await receive(endpoint, clickOfSlack(payload(grant)))).status).toBe(status);
     }
   });
@@ -335,7 +364,7 @@ describe("a click on an approval's button in Slack", () => {
   it("is not taken for one where the value is the app's, and is malformed where it is no text", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     const { agent, deliveries, options } = recording();
-    const endpoint = slack({ ...options, mayDecide: () => true });
+    const endpoint = slack({ ...options, approvals: slackApprovals(() => true) });
     const values = [
       undefined,
       "",
