@@ -59,8 +59,11 @@ export type Replay = {
   readonly of: string | undefined;
 };
 
-/** The error of a delivery while it is replayed: a crash leaves it, so that the next replay continues. */
-const NOT_ENDED: Failure = { name: "Error", message: "The replay has not ended" };
+/**
+ * The error of a delivery after a second call of its handler, and from the first call of a replay on. A crash leaves it, so
+ * that a replay continues.
+ */
+const NOT_ENDED: Failure = { name: "Error", message: "The handler has not ended" };
 
 /** A request with what it needs. */
 type Attempt = Request & {
@@ -85,6 +88,7 @@ export class Acceptor {
     const store = this.store();
     const known = store.find(delivery.source, delivery.id);
     const attempt = { ...request, replay, known, writes: store.writes };
+    if (request.ended) return this.#end(attempt);
     if (reason !== undefined) return this.#refuse(attempt, handlerFailure(reason));
     if (!call) {
       if (known?.verdict === "accepted") return this.#repeat(attempt, undefined);
@@ -95,6 +99,12 @@ export class Acceptor {
     );
     if (recorded) return this.#repeat(attempt, recorded as LoggedCall);
     return this.#call(attempt, call);
+  }
+
+  /** Every call of the handler is recorded. Another run of it at the same time makes the same calls, so it adds none. */
+  #end({ delivery, known }: Attempt): Acceptance {
+    this.store().finish(delivery.source, delivery.id);
+    return { verdict: known?.verdict === "accepted" ? "duplicate" : "filtered" };
   }
 
   /** Answers from the record. */
@@ -112,7 +122,11 @@ export class Acceptor {
       this.#announce("duplicate", attempt);
     }
     const result = repeatedResult(recorded?.result);
-    return { verdict: "duplicate", ...(result !== undefined && { result }) };
+    return {
+      verdict: "duplicate",
+      ...(result !== undefined && { result }),
+      ...(known.error && { isUnfinished: true }),
+    };
   }
 
   /** The handler has called nothing. */
@@ -132,24 +146,25 @@ export class Acceptor {
   async #call(attempt: Attempt, call: NonNullable<AcceptRequest["call"]>): Promise<Acceptance> {
     const { delivery } = attempt;
     const { ordinal, verb } = call;
-    let committed: { result: Json | undefined } | undefined;
+    let committed: { result: Json | undefined; isUnfinished: boolean } | undefined;
     /** An error of storage, in the transaction of the call. */
     let failed: { error: unknown } | undefined;
     const commit = (value: unknown) => {
       const result = resultOf(verb, value);
       const started = startedBy(verb, call.args, result);
+      let error: Failure | undefined;
       try {
-        this.#record(attempt, {
+        error = this.#record(attempt, {
           ...started,
           ordinal,
           verb,
           ...(result !== undefined && { result }),
         });
-      } catch (error) {
-        failed = { error };
-        throw error;
+      } catch (thrown) {
+        failed = { error: thrown };
+        throw thrown;
       }
-      committed = { result };
+      committed = { result, isUnfinished: error !== undefined };
     };
     try {
       const method = methodOf(this.options.agent, verb, ordinal);
@@ -164,9 +179,13 @@ export class Acceptor {
       return this.#refuse(attempt, error);
     }
     if (!committed) throw new Error(`${verb}() has returned, and its delivery was not stored`);
-    const { result } = committed as { result: Json | undefined };
+    const { result, isUnfinished } = committed as NonNullable<typeof committed>;
     this.#announce("accepted", attempt);
-    return { verdict: "accepted", ...(result !== undefined && { result }) };
+    return {
+      verdict: "accepted",
+      ...(result !== undefined && { result }),
+      ...(isUnfinished && { isUnfinished: true }),
+    };
   }
 
   /** A method that returns no promise runs in the transaction of its record. */
@@ -186,17 +205,17 @@ export class Acceptor {
     if (promise) commit(await promise);
   }
 
-  /** In the transaction of the call, if there is one: any verdict → accepted. */
-  #record(attempt: Attempt, call: LoggedCall): void {
-    this.store().transaction(() => {
+  /** In the transaction of the call, if there is one: any verdict → accepted. Returns why the handler has not ended. */
+  #record(attempt: Attempt, call: LoggedCall): Failure | undefined {
+    return this.store().transaction(() => {
       const { known, waits } = this.#matched(attempt);
       const calls = withCall(withWaits(known?.calls ?? [], waits), call);
-      const { error } = known ?? {};
       // Of two calls at the same time, the other one may be the one that was refused.
-      const isOther = error?.ordinal !== undefined && error.ordinal !== call.ordinal;
-      const notEnded = attempt.replay && (error ?? NOT_ENDED);
-      const rest = isOther ? error : notEnded;
+      const other = known?.error?.ordinal === call.ordinal ? undefined : known?.error;
+      const isOpen = attempt.replay || call.ordinal > 0 || other?.ordinal !== undefined;
+      const rest = isOpen ? (other ?? NOT_ENDED) : undefined;
       this.#write(attempt, known, { verdict: "accepted", calls, error: rest });
+      return rest;
     });
   }
 

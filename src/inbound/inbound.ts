@@ -222,7 +222,6 @@ export class Inbound extends LifecycleCapability {
         acceptDelivery: (request) => this.#accept(request, { of }),
       });
       if (offered.isUnreachable) throw offered.error;
-      if (offered.verdict !== "refused") this.#store.finish(source, newId);
       return { offered, arrival };
     };
     // Its request may have been cut between two calls: what is recorded is not run again.

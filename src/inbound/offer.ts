@@ -41,6 +41,7 @@ export async function offer(
   const seen = new Set<Verdict>();
   const refusals: Omit<Offered, "verdict">[] = [];
   let unreachable: Omit<Offered, "verdict"> | undefined;
+  let isUnfinished: true | undefined;
   const accept = async (request: AcceptRequest): Promise<unknown> => {
     let acceptance: Acceptance;
     try {
@@ -50,7 +51,10 @@ export async function offer(
       throw error;
     }
     seen.add(acceptance.verdict);
-    if (acceptance.verdict !== "refused") return acceptance.result;
+    if (acceptance.verdict !== "refused") {
+      isUnfinished ??= acceptance.isUnfinished;
+      return acceptance.result;
+    }
     const { error: fields, retryAfter } = acceptance;
     const error = Object.assign(new Error(fields.message), fields);
     refusals.push({ error, retryAfter });
@@ -86,6 +90,8 @@ export async function offer(
     const problem = unreachable ?? refusals[awaited];
     if (problem) return { verdict: "refused", ...problem };
     const verdict = VERDICTS.find((one) => seen.has(one)) as Verdict;
+    // If it fails, the delivery stays listed, and a replay ends it.
+    if (isUnfinished) await agent.acceptDelivery({ delivery: known, ended: true }).catch(() => {});
     return { verdict, ...(verdict === "refused" && refusals.at(-1)), result };
   } catch (error) {
     await Promise.allSettled(calls);

@@ -69,6 +69,7 @@ const REQUEST = optionsOf<AcceptRequest>()({
     args: list(z.unknown(), { max: 100 }),
   }).optional(),
   refusal: text({ empty: true }).optional(),
+  ended: z.literal(true).optional(),
 });
 
 /** A checked request. */
@@ -78,16 +79,18 @@ export type Request = {
   readonly text: string | undefined;
   readonly call: AcceptRequest["call"];
   readonly refusal: string | undefined;
+  readonly ended: true | undefined;
 };
 
 /** @throws InvalidDeliveryError */
 export function readRequest(request: unknown): Request {
   const make = (field: string, message: string) => new InvalidDeliveryError(field, message);
-  const { delivery, call, refusal } = readOptions(REQUEST, request, "request", make);
-  if (call && refusal !== undefined) {
-    throw make("refusal", invalidMessage("refusal", "with a call", "expected one of the two"));
+  const { delivery, call, refusal, ended } = readOptions(REQUEST, request, "request", make);
+  if ([call, refusal, ended].filter((one) => one !== undefined).length > 1) {
+    const problem = "expected one of call, refusal and ended, or none";
+    throw make("request", invalidMessage("request", "with more than one of them", problem));
   }
-  return { delivery: delivery as Arrival, text: textOf(delivery.body), call, refusal };
+  return { delivery: delivery as Arrival, text: textOf(delivery.body), call, refusal, ended };
 }
 
 function textOf(body: Json | undefined): string | undefined {

@@ -33,6 +33,8 @@ export type AcceptRequest = {
   };
   /** Why the handler failed: the delivery is stored as refused. */
   readonly refusal?: string;
+  /** The handler has ended: sent where an answer had `isUnfinished`. */
+  readonly ended?: true;
 };
 
 /**
@@ -49,6 +51,8 @@ export type Acceptance =
       readonly verdict: Exclude<Verdict, "refused">;
       /** What the call has returned, as JSON, also for a duplicate. */
       readonly result?: Json;
+      /** The log says that the handler has not ended, until a request says so. */
+      readonly isUnfinished?: true;
     }
   | {
       readonly verdict: "refused";

@@ -190,10 +190,10 @@ export class InboundStore {
     ).toArray()[0]?.replays;
   }
 
-  /** Any verdict → the same: a replay has ended its handler. */
+  /** accepted → accepted: its handler has ended. */
   finish(source: string, id: string): void {
     this.#exec(
-      "UPDATE perdure_inbound SET error = NULL WHERE source = ? AND id = ? AND error IS NOT NULL",
+      "UPDATE perdure_inbound SET error = NULL WHERE source = ? AND id = ? AND verdict = 'accepted' AND error IS NOT NULL",
       source,
       id,
     );

@@ -403,7 +403,9 @@ describe("what cannot be accepted", () => {
     ["call.args", { delivery: valid, call: { ordinal: 0, verb: "note", args: Array(101) } }],
     ["call.other", { delivery: valid, call: { ordinal: 0, verb: "note", args: [], other: 1 } }],
     ["refusal", { delivery: valid, refusal: 7 }],
-    ["refusal", { delivery: valid, refusal: "x", call: { ordinal: 0, verb: "note", args: [] } }],
+    ["request", { delivery: valid, refusal: "x", call: { ordinal: 0, verb: "note", args: [] } }],
+    ["request", { delivery: valid, refusal: "x", ended: true }],
+    ["ended", { delivery: valid, ended: false }],
   ];
 
   it.each(invalid)("I3: an invalid %s is refused at the call (%#)", async (field, request) => {

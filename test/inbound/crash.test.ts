@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { Inbound } from "../../src/inbound/inbound.ts";
-import { handlers } from "../../src/inbound/offer.ts";
+import { handlers, offer } from "../../src/inbound/offer.ts";
 import type { Verdict } from "../../src/inbound/protocol.ts";
 import { type Planned, type Plans, planned, playMatrix } from "../support/crash/matrix.ts";
 import { differs, inObject, prepared, surely, wakeAll } from "../support/crash/objects.ts";
@@ -54,6 +54,7 @@ function plan({ verbs, steps, notes, mayRepeat = false, log, waits = false }: Sc
           return [
             ...differs("I1 the effects", found, notes),
             ...differs("I2 the log", seen.toReversed(), log),
+            ...differs("I7 what has not ended", deliveries.filter(({ error }) => error).length, 0),
           ];
         }),
       ),
@@ -62,14 +63,14 @@ function plan({ verbs, steps, notes, mayRepeat = false, log, waits = false }: Sc
 
 /** As a receiver whose sender repeats what is not answered by 2xx. */
 async function deliver(object: InboundObject, id: string, ...calls: [string, string][]) {
-  const delivery = arrival(id, { source: SOURCE });
-  const { body: _, ...known } = delivery;
-  for (const [ordinal, [verb, text]] of calls.entries()) {
-    const one = ordinal === 0 ? delivery : known;
-    const { verdict } = await object.inbound.accept(call(one, verb, [text], ordinal));
-    if (verdict === "refused") return;
-  }
-  if (calls.length === 0) await object.inbound.accept({ delivery });
+  const handle = async (_: unknown, agent: object) => {
+    const methods = agent as Record<string, (text: string) => Promise<unknown>>;
+    for (const [verb, text] of calls) await methods[verb]?.(text);
+  };
+  const { isUnreachable, error } = await offer({ handle }, arrival(id, { source: SOURCE }), {
+    acceptDelivery: (request) => object.inbound.accept(request),
+  });
+  if (isUnreachable) throw error;
 }
 
 const refuse = (object: InboundObject, id: string) =>

@@ -260,6 +260,9 @@ describe("costs", () => {
       statements: 1,
       rows: 0,
     });
+    const ended = { delivery: arrival("d1"), ended: true } as const;
+    expect(await counted(stub, [ended])).toEqual({ statements: 2, rows: 1 });
+    expect(await counted(stub, [ended])).toEqual({ statements: 2, rows: 0 });
     expect(await counted(stub, [{ delivery: arrival("d2") }])).toEqual({ statements: 2, rows: 2 });
   });
 

@@ -1,8 +1,8 @@
 /** Deliveries of the log that are offered to their handlers again. */
 
 import { afterEach, describe, expect, it } from "vitest";
-import { handlers } from "../../src/inbound/offer.ts";
-import type { Arrival } from "../../src/inbound/protocol.ts";
+import { handlers, offer } from "../../src/inbound/offer.ts";
+import type { AcceptRequest, Arrival } from "../../src/inbound/protocol.ts";
 import type { ReplayFilter } from "../../src/inbound/types.ts";
 import {
   accept,
@@ -107,6 +107,85 @@ describe("replayInboundDelivery()", () => {
     await crash(stub);
     expect(await replay(stub, source, "d1")).toEqual({ source, id: "d1", verdict: "accepted" });
     expect(await notesOf(stub)).toEqual(["first", "second"]);
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+  });
+
+  it("I7: a request that was cut after its second call is found by a replay of all that have not ended", async () => {
+    const { source, stub, of } = given(async (_, agent) => {
+      for (const text of ["first", "second", "third"]) await agent.note(text);
+    });
+    await accept(stub, call(of("d1"), "note", ["first"]));
+    expect(await accept(stub, call(of("d1"), "note", ["second"], 1))).toMatchObject({
+      verdict: "accepted",
+      isUnfinished: true,
+    });
+    await crash(stub);
+    expect(await inspect(stub, "d1", source)).toMatchObject({
+      verdict: "accepted",
+      error: { message: "The handler has not ended" },
+    });
+    expect(await replayMany(stub)).toEqual({ replayed: 1, accepted: 1, failed: [] });
+    expect(await notesOf(stub)).toEqual(["first", "second", "third"]);
+    expect(await replayMany(stub)).toEqual({ replayed: 0, accepted: 0, failed: [] });
+  });
+
+  it("I7: the sender's retry ends a delivery whose handler had failed, also where it runs nothing", async () => {
+    const { source, stub, of } = given(() => undefined);
+    const delivery = of("d1");
+    let fails = true;
+    const handle = async (_: Arrival, agent: object) => {
+      await (agent as Agent).note("first");
+      if (fails) throw new TypeError("no such field");
+    };
+    const offered = () =>
+      offer({ handle }, delivery, { acceptDelivery: (request) => accept(stub, request) });
+    expect(await offered()).toMatchObject({ verdict: "refused" });
+    expect(await inspect(stub, "d1", source)).toMatchObject({ error: { name: "TypeError" } });
+    fails = false;
+    expect(await offered()).toMatchObject({ verdict: "duplicate" });
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+    expect(await notesOf(stub)).toEqual(["first"]);
+  });
+
+  it("I7: where the end of a handler is lost, a replay ends it, and runs nothing", async () => {
+    const handle = async (_: Arrival, agent: object) => {
+      await (agent as Agent).note("first");
+      await (agent as Agent).note("second");
+    };
+    const { source, stub, of } = given(handle);
+    const offered = await offer({ handle }, of("d1"), {
+      acceptDelivery: (request) =>
+        request.ended ? Promise.reject(new Error("lost")) : accept(stub, request),
+    });
+    expect(offered).toMatchObject({ verdict: "accepted" });
+    expect(await inspect(stub, "d1", source)).toHaveProperty("error");
+    expect(await replayMany(stub)).toEqual({ replayed: 1, accepted: 0, failed: [] });
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+    expect(await notesOf(stub)).toEqual(["first", "second"]);
+  });
+
+  it("I7: a repetition that ends while the first request is between two calls leaves nothing open", async () => {
+    const { source, stub, of } = given(() => undefined);
+    const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
+    const acceptDelivery = (request: AcceptRequest) => accept(stub, request);
+    const texts = ["first", "second", "third"];
+    const slow = async (_: Arrival, agent: object) => {
+      for (const text of texts) {
+        await (agent as Agent).note(text);
+        if (text === "second") await isOver;
+      }
+    };
+    const quick = async (_: Arrival, agent: object) => {
+      for (const text of texts) await (agent as Agent).note(text);
+    };
+    const first = offer({ handle: slow }, of("d1"), { acceptDelivery });
+    await expect.poll(() => notesOf(stub)).toEqual(["first", "second"]);
+    expect(await offer({ handle: quick }, of("d1"), { acceptDelivery })).toMatchObject({
+      verdict: "accepted",
+    });
+    end();
+    expect(await first).toMatchObject({ verdict: "accepted" });
+    expect(await notesOf(stub)).toEqual(texts);
     expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
   });
 

@@ -1,11 +1,12 @@
 /** The real log beside its model: how a command is performed on both, and what must be equal after it. */
 
 import { handlers } from "../../../src/inbound/offer.ts";
+import type { AcceptRequest } from "../../../src/inbound/protocol.ts";
 import type { LoggedDelivery } from "../../../src/inbound/types.ts";
 import { arrival, call, crash, givenInbound, inside } from "../../support/inbound.ts";
 import type { Action, Compared, Subject } from "../../support/model-test.ts";
 import type { InboundObject } from "../../support/objects/inbound-object.ts";
-import { type Calls, type InboundCommand, InboundModel, REPLAYED } from "./inbound-model.ts";
+import { type InboundCommand, InboundModel, REPLAYED } from "./inbound-model.ts";
 
 /** A caller that got no reply calls again. */
 const MAX_CALLS = 3;
@@ -51,7 +52,7 @@ export class InboundComparison implements Subject<InboundCommand, Snapshot> {
   async #perform(object: InboundObject, command: InboundCommand): Promise<void> {
     const { inbound } = object;
     const { op } = command;
-    if (op === "deliver") await this.#deliver(object, command.id, command.calls);
+    if (op === "deliver") await this.#deliver(object, command);
     else if (op === "wait") object.waitFor(true);
     else if (op === "replay all") await inbound.replayMany();
     else if (op === "fail") {
@@ -65,17 +66,27 @@ export class InboundComparison implements Subject<InboundCommand, Snapshot> {
     }
   }
 
-  async #deliver({ inbound }: InboundObject, id: string, calls: Calls): Promise<void> {
+  async #deliver(
+    { inbound }: InboundObject,
+    { id, calls, isCut }: Extract<InboundCommand, { op: "deliver" }>,
+  ): Promise<void> {
     const delivery = this.#arrival(id);
     const { body: _, ...known } = delivery;
-    if (calls.length === 0) await inbound.accept({ delivery });
+    let isUnfinished = false;
+    const accepted = async (request: AcceptRequest) => {
+      const answer = await inbound.accept(request);
+      isUnfinished ||= "isUnfinished" in answer;
+      return answer.verdict !== "refused";
+    };
+    if (calls.length === 0) await accepted({ delivery });
     for (const [ordinal, isGood] of calls.entries()) {
       const one = ordinal === 0 ? delivery : known;
       const request = isGood
         ? call(one, "note", [`${id}:${ordinal}`], ordinal)
         : call(one, "refuse", ["Error", "no"], ordinal);
-      if ((await inbound.accept(request)).verdict === "refused") return;
+      if (!(await accepted(request))) return;
     }
+    if (isUnfinished && !isCut) await inbound.accept({ delivery: known, ended: true });
   }
 
   #arrival(id: string) {

@@ -7,11 +7,11 @@ import { stepsOf } from "../../support/model-test.ts";
 const IDS = ["a", "b", "c", "d"] as const;
 type Id = (typeof IDS)[number];
 
-/** Whether each call of a handler succeeds. The handler ends at the first that does not. */
+/** Whether each call of a handler succeeds. The handler ends at the first that does not, or is cut after the last. */
 export type Calls = readonly boolean[];
 
 export type InboundCommand =
-  | { readonly op: "deliver"; readonly id: Id; readonly calls: Calls }
+  | { readonly op: "deliver"; readonly id: Id; readonly calls: Calls; readonly isCut: boolean }
   | { readonly op: "fail"; readonly id: Id }
   | { readonly op: "replay"; readonly id: Id }
   | { readonly op: "replay all" }
@@ -36,7 +36,7 @@ export class InboundModel {
 
   apply(command: InboundCommand): void {
     const { op } = command;
-    if (op === "deliver") this.#deliver(command.id, command.calls);
+    if (op === "deliver") this.#deliver(command.id, command.calls, command.isCut);
     else if (op === "fail") this.#refuse(command.id, {}, true);
     else if (op === "wait") this.isWaiting = true;
     else {
@@ -45,13 +45,12 @@ export class InboundModel {
         return id === command.id && (error !== undefined || verdict !== "accepted");
       });
       for (const entry of all) {
-        this.#deliver(entry.id, REPLAYED);
-        entry.error = undefined;
+        this.#deliver(entry.id, REPLAYED, false);
       }
     }
   }
 
-  #deliver(id: Id, calls: Calls): void {
+  #deliver(id: Id, calls: Calls, isCut: boolean): void {
     if (calls.length === 0) this.#filter(id);
     for (const [ordinal, isGood] of calls.entries()) {
       if (this.#find(id)?.ordinals.has(ordinal)) continue;
@@ -62,10 +61,13 @@ export class InboundModel {
       const entry = this.#open(id, ordinal === 0);
       entry.ordinals.add(ordinal);
       entry.verdict = "accepted";
-      const { error } = entry;
-      if (error?.ordinal === undefined || error.ordinal === ordinal) entry.error = undefined;
+      const other = entry.error?.ordinal === ordinal ? undefined : entry.error;
+      if (ordinal > 0 || other?.ordinal !== undefined) entry.error = other ?? {};
+      else entry.error = undefined;
       this.notes.push(`${id}:${ordinal}`);
     }
+    const entry = this.#find(id);
+    if (entry && !isCut) entry.error = undefined;
   }
 
   #filter(id: Id): void {
@@ -118,6 +120,7 @@ const command: fc.Arbitrary<InboundCommand> = fc.oneof(
         ),
         { maxLength: 3 },
       ),
+      isCut: fc.boolean(),
     }),
   },
   { weight: 1, arbitrary: fc.record({ op: fc.constant("fail" as const), id }) },
