@@ -1,12 +1,13 @@
 /** The real waits beside their model: how a command is performed on both, and what must be equal after it. */
 
 import { expect } from "vitest";
+import type { WaitedDelivery } from "../../../src/waits/kinds/webhook/types.ts";
 import type { WaitReceipt } from "../../../src/waits/protocol.ts";
 import { until } from "../../support/given.ts";
 import type { Action, Compared, Subject } from "../../support/model-test.ts";
 import { arrivals, type WaitsObject, waitsTime } from "../../support/objects/waits-object.ts";
 import { ask, crash, givenWaits, inside, open, rowsOf, wake } from "../../support/waits.ts";
-import { STEPS, type WaitsCommand, WaitsModel } from "./waits-model.ts";
+import { LOOKBACK_MS, STEPS, type WaitsCommand, WaitsModel } from "./waits-model.ts";
 
 const START = Date.now() + 86_400_000;
 /** A caller that got no reply calls again. */
@@ -57,6 +58,8 @@ export class WaitsComparison implements Subject<WaitsCommand, readonly Row[]> {
     } else if (command.op === "cancel") {
       const of = { workflow: "W", instance: this.#instance(command.instance) };
       await inside(this.#object, ({ waits }) => waits.cancelFor(of, "gone"));
+    } else if (command.op === "deliver") {
+      await inside(this.#object, (object) => object.accept(this.#delivery(command.id)));
     } else if (command.op === "wake") await wake(this.#object);
     else if (id !== undefined && command.op === "close") {
       await inside(this.#object, ({ waits }) =>
@@ -78,13 +81,20 @@ export class WaitsComparison implements Subject<WaitsCommand, readonly Row[]> {
   }
 
   #requestOf({ at, run, timeoutMs }: Extract<WaitsCommand, { op: "open" }>) {
-    const { instance, step } = STEPS[at];
+    const { instance, step, isHook } = STEPS[at];
+    const request = { from: "stripe", match: { order: 1 }, lookbackMs: LOOKBACK_MS };
     return ask({
+      ...(isHook && { kind: "webhook", request }),
       instance: this.#instance(instance),
       idempotencyKey: `${this.#mark}:${instance}:${step}`,
       run: `run-${run}`,
       timeoutMs,
     });
+  }
+
+  #delivery(id: string): WaitedDelivery {
+    const body = { order: id === "other" ? 2 : 1 };
+    return { source: "stripe", id, type: "paid", body, receivedAt: START + this.#model.now };
   }
 
   #instance(name: "a" | "b"): string {

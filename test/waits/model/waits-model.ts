@@ -4,13 +4,19 @@ import fc from "fast-check";
 import { stepsOf } from "../../support/model-test.ts";
 
 const DAY_MS = 86_400_000;
-/** Two steps of one instance, and one of another. */
+export const LOOKBACK_MS = DAY_MS;
+/** Steps of two instances. The last three wait for a delivery that matches. */
 export const STEPS = [
-  { instance: "a", step: "one" },
-  { instance: "a", step: "two" },
-  { instance: "b", step: "one" },
+  { instance: "a", step: "one", isHook: false },
+  { instance: "a", step: "two", isHook: false },
+  { instance: "b", step: "one", isHook: false },
+  { instance: "a", step: "hook", isHook: true },
+  { instance: "a", step: "hook two", isHook: true },
+  { instance: "b", step: "hook", isHook: true },
 ] as const;
-export type StepNumber = 0 | 1 | 2;
+export type StepNumber = 0 | 1 | 2 | 3 | 4 | 5;
+/** Ids of deliveries. The last one matches no step. */
+const DELIVERIES = ["d1", "d2", "d3", "other"] as const;
 
 export type WaitsCommand =
   | {
@@ -21,6 +27,7 @@ export type WaitsCommand =
     }
   | { readonly op: "close" | "expire"; readonly at: StepNumber }
   | { readonly op: "cancel"; readonly instance: "a" | "b" }
+  | { readonly op: "deliver"; readonly id: (typeof DELIVERIES)[number] }
   | { readonly op: "wake" };
 
 export type ExpectedWait = {
@@ -32,7 +39,7 @@ export type ExpectedWait = {
   readonly isNotified: boolean;
 };
 
-const at = fc.constantFrom<StepNumber[]>(0, 1, 2);
+const at = fc.constantFrom<StepNumber[]>(0, 1, 2, 3, 4, 5);
 
 const commands: fc.Arbitrary<WaitsCommand> = fc.oneof(
   {
@@ -47,6 +54,13 @@ const commands: fc.Arbitrary<WaitsCommand> = fc.oneof(
   {
     weight: 3,
     arbitrary: fc.record({ op: fc.constantFrom("close" as const, "expire" as const), at }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      op: fc.constant("deliver" as const),
+      id: fc.constantFrom(...DELIVERIES),
+    }),
   },
   {
     weight: 1,
@@ -68,10 +82,13 @@ export class WaitsModel {
   /** The waits, oldest first. */
   readonly waits: ExpectedWait[] = [];
   now = 0;
+  /** When each delivery came, in their order, and the instances that it has answered. */
+  readonly #came = new Map<string, { readonly at: number; readonly answered: Set<string> }>();
 
   /** Performs it. Returns the place of the wait that it is about. */
   apply(command: WaitsCommand): number | undefined {
     if (command.op === "open") return this.#open(command);
+    if (command.op === "deliver") this.#deliver(command.id);
     if (command.op === "wake") {
       this.#closeWhere(({ expiresAt }) => expiresAt <= this.now, "expired");
     }
@@ -100,8 +117,28 @@ export class WaitsModel {
       this.waits[known] = { ...wait, run, expiresAt };
       return known;
     }
-    if (known !== undefined && wait?.run === run) return known;
-    return this.waits.push({ status: "open", at, run, expiresAt, isNotified: false }) - 1;
+    const { isHook, instance } = STEPS[at];
+    const isAnswered = isHook && wait?.status === "completed";
+    if (known !== undefined && (isAnswered || wait?.run === run)) return known;
+    const earlier = [...this.#came.values()].find(
+      (one) => one.at >= this.now - LOOKBACK_MS && !one.answered.has(instance),
+    );
+    const answer = isHook ? earlier : undefined;
+    answer?.answered.add(instance);
+    const status = answer ? "completed" : "open";
+    return this.waits.push({ status, at, run, expiresAt, isNotified: false }) - 1;
+  }
+
+  /** A duplicate changes nothing. */
+  #deliver(id: string): void {
+    if (id === "other" || this.#came.has(id)) return;
+    const answered = new Set<string>();
+    this.#came.set(id, { at: this.now, answered });
+    this.waits.forEach(({ at, status }, place) => {
+      if (!STEPS[at].isHook || status !== "open") return;
+      answered.add(STEPS[at].instance);
+      this.#change(place, { status: "completed", isNotified: true });
+    });
   }
 
   #closeWhere(isMeant: (wait: ExpectedWait) => boolean, status: "expired" | "cancelled"): void {
