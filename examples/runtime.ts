@@ -40,13 +40,7 @@ export class Runtime {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  /**
-   * Starts it, and resumes the workflows in its state. Cloudflare resumes workflows after a machine failure. The local engine
-   * resumes a workflow only when it receives an event, so each one gets an event that no workflow waits for.
-   *
-   * @returns the number of workflows that have not ended
-   */
-  async start(signal: AbortSignal): Promise<number> {
+  async start(signal: AbortSignal): Promise<void> {
     this.#port ||= await freePort();
     this.#group.start({
       args: this.#command(),
@@ -55,6 +49,15 @@ export class Runtime {
       log: this.#log,
     });
     await healthy(this.url, this.#group, { timeoutMs: START_TIMEOUT_MS, signal });
+  }
+
+  /**
+   * Resumes the workflows after a restart, as Cloudflare does after a machine failure. The local engine resumes a workflow
+   * only when it receives an event, so each one gets an event that no workflow waits for.
+   *
+   * @returns the number of workflows that have not ended
+   */
+  async resume(signal: AbortSignal): Promise<number> {
     const workflows = await explore<{ name: string }[]>(`${this.url}${WORKFLOWS}`, { signal });
     const counts = workflows.map(({ name }) => this.#resume(name, signal));
     return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
@@ -66,10 +69,12 @@ export class Runtime {
     type Instance = { id: string; status: string };
     const listed = await explore<Instance[]>(`${instances}?per_page=${MAX_INSTANCES}`, { signal });
     const open = listed.filter(({ status }) => !ENDED.includes(status));
-    const events = open.map(({ id }) =>
-      explore(`${instances}/${id}/events/resume`, { method: "POST", body: "{}", signal }),
-    );
-    await Promise.all(events);
+    const init = { method: "POST", body: "{}", signal };
+    const sent = open.map(({ id }) => fetch(`${instances}/${id}/events/resume`, init));
+    for (const { ok, status, url } of await Promise.all(sent)) {
+      // A kill can interrupt the creation of an instance. Its agent creates it again.
+      if (!ok && status !== 404) throw new Error(`${url}: ${status}`);
+    }
     return open.length;
   }
 

@@ -65,6 +65,7 @@ async function kill({ runtime, crash, signal }: Run): Promise<void> {
   await runtime.kill();
   console.log("  killed the runtime");
   await runtime.start(signal);
+  await runtime.resume(signal);
 }
 
 async function stateWhen({ runtime, signal }: Run, is: (state: State) => boolean): Promise<State> {

@@ -40,6 +40,7 @@ async function crash({ runtime, signal }: Run): Promise<void> {
     await runtime.kill();
     console.log(`  kill ${kill} of the runtime`);
     await runtime.start(signal);
+    await runtime.resume(signal);
   }
 }
 

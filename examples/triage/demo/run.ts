@@ -203,7 +203,8 @@ export class Demo {
     );
     await killing;
     this.progress.note("It is dead. Starting it again on the same state and port.");
-    const unfinished = await runtime.start(signal);
+    await runtime.start(signal);
+    const unfinished = await runtime.resume(signal);
     const cut = cutOff(await this.#look(false)) - cutOff(before);
     if (cut > 0) this.#hits++;
     this.progress.note(
