@@ -35,6 +35,8 @@ export type Look = {
     id: string;
     verdict: string;
     duplicates: number;
+    /** Why its handler has not ended. */
+    error: string | null;
   }[];
   readonly effects: readonly { delivery: string; what: string; times: number }[];
   readonly submissions: readonly { delivery: string; status: string }[];

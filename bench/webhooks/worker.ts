@@ -65,7 +65,7 @@ export class HookAgent extends DurableThink<Env> {
       this.ctx.storage.sql.exec<Row>(query).toArray();
     return {
       agent: this.name,
-      log: all("SELECT source, id, verdict, duplicates FROM perdure_inbound"),
+      log: all("SELECT source, id, verdict, duplicates, error FROM perdure_inbound"),
       effects: all("SELECT delivery, what, times FROM effects"),
       submissions: all(
         "SELECT json_extract(metadata, '$.delivery') AS delivery, status FROM perdure_submissions",

@@ -20,7 +20,7 @@ function found({ kind = "sync", record, row, look, evidence }: Planted): string[
   const verdicts = kind === "none" ? ["filtered", "filtered"] : ["accepted", "duplicate"];
   const records: Record[] = [{ delivery, verdicts, lost: 0, refused: new Map(), ...record }];
   const verdict = kind === "none" ? "filtered" : "accepted";
-  const own = { source: "github", id: "one", verdict, duplicates: 1 };
+  const own = { source: "github", id: "one", verdict, duplicates: 1, error: null };
   const looks: Look[] = [
     {
       agent: "agent-0",
@@ -82,6 +82,7 @@ describe("the findings of the soak of deliveries", () => {
     ["a duplicate that is not counted", { row: { duplicates: 0 } }, ["log"]],
     ["a duplicate that was not sent", { row: { duplicates: 2 } }, ["log"]],
     ["another verdict", { row: { verdict: "refused" } }, ["log"]],
+    ["a handler that has not ended", { row: { error: "{}" } }, ["log"]],
     ["a row that no request has written", { row: { id: "two" } }, ["lost", "log"]],
     ["an answer that nothing explains", { evidence: { wrong: ["one: 500"] } }, ["answers"]],
   ])("finds %s", (_, planted, kinds) => {
