@@ -6,6 +6,7 @@ import type { Json } from "../../core/json.ts";
 import { countOf, invalidOption } from "../../core/options.ts";
 import type { Arrival } from "../../inbound/protocol.ts";
 import type { Destination } from "../../outbox/types.ts";
+import { bytesUpTo } from "../bytes-up-to.ts";
 import {
   arrivalOf,
   checkSource,
@@ -233,20 +234,8 @@ async function rawOf({ raw, rawSize }: ForwardableEmailMessage, maxBytes: number
   const refusal = (bytes: string) =>
     new EmailTooLargeError(`It has ${bytes} bytes, and the limit maxBytes is ${maxBytes}.`);
   if (rawSize > maxBytes) throw refusal(String(rawSize));
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of raw) {
-    length += chunk.byteLength;
-    // Leaving the loop cancels the stream.
-    if (length > maxBytes) throw refusal(`at least ${length}`);
-    chunks.push(chunk);
-  }
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.byteLength;
-  }
+  const bytes = await bytesUpTo(raw, maxBytes);
+  if (!bytes) throw refusal(`more than ${maxBytes}`);
   return bytes;
 }
 

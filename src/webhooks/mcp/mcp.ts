@@ -5,6 +5,7 @@ import { systemClock } from "../../core/clock.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "../../core/duration.ts";
 import { failureOf } from "../../core/failures.ts";
 import { checkNames, countOf, invalidOption } from "../../core/options.ts";
+import { bytesUpTo } from "../bytes-up-to.ts";
 import { logRefusal } from "../refusal-log.ts";
 import { type McpAgent, type McpIdentity, serverOf } from "./tools.ts";
 
@@ -130,7 +131,7 @@ export function mcp(options: McpOptions): McpReceiver {
       const headers = { "www-authenticate": "Bearer" };
       return Response.json({ error: "Not authorized" }, { status: 401, headers });
     }
-    const body = await bodyOf(request, maxBytes);
+    const body = await bytesUpTo(request.body, maxBytes);
     if (body === undefined) {
       return Response.json({ error: `Expected at most ${maxBytes} bytes` }, { status: 413 });
     }
@@ -185,22 +186,4 @@ function problemOfIdentity(identity: unknown): string | undefined {
   if (problem === undefined) return undefined;
   const remedy = `Return { id } with a text of 1 to ${MAX_ID} characters, or false for nobody.`;
   return `authorize() returned ${problem}. ${remedy}`;
-}
-
-/** Undefined for a body of more bytes. */
-async function bodyOf({ body }: Request, maxBytes: number): Promise<Uint8Array | undefined> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of body ?? []) {
-    length += chunk.byteLength;
-    if (length > maxBytes) return undefined;
-    chunks.push(chunk);
-  }
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.byteLength;
-  }
-  return bytes;
 }
