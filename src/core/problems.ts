@@ -8,7 +8,8 @@ export type ProblemType =
   | "outbox:full"
   | "inbound:conflict"
   | "submission:error"
-  | "scheduler:full";
+  | "scheduler:full"
+  | "wait:lookback";
 
 /** A problem, without the content of any message or event. */
 export type Problem = {

@@ -123,7 +123,7 @@ export class Inbound extends LifecycleCapability {
    * For the waits: the newest deliveries since a time with their bodies, oldest first. They are read one by one. Call it after
    * the start of the object.
    */
-  recent({ since, source, limit }: RecentOptions): Iterable<Arrival> {
+  recent({ since, source, limit }: RecentOptions) {
     return this.#store.recent(since, source, limit);
   }
 

@@ -262,21 +262,28 @@ export class InboundStore {
     return this.#newest().seq;
   }
 
-  /** The newest arrivals with bodies since a time, oldest first. Each body is read when its turn comes. */
-  *recent(since: number, source: string | undefined, limit: number): Iterable<Arrival> {
+  /** The newest arrivals with bodies since a time, oldest first, and whether there are more than the limit. */
+  recent(since: number, source: string | undefined, limit: number) {
     const { first, last } = this.#range({ since, until: undefined });
     const { sql } = this.storage;
-    const newest = sql.exec<{ seq: number }>(
+    const query = sql.exec<{ seq: number }>(
       `SELECT seq FROM perdure_inbound WHERE seq BETWEEN ? AND ? AND +source = ifnull(?, source) AND body_bytes > 0
        ORDER BY seq DESC LIMIT ?`,
       first,
       last,
       source ?? null,
-      limit,
+      limit + 1,
     );
-    for (const { seq } of newest.toArray().reverse()) {
+    const newest = query.toArray();
+    const seqs = newest.slice(0, limit).reverse();
+    return { deliveries: this.#arrivals(seqs), hasMore: newest.length > limit };
+  }
+
+  /** Each body is read when its turn comes. */
+  *#arrivals(seqs: readonly { readonly seq: number }[]): Generator<Arrival> {
+    for (const { seq } of seqs) {
       const query = `SELECT ${COLUMNS}, body FROM perdure_inbound WHERE seq = ?`;
-      const [row] = sql.exec<RowWithBody>(query, seq).toArray();
+      const [row] = this.storage.sql.exec<RowWithBody>(query, seq).toArray();
       if (row) yield { ...arrivalOf(row), ...bodyOf(row) };
     }
   }

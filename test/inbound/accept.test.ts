@@ -323,15 +323,20 @@ describe("waits", () => {
     await accept(stub, refuse(arrival("d2")));
     await accept(stub, { delivery: arrival("d3", { source: "stripe" }) });
     const found = await inside(stub, ({ inbound }, ctx) => {
-      const recent = [...inbound.recent({ since: 0, limit: 10 })];
+      const recent = inbound.recent({ since: 0, limit: 3 });
+      const all = [...recent.deliveries];
       ctx.storage.transactionSync(() => inbound.recordWait("github", "d2", match));
       inbound.recordWait("github", "unknown", match);
-      const newest = [...inbound.recent({ since: 0, source: "github", limit: 1 })];
-      const later = [...inbound.recent({ since: Date.now() + 1_000, limit: 10 })];
-      return [recent, newest, later].map((list) => list.map(({ id, body }) => ({ id, body })));
+      const newest = inbound.recent({ since: 0, source: "github", limit: 1 });
+      const later = inbound.recent({ since: Date.now() + 1_000, limit: 10 });
+      const lists = [all, [...newest.deliveries], [...later.deliveries]];
+      return {
+        lists: lists.map((list) => list.map(({ id, body }) => ({ id, body }))),
+        hasMore: [recent.hasMore, newest.hasMore, later.hasMore],
+      };
     });
     const each = ["d1", "d2", "d3"].map((id) => ({ id, body: { id } }));
-    expect(found).toEqual([each, [each[1]], []]);
+    expect(found).toEqual({ lists: [each, [each[1]], []], hasMore: [false, true, false] });
     expect(await inspect(stub, "d2")).toMatchObject({ verdict: "accepted", calls: [wait] });
   });
 

@@ -424,6 +424,7 @@ playMatrix(
       "Waits.ready": READS,
       "WebhookWaits.check": READS,
       "WebhookWaits.answersLaterRuns": READS,
+      "WebhookWaits.announce": "reports what has committed",
       "Approvals.checkLater": READS,
       "Approvals.list": READS,
       "Approvals.inspect": READS,

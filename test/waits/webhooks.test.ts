@@ -3,6 +3,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { z } from "zod";
 import type { Json } from "../../src/core/json.ts";
+import type { Problem } from "../../src/core/problems.ts";
 import type { WaitRequest } from "../../src/waits/index.ts";
 import type { WaitedDelivery, WebhookRequest } from "../../src/waits/kinds/webhook/types.ts";
 import { until } from "../support/given.ts";
@@ -146,6 +147,47 @@ describe("a delivery that came before the wait", () => {
     await accept(stub, delivery({ n: "2" }));
     expect((await open(stub, wanted({ from: "stripe", schema, lookbackMs }))).end).toBeUndefined();
     expect((await open(stub, wanted({ from: "stripe" }))).end).toBeUndefined();
+  });
+
+  it("W2: is not found behind the newest 1,000 of its lookback, and this is reported once for each wait", async () => {
+    const problems: Problem[] = [];
+    const stub = givenWaits({ onProblem: (problem) => void problems.push(problem) });
+    const fill = (count: number) =>
+      inside(stub, async ({ deliveries }) => {
+        for (let n = 0; n < count; n++) deliveries.add(delivery({}, { type: "created" }));
+      });
+    const oldest = delivery({ n: 1 });
+    await accept(stub, oldest);
+    await fill(999);
+    const request = { from: "stripe", types: ["paid"], lookbackMs };
+    const whole = await open(stub, wanted(request));
+    expect(whole.end).toMatchObject({ result: { id: oldest.id } });
+    await accept(stub, delivery({}, { source: "github" }));
+    expect(problems).toEqual([]);
+    await fill(1);
+    const missed = wanted(request, { instance: "missed" });
+    const { waitId, end } = await open(stub, missed);
+    expect(end).toBeUndefined();
+    expect((await open(stub, missed)).waitId).toBe(waitId);
+    await until(() => problems.length > 0);
+    expect(problems).toEqual([
+      {
+        type: "wait:lookback",
+        level: "warn",
+        message: expect.stringMatching(/newest 1000 deliveries.*lookback.*from/),
+        ids: {
+          ...{ waitId, workflow: "W", instance: "missed", step: "step" },
+          ...{ source: "stripe", lookbackMs, limit: 1_000 },
+        },
+      },
+    ]);
+    // A wait that has found one may have missed an older one.
+    const later = delivery({ n: 2 });
+    await accept(stub, later);
+    const found = await open(stub, wanted(request));
+    expect(found.end).toMatchObject({ result: { id: later.id } });
+    await until(() => problems.length > 1);
+    expect(problems.map(({ ids }) => ids.waitId)).toEqual([waitId, found.waitId]);
   });
 
   it("W2: while the step refused an earlier one is found, even without a lookback", async () => {

@@ -99,7 +99,7 @@ export class DurableThink<
     const { submissions } = this.#host;
     const scheduler = thinkScheduler(agent, think, submissions, onProblem);
     const agentTools = new AgentTools(agentToolPort(agent, "finishAgentToolStep"), () => waits);
-    const webhookWaits = new WebhookWaits(() => ({ waits, deliveries, links }));
+    const webhookWaits = new WebhookWaits(() => ({ waits, deliveries, links, onProblem }));
     const waits: Waits = new Waits({
       outbox: this.outbox,
       kinds: () => ({

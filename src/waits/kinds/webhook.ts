@@ -4,6 +4,7 @@
  */
 
 import { byteLength, type Json } from "../../core/json.ts";
+import { type OnProblem, reportProblem } from "../../core/problems.ts";
 import { digest } from "../../core/text.ts";
 import { InvalidWaitError, MOST_BYTES } from "../errors.ts";
 import type { UrlOutcome, UrlRequest } from "../links.ts";
@@ -55,11 +56,14 @@ type Uses = {
   readonly deliveries?: DeliveryLog;
   /** For URLs of steps. */
   readonly links?: Urls;
+  readonly onProblem?: OnProblem | undefined;
 };
 
 export class WebhookWaits implements StoredKind {
   /** Of the open waits, and of some that were closed; undefined before the first use. */
   #shapes: Map<string, Shape> | undefined;
+  /** New waits whose lookback has left out deliveries, until their transaction has committed. */
+  readonly #cutLookbacks = new Set<string>();
 
   constructor(private readonly uses: () => Uses) {}
 
@@ -114,10 +118,30 @@ export class WebhookWaits implements StoredKind {
     const log = this.uses().deliveries;
     if (!log || (lookbackMs === 0 && !refused)) return undefined;
     const recent = log.recent({ since, source: from, limit: MOST_LOOKBACK });
-    const delivery = this.#firstAnswer(wait, recent);
+    if (recent.hasMore) this.#cutLookbacks.add(wait.waitId);
+    const delivery = this.#firstAnswer(wait, recent.deliveries);
     if (!delivery) return undefined;
     log.recordWait(delivery.source, delivery.id, matchOf(wait));
     return endingOf(wait, delivery);
+  }
+
+  /** After the commit: says that the lookback of a new wait has left out deliveries. */
+  announce({ waitId, workflow, request }: Wait): void {
+    if (!this.#cutLookbacks.delete(waitId)) return;
+    const { name, id: instance, stepName: step } = workflow;
+    const { from, lookbackMs = 0 } = request as WebhookRequest;
+    const whose = from === undefined ? "" : ` of ${from}`;
+    const message =
+      `Step ${step} of workflow ${name} ${instance} looked at the newest ${MOST_LOOKBACK} deliveries${whose}, and more came ` +
+      "within its lookback. Name the source in from, use a shorter lookback, or start the step before its deliveries come. " +
+      "Replay a delivery that the step has missed.";
+    const source = from !== undefined && { source: from };
+    const ids = { waitId, workflow: name, instance, step, ...source, lookbackMs };
+    reportProblem(
+      this.uses().onProblem,
+      { type: "wait:lookback", level: "warn", message, ids: { ...ids, limit: MOST_LOOKBACK } },
+      (work) => work(),
+    );
   }
 
   #firstAnswer(wait: Wait, deliveries: Iterable<WaitedDelivery>): WaitedDelivery | undefined {

@@ -42,12 +42,13 @@ export class TestDeliveries implements DeliveryLog {
        ORDER BY seq`,
       since,
       source ?? null,
-      limit,
+      limit + 1,
     );
-    return rows.toArray().map(({ received_at: receivedAt, body, ...row }) => {
+    const found = rows.toArray().map(({ received_at: receivedAt, body, ...row }) => {
       const { source: from, id, type } = row;
       return { source: from, id, type, body: JSON.parse(body) as Json, receivedAt };
     });
+    return { deliveries: found.slice(-limit), hasMore: found.length > limit };
   }
 
   recordWait(source: string, id: string, { waitId }: WebhookMatch): void {

@@ -3,6 +3,7 @@
  * workflow: its events are kept in memory, where no crash undoes them.
  */
 
+import type { OnProblem } from "../../../src/core/problems.ts";
 import { type Adapter, type Destination, Outbox } from "../../../src/outbox/index.ts";
 import {
   type Approval,
@@ -30,6 +31,7 @@ export type WaitsScript = {
   readonly aheadMs?: () => number;
   /** Whether its workflows were terminated by another caller. */
   readonly isGone?: () => boolean | Promise<boolean>;
+  readonly onProblem?: OnProblem;
 };
 
 /** By the object's name. */
@@ -78,7 +80,11 @@ export class WaitsObject extends MeteredObject {
     this.outbox = new Outbox({ host: this, env, clock, adapters: { workflow } });
     const approval = approvalKind((one) => script?.onApproval?.(one));
     const none = { answersLaterRuns: () => false };
-    this.webhooks = new WebhookWaits(() => ({ waits: this.waits, deliveries: this.deliveries }));
+    this.webhooks = new WebhookWaits(() => ({
+      waits: this.waits,
+      deliveries: this.deliveries,
+      onProblem: script?.onProblem,
+    }));
     const own = { approval, "agent-tool": none, webhook: this.webhooks };
     this.waits = new Waits({
       outbox: this.outbox,

@@ -46,13 +46,18 @@ export type WebhookMatch = {
 
 /** The agent's log of deliveries. Its methods are called in the transaction that opens a wait. */
 export type DeliveryLog = {
-  /** The newest deliveries since a time, oldest first. They are read one by one: their bodies need not be in memory at once. */
+  /** The newest deliveries since a time. */
   recent(query: {
     /** Epoch milliseconds. */
     readonly since: number;
     readonly source?: string | undefined;
     readonly limit: number;
-  }): Iterable<WaitedDelivery>;
+  }): {
+    /** Oldest first. They are read one by one: their bodies need not be in memory at once. */
+    readonly deliveries: Iterable<WaitedDelivery>;
+    /** Whether more than the limit came since then. */
+    readonly hasMore: boolean;
+  };
   /** A delivery of the log has ended a wait. */
   recordWait(source: string, id: string, match: WebhookMatch): void;
 };
