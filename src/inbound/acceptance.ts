@@ -97,7 +97,9 @@ export class Acceptor {
     const recorded = known?.calls.find(
       (one) => one.kind !== "wait" && one.ordinal === call.ordinal,
     );
-    if (recorded) return this.#repeat(attempt, recorded as LoggedCall);
+    // Calls that are not recorded would be of another body than those that are.
+    const isOther = known?.verdict === "accepted" && hasOtherBody(attempt);
+    if (recorded || isOther) return this.#repeat(attempt, recorded as LoggedCall | undefined);
     return this.#call(attempt, call);
   }
 
@@ -125,7 +127,7 @@ export class Acceptor {
     return {
       verdict: "duplicate",
       ...(result !== undefined && { result }),
-      ...(known.error && { isUnfinished: true }),
+      ...(known.error && !hasOtherBody(attempt) && { isUnfinished: true }),
     };
   }
 

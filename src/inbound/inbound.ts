@@ -228,9 +228,14 @@ export class Inbound extends LifecycleCapability {
     const continued = await offerAs(id, undefined);
     const hasEnded = verdict === "accepted" && error === undefined;
     if (!hasEnded || continued.offered.verdict !== "duplicate") return continued;
-    const number = this.#store.countReplay(seq);
-    // Deleted meanwhile.
-    return number === undefined ? continued : offerAs(replayIdOf(id, number), id);
+    for (;;) {
+      const number = this.#store.countReplay(seq);
+      // Deleted meanwhile.
+      if (number === undefined) return continued;
+      const replayId = replayIdOf(id, number);
+      // Its sender may have used the id.
+      if (!this.#store.find(source, replayId)) return offerAs(replayId, id);
+    }
   }
 
   get #store(): InboundStore {

@@ -58,6 +58,7 @@ export async function offer(
     const { error: fields, retryAfter } = acceptance;
     const error = Object.assign(new Error(fields.message), fields);
     refusals.push({ error, retryAfter });
+    isUnfinished = true;
     throw error;
   };
   const { body: _, ...known } = arrival;

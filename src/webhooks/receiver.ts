@@ -148,7 +148,7 @@ async function deliver(reception: Reception, body: Json): Promise<Response> {
   const handle = async (_: Arrival, calls: object) => run(reception, arrival, delivery, calls);
   const offered = await offer({ handle }, arrival, agent as AcceptsDeliveries);
   const { verdict, result, error, retryAfter } = offered;
-  if (result instanceof Response) return result;
+  if (result instanceof Response && !result.bodyUsed) return result;
   if (verdict !== "refused") return respond(reception, { status: 200, verdict });
   if (offered.isUnreachable) throw unavailable(UNREACHABLE, error);
   // The message may quote the body. It is in the agent's log of deliveries.

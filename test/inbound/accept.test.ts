@@ -255,7 +255,10 @@ describe("verdicts", () => {
     await accept(stub, note(other));
     await crash(stub);
     await accept(stub, note(other));
-    await accept(stub, note(other, "second", 1));
+    // A call that is not recorded is not run with the other body.
+    const answer = await accept(stub, note(other, "second", 1));
+    expect(answer).toEqual({ verdict: "duplicate" });
+    expect(await notesOf(stub)).toHaveLength(1);
     expect(await inspect(stub, "d1")).toMatchObject({ duplicates: 2, body: { id: "d1" } });
     expect(problems).toMatchObject([
       { type: "inbound:conflict", ids: { source: "github", id: "d1", type: "push" } },

@@ -10,6 +10,7 @@ import {
   call,
   crash,
   givenInbound,
+  hashOf,
   type InboundStub,
   inside,
   inspect,
@@ -162,6 +163,51 @@ describe("replayInboundDelivery()", () => {
     expect(await replayMany(stub)).toEqual({ replayed: 1, accepted: 0, failed: [] });
     expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
     expect(await notesOf(stub)).toEqual(["first", "second"]);
+  });
+
+  it("I7: another body does not continue a delivery that has not ended", async () => {
+    const handle = async (_: Arrival, agent: object) => {
+      await (agent as Agent).note("first");
+      await (agent as Agent).note("second");
+    };
+    const { source, stub, of } = given(handle);
+    const acceptDelivery = (request: AcceptRequest) => accept(stub, request);
+    await accept(stub, call(of("d1"), "note", ["first"]));
+    await accept(stub, { delivery: of("d1"), refusal: "Error: failed" });
+    const other = { ...of("d1"), body: { other: true }, hash: hashOf("other") };
+    expect(await offer({ handle }, other, { acceptDelivery })).toMatchObject({
+      verdict: "duplicate",
+    });
+    expect(await notesOf(stub)).toEqual(["first"]);
+    expect(await inspect(stub, "d1", source)).toHaveProperty("error");
+    expect(await offer({ handle }, of("d1"), { acceptDelivery })).toMatchObject({
+      verdict: "accepted",
+    });
+    expect(await notesOf(stub)).toEqual(["first", "second"]);
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+  });
+
+  it("I7: a handler that goes on after a refused call has ended", async () => {
+    const handle = async (_: Arrival, agent: object) => {
+      await (agent as Agent).note("first");
+      await Promise.resolve((agent as Agent).refuse("Error", "no")).catch(() => {});
+    };
+    const { source, stub, of } = given(handle);
+    const acceptDelivery = (request: AcceptRequest) => accept(stub, request);
+    expect(await offer({ handle }, of("d1"), { acceptDelivery })).toMatchObject({
+      verdict: "accepted",
+    });
+    expect(await inspect(stub, "d1", source)).not.toHaveProperty("error");
+  });
+
+  it("I7: a replay takes no id that its sender has used", async () => {
+    const { source, stub, of } = given((_, agent) => agent.note("run"));
+    for (const id of ["d1-replay-1", "d1"]) await accept(stub, call(of(id), "note", ["run"]));
+    expect(await replay(stub, source, "d1")).toMatchObject({
+      id: "d1-replay-2",
+      verdict: "accepted",
+    });
+    expect(await notesOf(stub)).toHaveLength(3);
   });
 
   it("I7: a repetition that ends while the first request is between two calls leaves nothing open", async () => {

@@ -157,6 +157,16 @@ describe("an accepted delivery", () => {
     };
     expect(await send(signed(BODY), { handle })).toMatchObject({ status: 202 });
     expect(agent.calls).toHaveLength(1);
+    const used: Options["handle"] = async (delivery, target) => {
+      const response = (await handle?.(delivery, target)) as Response;
+      await response.text();
+      return response;
+    };
+    // One that was read cannot be sent.
+    expect(await send(signed(BODY), { handle: used })).toMatchObject({
+      status: 200,
+      body: { verdict: "duplicate" },
+    });
   });
 
   it("is found by replays, under the name of the endpoint", async () => {
