@@ -1,5 +1,5 @@
 /**
- * The waits on random sequences of calls, crashes and wakes. They are compared with a small model after every step
+ * The waits on random sequences of calls, deliveries, crashes and wakes. They are compared with a small model after every step
  * (test/support/model-test.ts). `VITE_PERDURE_WAITS_RUNS`, `..._SEED` and `..._PATH` play more, others, or one again.
  */
 
@@ -11,13 +11,13 @@ import { limitMs } from "../support/sizes.ts";
 import { WaitsComparison } from "./model/waits-comparison.ts";
 import { waitsSteps } from "./model/waits-model.ts";
 
-it("W1 W2 W5 O1: the waits do what the model does after any sequence of commands and crashes", {
+it("W1 W2 W3 W4 W5 O1: the waits do what the model does after any sequence of commands and crashes", {
   timeout: limitMs(120_000),
 }, async () => {
   silence();
   await testAgainstModel({
     name: "WAITS",
-    runs: 40,
+    runs: 150,
     steps: waitsSteps,
     start: fc.constant(undefined),
     shrinkMs: 500,

@@ -214,6 +214,23 @@ describe("a delivery that came before the wait", () => {
   });
 });
 
+it("W2: after a refusal, the lookback begins where that of the refused wait began, also if the step looks back less now", async () => {
+  const stub = givenWaits();
+  const receivedAt = Date.now() - MINUTE;
+  const came = [1, 2, 3].map((n) => delivery({ n }, { receivedAt }));
+  for (const one of came) await accept(stub, one);
+  const request = { from: "stripe", lookbackMs: 5 * MINUTE };
+  const first = await open(stub, wanted(request, { instance: "less" }));
+  expect(first.end).toMatchObject({ result: { id: came[0]?.id } });
+  let refuses = first.waitId;
+  for (const one of came.slice(1)) {
+    const less = wanted({ ...request, lookbackMs: 0 }, { instance: "less", refuses });
+    const again = await open(stub, less);
+    expect(again.end).toMatchObject({ result: { id: one.id } });
+    refuses = again.waitId;
+  }
+});
+
 describe("W1: a later run", () => {
   it("W1: is answered by the delivery that has come, and takes over the open wait for the same", async () => {
     const stub = givenWaits();

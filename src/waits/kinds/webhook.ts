@@ -110,8 +110,9 @@ export class WebhookWaits implements StoredKind {
   endAtOpen(wait: Wait, refused: Wait | undefined): Ending | undefined {
     const { lookbackMs = 0, from, url } = wait.request as WebhookRequest;
     if (url) return undefined;
-    const sinceOf = ({ state, createdAt }: Wait) =>
-      (state as { since?: number } | undefined)?.since ?? createdAt - lookbackMs;
+    const sinceOf = ({ state, createdAt, request }: Wait) =>
+      (state as { since?: number } | undefined)?.since ??
+      createdAt - ((request as WebhookRequest).lookbackMs ?? 0);
     const since = sinceOf(refused ?? wait);
     // What came while the step refused the delivery of before must be found.
     if (refused) this.#rows.note(wait.waitId, { since });

@@ -1,21 +1,27 @@
 /** The real waits beside their model: how a command is performed on both, and what must be equal after it. */
 
 import { expect } from "vitest";
-import type { WaitedDelivery } from "../../../src/waits/kinds/webhook/types.ts";
+import type { Json } from "../../../src/core/json.ts";
 import type { WaitReceipt } from "../../../src/waits/protocol.ts";
 import { until } from "../../support/given.ts";
 import type { Action, Compared, Subject } from "../../support/model-test.ts";
 import { arrivals, type WaitsObject, waitsTime } from "../../support/objects/waits-object.ts";
 import { ask, crash, givenWaits, inside, open, rowsOf, wake } from "../../support/waits.ts";
-import { LOOKBACK_MS, STEPS, type WaitsCommand, WaitsModel } from "./waits-model.ts";
+import { DELIVERIES, STEPS, type WaitsCommand, WaitsModel } from "./waits-model.ts";
 
 const START = Date.now() + 86_400_000;
 /** A caller that got no reply calls again. */
 const MAX_CALLS = 3;
 
-type Row = { wait_id: string; status: string; expires_at: number };
+type Row = { wait_id: string; status: string; expires_at: number; result: string | null };
+type Snapshot = {
+  readonly rows: readonly Row[];
+  /** The waits that each delivery has ended, by its id. */
+  readonly log: Readonly<Record<string, readonly string[]>>;
+};
+const SCHEMA = { type: "object", properties: { amount: { type: "number", maximum: 100 } } };
 
-export class WaitsComparison implements Subject<WaitsCommand, readonly Row[]> {
+export class WaitsComparison implements Subject<WaitsCommand, Snapshot> {
   readonly #object = givenWaits();
   /** Keeps the instances of this sequence apart from those of others. */
   readonly #mark = crypto.randomUUID();
@@ -43,23 +49,34 @@ export class WaitsComparison implements Subject<WaitsCommand, readonly Row[]> {
 
   actionOf(command: WaitsCommand): Action {
     let place: number | undefined;
+    let refused: number | undefined;
     return {
       expect: () => {
+        if (command.op === "open") refused = this.#model.refusedBy(command);
         place = this.#model.apply(command);
       },
-      act: () => repeated(() => this.#perform(command, place)),
+      act: () => repeated(() => this.#perform(command, place, refused)),
     };
   }
 
-  async #perform(command: WaitsCommand, place: number | undefined): Promise<void> {
+  async #perform(
+    command: WaitsCommand,
+    place: number | undefined,
+    refused: number | undefined,
+  ): Promise<void> {
     const id = this.#ids[place ?? -1];
     if (command.op === "open") {
-      this.#checkReceipt(await open(this.#object, this.#requestOf(command)), place);
+      const refuses = this.#ids[refused ?? -1];
+      const request = { ...this.#requestOf(command), ...(refuses !== undefined && { refuses }) };
+      this.#checkReceipt(await open(this.#object, request), place);
+    } else if (command.op === "deliver") {
+      const { sent } = DELIVERIES[command.delivery] as (typeof DELIVERIES)[number];
+      const receivedAt = START + this.#model.now;
+      const delivery = { ...sent, id: idOf(command.delivery), receivedAt };
+      await inside(this.#object, (object) => object.accept(delivery));
     } else if (command.op === "cancel") {
       const of = { workflow: "W", instance: this.#instance(command.instance) };
       await inside(this.#object, ({ waits }) => waits.cancelFor(of, "gone"));
-    } else if (command.op === "deliver") {
-      await inside(this.#object, (object) => object.accept(this.#delivery(command.id)));
     } else if (command.op === "wake") await wake(this.#object);
     else if (id !== undefined && command.op === "close") {
       await inside(this.#object, ({ waits }) =>
@@ -80,11 +97,14 @@ export class WaitsComparison implements Subject<WaitsCommand, readonly Row[]> {
     this.#proofs.set(waitId, proof);
   }
 
-  #requestOf({ at, run, timeoutMs }: Extract<WaitsCommand, { op: "open" }>) {
-    const { instance, step, isHook } = STEPS[at];
-    const request = { from: "stripe", match: { order: 1 }, lookbackMs: LOOKBACK_MS };
+  #requestOf({ at, run, timeoutMs, lookbackMs }: Extract<WaitsCommand, { op: "open" }>) {
+    const { instance, step, order } = STEPS[at];
+    const webhook = { from: "stripe", types: ["paid"], match: { order }, schema: SCHEMA };
     return ask({
-      ...(isHook && { kind: "webhook", request }),
+      ...(order !== undefined && {
+        kind: "webhook",
+        request: { ...webhook, lookbackMs } as unknown as Json,
+      }),
       instance: this.#instance(instance),
       idempotencyKey: `${this.#mark}:${instance}:${step}`,
       run: `run-${run}`,
@@ -92,31 +112,33 @@ export class WaitsComparison implements Subject<WaitsCommand, readonly Row[]> {
     });
   }
 
-  #delivery(id: string): WaitedDelivery {
-    const body = { order: id === "other" ? 2 : 1 };
-    return { source: "stripe", id, type: "paid", body, receivedAt: START + this.#model.now };
-  }
-
   #instance(name: "a" | "b"): string {
     return `${this.#mark}-${name}`;
   }
 
-  look(): Promise<readonly Row[]> {
-    return rowsOf(this.#object);
+  async look(): Promise<Snapshot> {
+    const rows = (await rowsOf(this.#object)) as unknown as Row[];
+    return { rows, log: await inside(this.#object, ({ deliveries }) => deliveries.waits()) };
   }
 
-  compare(rows: readonly Row[]): Compared {
-    const { waits } = this.#model;
+  compare({ rows, log }: Snapshot): Compared {
+    const { waits, log: expected } = this.#model;
+    const endedBy = (delivery: number) =>
+      this.#ids.filter((_, place) => waits[place]?.delivery === delivery);
     return {
       seen: {
-        waits: rows.map(({ wait_id, status, expires_at }) => [wait_id, status, expires_at]),
+        waits: rows.map(({ wait_id, status, expires_at, result }) => [
+          ...[wait_id, status, expires_at],
+          (JSON.parse(result ?? "null") as { id?: string } | null)?.id,
+        ]),
+        log: Object.entries(log).map(([id, ids]) => [id, ids.toSorted()]),
       },
       expected: {
-        waits: waits.map(({ status, expiresAt }, place) => [
-          this.#ids[place],
-          status,
-          START + expiresAt,
+        waits: waits.map(({ status, expiresAt, delivery }, place) => [
+          ...[this.#ids[place], status, START + expiresAt],
+          delivery === undefined ? undefined : idOf(delivery),
         ]),
+        log: [...expected.keys()].map((one) => [idOf(one), endedBy(one).toSorted()]),
       },
     };
   }
@@ -131,19 +153,26 @@ export class WaitsComparison implements Subject<WaitsCommand, readonly Row[]> {
     const arrived = () => [...new Set(this.#events().map(({ waitId }) => waitId))];
     await until(() => arrived().length >= notified.length, 5_000).catch(() => {});
     expect(arrived().sort()).toEqual(notified.toSorted());
-    for (const { waitId, proof } of this.#events()) expect(proof).toBe(this.#proofs.get(waitId));
+    for (const { waitId, proof, result } of this.#events()) {
+      expect(proof).toBe(this.#proofs.get(waitId));
+      const { delivery } = this.#model.waits[this.#ids.indexOf(waitId)] ?? {};
+      expect(result?.id).toBe(delivery === undefined ? undefined : idOf(delivery));
+    }
     expect(new Set(this.#proofs.values()).size).toBe(this.#proofs.size);
   }
 
   #events() {
     const all = (["a", "b"] as const).flatMap((name) => arrivals.get(this.#instance(name)) ?? []);
-    return all.map(({ data, proof }) => ({ ...(data as { waitId: string }), proof }));
+    type Data = { waitId: string; result: { id?: string } | null };
+    return all.map(({ data, proof }) => ({ ...(data as Data), proof }));
   }
 
   async end(): Promise<void> {
     waitsTime.stoppedAt = undefined;
   }
 }
+
+const idOf = (delivery: number) => `d${delivery}`;
 
 async function repeated(call: () => Promise<void>): Promise<void> {
   for (let calls = 1; ; calls++) {
