@@ -35,7 +35,7 @@ export type EndpointOptions<Body, Target> = {
   /** Checks the body, and types it: any Standard Schema, e.g. of Zod. */
   readonly schema?: StandardSchemaV1<unknown, Body>;
   /**
-   * The types that are handled; other deliveries are answered with 200. All by default. Where `mayDecide` is set, a click on
+   * The types that are handled; other deliveries are answered with 200. All by default. Where `approvals` is set, a click on
    * an approval's button is handled whatever its type.
    */
   readonly events?: readonly string[];
