@@ -39,7 +39,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
 
 /** Properties that only one file of src/ may use. */
 const PROPERTIES: Readonly<Record<string, string>> = {
-  jobs: "core/wake.ts",
+  jobs: "core/lifecycle/wake.ts",
 };
 
 /** Lint rules that a `biome-ignore` comment may not switch off in src/. */

@@ -2,10 +2,10 @@
 
 import { NonRetryableError } from "cloudflare:workflows";
 import * as z from "zod";
-import type { Duration } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
 import type { Json } from "../core/json.ts";
-import { flag, oneOf, optionsOf, text } from "../core/option-schemas.ts";
+import type { Duration } from "../core/options/duration.ts";
+import { flag, oneOf, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import type { CodemodeEnd, CodemodeRequest } from "../waits/kinds/codemode/types.ts";
 import { KEY, outputOf, readStep, refusalOf, TIMEOUT } from "../workflow/options.ts";

@@ -3,7 +3,7 @@
 import type { AgentPathStep } from "agents";
 import type { AgentToolLifecycleResult, AgentToolRunInfo } from "agents/agent-tools";
 import type { UIMessage } from "ai";
-import type { Instant } from "../core/instant.ts";
+import type { Instant } from "../core/options/instant.ts";
 import type {
   Acceptance,
   AcceptRequest,

@@ -1,7 +1,7 @@
 /** The calls of a handler: which methods it may call, the keys that they get by default, and what is recorded of them. */
 
 import { byteLength, type Json, jsonOf, preview } from "../core/json.ts";
-import { isPlainObject } from "../core/options.ts";
+import { isPlainObject } from "../core/options/options.ts";
 import { digest } from "../core/text.ts";
 import { InvalidCallError } from "./errors.ts";
 import { MAX_CALLS } from "./options.ts";

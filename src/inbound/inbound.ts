@@ -6,7 +6,7 @@
 import { LifecycleCapability } from "agents/lifecycle";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { type Failure, failureOf } from "../core/failures.ts";
-import { hook, readOptions } from "../core/option-schemas.ts";
+import { hook, readOptions } from "../core/options/option-schemas.ts";
 import { Acceptor, type AcceptorOptions, type Replay, refusal } from "./acceptance.ts";
 import { replayIdOf, withWaits } from "./calls.ts";
 import { InboundBusyError, ReplayError, unknownSource } from "./errors.ts";

@@ -11,8 +11,8 @@ import {
   optionsOf,
   readOptions,
   text,
-} from "../core/option-schemas.ts";
-import { invalidMessage } from "../core/options.ts";
+} from "../core/options/option-schemas.ts";
+import { invalidMessage } from "../core/options/options.ts";
 import { InvalidDeliveryError, InvalidInboundFilterError } from "./errors.ts";
 import type { AcceptRequest, Arrival } from "./protocol.ts";
 import { type StoredVerdict, VERDICTS } from "./states.ts";

@@ -4,7 +4,7 @@
  */
 
 import { byteLength, type Json } from "../core/json.ts";
-import { migrate } from "../core/migrations.ts";
+import { migrate } from "../core/lifecycle/migrations.ts";
 import type { Limits, Selection } from "./options.ts";
 import type { Arrival } from "./protocol.ts";
 import { type StoredVerdict, verdictsBefore } from "./states.ts";

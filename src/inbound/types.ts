@@ -1,9 +1,9 @@
 /** The types of the delivery log. */
 
-import type { Duration } from "../core/duration.ts";
 import type { Failure } from "../core/failures.ts";
-import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
+import type { Duration } from "../core/options/duration.ts";
+import type { Instant } from "../core/options/instant.ts";
 import type { Arrival, Verdict } from "./protocol.ts";
 import type { StoredVerdict } from "./states.ts";
 

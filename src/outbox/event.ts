@@ -1,7 +1,7 @@
 /** Events and their delivery ids: what `put()` accepts, and which ids belong to a submission. */
 
 import { byteLength, jsonTextOf } from "../core/json.ts";
-import { optionsOf, readOptions, text } from "../core/option-schemas.ts";
+import { optionsOf, readOptions, text } from "../core/options/option-schemas.ts";
 import { digest } from "../core/text.ts";
 import { InvalidEventError } from "./errors.ts";
 

@@ -1,7 +1,7 @@
 /** The options of lists, counts and redrives. */
 
 import * as z from "zod";
-import type { Instant } from "../core/instant.ts";
+import type { Instant } from "../core/options/instant.ts";
 import {
   count,
   flag,
@@ -11,8 +11,8 @@ import {
   optionsOf,
   readOptions,
   text,
-} from "../core/option-schemas.ts";
-import { invalidMessage } from "../core/options.ts";
+} from "../core/options/option-schemas.ts";
+import { invalidMessage } from "../core/options/options.ts";
 import type { Destination } from "./destinations/index.ts";
 import { InvalidFilterError } from "./errors.ts";
 import type {

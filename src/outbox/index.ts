@@ -1,11 +1,11 @@
 /** `perdure/outbox`: at-least-once delivery of events that commit with the state that they report. */
 
 export type { Clock } from "../core/clock.ts";
-export type { Duration } from "../core/duration.ts";
-export type { Instant } from "../core/instant.ts";
 export type { Json } from "../core/json.ts";
-export { NewerSchemaError } from "../core/migrations.ts";
-export { InvalidOptionError } from "../core/options.ts";
+export { NewerSchemaError } from "../core/lifecycle/migrations.ts";
+export type { Duration } from "../core/options/duration.ts";
+export type { Instant } from "../core/options/instant.ts";
+export { InvalidOptionError } from "../core/options/options.ts";
 export { logProblem, type OnProblem, type Problem, type ProblemType } from "../core/problems.ts";
 export type { DeliveryPolicy } from "./delivery/policy.ts";
 export type {

@@ -1,6 +1,6 @@
 /** The settings of an outbox. Validated once, at construction. */
 
-import type { Duration } from "../core/duration.ts";
+import type { Duration } from "../core/options/duration.ts";
 import {
   count,
   duration,
@@ -9,8 +9,8 @@ import {
   optionsOf,
   readOptions,
   text,
-} from "../core/option-schemas.ts";
-import { invalidAt, invalidMessage } from "../core/options.ts";
+} from "../core/options/option-schemas.ts";
+import { invalidAt, invalidMessage } from "../core/options/options.ts";
 import type { OnProblem } from "../core/problems.ts";
 import { type DeliveryPolicy, POLICY } from "./delivery/policy.ts";
 import type { ProviderApis } from "./destinations/adapter.ts";

@@ -4,11 +4,11 @@
  * stores the outcome.
  */
 
-import { Capability } from "../core/capability.ts";
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
-import type { Instant } from "../core/instant.ts";
 import { type Json, preview } from "../core/json.ts";
-import { invalidMessage, objectOf } from "../core/options.ts";
+import { Capability } from "../core/lifecycle/capability.ts";
+import type { Instant } from "../core/options/instant.ts";
+import { invalidMessage, objectOf } from "../core/options/options.ts";
 import { withTimeout } from "../core/timeout.ts";
 import { OutboxContext } from "./context.ts";
 import { Dispatcher } from "./delivery/dispatcher.ts";

@@ -1,7 +1,7 @@
 /** What the verbs of the outbox accept and return. */
 
-import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
+import type { Instant } from "../core/options/instant.ts";
 import type { Destination } from "./destinations/index.ts";
 
 export type { Destination } from "./destinations/index.ts";

@@ -1,6 +1,6 @@
 /** Starts a Workflow once, however often a handler is tried. */
 
-import { invalidOption } from "../core/options.ts";
+import { invalidOption } from "../core/options/options.ts";
 
 /**
  * Creates a Workflow instance, or returns the one that an earlier attempt has created: `create()` alone fails on the second

@@ -4,7 +4,7 @@
  */
 
 import { type Clock, earliest } from "../core/clock.ts";
-import type { WorkLoop } from "../core/work-loop.ts";
+import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { App } from "./app.ts";
 import { InvalidTaskError } from "./errors.ts";
 import { jitterShare } from "./keys.ts";

@@ -1,9 +1,9 @@
 /** The options of the scheduler and of its methods, and their checks. */
 
 import * as z from "zod";
-import type { Duration } from "../core/duration.ts";
-import type { Instant } from "../core/instant.ts";
-import { count, duration, hook, instant, optionsOf, text } from "../core/option-schemas.ts";
+import type { Duration } from "../core/options/duration.ts";
+import type { Instant } from "../core/options/instant.ts";
+import { count, duration, hook, instant, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { OnProblem } from "../core/problems.ts";
 import type { InvalidTaskError } from "./errors.ts";
 import type { PromptPort, ScheduledRun, ScheduledTasks } from "./types.ts";

@@ -3,9 +3,9 @@
  * `perdure/scheduler` (a condition in package.json), because Workers alone can load the Scheduler's base class.
  */
 
-export type { Duration } from "../core/duration.ts";
-export type { Instant } from "../core/instant.ts";
-export { InvalidOptionError } from "../core/options.ts";
+export type { Duration } from "../core/options/duration.ts";
+export type { Instant } from "../core/options/instant.ts";
+export { InvalidOptionError } from "../core/options/options.ts";
 export {
   type ExplainedOccurrence,
   type ExplainOptions,

@@ -1,10 +1,10 @@
 /** The scheduler: recurring tasks that the code declares. This file has its public methods; engine.ts has its loop. */
 
-import { Capability } from "../core/capability.ts";
 import { type Clock, monotonic, systemClock } from "../core/clock.ts";
-import type { Instant } from "../core/instant.ts";
-import { readOptions } from "../core/option-schemas.ts";
-import { objectOf } from "../core/options.ts";
+import { Capability } from "../core/lifecycle/capability.ts";
+import type { Instant } from "../core/options/instant.ts";
+import { readOptions } from "../core/options/option-schemas.ts";
+import { objectOf } from "../core/options/options.ts";
 import { SchedulerEngine } from "./engine.ts";
 import {
   LIST,

@@ -3,7 +3,7 @@
  * memory, where a change appears when its transaction has committed.
  */
 
-import { migrate } from "../core/migrations.ts";
+import { migrate } from "../core/lifecycle/migrations.ts";
 import { digest } from "../core/text.ts";
 import { columnOf, selected, TASK_FIELDS, type TaskRow } from "./rows.ts";
 import { RunStore } from "./runs/run-store.ts";

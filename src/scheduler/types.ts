@@ -1,9 +1,9 @@
 /** The public types of the scheduler: what an app declares, and what it reads. */
 
-import type { Duration } from "../core/duration.ts";
 import type { Failure } from "../core/failures.ts";
-import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
+import type { Duration } from "../core/options/duration.ts";
+import type { Instant } from "../core/options/instant.ts";
 
 /** Why a run exists. */
 export type RunCause = "schedule" | "catch-up" | "trigger" | "backfill";

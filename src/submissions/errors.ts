@@ -2,7 +2,7 @@
 
 import type { Failure } from "../core/failures.ts";
 import { preview, shorten, tooLarge } from "../core/json.ts";
-import { invalidMessage } from "../core/options.ts";
+import { invalidMessage } from "../core/options/options.ts";
 import type { SchemaMismatchError } from "../core/schema/schema.ts";
 
 /** A submission that cannot be accepted as it is. */

@@ -1,9 +1,9 @@
 /** What the parts of the ledger share. One for each object instance. */
 
 import type { Clock } from "../core/clock.ts";
+import type { Wake } from "../core/lifecycle/wake.ts";
+import type { WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { type OnProblem, reportProblem } from "../core/problems.ts";
-import type { Wake } from "../core/wake.ts";
-import type { WorkLoop } from "../core/work-loop.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { TurnHost } from "./host.ts";
 import { inspect } from "./inspection.ts";

@@ -1,10 +1,10 @@
 /** `perdure/submissions`: types and errors for code beside the agent. Loads neither Think nor the module's code. */
 
-export type { Duration } from "../core/duration.ts";
-export type { Instant } from "../core/instant.ts";
 export type { Json } from "../core/json.ts";
-export { NewerSchemaError } from "../core/migrations.ts";
-export { InvalidOptionError } from "../core/options.ts";
+export { NewerSchemaError } from "../core/lifecycle/migrations.ts";
+export type { Duration } from "../core/options/duration.ts";
+export type { Instant } from "../core/options/instant.ts";
+export { InvalidOptionError } from "../core/options/options.ts";
 export { type AnySchema, jsonSchemaOf } from "../core/schema/schema.ts";
 export {
   AnswerTooLargeError,

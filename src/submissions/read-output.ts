@@ -1,6 +1,6 @@
 /** Reads the output of a submission by the schema that it was asked for by. Runs beside the agent, and needs nothing of it. */
 
-import { invalidOption } from "../core/options.ts";
+import { invalidOption } from "../core/options/options.ts";
 import {
   type AnySchema,
   isStandard,

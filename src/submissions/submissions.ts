@@ -1,10 +1,10 @@
 /** The public verbs of the ledger. The engine runs turns, the store writes, a host knows the conversation. */
 
 import type { UIMessage } from "ai";
-import { Capability } from "../core/capability.ts";
 import { systemClock } from "../core/clock.ts";
 import type { Failure } from "../core/failures.ts";
-import { hook, readOptions } from "../core/option-schemas.ts";
+import { Capability } from "../core/lifecycle/capability.ts";
+import { hook, readOptions } from "../core/options/option-schemas.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import { CANCELLED, cancellationOf, UnknownCursorError } from "./errors.ts";

@@ -1,8 +1,8 @@
 /** The types of submissions: options, inspections, results and events. */
 
-import type { Duration } from "../core/duration.ts";
-import type { Instant } from "../core/instant.ts";
 import type { Json } from "../core/json.ts";
+import type { Duration } from "../core/options/duration.ts";
+import type { Instant } from "../core/options/instant.ts";
 import type { AnySchema, InputOf } from "../core/schema/schema.ts";
 import type { Destination } from "../outbox/types.ts";
 import type { SubmissionStatus, TerminalStatus } from "./states.ts";

@@ -1,7 +1,7 @@
 /** The options of a crash scenario, and their validation. */
 
 import { z } from "zod";
-import type { Duration } from "../core/duration.ts";
+import type { Duration } from "../core/options/duration.ts";
 import {
   count,
   duration,
@@ -11,7 +11,7 @@ import {
   optionsOf,
   readOptions,
   text,
-} from "../core/option-schemas.ts";
+} from "../core/options/option-schemas.ts";
 import { InvalidScenarioError } from "./errors.ts";
 import type { Moment } from "./instance.ts";
 import type { InvariantOptions } from "./invariants/invariants.ts";

@@ -1,7 +1,14 @@
 /** The script of the scripted model: its fields and their validation. */
 
 import { z } from "zod";
-import { count, flag, oneOf, optionsOf, readOptions, text } from "../core/option-schemas.ts";
+import {
+  count,
+  flag,
+  oneOf,
+  optionsOf,
+  readOptions,
+  text,
+} from "../core/options/option-schemas.ts";
 import { InvalidScriptError } from "./errors.ts";
 
 /** A text that is repeated `times` times. Use it for texts that are too large for a script. */

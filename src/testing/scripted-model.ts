@@ -4,7 +4,7 @@
  */
 
 import { APICallError, type LanguageModel } from "ai";
-import { isPlainObject } from "../core/options.ts";
+import { isPlainObject } from "../core/options/options.ts";
 import { checkScript, longText, type Script, type ToolCall } from "./script.ts";
 
 /** The number of model calls, by the text of the user message: `modelCalls.get(ask(script))`. */

@@ -3,9 +3,9 @@
  * waits whose step never asked for their end, and prunes closed ones.
  */
 
-import { Sweep } from "../core/sweep.ts";
+import { Sweep } from "../core/lifecycle/sweep.ts";
+import { HEARTBEAT_MS, type WorkLoop } from "../core/lifecycle/work-loop.ts";
 import { withTimeout } from "../core/timeout.ts";
-import { HEARTBEAT_MS, type WorkLoop } from "../core/work-loop.ts";
 import type { Closing, StoredKind, StoredKindName, Wait } from "./protocol.ts";
 import type { WaitStore } from "./store.ts";
 

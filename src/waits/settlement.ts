@@ -1,6 +1,6 @@
 /** Closes waits: the end and its event commit together, and what follows in memory comes after the transaction. */
 
-import { HEARTBEAT_MS, type WorkLoop } from "../core/work-loop.ts";
+import { HEARTBEAT_MS, type WorkLoop } from "../core/lifecycle/work-loop.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { Driver } from "./driver.ts";
 import { checkResult } from "./errors.ts";

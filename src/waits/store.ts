@@ -5,8 +5,8 @@
  */
 
 import type { Json } from "../core/json.ts";
-import { migrate } from "../core/migrations.ts";
-import { SWEEP_ROWS, type Sweep, type SweptRow } from "../core/sweep.ts";
+import { migrate } from "../core/lifecycle/migrations.ts";
+import { SWEEP_ROWS, type Sweep, type SweptRow } from "../core/lifecycle/sweep.ts";
 import type { InstanceOf } from "../outbox/types.ts";
 import {
   type Closing,

@@ -3,11 +3,11 @@
  * A row is closed once, in one transaction with the event that reports the end to the workflow.
  */
 
-import { Capability } from "../core/capability.ts";
 import { type Clock, earliest, systemClock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
+import { Capability } from "../core/lifecycle/capability.ts";
+import { HEARTBEAT_MS } from "../core/lifecycle/work-loop.ts";
 import { partsOf } from "../core/text.ts";
-import { HEARTBEAT_MS } from "../core/work-loop.ts";
 import { workflowEvent } from "../outbox/destinations/workflow-event.ts";
 import type { Outbox } from "../outbox/outbox.ts";
 import type { InstanceOf } from "../outbox/types.ts";

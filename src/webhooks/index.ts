@@ -1,6 +1,6 @@
 /** `perdure/webhooks`: receives webhooks, verified and accepted once. */
 
-export { InvalidOptionError } from "../core/options.ts";
+export { InvalidOptionError } from "../core/options/options.ts";
 export type { ApprovalClicks, ButtonApproval, ButtonOptions, MayDecide } from "./click.ts";
 export type { ApprovalClick, InboundDelivery } from "./delivery.ts";
 export { type LinksOptions, links } from "./links.ts";

@@ -4,7 +4,7 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { failureOf } from "../core/failures.ts";
 import { isTooDeep, type Json, MAX_DEPTH } from "../core/json.ts";
 import { type Link, readLink } from "../core/links.ts";
-import { checkNames, InvalidOptionError } from "../core/options.ts";
+import { checkNames, InvalidOptionError } from "../core/options/options.ts";
 import { secretIn } from "../core/secrets.ts";
 import { withTimeout } from "../core/timeout.ts";
 import type { Approval, LinkAnswer, LinkCall } from "../waits/index.ts";

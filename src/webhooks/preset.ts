@@ -3,7 +3,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Clock } from "../core/clock.ts";
 import type { Json } from "../core/json.ts";
-import { InvalidOptionError } from "../core/options.ts";
+import { InvalidOptionError } from "../core/options/options.ts";
 import { thrownText } from "../inbound/offer.ts";
 import type { Verdict } from "../inbound/protocol.ts";
 import type { ApprovalClicks } from "./click.ts";

@@ -6,9 +6,9 @@ import type {
   ChatCapableAgentClass,
 } from "agents/agent-tools";
 import * as z from "zod";
-import type { Duration } from "../core/duration.ts";
 import type { Json } from "../core/json.ts";
-import { optionsOf, text } from "../core/option-schemas.ts";
+import type { Duration } from "../core/options/duration.ts";
+import { optionsOf, text } from "../core/options/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import type { AgentToolEnd, Milestone } from "../waits/kinds/agent-tool/types.ts";
 import {

@@ -1,10 +1,10 @@
 /** `step.approval()`: a person at the agent decides, and the workflow waits. */
 
 import * as z from "zod";
-import type { Duration } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
 import { checkBytes, type Json, preview } from "../core/json.ts";
-import { optionsOf, text } from "../core/option-schemas.ts";
+import type { Duration } from "../core/options/duration.ts";
+import { optionsOf, text } from "../core/options/option-schemas.ts";
 import {
   type AnySchema,
   type InputOf,

@@ -4,7 +4,7 @@ import { NonRetryableError } from "cloudflare:workflows";
 import type { z } from "zod";
 import { failureOf } from "../core/failures.ts";
 import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../core/json.ts";
-import { duration, hook, readOptions, text } from "../core/option-schemas.ts";
+import { duration, hook, readOptions, text } from "../core/options/option-schemas.ts";
 import { type AnySchema, type JsonForms, jsonFormsOf, validated } from "../core/schema/schema.ts";
 import { TimeoutError, withTimeout } from "../core/timeout.ts";
 

@@ -1,9 +1,9 @@
 /** The options and results of `step.prompt()` and `step.promptAll()`. */
 
 import * as z from "zod";
-import type { Duration } from "../core/duration.ts";
 import { preview } from "../core/json.ts";
-import { count, flag, hook, list, oneOf, optionsOf, text } from "../core/option-schemas.ts";
+import type { Duration } from "../core/options/duration.ts";
+import { count, flag, hook, list, oneOf, optionsOf, text } from "../core/options/option-schemas.ts";
 import type { AnySchema, OutputOf } from "../core/schema/schema.ts";
 import type { AnswerStrategy, TokenUsage } from "../submissions/types.ts";
 import type { PromptMessage, PromptRequest } from "../waits/kinds/prompt.ts";

@@ -2,7 +2,7 @@
 
 import * as z from "zod";
 import { failureOf } from "../core/failures.ts";
-import { optionsOf } from "../core/option-schemas.ts";
+import { optionsOf } from "../core/options/option-schemas.ts";
 import { nextOccurrence } from "../scheduler/calendar/occurrences.ts";
 import { partName } from "./names.ts";
 import { KEY, readStep, refusalOf } from "./options.ts";

@@ -9,7 +9,7 @@ import {
   type DefaultProgress,
 } from "agents/workflows";
 import { HALF_CHARACTER, preview } from "../core/json.ts";
-import { text } from "../core/option-schemas.ts";
+import { text } from "../core/options/option-schemas.ts";
 import type { AnySchema } from "../core/schema/schema.ts";
 import type { Schedule } from "../scheduler/language/literal.ts";
 import { type AgentPath, agentAt, agentBindings, isSubAgent, renewed } from "./agent-stub.ts";

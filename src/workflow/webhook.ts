@@ -1,11 +1,11 @@
 /** `step.webhook()`: a workflow waits for an inbound delivery at its agent, or for a request to a URL of its own. */
 
 import * as z from "zod";
-import type { Duration } from "../core/duration.ts";
 import { failureOf } from "../core/failures.ts";
 import { checkBytes, type Json, preview } from "../core/json.ts";
-import { duration, list, optionsOf, text } from "../core/option-schemas.ts";
-import { isPlainObject } from "../core/options.ts";
+import type { Duration } from "../core/options/duration.ts";
+import { duration, list, optionsOf, text } from "../core/options/option-schemas.ts";
+import { isPlainObject } from "../core/options/options.ts";
 import { type AnySchema, type OutputOf, SchemaMismatchError } from "../core/schema/schema.ts";
 import type { WebhookRequest, WebhookResult, WebhookValue } from "../waits/kinds/webhook/types.ts";
 import type { WaitReceipt } from "../waits/protocol.ts";

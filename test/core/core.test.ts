@@ -3,12 +3,12 @@ import type { LifecycleJob, LifecycleRouteContext, LifecycleServices } from "age
 import fc from "fast-check";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { LAST_ALARM } from "../../src/core/clock.ts";
-import { millisecondsOf } from "../../src/core/duration.ts";
 import { backoffMs, failureOf, transientOf } from "../../src/core/failures.ts";
-import { instantMs } from "../../src/core/instant.ts";
-import { migrate, NewerSchemaError } from "../../src/core/migrations.ts";
-import { isReset } from "../../src/core/resets.ts";
-import { Wake } from "../../src/core/wake.ts";
+import { migrate, NewerSchemaError } from "../../src/core/lifecycle/migrations.ts";
+import { isReset } from "../../src/core/lifecycle/resets.ts";
+import { Wake } from "../../src/core/lifecycle/wake.ts";
+import { millisecondsOf } from "../../src/core/options/duration.ts";
+import { instantMs } from "../../src/core/options/instant.ts";
 import { MIGRATIONS as LEDGER } from "../../src/submissions/store/schema.ts";
 import type { Meter } from "../../src/testing/index.ts";
 import { givenLedger, until } from "../support/given.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import * as z from "zod";
-import type { Duration } from "../../src/core/duration.ts";
 import { preview } from "../../src/core/json.ts";
+import type { Duration } from "../../src/core/options/duration.ts";
 import {
   count,
   duration,
@@ -14,8 +14,8 @@ import {
   optionsOf,
   readOptions,
   text,
-} from "../../src/core/option-schemas.ts";
-import { checkNames, InvalidOptionError, invalidOption } from "../../src/core/options.ts";
+} from "../../src/core/options/option-schemas.ts";
+import { checkNames, InvalidOptionError, invalidOption } from "../../src/core/options/options.ts";
 
 type Retry = { readonly maxAttempts?: number; readonly maxDelay?: Duration };
 type Example = {

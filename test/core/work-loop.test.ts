@@ -1,7 +1,7 @@
 import type { LifecycleJob, LifecycleServices } from "agents/lifecycle";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { earliest } from "../../src/core/clock.ts";
-import { WorkLoop } from "../../src/core/work-loop.ts";
+import { WorkLoop } from "../../src/core/lifecycle/work-loop.ts";
 
 const HEARTBEAT_MS = 30_000;
 

@@ -1,7 +1,7 @@
 /** L9: the ledger is bounded, and says where. */
 
 import { describe, expect, it } from "vitest";
-import { SWEEP_ROWS, Sweep } from "../../src/core/sweep.ts";
+import { SWEEP_ROWS, Sweep } from "../../src/core/lifecycle/sweep.ts";
 import {
   BacklogFullError,
   InvalidOptionError,

@@ -3,11 +3,18 @@
 import { type Agent, type AgentPathStep, getSubAgentByName } from "agents";
 import * as z from "zod";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import type { Duration } from "../../core/duration.ts";
 import { byteLength, type Json, preview } from "../../core/json.ts";
 import { type Link, MAX_TOKEN, signLink } from "../../core/links.ts";
-import { duration, list, oneOf, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
-import { InvalidOptionError, invalidMessage } from "../../core/options.ts";
+import type { Duration } from "../../core/options/duration.ts";
+import {
+  duration,
+  list,
+  oneOf,
+  optionsOf,
+  readOptions,
+  text,
+} from "../../core/options/option-schemas.ts";
+import { InvalidOptionError, invalidMessage } from "../../core/options/options.ts";
 import { secretIn } from "../../core/secrets.ts";
 import {
   type Approvals,

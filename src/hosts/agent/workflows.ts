@@ -6,8 +6,8 @@
 import type { Agent } from "agents";
 import type { RunWorkflowOptions } from "agents/workflows";
 import { preview, shorten } from "../../core/json.ts";
-import { flag, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
-import { invalidMessage, isPlainObject } from "../../core/options.ts";
+import { flag, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
+import { invalidMessage, isPlainObject } from "../../core/options/options.ts";
 import { remedyOf, WORKFLOW } from "../../outbox/destinations/bindings.ts";
 import {
   type CreateInstance,

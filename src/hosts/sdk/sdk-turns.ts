@@ -6,7 +6,7 @@
 import type { Sessions } from "agents/sessions";
 import { convertToModelMessages, type UIMessage } from "ai";
 import { failureOf } from "../../core/failures.ts";
-import { isReset } from "../../core/resets.ts";
+import { isReset } from "../../core/lifecycle/resets.ts";
 import {
   type ConversationState,
   isIsolated,

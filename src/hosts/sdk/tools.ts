@@ -5,7 +5,7 @@
 
 import type { ModelMessage, ToolSet } from "ai";
 import { preview } from "../../core/json.ts";
-import { invalidMessage } from "../../core/options.ts";
+import { invalidMessage } from "../../core/options/options.ts";
 import type { ToolCalls } from "../../submissions/host.ts";
 import type { TurnHooks } from "./turn-source.ts";
 

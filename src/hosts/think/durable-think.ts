@@ -3,7 +3,7 @@
 import { type ActiveTurn, type ReplyAttachment, Think } from "@cloudflare/think";
 import type { Connection } from "agents";
 import type { UIMessage } from "ai";
-import { objectOf } from "../../core/options.ts";
+import { objectOf } from "../../core/options/options.ts";
 import { logProblem, type Problem } from "../../core/problems.ts";
 import { Inbound, type InboundSettings } from "../../inbound/index.ts";
 import { type DeadLetter, Outbox, type OutboxSettings } from "../../outbox/index.ts";

@@ -5,8 +5,8 @@
 
 import { Think, type ThinkSubmissionInspection } from "@cloudflare/think";
 import type { UIMessage } from "ai";
-import { instantMs } from "../../core/instant.ts";
-import { isPlainObject } from "../../core/options.ts";
+import { instantMs } from "../../core/options/instant.ts";
+import { isPlainObject } from "../../core/options/options.ts";
 import type { InstanceOf } from "../../outbox/index.ts";
 import {
   type CancelSubmissionResult,

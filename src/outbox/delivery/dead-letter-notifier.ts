@@ -3,8 +3,8 @@
  * the notification was recorded.
  */
 
+import { HEARTBEAT_MS } from "../../core/lifecycle/work-loop.ts";
 import { withTimeout } from "../../core/timeout.ts";
-import { HEARTBEAT_MS } from "../../core/work-loop.ts";
 import type { OutboxContext } from "../context.ts";
 import type { DeadLetter } from "../types.ts";
 

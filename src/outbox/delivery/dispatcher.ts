@@ -4,7 +4,7 @@
  */
 
 import { earliest } from "../../core/clock.ts";
-import { HEARTBEAT_MS } from "../../core/work-loop.ts";
+import { HEARTBEAT_MS } from "../../core/lifecycle/work-loop.ts";
 import type { OutboxContext } from "../context.ts";
 import type { NewEntry } from "../store/entry.ts";
 import { AttemptRunner } from "./attempt.ts";

@@ -1,9 +1,9 @@
 /** Decides when an entry is attempted again, and when it becomes a dead letter. Pure functions. */
 
 import type { Clock } from "../../core/clock.ts";
-import { type Duration, millisecondsOf } from "../../core/duration.ts";
 import { backoffMs } from "../../core/failures.ts";
-import { count, duration, flag, optionsOf } from "../../core/option-schemas.ts";
+import { type Duration, millisecondsOf } from "../../core/options/duration.ts";
+import { count, duration, flag, optionsOf } from "../../core/options/option-schemas.ts";
 
 /** How deliveries to a destination are retried. A destination's own policy is stored with each of its entries. */
 export type DeliveryPolicy = {

@@ -6,7 +6,7 @@
 
 import { type Agent, getAgentByName } from "agents";
 import { preview } from "../../core/json.ts";
-import { oneOf, optionsOf } from "../../core/option-schemas.ts";
+import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { messageMatches, UndeliverableError } from "../errors.ts";
 import type {

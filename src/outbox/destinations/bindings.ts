@@ -1,7 +1,7 @@
 /** What several kinds of destinations share: names, the bindings of `env`, and errors of receivers. */
 
 import { byteLength, preview } from "../../core/json.ts";
-import { text } from "../../core/option-schemas.ts";
+import { text } from "../../core/options/option-schemas.ts";
 import { UndeliverableError } from "../errors.ts";
 import type { Delivery, FieldProblem, ReferencedDelivery } from "./adapter.ts";
 

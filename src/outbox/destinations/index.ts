@@ -5,8 +5,8 @@
 
 import * as z from "zod";
 import { type Json, preview } from "../../core/json.ts";
-import { readOptions } from "../../core/option-schemas.ts";
-import { invalidMessage } from "../../core/options.ts";
+import { readOptions } from "../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../core/options/options.ts";
 import { InvalidDestinationError } from "../errors.ts";
 import type { Adapter, AdapterContext, AnyDestination } from "./adapter.ts";
 import { agents } from "./agent.ts";

@@ -5,7 +5,7 @@
  */
 
 import { preview } from "../../core/json.ts";
-import { oneOf, optionsOf } from "../../core/option-schemas.ts";
+import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import type { Adapter, AdapterContext, WithPolicy } from "./adapter.ts";
 import { asThrown, isMethodOfAnyObject, NAME } from "./bindings.ts";

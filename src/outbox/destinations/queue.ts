@@ -4,7 +4,7 @@
  * https://developers.cloudflare.com/queues/reference/error-codes/
  */
 
-import { oneOf, optionsOf } from "../../core/option-schemas.ts";
+import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { messageMatches, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, WithPolicy } from "./adapter.ts";

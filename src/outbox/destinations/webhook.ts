@@ -6,8 +6,8 @@
 
 import { Webhook } from "standardwebhooks";
 import { preview } from "../../core/json.ts";
-import { oneOf, optionsOf } from "../../core/option-schemas.ts";
-import { invalidMessage } from "../../core/options.ts";
+import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../core/options/options.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { InvalidDestinationError, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, Delivery, FieldProblem, WithPolicy } from "./adapter.ts";

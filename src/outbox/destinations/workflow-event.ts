@@ -9,7 +9,7 @@
 
 import * as z from "zod";
 import { preview } from "../../core/json.ts";
-import { oneOf, optionsOf } from "../../core/option-schemas.ts";
+import { oneOf, optionsOf } from "../../core/options/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import { messageMatches, NotNeededError, UndeliverableError } from "../errors.ts";
 import type { Adapter, AdapterContext, WithPolicy } from "./adapter.ts";

@@ -6,7 +6,7 @@
 
 import * as z from "zod";
 import { checkBytes, lostInJson, preview } from "../../core/json.ts";
-import { oneOf, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
+import { oneOf, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
 import { POLICY } from "../delivery/policy.ts";
 import {
   InvalidDestinationError,

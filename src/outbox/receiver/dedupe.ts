@@ -5,9 +5,9 @@
 
 import * as z from "zod";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import type { Duration } from "../../core/duration.ts";
-import { migrate } from "../../core/migrations.ts";
-import { duration, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
+import { migrate } from "../../core/lifecycle/migrations.ts";
+import type { Duration } from "../../core/options/duration.ts";
+import { duration, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
 import type { Delivery, ReferencedDelivery } from "../destinations/adapter.ts";
 
 const MIGRATIONS = [

@@ -5,8 +5,8 @@
  * now and then costs less than an index row for every delivery. The payload is the last column, so reading skips it.
  */
 
-import { migrate } from "../../core/migrations.ts";
-import { invalidMessage } from "../../core/options.ts";
+import { migrate } from "../../core/lifecycle/migrations.ts";
+import { invalidMessage } from "../../core/options/options.ts";
 import { PART_LENGTH } from "../../core/text.ts";
 import { MAX_LOADED, MAX_LOADED_PER_KEY, type ReadyEntry } from "../delivery/ready-queue.ts";
 import { isWebhookKey } from "../delivery/slots.ts";

@@ -1,6 +1,6 @@
 /** A schedule, explained: its rule in words, its next occurrences, and what the clock does at them. */
 
-import { countOf } from "../../core/options.ts";
+import { countOf } from "../../core/options/options.ts";
 import { describeRule } from "../language/describe.ts";
 import { dateText } from "../language/values.ts";
 import type { LocalTime, ParsedSchedule } from "../rule.ts";

@@ -1,7 +1,7 @@
 /** The calendar's public functions: the next occurrence of a schedule, and a list of them. */
 
-import type { Instant } from "../../core/instant.ts";
-import { countOf, invalidOption } from "../../core/options.ts";
+import type { Instant } from "../../core/options/instant.ts";
+import { countOf, invalidOption } from "../../core/options/options.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { nextInstant } from "./next.ts";
 import { type CalendarOptions, instantOf, readCall } from "./options.ts";

@@ -1,7 +1,7 @@
 /** Options of the calendar's public functions, checked at the call. */
 
-import { INSTANT_FORMS, type Instant, instantMs } from "../../core/instant.ts";
-import { checkNames, invalidOption, isPlainObject } from "../../core/options.ts";
+import { INSTANT_FORMS, type Instant, instantMs } from "../../core/options/instant.ts";
+import { checkNames, invalidOption, isPlainObject } from "../../core/options/options.ts";
 import { parseSchedule } from "../language/parse.ts";
 import { ZONE_FORMS } from "../language/zones.ts";
 import type { ParsedSchedule, Rule } from "../rule.ts";

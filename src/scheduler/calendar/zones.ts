@@ -1,6 +1,6 @@
 /** The clock of a time zone: maps instants to local times and back. Offsets are kept for spans of about a year. */
 
-import { invalidOption } from "../../core/options.ts";
+import { invalidOption } from "../../core/options/options.ts";
 import { ZONE_FORMS } from "../language/zones.ts";
 import type { LocalDate, LocalTime } from "../rule.ts";
 import { BoundedCache } from "./bounded-cache.ts";

@@ -1,6 +1,6 @@
 /** `parseSchedule()`: parses a text of the schedule language, or throws an error with the nearest valid text. */
 
-import { InvalidOptionError, invalidOption } from "../../core/options.ts";
+import { InvalidOptionError, invalidOption } from "../../core/options/options.ts";
 import type { ParsedSchedule } from "../rule.ts";
 import { ScheduleSyntaxError, unreadable } from "./errors.ts";
 import { readForm } from "./forms.ts";

@@ -4,7 +4,7 @@
  */
 
 import { type Clock, earliest } from "../../core/clock.ts";
-import { InvalidOptionError } from "../../core/options.ts";
+import { InvalidOptionError } from "../../core/options/options.ts";
 import type { App } from "../app.ts";
 import type { Range } from "../options.ts";
 import { isScheduled, nameOf, type Run, type TaskRow } from "../rows.ts";

@@ -5,8 +5,8 @@
 
 import { type Clock, earliest } from "../../core/clock.ts";
 import { backoffMs, failureOf } from "../../core/failures.ts";
-import { isReset } from "../../core/resets.ts";
-import type { WorkLoop } from "../../core/work-loop.ts";
+import { isReset } from "../../core/lifecycle/resets.ts";
+import type { WorkLoop } from "../../core/lifecycle/work-loop.ts";
 import type { App } from "../app.ts";
 import { PromptLostError, RunCancelledError, RunInterruptedError } from "../errors.ts";
 import { nameOf, type Run, scheduledRunOf } from "../rows.ts";

@@ -2,7 +2,7 @@
 
 import { failureOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
-import { invalidOption } from "../../core/options.ts";
+import { invalidOption } from "../../core/options/options.ts";
 import { TimeoutError, withTimeout } from "../../core/timeout.ts";
 import type { App } from "../app.ts";
 import { UnknownTaskError } from "../errors.ts";

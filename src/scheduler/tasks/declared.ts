@@ -2,9 +2,9 @@
 
 import * as z from "zod";
 import { LAST_ALARM } from "../../core/clock.ts";
-import type { Duration } from "../../core/duration.ts";
 import { type Backoff, failureOf } from "../../core/failures.ts";
 import { preview } from "../../core/json.ts";
+import type { Duration } from "../../core/options/duration.ts";
 import {
   count,
   duration,
@@ -15,8 +15,8 @@ import {
   oneOf,
   optionsOf,
   readOptions,
-} from "../../core/option-schemas.ts";
-import { InvalidOptionError, invalidOption, isPlainObject } from "../../core/options.ts";
+} from "../../core/options/option-schemas.ts";
+import { InvalidOptionError, invalidOption, isPlainObject } from "../../core/options/options.ts";
 import { digest } from "../../core/text.ts";
 import { DAY_MS } from "../calendar/civil.ts";
 import { editDistance } from "../language/nearest.ts";

@@ -1,8 +1,8 @@
 /** Checks the arguments of lists, deletions, waits and clears. */
 
 import * as z from "zod";
-import { count, instant, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
-import { isPlainObject } from "../../core/options.ts";
+import { count, instant, optionsOf, readOptions, text } from "../../core/options/option-schemas.ts";
+import { isPlainObject } from "../../core/options/options.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";
 import { isIsolated, MAIN } from "../host.ts";
 import { isTerminal, NEXT, type SubmissionStatus } from "../states.ts";

@@ -2,7 +2,7 @@
 
 import { RpcStub } from "cloudflare:workers";
 import { lostInJson } from "../../core/json.ts";
-import { invalidMessage } from "../../core/options.ts";
+import { invalidMessage } from "../../core/options/options.ts";
 import { isKnownType } from "../../core/schema/json-schema.ts";
 import { type AnySchema, formsIn, type JsonForms, jsonFormsOf } from "../../core/schema/schema.ts";
 import { InvalidSubmissionError, invalidValue } from "../errors.ts";

@@ -21,8 +21,8 @@ import {
   optionsOf,
   readOptions,
   text,
-} from "../../core/option-schemas.ts";
-import { checkNames, invalidMessage, isPlainObject } from "../../core/options.ts";
+} from "../../core/options/option-schemas.ts";
+import { checkNames, invalidMessage, isPlainObject } from "../../core/options/options.ts";
 import type { Outbox } from "../../outbox/outbox.ts";
 import type { Destination } from "../../outbox/types.ts";
 import { invalidSubmission, invalidValue } from "../errors.ts";

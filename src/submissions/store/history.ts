@@ -1,6 +1,6 @@
 /** Lists submissions, and deletes ended ones. Changes no state. */
 
-import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/sweep.ts";
+import { SWEEP_ROWS, type Sweep, type SweptRow } from "../../core/lifecycle/sweep.ts";
 import { ListScanLimitError } from "../errors.ts";
 import { ISOLATED, POOL } from "../host.ts";
 import { isTerminal, type SubmissionStatus, type TerminalStatus } from "../states.ts";

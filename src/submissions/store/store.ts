@@ -7,7 +7,7 @@
  */
 
 import type { Failure } from "../../core/failures.ts";
-import { migrate } from "../../core/migrations.ts";
+import { migrate } from "../../core/lifecycle/migrations.ts";
 import { type AttemptRef, isIsolated } from "../host.ts";
 import type { Limits } from "../options.ts";
 import { NEXT, type SubmissionStatus } from "../states.ts";

@@ -6,7 +6,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { earliest } from "../../core/clock.ts";
 import { type Failure, failureOf } from "../../core/failures.ts";
-import { isReset } from "../../core/resets.ts";
+import { isReset } from "../../core/lifecycle/resets.ts";
 import { TurnStalledError } from "../errors.ts";
 import {
   type AttemptRef,

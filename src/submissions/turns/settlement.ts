@@ -2,7 +2,7 @@
 
 import { type Failure, failureOf, transientOf } from "../../core/failures.ts";
 import { byteLength } from "../../core/json.ts";
-import { Sweep } from "../../core/sweep.ts";
+import { Sweep } from "../../core/lifecycle/sweep.ts";
 import { deliveryIdOf } from "../../outbox/event.ts";
 import { AnswerTooLargeError } from "../errors.ts";
 import { ISOLATED, type TurnEnd } from "../host.ts";

@@ -6,8 +6,8 @@
 import type { UIMessage } from "ai";
 import { earliest } from "../../core/clock.ts";
 import type { Failure } from "../../core/failures.ts";
+import { HEARTBEAT_MS } from "../../core/lifecycle/work-loop.ts";
 import { withTimeout } from "../../core/timeout.ts";
-import { HEARTBEAT_MS } from "../../core/work-loop.ts";
 import type { InstanceOf } from "../../outbox/types.ts";
 import { type AttemptRef, TurnRefused } from "../host.ts";
 import type { IntakeResult } from "../intake/intake.ts";

@@ -1,6 +1,6 @@
 /** Checks Perdure's guarantees in the rows of an idle object. Writes nothing and starts nothing. */
 
-import { flag, hook, optionsOf, readOptions } from "../../core/option-schemas.ts";
+import { flag, hook, optionsOf, readOptions } from "../../core/options/option-schemas.ts";
 import { inObject } from "../cloudflare-test.ts";
 import { instancesOf } from "../crashable.ts";
 import { InvalidScenarioError } from "../errors.ts";

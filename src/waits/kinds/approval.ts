@@ -2,8 +2,15 @@
 
 import * as z from "zod";
 import { HALF_CHARACTER, type Json, jsonTextOf, malformedKeyIn, preview } from "../../core/json.ts";
-import { count, list, oneOf, optionsOf, readOptions, text } from "../../core/option-schemas.ts";
-import { invalidMessage } from "../../core/options.ts";
+import {
+  count,
+  list,
+  oneOf,
+  optionsOf,
+  readOptions,
+  text,
+} from "../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../core/options/options.ts";
 import { mismatchesOf } from "../../core/schema/json-schema.ts";
 import { InvalidApprovalError } from "../errors.ts";
 import type { Closing, StoredKind, Wait } from "../protocol.ts";

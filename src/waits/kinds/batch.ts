@@ -6,7 +6,7 @@
  */
 
 import type { Failure } from "../../core/failures.ts";
-import { count, readOptions } from "../../core/option-schemas.ts";
+import { count, readOptions } from "../../core/options/option-schemas.ts";
 import { PART_LENGTH } from "../../core/text.ts";
 import { InvalidSubmissionError, invalidSubmission } from "../../submissions/errors.ts";
 import { ISOLATED } from "../../submissions/host.ts";

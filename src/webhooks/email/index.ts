@@ -1,6 +1,6 @@
 /** `perdure/email`: receives e-mail of Email Routing, accepted once and answered by the outbox. */
 
-export { InvalidOptionError } from "../../core/options.ts";
+export { InvalidOptionError } from "../../core/options/options.ts";
 export type { InboundDelivery } from "../delivery.ts";
 export type { AuthenticationResults } from "./authentication.ts";
 export type { EmailAttachment, EmailBody } from "./body.ts";

@@ -2,9 +2,9 @@
 
 import { type CreateMcpHandlerOptions, createMcpHandler } from "agents/mcp/server";
 import { systemClock } from "../../core/clock.ts";
-import { DURATION_FORMS, type Duration, millisecondsOf } from "../../core/duration.ts";
 import { failureOf } from "../../core/failures.ts";
-import { checkNames, countOf, invalidOption } from "../../core/options.ts";
+import { DURATION_FORMS, type Duration, millisecondsOf } from "../../core/options/duration.ts";
+import { checkNames, countOf, invalidOption } from "../../core/options/options.ts";
 import { bytesUpTo } from "../bytes-up-to.ts";
 import { logRefusal } from "../refusal-log.ts";
 import { type McpAgent, type McpIdentity, serverOf } from "./tools.ts";

@@ -5,9 +5,9 @@ import type {
   ChannelIngressEventInput,
   ChannelIngressResult,
 } from "agents/experimental/channels";
-import type { Duration } from "../../core/duration.ts";
 import type { Json } from "../../core/json.ts";
-import { countOf, invalidOption } from "../../core/options.ts";
+import type { Duration } from "../../core/options/duration.ts";
+import { countOf, invalidOption } from "../../core/options/options.ts";
 import type { Offered } from "../../inbound/offer.ts";
 import type { Arrival } from "../../inbound/protocol.ts";
 import type { Destination } from "../../outbox/types.ts";

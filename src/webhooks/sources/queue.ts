@@ -1,9 +1,9 @@
 /** Consumes a queue: each message is a delivery. Without Zod. */
 
 import { systemClock } from "../../core/clock.ts";
-import type { Duration } from "../../core/duration.ts";
 import { jsonOf, lostInJson, preview } from "../../core/json.ts";
-import { countOf, invalidOption } from "../../core/options.ts";
+import type { Duration } from "../../core/options/duration.ts";
+import { countOf, invalidOption } from "../../core/options/options.ts";
 import type { Offered } from "../../inbound/offer.ts";
 import {
   arrivalOf,

@@ -1,8 +1,8 @@
 /** Handles cron triggers: each occurrence is a delivery. Without Zod. */
 
-import type { Duration } from "../../core/duration.ts";
 import { preview } from "../../core/json.ts";
-import { countOf, invalidOption } from "../../core/options.ts";
+import type { Duration } from "../../core/options/duration.ts";
+import { countOf, invalidOption } from "../../core/options/options.ts";
 import type { Offered } from "../../inbound/offer.ts";
 import { sha256Hex } from "../verify.ts";
 import {

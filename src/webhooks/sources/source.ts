@@ -2,10 +2,10 @@
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { systemClock } from "../../core/clock.ts";
-import { DURATION_FORMS, millisecondsOf } from "../../core/duration.ts";
 import { failureOf } from "../../core/failures.ts";
 import { byteLength, type Json } from "../../core/json.ts";
-import { checkNames, invalidOption } from "../../core/options.ts";
+import { DURATION_FORMS, millisecondsOf } from "../../core/options/duration.ts";
+import { checkNames, invalidOption } from "../../core/options/options.ts";
 import { withTimeout } from "../../core/timeout.ts";
 import { handlers, type Offered, offer } from "../../inbound/offer.ts";
 import type { AcceptsDeliveries, Arrival } from "../../inbound/protocol.ts";

@@ -1,7 +1,7 @@
 /** S2: named cases of the next occurrence, each with the instants written out. */
 
 import { describe, expect, it } from "vitest";
-import { InvalidOptionError } from "../../../src/core/options.ts";
+import { InvalidOptionError } from "../../../src/core/options/options.ts";
 import { nextInstant } from "../../../src/scheduler/calendar/next.ts";
 import type { ParsedSchedule } from "../../../src/scheduler/rule.ts";
 import {

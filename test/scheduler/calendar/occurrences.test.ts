@@ -1,7 +1,7 @@
 /** S2, S5: what the public functions take, give and refuse. */
 
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { InvalidOptionError } from "../../../src/core/options.ts";
+import { InvalidOptionError } from "../../../src/core/options/options.ts";
 import { explainSchedule } from "../../../src/scheduler/calendar/explain.ts";
 import {
   nextOccurrence,

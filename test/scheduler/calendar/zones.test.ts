@@ -3,7 +3,7 @@
 import { Cron } from "croner";
 import { IANAZone } from "luxon";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { InvalidOptionError } from "../../../src/core/options.ts";
+import { InvalidOptionError } from "../../../src/core/options/options.ts";
 import { nextInstant } from "../../../src/scheduler/calendar/next.ts";
 import { clockOf, ZoneClock } from "../../../src/scheduler/calendar/zones.ts";
 import { cron, daily, everyWeeks, interval, local, monthly } from "./build-rule.ts";

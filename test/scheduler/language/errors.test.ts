@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { InvalidOptionError } from "../../../src/core/options.ts";
+import { InvalidOptionError } from "../../../src/core/options/options.ts";
 import { ScheduleSyntaxError } from "../../../src/scheduler/language/errors.ts";
 import { parseSchedule } from "../../../src/scheduler/language/parse.ts";
 import { plainText } from "./valid-arbitrary.ts";

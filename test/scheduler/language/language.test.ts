@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { InvalidOptionError } from "../../../src/core/options.ts";
+import { InvalidOptionError } from "../../../src/core/options/options.ts";
 import { nextOccurrence } from "../../../src/scheduler/calendar/occurrences.ts";
 import { cronOf } from "../../../src/scheduler/language/cron.ts";
 import { parseSchedule } from "../../../src/scheduler/language/parse.ts";

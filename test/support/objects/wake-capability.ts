@@ -1,8 +1,8 @@
 /** A capability that has only a wake, to test `core/wake.ts` with the real job queue. */
 
-import { Capability } from "../../../src/core/capability.ts";
 import { systemClock } from "../../../src/core/clock.ts";
-import type { Wake } from "../../../src/core/wake.ts";
+import { Capability } from "../../../src/core/lifecycle/capability.ts";
+import type { Wake } from "../../../src/core/lifecycle/wake.ts";
 
 export const WAKE_CAPABILITY = "test.wake";
 

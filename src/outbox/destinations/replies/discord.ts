@@ -9,7 +9,7 @@
  */
 
 import { preview } from "../../../core/json.ts";
-import { oneOf, optionsOf } from "../../../core/option-schemas.ts";
+import { oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
 import { digest } from "../../../core/text.ts";
 import { POLICY } from "../../delivery/policy.ts";
 import { RefusedError, UndeliverableError } from "../../errors.ts";

@@ -10,8 +10,8 @@
 
 import { failureOf } from "../../../core/failures.ts";
 import { byteLength, preview } from "../../../core/json.ts";
-import { oneOf, optionsOf } from "../../../core/option-schemas.ts";
-import { invalidMessage } from "../../../core/options.ts";
+import { oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../../core/options/options.ts";
 import { digest } from "../../../core/text.ts";
 import { POLICY } from "../../delivery/policy.ts";
 import { RefusedError, UndeliverableError } from "../../errors.ts";

@@ -6,7 +6,11 @@
  */
 
 import { preview } from "../../../core/json.ts";
-import { invalidMessage, isPlainObject, unknownOptionMessage } from "../../../core/options.ts";
+import {
+  invalidMessage,
+  isPlainObject,
+  unknownOptionMessage,
+} from "../../../core/options/options.ts";
 import { UndeliverableError } from "../../errors.ts";
 import type { AdapterContext, Delivery } from "../adapter.ts";
 

@@ -1,7 +1,7 @@
 /** One request to a provider's API, and what a response other than success means. */
 
 import { failureOf } from "../../../core/failures.ts";
-import { isPlainObject } from "../../../core/options.ts";
+import { isPlainObject } from "../../../core/options/options.ts";
 import { RefusedError, UndeliverableError } from "../../errors.ts";
 
 /** Bytes of a response's body that are read. */

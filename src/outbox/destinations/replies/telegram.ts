@@ -7,8 +7,8 @@
  */
 
 import { preview } from "../../../core/json.ts";
-import { count, oneOf, optionsOf } from "../../../core/option-schemas.ts";
-import { invalidMessage } from "../../../core/options.ts";
+import { count, oneOf, optionsOf } from "../../../core/options/option-schemas.ts";
+import { invalidMessage } from "../../../core/options/options.ts";
 import { POLICY } from "../../delivery/policy.ts";
 import { RefusedError } from "../../errors.ts";
 import type { Adapter, AdapterContext, AttemptContext, Delivery, WithPolicy } from "../adapter.ts";

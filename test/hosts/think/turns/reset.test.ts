@@ -3,7 +3,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { isPlainObject } from "../../../../src/core/options.ts";
+import { isPlainObject } from "../../../../src/core/options/options.ts";
 import { ask, modelCalls, type Script } from "../../../../src/testing/index.ts";
 import { givenThink, message, until } from "../../../support/given.ts";
 import { sleep } from "../../../support/ledger.ts";

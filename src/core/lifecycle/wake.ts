@@ -15,7 +15,7 @@ import type {
   LifecycleRouteContext,
   LifecycleServices,
 } from "agents/lifecycle";
-import { type Clock, LAST_ALARM } from "./clock.ts";
+import { type Clock, LAST_ALARM } from "../clock.ts";
 
 /** Messages between the wakes of one module in the root agent and its sub-agents. */
 type WakeMessage =

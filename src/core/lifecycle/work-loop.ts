@@ -7,7 +7,7 @@
  */
 
 import type { LifecycleServices } from "agents/lifecycle";
-import { type Clock, earliest } from "./clock.ts";
+import { type Clock, earliest } from "../clock.ts";
 import { Wake } from "./wake.ts";
 
 /** How often the object wakes while work is in flight. */

@@ -5,11 +5,11 @@
  */
 
 import * as z from "zod";
-import { LAST_ALARM } from "./clock.ts";
+import { LAST_ALARM } from "../clock.ts";
+import { failureOf } from "../failures.ts";
+import { byteLength, preview, shorten } from "../json.ts";
 import { DURATION_FORMS, type Duration, millisecondsOf } from "./duration.ts";
-import { failureOf } from "./failures.ts";
 import { INSTANT_FORMS, type Instant, instantMs } from "./instant.ts";
-import { byteLength, preview, shorten } from "./json.ts";
 import {
   invalidAt,
   invalidMessage,

@@ -1,6 +1,6 @@
 /** Invalid options and their messages. Without Zod: the calendar also runs where Zod is not loaded. */
 
-import { preview, shorten } from "./json.ts";
+import { preview, shorten } from "../json.ts";
 
 /** An invalid option. Thrown by the call that has it, before anything is stored. */
 export class InvalidOptionError extends Error {

@@ -5,7 +5,7 @@ import {
   type LifecycleJobContext,
   type LifecycleRouteContext,
 } from "agents/lifecycle";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 import type { AgentPath, Wake, WakesVerb } from "./wake.ts";
 import { WorkLoop } from "./work-loop.ts";
 
